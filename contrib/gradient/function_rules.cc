@@ -16,11 +16,6 @@ namespace {
 
 using Terms = std::vector<Term>;
 
-template <typename Class>
-Term Apply(const Class& op, Term x) {
-  return x.writer().Add(op, {x});
-}
-
 // What is taken of `a` above 0, and of `b` elsewhere.
 Term AboveZero(Term x, Term a, Term b) { return Choose(Greater(x, 0), a, b); }
 

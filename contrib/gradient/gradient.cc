@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "contrib/gradient/definitions.h"
 #include "contrib/gradient/rules.h"
 #include "fmt/format.h"
 #include "nodewise/ops/reshape.h"
@@ -17,7 +18,12 @@
 namespace nodewise {
 namespace {
 
+using gradient::ExpandDefinitions;
 using gradient::FindRow;
+using gradient::IsFloatValue;
+using gradient::IsZero;
+using gradient::PathFrom;
+using gradient::ReadsAny;
 using gradient::Row;
 using gradient::Rule;
 using gradient::Term;
@@ -25,12 +31,6 @@ using gradient::Writer;
 
 // From here on there is a sum of scattered elements, which rules need.
 constexpr int kLeastOpset = 16;
-// Definitions may use operators that are defined.
-constexpr int kMostRounds = 8;
-
-bool IsFloatValue(const Network& network, ValueId id) {
-  return id != kNoValue && IsFloat(network.value(id).type.dtype);
-}
 
 class GradientMaker {
  public:
@@ -55,63 +55,16 @@ class GradientMaker {
   }
 
  private:
-  // Notes what depends on the inputs through floats.
-  void FindPath(absl::Span<const size_t> inputs) {
-    path_.clear();
-    for (const size_t input : inputs) path_.insert(network_.inputs()[input]);
-    for (const OperationId id : network_.order()) {
-      const Operation& operation = network_.operation(id);
-      if (!ReadsPath(operation) || IsZero(operation)) continue;
-      for (const ValueId output : operation.outputs) {
-        if (IsFloatValue(network_, output)) path_.insert(output);
-      }
-    }
-  }
-  bool ReadsPath(const Operation& operation) const {
-    return std::any_of(operation.inputs.begin(), operation.inputs.end(),
-                       [this](ValueId id) { return path_.contains(id); });
-  }
-  static bool IsZero(const Operation& operation) {
-    const Row* const row = FindRow(operation.def().type);
-    return row != nullptr && row->kind == GradientKind::kZero;
-  }
-
-  // Writes what is defined by simpler operators in these.
+  // Writes what is defined by simpler operators in these, and notes what
+  // depends on the inputs.
   absl::Status Expand(absl::Span<const size_t> inputs) {
-    for (int round = 0; round < kMostRounds; ++round) {
-      FindPath(inputs);
-      bool is_done = true;
-      const std::vector<OperationId> order(network_.order().begin(),
-                                           network_.order().end());
-      for (const OperationId id : order) {
-        const Operation operation = network_.operation(id);
-        const Row* const row = FindRow(operation.def().type);
-        if (row == nullptr || row->define == nullptr) continue;
-        if (!ReadsPath(operation)) continue;
-        is_done = false;
-        NODEWISE_RETURN_IF_ERROR(Define(operation, *row));
-      }
-      if (is_done) return absl::OkStatus();
-    }
-    return absl::InternalError("definitions of operators have no end");
-  }
-
-  absl::Status Define(const Operation& operation, const Row& row) {
-    Rule rule(operation, {}, &writer_);
-    const std::vector<Term> outputs = row.define(rule);
-    NODEWISE_RETURN_IF_ERROR(writer_.status());
     std::vector<ValueId> from;
-    std::vector<ValueId> to;
-    for (size_t i = 0; i < operation.outputs.size(); ++i) {
-      const ValueId output = operation.outputs[i];
-      if (output == kNoValue) continue;
-      NODEWISE_CHECK(i < outputs.size());
-      from.push_back(output);
-      to.push_back(CastTo(outputs[i], network_.value(output).type.dtype).id());
+    for (const size_t input : inputs) {
+      from.push_back(network_.inputs()[input]);
     }
-    NODEWISE_RETURN_IF_ERROR(writer_.status());
-    NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses(from, to));
-    return network_.Remove(operation.id);
+    NODEWISE_RETURN_IF_ERROR(ExpandDefinitions(from, &network_));
+    path_ = PathFrom(network_, from);
+    return absl::OkStatus();
   }
 
   absl::Status AddCotangents(GradientNetwork* made) {
@@ -143,7 +96,8 @@ class GradientMaker {
   absl::Status GoBack(OperationId id) {
     // A copy: what the rule adds moves the network's operations.
     const Operation operation = network_.operation(id);
-    if (!ReadsPath(operation) || IsZero(operation)) return absl::OkStatus();
+    if (!ReadsAny(operation, path_) || IsZero(operation))
+      return absl::OkStatus();
     std::vector<Term> cotangents;
     bool is_reached = false;
     for (const ValueId output : operation.outputs) {

@@ -1,12 +1,14 @@
 # Gradients of networks, as networks.
 add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   gradient/arithmetic_rules.cc
+  gradient/definitions.cc
   gradient/function_rules.cc
   gradient/gradient.cc
   gradient/index_rules.cc
   gradient/move_rules.cc
   gradient/norm_rules.cc
   gradient/product_rules.cc
+  gradient/recurrent_rules.cc
   gradient/reduce_rules.cc
   gradient/resize_rules.cc
   gradient/rules.cc

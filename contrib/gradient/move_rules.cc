@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "contrib/gradient/rules.h"
 #include "nodewise/ops/constant.h"
@@ -102,6 +103,43 @@ void PadRule(Rule& r) {
          ReshapeTo(SumOver(zeros, Counting(0, r.dy().rank())), r.x(2).sizes()));
 }
 
+// Returns where a part begins that has no gaps, and is not turned round, by
+// side; none if it is not known, or another kind of part.
+std::optional<Sizes> BeginningsOf(Rule& r) {
+  const Sizes sizes = r.x().sizes();
+  const auto starts = r.KnownInts(1);
+  if (!starts.has_value()) return std::nullopt;
+  const auto count = static_cast<int64_t>(starts->size());
+  const auto axes = r.has(3) ? r.KnownInts(3) : Counting(0, count);
+  const auto steps = r.has(4) ? r.KnownInts(4) : Sizes(starts->size(), 1);
+  if (!axes.has_value() || !steps.has_value()) return std::nullopt;
+  Sizes begin(sizes.size(), 0);
+  for (size_t i = 0; i < starts->size(); ++i) {
+    if ((*steps)[i] != 1) return std::nullopt;
+    const auto axis = static_cast<size_t>(
+        (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(sizes.size())
+                       : (*axes)[i]);
+    const int64_t start = (*starts)[i];
+    begin[axis] = std::clamp<int64_t>(start < 0 ? start + sizes[axis] : start,
+                                      0, sizes[axis]);
+  }
+  return begin;
+}
+
+// A part without gaps has zeros around it.
+void SliceRule(Rule& r) {
+  const std::optional<Sizes> begin = BeginningsOf(r);
+  if (!begin.has_value()) return MoveRule(r);
+  Sizes pads = *begin;
+  const Sizes whole = r.x().sizes();
+  const Sizes part = r.dy().sizes();
+  if (part.size() != whole.size()) return;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    pads.push_back(whole[i] - part[i] - (*begin)[i]);
+  }
+  r.Give(0, r.writer().Add(ops::Pad{}, {r.dy(), r.writer().Ints(pads)}));
+}
+
 constexpr Row kMoveRows[] = {
     RuleOf<ops::CenterCropPad>(&MoveRule),
     RuleOf<ops::Concat>(&ConcatRule),
@@ -115,7 +153,7 @@ constexpr Row kMoveRows[] = {
     RuleOf<ops::Pad>(&PadRule),
     RuleOf<ops::Reshape>(&ReshapeRule),
     RuleOf<ops::ReverseSequence>(&MoveRule),
-    RuleOf<ops::Slice>(&MoveRule),
+    RuleOf<ops::Slice>(&SliceRule),
     RuleOf<ops::SpaceToDepth>(&MoveRule),
     RuleOf<ops::SpaceToDepth1>(&MoveRule),
     RuleOf<ops::Split>(&SplitRule),

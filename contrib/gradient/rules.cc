@@ -15,11 +15,15 @@ std::string PlaceOf(const Operation& operation) {
 
 }  // namespace
 
-std::vector<int64_t> Rule::Ints(size_t i) const {
-  if (!writer_.status().ok()) return {};
+std::optional<std::vector<int64_t>> Rule::KnownInts(size_t i) const {
+  if (!writer_.status().ok()) return std::nullopt;
   const std::vector<InputInfo> inputs =
       writer_.network().InputsOf(operation_.id);
-  auto ints = Inputs(inputs).Ints(i);
+  return Inputs(inputs).Ints(i);
+}
+
+std::vector<int64_t> Rule::Ints(size_t i) const {
+  auto ints = KnownInts(i);
   if (ints.has_value()) return *std::move(ints);
   writer_.Fail(absl::FailedPreconditionError(
       fmt::format("{}: has a gradient only if input {} is known beforehand",
@@ -39,9 +43,9 @@ void Rule::Refuse(std::string_view what) const {
 }
 
 const Row* FindRow(const void* type) {
-  for (const auto rows :
-       {FunctionRows(), ArithmeticRows(), ProductRows(), WindowRows(),
-        NormRows(), ReduceRows(), MoveRows(), IndexRows(), ResizeRows()}) {
+  for (const auto rows : {FunctionRows(), ArithmeticRows(), ProductRows(),
+                          WindowRows(), NormRows(), ReduceRows(), MoveRows(),
+                          IndexRows(), ResizeRows(), RecurrentRows()}) {
     for (const Row& row : rows) {
       if (row.type == type) return &row;
     }

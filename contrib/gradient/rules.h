@@ -48,8 +48,9 @@ class Rule {
   bool has_dy(size_t i) const {
     return i < cotangents_.size() && cotangents_[i].is_given();
   }
-  // The integers of an input that is known; an error of the writer's if it is
-  // not.
+  // The integers of an input that is known; none if it is not.
+  std::optional<std::vector<int64_t>> KnownInts(size_t i) const;
+  // The same; an error of the writer's if it is not known.
   std::vector<int64_t> Ints(size_t i) const;
 
   // Says what reaches input `i`. Undoes broadcasting, and takes the type of the
@@ -97,6 +98,7 @@ absl::Span<const Row> ReduceRows();
 absl::Span<const Row> MoveRows();
 absl::Span<const Row> IndexRows();
 absl::Span<const Row> ResizeRows();
+absl::Span<const Row> RecurrentRows();
 
 // Returns the row of a class, or null.
 const Row* FindRow(const void* type);

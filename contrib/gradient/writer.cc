@@ -202,6 +202,31 @@ Term Part(Term x, int64_t axis, int64_t begin, int64_t end) {
                                    writer.Ints({axis})});
 }
 
+Term ItemAt(Term x, int64_t axis, int64_t index) {
+  const Term part = Part(x, axis, index, index + 1);
+  Sizes sizes = part.sizes();
+  if (sizes.empty()) return part;
+  sizes.erase(sizes.begin() + axis);
+  return ReshapeTo(part, sizes);
+}
+
+std::vector<Term> EqualParts(Term x, int64_t axis, int64_t count) {
+  const Sizes sizes = x.sizes();
+  if (count == 1 || sizes.empty()) {
+    return std::vector<Term>(static_cast<size_t>(count), x);
+  }
+  Writer& writer = x.writer();
+  const Sizes lengths(static_cast<size_t>(count),
+                      sizes[static_cast<size_t>(axis)] / count);
+  return writer.AddAll(ops::Split{axis, {}}, {x, writer.Ints(lengths)},
+                       lengths.size());
+}
+
+Term Joined(const std::vector<Term>& terms, int64_t axis) {
+  if (terms.size() == 1) return terms[0];
+  return terms[0].writer().Add(ops::Concat{axis}, terms);
+}
+
 Term SumTo(Term x, const std::vector<int64_t>& sizes) {
   const Sizes from = x.sizes();
   if (from == sizes) return x;

@@ -96,6 +96,10 @@ Term operator/(Term a, double b);
 Term operator-(double a, Term b);
 Term operator-(Term a);
 
+template <typename Class>
+Term Apply(const Class& op, Term x) {
+  return x.writer().Add(op, {x});
+}
 // Functions of one tensor, and choices between two.
 Term Exp(Term x);
 Term Sqrt(Term x);
@@ -122,6 +126,12 @@ Term SumOver(Term x, const std::vector<int64_t>& axes);
 Term MeanOver(Term x, const std::vector<int64_t>& axes);
 // [begin, end) of one side.
 Term Part(Term x, int64_t axis, int64_t begin, int64_t end);
+// One of one side, which goes.
+Term ItemAt(Term x, int64_t axis, int64_t index);
+// One side in equal parts. REQUIRES: it is a multiple of `count`, above 0.
+std::vector<Term> EqualParts(Term x, int64_t axis, int64_t count);
+// The terms one after the other along a side. REQUIRES: there is one.
+Term Joined(const std::vector<Term>& terms, int64_t axis);
 // Undoes broadcasting: sums over all sides along which a tensor of these sizes
 // was repeated, or repeats what has fewer elements.
 Term SumTo(Term x, const std::vector<int64_t>& sizes);

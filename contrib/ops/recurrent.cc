@@ -22,7 +22,7 @@ struct Words<Direction> {
 namespace {
 
 // What the cells have in common. A `Cell` has the names of its activations in
-// kDefaults, and Step(), which is done in both kinds of arithmetic.
+// kUsual, and Step(), which is done in both kinds of arithmetic.
 template <typename Cell, typename Class, int64_t kGates>
 struct RecurrentCell : Class {
   using Attributes = Class;
@@ -37,7 +37,7 @@ struct RecurrentCell : Class {
   absl::Status Evaluate(EvalArgs& args) const { return Run(args, layer()); }
 
  protected:
-  RecurrentLayer layer() const { return {*this, kGates, Cell::kDefaults}; }
+  RecurrentLayer layer() const { return {*this, kGates, Cell::kUsual}; }
   absl::Status Run(EvalArgs& args, const RecurrentLayer& layer) const {
     const Cell& cell = static_cast<const Cell&>(*this);
     const CellErrors errors(args.dtype(0));
@@ -55,7 +55,7 @@ struct RecurrentCell : Class {
 
 // Gates: input, output, forget, cell.
 struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
-  static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh", "Tanh"};
+  static constexpr auto& kUsual = ops::kLstmActivations;
 
   static constexpr auto Fields() {
     return FieldList(Field<&Lstm::activation_alpha>("activation_alpha"),
@@ -116,7 +116,7 @@ void Lstm::Step(const Arithmetic& in, const CellWeights& weights,
 
 // Gates: update, reset, hidden.
 struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
-  static constexpr const char* kDefaults[] = {"Sigmoid", "Tanh"};
+  static constexpr auto& kUsual = ops::kGruActivations;
 
   static constexpr auto Fields() {
     return FieldList(
@@ -169,7 +169,7 @@ void Gru::Step(const Arithmetic& in, const CellWeights& weights,
 }
 
 struct Rnn : RecurrentCell<Rnn, ops::RNN, 1> {
-  static constexpr const char* kDefaults[] = {"Tanh"};
+  static constexpr auto& kUsual = ops::kRnnActivations;
 
   static constexpr auto Fields() {
     return FieldList(

@@ -83,9 +83,7 @@ struct RecurrentLayer {
   absl::StatusOr<std::vector<Activation>> Activations() const;
 };
 
-absl::StatusOr<Activation> ActivationNamed(std::string_view name);
-// Return whether the activation takes this parameter from its list.
-bool TakesAlpha(std::string_view name);
-bool TakesBeta(std::string_view name);
+// REQUIRES: ActivationsOf() has returned it.
+Activation FunctionOf(const ops::CellActivation& activation);
 
 }  // namespace nodewise

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "contrib/ops/util/recurrent.h"
 #include "fmt/format.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -61,28 +62,57 @@ const ActivationRow* Find(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace
-
-absl::StatusOr<Activation> ActivationNamed(std::string_view name) {
+absl::StatusOr<const ActivationRow*> RowNamed(std::string_view name) {
   const ActivationRow* const row = Find(name);
-  if (row != nullptr) {
-    return Activation{row->function, row->alpha, row->beta, 0, row->cancels};
-  }
+  if (row != nullptr) return row;
   std::string all;
   for (const ActivationRow& known : kActivations) {
     all += (all.empty() ? "" : ", ") + std::string(known.name);
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "attribute activations: has \"{}\", expected one of {}", name, all));
+  return AttributeError(
+      "activations", fmt::format("has \"{}\", expected one of {}", name, all));
 }
 
-bool TakesAlpha(std::string_view name) {
-  const ActivationRow* const row = Find(name);
-  return row != nullptr && row->takes_alpha;
-}
-bool TakesBeta(std::string_view name) {
-  const ActivationRow* const row = Find(name);
-  return row != nullptr && row->takes_beta;
+}  // namespace
+
+Activation FunctionOf(const ops::CellActivation& activation) {
+  const ActivationRow* const row = Find(activation.name);
+  NODEWISE_CHECK(row != nullptr);
+  return {row->function, activation.alpha, activation.beta, 0, row->cancels};
 }
 
+namespace ops {
+
+absl::StatusOr<std::vector<CellActivation>> ActivationsOf(
+    const RecurrentAttributes& attributes,
+    absl::Span<const char* const> usual) {
+  const std::vector<std::string>& names = attributes.activations;
+  const size_t directions =
+      attributes.direction == Direction::kBidirectional ? 2 : 1;
+  const size_t count = usual.size() * directions;
+  if (!names.empty() && names.size() < count) {
+    return AttributeError(
+        "activations",
+        fmt::format("has {} names, expected {}", names.size(), count));
+  }
+  std::vector<CellActivation> all;
+  size_t alphas = 0;
+  size_t betas = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view name =
+        names.empty() ? usual[i % usual.size()] : std::string_view(names[i]);
+    NODEWISE_ASSIGN_OR_RETURN(const ActivationRow* const row, RowNamed(name));
+    CellActivation made{row->name, row->alpha, row->beta};
+    if (row->takes_alpha && alphas < attributes.activation_alpha.size()) {
+      made.alpha = attributes.activation_alpha[alphas++];
+    }
+    if (row->takes_beta && betas < attributes.activation_beta.size()) {
+      made.beta = attributes.activation_beta[betas++];
+    }
+    all.push_back(made);
+  }
+  return all;
+}
+
+}  // namespace ops
 }  // namespace nodewise

@@ -316,30 +316,12 @@ Dim RecurrentLayer::Hidden(const Inputs& in) const {
 }
 
 absl::StatusOr<std::vector<Activation>> RecurrentLayer::Activations() const {
-  const std::vector<std::string>& names = attributes.activations;
-  const size_t count =
-      usual_activations.size() * static_cast<size_t>(num_directions());
-  if (!names.empty() && names.size() < count) {
-    return AttributeError(
-        "activations",
-        fmt::format("has {} names, expected {}", names.size(), count));
-  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto found,
+                            ops::ActivationsOf(attributes, usual_activations));
   std::vector<Activation> all;
-  size_t alphas = 0;
-  size_t betas = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const std::string_view name =
-        names.empty() ? usual_activations[i % usual_activations.size()]
-                      : std::string_view(names[i]);
-    NODEWISE_ASSIGN_OR_RETURN(Activation activation, ActivationNamed(name));
-    if (TakesAlpha(name) && alphas < attributes.activation_alpha.size()) {
-      activation.alpha = attributes.activation_alpha[alphas++];
-    }
-    if (TakesBeta(name) && betas < attributes.activation_beta.size()) {
-      activation.beta = attributes.activation_beta[betas++];
-    }
-    activation.clip = attributes.clip;
-    all.push_back(activation);
+  for (const ops::CellActivation& each : found) {
+    all.push_back(FunctionOf(each));
+    all.back().clip = attributes.clip;
   }
   return all;
 }

@@ -4,7 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace nodewise::ops {
 
@@ -22,6 +26,23 @@ struct RecurrentAttributes {
   int64_t hidden_size = 0;  // 0: taken from the weights.
   bool layout = false;      // True: the batch comes first.
 };
+
+// One activation of a cell, and the parameters that hold for it.
+struct CellActivation {
+  std::string_view name;  // As the standard writes it: "HardSigmoid".
+  double alpha = 0;
+  double beta = 0;
+};
+// Returns those of all directions, one direction after the other; `usual` are
+// the names that hold if the attributes have none. Fails with kInvalidArgument
+// if there are too few, or if one is not known.
+absl::StatusOr<std::vector<CellActivation>> ActivationsOf(
+    const RecurrentAttributes& attributes, absl::Span<const char* const> usual);
+
+// The usual activations of one direction.
+inline constexpr const char* kLstmActivations[] = {"Sigmoid", "Tanh", "Tanh"};
+inline constexpr const char* kGruActivations[] = {"Sigmoid", "Tanh"};
+inline constexpr const char* kRnnActivations[] = {"Tanh"};
 
 // c = f * c + i * g and h = o * tanh(c), where the gates i, o, f and g are
 // activations of weighted sums of the step's input and h.

@@ -1,0 +1,109 @@
+// What operators are in simpler ones, against what they are: on drawn cases in
+// double, row by row, so that whoever adds a definition hears of it.
+
+#include "contrib/gradient/definitions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/gradient/gradient.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/precision/raise_opset.h"
+#include "nodewise/support/status_macros.h"
+#include "tests/contrib/gradient/double_case.h"
+
+namespace nodewise {
+namespace {
+
+using ::testing::IsEmpty;
+
+// Older networks are raised to it.
+constexpr int kOpsetOfDefinitions = 16;
+constexpr int kDrawsOfDefinition = 200;  // Of each row.
+constexpr int kLeastDefined = 20;
+constexpr double kMostRounded = 1e-9;
+
+// Returns "" if the tensors are equal but for roundings.
+std::string Difference(const NDArray& expected, const NDArray& found) {
+  if (expected.shape() != found.shape()) return "the shapes differ";
+  if (!(expected.dtype() == found.dtype())) return "the types differ";
+  const std::vector<double> a = ToDoubles(expected);
+  const std::vector<double> b = ToDoubles(found);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    if (std::fabs(a[i] - b[i]) <= kMostRounded * (1 + std::fabs(a[i])))
+      continue;
+    return fmt::format("element {} is {}, expected {}", i, b[i], a[i]);
+  }
+  return "";
+}
+
+// Returns what differs, "" for nothing, and none if the operator refuses.
+absl::StatusOr<std::string> Judge(const OperatorDef& def, uint64_t number) {
+  NODEWISE_ASSIGN_OR_RETURN(const DoubleCase one, DrawDoubleCase(def, number));
+  Network network = one.network;
+  if (network.opset() < kOpsetOfDefinitions) {
+    NODEWISE_ASSIGN_OR_RETURN(network, InOpset(network, kOpsetOfDefinitions));
+  }
+  std::vector<ValueId> from;
+  for (const size_t input : one.wanted) from.push_back(network.inputs()[input]);
+  NODEWISE_RETURN_IF_ERROR(gradient::ExpandDefinitions(from, &network));
+  RandomSource random(number, "numbers");
+  for (const Interval& interval : kIntervals) {
+    const auto inputs = DrawDoubleInputs(one, number, interval, &random);
+    const auto expected = Interpret(one.network, inputs);
+    if (!expected.ok()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, Interpret(network, inputs));
+    for (size_t i = 0; i < found.size(); ++i) {
+      const std::string differs = Difference((*expected)[i], found[i]);
+      if (differs.empty()) continue;
+      return fmt::format("draw {}: {}: output {}: {}", number,
+                         ToString(one.made), i, differs);
+    }
+    return "";
+  }
+  return absl::NotFoundError("the operator refuses all numbers");
+}
+
+TEST(DefinitionsTest, EachComputesWhatItsOperatorDoes) {
+  std::vector<std::string> wrong;
+  for (const OperatorDef* row : AllOperators().rows()) {
+    if (row->until <= kOpsetOfDefinitions) continue;  // Some cannot be raised.
+    if (!HasSpace(*row) || GradientKindOf(*row) != GradientKind::kDefinition) {
+      continue;
+    }
+    int judged = 0;
+    std::string why;
+    for (uint64_t i = 0; i < kDrawsOfDefinition; ++i) {
+      const auto differs = Judge(*row, i);
+      if (!differs.ok()) {
+        why = std::string(differs.status().message());
+        continue;
+      }
+      ++judged;
+      if (differs->empty()) continue;
+      wrong.push_back(
+          fmt::format("{} {}: {}", row->name, row->since, *differs));
+      break;
+    }
+    if (judged < kLeastDefined) {
+      wrong.push_back(fmt::format("{} {}: {} of {} draws were judged, {}",
+                                  row->name, row->since, judged,
+                                  kDrawsOfDefinition, why));
+    }
+  }
+  EXPECT_THAT(wrong, IsEmpty()) << fmt::format("{}", fmt::join(wrong, "\n"));
+}
+
+}  // namespace
+}  // namespace nodewise
