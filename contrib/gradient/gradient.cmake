@@ -1,6 +1,7 @@
 # Gradients of networks, as networks.
 add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   gradient/arithmetic_rules.cc
+  gradient/attention_rules.cc
   gradient/definitions.cc
   gradient/function_rules.cc
   gradient/gradient.cc
@@ -12,6 +13,7 @@ add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   gradient/reduce_rules.cc
   gradient/resize_rules.cc
   gradient/rules.cc
+  gradient/sequence_rules.cc
   gradient/window_rules.cc
   gradient/writer.cc
 )

@@ -43,9 +43,10 @@ void Rule::Refuse(std::string_view what) const {
 }
 
 const Row* FindRow(const void* type) {
-  for (const auto rows : {FunctionRows(), ArithmeticRows(), ProductRows(),
-                          WindowRows(), NormRows(), ReduceRows(), MoveRows(),
-                          IndexRows(), ResizeRows(), RecurrentRows()}) {
+  for (const auto rows :
+       {FunctionRows(), ArithmeticRows(), ProductRows(), WindowRows(),
+        NormRows(), ReduceRows(), MoveRows(), IndexRows(), ResizeRows(),
+        RecurrentRows(), AttentionRows(), SequenceRows()}) {
     for (const Row& row : rows) {
       if (row.type == type) return &row;
     }

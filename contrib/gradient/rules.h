@@ -99,6 +99,8 @@ absl::Span<const Row> MoveRows();
 absl::Span<const Row> IndexRows();
 absl::Span<const Row> ResizeRows();
 absl::Span<const Row> RecurrentRows();
+absl::Span<const Row> AttentionRows();
+absl::Span<const Row> SequenceRows();
 
 // Returns the row of a class, or null.
 const Row* FindRow(const void* type);

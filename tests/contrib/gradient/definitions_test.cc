@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/attention.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/status_macros.h"
@@ -25,6 +27,7 @@
 namespace nodewise {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Older networks are raised to it.
@@ -103,6 +106,38 @@ TEST(DefinitionsTest, EachComputesWhatItsOperatorDoes) {
     }
   }
   EXPECT_THAT(wrong, IsEmpty()) << fmt::format("{}", fmt::join(wrong, "\n"));
+}
+
+// A query that sees no key gives zeros, and so does what reaches its inputs.
+TEST(DefinitionsTest, AQueryThatAMaskHidesAllKeysFromHasNoNaN) {
+  Network network("attention");
+  ASSERT_TRUE(network.SetOpset("", 23).ok());
+  std::vector<ValueId> inputs;
+  const TensorType heads(kFloat64, {1, 1, 2, 2});
+  for (const char* name : {"q", "k", "v"}) {
+    inputs.push_back(*network.AddInput(name, heads));
+  }
+  inputs.push_back(*network.AddInput("mask", TensorType(kFloat64, {2, 2})));
+  const auto y = network.Add(AllOperators(), ops::Attention23{}, inputs);
+  ASSERT_TRUE(y.ok());
+  ASSERT_TRUE(network.SetOutputs({*y}).ok());
+  const auto made = GradientOf(network, FloatInputs(network));
+  ASSERT_TRUE(made.ok()) << made.status();
+  const NDArray ones = *NDArray::Empty({1, 1, 2, 2}, kFloat64, kCpu);
+  const double numbers[] = {1, 2, 3, 4};
+  StoreDoubles(numbers, 0, 4, ones);
+  const NDArray mask = *NDArray::Empty({2, 2}, kFloat64, kCpu);
+  const double lowest = -std::numeric_limits<double>::infinity();
+  const double hidden[] = {0, lowest, lowest, lowest};
+  StoreDoubles(hidden, 0, 4, mask);
+  const auto gradients =
+      Interpret(made->network, {ones, ones, ones, mask, ones});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  // The first query sees the first value alone.
+  EXPECT_THAT(ToDoubles((*gradients)[0]), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(ToDoubles((*gradients)[1]), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(ToDoubles((*gradients)[2]), ElementsAre(1, 2, 0, 0));
+  EXPECT_THAT(ToDoubles((*gradients)[3]), ElementsAre(0, 0, 0, 0));
 }
 
 }  // namespace
