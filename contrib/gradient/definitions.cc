@@ -14,9 +14,9 @@ namespace {
 constexpr int kMostRounds = 8;
 
 absl::Status Define(const Operation& operation, const Row& row,
-                    Network* network) {
+                    const std::set<ValueId>& path, Network* network) {
   Writer writer(network);
-  Rule rule(operation, {}, &writer);
+  Rule rule(operation, {}, path, &writer);
   const std::vector<Term> outputs = row.define(rule);
   NODEWISE_RETURN_IF_ERROR(writer.status());
   std::vector<ValueId> from;
@@ -76,7 +76,7 @@ absl::Status ExpandDefinitions(absl::Span<const ValueId> from,
       if (row == nullptr || row->define == nullptr) continue;
       if (!ReadsAny(operation, path)) continue;
       is_done = false;
-      NODEWISE_RETURN_IF_ERROR(Define(operation, *row, network));
+      NODEWISE_RETURN_IF_ERROR(Define(operation, *row, path, network));
     }
     if (is_done) return absl::OkStatus();
   }

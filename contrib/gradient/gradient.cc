@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "contrib/gradient/bodies.h"
 #include "contrib/gradient/definitions.h"
 #include "contrib/gradient/rules.h"
 #include "fmt/format.h"
@@ -18,6 +19,7 @@
 namespace nodewise {
 namespace {
 
+using gradient::CloseBodies;
 using gradient::ExpandDefinitions;
 using gradient::FindRow;
 using gradient::IsFloatValue;
@@ -62,6 +64,7 @@ class GradientMaker {
     for (const size_t input : inputs) {
       from.push_back(network_.inputs()[input]);
     }
+    NODEWISE_RETURN_IF_ERROR(CloseBodies(&network_));
     NODEWISE_RETURN_IF_ERROR(ExpandDefinitions(from, &network_));
     path_ = PathFrom(network_, from);
     return absl::OkStatus();
@@ -111,7 +114,7 @@ class GradientMaker {
           fmt::format("operation {}: {} has no gradient yet",
                       Shortened(operation.name), operation.kind()));
     }
-    Rule rule(operation, std::move(cotangents), &writer_);
+    Rule rule(operation, std::move(cotangents), path_, &writer_);
     row->rule(rule);
     NODEWISE_RETURN_IF_ERROR(writer_.status());
     for (const auto& [slot, term] : rule.given()) {

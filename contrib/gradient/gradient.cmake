@@ -2,6 +2,8 @@
 add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   gradient/arithmetic_rules.cc
   gradient/attention_rules.cc
+  gradient/bodies.cc
+  gradient/control_rules.cc
   gradient/definitions.cc
   gradient/function_rules.cc
   gradient/gradient.cc

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise::gradient {
 namespace {
@@ -42,11 +43,15 @@ void Rule::Refuse(std::string_view what) const {
       fmt::format("{}: has no gradient {}", PlaceOf(operation_), what)));
 }
 
+void Rule::Fail(const absl::Status& status) const {
+  writer_.Fail(At(PlaceOf(operation_), status));
+}
+
 const Row* FindRow(const void* type) {
   for (const auto rows :
        {FunctionRows(), ArithmeticRows(), ProductRows(), WindowRows(),
         NormRows(), ReduceRows(), MoveRows(), IndexRows(), ResizeRows(),
-        RecurrentRows(), AttentionRows(), SequenceRows()}) {
+        RecurrentRows(), AttentionRows(), SequenceRows(), ControlRows()}) {
     for (const Row& row : rows) {
       if (row.type == type) return &row;
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -21,9 +22,12 @@ namespace nodewise::gradient {
 class Rule {
  public:
   // `cotangents` are by output; empty terms for those that nothing reads.
-  Rule(Operation operation, std::vector<Term> cotangents, Writer* writer)
+  // `wanted` are the values whose gradients are asked for.
+  Rule(Operation operation, std::vector<Term> cotangents,
+       const std::set<ValueId>& wanted, Writer* writer)
       : operation_(std::move(operation)),
         cotangents_(std::move(cotangents)),
+        wanted_(wanted),
         writer_(*writer) {}
 
   const Operation& operation() const { return operation_; }
@@ -36,6 +40,11 @@ class Rule {
   size_t num_outputs() const { return operation_.outputs.size(); }
   bool has(size_t i) const {
     return i < num_inputs() && operation_.inputs[i] != kNoValue;
+  }
+  // Returns whether something is to reach input `i`. Most rules need not ask:
+  // what nobody reads is removed.
+  bool wants(size_t i) const {
+    return has(i) && wanted_.contains(operation_.inputs[i]);
   }
   // Its inputs and outputs. REQUIRE: they are there.
   Term x(size_t i = 0) const { return writer_.Of(operation_.inputs[i]); }
@@ -58,12 +67,15 @@ class Rule {
   void Give(size_t i, Term gradient);
   // This use of the operator has no gradient.
   void Refuse(std::string_view what) const;
+  // It fails, and its place is named.
+  void Fail(const absl::Status& status) const;
 
   const std::map<size_t, Term>& given() const { return given_; }
 
  private:
   const Operation operation_;
   const std::vector<Term> cotangents_;
+  const std::set<ValueId>& wanted_;
   Writer& writer_;
   std::map<size_t, Term> given_;
 };
@@ -101,6 +113,7 @@ absl::Span<const Row> ResizeRows();
 absl::Span<const Row> RecurrentRows();
 absl::Span<const Row> AttentionRows();
 absl::Span<const Row> SequenceRows();
+absl::Span<const Row> ControlRows();
 
 // Returns the row of a class, or null.
 const Row* FindRow(const void* type);
