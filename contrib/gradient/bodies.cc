@@ -109,12 +109,13 @@ class Closing {
     NewOperation operation{attrs, operation_.inputs};
     std::vector<ValueId> from;
     for (const ValueId output : operation_.outputs) {
+      if (output == kNoValue) {
+        operation.outputs.emplace_back();
+        continue;
+      }
       operation.outputs.push_back(
-          output == kNoValue
-              ? ""
-              : fmt::format("{}_of_gradient_{}", operation_.kind(),
-                            network_.data().values.size() + from.size()));
-      if (output != kNoValue) from.push_back(output);
+          FreeName(network_, network_.value(output).name + "_closed"));
+      from.push_back(output);
     }
     NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                               network_.AddOperation(std::move(operation)));
@@ -173,7 +174,8 @@ TensorType BodyEditor::TypeOf(size_t old) const {
 
 Term BodyEditor::AddInput(const TensorType& type) {
   if (!writer_.status().ok()) return writer_.Of(kNoValue);
-  const auto added = network_.AddInput(FreeName(), type);
+  const auto added =
+      network_.AddInput(FreeName(network_, "input_of_gradient"), type);
   writer_.Fail(added.status());
   return writer_.Of(added.ok() ? *added : kNoValue);
 }
@@ -213,15 +215,6 @@ absl::StatusOr<Subgraph> BodyEditor::Finish(const std::vector<Term>& outputs) {
   }
   return Subgraph{ShareNetwork(std::move(network_)),
                   static_cast<uint32_t>(captured_.size())};
-}
-
-std::string BodyEditor::FreeName() const {
-  size_t number = network_.inputs().size();
-  std::string name;
-  do {
-    name = fmt::format("input_of_gradient_{}", number++);
-  } while (network_.FindValue(name).ok());
-  return name;
 }
 
 }  // namespace nodewise::gradient

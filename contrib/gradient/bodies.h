@@ -4,7 +4,6 @@
 // made of.
 
 #include <map>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -59,8 +58,6 @@ class BodyEditor {
   const std::vector<Term>& captured() const { return captured_; }
 
  private:
-  std::string FreeName() const;
-
   Network network_;
   Writer writer_;
   const std::vector<ValueId> old_;

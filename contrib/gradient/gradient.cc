@@ -22,6 +22,7 @@ namespace {
 using gradient::CloseBodies;
 using gradient::ExpandDefinitions;
 using gradient::FindRow;
+using gradient::FreeName;
 using gradient::IsFloatValue;
 using gradient::IsZero;
 using gradient::PathFrom;
@@ -78,7 +79,7 @@ class GradientMaker {
       made->outputs.push_back(i);
       NODEWISE_ASSIGN_OR_RETURN(
           const ValueId cotangent,
-          network_.AddInput(FreeName("cotangent_" + output_names_[i]),
+          network_.AddInput(FreeName(network_, "cotangent_" + output_names_[i]),
                             network_.value(outputs[i]).type));
       reaching_[outputs[i]].push_back(writer_.Of(cotangent));
     }
@@ -141,18 +142,11 @@ class GradientMaker {
       }
       NODEWISE_RETURN_IF_ERROR(writer_.status());
       NODEWISE_RETURN_IF_ERROR(network_.Rename(
-          gradient.id(), FreeName("gradient_" + network_.value(id).name)));
+          gradient.id(),
+          FreeName(network_, "gradient_" + network_.value(id).name)));
       outputs.push_back(gradient.id());
     }
     return network_.SetOutputs(std::move(outputs));
-  }
-
-  std::string FreeName(const std::string& wanted) const {
-    std::string name = wanted;
-    for (int i = 2; network_.FindValue(name).ok(); ++i) {
-      name = fmt::format("{}_{}", wanted, i);
-    }
-    return name;
   }
 
   Network network_;

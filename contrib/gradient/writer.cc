@@ -69,7 +69,8 @@ std::vector<Term> Writer::AddLike(const OpAttrs& attrs,
   const std::string stem =
       fmt::format("{}_{}", attrs.def().name, network_.data().values.size());
   for (size_t i = 0; i < count; ++i) {
-    operation.outputs.push_back(fmt::format("{}_of_gradient_{}", stem, i));
+    operation.outputs.push_back(
+        FreeName(network_, fmt::format("{}_of_gradient_{}", stem, i)));
   }
   const auto id = network_.AddOperation(std::move(operation));
   Fail(id.status());
@@ -253,6 +254,14 @@ Term ScatterAdded(Term indices, Term updates,
       scatter, {writer.Filled(0, updates.dtype(), {Product(sizes)}),
                 ReshapeTo(indices, {count}), ReshapeTo(updates, {count})});
   return ReshapeTo(added, sizes);
+}
+
+std::string FreeName(const Network& network, const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 2; network.FindValue(name).ok(); ++i) {
+    name = fmt::format("{}_{}", wanted, i);
+  }
+  return name;
 }
 
 std::vector<int64_t> Counting(int64_t begin, int64_t end) {

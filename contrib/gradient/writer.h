@@ -140,6 +140,9 @@ Term SumTo(Term x, const std::vector<int64_t>& sizes);
 Term ScatterAdded(Term indices, Term updates,
                   const std::vector<int64_t>& sizes);
 
+// Returns a name that no value has, the wanted one if it can be.
+std::string FreeName(const Network& network, const std::string& wanted);
+
 std::vector<int64_t> Counting(int64_t begin, int64_t end);
 
 }  // namespace nodewise::gradient

@@ -311,6 +311,20 @@ TEST(ControlGradientTest, AScanGoesAlongAnySideInBothDirections) {
   ExpectGradient(Scanned(sides, {2, 3}));
 }
 
+TEST(ControlGradientTest, AGradientHasAGradient) {
+  Frame net;
+  const ValueId v = net.In({3});
+  const ValueId w = net.In({3});
+  const auto made = net.AddAll(ops::Loop{LoopBody({})},
+                               {net.Number(3, kInt64), kNoValue, v, w}, 1);
+  net.Out(made);
+  const auto gradient = GradientOf(net.net, FloatInputs(net.net));
+  ASSERT_THAT(gradient, IsOk());
+  ExpectGradient(gradient->network);
+  ExpectGradient(GradientOf(Chosen(), FloatInputs(Chosen()))->network,
+                 {Scalar(1, kBool)});
+}
+
 TEST(ControlGradientTest, CarriedValuesThatGrowAreRefused) {
   Frame body;
   body.In({}, kInt64);
