@@ -2,6 +2,7 @@
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/elementary.h"
 #include "nodewise/ops/logic.h"
+#include "nodewise/ops/quantize.h"
 #include "nodewise/ops/variadic.h"
 
 // Calculations with several numbers, and choices between them.
@@ -9,6 +10,7 @@
 namespace nodewise::gradient {
 namespace {
 
+using Sizes = std::vector<int64_t>;
 using Terms = std::vector<Term>;
 
 void PowRule(Rule& r) {
@@ -56,9 +58,43 @@ void PReluRule(Rule& r) {
   r.Give(1, Choose(is_below, r.dy() * r.x(), 0.0));
 }
 
+// A scale or a zero point for each element of the data, or numbers that
+// broadcast with it.
+Term SpreadOver(Term numbers, const ops::DequantizeLinear& op,
+                const Sizes& data) {
+  const Sizes sizes = numbers.sizes();
+  if (Product(sizes) == 1 && sizes.size() <= 1) return ReshapeTo(numbers, {});
+  const auto rank = static_cast<int64_t>(data.size());
+  const int64_t axis = rank == 1 ? 0 : op.axis < 0 ? op.axis + rank : op.axis;
+  const auto at = static_cast<size_t>(axis);
+  if (sizes.size() == 1) {
+    Sizes line(data.size(), 1);
+    line[at] = sizes[0];
+    return ReshapeTo(numbers, line);
+  }
+  Sizes repeated = sizes;
+  repeated.insert(repeated.begin() + axis + 1, 1);
+  const Term blocks = ReshapeTo(numbers, repeated);
+  repeated[at + 1] = op.block_size;
+  Sizes whole = sizes;
+  whole[at] *= op.block_size;
+  return Part(ReshapeTo(ExpandTo(blocks, repeated), whole), axis, 0, data[at]);
+}
+
+Terms DefineDequantize(Rule& r) {
+  const auto& op = r.As<ops::DequantizeLinear>();
+  const Sizes data = r.x().sizes();
+  // Codes may have more digits than short floats.
+  const DLDataType dtype = r.y().dtype() == kFloat64 ? kFloat64 : kFloat32;
+  Term codes = CastTo(r.x(), dtype);
+  if (r.has(2)) codes = codes - SpreadOver(CastTo(r.x(2), dtype), op, data);
+  return {codes * SpreadOver(CastTo(r.x(1), dtype), op, data)};
+}
+
 constexpr Row kArithmeticRows[] = {
     RuleOf<ops::Add>([](Rule& r) { ShareEvenly(r, 1); }),
     DefinitionOf<ops::Clip>(&DefineClip),
+    DefinitionOf<ops::DequantizeLinear>(&DefineDequantize),
     RuleOf<ops::Div>([](Rule& r) {
       r.Give(0, r.dy() / r.x(1));
       r.Give(1, -(r.dy() * r.y() / r.x(1)));

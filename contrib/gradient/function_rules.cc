@@ -72,6 +72,14 @@ void DropoutRule(Rule& r) {
   r.Give(0, r.dy());
 }
 
+// Bits of another type are no function that has a derivative.
+void BitCastRule(Rule& r) {
+  if (!(r.x().dtype() == r.dy().dtype())) {
+    return r.Refuse("where bits of one float are read as another one");
+  }
+  r.Give(0, r.dy());
+}
+
 constexpr Row kFunctionRows[] = {
     RuleOf<ops::Abs>([](Rule& r) { r.Give(0, r.dy() * Sign(r.x())); }),
     RuleOf<ops::Acos>(
@@ -85,6 +93,7 @@ constexpr Row kFunctionRows[] = {
     RuleOf<ops::Atan>([](Rule& r) { r.Give(0, r.dy() / (Square(r.x()) + 1)); }),
     RuleOf<ops::Atanh>(
         [](Rule& r) { r.Give(0, r.dy() / (1 - Square(r.x()))); }),
+    RuleOf<ops::BitCast>(&BitCastRule),
     RuleOf<ops::Cast>([](Rule& r) { r.Give(0, r.dy()); }),
     RuleOf<ops::CastLike>([](Rule& r) { r.Give(0, r.dy()); }),
     RuleOf<ops::Celu>([](Rule& r) {

@@ -57,6 +57,12 @@ class GradientMaker {
     return made;
   }
 
+  absl::StatusOr<Network> WriteOut(absl::Span<const size_t> inputs) {
+    NODEWISE_RETURN_IF_ERROR(Expand(inputs));
+    network_.RemoveUnused();
+    return std::move(network_);
+  }
+
  private:
   // Writes what is defined by simpler operators in these, and notes what
   // depends on the inputs.
@@ -164,10 +170,9 @@ class GradientMaker {
   std::map<ValueId, std::vector<Term>> reaching_;
 };
 
-}  // namespace
-
-absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
-                                           absl::Span<const size_t> inputs) {
+// Returns the network in an opset that rules need.
+absl::StatusOr<Network> ReadyFor(const Network& network,
+                                 absl::Span<const size_t> inputs) {
   for (const size_t input : inputs) {
     if (input < network.inputs().size() &&
         IsFloatValue(network, network.inputs()[input])) {
@@ -180,10 +185,22 @@ absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
     return absl::InvalidArgumentError(
         "no input is to be differentiated, expected at least one");
   }
-  if (network.opset() >= kLeastOpset)
-    return GradientMaker(network).Make(inputs);
-  NODEWISE_ASSIGN_OR_RETURN(Network raised, InOpset(network, kLeastOpset));
-  return GradientMaker(std::move(raised)).Make(inputs);
+  if (network.opset() >= kLeastOpset) return network;
+  return InOpset(network, kLeastOpset);
+}
+
+}  // namespace
+
+absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
+                                           absl::Span<const size_t> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(Network ready, ReadyFor(network, inputs));
+  return GradientMaker(std::move(ready)).Make(inputs);
+}
+
+absl::StatusOr<Network> WrittenOut(const Network& network,
+                                   absl::Span<const size_t> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(Network ready, ReadyFor(network, inputs));
+  return GradientMaker(std::move(ready)).WriteOut(inputs);
 }
 
 std::vector<size_t> FloatInputs(const Network& network) {

@@ -14,8 +14,11 @@ add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   gradient/recurrent_rules.cc
   gradient/reduce_rules.cc
   gradient/resize_rules.cc
+  gradient/roi_rules.cc
   gradient/rules.cc
+  gradient/sampling_rules.cc
   gradient/sequence_rules.cc
+  gradient/signal_rules.cc
   gradient/window_rules.cc
   gradient/writer.cc
 )

@@ -4,6 +4,8 @@
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/random.h"
 #include "nodewise/ops/scatter.h"
+#include "nodewise/ops/slice.h"
+#include "nodewise/ops/tree_ensemble.h"
 
 // Operators that write by index, and those that make numbers of none.
 
@@ -18,8 +20,9 @@ Term Unwritten(Rule& r, const OpAttrs& attrs, bool is_added) {
 }
 
 // Where several updates go to one place, only additions say what comes of it.
+template <typename Class>
 void ScatterElementsRule(Rule& r) {
-  const auto& op = r.As<ops::ScatterElements>();
+  const ops::ScatterElements& op = r.As<Class>();
   const bool is_added = op.reduction == ops::ScatterReduction::kAdd;
   if (!is_added && op.reduction != ops::ScatterReduction::kNone) {
     return r.Refuse("with this reduction");
@@ -38,13 +41,29 @@ void ScatterNdRule(Rule& r) {
   r.Give(2, r.writer().Add(ops::GatherND{}, {r.dy(), r.x(1)}));
 }
 
+// The values are one for all places that are off, and one for those that are
+// on.
+void OneHotRule(Rule& r) {
+  Writer& w = r.writer();
+  const Term off_and_on = CastTo(w.Ints({0, 1}), kBool);
+  const Term is_on = w.Add(r.As<ops::OneHot>(), {r.x(), r.x(1), off_and_on});
+  const auto sum = [&](Term x) {
+    return ReshapeTo(SumOver(x, Counting(0, x.rank())), {1});
+  };
+  r.Give(2, w.Add(ops::Concat{0}, {sum(Choose(is_on, 0.0, r.dy())),
+                                   sum(Choose(is_on, r.dy(), 0.0))}));
+}
+
 constexpr Row kIndexRows[] = {
     ZeroOf<ops::EyeLike>(),
     ZeroOf<ops::RandomNormalLike>(),
     ZeroOf<ops::RandomUniformLike>(),
     ZeroOf<ops::Bernoulli>(),
-    RuleOf<ops::ScatterElements>(&ScatterElementsRule),
+    RuleOf<ops::OneHot>(&OneHotRule),
+    RuleOf<ops::Scatter>(&ScatterElementsRule<ops::Scatter>),
+    RuleOf<ops::ScatterElements>(&ScatterElementsRule<ops::ScatterElements>),
     RuleOf<ops::ScatterND>(&ScatterNdRule),
+    ZeroOf<ops::TreeEnsemble>(),
 };
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include "nodewise/ops/gather.h"
 #include "nodewise/ops/pad.h"
 #include "nodewise/ops/reshape.h"
+#include "nodewise/ops/select.h"
 #include "nodewise/ops/slice.h"
+#include "nodewise/ops/sort.h"
 
 // Operators that move elements.
 
@@ -140,8 +142,24 @@ void SliceRule(Rule& r) {
   r.Give(0, r.writer().Add(ops::Pad{}, {r.dy(), r.writer().Ints(pads)}));
 }
 
+// Each result is the first of the elements that are equal to it.
+void UniqueRule(Rule& r) {
+  if (!r.has_dy(0)) return;
+  const auto& op = r.As<ops::Unique>();
+  Writer& w = r.writer();
+  const Term x = r.x();
+  const Term first = w.AddAll(op, {x}, 2)[1];
+  if (!op.axis.has_value()) {
+    return r.Give(0, ScatterAdded(first, r.dy(), x.sizes()));
+  }
+  const Term places = ReshapeTo(w.Ints(Counting(0, x.count())), x.sizes());
+  const Term taken = w.Add(ops::Gather{*op.axis}, {places, first});
+  r.Give(0, ScatterAdded(taken, r.dy(), x.sizes()));
+}
+
 constexpr Row kMoveRows[] = {
     RuleOf<ops::CenterCropPad>(&MoveRule),
+    RuleOf<ops::Compress>(&MoveRule),
     RuleOf<ops::Concat>(&ConcatRule),
     RuleOf<ops::DepthToSpace>(&MoveRule),
     RuleOf<ops::Expand>([](Rule& r) { r.Give(0, r.dy()); }),
@@ -161,6 +179,7 @@ constexpr Row kMoveRows[] = {
     RuleOf<ops::Tile>(&TileRule),
     RuleOf<ops::Transpose>(&TransposeRule),
     RuleOf<ops::Trilu>(&MoveRule),
+    RuleOf<ops::Unique>(&UniqueRule),
     RuleOf<ops::Unsqueeze>(&ReshapeRule),
 };
 

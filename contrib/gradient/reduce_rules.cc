@@ -135,6 +135,38 @@ void CumSumRule(Rule& r) {
   r.Give(0, r.writer().Add(op, {r.dy(), r.x(1)}));
 }
 
+// Each product without one of its factors, which a 1 stands for: one line for
+// each factor. Dividing by the factor would be of no use where it is zero.
+void CumProdRule(Rule& r) {
+  const auto& op = r.As<ops::CumProd>();
+  const Sizes given = r.Ints(1);
+  if (!r.writer().status().ok() || given.empty()) return;
+  Writer& w = r.writer();
+  Reduced along;
+  along.axes = {given[0] < 0 ? given[0] + r.x().rank() : given[0]};
+  const Rows rows(r.x().sizes(), along);
+  const int64_t n = rows.columns;
+  if (n > kMostFactors) return r.Refuse("of so many factors");
+  std::vector<double> is_itself(static_cast<size_t>(n * n));
+  std::vector<double> is_factor(is_itself.size());
+  for (int64_t i = 0; i < n * n; ++i) {
+    const int64_t behind = (i % n - i / n) * (op.reverse ? -1 : 1);
+    is_itself[static_cast<size_t>(i)] = behind == 0 ? 1 : 0;
+    is_factor[static_cast<size_t>(i)] =
+        behind >= (op.exclusive ? 1 : 0) ? 1 : 0;
+  }
+  const auto mask = [&](const std::vector<double>& numbers) {
+    return CastTo(w.Numbers(numbers, kFloat32, {1, n, n}), kBool);
+  };
+  const auto line = [&](Term x) {
+    return ReshapeTo(rows.Of(x), {rows.rows, 1, n});
+  };
+  const Term products = w.Add(
+      op, {Choose(mask(is_itself), 1.0, line(r.x())), w.Number(2, kInt64)});
+  const Term terms = Choose(mask(is_factor), products * line(r.dy()), 0.0);
+  r.Give(0, rows.Back(ReshapeTo(SumOver(terms, {2}), {rows.rows, n})));
+}
+
 void SoftmaxRule(Rule& r) {
   const int64_t axis = r.As<ops::Softmax>().axis;
   r.Give(0, r.y() * (r.dy() - SumOver(r.dy() * r.y(), {axis})));
@@ -157,6 +189,7 @@ void TopKRule(Rule& r) {
 }
 
 constexpr Row kReduceRows[] = {
+    RuleOf<ops::CumProd>(&CumProdRule),
     RuleOf<ops::CumSum>(&CumSumRule),
     ZeroOf<ops::Hardmax>(),
     RuleOf<ops::LogSoftmax>(&LogSoftmaxRule),

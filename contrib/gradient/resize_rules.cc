@@ -53,12 +53,13 @@ absl::StatusOr<std::vector<double>> MatrixOf(ops::Resize op, int64_t from,
   return matrix;
 }
 
-// The scales by side; 0 where sizes are given instead.
-std::vector<double> ScalesOf(Rule& r, const ops::Resize& op, size_t rank) {
+// The scales by side, from an input; 0 where sizes are given instead.
+std::vector<double> ScalesOf(Rule& r, size_t input, const ops::Resize& op,
+                             size_t rank) {
   std::vector<double> scales(rank, 0);
-  if (!r.has(2)) return scales;
+  if (!r.has(input)) return scales;
   const NDArray& data =
-      r.writer().network().value(r.operation().inputs[2]).data;
+      r.writer().network().value(r.operation().inputs[input]).data;
   if (!data.defined()) {
     r.Refuse("unless its scales are constant");
     return scales;
@@ -82,19 +83,10 @@ bool KeepsElements(const ops::Resize& op) {
 }
 
 // One side after the other is multiplied by its matrix.
-std::vector<Term> DefineResize(Rule& r) {
-  const auto& op = r.As<ops::Resize>();
+std::vector<Term> BySides(Rule& r, const ops::Resize& op, size_t scales_at) {
   Term y = r.x();
-  if (op.coordinate_transformation_mode ==
-      ops::CoordinateRule::kTfCropAndResize) {
-    r.Refuse("with a crop");
-  }
-  if (op.keep_aspect_ratio_policy != ops::AspectRatio::kStretch) {
-    r.Refuse("unless it stretches");
-  }
-  if (!r.writer().status().ok()) return {y};
   const Sizes to = r.y().sizes();
-  const std::vector<double> scales = ScalesOf(r, op, to.size());
+  const std::vector<double> scales = ScalesOf(r, scales_at, op, to.size());
   for (size_t side = 0; side < to.size(); ++side) {
     if (!r.writer().status().ok()) return {y};
     Sizes sizes = y.sizes();
@@ -117,7 +109,31 @@ std::vector<Term> DefineResize(Rule& r) {
   return {y};
 }
 
-constexpr Row kResizeRows[] = {DefinitionOf<ops::Resize>(&DefineResize)};
+std::vector<Term> DefineResize(Rule& r) {
+  const auto& op = r.As<ops::Resize>();
+  if (op.coordinate_transformation_mode ==
+      ops::CoordinateRule::kTfCropAndResize) {
+    r.Refuse("with a crop");
+  }
+  if (op.keep_aspect_ratio_policy != ops::AspectRatio::kStretch) {
+    r.Refuse("unless it stretches");
+  }
+  if (!r.writer().status().ok()) return {r.x()};
+  return BySides(r, op, 2);
+}
+
+std::vector<Term> DefineUpsample(Rule& r) {
+  ops::Resize op;
+  op.mode = r.As<ops::Upsample>().mode;
+  op.coordinate_transformation_mode = ops::CoordinateRule::kAsymmetric;
+  op.nearest_mode = ops::NearestRule::kFloor;
+  return BySides(r, op, 1);
+}
+
+constexpr Row kResizeRows[] = {
+    DefinitionOf<ops::Resize>(&DefineResize),
+    DefinitionOf<ops::Upsample>(&DefineUpsample),
+};
 
 }  // namespace
 

@@ -3,13 +3,16 @@
 
 #include "contrib/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/ops/col2im.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
 #include "nodewise/ops/elementary.h"
+#include "nodewise/ops/gather.h"
 #include "nodewise/ops/global_pool.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
+#include "nodewise/ops/slice.h"
 
 // Windows that slide over spatial sides.
 
@@ -295,8 +298,61 @@ Terms DefineLrn(Rule& r) {
   return {x / Power(sum * scale + double{op.bias}, op.beta)};
 }
 
+// Which element of an image each element of the columns goes to; behind the
+// last one what goes nowhere.
+Sizes ColumnTargets(const Window& window, const Sizes& image) {
+  Sizes counts;
+  for (size_t s = 0; s < image.size(); ++s) {
+    counts.push_back(
+        *WindowCount(window, static_cast<int>(s), image[s], false));
+  }
+  Sizes targets;
+  for (int64_t tap = 0; tap < Product(window.kernel); ++tap) {
+    for (int64_t place = 0; place < Product(counts); ++place) {
+      int64_t taps = tap;
+      int64_t places = place;
+      int64_t element = 0;
+      int64_t step = 1;
+      bool is_inside = true;
+      for (size_t s = image.size(); s-- > 0; step *= image[s]) {
+        const int64_t at = places % counts[s] * window.strides[s] +
+                           taps % window.kernel[s] * window.dilations[s] -
+                           window.pads[s];
+        is_inside = is_inside && at >= 0 && at < image[s];
+        element += at * step;
+        places /= counts[s];
+        taps /= window.kernel[s];
+      }
+      targets.push_back(is_inside ? element : Product(image));
+    }
+  }
+  return targets;
+}
+
+// Each column gets what reaches the elements that it was added to.
+void Col2ImRule(Rule& r) {
+  const auto& op = r.As<ops::Col2Im>();
+  Writer& w = r.writer();
+  const Sizes columns = r.x().sizes();
+  const Sizes y = r.dy().sizes();
+  const auto window = ResolveWindow({ops::Padding::kNotset, r.Ints(2),
+                                     op.strides, op.dilations, op.pads, false},
+                                    static_cast<int>(y.size()) - 2);
+  w.Fail(window.status());
+  if (!w.status().ok()) return;
+  const Sizes image = Spatial(y);
+  const Sizes targets = ColumnTargets(*window, image);
+  const int64_t planes = y[0] * y[1];
+  const Term elements =
+      w.Add(ops::Concat{1}, {ReshapeTo(r.dy(), {planes, Product(image)}),
+                             w.Filled(0, r.dy().dtype(), {planes, 1})});
+  r.Give(0, ReshapeTo(w.Add(ops::Gather{1}, {elements, w.Ints(targets)}),
+                      columns));
+}
+
 constexpr Row kWindowRows[] = {
     DefinitionOf<ops::AveragePool>(&DefineAveragePool),
+    RuleOf<ops::Col2Im>(&Col2ImRule),
     RuleOf<ops::Conv>(&ConvRule),
     RuleOf<ops::ConvTranspose>(&ConvTransposeRule),
     DefinitionOf<ops::GlobalAveragePool>(

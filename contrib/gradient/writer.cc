@@ -14,6 +14,7 @@
 #include "nodewise/ops/reshape.h"
 #include "nodewise/ops/scatter.h"
 #include "nodewise/ops/slice.h"
+#include "nodewise/ops/variadic.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise::gradient {
@@ -46,6 +47,10 @@ std::vector<int64_t> Term::sizes() const {
 }
 
 int64_t Term::count() const { return Product(sizes()); }
+
+bool Term::has_known_sizes() const {
+  return is_given() && writer_->network().value(id_).type.sizes().has_value();
+}
 
 std::vector<ValueId> Writer::IdsOf(const std::vector<Term>& terms) {
   std::vector<ValueId> ids;
@@ -134,6 +139,14 @@ Term Sign(Term x) { return x.writer().Add(ops::Sign{}, {x}); }
 Term Abs(Term x) { return x.writer().Add(ops::Abs{}, {x}); }
 Term Sigmoid(Term x) { return x.writer().Add(ops::Sigmoid{}, {x}); }
 Term Square(Term x) { return x * x; }
+Term Floor(Term x) { return x.writer().Add(ops::Floor{}, {x}); }
+Term Ceil(Term x) { return x.writer().Add(ops::Ceil{}, {x}); }
+Term AtLeast(Term x, double least) {
+  return x.writer().Add(ops::Max{}, {x, Like(x, least)});
+}
+Term AtMost(Term x, double most) {
+  return x.writer().Add(ops::Min{}, {x, Like(x, most)});
+}
 Term Power(Term x, double exponent) {
   if (exponent == 1) return x;
   return x.writer().Add(ops::Pow{}, {x, Like(x, exponent)});
@@ -165,6 +178,11 @@ Term ReshapeTo(Term x, const std::vector<int64_t>& sizes) {
   const ops::Reshape reshape{std::find(sizes.begin(), sizes.end(), 0) !=
                              sizes.end()};
   return x.writer().Add(reshape, {x, x.writer().Ints(sizes)});
+}
+
+Term Flattened(Term x) {
+  if (x.has_known_sizes()) return ReshapeTo(x, {x.count()});
+  return x.writer().Add(ops::Reshape{}, {x, x.writer().Ints({-1})});
 }
 
 Term ExpandTo(Term x, const std::vector<int64_t>& sizes) {
@@ -247,12 +265,11 @@ Term SumTo(Term x, const std::vector<int64_t>& sizes) {
 Term ScatterAdded(Term indices, Term updates,
                   const std::vector<int64_t>& sizes) {
   Writer& writer = updates.writer();
-  const int64_t count = updates.count();
   ops::ScatterElements scatter;
   scatter.reduction = ops::ScatterReduction::kAdd;
-  const Term added = writer.Add(
-      scatter, {writer.Filled(0, updates.dtype(), {Product(sizes)}),
-                ReshapeTo(indices, {count}), ReshapeTo(updates, {count})});
+  const Term added =
+      writer.Add(scatter, {writer.Filled(0, updates.dtype(), {Product(sizes)}),
+                           Flattened(indices), Flattened(updates)});
   return ReshapeTo(added, sizes);
 }
 

@@ -33,6 +33,7 @@ class Term {
   std::vector<int64_t> sizes() const;
   int64_t rank() const { return static_cast<int64_t>(sizes().size()); }
   int64_t count() const;
+  bool has_known_sizes() const;
 
  private:
   Writer* writer_ = nullptr;
@@ -107,6 +108,10 @@ Term Sign(Term x);
 Term Abs(Term x);
 Term Sigmoid(Term x);
 Term Square(Term x);
+Term Floor(Term x);
+Term Ceil(Term x);
+Term AtLeast(Term x, double least);
+Term AtMost(Term x, double most);
 Term Power(Term x, double exponent);
 Term Greater(Term x, double limit);
 Term Less(Term x, double limit);
@@ -118,6 +123,8 @@ Term Choose(Term condition, double a, Term b);
 
 Term CastTo(Term x, DLDataType dtype);  // Itself, if it is of that type.
 Term ReshapeTo(Term x, const std::vector<int64_t>& sizes);
+// As a list. What is known about the number of elements may be nothing.
+Term Flattened(Term x);
 Term ExpandTo(Term x, const std::vector<int64_t>& sizes);
 Term Transposed(Term x, const std::vector<int64_t>& order);
 Term SwapLast(Term x);  // The last two sides.
@@ -136,7 +143,8 @@ Term Joined(const std::vector<Term>& terms, int64_t axis);
 // was repeated, or repeats what has fewer elements.
 Term SumTo(Term x, const std::vector<int64_t>& sizes);
 // Zeros of these sizes with the updates added where the indices say, both of
-// one element for each. Index 0 is the first element.
+// one element for each. Index 0 is the first element. How many updates there
+// are need not be known.
 Term ScatterAdded(Term indices, Term updates,
                   const std::vector<int64_t>& sizes);
 

@@ -21,6 +21,10 @@ except ImportError:
     print("skipped: there is no torch (Debian's python3-torch)")
     sys.exit(77)
 
+from torch_functions import (compress, dequantize, fold, fourier,
+                             frames_transformed, grid_sample, max_unpool,
+                             one_hot, window)
+
 TOLERANCE = 1e-9
 
 
@@ -70,17 +74,6 @@ def reduced(function):
             raise NotImplementedError("axes")
         return function(x, axes, bool(case.get("keepdims", 1)))
     return run
-
-
-def window(case, spatial, kernel):
-    """Strides, dilations, pads; refuses what torch has no word for."""
-    if case.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise NotImplementedError("auto_pad")
-    pads = case.get("pads") or [0] * (2 * spatial)
-    if case.get("auto_pad") == "VALID":
-        pads = [0] * (2 * spatial)
-    return (case.get("strides") or [1] * spatial,
-            case.get("dilations") or [1] * spatial, pads)
 
 
 def padded(x, pads):
@@ -327,7 +320,8 @@ FUNCTIONS = {
     "ReduceLogSum": reduced(lambda x, axes, keep: x.sum(axes, keep).log()),
     "ReduceLogSumExp": reduced(
         lambda x, axes, keep: torch.logsumexp(x, axes, keep)),
-    "CumSum": lambda case: cumulative(case),
+    "CumSum": lambda case: cumulative(torch.cumsum)(case),
+    "CumProd": lambda case: cumulative(torch.cumprod)(case),
     "Transpose": lambda case: case.x[0].permute(
         *(case.get("perm") or reversed(range(case.x[0].dim())))),
     "Concat": lambda case: torch.cat(case.x, case.get("axis", 1)),
@@ -339,6 +333,17 @@ FUNCTIONS = {
     "TopK": lambda case: torch.topk(
         case.x[0], case.ints(1)[0], case.get("axis", -1),
         bool(case.get("largest", 1)))[0],
+    "Scatter": scatter_elements,
+    "AffineGrid": lambda case: F.affine_grid(
+        case.x[0], case.ints(1),
+        align_corners=bool(case.get("align_corners", 0))),
+    "Col2Im": fold, "Compress": compress,
+    "DFT": fourier,
+    "DequantizeLinear": dequantize,
+    "GridSample": grid_sample,
+    "MaxUnpool": max_unpool,
+    "OneHot": one_hot,
+    "STFT": frames_transformed,
 }
 
 
@@ -349,13 +354,15 @@ def gather(case):
     return flat.reshape(x.shape[:axis] + index.shape + x.shape[axis + 1:])
 
 
-def cumulative(case):
-    x, axis = case.x[0], case.ints(1)[0]
-    if case.get("exclusive", 0):
-        raise NotImplementedError("exclusive")
-    if case.get("reverse", 0):
-        return x.flip(axis).cumsum(axis).flip(axis)
-    return x.cumsum(axis)
+def cumulative(function):
+    def run(case):
+        x, axis = case.x[0], case.ints(1)[0]
+        if case.get("exclusive", 0):
+            raise NotImplementedError("exclusive")
+        if case.get("reverse", 0):
+            return function(x.flip(axis), axis).flip(axis)
+        return function(x, axis)
+    return run
 
 
 def judge(case):

@@ -29,17 +29,6 @@ using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 // Operators that read and make floats, and have no gradient yet.
-constexpr std::string_view kWithout[] = {
-    "AffineGrid", "BitCast",    "Col2Im",     "Compress",
-    "CumProd",    "DFT",        "DeformConv", "DequantizeLinear",
-    "GridSample", "MaxRoiPool", "MaxUnpool",  "OneHot",
-    "RoiAlign",   "STFT",       "Scatter",    "TreeEnsemble",
-    "Unique",     "Upsample"};
-// Older networks are raised to it.
-constexpr int kLeastOpset = 16;
-constexpr int kLeastJudged = 5;
-
-constexpr int kDraws = 60;  // Of each row.
 std::string NameOf(const OperatorDef& def) {
   return fmt::format("{} {}", def.name, def.since);
 }

@@ -15,6 +15,12 @@
 
 namespace nodewise {
 
+// Older networks are raised to it.
+inline constexpr int kLeastOpset = 16;
+inline constexpr int kDraws = 60;  // Of each row.
+// Of these something can be told.
+inline constexpr int kLeastJudged = 5;
+
 // Numbers of an interval, all different and none of them special.
 struct Interval {
   double least;

@@ -10,11 +10,11 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/axis.h"
 #include "nodewise/ops/cast.h"
 #include "nodewise/ops/elementary.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/quantize.h"
 #include "nodewise/ops/variadic.h"
 #include "tests/support/matchers.h"
 
@@ -144,17 +144,18 @@ TEST(GradientTest, OfSeveralLayersItIsThatOfTheWhole) {
 
 TEST(GradientTest, AnOperatorWithoutARuleIsNamed) {
   Net b;
-  const ValueId x = b.In("x", {2});
-  const ValueId axis = *b.net.AddConstant("axis", [] {
-    NDArray zero = *NDArray::Empty({}, kInt64, kCpu);
-    *zero.As<int64_t>() = 0;
-    return zero;
-  }());
-  ASSERT_THAT(b.net.SetOpset("", 26), IsOk());
-  b.Out({b.Add(ops::CumProd{}, {x, axis})});
-  EXPECT_THAT(GradientOf(b.net, InputNumbers{0}),
-              FailsWith(absl::StatusCode::kUnimplemented,
-                        HasSubstr("CumProd has no gradient yet")));
+  const ValueId x = *b.net.AddInput("x", TensorType(kFloat32, {2}));
+  // Its scale is a float.
+  const auto quantized = b.net.AddOperation(
+      {OpAttrs::Of(AllOperators().Find("", "DynamicQuantizeLinear", 21),
+                   ops::DynamicQuantizeLinear{}),
+       {x}});
+  ASSERT_THAT(quantized, IsOk());
+  b.Out({b.net.operation(*quantized).outputs[1]});
+  EXPECT_THAT(
+      GradientOf(b.net, InputNumbers{0}),
+      FailsWith(absl::StatusCode::kUnimplemented,
+                HasSubstr("DynamicQuantizeLinear has no gradient yet")));
 }
 
 TEST(GradientTest, OpenSizesAreAnErrorThatSaysWhatToDo) {

@@ -40,6 +40,13 @@ struct GradientNetwork {
 absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
                                            absl::Span<const size_t> inputs);
 
+// Returns the network with every operator that has a definition written in the
+// simpler ones that it is defined by, as far as it depends on these inputs:
+// what is differentiated in its place. It computes the same up to roundings.
+// Fails as GradientOf does.
+absl::StatusOr<Network> WrittenOut(const Network& network,
+                                   absl::Span<const size_t> inputs);
+
 // Returns the inputs that are floats, in their order.
 std::vector<size_t> FloatInputs(const Network& network);
 
