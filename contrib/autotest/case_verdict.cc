@@ -6,6 +6,7 @@
 
 #include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
+#include "nodewise/autotest/backward.h"
 #include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/exact_tensors.h"
 #include "nodewise/interp/sampled_bounds.h"
@@ -73,19 +74,6 @@ CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
   return verdict;
 }
 
-// Draws the cotangents of a gradient, which come after all other inputs.
-absl::Status DrawCotangents(const OperatorCase& made, Choices* choices,
-                            std::vector<NDArray>* inputs) {
-  const Network& network = *made.network;
-  for (size_t i = inputs->size(); i < network.inputs().size(); ++i) {
-    const TensorType& type = network.value(network.inputs()[i]).type;
-    NODEWISE_ASSIGN_OR_RETURN(
-        inputs->emplace_back(),
-        DrawTensor(type.dtype, *type.sizes(), {}, choices));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
   if (domain.may_be_nan || !tensor.defined() || !IsFloat(tensor.dtype())) {
     return absl::OkStatus();
@@ -108,8 +96,8 @@ class OtherZeros : public Evaluator {
   absl::StatusOr<Evaluated> Evaluate(
       OperationCall call, const EvalArgs::Options& options) const override {
     const OperationId id = call.operation.id;
-    NODEWISE_ASSIGN_OR_RETURN(
-        Evaluated made, ReferenceEvaluator().Evaluate(std::move(call), options));
+    NODEWISE_ASSIGN_OR_RETURN(Evaluated made, ReferenceEvaluator().Evaluate(
+                                                  std::move(call), options));
     if (id != of_) return made;
     for (NDArray& output : made.outputs) {
       if (!output.defined() || !IsFloat(output.dtype())) continue;
@@ -169,8 +157,7 @@ bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
     }
     y[i] = x[i];
   }
-  const auto excused =
-      NDArray::Empty(expected.shape(), expected.dtype(), kCpu);
+  const auto excused = NDArray::Empty(expected.shape(), expected.dtype(), kCpu);
   if (!excused.ok()) return false;
   StoreDoubles(y.data(), 0, CountOf(*excused), *excused);
   const TensorKey key{"y", 0, TensorRole::kOutput, "reference"};
@@ -226,7 +213,10 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   }
   NODEWISE_ASSIGN_OR_RETURN(set.inputs,
                             DrawInputs(made.configuration, choices, special));
-  NODEWISE_RETURN_IF_ERROR(DrawCotangents(made, choices, &set.inputs));
+  if (made.backward == nullptr) return set;
+  NODEWISE_ASSIGN_OR_RETURN(set.inputs,
+                            WithCotangents(*made.backward, *made.network,
+                                           std::move(set.inputs), choices));
   return set;
 }
 

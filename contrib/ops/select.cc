@@ -68,12 +68,18 @@ struct Compress : ops::Compress {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const DLDataType dtype = in.type(0).dtype;
-    if (!axis.has_value()) return OneOutput(dtype, UnknownShape(1));
+    Dim kept;
+    if (const NDArray* const condition = in[1].constant) {
+      const auto* const is_kept = condition->As<uint8_t>();
+      kept = CountOf(*condition) -
+             std::count(is_kept, is_kept + CountOf(*condition), 0);
+    }
+    if (!axis.has_value()) return OneOutput(dtype, Shape{kept});
     std::optional<Shape> sides = in.type(0).shape;
     if (sides.has_value()) {
       NODEWISE_ASSIGN_OR_RETURN(const int at,
                                 Axis(*axis, static_cast<int>(sides->size())));
-      (*sides)[static_cast<size_t>(at)] = Dim();
+      (*sides)[static_cast<size_t>(at)] = kept;
     }
     return OneOutput(dtype, std::move(sides));
   }

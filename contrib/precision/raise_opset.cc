@@ -18,6 +18,7 @@
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/reshape.h"
 #include "nodewise/ops/resize.h"
+#include "nodewise/ops/roi.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/variadic.h"
 #include "nodewise/support/diagnostic.h"
@@ -234,6 +235,15 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
   return Replace(old, resize, {old.inputs[0], kNoValue, old.inputs[1]}, copy);
 }
 
+// Pixels were counted in one way only.
+absl::StatusOr<Values> ConvertRoiAlign(const OldOperation& old,
+                                       NetworkCopy& copy) {
+  ops::RoiAlign align;
+  static_cast<ops::RoiAlignAttributes&>(align) = old.As<ops::RoiAlign10>();
+  align.coordinate_transformation_mode = ops::RoiPixels::kOutputHalf;
+  return Replace(old, align, old.inputs, copy);
+}
+
 // How an operator of an older opset is had in a newer one.
 struct OldOperator {
   const void* type;
@@ -255,6 +265,7 @@ constexpr OldOperator kOldOperators[] = {
      &ConvertBatchNorm<ops::BatchNormalization9>},
     {&kTypeTag<ops::Gemm1>, &ConvertGemm},
     {&kTypeTag<ops::Resize10>, &ConvertResize},
+    {&kTypeTag<ops::RoiAlign10>, &ConvertRoiAlign},
     {&kTypeTag<ops::Max>, &Keep<ops::Max>},
     {&kTypeTag<ops::Min>, &Keep<ops::Min>},
     {&kTypeTag<ops::Sum>, &Keep<ops::Sum>},

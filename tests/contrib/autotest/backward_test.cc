@@ -75,6 +75,15 @@ TEST(BackwardTest, ASoundGradientIsNotAccused) {
   EXPECT_EQ(result.CountOf(CaseOutcome::kAgrees), 1000U);
 }
 
+TEST(BackwardTest, CotangentsAreAsLongAsWhatNumbersMake) {
+  const auto sound = WithGradients([](std::vector<NDArray>&) {});
+  const AutotestResult result =
+      RunAutotest(OperatorsNamed({"Compress", "Unique"}), *sound,
+                  OptionsWith(AutotestWith::kBackward, 200));
+  EXPECT_TRUE(result.findings.empty());
+  EXPECT_EQ(result.CountOf(CaseOutcome::kAgrees), 200U);
+}
+
 TEST(BackwardTest, NobodyCanTellWhereAGradientIsNotFinite) {
   const auto other = WithGradients([](std::vector<NDArray>& gradients) {
     std::vector<double> numbers = ToDoubles(gradients[0]);

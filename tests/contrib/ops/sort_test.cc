@@ -94,6 +94,22 @@ TEST(CompressTest, WithoutAnAxisTheTensorIsFlat) {
           .ok());
 }
 
+TEST(CompressTest, AConstantConditionSaysHowManyStay) {
+  const NDArray condition = Bools({1, 0, 1, 0});
+  std::vector<InputInfo> infos(2);
+  infos[0] = {.is_given = true, .type = TensorType(kFloat32, {4, 3})};
+  infos[1] = {
+      .is_given = true, .type = TensorType(kBool, {4}), .constant = &condition};
+  for (const auto& [attributes, expected] :
+       std::vector<std::pair<std::vector<NamedAttr>, const char*>>{
+           {{}, "float32[2]"}, {{Attr("axis", 0)}, "float32[2, 3]"}}) {
+    const OpAttrs attrs = *OpSetup{"Compress", 11, attributes}.Make();
+    const auto made = attrs.def().infer(attrs.get(), Inputs(infos), 1);
+    ASSERT_THAT(made, IsOk());
+    EXPECT_EQ(ToString((*made)[0].type), expected);
+  }
+}
+
 NDArray TwoBoxes() {
   return MakeTensor<float>({1, 3, 4},
                            {0, 0, 1, 1, 0, 0.1F, 1, 1.1F, 0, 10, 1, 11});

@@ -152,6 +152,20 @@ TEST(RaiseOpsetTest, TheNearestElementStaysTheSame) {
   }
 }
 
+TEST(RaiseOpsetTest, RegionsStayWhereTheyAre) {
+  for (const char* const mode : {"avg", "max"}) {
+    SCOPED_TRACE(mode);
+    OldNet b(10);
+    const ValueId x = b.In("x", {1, 2, 7, 5});
+    const ValueId rois =
+        b.Const("rois", MakeTensor<float>({2, 4}, {0, 0, 3, 4, 1, 2, 1.25, 6}));
+    const ValueId images = b.Const("images", MakeTensor<int64_t>({2}, {0, 0}));
+    b.Out(b.Add("RoiAlign", {x, rois, images},
+                {{"mode", std::string(mode)}, {"output_height", int64_t{2}}}));
+    ExpectSameIn(16, b.net, {RandomFloats("x", {1, 2, 7, 5})});
+  }
+}
+
 TEST(RaiseOpsetTest, BodiesAreRaisedToo) {
   Subgraph bodies[2];
   for (Subgraph& each : bodies) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_def.h"
@@ -29,5 +30,13 @@ bool HasBackwardSpace(const OperatorDef& def);
 // a use of the operator that has no gradient, and with kInvalidArgument for one
 // without such inputs or without a float among its outputs.
 absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made);
+
+// Draws a cotangent for each output that has one, and returns them behind the
+// inputs of `backward.forward`: the inputs of `gradient`. Where sizes depend on
+// numbers, they are those of what `forward` makes of the inputs; fails if it
+// fails then.
+absl::StatusOr<std::vector<NDArray>> WithCotangents(
+    const BackwardCase& backward, const Network& gradient,
+    std::vector<NDArray> inputs, Choices* choices);
 
 }  // namespace nodewise
