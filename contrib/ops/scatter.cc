@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
@@ -74,24 +76,40 @@ struct Reduced {
   std::vector<double> result;
 };
 
-// `u` is the unit roundoff of the result's type.
+// Kernels round after each update, and may meet what is larger than the result
+// on their way to it, or lose what is too small.
 void WriteBounds(ScatterReduction reduction, const Targets& where,
-                 const Reduced& numbers, double u, Bounds* bounds) {
+                 const Reduced& numbers, DLDataType dtype, Bounds* bounds) {
+  const bool adds = reduction == ScatterReduction::kAdd;
+  const auto size_of = [adds](double x) {
+    return adds ? std::fabs(x) : std::max(std::fabs(x), 1.0);
+  };
   const std::vector<double>& data = numbers.data;
   std::vector<double> count(data.size(), 0);
-  std::vector<double> sum(data.size());
-  for (size_t i = 0; i < data.size(); ++i) sum[i] = std::fabs(data[i]);
+  std::vector<double> way(data.size());
+  for (size_t i = 0; i < data.size(); ++i) way[i] = size_of(data[i]);
   ForEachTarget(where, [&](int64_t to, int64_t from) {
-    count[static_cast<size_t>(to)] += 1;
-    sum[static_cast<size_t>(to)] +=
-        std::fabs(numbers.updates[static_cast<size_t>(from)]);
+    const auto at = static_cast<size_t>(to);
+    const double size = size_of(numbers.updates[static_cast<size_t>(from)]);
+    count[at] += 1;
+    way[at] = adds ? way[at] + size : way[at] * size;
   });
-  const bool adds = reduction == ScatterReduction::kAdd;
+  const double u = UnitRoundoff(dtype);
+  const double tiny = HalfUlp(dtype, 0);
+  const double largest = LargestOf(dtype);
+  const OverflowRule overflows(dtype);
   const bool rounds = adds || reduction == ScatterReduction::kMul;
   bounds->proved.assign(data.size(), 0);
   for (size_t i = 0; rounds && i < data.size(); ++i) {
-    bounds->proved[i] =
-        count[i] * u * (adds ? sum[i] : std::fabs(numbers.result[i]));
+    if (count[i] == 0) continue;
+    double& bound = bounds->proved[i];
+    // The reference rounds once, too.
+    bound = (count[i] + 1) * u * (adds ? way[i] : std::fabs(numbers.result[i]));
+    if (!adds) bound += count[i] * tiny * way[i];
+    if (!(way[i] <= largest)) {
+      bound = overflows(way[i]) ? std::numeric_limits<double>::infinity()
+                                : std::numeric_limits<double>::quiet_NaN();
+    }
   }
   bounds->expected = bounds->proved;
 }
@@ -108,7 +126,7 @@ absl::Status ReduceFloats(ScatterReduction reduction, const Targets& where,
   });
   StoreDoubles(numbers.result.data(), 0, CountOf(y), y);
   if (Bounds* const bounds = args.bounds(0)) {
-    WriteBounds(reduction, where, numbers, UnitRoundoff(y.dtype()), bounds);
+    WriteBounds(reduction, where, numbers, y.dtype(), bounds);
   }
   return absl::OkStatus();
 }

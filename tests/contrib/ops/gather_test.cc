@@ -114,6 +114,22 @@ TEST(ScatterNdTest, SumsHaveBounds) {
   EXPECT_EQ(y->bounds[0].proved[1], 0);
 }
 
+// Kernels multiply one after the other.
+TEST(ScatterNdTest, ProductsMayUnderflowAndOverflowOnTheirWay) {
+  const auto index = MakeTensor<int64_t>({2, 1}, {0, 0});
+  const auto bound = [&](float old, float first, float second) {
+    const auto y =
+        EvaluateAll({"ScatterND", 16, {Reduction("mul")}},
+                    {Floats({old}), index, Floats({first, second})}, true);
+    EXPECT_THAT(y, IsOk());
+    return y->bounds[0].proved[0];
+  };
+  EXPECT_LT(bound(3, 5, 7), 105 * 0x1p-21);
+  // The first product is a multiple of 2^-149.
+  EXPECT_GT(bound(0x1p-149F, 1.3F, 1024), 0x1p-140);
+  EXPECT_EQ(bound(1e30F, 1e30F, 1e-30F), kInf);
+}
+
 TEST(TensorScatterTest, CircularWritesWrapAround) {
   const auto cache = MakeTensor<float>({1, 4, 1}, {1, 2, 3, 4});
   const auto update = MakeTensor<float>({1, 2, 1}, {8, 9});
