@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "contrib/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/gather.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/matmul.h"
@@ -41,11 +44,34 @@ struct Points {
   int64_t most = 1;  // Points for which there is room.
 };
 
-// Points in a bin are as many as the bin has elements, rounded up, if no number
-// is given. Those outside of the map count nothing, but there may be more than
-// there is room for; the first inside of it comes first then.
+// How many points of a bin there must be room for along a side of the map;
+// `corner` is the column of the regions' first corner. Points in a bin are as
+// many as it has elements, rounded up, if no number is given. They are more
+// than half an element apart then, unless there is only one, so that not many
+// of them are inside the map.
+int64_t RoomFor(Rule& r, size_t corner, int64_t bins, int64_t size) {
+  const auto& op = r.As<ops::RoiAlign>();
+  if (op.sampling_ratio > 0) return op.sampling_ratio;
+  const int64_t inside = 2 * size + 5;
+  const NDArray& regions =
+      r.writer().network().value(r.operation().inputs[1]).data;
+  if (!regions.defined()) return inside;
+  const std::vector<double> corners = ToDoubles(regions);
+  double most = 1;
+  for (size_t i = corner; i + 2 < corners.size(); i += 4) {
+    const double length = (corners[i + 2] - corners[i]) * op.spatial_scale;
+    // One more for what is rounded otherwise.
+    most = std::max(
+        most, std::ceil(std::max(length, 1.0) / static_cast<double>(bins)) + 1);
+  }
+  return most < static_cast<double>(inside) ? static_cast<int64_t>(most)
+                                            : inside;
+}
+
+// Points outside of the map count nothing, but there may be more than there is
+// room for; the first inside of it comes first then.
 Points PointsOf(const ops::RoiAlign& op, Term first, Term last, int64_t bins,
-                int64_t size) {
+                int64_t most) {
   Writer& w = first.writer();
   const DLDataType dtype = first.dtype();
   const bool is_half =
@@ -59,22 +85,20 @@ Points PointsOf(const ops::RoiAlign& op, Term first, Term last, int64_t bins,
   const Term begin = start + bin * Numbered(w, {1, bins, 1, 1}, dtype);
   Points points;
   points.bins = bins;
+  points.most = most;
   if (op.sampling_ratio > 0) {
-    points.most = op.sampling_ratio;
-    const auto count = static_cast<double>(points.most);
+    const auto count = static_cast<double>(most);
     points.count = w.Number(count, dtype);
-    const Term number = Numbered(w, {1, 1, points.most, 1}, dtype);
+    const Term number = Numbered(w, {1, 1, most, 1}, dtype);
     points.at = begin + (number + 0.5) * bin / count;
     points.is_there = CastTo(w.Filled(1, kFloat32, {1, 1, 1, 1}), kBool);
     return points;
   }
-  // They are more than half an element apart, unless there is only one.
-  points.most = 2 * size + 5;
   points.count = AtLeast(Ceil(bin), 0);
   const Term apart =
       Choose(Greater(points.count, 0), bin / AtLeast(points.count, 1), 1.0);
   const Term skipped = AtLeast(Floor((-1.0 - begin) / apart - 0.5), 0);
-  const Term number = skipped + Numbered(w, {1, 1, points.most, 1}, dtype);
+  const Term number = skipped + Numbered(w, {1, 1, most, 1}, dtype);
   points.at = begin + (number + 0.5) * apart;
   points.is_there = w.Add(ops::Less{}, {number, points.count});
   return points;
@@ -186,8 +210,13 @@ Terms DefineRoiAlign(Rule& r) {
   const auto corner = [&](int64_t i) {
     return ReshapeTo(Part(boxes, 1, i, i + 1), {rois[0], 1, 1, 1});
   };
-  const Points x = PointsOf(op, corner(0), corner(2), op.output_width, map[3]);
-  const Points y = PointsOf(op, corner(1), corner(3), op.output_height, map[2]);
+  const auto points = [&](size_t column, int64_t bins, int64_t size) {
+    const auto first = static_cast<int64_t>(column);
+    return PointsOf(op, corner(first), corner(first + 2), bins,
+                    RoomFor(r, column, bins, size));
+  };
+  const Points x = points(0, op.output_width, map[3]);
+  const Points y = points(1, op.output_height, map[2]);
   const Term maps = MapsOf(r, r.x(2));
   if (op.mode == RoiMode::kMax) return {LargestTerm(op, maps, y, x)};
   const DLDataType of_map = r.x().dtype();
