@@ -9,6 +9,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/classic_spaces.cc
   autotest/configuration.cc
   autotest/configuration_draw.cc
+  autotest/cotangents.cc
   autotest/cut_case.cc
   autotest/dual_attributes.cc
   autotest/dual_case.cc

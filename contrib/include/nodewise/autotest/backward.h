@@ -21,6 +21,14 @@ struct BackwardCase {
   std::vector<size_t> inputs;
 };
 
+// Draws a cotangent for each output that has one, and returns them behind the
+// inputs of `backward.forward`: the inputs of `gradient`. Where sizes depend on
+// numbers, they are those of what `forward` makes of the inputs; fails if it
+// fails then.
+absl::StatusOr<std::vector<NDArray>> WithCotangents(
+    const BackwardCase& backward, const Network& gradient,
+    std::vector<NDArray> inputs, Choices* choices);
+
 // Returns whether gradients of the operator can be drawn.
 bool HasBackwardSpace(const OperatorDef& def);
 
@@ -30,13 +38,5 @@ bool HasBackwardSpace(const OperatorDef& def);
 // a use of the operator that has no gradient, and with kInvalidArgument for one
 // without such inputs or without a float among its outputs.
 absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made);
-
-// Draws a cotangent for each output that has one, and returns them behind the
-// inputs of `backward.forward`: the inputs of `gradient`. Where sizes depend on
-// numbers, they are those of what `forward` makes of the inputs; fails if it
-// fails then.
-absl::StatusOr<std::vector<NDArray>> WithCotangents(
-    const BackwardCase& backward, const Network& gradient,
-    std::vector<NDArray> inputs, Choices* choices);
 
 }  // namespace nodewise
