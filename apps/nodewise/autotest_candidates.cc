@@ -260,7 +260,8 @@ std::string Attribute(const AutotestFinding& finding,
   }
   const CaseReference reference(finding.made);
   const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
-  const CandidateJob job{finding.made.network.get(), sets};
+  const CandidateJob job{finding.made.network.get(), sets,
+                         finding.made.backward.get()};
   std::vector<std::string> gone;
   for (const CandidateVariant& variant : variants) {
     const auto candidate = variant.make();

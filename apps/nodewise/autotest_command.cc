@@ -89,8 +89,8 @@ class TestOperators : public Command {
                      "package), or exec:COMMAND (onednn)",
                      &candidate_);
     options->AddText("--with", "WHAT",
-                     "forward (the operators), backward (the gradients of those "
-                     "that have one) or both (forward)",
+                     "forward (the operators or networks), backward (the "
+                     "gradients of those that have one) or both (forward)",
                      &with_);
     options->AddNumber("--runs", "N", "how many sets of values (1000)",
                        {&runs_, 1, kMostRuns});
@@ -246,7 +246,9 @@ class TestOperators : public Command {
           std::find(names_.begin(), names_.end(), row->name) != names_.end();
       if (!names_.empty() && !is_named) continue;
       std::erase(missing, row->name);
-      if (options_.with == AutotestWith::kBackward && !HasBackwardSpace(*row)) {
+      // A network has gradients as far as its operators have.
+      if (options_.with == AutotestWith::kBackward && !DrawsNetworks() &&
+          !HasBackwardSpace(*row)) {
         continue;
       }
       rows.push_back(row);
@@ -287,12 +289,15 @@ class TestOperators : public Command {
     if (!mutated_.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(auto models, LoadModelsOf(mutated_));
       auto source = MutationSource(std::move(models));
-      if (source != nullptr) return source;
+      if (source != nullptr) {
+        return GradientSource(std::move(source), options_.with);
+      }
       return absl::InvalidArgumentError(
           fmt::format("--mutate: {}: no model has an operation", mutated_));
     }
     if (!networks_) return OperatorSource(rows, options_.with);
-    return NetworkSource(ScopeOf(rows, candidate, options_.seed));
+    NetworkScope scope = ScopeOf(rows, candidate, options_.seed);
+    return GradientSource(NetworkSource(std::move(scope)), options_.with);
   }
 
   static std::string Counted(uint64_t count) {

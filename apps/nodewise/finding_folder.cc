@@ -224,7 +224,9 @@ std::string PageText(const AutotestFinding& finding,
       is_backward ? "gradient of " : "", TitleOf(finding.made),
       NameOf(finding.verdict.outcome), candidate.name, finding.verdict.reason,
       ToString(finding.made), DescribeTensors(finding),
-      is_backward ? "the gradient of the operation in `forward.onnx`"
+      is_backward && finding.made.configuration.is_network()
+          ? "the gradient of the network in `forward.onnx`"
+      : is_backward ? "the gradient of the operation in `forward.onnx`"
       : finding.made.configuration.is_network() ? "the network alone"
                                                 : "the operation alone",
       candidate.name,

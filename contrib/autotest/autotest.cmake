@@ -29,6 +29,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/network_builder.cc
   autotest/network_draw.cc
   autotest/network_mutation.cc
+  autotest/network_part.cc
   autotest/network_patterns.cc
   autotest/network_scope.cc
   autotest/norm_spaces.cc

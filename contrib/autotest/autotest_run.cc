@@ -59,6 +59,34 @@ class Operators : public CaseSource {
   const std::vector<Turn> turns_;
 };
 
+class Gradients : public CaseSource {
+ public:
+  Gradients(std::unique_ptr<CaseSource> source, AutotestWith with)
+      : source_(std::move(source)),
+        turns_(with == AutotestWith::kBoth ? 2 : 1) {}
+
+  bool is_empty() const override { return source_->is_empty(); }
+  std::string NameOf(uint64_t number) const override {
+    return source_->NameOf(number / turns_) +
+           (IsBackward(number) ? " backward" : "");
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    NODEWISE_ASSIGN_OR_RETURN(OperatorCase made,
+                              source_->Draw(number / turns_, choices));
+    if (!IsBackward(number)) return made;
+    return BackwardOf(made);
+  }
+
+ private:
+  bool IsBackward(uint64_t number) const {
+    return number % turns_ + 1 == turns_;
+  }
+
+  const std::unique_ptr<CaseSource> source_;
+  const uint64_t turns_;  // Of each case; the last one is its gradient.
+};
+
 // The streams of a configuration, and of its sets.
 Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
   return Choices(
@@ -294,6 +322,12 @@ uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
 std::unique_ptr<CaseSource> OperatorSource(
     absl::Span<const OperatorDef* const> rows, AutotestWith with) {
   return std::make_unique<Operators>(rows, with);
+}
+
+std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source,
+                                           AutotestWith with) {
+  if (with == AutotestWith::kForward) return source;
+  return std::make_unique<Gradients>(std::move(source), with);
 }
 
 AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,

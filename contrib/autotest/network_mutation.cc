@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "contrib/autotest/network_part.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/network_draw.h"
 #include "nodewise/ir/subnetwork.h"
@@ -78,21 +79,10 @@ std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
 
 absl::StatusOr<Network> CutPart(const Network& network,
                                 const std::set<OperationId>& part) {
-  std::vector<ValueId> from;
+  const std::vector<ValueId> from = ReadFromOutside(network, part);
   std::vector<ValueId> to;
   for (const OperationId id : part) {
-    const Operation& operation = network.operation(id);
-    for (const ValueId input : operation.inputs) {
-      if (input == kNoValue) continue;
-      const NetworkValue& value = network.value(input);
-      const bool is_outside = value.kind == NetworkValue::Kind::kOutput
-                                  ? part.count(value.producer) == 0
-                                  : value.kind == NetworkValue::Kind::kInput;
-      if (is_outside && std::find(from.begin(), from.end(), input) == from.end()) {
-        from.push_back(input);
-      }
-    }
-    for (const ValueId output : operation.outputs) {
+    for (const ValueId output : network.operation(id).outputs) {
       if (output == kNoValue) continue;
       const auto& uses = network.value(output).uses;
       const bool leaves =
@@ -292,12 +282,8 @@ class Mutant {
     OperatorCase made;
     made.configuration.opset = network_.opset();
     for (const ValueId id : network_.inputs()) {
-      const TensorType& type = network_.value(id).type;
-      // Integers are places, most of the time.
-      const InputDomain domain =
-          IsFloat(type.dtype) ? InputDomain() : InputDomain::Whole(0, 1);
       made.configuration.inputs.push_back(
-          {true, type.dtype, *type.sizes(), domain});
+          InputOfType(network_.value(id).type));
     }
     made.network = std::make_shared<const Network>(std::move(network_));
     made.exact = ExactSource::Of(*made.network);

@@ -47,6 +47,9 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
     const ValueId id = network.inputs()[input];
     const auto& read = operation.inputs;
     const auto slot = std::find(read.begin(), read.end(), id);
+    if (std::count(read.begin(), read.end(), id) != 1) {
+      return absl::UnimplementedError("an input is not read once");
+    }
     wanted.push_back(static_cast<size_t>(slot - read.begin()));
   }
   return RunOneDnnBackward(

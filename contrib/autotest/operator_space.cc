@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "contrib/autotest/backward_network.h"
 #include "contrib/autotest/space_families.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/backward.h"
@@ -46,7 +47,7 @@ std::string TitleOf(const OperatorCase& made) {
   if (!made.configuration.is_network()) {
     return std::string(made.configuration.def->name);
   }
-  const std::vector<std::string> kinds = KindsOf(*made.network);
+  const std::vector<std::string> kinds = KindsOf(SubjectOf(made));
   return kinds.size() > kMostNamed ? "network"
                                    : fmt::format("{}", fmt::join(kinds, "_"));
 }
@@ -54,7 +55,7 @@ std::string TitleOf(const OperatorCase& made) {
 std::string ToString(const OperatorCase& made) {
   if (!made.configuration.is_network()) return ToString(made.configuration);
   return fmt::format("network {}: {}", made.configuration.opset,
-                     fmt::join(KindsOf(*made.network), ", "));
+                     fmt::join(KindsOf(SubjectOf(made)), ", "));
 }
 
 bool HasSpace(const OperatorDef& def) {

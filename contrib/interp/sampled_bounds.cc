@@ -51,9 +51,13 @@ class MovingEvaluator : public Evaluator {
         Evaluated made, ReferenceEvaluator().Evaluate(std::move(call), with));
     for (size_t i = 0; i < made.outputs.size(); ++i) {
       NDArray& tensor = made.outputs[i];
-      if (!tensor.defined() || !IsFloat(tensor.dtype())) continue;
-      if (i >= made.bounds.size()) continue;
-      NODEWISE_RETURN_IF_ERROR(Move(made.bounds[i].proved, known, &tensor));
+      if (!tensor.defined() || i >= made.bounds.size()) continue;
+      const std::vector<double>& bounds = made.bounds[i].proved;
+      if (IsFloat(tensor.dtype())) {
+        NODEWISE_RETURN_IF_ERROR(Move(bounds, known, &tensor));
+      } else if (IsInteger(tensor.dtype())) {
+        NODEWISE_RETURN_IF_ERROR(MoveWhole(bounds, &tensor));
+      }
     }
     return made;
   }
@@ -83,7 +87,29 @@ class MovingEvaluator : public Evaluator {
           std::max(bounds[i], 2 * HalfUlp(tensor->dtype(), numbers[i]));
       numbers[i] += Sign() * step;
     }
-    // The tensor may share memory with an input.
+    return Store(numbers, tensor);
+  }
+
+  // Integers may be off where floats are rounded to them.
+  absl::Status MoveWhole(const std::vector<double>& bounds,
+                         NDArray* tensor) const {
+    const bool is_exact = std::none_of(bounds.begin(), bounds.end(),
+                                       [](double x) { return !(x < 1); });
+    if (is_exact) return absl::OkStatus();
+    std::vector<double> numbers = ToDoubles(*tensor);
+    for (size_t i = 0; i < std::min(numbers.size(), bounds.size()); ++i) {
+      if (std::isfinite(bounds[i])) {
+        numbers[i] += Sign() * std::floor(bounds[i]);
+      } else {
+        knows_all_ = false;
+      }
+    }
+    return Store(numbers, tensor);
+  }
+
+  // The tensor may share memory with an input.
+  static absl::Status Store(const std::vector<double>& numbers,
+                            NDArray* tensor) {
     NODEWISE_ASSIGN_OR_RETURN(
         *tensor, NDArray::Empty(tensor->shape(), tensor->dtype(), kCpu));
     StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),

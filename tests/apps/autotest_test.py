@@ -42,6 +42,15 @@ class Autotest(Scratch):
         self.program.write_text(WRONG)
         self.wrong = f"exec:{sys.executable} {self.program}"
 
+    def tanh_is_sin(self):
+        """A C compiler that takes one function for another."""
+        compiler = self.folder / "cc"
+        compiler.write_text(f"#!/bin/sh\nexec {shutil.which('cc')} "
+                            "-Dtanh=sin \"$@\"\n")
+        compiler.chmod(0o755)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        return unittest.mock.patch.dict(os.environ, PATH=path)
+
     def test_a_sound_candidate_is_not_accused(self):
         # OF-01
         result = nodewise("autotest", "--op", "Relu", "--op", "Concat",
@@ -154,14 +163,8 @@ class Autotest(Scratch):
             self.assertIn("model.onnx", result.out)
 
     def test_a_network_is_cut_to_what_fails_and_attributed(self):
-        # A C compiler that takes one function for another.
-        compiler = self.folder / "cc"
-        compiler.write_text(f"#!/bin/sh\nexec {shutil.which('cc')} "
-                            "-Dtanh=sin \"$@\"\n")
-        compiler.chmod(0o755)
-        path = f"{self.folder}:{os.environ['PATH']}"
         folder = self.folder / "findings"
-        with unittest.mock.patch.dict(os.environ, PATH=path):
+        with self.tanh_is_sin():
             result = nodewise("autotest", "--networks", "--op", "Neg", "--op",
                               "Tanh", "--op", "Add", "--candidate", "c",
                               "--runs", "256", "--seed", "2", "--attribute",
@@ -172,6 +175,43 @@ class Autotest(Scratch):
         page = (folder / "001_Tanh" / "README.md").read_text()
         self.assertRegex(page, r"^# Tanh: mismatch\n")
         self.assertIn("The finding: stays, whatever", page)
+
+    def test_gradients_of_networks_agree(self):
+        result = nodewise("autotest", "--networks", "--with", "both",
+                          "--candidate", "graph", "--runs", "400", "--seed",
+                          "1", "--json")
+        self.assertEqual(result.code, 0, result.out + result.err)
+        forward, backward = document(result)["operators"]
+        self.assertEqual(forward["operator"], "networks")
+        self.assertEqual(backward["operator"], "networks backward")
+        self.assertEqual(backward["configurations"], 50)
+        self.assertGreater(backward["agrees"], 180)
+
+    def test_a_wrong_gradient_of_a_network_is_cut_and_written(self):
+        folder = self.folder / "findings"
+        with self.tanh_is_sin():
+            arguments = ["autotest", "--networks", "--op", "Neg", "--op",
+                         "Tanh", "--op", "Add", "--with", "backward",
+                         "--candidate", "c", "--runs", "64", "--seed", "2"]
+            result = nodewise(*arguments, "--attribute", "-o", folder)
+            again = nodewise("autotest", "--case", folder / "001_Tanh",
+                             "--candidate", "c")
+            mutated = nodewise("autotest", "--mutate",
+                               folder / "001_Tanh" / "forward.onnx", "--with",
+                               "backward", "--candidate", "c", "--runs", "32",
+                               "--seed", "2")
+        self.assertEqual(result.code, 1, result.out + result.err)
+        self.assertIn("gradient of network", result.out)
+        self.assertIn("stays, whatever is switched off (fusing", result.out)
+        page = (folder / "001_Tanh" / "README.md").read_text()
+        self.assertRegex(page, r"^# gradient of Tanh: mismatch\n")
+        self.assertIn("the gradient of the network in `forward.onnx`", page)
+        self.assertEqual(again.code, 1, again.out + again.err)
+        self.assertEqual(mutated.code, 1, mutated.out + mutated.err)
+        self.assertIn("forward.onnx backward", mutated.out)
+        sound = nodewise("autotest", "--case", folder / "001_Tanh",
+                         "--candidate", "graph")
+        self.assertEqual(sound.code, 0, sound.out + sound.err)
 
     def test_bad_use_is_named(self):
         for arguments, words in (

@@ -3,22 +3,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "nodewise/autotest/autotest_run.h"
+#include "nodewise/autotest/network_draw.h"
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/interp/sampled_bounds.h"
+#include "nodewise/ir/network_text.h"
 #include "nodewise/onednn/onednn_backward.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/cast.h"
+#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/quantize.h"
+#include "nodewise/runner/built_in_functions.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {
@@ -45,15 +55,16 @@ AutotestOptions OptionsWith(AutotestWith with, uint64_t runs) {
   return options;
 }
 
+CandidateOutputs InterpretNetwork(const Network& network,
+                                  const std::vector<NDArray>& inputs) {
+  return Interpret(network, inputs);
+}
+
 // The reference, with gradients that `change` may spoil.
 std::unique_ptr<Candidate> WithGradients(
     std::function<void(std::vector<NDArray>& gradients)> change) {
-  const auto forward = [](const Network& network,
-                          const std::vector<NDArray>& inputs) {
-    return CandidateOutputs(Interpret(network, inputs));
-  };
   return CallableCandidate(
-      "own", forward,
+      "own", &InterpretNetwork,
       [change](const BackwardCase& backward,
                const std::vector<NDArray>& inputs) -> CandidateOutputs {
         auto made = GradientOf(backward.forward, backward.inputs);
@@ -175,6 +186,30 @@ TEST(BackwardTest, WhatDecidesOnShapesIsAConstant) {
   }
 }
 
+// Which of two whole numbers is next to a half depends on how a kernel divides.
+TEST(BackwardTest, SampledBoundsAllowOtherRoundingsToIntegers) {
+  Network network("net");
+  const ValueId x = *network.AddInput("x", TensorType(kFloat32, {1}));
+  NDArray scale = *NDArray::Empty({}, kFloat32, kCpu);
+  *scale.As<float>() = 1;
+  NDArray zero = *NDArray::Empty({}, kInt8, kCpu);
+  *zero.As<int8_t>() = 3;
+  const ValueId whole = *network.Add(
+      AllOperators(), ops::QuantizeLinear{},
+      {x, *network.AddConstant("scale", scale),
+       *network.AddConstant("zero", zero)});
+  ops::Cast cast;
+  cast.to = kFloat32;
+  ASSERT_THAT(
+      network.SetOutputs({*network.Add(AllOperators(), cast, {whole})}),
+      IsOk());
+  NDArray half = *NDArray::Empty({1}, kFloat32, kCpu);
+  *half.As<float>() = 116.5;
+  const auto bounds = SampledBounds(network, {half});
+  ASSERT_THAT(bounds, IsOk());
+  EXPECT_GE((*bounds)[0].proved[0], 1);
+}
+
 TEST(BackwardTest, SampledBoundsAllowWhatOtherOrdersMake) {
   // (x + y) - x: what is lost of y is not seen in the result.
   Network network("net");
@@ -193,6 +228,175 @@ TEST(BackwardTest, SampledBoundsAllowWhatOtherOrdersMake) {
   ASSERT_THAT(bounds, IsOk());
   EXPECT_GE((*bounds)[0].proved[0], 1);
   EXPECT_LE((*bounds)[0].proved[0], 64);
+}
+
+NetworkScope ScopeOfSome(const std::vector<std::string>& names) {
+  const std::vector<const OperatorDef*> rows = OperatorsNamed(names);
+  return ScopeOf(rows);
+}
+
+AutotestOptions NetworkRuns(AutotestWith with, uint64_t runs) {
+  AutotestOptions options = OptionsWith(with, runs);
+  options.sets = 4;
+  options.most_shrinking_seconds = 10;
+  return options;
+}
+
+std::unique_ptr<Candidate> ReferenceGraph() {
+  return LoweredCandidate(
+      "graph", LoweringFor(AllOperators(), Backend::kReference),
+      [] { return BuiltInFunctions(AllOperators(), Backend::kReference); });
+}
+
+std::unique_ptr<CaseSource> GradientsOfNetworks(
+    AutotestWith with = AutotestWith::kBackward) {
+  static const std::vector<const OperatorDef*> rows = [] {
+    std::vector<const OperatorDef*> all;
+    for (const OperatorDef* row : AllOperators().rows()) {
+      if (HasSpace(*row)) all.push_back(row);
+    }
+    return all;
+  }();
+  return GradientSource(NetworkSource(ScopeOf(rows)), with);
+}
+
+TEST(BackwardOfNetworksTest, LoweredGradientsAgree) {
+  const auto graph = ReferenceGraph();
+  const AutotestResult result =
+      RunAutotest(*GradientsOfNetworks(), *graph,
+                  NetworkRuns(AutotestWith::kBackward, 2000));
+  EXPECT_TRUE(result.findings.empty());
+  EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 1900U);
+}
+
+TEST(BackwardOfNetworksTest, BothTakeTurns) {
+  const auto graph = ReferenceGraph();
+  const AutotestResult result =
+      RunAutotest(*GradientsOfNetworks(AutotestWith::kBoth), *graph,
+                  NetworkRuns(AutotestWith::kBoth, 80));
+  EXPECT_THAT(result.operators,
+              UnorderedElementsAre(Key("networks"), Key("networks backward")));
+  EXPECT_EQ(result.operators.at("networks").configurations, 10U);
+}
+
+// What the operations that are left make is there, and so is what they read.
+TEST(BackwardOfNetworksTest, OperationsWithoutAGradientAreLeftOut) {
+  const OpSet& ops = AllOperators();
+  Network net("net");
+  ASSERT_THAT(net.SetOpset("ai.onnx.ml", 1), IsOk());
+  const ValueId x = *net.AddInput("x", TensorType(kFloat32, {1, 2}));
+  const ValueId sine = *net.Add(ops, ops::Sin{}, {x});
+  const OperatorDef& joiner = *ops.Find("ai.onnx.ml", "FeatureVectorizer", 1);
+  ASSERT_EQ(GradientKindOf(joiner), std::nullopt);
+  const auto attrs = MakeAttrs(
+      joiner, {{"inputdimensions", std::vector<int64_t>{2}}});
+  ASSERT_THAT(attrs, IsOk());
+  const auto joined = net.AddOperation({*attrs, {sine}});
+  ASSERT_THAT(joined, IsOk());
+  const ValueId y =
+      *net.Add(ops, ops::Tanh{}, {net.operation(*joined).outputs[0]});
+  ASSERT_THAT(net.SetOutputs({y}), IsOk());
+  OperatorCase made;
+  made.configuration.inputs = {{true, kFloat32, {1, 2}}};
+  made.network = std::make_shared<const Network>(std::move(net));
+  const auto backward = BackwardOf(made);
+  ASSERT_THAT(backward, IsOk());
+  EXPECT_EQ(TitleOf(*backward), "Sin_Tanh");
+  EXPECT_EQ(backward->backward->outputs.size(), 2U);
+  EXPECT_EQ(backward->backward->inputs.size(), 2U);
+}
+
+TEST(BackwardOfNetworksTest, ANetworkThatNothingGoesThroughIsRefused) {
+  const OpSet& ops = AllOperators();
+  Network net("net");
+  const ValueId x = *net.AddInput("x", TensorType(kFloat32, {1, 2}));
+  ASSERT_THAT(net.SetOutputs({*net.Add(ops, ops::Floor{}, {x})}), IsOk());
+  OperatorCase made;
+  made.configuration.inputs = {{true, kFloat32, {1, 2}}};
+  made.network = std::make_shared<const Network>(std::move(net));
+  EXPECT_THAT(BackwardOf(made), FailsWith(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("nothing reaches")));
+}
+
+std::multiset<std::string> SeenBy(uint64_t shard, uint64_t shards) {
+  std::multiset<std::string> seen;
+  const auto recorder = CallableCandidate(
+      "recorder", [&seen](const Network& network,
+                          const std::vector<NDArray>& inputs) {
+        std::string text = NetworkToText(network.data());
+        for (const NDArray& input : inputs) {
+          for (const double x : ToDoubles(input)) text += std::to_string(x);
+        }
+        seen.insert(text);
+        return InterpretNetwork(network, inputs);
+      });
+  AutotestOptions options = NetworkRuns(AutotestWith::kBoth, 120);
+  options.shard = shard;
+  options.shards = shards;
+  RunAutotest(*GradientsOfNetworks(AutotestWith::kBoth), *recorder, options);
+  return seen;
+}
+
+TEST(BackwardOfNetworksTest, ShardsTogetherAreTheWholeRun) {
+  std::multiset<std::string> all;
+  for (uint64_t shard = 0; shard < 3; ++shard) all.merge(SeenBy(shard, 3));
+  EXPECT_EQ(all, SeenBy(0, 1));
+}
+
+// The gradient is that of a network in which each Tanh is a Sin.
+std::unique_ptr<Candidate> WithWrongTanh() {
+  return CallableCandidate(
+      "wrong", &InterpretNetwork,
+      [](const BackwardCase& backward,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
+        Network forward = backward.forward;
+        const std::vector<OperationId> order(forward.order().begin(),
+                                             forward.order().end());
+        for (const OperationId id : order) {
+          const Operation operation = forward.operation(id);
+          if (operation.kind() != "Tanh") continue;
+          const auto made =
+              forward.Add(AllOperators(), ops::Sin{}, operation.inputs);
+          if (!made.ok()) return made.status();
+          const absl::Status replaced =
+              forward.ReplaceUses({operation.outputs[0]}, {*made});
+          if (!replaced.ok()) return replaced;
+        }
+        const auto gradient = GradientOf(forward, backward.inputs);
+        if (!gradient.ok()) return gradient.status();
+        return Interpret(gradient->network, inputs);
+      });
+}
+
+TEST(BackwardOfNetworksTest, AWrongGradientIsCutToItsOperation) {
+  const auto source = GradientSource(
+      NetworkSource(ScopeOfSome({"Tanh", "Mul", "MatMul", "Transpose",
+                                 "Softmax", "Exp", "Floor"})),
+      AutotestWith::kBackward);
+  const AutotestResult result =
+      RunAutotest(*source, *WithWrongTanh(),
+                  NetworkRuns(AutotestWith::kBackward, 200));
+  ASSERT_FALSE(result.findings.empty());
+  for (const AutotestFinding& finding : result.findings) {
+    EXPECT_EQ(TitleOf(finding.made), "Tanh");
+    EXPECT_THAT(finding.cause, HasSubstr("Tanh, backward"));
+    EXPECT_EQ(finding.verdict.outcome, CaseOutcome::kMismatch);
+  }
+}
+
+// What a candidate knows of one operation is not asked where an input is read
+// twice.
+TEST(BackwardOfNetworksTest, OneDnnSumsUpWhatReachesAnInputOnTwoWays) {
+  Network net("net");
+  const ValueId x = *net.AddInput("x", TensorType(kFloat32, {2, 2}));
+  ASSERT_THAT(
+      net.SetOutputs({*net.Add(AllOperators(), ops::MatMul{}, {x, x})}),
+      IsOk());
+  NDArray ones = *NDArray::Empty({2, 2}, kFloat32, kCpu);
+  std::fill_n(ones.As<float>(), 4, 1.0F);
+  const BackwardCase backward{net, {0}, {0}};
+  EXPECT_EQ(OneDnnBackward()(backward, {ones, ones}).status().code(),
+            absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

@@ -34,9 +34,14 @@ bool HasBackwardSpace(const OperatorDef& def);
 
 // Returns the gradient of a case for all its inputs that are floats and not
 // decided on by the configuration. What the configuration has decided on is a
-// constant in it, since it may decide on shapes. Fails with kUnimplemented for
-// a use of the operator that has no gradient, and with kInvalidArgument for one
-// without such inputs or without a float among its outputs.
+// constant in it, since it may decide on shapes. Of a network, operations
+// without a gradient are left out: what they read is an output of the rest, and
+// what they make an input.
+//
+// Fails with kUnimplemented for a use of the operator that has no gradient, or
+// a network in which nothing has one, and with kInvalidArgument for a case
+// without such inputs or without a float among its outputs, or a network whose
+// outputs reach no input.
 absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made);
 
 }  // namespace nodewise

@@ -35,7 +35,7 @@ struct OperatorCase {
 };
 
 // Returns what a case is called: "Conv", of a network of up to three operations
-// "MatMul_Add", else "network".
+// "MatMul_Add", else "network". A gradient is called after what it is of.
 std::string TitleOf(const OperatorCase& made);
 // Returns "Conv 11 (strides=[2, 2]) float32[1, 3, 8, 8], ...", or of a network
 // its operations: "network 21: Conv, Relu, Add".

@@ -11,12 +11,12 @@ namespace nodewise {
 
 // Returns bounds on the error of a network as a whole, one for each output, for
 // networks of any operations: it is run several times, each time with whatever
-// its operations make moved by as much as a correct kernel may be off, and by a
-// rounding unless they only move or choose numbers: all upwards, all downwards,
-// or each to its own side. What comes out moves by so much, and a bound is
-// about ten times a usual distance. It is no proof, and holds for all usual
-// kernels; both bounds are the same. NaN where an operation's own bound is not known, or one
-// of the runs makes no finite number.
+// its operations make moved by as much as a correct kernel may be off, floats
+// also by a rounding unless they are only moved or chosen: all upwards, all
+// downwards, or each to its own side. What comes out moves by so much, and a
+// bound is about ten times a usual distance. It is no proof, and holds for all
+// usual kernels; both bounds are the same. NaN where an operation's own bound
+// is not known, or one of the runs makes no finite number.
 //
 // `InterpretCarryingBounds()` proves bounds, for networks in which elements are
 // computed each by itself. Fails as Interpreter::Run().
