@@ -45,6 +45,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/sequence_spaces.cc
   autotest/shape_spaces.cc
   autotest/shrink_case.cc
+  autotest/shrink_sides.cc
   autotest/signature_space.cc
   autotest/simpler_choices.cc
   autotest/tensor_generator.cc

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "contrib/autotest/cut_case.h"
+#include "contrib/autotest/shrink_sides.h"
 #include "contrib/autotest/simpler_choices.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -58,6 +59,10 @@ class Shrinker {
     chooses_ = false;
     limit_ = most_;
     Cut();
+    // What is cut reads tensors as large as they were before.
+    if (best_.made.configuration.is_network()) {
+      ShrinkBy([this] { return SmallerSidesOf(best_); });
+    }
     ShrinkElements();
     return tries_;
   }
