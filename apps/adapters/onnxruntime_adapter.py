@@ -103,7 +103,7 @@ def bits_of(value, held):
     return bits
 
 
-def write_output(name, value, number, folder):
+def write_output(name, value, file, folder):
     """Writes a tensor and returns what the answer says of it."""
     if value is None or not value.has_value() or not value.is_tensor():
         return {"name": name, "absent": "onnxruntime did not make a tensor"}
@@ -114,37 +114,74 @@ def write_output(name, value, number, folder):
                 "absent": f"onnxruntime's Python package has no {dtype}"}
     values = (bits_of(value, BITS_OF[dtype][0]) if dtype in ONLY_BITS
               else value.numpy())
-    file = f"{number}.bin"
     numpy.ascontiguousarray(values).tofile(os.path.join(folder, file))
     return {"name": name, "dtype": dtype, "shape": list(values.shape),
             "file": file}
+
+
+def run(session, asked, repeats, folder, prefix=""):
+    """Runs what is asked, and returns its outputs and durations as the answer
+    has them."""
+    inputs = {item["name"]: read_input(item) for item in asked["inputs"]}
+    # onnxruntime refuses inputs that the model does not have.
+    known = {node.name for node in session.get_inputs()}
+    inputs = {name: value for name, value in inputs.items() if name in known}
+    names = asked["outputs"]
+    durations = []
+    values = []
+    for _ in range(repeats):
+        start = time.perf_counter_ns()
+        values = session.run_with_ort_values(names, inputs)
+        durations.append(time.perf_counter_ns() - start)
+    outputs = [write_output(name, value, f"{prefix}{i}.bin", folder)
+               for i, (name, value) in enumerate(zip(names, values))]
+    return {"outputs": outputs, "durations_ns": durations}
+
+
+def run_cases(request, options):
+    """Runs each case, or says why it is refused. Cases of one model follow each
+    other."""
+    answers = []
+    model = None
+    session = None
+    for number, case in enumerate(request["cases"]):
+        try:
+            if case["model"] != model:
+                session = None
+                model = case["model"]
+                session = session_of(model, options)
+            if session is None:
+                answers.append(answers[-1])
+                continue
+            answers.append({"outputs": run(
+                session, case, 1, request["output_folder"],
+                f"{number}_")["outputs"]})
+        except (Exception, SystemExit) as error:  # pylint: disable=broad-except
+            answers.append({"refused": text_of(error)})
+    return answers
+
+
+def text_of(error):
+    if isinstance(error, SystemExit):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def main():
     options = parse_arguments()
     with open(options.request, encoding="utf-8") as file:
         request = json.load(file)
-    session = session_of(request["model"], options)
-    inputs = {item["name"]: read_input(item) for item in request["inputs"]}
-    # onnxruntime refuses inputs that the model does not have.
-    known = {node.name for node in session.get_inputs()}
-    inputs = {name: value for name, value in inputs.items() if name in known}
-    names = request["outputs"]
-    durations = []
-    values = []
-    for _ in range(request["repeats"]):
-        start = time.perf_counter_ns()
-        values = session.run_with_ort_values(names, inputs)
-        durations.append(time.perf_counter_ns() - start)
-    outputs = [write_output(name, value, i, request["output_folder"])
-               for i, (name, value) in enumerate(zip(names, values))]
-    answer = {
-        "version": 1,
-        "runtime": f"onnxruntime {onnxruntime.__version__}, "
-                   f"{session.get_providers()[0]}, level {options.level}",
-        "outputs": outputs,
-        "durations_ns": durations,
-    }
+    answer = {"version": 1, "takes_cases": True}
+    runtime = f"onnxruntime {onnxruntime.__version__}"
+    if "cases" in request:
+        answer["runtime"] = f"{runtime}, level {options.level}"
+        answer["cases"] = run_cases(request, options)
+    else:
+        session = session_of(request["model"], options)
+        answer["runtime"] = (f"{runtime}, {session.get_providers()[0]}, "
+                             f"level {options.level}")
+        answer.update(run(session, request, request["repeats"],
+                          request["output_folder"]))
     with open(request["answer"], "w", encoding="utf-8") as file:
         json.dump(answer, file)
 
@@ -154,4 +191,4 @@ if __name__ == "__main__":
         main()
     except Exception as error:  # pylint: disable=broad-except
         # The last line is what nodewise quotes.
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(text_of(error))

@@ -5,13 +5,20 @@
 #include <string>
 #include <utility>
 
+#include "contrib/autotest/network_part.h"
 #include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/foreign_cases.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+// All runtimes of today have operators of this opset.
+constexpr int kPlainOpset = 13;
 
 // One set of one job.
 struct Task {
@@ -32,6 +39,10 @@ class ForeignNetworks : public Candidate {
   size_t jobs_at_once() const override { return 64; }
 
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    const bool is_one = jobs.size() == 1 && jobs[0].sets.size() == 1;
+    if (!is_one && !takes_cases_.has_value()) {
+      takes_cases_ = AsksForCases();
+    }
     std::vector<CandidateAnswer> answers;
     // A model has one version of each domain.
     std::map<std::vector<std::pair<std::string, int>>, std::vector<Task>>
@@ -39,7 +50,10 @@ class ForeignNetworks : public Candidate {
     for (size_t job = 0; job < jobs.size(); ++job) {
       answers.push_back(AllFail(jobs[job], absl::UnknownError("not run")));
       for (size_t set = 0; set < jobs[job].sets.size(); ++set) {
-        by_opsets[jobs[job].network->data().opsets].push_back({job, set});
+        std::vector<Task>& alike =
+            TakesCases() ? by_opsets[{}]
+                         : by_opsets[jobs[job].network->data().opsets];
+        alike.push_back({job, set});
       }
     }
     for (const auto& [opsets, tasks] : by_opsets) {
@@ -49,11 +63,29 @@ class ForeignNetworks : public Candidate {
   }
 
  private:
+  bool TakesCases() const { return takes_cases_.value_or(false); }
+
+  // Has the program run a Relu, and say then whether it takes cases.
+  bool AsksForCases() const {
+    Network network("relu");
+    if (!network.SetOpset("", kPlainOpset).ok()) return false;
+    const auto x = network.AddInput("x", TensorType(kFloat32, {1}));
+    if (!x.ok()) return false;
+    const auto y = network.Add(AllOperators(), ops::Relu{}, {*x}, "y");
+    if (!y.ok() || !network.SetOutputs({*y}).ok()) return false;
+    const auto number = NDArray::Empty({1}, kFloat32, kCpu);
+    if (!number.ok()) return false;
+    *number->As<float>() = 1;
+    return TakesForeignCases(command_, limits_, {&network, {&*number, 1}});
+  }
+
   void RunTasks(absl::Span<const CandidateJob> jobs,
                 absl::Span<const Task> tasks,
                 std::vector<CandidateAnswer>* answers) const {
     if (tasks.empty()) return;
-    const absl::Status status = RunTogether(jobs, tasks, answers);
+    const absl::Status status = TakesCases()
+                                    ? RunCases(jobs, tasks, answers)
+                                    : RunTogether(jobs, tasks, answers);
     if (status.ok()) return;
     if (tasks.size() == 1) {
       (*answers)[tasks[0].job].sets[tasks[0].set] = status;
@@ -150,6 +182,22 @@ class ForeignNetworks : public Candidate {
     if (middle < tasks.size()) RunTasks(jobs, tasks.subspan(middle), answers);
   }
 
+  // Gives the program a model of each; fails if it fails as a whole.
+  absl::Status RunCases(absl::Span<const CandidateJob> jobs,
+                        absl::Span<const Task> tasks,
+                        std::vector<CandidateAnswer>* answers) const {
+    std::vector<ForeignCase> cases;
+    for (const Task& task : tasks) {
+      cases.push_back({jobs[task.job].network, jobs[task.job].sets[task.set]});
+    }
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<CandidateOutputs> outputs,
+                              RunForeignCases(command_, limits_, cases));
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      Answer(tasks[i], answers) = std::move(outputs[i]);
+    }
+    return absl::OkStatus();
+  }
+
   // Gives the program one model of all; fails if it does.
   absl::Status RunTogether(absl::Span<const CandidateJob> jobs,
                            absl::Span<const Task> tasks,
@@ -184,6 +232,7 @@ class ForeignNetworks : public Candidate {
   const std::string name_;
   const ForeignCommand command_;
   const ForeignLimits limits_;
+  std::optional<bool> takes_cases_;  // None: nobody has asked yet.
 };
 
 }  // namespace
@@ -206,42 +255,10 @@ absl::StatusOr<Network> JoinNetworks(
         NODEWISE_RETURN_IF_ERROR(joined.SetOpset(domain, version));
       }
     }
-    const std::string prefix = fmt::format("c{}_", i);
-    std::vector<ValueId> values(network.data().values.size(), kNoValue);
-    const auto of = [&](ValueId id) {
-      return id == kNoValue ? kNoValue : values[Index(id)];
-    };
-    for (const ValueId id : network.inputs()) {
-      const NetworkValue& value = network.value(id);
-      NODEWISE_ASSIGN_OR_RETURN(
-          values[Index(id)], joined.AddInput(prefix + value.name, value.type));
-    }
-    for (const auto& value : network.data().values) {
-      if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
-        continue;
-      }
-      NODEWISE_ASSIGN_OR_RETURN(
-          values[Index(value->id)],
-          joined.AddConstant(prefix + value->name, value->data));
-    }
-    for (const OperationId id : network.order()) {
-      const Operation& operation = network.operation(id);
-      NewOperation copy{operation.attrs, {}, prefix + operation.name};
-      for (const ValueId input : operation.inputs) {
-        copy.inputs.push_back(of(input));
-      }
-      for (const ValueId output : operation.outputs) {
-        copy.outputs.push_back(
-            output == kNoValue ? "" : prefix + network.value(output).name);
-      }
-      NODEWISE_ASSIGN_OR_RETURN(const OperationId made,
-                                joined.AddOperation(std::move(copy)));
-      for (size_t k = 0; k < operation.outputs.size(); ++k) {
-        if (operation.outputs[k] == kNoValue) continue;
-        values[Index(operation.outputs[k])] = joined.operation(made).outputs[k];
-      }
-    }
-    for (const ValueId output : network.outputs()) outputs.push_back(of(output));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> made,
+        AddCopy(network, fmt::format("c{}_", i), {}, &joined));
+    outputs.insert(outputs.end(), made.begin(), made.end());
   }
   NODEWISE_RETURN_IF_ERROR(joined.SetOutputs(std::move(outputs)));
   return joined;

@@ -27,6 +27,7 @@ constexpr size_t kAnswerBytes = 1 << 16;
 constexpr size_t kAnswerBytesOfTensor = 1 << 13;
 constexpr int kMostDepth = 6;
 constexpr size_t kAnswerBytesOfRepeat = 24;
+constexpr size_t kMostRefusal = 2000;  // Characters.
 
 // Today's names: the old ones of the 8-bit floats are known to TVM alone.
 std::string DTypeName(DLDataType dtype) {
@@ -122,20 +123,23 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   return tensor;
 }
 
-absl::Status ReadTensors(const Json& document,
-                         absl::Span<const AskedTensor> asked,
-                         ForeignAnswer* answer) {
+// Reads the tensors that an answer, or what it says of a case, lists.
+absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
+    const Json& document, absl::Span<const AskedTensor> asked,
+    const std::string& of = "") {
+  const std::string all = of + "/outputs";
   const auto list = document.find("outputs");
   if (list == document.end() || !list->is_array()) {
-    return Garbled("/outputs:", "is no list, expected one");
+    return Garbled(all + ":", "is no list, expected one");
   }
   if (list->size() != asked.size()) {
-    return Garbled("/outputs:",
+    return Garbled(all + ":",
                    fmt::format("has {}, expected {}, as was asked for",
                                CountOf(list->size(), "tensor"), asked.size()));
   }
+  std::vector<AnsweredTensor> tensors;
   for (size_t i = 0; i < asked.size(); ++i) {
-    const std::string place = fmt::format("/outputs/{}", i);
+    const std::string place = fmt::format("{}/{}", all, i);
     const Json& object = (*list)[i];
     if (!object.is_object()) {
       return Garbled(place + ":", "is no object, expected one");
@@ -151,9 +155,9 @@ absl::Status ReadTensors(const Json& document,
     }
     NODEWISE_ASSIGN_OR_RETURN(AnsweredTensor tensor,
                               ReadTensorEntry(object, asked[i], place));
-    answer->tensors.push_back(std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
-  return absl::OkStatus();
+  return tensors;
 }
 
 absl::Status ReadDurations(const Json& document, uint64_t repeats,
@@ -173,59 +177,63 @@ absl::Status ReadDurations(const Json& document, uint64_t repeats,
                   CountOf(repeats, "duration")));
 }
 
-absl::Status CheckBytes(const ForeignAnswer& answer, uint64_t most_bytes) {
-  uint64_t bytes = 0;
-  for (const AnsweredTensor& tensor : answer.tensors) {
+// Adds up what tensors take; fails where that is too much.
+absl::Status AddBytes(const std::vector<AnsweredTensor>& tensors,
+                      uint64_t most_bytes, uint64_t* bytes) {
+  for (const AnsweredTensor& tensor : tensors) {
     if (tensor.file.empty()) continue;
     const uint64_t more = *TensorBytes(tensor.shape, tensor.dtype);
-    if (more > most_bytes - bytes) {
+    if (more > most_bytes - *bytes) {
       return Garbled(
           "/outputs:",
           fmt::format("take more than {} bytes, expected no more", most_bytes));
     }
-    bytes += more;
+    *bytes += more;
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> WriteRequest(const ForeignRequest& request,
-                                         const ForeignFolder& folder) {
-  JsonWriter json;
-  json.Add("version", kVersion);
-  json.Add("model", request.model);
-  json.BeginArray("inputs");
-  for (size_t i = 0; i < request.inputs.size(); ++i) {
-    const NamedTensor& input = request.inputs[i];
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, input.tensor.CopyToHost());
-    NODEWISE_ASSIGN_OR_RETURN(const std::string file,
-                              folder.Write(fmt::format("input_{}.bin", i),
-                                           tensor.data(), tensor.bytes()));
-    json.BeginObject();
-    json.Add("name", input.name);
-    json.Add("dtype", DTypeName(tensor.dtype()));
-    json.Add("shape", tensor.shape());
-    json.Add("file", file);
-    json.EndObject();
+// Writes the inputs of a model as files, and the list of them. The names of the
+// files begin with `prefix`.
+absl::Status WriteInputs(absl::Span<const NamedTensor> inputs,
+                         const std::string& prefix, const ForeignFolder& folder,
+                         JsonWriter* json) {
+  json->BeginArray("inputs");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                              inputs[i].tensor.CopyToHost());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::string file,
+        folder.Write(fmt::format("{}input_{}.bin", prefix, i), tensor.data(),
+                     tensor.bytes()));
+    json->BeginObject();
+    json->Add("name", inputs[i].name);
+    json->Add("dtype", DTypeName(tensor.dtype()));
+    json->Add("shape", tensor.shape());
+    json->Add("file", file);
+    json->EndObject();
   }
-  json.EndArray();
+  json->EndArray();
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NamesOf(absl::Span<const AskedTensor> asked) {
   std::vector<std::string> names;
-  for (const AskedTensor& asked : request.asked) names.push_back(asked.name);
-  json.Add("outputs", names);
-  json.Add("repeats", request.repeats);
-  json.Add("output_folder", folder.outputs_path());
-  json.Add("answer", folder.path() + "/" + kAnswerFile);
-  const std::string text = json.Document();
+  for (const AskedTensor& each : asked) names.push_back(each.name);
+  return names;
+}
+
+absl::StatusOr<std::string> Finish(const ForeignFolder& folder,
+                                   JsonWriter* json) {
+  json->Add("output_folder", folder.outputs_path());
+  json->Add("answer", folder.path() + "/" + kAnswerFile);
+  const std::string text = json->Document();
   return folder.Write(kRequestFile, text.data(), text.size());
 }
 
-absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
-                                         const ForeignRequest& request,
-                                         uint64_t most_bytes) {
-  auto text = folder.Read(
-      kAnswerFile, kAnswerBytes + kAnswerBytesOfTensor * request.asked.size() +
-                       kAnswerBytesOfRepeat * request.repeats);
+absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
+                                  size_t most_bytes) {
+  auto text = folder.Read(kAnswerFile, most_bytes);
   if (absl::IsNotFound(text.status())) {
     return Garbled("", "was not written, expected what it has computed");
   }
@@ -235,7 +243,7 @@ absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
     is_deep = is_deep || depth > kMostDepth;
     return depth <= kMostDepth;
   };
-  const Json document = Json::parse(*text, see, /*allow_exceptions=*/false);
+  Json document = Json::parse(*text, see, /*allow_exceptions=*/false);
   if (is_deep) return Garbled("", "is nested too deeply");
   if (!document.is_object()) {
     return Garbled("", "is no JSON object, expected one");
@@ -244,14 +252,101 @@ absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
   if (version == document.end() || *version != kVersion) {
     return Garbled("/version:", fmt::format("expected {}", kVersion));
   }
+  return document;
+}
+
+absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
+    const Json& object, absl::Span<const AskedTensor> asked,
+    const std::string& place) {
+  if (!object.is_object()) {
+    return Garbled(place + ":", "is no object, expected one");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string refused,
+                            TextIn(object, "refused", place));
+  if (!refused.empty()) {
+    return absl::UnavailableError(Printable(refused.substr(0, kMostRefusal)));
+  }
+  return ReadTensors(object, asked, place);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> WriteRequest(const ForeignRequest& request,
+                                         const ForeignFolder& folder) {
+  JsonWriter json;
+  json.Add("version", kVersion);
+  json.Add("model", request.model);
+  NODEWISE_RETURN_IF_ERROR(WriteInputs(request.inputs, "", folder, &json));
+  json.Add("outputs", NamesOf(request.asked));
+  json.Add("repeats", request.repeats);
+  return Finish(folder, &json);
+}
+
+absl::StatusOr<std::string> WriteCases(absl::Span<const ForeignRequest> cases,
+                                       const ForeignFolder& folder) {
+  JsonWriter json;
+  json.Add("version", kVersion);
+  json.BeginArray("cases");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    json.BeginObject();
+    json.Add("model", cases[i].model);
+    NODEWISE_RETURN_IF_ERROR(WriteInputs(
+        cases[i].inputs, fmt::format("case_{}_", i), folder, &json));
+    json.Add("outputs", NamesOf(cases[i].asked));
+    json.EndObject();
+  }
+  json.EndArray();
+  return Finish(folder, &json);
+}
+
+absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
+                                         const ForeignRequest& request,
+                                         uint64_t most_bytes) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Json document,
+      ReadDocument(folder, kAnswerBytes +
+                               kAnswerBytesOfTensor * request.asked.size() +
+                               kAnswerBytesOfRepeat * request.repeats));
   ForeignAnswer answer;
   NODEWISE_ASSIGN_OR_RETURN(const std::string runtime,
                             TextIn(document, "runtime", ""));
   answer.runtime = Printable(Shortened(runtime));
-  NODEWISE_RETURN_IF_ERROR(ReadTensors(document, request.asked, &answer));
+  const auto takes_cases = document.find("takes_cases");
+  answer.takes_cases = takes_cases != document.end() && *takes_cases == true;
+  NODEWISE_ASSIGN_OR_RETURN(answer.tensors,
+                            ReadTensors(document, request.asked));
   NODEWISE_RETURN_IF_ERROR(ReadDurations(document, request.repeats, &answer));
-  NODEWISE_RETURN_IF_ERROR(CheckBytes(answer, most_bytes));
+  uint64_t bytes = 0;
+  NODEWISE_RETURN_IF_ERROR(AddBytes(answer.tensors, most_bytes, &bytes));
   return answer;
+}
+
+absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
+    const ForeignFolder& folder, absl::Span<const ForeignRequest> cases,
+    uint64_t most_bytes) {
+  size_t tensors = 0;
+  for (const ForeignRequest& each : cases) tensors += each.asked.size();
+  const size_t most =
+      kAnswerBytes + kAnswerBytesOfTensor * (tensors + cases.size());
+  NODEWISE_ASSIGN_OR_RETURN(const Json document, ReadDocument(folder, most));
+  const auto list = document.find("cases");
+  if (list == document.end() || !list->is_array() ||
+      list->size() != cases.size()) {
+    return Garbled("/cases:",
+                   fmt::format("is no list of {}, expected one",
+                               CountOf(cases.size(), "case")));
+  }
+  std::vector<AnsweredCase> answers;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    AnsweredCase answer = ReadCase((*list)[i], cases[i].asked,
+                                   fmt::format("/cases/{}", i));
+    if (answer.ok()) {
+      NODEWISE_RETURN_IF_ERROR(AddBytes(*answer, most_bytes, &bytes));
+    }
+    answers.push_back(std::move(answer));
+  }
+  return answers;
 }
 
 }  // namespace nodewise

@@ -42,7 +42,9 @@ struct AnsweredTensor {
 };
 
 struct ForeignAnswer {
-  std::string runtime;                  // What it calls itself; may be empty.
+  std::string runtime;  // What it calls itself; may be empty.
+  // It can be asked to run several cases in one start.
+  bool takes_cases = false;
   std::vector<AnsweredTensor> tensors;  // By what was asked for.
   std::vector<int64_t> durations_ns;    // By repeat, or empty.
 };
@@ -52,5 +54,20 @@ struct ForeignAnswer {
 absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
                                          const ForeignRequest& request,
                                          uint64_t most_bytes);
+
+// Writes one request for all these, each to be run once, as WriteRequest().
+absl::StatusOr<std::string> WriteCases(absl::Span<const ForeignRequest> cases,
+                                       const ForeignFolder& folder);
+
+// What the answer says of a case: the tensors that were asked for, or why there
+// are none. kUnavailable: the program refuses it; kDataLoss: what is said does
+// not fit the case.
+using AnsweredCase = absl::StatusOr<std::vector<AnsweredTensor>>;
+
+// Reads and checks the answer, as ReadAnswer(). What is wrong with one case is
+// said of it alone.
+absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
+    const ForeignFolder& folder, absl::Span<const ForeignRequest> cases,
+    uint64_t most_bytes);
 
 }  // namespace nodewise

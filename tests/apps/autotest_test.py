@@ -35,6 +35,40 @@ json.dump({"version": 1, "runtime": "wrong", "outputs": outputs,
 """
 
 
+# The same for several cases at once; it refuses what has a bfloat16, and writes
+# down each start.
+WRONG_CASES = """
+import json, pathlib, struct, sys
+request = json.load(open(sys.argv[1]))
+with open("STARTS", "a") as starts:
+    starts.write("x")
+folder = pathlib.Path(request["output_folder"])
+
+def run(case, prefix):
+    outputs = []
+    for number, name in enumerate(case["outputs"]):
+        item = case["inputs"][0]
+        if item["dtype"] == "bfloat16":
+            return {"refused": "there is no bfloat16 here"}
+        data = bytearray(pathlib.Path(item["file"]).read_bytes())
+        # CHANGE
+        file = f"{prefix}{number}.bin"
+        (folder / file).write_bytes(data)
+        outputs.append({"name": name, "dtype": item["dtype"],
+                        "shape": item["shape"], "file": file})
+    return {"outputs": outputs}
+
+answer = {"version": 1, "takes_cases": True}
+if "cases" in request:
+    answer["cases"] = [run(case, f"{i}_")
+                       for i, case in enumerate(request["cases"])]
+else:
+    answer.update(run(request, ""))
+# END
+json.dump(answer, open(request["answer"], "w"))
+"""
+
+
 class Autotest(Scratch):
     def setUp(self):
         super().setUp()
@@ -228,6 +262,59 @@ class Autotest(Scratch):
                 result = nodewise("autotest", *arguments)
                 self.assertEqual(result.code, 2, result.out)
                 self.assertIn(words, result.err)
+
+    def cases(self, change="pass", end=""):
+        """Of an Identity, with a program that takes several cases."""
+        starts = self.folder / "starts"
+        starts.unlink(missing_ok=True)
+        self.program.write_text(
+            WRONG_CASES.replace("STARTS", str(starts)).replace(
+                "# CHANGE", change).replace("# END", end))
+        result = nodewise("autotest", "--op", "Identity", "--candidate",
+                          self.wrong, "--runs", "640", "--seed", "3", "--json")
+        return result, len(starts.read_text())
+
+    def test_many_cases_take_one_start(self):
+        result, starts = self.cases()
+        self.assertEqual(result.code, 0, result.out + result.err)
+        rows = document(result)["operators"]
+        self.assertEqual(sum(row["agrees"] + row["candidate_refuses"]
+                             for row in rows), 640)
+        self.assertGreater(sum(row["candidate_refuses"] for row in rows), 0)
+        # It is asked once whether it takes cases.
+        self.assertEqual(starts, 2)
+
+    def test_what_is_wrong_in_one_of_many_cases_is_found(self):
+        result, _ = self.cases('if item["dtype"] == "float32" and data: '
+                               'data[-1] ^= 0x40')
+        self.assertEqual(result.code, 1, result.out + result.err)
+        self.assertEqual(document(result)["findings"][0]["outcome"],
+                         "mismatch")
+
+    def test_a_case_that_ends_the_program_takes_no_other_with_it(self):
+        result, starts = self.cases(
+            'if item["dtype"] == "uint16": sys.exit("no uint16")')
+        self.assertEqual(result.code, 0, result.out + result.err)
+        rows = document(result)["operators"]
+        self.assertGreater(sum(row["agrees"] for row in rows), 400)
+        self.assertGreater(starts, 4)
+
+    def test_what_is_said_of_cases_is_checked(self):
+        for end, words in (
+                ('answer["cases"] = answer.get("cases", [])[1:]',
+                 "expected one"),
+                ('[case.update(outputs=[]) for case in '
+                 'answer.get("cases", [])]', "has 0 tensors, expected 1"),
+                ('answer["cases"] = [7] * len(answer.get("cases", []))',
+                 "is no object, expected one")):
+            with self.subTest(end=end):
+                result, _ = self.cases(end=end)
+                self.assertEqual(result.code, 2, result.out + result.err)
+                rows = document(result)["operators"]
+                self.assertEqual(sum(row["agrees"] for row in rows), 0)
+                text = nodewise("autotest", "--op", "Identity", "--candidate",
+                                self.wrong, "--runs", "16", "--seed", "3").out
+                self.assertIn(words, text)
 
     def test_a_program_that_refuses_everything_has_not_been_tested(self):
         # OFc-02

@@ -88,8 +88,9 @@ std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
                                             std::string folder,
                                             LowerOptions lowering = {});
 
-// Gives another program one model of many networks that have nothing in common.
-// What it cannot load or run is halved until what it cannot is alone.
+// Gives another program many networks at once: each as a case of its own, if it
+// takes cases (foreign_cases.h), else one model of all, which have nothing in
+// common. What it cannot load or run is halved until what it cannot is alone.
 std::unique_ptr<Candidate> ForeignCandidate(std::string name,
                                             ForeignCommand command,
                                             ForeignLimits limits = {});
