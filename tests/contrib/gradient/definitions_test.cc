@@ -1,8 +1,6 @@
 // What operators are in simpler ones, against what they are: on drawn cases in
 // double, row by row, so that whoever adds a definition hears of it.
 
-#include "contrib/gradient/definitions.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +18,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/attention.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/contrib/gradient/double_case.h"
 
@@ -30,8 +27,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Older networks are raised to it.
-constexpr int kOpsetOfDefinitions = 16;
 constexpr int kDrawsOfDefinition = 200;  // Of each row.
 constexpr int kLeastDefined = 20;
 constexpr double kMostRounded = 1e-9;
@@ -54,13 +49,8 @@ std::string Difference(const NDArray& expected, const NDArray& found) {
 // Returns what differs, "" for nothing, and none if the operator refuses.
 absl::StatusOr<std::string> Judge(const OperatorDef& def, uint64_t number) {
   NODEWISE_ASSIGN_OR_RETURN(const DoubleCase one, DrawDoubleCase(def, number));
-  Network network = one.network;
-  if (network.opset() < kOpsetOfDefinitions) {
-    NODEWISE_ASSIGN_OR_RETURN(network, InOpset(network, kOpsetOfDefinitions));
-  }
-  std::vector<ValueId> from;
-  for (const size_t input : one.wanted) from.push_back(network.inputs()[input]);
-  NODEWISE_RETURN_IF_ERROR(gradient::ExpandDefinitions(from, &network));
+  NODEWISE_ASSIGN_OR_RETURN(const Network network,
+                            WrittenOut(one.network, one.wanted));
   RandomSource random(number, "numbers");
   for (const Interval& interval : kIntervals) {
     const auto inputs = DrawDoubleInputs(one, number, interval, &random);
@@ -81,7 +71,7 @@ absl::StatusOr<std::string> Judge(const OperatorDef& def, uint64_t number) {
 TEST(DefinitionsTest, EachComputesWhatItsOperatorDoes) {
   std::vector<std::string> wrong;
   for (const OperatorDef* row : AllOperators().rows()) {
-    if (row->until <= kOpsetOfDefinitions) continue;  // Some cannot be raised.
+    if (row->until <= kLeastOpset) continue;  // Some cannot be raised.
     if (!HasSpace(*row) || GradientKindOf(*row) != GradientKind::kDefinition) {
       continue;
     }
