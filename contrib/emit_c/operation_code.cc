@@ -101,4 +101,15 @@ void CopyCode(CodeWriter* code, const Sizes& sizes, const std::string& from,
   nest.Close(code);
 }
 
+void WriteIndex(CodeWriter* code, std::string_view operation,
+                const std::string& variable, const std::string& element,
+                int64_t size) {
+  code->Line(fmt::format("const int64_t {} = nw_index({}, {});", variable,
+                         element, size));
+  code->Line(
+      fmt::format("if ({} < 0) return nw_fail(\"{}: an index is out of "
+                  "range\");",
+                  variable, operation));
+}
+
 }  // namespace nodewise::emit_c

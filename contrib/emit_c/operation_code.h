@@ -91,6 +91,11 @@ class OperationCode {
   RegionStore* store_;
 };
 
+// Declares a variable: an element of some indices along a side of this size,
+// counted from the front. The code fails where it is outside.
+void WriteIndex(CodeWriter* code, std::string_view operation,
+                const std::string& variable, const std::string& element,
+                int64_t size);
 // Writes a loop that sets each place of `to` to an element of `from`.
 void CopyCode(CodeWriter* code, const Sizes& sizes, const std::string& from,
               const View& from_view, const std::string& to,

@@ -14,18 +14,6 @@
 namespace nodewise::emit_c {
 namespace {
 
-// Declares "index": an element of the indices, counted from the front.
-void WriteIndex(CodeWriter* code, std::string_view operation,
-                const std::string& variable, const std::string& element,
-                int64_t size) {
-  code->Line(fmt::format("const int64_t {} = nw_index({}, {});", variable,
-                         element, size));
-  code->Line(
-      fmt::format("if ({} < 0) return nw_fail(\"{}: an index is out of "
-                  "range\");",
-                  variable, operation));
-}
-
 absl::Status WriteGather(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);

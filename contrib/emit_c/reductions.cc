@@ -327,6 +327,56 @@ absl::Status WriteArgMin(OperationCode& code) {
   return WriteArgOf(code, *code.As<ops::ArgMin>(), '<');
 }
 
+// Declares how many lines there are, how long they are, and how far apart the
+// elements of one lie. The axis may be known only when the code runs.
+void WriteLines(OperationCode& operation, const Sizes& sizes) {
+  CodeWriter& code = operation.code();
+  const auto all = absl::MakeConstSpan(sizes);
+  Sizes inner;
+  for (size_t side = 0; side < sizes.size(); ++side) {
+    inner.push_back(CountIn(all.subspan(side + 1)));
+  }
+  code.Line(fmt::format("const int64_t axis = nw_index({}[0], {});",
+                        operation.in(1).name, sizes.size()));
+  code.Line("if (axis < 0) return nw_fail(\"an axis is out of range\");");
+  code.Line(fmt::format("const int64_t size = {}[axis], inner = {}[axis];",
+                        operation.store().Table(sizes),
+                        operation.store().Table(inner)));
+  code.Line(
+      fmt::format("const int64_t outer = {} / (size * inner);", CountIn(all)));
+}
+
+// Sums or products of all elements up to each.
+absl::Status WriteCumulative(OperationCode& operation,
+                             const ops::CumulativeAttributes& op, bool adds) {
+  const CTensor& x = operation.in(0);
+  const CTensor& y = operation.out();
+  if (y.count() == 0) return absl::OkStatus();
+  const std::string_view type =
+      IsFloat(y.dtype) ? "double" : WrappingTypeOf(y.dtype);
+  CodeWriter& code = operation.code();
+  code.Open();
+  WriteLines(operation, x.sizes);
+  code.For("o", "outer");
+  code.For("i", "inner");
+  code.Line(fmt::format("{} sum = {};", type, adds ? 0 : 1));
+  code.For("j", "size");
+  code.Line(fmt::format("const int64_t at = (o * size + {}) * inner + i;",
+                        op.reverse ? "size - 1 - j" : "j"));
+  const std::string store = fmt::format("{}[at] = ({})sum;", y.name, y.type());
+  if (op.exclusive) code.Line(store);
+  code.Line(fmt::format("sum {}= ({}){}[at];", adds ? '+' : '*', type, x.name));
+  if (!op.exclusive) code.Line(store);
+  code.Close(4);
+  return absl::OkStatus();
+}
+absl::Status WriteCumSum(OperationCode& code) {
+  return WriteCumulative(code, *code.As<ops::CumSum>(), true);
+}
+absl::Status WriteCumProd(OperationCode& code) {
+  return WriteCumulative(code, *code.As<ops::CumProd>(), false);
+}
+
 constexpr Row kReductionRows[] = {
     LoopRow<ops::ReduceSum>("ReduceSum", &WriteReduceSum),
     LoopRow<ops::ReduceMean>("ReduceMean", &WriteReduceMean),
@@ -349,6 +399,8 @@ constexpr Row kReductionRows[] = {
                               &WriteSoftmax<ops::LogSoftmax1, true, true>),
     LoopRow<ops::ArgMax>("ArgMax", &WriteArgMax),
     LoopRow<ops::ArgMin>("ArgMin", &WriteArgMin),
+    LoopRow<ops::CumSum>("CumSum", &WriteCumSum),
+    LoopRow<ops::CumProd>("CumProd", &WriteCumProd),
 };
 
 }  // namespace

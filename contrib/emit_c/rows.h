@@ -59,6 +59,8 @@ absl::Span<const Row> ReductionRows();
 absl::Span<const Row> NormRows();
 absl::Span<const Row> MoveRows();
 absl::Span<const Row> PickRows();
+absl::Span<const Row> ScatterRows();
+absl::Span<const Row> TransformRows();
 std::vector<absl::Span<const Row>> AllRows();
 
 template <typename Class>

@@ -14,8 +14,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (FLOAT, attribute, floats, onnx_graph,  # noqa: E402
-                        onnx_model, onnx_node, proto_tensor, value_info)
+from onnx_bytes import (FLOAT, INT64, attribute, floats,  # noqa: E402
+                        ints, onnx_graph, onnx_model, onnx_node, proto_tensor,
+                        value_info)
 
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 ODD = "*/ \"'$(touch here)`\n??/ \\ int \u00e9"
@@ -83,6 +84,14 @@ class EmitC(Scratch):
             "constants alone": onnx_model(onnx_graph(
                 [onnx_node("Add", ["a", "b"], ["y"])], [], [value_info("y")],
                 [floats("a", 1.0), floats("b", 2.0)])),
+            "one element written": onnx_model(onnx_graph(
+                [onnx_node("ScatterElements", ["x", "i", "u"], ["s"]),
+                 onnx_node("ScatterND", ["s", "i2", "u"], ["n"]),
+                 onnx_node("CumSum", ["n", "i"], ["y"])],
+                [value_info("x", dims=(1,))], [value_info("y")],
+                [ints("i", 0),
+                 proto_tensor("i2", [1, 1], INT64, (9, struct.pack("<q", 0))),
+                 floats("u", 1.5)]), opset=16),
         }
         for name, model in table.items():
             folder, _ = self.emitted(model)
