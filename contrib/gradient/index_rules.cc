@@ -13,21 +13,23 @@ namespace nodewise::gradient {
 namespace {
 
 // The result, with zeros where updates were written.
-Term Unwritten(Rule& r, const OpAttrs& attrs, bool is_added) {
+template <typename Class>
+Term Unwritten(Rule& r, const Class& op, bool is_added) {
   if (is_added) return r.dy();
   const Term zeros = r.writer().Filled(0, r.x(2).dtype(), r.x(2).sizes());
-  return r.writer().AddLike(attrs, {r.dy(), r.x(1), zeros})[0];
+  return r.writer().Add(op, {r.dy(), r.x(1), zeros});
 }
 
 // Where several updates go to one place, only additions say what comes of it.
+// Opsets of today have Scatter under its new name alone.
 template <typename Class>
 void ScatterElementsRule(Rule& r) {
-  const ops::ScatterElements& op = r.As<Class>();
+  const ops::ScatterElements op = r.As<Class>();
   const bool is_added = op.reduction == ops::ScatterReduction::kAdd;
   if (!is_added && op.reduction != ops::ScatterReduction::kNone) {
     return r.Refuse("with this reduction");
   }
-  r.Give(0, Unwritten(r, r.operation().attrs, is_added));
+  r.Give(0, Unwritten(r, op, is_added));
   r.Give(2, r.writer().Add(ops::GatherElements{op.axis}, {r.dy(), r.x(1)}));
 }
 
@@ -37,7 +39,7 @@ void ScatterNdRule(Rule& r) {
   if (!is_added && op.reduction != ops::ScatterReduction::kNone) {
     return r.Refuse("with this reduction");
   }
-  r.Give(0, Unwritten(r, r.operation().attrs, is_added));
+  r.Give(0, Unwritten(r, op, is_added));
   r.Give(2, r.writer().Add(ops::GatherND{}, {r.dy(), r.x(1)}));
 }
 
@@ -45,8 +47,9 @@ void ScatterNdRule(Rule& r) {
 // on.
 void OneHotRule(Rule& r) {
   Writer& w = r.writer();
-  const Term off_and_on = CastTo(w.Ints({0, 1}), kBool);
-  const Term is_on = w.Add(r.As<ops::OneHot>(), {r.x(), r.x(1), off_and_on});
+  // Few runtimes choose between truth values.
+  const Term is_on = CastTo(
+      w.Add(r.As<ops::OneHot>(), {r.x(), r.x(1), w.Ints({0, 1})}), kBool);
   const auto sum = [&](Term x) {
     return ReshapeTo(SumOver(x, Counting(0, x.rank())), {1});
   };

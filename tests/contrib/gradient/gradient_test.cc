@@ -10,11 +10,13 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/axis.h"
 #include "nodewise/ops/cast.h"
 #include "nodewise/ops/elementary.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/quantize.h"
+#include "nodewise/ops/sort.h"
 #include "nodewise/ops/variadic.h"
 #include "tests/support/matchers.h"
 
@@ -111,6 +113,42 @@ TEST(GradientTest, OfEqualElementsTheFirstIsTheLargest) {
   ASSERT_THAT(run, IsOk());
   EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(5, 0));
   EXPECT_THAT(ToDoubles((*run)[1]), ElementsAre(0, 7));
+}
+
+TEST(GradientTest, OfEqualElementsTheFirstGetsWhatReachesAll) {
+  Net b;
+  b.Out({b.Add(ops::Unique{}, {b.In("x", {3})})});
+  const auto made = GradientOf(b.net, InputNumbers{0});
+  ASSERT_THAT(made, IsOk());
+  const auto run =
+      Interpret(made->network, {Numbers({3}, {3, 1, 3}), Numbers({2}, {5, 7})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(7, 5, 0));
+}
+
+TEST(GradientTest, AFactorOfZeroHasOne) {
+  Net b;
+  ASSERT_THAT(b.net.SetOpset("", 26), IsOk());
+  const ValueId x = b.In("x", {3});
+  NDArray zero = *NDArray::Empty({}, kInt64, kCpu);
+  *zero.As<int64_t>() = 0;
+  b.Out({b.Add(ops::CumProd{}, {x, *b.net.AddConstant("axis", zero)})});
+  const auto made = GradientOf(b.net, InputNumbers{0});
+  ASSERT_THAT(made, IsOk());
+  const auto run = Interpret(
+      made->network, {Numbers({3}, {2, 0, 3}), Numbers({3}, {1, 1, 1})});
+  ASSERT_THAT(run, IsOk());
+  EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(1, 8, 0));
+}
+
+TEST(GradientTest, BitsOfAnotherFloatHaveNone) {
+  Net b;
+  ASSERT_THAT(b.net.SetOpset("", 26), IsOk());
+  const ValueId x = *b.net.AddInput("x", TensorType(kFloat16, {2}));
+  b.Out({b.Add(ops::BitCast{kBfloat16}, {x})});
+  EXPECT_THAT(GradientOf(b.net, InputNumbers{0}),
+              FailsWith(absl::StatusCode::kUnimplemented,
+                        HasSubstr("bits of one float")));
 }
 
 TEST(GradientTest, WhatNothingDifferentiableReadsHasZeros) {
