@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/quantize.h"
+#include "nodewise/ops/scatter.h"
 #include "nodewise/ops/sort.h"
 #include "nodewise/ops/variadic.h"
 #include "tests/support/matchers.h"
@@ -139,6 +141,40 @@ TEST(GradientTest, AFactorOfZeroHasOne) {
       made->network, {Numbers({3}, {2, 0, 3}), Numbers({3}, {1, 1, 1})});
   ASSERT_THAT(run, IsOk());
   EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(1, 8, 0));
+}
+
+TEST(GradientTest, SeveralUpdatesOfOneElementShareIt) {
+  using ops::ScatterReduction;
+  struct Case {
+    ScatterReduction reduction;
+    std::vector<double> updates;
+    double of_data;
+    std::vector<double> of_updates;
+  };
+  for (const Case& each : {
+           Case{ScatterReduction::kMul, {0, 3}, 0, {6, 0}},
+           Case{ScatterReduction::kMul, {5, 3}, 15, {6, 10}},
+           Case{ScatterReduction::kMax, {5, 5}, 0, {1, 0}},
+           Case{ScatterReduction::kMax, {1, 2}, 1, {0, 0}},
+           Case{ScatterReduction::kMin, {3, 1}, 0, {0, 1}},
+       }) {
+    Net b;
+    NDArray places = *NDArray::Empty({2}, kInt64, kCpu);
+    std::fill_n(places.As<int64_t>(), 2, 0);
+    ops::ScatterElements scatter;
+    scatter.reduction = each.reduction;
+    b.Out({b.Add(scatter,
+                 {b.In("data", {1}), *b.net.AddConstant("places", places),
+                  b.In("updates", {2})})});
+    const auto made = GradientOf(b.net, InputNumbers{0, 1});
+    ASSERT_THAT(made, IsOk());
+    const auto run = Interpret(
+        made->network,
+        {Numbers({1}, {2}), Numbers({2}, each.updates), Numbers({1}, {1})});
+    ASSERT_THAT(run, IsOk());
+    EXPECT_THAT(ToDoubles((*run)[0]), ElementsAre(each.of_data));
+    EXPECT_EQ(ToDoubles((*run)[1]), each.of_updates);
+  }
 }
 
 TEST(GradientTest, BitsOfAnotherFloatHaveNone) {
