@@ -286,18 +286,34 @@ class TestOperators : public Command {
 
   absl::StatusOr<std::unique_ptr<CaseSource>> MakeSource(
       absl::Span<const OperatorDef* const> rows, Candidate& candidate) const {
-    if (!mutated_.empty()) {
+    if (!DrawsNetworks()) return OperatorSource(rows, options_.with);
+    if (options_.with != AutotestWith::kBoth) {
+      return NetworksWith(options_.with, rows, candidate);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto forward, NetworksWith(AutotestWith::kForward, rows, candidate));
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto backward, NetworksWith(AutotestWith::kBackward, rows, candidate));
+    return TurnsOf(std::move(forward), std::move(backward));
+  }
+
+  // Drawn or mutated networks, or their gradients.
+  absl::StatusOr<std::unique_ptr<CaseSource>> NetworksWith(
+      AutotestWith with, absl::Span<const OperatorDef* const> rows,
+      Candidate& candidate) const {
+    std::unique_ptr<CaseSource> source;
+    if (networks_) {
+      source = NetworkSource(ScopeOf(rows, candidate, options_.seed, with));
+    } else {
       NODEWISE_ASSIGN_OR_RETURN(auto models, LoadModelsOf(mutated_));
-      auto source = MutationSource(std::move(models));
-      if (source != nullptr) {
-        return GradientSource(std::move(source), options_.with);
-      }
+      source = MutationSource(std::move(models));
+    }
+    if (source == nullptr) {
       return absl::InvalidArgumentError(
           fmt::format("--mutate: {}: no model has an operation", mutated_));
     }
-    if (!networks_) return OperatorSource(rows, options_.with);
-    NetworkScope scope = ScopeOf(rows, candidate, options_.seed);
-    return GradientSource(NetworkSource(std::move(scope)), options_.with);
+    if (with == AutotestWith::kForward) return source;
+    return GradientSource(std::move(source));
   }
 
   static std::string Counted(uint64_t count) {

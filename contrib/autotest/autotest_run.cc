@@ -61,30 +61,47 @@ class Operators : public CaseSource {
 
 class Gradients : public CaseSource {
  public:
-  Gradients(std::unique_ptr<CaseSource> source, AutotestWith with)
-      : source_(std::move(source)),
-        turns_(with == AutotestWith::kBoth ? 2 : 1) {}
+  explicit Gradients(std::unique_ptr<CaseSource> source)
+      : source_(std::move(source)) {}
 
   bool is_empty() const override { return source_->is_empty(); }
   std::string NameOf(uint64_t number) const override {
-    return source_->NameOf(number / turns_) +
-           (IsBackward(number) ? " backward" : "");
+    return source_->NameOf(number) + " backward";
   }
   absl::StatusOr<OperatorCase> Draw(uint64_t number,
                                     Choices* choices) const override {
-    NODEWISE_ASSIGN_OR_RETURN(OperatorCase made,
-                              source_->Draw(number / turns_, choices));
-    if (!IsBackward(number)) return made;
+    NODEWISE_ASSIGN_OR_RETURN(const OperatorCase made,
+                              source_->Draw(number, choices));
     return BackwardOf(made);
   }
 
  private:
-  bool IsBackward(uint64_t number) const {
-    return number % turns_ + 1 == turns_;
+  const std::unique_ptr<CaseSource> source_;
+};
+
+class Turns : public CaseSource {
+ public:
+  Turns(std::unique_ptr<CaseSource> first, std::unique_ptr<CaseSource> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
+
+  bool is_empty() const override {
+    return first_->is_empty() || second_->is_empty();
+  }
+  std::string NameOf(uint64_t number) const override {
+    return Of(number).NameOf(number / 2);
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    return Of(number).Draw(number / 2, choices);
   }
 
-  const std::unique_ptr<CaseSource> source_;
-  const uint64_t turns_;  // Of each case; the last one is its gradient.
+ private:
+  const CaseSource& Of(uint64_t number) const {
+    return number % 2 == 0 ? *first_ : *second_;
+  }
+
+  const std::unique_ptr<CaseSource> first_;
+  const std::unique_ptr<CaseSource> second_;
 };
 
 // The streams of a configuration, and of its sets.
@@ -324,10 +341,13 @@ std::unique_ptr<CaseSource> OperatorSource(
   return std::make_unique<Operators>(rows, with);
 }
 
-std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source,
-                                           AutotestWith with) {
-  if (with == AutotestWith::kForward) return source;
-  return std::make_unique<Gradients>(std::move(source), with);
+std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
+  return std::make_unique<Gradients>(std::move(source));
+}
+
+std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
+                                    std::unique_ptr<CaseSource> second) {
+  return std::make_unique<Turns>(std::move(first), std::move(second));
 }
 
 AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,

@@ -38,7 +38,9 @@ std::vector<bool> Refused(const std::vector<Question>& questions,
     const size_t end =
         std::min(begin + candidate.jobs_at_once(), questions.size());
     for (size_t i = begin; i < end; ++i) {
-      jobs.push_back({questions[i].made.network.get(), questions[i].sets});
+      const OperatorCase& made = questions[i].made;
+      jobs.push_back(
+          {made.network.get(), questions[i].sets, made.backward.get()});
     }
     for (const CandidateAnswer& answer : RunJobs(candidate, jobs)) {
       const absl::Status& status = answer.sets[0].status();
@@ -75,7 +77,7 @@ std::vector<int> OpsetsTaken(Candidate& candidate) {
   return opsets;
 }
 
-// Returns the newest of these opsets in which the row holds; 0 if there is none.
+// Returns the newest of these opsets in which the row holds; 0: there is none.
 int OpsetFor(const OperatorDef& row, const std::vector<int>& opsets) {
   if (!row.domain.empty()) return row.since;
   int newest = 0;
@@ -88,16 +90,21 @@ int OpsetFor(const OperatorDef& row, const std::vector<int>& opsets) {
 }
 
 // Draws until the operator's own rules accept one.
-void AddQuestion(const OperatorDef& row, int opset, Choices* choices,
-                 std::vector<Question>* questions) {
+void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
+                 Choices* choices, std::vector<Question>* questions) {
   for (int draws = 0; draws < kMostRefusedDraws; ++draws) {
     ConfigurationDraw draw(row, opset, choices);
     auto made = DrawCase(draw);
     if (!made.ok()) continue;
+    // What has no gradient may be a part of such a network, too.
+    if (with == AutotestWith::kBackward && HasBackwardSpace(row)) {
+      made = BackwardOf(*made);
+      if (!made.ok()) continue;
+    }
     Choices simple((std::vector<uint64_t>()));
-    auto inputs = DrawInputs(made->configuration, &simple);
-    if (!inputs.ok()) continue;
-    questions->push_back({*std::move(made), {*std::move(inputs)}});
+    auto set = DrawSet(*made, &simple);
+    if (!set.ok()) continue;
+    questions->push_back({*std::move(made), {std::move(set->inputs)}});
     return;
   }
 }
@@ -110,7 +117,7 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
 }
 
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
-                     Candidate& candidate, uint64_t seed) {
+                     Candidate& candidate, uint64_t seed, AutotestWith with) {
   NetworkScope scope;
   scope.opsets = OpsetsTaken(candidate);
   std::vector<const OperatorDef*> open(rows.begin(), rows.end());
@@ -122,7 +129,7 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
       if (opset == 0) continue;
       Choices choices(RandomSource(
           seed, fmt::format("{} {} {}", row->name, row->since, attempt)));
-      AddQuestion(*row, opset, &choices, &questions);
+      AddQuestion(*row, opset, with, &choices, &questions);
     }
     const std::vector<bool> refused = Refused(questions, candidate);
     for (size_t i = 0; i < questions.size(); ++i) {

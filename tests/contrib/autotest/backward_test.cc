@@ -34,8 +34,10 @@
 namespace nodewise {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Key;
+using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 std::vector<const OperatorDef*> OperatorsNamed(
@@ -248,8 +250,7 @@ std::unique_ptr<Candidate> ReferenceGraph() {
       [] { return BuiltInFunctions(AllOperators(), Backend::kReference); });
 }
 
-std::unique_ptr<CaseSource> GradientsOfNetworks(
-    AutotestWith with = AutotestWith::kBackward) {
+std::unique_ptr<CaseSource> AllNetworks() {
   static const std::vector<const OperatorDef*> rows = [] {
     std::vector<const OperatorDef*> all;
     for (const OperatorDef* row : AllOperators().rows()) {
@@ -257,13 +258,17 @@ std::unique_ptr<CaseSource> GradientsOfNetworks(
     }
     return all;
   }();
-  return GradientSource(NetworkSource(ScopeOf(rows)), with);
+  return NetworkSource(ScopeOf(rows));
+}
+
+std::unique_ptr<CaseSource> BothOfNetworks() {
+  return TurnsOf(AllNetworks(), GradientSource(AllNetworks()));
 }
 
 TEST(BackwardOfNetworksTest, LoweredGradientsAgree) {
   const auto graph = ReferenceGraph();
   const AutotestResult result =
-      RunAutotest(*GradientsOfNetworks(), *graph,
+      RunAutotest(*GradientSource(AllNetworks()), *graph,
                   NetworkRuns(AutotestWith::kBackward, 2000));
   EXPECT_TRUE(result.findings.empty());
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 1900U);
@@ -272,7 +277,7 @@ TEST(BackwardOfNetworksTest, LoweredGradientsAgree) {
 TEST(BackwardOfNetworksTest, BothTakeTurns) {
   const auto graph = ReferenceGraph();
   const AutotestResult result =
-      RunAutotest(*GradientsOfNetworks(AutotestWith::kBoth), *graph,
+      RunAutotest(*BothOfNetworks(), *graph,
                   NetworkRuns(AutotestWith::kBoth, 80));
   EXPECT_THAT(result.operators,
               UnorderedElementsAre(Key("networks"), Key("networks backward")));
@@ -333,7 +338,7 @@ std::multiset<std::string> SeenBy(uint64_t shard, uint64_t shards) {
   AutotestOptions options = NetworkRuns(AutotestWith::kBoth, 120);
   options.shard = shard;
   options.shards = shards;
-  RunAutotest(*GradientsOfNetworks(AutotestWith::kBoth), *recorder, options);
+  RunAutotest(*BothOfNetworks(), *recorder, options);
   return seen;
 }
 
@@ -371,8 +376,7 @@ std::unique_ptr<Candidate> WithWrongTanh() {
 TEST(BackwardOfNetworksTest, AWrongGradientIsCutToItsOperation) {
   const auto source = GradientSource(
       NetworkSource(ScopeOfSome({"Tanh", "Mul", "MatMul", "Transpose",
-                                 "Softmax", "Exp", "Floor"})),
-      AutotestWith::kBackward);
+                                 "Softmax", "Exp", "Floor"})));
   const AutotestResult result =
       RunAutotest(*source, *WithWrongTanh(),
                   NetworkRuns(AutotestWith::kBackward, 200));
@@ -382,6 +386,22 @@ TEST(BackwardOfNetworksTest, AWrongGradientIsCutToItsOperation) {
     EXPECT_THAT(finding.cause, HasSubstr("Tanh, backward"));
     EXPECT_EQ(finding.verdict.outcome, CaseOutcome::kMismatch);
   }
+}
+
+// A candidate without ScatterElements computes no gradient of Gather.
+TEST(BackwardOfNetworksTest, WhatACandidateHasNoGradientForIsNotDrawn) {
+  const auto candidate = CallableCandidate(
+      "own", [](const Network& network, const std::vector<NDArray>& inputs) {
+        for (const OperationId id : network.order()) {
+          if (network.operation(id).kind() != "ScatterElements") continue;
+          return CandidateOutputs(absl::UnimplementedError("no scattering"));
+        }
+        return InterpretNetwork(network, inputs);
+      });
+  const auto rows = OperatorsNamed({"Gather", "Tanh", "Shape"});
+  EXPECT_THAT(ScopeOf(rows, *candidate, 1).rows, SizeIs(3));
+  EXPECT_THAT(ScopeOf(rows, *candidate, 1, AutotestWith::kBackward).rows,
+              ElementsAre(rows[1], rows[2]));
 }
 
 // What a candidate knows of one operation is not asked where an input is read

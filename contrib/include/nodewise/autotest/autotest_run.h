@@ -100,9 +100,11 @@ std::unique_ptr<CaseSource> OperatorSource(
     absl::Span<const OperatorDef* const> rows,
     AutotestWith with = AutotestWith::kForward);
 
-// The gradients of another source's cases (BackwardOf()), or both in turns.
-std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source,
-                                           AutotestWith with);
+// The gradients of another source's cases (BackwardOf()).
+std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source);
+// The cases of two sources in turns.
+std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
+                                    std::unique_ptr<CaseSource> second);
 
 // The same seed gives the same cases in the same order everywhere.
 AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,

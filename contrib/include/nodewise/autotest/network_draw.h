@@ -26,9 +26,12 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows);
 
 // The same without operators of which the candidate refuses some first draws,
 // and without opsets in which it refuses a Relu: of a network it would refuse
-// the whole. The same seed asks the same.
+// the whole. The same seed asks the same. If `with` is kBackward, networks are
+// to be differentiated, and the candidate is asked about the gradients of those
+// operators that have one.
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
-                     Candidate& candidate, uint64_t seed);
+                     Candidate& candidate, uint64_t seed,
+                     AutotestWith with = AutotestWith::kForward);
 
 // Draws a whole network: 1 to 8 operations or patterns of these operators,
 // which read what the others make, and the operations that make tensors fit.
