@@ -45,10 +45,12 @@ void FoldedExtremeRule(Rule& r) {
   r.Give(0, left);
 }
 
+// Limits that were attributes have another type than 16-bit floats.
 Terms DefineClip(Rule& r) {
   Term y = r.x();
-  if (r.has(1)) y = r.writer().Add(ops::Max{}, {y, r.x(1)});
-  if (r.has(2)) y = r.writer().Add(ops::Min{}, {y, r.x(2)});
+  const auto limit = [&](size_t i) { return CastTo(r.x(i), y.dtype()); };
+  if (r.has(1)) y = r.writer().Add(ops::Max{}, {y, limit(1)});
+  if (r.has(2)) y = r.writer().Add(ops::Min{}, {y, limit(2)});
   return {y};
 }
 
