@@ -170,7 +170,7 @@ class AttentionFormula {
   Term Softened(Term scores, Term seen) const {
     if (!seen.is_given()) return Apply(ops::Softmax{-1}, scores);
     const Term largest = w_.Add(
-        ops::ReduceMax{}, {CastTo(seen, dtype_), w_.Ints({seen.rank() - 1})});
+        ops::ReduceMax{}, {CastTo(seen, kInt32), w_.Ints({seen.rank() - 1})});
     const Term sees_any = Greater(largest, 0);
     return Choose(sees_any,
                   Apply(ops::Softmax{-1}, Choose(sees_any, scores, 0.0)), 0.0);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
@@ -21,6 +22,9 @@ namespace nodewise::gradient {
 namespace {
 
 using Sizes = std::vector<int64_t>;
+
+// Elements of constants that are calculated beforehand.
+constexpr int64_t kMostFolded = 1 << 14;
 
 Term Like(Term x, double number) {
   return x.writer().Number(number, x.dtype());
@@ -70,6 +74,8 @@ std::vector<Term> Writer::AddLike(const OpAttrs& attrs,
                                   size_t count) {
   std::vector<Term> outputs(count, Term(this, kNoValue));
   if (!status_.ok()) return outputs;
+  const Term known = count == 1 ? Folded(attrs, inputs) : Term();
+  if (known.is_given()) return {known};
   NewOperation operation{attrs, IdsOf(inputs)};
   const std::string stem =
       fmt::format("{}_{}", attrs.def().name, network_.data().values.size());
@@ -84,6 +90,25 @@ std::vector<Term> Writer::AddLike(const OpAttrs& attrs,
     outputs[i] = Of(network_.operation(*id).outputs[i]);
   }
   return outputs;
+}
+
+Term Writer::Folded(const OpAttrs& attrs, const std::vector<Term>& inputs) {
+  Tensors tensors;
+  bool is_known = attrs.defined() && !inputs.empty();
+  for (const Term& term : inputs) {
+    tensors.emplace_back();
+    if (!term.is_given()) continue;
+    const NDArray& data = network_.value(term.id()).data;
+    is_known = is_known && data.defined() && CountOf(data) <= kMostFolded;
+    tensors.back() = data;
+  }
+  if (!is_known) return {};
+  const bool wanted[] = {true};
+  const auto made = Evaluate(attrs, std::move(tensors), wanted);
+  if (!made.ok()) return {};
+  const NDArray& data = made->outputs[0];
+  if (IsFloat(data.dtype()) || CountOf(data) > kMostFolded) return {};
+  return Constant(data);
 }
 
 Term Writer::Constant(NDArray data) {

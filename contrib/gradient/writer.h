@@ -54,6 +54,8 @@ class Writer {
   template <typename Class>
   Term Add(const Class& op, const std::vector<Term>& inputs) {
     if (!status_.ok()) return {this, kNoValue};
+    const Term known = Folded(AttrsOf(op), inputs);
+    if (known.is_given()) return known;
     auto made = network_.Add(AllOperators(), op, IdsOf(inputs));
     Fail(made.status());
     return {this, made.ok() ? *made : kNoValue};
@@ -64,8 +66,7 @@ class Writer {
   template <typename Class>
   std::vector<Term> AddAll(const Class& op, const std::vector<Term>& inputs,
                            size_t count) {
-    const OperatorDef* const newest = AllOperators().FindType(&kTypeTag<Class>);
-    return AddLike(OpAttrs::Of(RowOf(newest), op), inputs, count);
+    return AddLike(AttrsOf(op), inputs, count);
   }
 
   Term Constant(NDArray data);
@@ -79,6 +80,14 @@ class Writer {
   Term Ints(const std::vector<int64_t>& numbers);
 
  private:
+  template <typename Class>
+  OpAttrs AttrsOf(const Class& op) const {
+    return OpAttrs::Of(RowOf(AllOperators().FindType(&kTypeTag<Class>)), op);
+  }
+  // Returns integers and truth values that are calculated from constants alone
+  // as a constant, so that less is left to whoever runs the network; an empty
+  // term for all else.
+  Term Folded(const OpAttrs& attrs, const std::vector<Term>& inputs);
   static std::vector<ValueId> IdsOf(const std::vector<Term>& terms);
   const OperatorDef* RowOf(const OperatorDef* newest) const;
 
