@@ -14,9 +14,6 @@
 namespace nodewise {
 namespace {
 
-// What a program may leave beside the tensors that it was asked for.
-constexpr size_t kSpareFiles = 64;
-
 // A case as the program is asked about it.
 struct AskedCase {
   std::vector<NamedTensor> inputs;
@@ -78,7 +75,7 @@ absl::Status Start(const ForeignCommand& command, const ForeignLimits& limits,
   process.most_file_bytes = limits.answer_bytes;
   process.folder = folder.outputs_path();
   process.most_folder_bytes = limits.answer_bytes;
-  process.most_folder_files = tensors + kSpareFiles;
+  process.most_folder_files = tensors + kSpareForeignFiles;
   return RunForeignProcess(process);
 }
 

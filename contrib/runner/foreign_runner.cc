@@ -19,7 +19,6 @@ namespace nodewise {
 namespace {
 
 // What a program may leave beside the tensors that it was asked for.
-constexpr size_t kSpareFiles = 64;
 constexpr uint64_t kSpareBytes = uint64_t{1} << 24;
 
 // One run of the program, and what it left.
@@ -49,7 +48,7 @@ class ForeignRun {
     process.most_file_bytes = target_.limits.answer_bytes;
     process.folder = folder_.outputs_path();
     process.most_folder_bytes = MostBytes();
-    process.most_folder_files = asked_.size() + kSpareFiles;
+    process.most_folder_files = asked_.size() + kSpareForeignFiles;
     const int64_t start_ns = ClockNanoseconds();
     NODEWISE_RETURN_IF_ERROR(RunForeignProcess(process));
     const int64_t duration_ns = ClockNanoseconds() - start_ns;
