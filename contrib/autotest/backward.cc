@@ -187,7 +187,9 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
   }
   NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
                             GradientOf(forward, wanted));
-  const auto inputs = gradient.network.inputs();
+  // Cotangents are as long as what a run makes.
+  const auto inputs =
+      gradient.network.inputs().first(forward.inputs().size());
   const bool is_drawn = std::all_of(
       inputs.begin(), inputs.end(), [&gradient](ValueId id) {
         return gradient.network.value(id).type.is_static();
