@@ -238,7 +238,7 @@ TEST_F(GeneratorTest, ATensorOfANegativeSideIsAnError) {
                         HasSubstr("elements")));
 }
 
-// OF-32, OFc-03
+// OFc-03
 TEST_F(GeneratorTest, ATensorOfTooManySidesIsAnError) {
   EXPECT_THAT(ErrorOf(random_tensor_of_rank(64)),
               FailsWith(absl::StatusCode::kResourceExhausted,
