@@ -59,11 +59,12 @@ class Shrinker {
     chooses_ = false;
     limit_ = most_;
     Cut();
-    // What is cut reads tensors as large as they were before.
-    if (best_.made.configuration.is_network()) {
-      ShrinkBy([this] { return SmallerSidesOf(best_); });
-    }
-    ShrinkElements();
+    // What is cut reads tensors as large as they were before, and choices make
+    // a side shorter by its end alone.
+    do {
+      has_changed = ShrinkBy([this] { return SmallerSidesOf(best_); });
+      has_changed = ShrinkElements() || has_changed;
+    } while (has_changed && MayTry());
     return tries_;
   }
 

@@ -10,6 +10,7 @@
 
 #include "contrib/autotest/backward_network.h"
 #include "contrib/autotest/network_part.h"
+#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -122,12 +123,11 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
   return made;
 }
 
-absl::StatusOr<OpAttrs> WithOtherNumbers(const OpAttrs& attrs,
-                                         const SideChange& change) {
-  if (change.numbers == Numbers::kKept) return attrs;
-  std::vector<NamedAttr> named = NamedAttrsOf(attrs);
+// Returns whether some number has changed.
+bool ChangeNumbers(const SideChange& change, std::vector<NamedAttr>* named) {
+  if (change.numbers == Numbers::kKept) return false;
   bool has_changed = false;
-  for (NamedAttr& attr : named) {
+  for (NamedAttr& attr : *named) {
     auto* const list = std::get_if<std::vector<int64_t>>(&attr.value);
     if (list == nullptr) continue;
     for (int64_t& number : *list) {
@@ -136,7 +136,13 @@ absl::StatusOr<OpAttrs> WithOtherNumbers(const OpAttrs& attrs,
       has_changed = has_changed || number != before;
     }
   }
-  if (!has_changed) return attrs;
+  return has_changed;
+}
+
+absl::StatusOr<OpAttrs> WithOtherNumbers(const OpAttrs& attrs,
+                                         const SideChange& change) {
+  std::vector<NamedAttr> named = NamedAttrsOf(attrs);
+  if (!ChangeNumbers(change, &named)) return attrs;
   return MakeAttrs(attrs.def(), named);
 }
 
@@ -156,23 +162,51 @@ absl::Status AddCotangents(const FailingCase& before, bool keeps_last,
   return absl::OkStatus();
 }
 
-absl::StatusOr<FailingCase> WithSmallerSides(const FailingCase& before,
-                                             const SideChange& change) {
+void ReplaceTensor(const NDArray& tensor, CaseInput* input) {
+  if (input->fixed.defined()) input->fixed = tensor;
+  input->shape = Sides(tensor.shape().begin(), tensor.shape().end());
+}
+
+// Makes the configuration and the inputs of an operator smaller, and returns
+// its network.
+absl::StatusOr<Network> SmallerOperator(const FailingCase& before,
+                                        const SideChange& change,
+                                        FailingCase* made) {
   const Network& network = SubjectOf(before.made);
-  FailingCase made;
-  made.made.configuration = before.made.configuration;
-  made.set.is_exact = before.set.is_exact;
+  Configuration& configuration = made->made.configuration;
+  size_t given = 0;
+  for (size_t i = 0; i < configuration.inputs.size(); ++i) {
+    CaseInput& input = configuration.inputs[i];
+    if (!input.is_given) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId id,
+                              network.FindValue(fmt::format("x{}", i)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray tensor,
+        Smaller(id,
+                input.is_constant ? input.fixed : before.set.inputs[given++],
+                input.fixed.defined(), change));
+    ReplaceTensor(tensor, &input);
+    if (!input.is_constant) made->set.inputs.push_back(tensor);
+  }
+  ChangeNumbers(change, &configuration.attributes);
+  return NetworkOf(configuration);
+}
+
+// The same of a network.
+absl::StatusOr<Network> SmallerNetwork(const FailingCase& before,
+                                       const SideChange& change,
+                                       FailingCase* made) {
+  const Network& network = SubjectOf(before.made);
   NetworkChanges changes;
   for (size_t i = 0; i < network.inputs().size(); ++i) {
     const ValueId id = network.inputs()[i];
-    CaseInput& input = made.made.configuration.inputs[i];
+    CaseInput& input = made->made.configuration.inputs[i];
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray tensor,
         Smaller(id, before.set.inputs[i], input.fixed.defined(), change));
-    if (input.fixed.defined()) input.fixed = tensor;
-    input.shape = Sides(tensor.shape().begin(), tensor.shape().end());
+    ReplaceTensor(tensor, &input);
     changes.inputs[id] = TensorType::Of(*tensor);
-    made.set.inputs.push_back(tensor);
+    made->set.inputs.push_back(tensor);
   }
   for (const auto& value : network.data().values) {
     if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
@@ -191,6 +225,18 @@ absl::StatusOr<FailingCase> WithSmallerSides(const FailingCase& before,
   NODEWISE_ASSIGN_OR_RETURN(std::vector<ValueId> outputs,
                             AddCopy(network, "", changes, &smaller));
   NODEWISE_RETURN_IF_ERROR(smaller.SetOutputs(std::move(outputs)));
+  return smaller;
+}
+
+absl::StatusOr<FailingCase> WithSmallerSides(const FailingCase& before,
+                                             const SideChange& change) {
+  FailingCase made;
+  made.made.configuration = before.made.configuration;
+  made.set.is_exact = before.set.is_exact;
+  NODEWISE_ASSIGN_OR_RETURN(Network smaller,
+                            before.made.configuration.is_network()
+                                ? SmallerNetwork(before, change, &made)
+                                : SmallerOperator(before, change, &made));
   if (before.made.backward == nullptr) {
     made.made.network = std::make_shared<const Network>(std::move(smaller));
   } else {

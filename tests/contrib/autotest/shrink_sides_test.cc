@@ -173,6 +173,53 @@ TEST(ShrinkSidesTest, CotangentsShrinkWithTheOutputsThatTheyWeigh) {
   ExpectSmall(failing);
 }
 
+FailingCase CaseOf(const char* kind, std::vector<NamedAttr> attributes,
+                   std::vector<CaseInput> inputs) {
+  FailingCase failing;
+  Configuration& configuration = failing.made.configuration;
+  configuration.opset = kNewestOpset;
+  configuration.def = AllOperators().Find("", kind, kNewestOpset);
+  configuration.attributes = std::move(attributes);
+  configuration.inputs = std::move(inputs);
+  configuration.outputs = {true};
+  failing.made.network =
+      std::make_shared<const Network>(*NetworkOf(configuration));
+  return failing;
+}
+
+TEST(ShrinkSidesTest, AnOperatorStaysOneWithItsConstantsAndAttributes) {
+  const NDArray weights = Filled({16, 8, 1, 5}, 0.5);
+  FailingCase failing = CaseOf(
+      "Conv",
+      {{"kernel_shape", std::vector<int64_t>{1, 5}}},
+      {{true, kFloat32, {2, 8, 12, 17}},
+       {true, kFloat32, {16, 8, 1, 5}, {}, weights, true}});
+  failing.set.inputs = {Filled({2, 8, 12, 17}, 1)};
+  Shrink(*WrongWith({"Conv"}), &failing);
+  ASSERT_FALSE(failing.made.configuration.is_network());
+  ExpectSmall(failing);
+  for (const CaseInput& input : failing.made.configuration.inputs) {
+    EXPECT_THAT(input.shape, Each(Le(3)));
+  }
+}
+
+TEST(ShrinkSidesTest, WhatFailsAtTheEndOfASideIsKept) {
+  const auto wrong = CallableCandidate(
+      "wrong",
+      [](const Network& network, const std::vector<NDArray>& inputs) {
+        CandidateOutputs outputs = Interpret(network, inputs);
+        if (!outputs.ok()) return outputs;
+        auto* const y = (*outputs)[0].As<float>();
+        for (int64_t i = 1; i < CountOf((*outputs)[0]); ++i) y[i] = 0;
+        return outputs;
+      });
+  FailingCase failing = CaseOf("Neg", {}, {{true, kFloat32, {1, 9}}});
+  failing.set.inputs = {Filled({1, 9}, 0)};
+  failing.set.inputs[0].As<float>()[8] = -2;
+  Shrink(*wrong, &failing);
+  EXPECT_THAT(failing.set.inputs[0].shape(), testing::ElementsAre(1, 2));
+}
+
 TEST(ShrinkSidesTest, NothingIsSmallerThanOneElement) {
   FailingCase failing = Builder({1, 1}).Then("Relu").Make();
   EXPECT_THAT(SmallerSidesOf(failing), SizeIs(0));
