@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "contrib/autotest/backward_network.h"
 #include "contrib/autotest/shrink_case.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -256,7 +257,8 @@ class AutotestRun {
     FailingCase failing{prepared->choices, ChoicesMadeFor(*prepared, set),
                         prepared->made,    prepared->sets[set],
                         prepared->expected[set], std::move(actual), verdict};
-    size_t& looked_at = looked_at_[RoughCause(failing)];
+    const FailingCase part = PartThatFails(failing);
+    size_t& looked_at = looked_at_[TitleOf(part.made)];
     if (looked_at >= options_.most_findings) {
       ++result_.not_looked_at;
       return;
@@ -267,6 +269,8 @@ class AutotestRun {
     };
     const size_t tries = ShrinkCase(draw, candidate_, options_.most_tries,
                                     options_.most_shrinking_seconds, &failing);
+    // A slow candidate leaves no time to cut what its choices make simpler.
+    if (CountOperations(part) < CountOperations(failing)) failing = part;
     AutotestFinding finding;
     finding.made = failing.made;
     finding.set = failing.set;
@@ -296,12 +300,15 @@ class AutotestRun {
     return ValuesOf(choices.made());
   }
 
-  // Of operators their name, of networks those of the part that fails.
-  std::string RoughCause(const FailingCase& failing) {
+  // Operators are parts themselves.
+  FailingCase PartThatFails(const FailingCase& failing) {
     FailingCase part = failing;
     CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
             &part);
-    return TitleOf(part.made);
+    return part;
+  }
+  static size_t CountOperations(const FailingCase& failing) {
+    return SubjectOf(failing.made).order().size();
   }
 
   bool IsFlaky(const FailingCase& failing) {

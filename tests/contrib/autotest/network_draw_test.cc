@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -198,6 +200,34 @@ TEST(NetworkDrawTest, AFaultOfTwoOperationsIsShrunkToThem) {
     for (const NDArray& input : finding.set.inputs) {
       EXPECT_THAT(input.shape(), testing::Each(testing::Le(3)));
     }
+  }
+}
+
+TEST(NetworkDrawTest, WhatASlowCandidateFailsAtIsCutAllTheSame) {
+  std::vector<const OperatorDef*> rows;
+  for (const char* name : {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
+    rows.push_back(AllOperators().Find("", name, kNewestOpset));
+  }
+  // As soon as the fault has been cut out there is no time left.
+  int slow_runs = 0;
+  const auto slow = CallableCandidate(
+      "slow", [&slow_runs](const Network& network,
+                           const std::vector<NDArray>& inputs) {
+        if (slow_runs > 0) {
+          --slow_runs;
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        }
+        if (network.order().size() == 2) slow_runs = 3;
+        return WithFusedFault(network, inputs);
+      });
+  AutotestOptions options = NetworkRuns(40);
+  options.most_findings = 1;
+  options.most_shrinking_seconds = 0.3;
+  const AutotestResult result =
+      RunAutotest(*NetworkSource(ScopeOf(rows)), *slow, options);
+  ASSERT_FALSE(result.findings.empty());
+  for (const AutotestFinding& finding : result.findings) {
+    EXPECT_THAT(TitleOf(finding.made), testing::AnyOf("Neg_Relu", "Add_Relu"));
   }
 }
 
