@@ -3,13 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -203,35 +201,26 @@ TEST(NetworkDrawTest, AFaultOfTwoOperationsIsShrunkToThem) {
   }
 }
 
-TEST(NetworkDrawTest, WhatASlowCandidateFailsAtIsCutAllTheSame) {
+TEST(NetworkDrawTest, ThePartThatWasCutIsShownIfNothingElseFailsAgain) {
   std::vector<const OperatorDef*> rows;
   for (const char* name : {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
     rows.push_back(AllOperators().Find("", name, kNewestOpset));
   }
-  // As soon as the fault has been cut out there is no time left.
-  int slow_runs = 0;
-  const auto slow = CallableCandidate(
-      "slow", [&slow_runs](const Network& network,
-                           const std::vector<NDArray>& inputs) {
-        if (slow_runs > 0) {
-          --slow_runs;
-          std::this_thread::sleep_for(std::chrono::milliseconds(250));
-        }
+  bool is_sound = false;
+  const auto candidate = CallableCandidate(
+      "sometimes", [&is_sound](const Network& network,
+                               const std::vector<NDArray>& inputs) {
+        if (is_sound) return Interpret(network, inputs);
         const auto order = network.order();
-        if (order.size() == 2 && network.operation(order[1]).kind() == "Relu") {
-          slow_runs = 3;
-        }
+        is_sound = order.size() == 2 &&
+                   network.operation(order[1]).kind() == "Relu";
         return WithFusedFault(network, inputs);
       });
-  AutotestOptions options = NetworkRuns(400);
-  options.most_findings = 1;
-  options.most_shrinking_seconds = 0.2;
   const AutotestResult result =
-      RunAutotest(*NetworkSource(ScopeOf(rows)), *slow, options);
-  ASSERT_FALSE(result.findings.empty());
-  for (const AutotestFinding& finding : result.findings) {
-    EXPECT_THAT(TitleOf(finding.made), testing::AnyOf("Neg_Relu", "Add_Relu"));
-  }
+      RunAutotest(*NetworkSource(ScopeOf(rows)), *candidate, NetworkRuns(400));
+  ASSERT_THAT(result.findings, testing::SizeIs(1));
+  EXPECT_THAT(TitleOf(result.findings[0].made),
+              testing::AnyOf("Neg_Relu", "Add_Relu"));
 }
 
 // Lowers a network, and spoils a node of the graph.
@@ -325,7 +314,7 @@ TEST(NetworkDrawTest, ShardsTogetherAreTheWholeRun) {
   EXPECT_EQ(SeenBy(NetworkRuns(200)), whole);
   std::multiset<std::string> all;
   for (uint64_t shard = 0; shard < 3; ++shard) {
-    AutotestOptions options = NetworkRuns(400);
+    AutotestOptions options = NetworkRuns(200);
     options.shard = shard;
     options.shards = 3;
     all.merge(SeenBy(options));
