@@ -82,10 +82,9 @@ std::unique_ptr<Candidate> OneDnn(const CandidateOptions& options,
                                   LowerOptions lowering) {
   auto forward = LoweredCandidate(
       "onednn", std::move(lowering), [has_others = options.networks] {
-        return has_others
-                   ? BuiltInFunctions(AllOperators())
-                   : MakeRef<LoweredLibrary>(AllOperators(),
-                                             std::vector{OneDnnKernels()});
+        return has_others ? BuiltInFunctions(AllOperators())
+                          : MakeRef<LoweredLibrary>(
+                                AllOperators(), std::vector{OneDnnKernels()});
       });
   return GuardedCandidate(
       BackwardCandidate(std::move(forward), OneDnnBackward()),
@@ -95,11 +94,9 @@ std::unique_ptr<Candidate> OneDnn(const CandidateOptions& options,
 std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
                                           LowerOptions lowering) {
   return GuardedCandidate(
-      LoweredCandidate("graph", std::move(lowering),
-                       [] {
-                         return BuiltInFunctions(AllOperators(),
-                                                 Backend::kReference);
-                       }),
+      LoweredCandidate(
+          "graph", std::move(lowering),
+          [] { return BuiltInFunctions(AllOperators(), Backend::kReference); }),
       options.limit_ms);
 }
 
@@ -151,21 +148,24 @@ std::vector<CandidateVariant> LoweringVariants(
 
 std::vector<CandidateVariant> OrtVariants(const CandidateOptions& options) {
   std::vector<CandidateVariant> variants;
-  const std::string level =
-      options.foreign.ort_level.empty() ? "disabled" : options.foreign.ort_level;
-  const auto* const own = std::find(std::begin(kLevels), std::end(kLevels), level);
+  const std::string level = options.foreign.ort_level.empty()
+                                ? "disabled"
+                                : options.foreign.ort_level;
+  const auto* const own =
+      std::find(std::begin(kLevels), std::end(kLevels), level);
   if (own == std::end(kLevels) || level == "disabled") return variants;
   for (const auto* lower = own + 1; lower != std::end(kLevels); ++lower) {
-    variants.push_back({fmt::format("more than level {}", *lower),
-                        [options, lower] {
-                          CandidateOptions less = options;
-                          less.foreign.ort_level = *lower;
-                          return Program(less);
-                        }});
+    variants.push_back(
+        {fmt::format("more than level {}", *lower), [options, lower] {
+           CandidateOptions less = options;
+           less.foreign.ort_level = *lower;
+           return Program(less);
+         }});
   }
   for (const char* name : kOptimizers) {
-    variants.push_back(
-        {name, [options, name] { return Program(options, {"--without", name}); }});
+    variants.push_back({name, [options, name] {
+                          return Program(options, {"--without", name});
+                        }});
   }
   return variants;
 }
@@ -192,11 +192,11 @@ Made MakePlain(const CandidateOptions& options) {
 std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
   if (options.name == "ort") return OrtVariants(options);
   if (options.name == "graph") {
-    return LoweringVariants(
-        LoweringFor(AllOperators(), Backend::kReference),
-        [options](LowerOptions lowering) -> Made {
-          return ReferenceGraph(options, std::move(lowering));
-        });
+    return LoweringVariants(LoweringFor(AllOperators(), Backend::kReference),
+                            [options](LowerOptions lowering) -> Made {
+                              return ReferenceGraph(options,
+                                                    std::move(lowering));
+                            });
   }
   if (options.name == "c") {
     std::vector<CandidateVariant> variants =
@@ -228,9 +228,8 @@ Made MakeAutotestCandidate(const CandidateOptions& options) {
   std::vector<Pass> passes;
   for (const std::string& name : options.passes) {
     if (name != "merge" && name != "split") {
-      return absl::InvalidArgumentError(
-          fmt::format("--pass: found \"{}\", expected merge or split",
-                      Printable(name)));
+      return absl::InvalidArgumentError(fmt::format(
+          "--pass: found \"{}\", expected merge or split", Printable(name)));
     }
     passes.push_back(name == "merge" ? MergeQuantizationPass()
                                      : SplitQuantizationPass());
@@ -266,8 +265,7 @@ std::string Attribute(const AutotestFinding& finding,
   for (const CandidateVariant& variant : variants) {
     const auto candidate = variant.make();
     if (!candidate.ok()) continue;
-    const CandidateOutputs actual =
-        RunJobs(**candidate, {&job, 1})[0].sets[0];
+    const CandidateOutputs actual = RunJobs(**candidate, {&job, 1})[0].sets[0];
     const CaseVerdict verdict =
         reference.Judge(finding.set, finding.expected, actual);
     if (verdict.outcome <= CaseOutcome::kInconclusive) {
@@ -275,7 +273,8 @@ std::string Attribute(const AutotestFinding& finding,
     }
   }
   if (!gone.empty()) {
-    return fmt::format("goes away without {}", fmt::join(gone, ", or without "));
+    return fmt::format("goes away without {}",
+                       fmt::join(gone, ", or without "));
   }
   constexpr size_t kMostNamed = 8;
   std::vector<std::string> names;

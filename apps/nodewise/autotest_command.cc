@@ -139,8 +139,8 @@ class TestOperators : public Command {
     }
     KeepFreedMemory();
     options_.seed = seed_.value_or(std::random_device()());
-    options_.runs = runs_.value_or(seconds_.has_value() ? kMostRuns
-                                                         : kUsualRuns);
+    options_.runs =
+        runs_.value_or(seconds_.has_value() ? kMostRuns : kUsualRuns);
     options_.sets =
         sets_.value_or(DrawsNetworks() ? kUsualSetsOfNetworks : kUsualSets);
     if (DrawsNetworks()) options_.most_findings = kMostNetworks;
@@ -177,12 +177,10 @@ class TestOperators : public Command {
                               JudgeFolder(case_, candidate));
     Outcome outcome;
     const CaseOutcome found = finding.verdict.outcome;
-    outcome.text = fmt::format("candidate: {}\n{}{}\n{}", candidate.name(),
-                               NameOf(found),
-                               finding.verdict.reason.empty()
-                                   ? ""
-                                   : ": " + finding.verdict.reason,
-                               DescribeTensors(finding));
+    outcome.text = fmt::format(
+        "candidate: {}\n{}{}\n{}", candidate.name(), NameOf(found),
+        finding.verdict.reason.empty() ? "" : ": " + finding.verdict.reason,
+        DescribeTensors(finding));
     outcome.json.Add("candidate", candidate.name());
     outcome.json.Add("outcome", NameOf(found));
     outcome.json.Add("reason", finding.verdict.reason);
@@ -254,9 +252,8 @@ class TestOperators : public Command {
       rows.push_back(row);
     }
     if (missing.empty() && rows.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("--with backward: {} has no gradient",
-                      Printable(names_[0])));
+      return absl::InvalidArgumentError(fmt::format(
+          "--with backward: {} has no gradient", Printable(names_[0])));
     }
     if (missing.empty()) return rows;
     if (AllOperators().Find("", missing[0], kNewestOpset) != nullptr) {
@@ -442,9 +439,8 @@ class TestOperators : public Command {
                             Outcome* outcome) const {
     if (folder_.empty()) return absl::OkStatus();
     for (size_t i = 0; i < result.findings.size(); ++i) {
-      const std::string path = fmt::format(
-          "{}/{:03}_{}", folder_, i + 1,
-          TitleOf(result.findings[i].made));
+      const std::string path = fmt::format("{}/{:03}_{}", folder_, i + 1,
+                                           TitleOf(result.findings[i].made));
       NODEWISE_RETURN_IF_ERROR(WriteFindingFolder(
           result.findings[i],
           {candidate_.empty() ? "onednn" : candidate_, foreign_.ort_level},

@@ -7,9 +7,9 @@ namespace nodewise {
 absl::Span<const CommandRow> Commands() {
   // Not at namespace scope: the rows of other files might be made later.
   static const std::array rows = {
-      kDemoCommand,    kRunCommand,     kProfileCommand, kDumpCommand,
-      kCompareCommand, kLocateCommand,  kAlignCommand,   kReproCommand,
-      kVerifyCommand,  kInspectCommand, kConvertCommand, kExtractCommand,
+      kDemoCommand,     kRunCommand,     kProfileCommand, kDumpCommand,
+      kCompareCommand,  kLocateCommand,  kAlignCommand,   kReproCommand,
+      kVerifyCommand,   kInspectCommand, kConvertCommand, kExtractCommand,
       kAutotestCommand,
   };
   return rows;

@@ -109,8 +109,7 @@ absl::Status WriteCompiledFinding(const AutotestFinding& finding,
   texts.graph = emitted.graph.text.text;
   texts.source = emitted.source;
   const Params params{lowered.params};
-  NODEWISE_RETURN_IF_ERROR(
-      WriteArtefactFolder(folder + "/net", texts, params));
+  NODEWISE_RETURN_IF_ERROR(WriteArtefactFolder(folder + "/net", texts, params));
   std::vector<NamedTensor> inputs;
   for (size_t i = 0; i < finding.set.inputs.size(); ++i) {
     inputs.push_back(

@@ -25,7 +25,8 @@ constexpr size_t kMostShown = 16;
 std::string NumbersOf(const NDArray& tensor) {
   std::vector<double> numbers(kMostShown);
   uint64_t count = 1;
-  for (const int64_t side : tensor.shape()) count *= static_cast<uint64_t>(side);
+  for (const int64_t side : tensor.shape())
+    count *= static_cast<uint64_t>(side);
   numbers.resize(std::min<uint64_t>(count, kMostShown));
   if (!DecodeToDoubles(tensor.dtype(), tensor.data(), numbers.size(),
                        numbers.data())) {
@@ -47,8 +48,8 @@ std::string DescribeTensors(const AutotestFinding& finding) {
   std::string text;
   const Network& network = *finding.made.network;
   for (size_t i = 0; i < finding.set.inputs.size(); ++i) {
-    text += Line(network.value(network.inputs()[i]).name,
-                 finding.set.inputs[i]);
+    text +=
+        Line(network.value(network.inputs()[i]).name, finding.set.inputs[i]);
   }
   for (const auto& value : network.data().values) {
     if (value.has_value() && value->kind == NetworkValue::Kind::kConstant) {
@@ -61,11 +62,11 @@ std::string DescribeTensors(const AutotestFinding& finding) {
       return;
     }
     if (finding.verdict.output >= outputs->size()) return;
-    text += Line(
-        fmt::format("{} {}", what,
-                    network.value(network.outputs()[finding.verdict.output])
-                        .name),
-        (*outputs)[finding.verdict.output]);
+    text +=
+        Line(fmt::format(
+                 "{} {}", what,
+                 network.value(network.outputs()[finding.verdict.output]).name),
+             (*outputs)[finding.verdict.output]);
   };
   add("expected", finding.expected);
   add("found", finding.actual);
@@ -253,9 +254,9 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
                                 const TestedCandidate& candidate,
                                 const std::string& folder) {
   const std::vector<NDArray> none;
-  NODEWISE_RETURN_IF_ERROR(WriteOnnxCase(
-      folder, *finding.made.network, finding.set.inputs,
-      finding.expected.ok() ? *finding.expected : none));
+  NODEWISE_RETURN_IF_ERROR(
+      WriteOnnxCase(folder, *finding.made.network, finding.set.inputs,
+                    finding.expected.ok() ? *finding.expected : none));
   if (finding.made.backward != nullptr) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string forward,
                               ExportOnnx(finding.made.backward->forward));
@@ -282,8 +283,7 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
       ImportOnnx(folder + "/model.onnx", AllOperators(), {}, &diagnostics);
   NODEWISE_RETURN_IF_ERROR(network.status());
   AutotestFinding finding;
-  finding.made.network =
-      std::make_shared<const Network>(*std::move(network));
+  finding.made.network = std::make_shared<const Network>(*std::move(network));
   const Network& read = *finding.made.network;
   NODEWISE_ASSIGN_OR_RETURN(finding.made.backward, ReadForward(folder, read));
   for (size_t i = 0; i < read.inputs().size(); ++i) {
@@ -292,8 +292,7 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
                               ReadTensorFile(path));
     const NetworkValue& input = read.value(read.inputs()[i]);
-    if (tensors.size() != 1 ||
-        !IsOfType(tensors[0].tensor, input.type)) {
+    if (tensors.size() != 1 || !IsOfType(tensors[0].tensor, input.type)) {
       return absl::InvalidArgumentError(
           fmt::format("{}: does not hold one tensor of the type {} of input {}",
                       path, ToString(input.type), input.name));

@@ -23,7 +23,8 @@ struct TestedCandidate {
   std::string ort_level;  // Empty: the usual one.
 };
 
-// Writes a finding as a folder of its own: a model with ONNX's test data, a page that says what is wrong, and a program that shows it.
+// Writes a finding as a folder of its own: a model with ONNX's test data, a
+// page that says what is wrong, and a program that shows it.
 absl::Status WriteFindingFolder(const AutotestFinding& finding,
                                 const TestedCandidate& candidate,
                                 const std::string& folder);

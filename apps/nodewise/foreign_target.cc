@@ -28,8 +28,7 @@ bool IsOrt(const std::string& target) { return target.starts_with(kOrt); }
 absl::StatusOr<std::string> FindAdapter(const char* file) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string path =
-      (self.parent_path() / kAdapters / file).lexically_normal();
+  std::string path = (self.parent_path() / kAdapters / file).lexically_normal();
   const absl::Status status = CheckReadable(path);
   if (status.ok()) return path;
   return absl::NotFoundError(fmt::format(
@@ -60,7 +59,8 @@ absl::Status CheckOnlyOrt(const ForeignOptions& options,
 }
 
 absl::StatusOr<ForeignCommand> OrtCommand(const ForeignOptions& options) {
-  NODEWISE_ASSIGN_OR_RETURN(std::string adapter, FindAdapter("onnxruntime_adapter.py"));
+  NODEWISE_ASSIGN_OR_RETURN(std::string adapter,
+                            FindAdapter("onnxruntime_adapter.py"));
   ForeignCommand command;
   command.name = "onnxruntime";
   // -I: the packages of this Python, and nothing of the folder that it is

@@ -30,8 +30,8 @@ std::vector<std::string> ModelsIn(const std::string& path) {
 
 absl::StatusOr<std::shared_ptr<const Network>> Load(const std::string& file) {
   DiagnosticList diagnostics;
-  NODEWISE_ASSIGN_OR_RETURN(
-      Network network, ImportOnnx(file, AllOperators(), {}, &diagnostics));
+  NODEWISE_ASSIGN_OR_RETURN(Network network,
+                            ImportOnnx(file, AllOperators(), {}, &diagnostics));
   NetworkData data = network.data();
   data.name = fs::path(file).filename().string();
   NODEWISE_ASSIGN_OR_RETURN(network, Network::FromData(std::move(data)));

@@ -166,7 +166,8 @@ absl::Status WriteValueRepros(const LoadedTarget& loaded,
   outcome->json.EndArray();
   outcome->text += "\n" + table.ToString(0, 0);
   if (status.ok()) {
-    status = KeepInputs(loaded.target->index(), recorded, located, dir, outcome);
+    status =
+        KeepInputs(loaded.target->index(), recorded, located, dir, outcome);
   }
   return At("--repro", status);
 }

@@ -190,8 +190,7 @@ class AutotestRun {
     }
     ++count.configurations;
     prepared.made = *std::move(made);
-    prepared.reference =
-        std::make_unique<CaseReference>(prepared.made);
+    prepared.reference = std::make_unique<CaseReference>(prepared.made);
     prepared.expected.reserve(sets);
     prepared.inputs.reserve(sets);
     prepared.sets.reserve(sets);
@@ -254,9 +253,13 @@ class AutotestRun {
 
   void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
-    FailingCase failing{prepared->choices, ChoicesMadeFor(*prepared, set),
-                        prepared->made,    prepared->sets[set],
-                        prepared->expected[set], std::move(actual), verdict};
+    FailingCase failing{prepared->choices,
+                        ChoicesMadeFor(*prepared, set),
+                        prepared->made,
+                        prepared->sets[set],
+                        prepared->expected[set],
+                        std::move(actual),
+                        verdict};
     const FailingCase part = PartThatFails(failing);
     size_t& looked_at = looked_at_[TitleOf(part.made)];
     if (looked_at >= options_.most_findings) {
@@ -293,9 +296,8 @@ class AutotestRun {
   // The choices that a set was drawn with: few are ever asked for.
   std::vector<uint64_t> ChoicesMadeFor(const PreparedCase& prepared,
                                        size_t set) const {
-    Choices choices =
-        ChoicesOfSet(SeedOfSets(options_.seed, prepared.number),
-                     prepared.set_numbers[set]);
+    Choices choices = ChoicesOfSet(SeedOfSets(options_.seed, prepared.number),
+                                   prepared.set_numbers[set]);
     (void)DrawSet(prepared.made, &choices);
     return ValuesOf(choices.made());
   }
@@ -375,8 +377,8 @@ absl::StatusOr<OperatorCase> DrawNumber(
                     choices, refused);
 }
 
-absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source,
-                                        uint64_t seed, uint64_t number,
+absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,
+                                        uint64_t number,
                                         std::vector<uint64_t>* choices,
                                         uint64_t* refused) {
   absl::Status last;

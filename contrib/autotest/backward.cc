@@ -92,10 +92,9 @@ std::vector<ValueId> MadeForOthers(const Network& network,
     for (const ValueId output : network.operation(id).outputs) {
       if (output == kNoValue) continue;
       const auto& uses = network.value(output).uses;
-      const bool is_read =
-          std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-            return part.count(use.user) == 0;
-          });
+      const bool is_read = std::any_of(
+          uses.begin(), uses.end(),
+          [&](const Use& use) { return part.count(use.user) == 0; });
       if (is_read ||
           std::find(outputs.begin(), outputs.end(), output) != outputs.end()) {
         made.push_back(output);
@@ -188,10 +187,9 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
   NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
                             GradientOf(forward, wanted));
   // Cotangents are as long as what a run makes.
-  const auto inputs =
-      gradient.network.inputs().first(forward.inputs().size());
-  const bool is_drawn = std::all_of(
-      inputs.begin(), inputs.end(), [&gradient](ValueId id) {
+  const auto inputs = gradient.network.inputs().first(forward.inputs().size());
+  const bool is_drawn =
+      std::all_of(inputs.begin(), inputs.end(), [&gradient](ValueId id) {
         return gradient.network.value(id).type.is_static();
       });
   if (!is_drawn) return absl::UnimplementedError("sizes that only a run tells");

@@ -29,8 +29,8 @@ struct AttrText {
   template <typename T>
   std::string operator()(const std::vector<T>& list) const {
     constexpr size_t kShown = 8;
-    const auto shown = absl::MakeConstSpan(list).first(
-        std::min(list.size(), kShown));
+    const auto shown =
+        absl::MakeConstSpan(list).first(std::min(list.size(), kShown));
     return fmt::format("[{}{}]", fmt::join(shown, ", "),
                        list.size() > kShown ? ", ..." : "");
   }
@@ -60,8 +60,8 @@ absl::StatusOr<Network> NetworkOf(const Configuration& configuration) {
     }
   }
   for (size_t i = 0; i < configuration.outputs.size(); ++i) {
-    operation.outputs.push_back(
-        configuration.outputs[i] ? fmt::format("y{}", i) : "");
+    operation.outputs.push_back(configuration.outputs[i] ? fmt::format("y{}", i)
+                                                         : "");
   }
   operation.name = "op";
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
@@ -75,8 +75,7 @@ absl::StatusOr<Network> NetworkOf(const Configuration& configuration) {
 }
 
 absl::StatusOr<std::vector<NDArray>> DrawInputs(
-    const Configuration& configuration, Choices* choices,
-    SpecialKind special) {
+    const Configuration& configuration, Choices* choices, SpecialKind special) {
   std::vector<NDArray> inputs;
   inputs.reserve(configuration.inputs.size());
   for (const CaseInput& input : configuration.inputs) {

@@ -84,8 +84,7 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
     const FailingCase& failing) {
   const Network& forward = SubjectOf(failing.made);
   const auto begin = failing.set.inputs.begin();
-  const auto given =
-      begin + static_cast<ptrdiff_t>(forward.inputs().size());
+  const auto given = begin + static_cast<ptrdiff_t>(forward.inputs().size());
   Network network = forward;
   std::vector<ValueId> values;
   std::vector<size_t> wanted;
@@ -116,9 +115,8 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
 // Makes the gradient of a part that has been cut out of a forward network.
 absl::Status Differentiate(const RecordedRun& run, FailingCase* part) {
   const Network& network = SubjectOf(run.failing.made);
-  NODEWISE_ASSIGN_OR_RETURN(
-      part->made,
-      GradientCaseOf(part->made.configuration, *part->made.network));
+  NODEWISE_ASSIGN_OR_RETURN(part->made, GradientCaseOf(part->made.configuration,
+                                                       *part->made.network));
   const BackwardCase& backward = *part->made.backward;
   for (const size_t output : backward.outputs) {
     NODEWISE_ASSIGN_OR_RETURN(
@@ -157,8 +155,7 @@ absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
   made.made.configuration.opset = run.failing.made.configuration.opset;
   made.made.configuration.demands = run.failing.made.configuration.demands;
   made.set.is_exact = run.failing.set.is_exact;
-  const std::vector<ValueId> inputs(part.inputs().begin(),
-                                    part.inputs().end());
+  const std::vector<ValueId> inputs(part.inputs().begin(), part.inputs().end());
   for (const ValueId id : inputs) {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId before,
                               network.FindValue(part.value(id).name));

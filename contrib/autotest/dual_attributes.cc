@@ -81,12 +81,10 @@ absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
     if (field.name == name) return &field;
     names.emplace_back(field.name);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{} has no attribute {}, expected {}", std::string(def.name),
-                  name,
-                  names.empty() ? "none"
-                                : fmt::format("one of: {}",
-                                              fmt::join(names, ", "))));
+  return absl::InvalidArgumentError(fmt::format(
+      "{} has no attribute {}, expected {}", std::string(def.name), name,
+      names.empty() ? "none"
+                    : fmt::format("one of: {}", fmt::join(names, ", "))));
 }
 
 std::string CppText(const GeneratedValue& value) {
@@ -117,8 +115,8 @@ absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
     if (value.is_nothing()) continue;
     NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
     drawn.push_back({attribute.name, std::move(converted)});
-    texts.push_back(fmt::format("{{\"{}\", {}}}", attribute.name,
-                                CppText(value)));
+    texts.push_back(
+        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
   }
   if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
   return drawn;

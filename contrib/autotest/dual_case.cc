@@ -39,7 +39,8 @@ absl::StatusOr<std::vector<NDArray>> CopiesOf(
 
 DualObject GetDualObject(const std::string& name, DualCase* owner) {
   DualObject::State state{Kind::kRuntimes, name, owner};
-  return DualObject(std::make_shared<const DualObject::State>(std::move(state)));
+  return DualObject(
+      std::make_shared<const DualObject::State>(std::move(state)));
 }
 
 DualCase::DualCase(const OpSet& ops, Candidate& tested,
@@ -57,8 +58,8 @@ absl::Status DualCase::Run(
   DualObject onnx = GetDualObject("onnx", this);
   program(onnx);
   if (status_.ok() && draw_.choices()->is_exhausted()) {
-    status_ = absl::ResourceExhaustedError(fmt::format(
-        "the program makes more than {} choices", Choices::kMost));
+    status_ = absl::ResourceExhaustedError(
+        fmt::format("the program makes more than {} choices", Choices::kMost));
   }
   return status_;
 }
@@ -165,10 +166,10 @@ absl::StatusOr<DualObject> DualCase::TryCall(
   for (size_t i = 0; i < num_outputs; ++i) {
     operation.outputs.push_back(i == 0 ? name : fmt::format("{}_{}", name, i));
   }
-  text_ += fmt::format("const DualObject {} = onnx[\"{}\"].Call({{{}}}, {}, {});\n",
-                       name, std::string(of.def->name), fmt::join(texts, ", "),
-                       attribute_text.empty() ? "{}" : attribute_text,
-                       num_outputs);
+  text_ +=
+      fmt::format("const DualObject {} = onnx[\"{}\"].Call({{{}}}, {}, {});\n",
+                  name, std::string(of.def->name), fmt::join(texts, ", "),
+                  attribute_text.empty() ? "{}" : attribute_text, num_outputs);
   const auto id = network_.AddOperation(std::move(operation));
   is_refused_ = !id.ok();
   NODEWISE_RETURN_IF_ERROR(id.status());
@@ -185,8 +186,8 @@ absl::StatusOr<DualObject> DualCase::TryCall(
   NODEWISE_ASSIGN_OR_RETURN(DoneCall call, RunTested(*id, read));
   std::vector<DualObject> outputs;
   for (size_t i = 0; i < num_outputs; ++i) {
-    DualObject::State state{Kind::kTensor,
-                            i == 0 ? name : fmt::format("{}_{}", name, i), this};
+    DualObject::State state{
+        Kind::kTensor, i == 0 ? name : fmt::format("{}_{}", name, i), this};
     state.reference = {expected->outputs[i]};
     state.tested = {call.outputs.ok() && i < call.outputs->size()
                         ? (*call.outputs)[i]
@@ -209,14 +210,14 @@ absl::StatusOr<std::vector<DualObject>> DualCase::InputsOf(
   for (const DualInput& input : inputs) {
     if (const auto* const object = std::get_if<DualObject>(&input)) {
       if (object->state_->kind != Kind::kTensor) {
-        return absl::InvalidArgumentError(
-            fmt::format("{} is no tensor, and cannot be an input",
-                        object->name()));
+        return absl::InvalidArgumentError(fmt::format(
+            "{} is no tensor, and cannot be an input", object->name()));
       }
       read.push_back(*object);
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(DualObject leaf, Leaf(std::get<generator>(input)));
+    NODEWISE_ASSIGN_OR_RETURN(DualObject leaf,
+                              Leaf(std::get<generator>(input)));
     read.push_back(std::move(leaf));
   }
   return read;
@@ -230,9 +231,8 @@ absl::StatusOr<DualObject> DualCase::Leaf(const generator& from) {
   if (value.is_nothing()) return Made({Kind::kTensor, "nothing()"});
   const auto* const tensor = value.As<NDArray>();
   if (tensor == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("found {} as an input, expected a tensor",
-                    ToString(value)));
+    return absl::InvalidArgumentError(fmt::format(
+        "found {} as an input, expected a tensor", ToString(value)));
   }
   const std::string name = fmt::format("x{}", inputs_.size());
   DualObject::State state{Kind::kTensor, name, this, value, value};
@@ -295,9 +295,8 @@ absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
   call.outputs = RunJobs(tested_, {&job, 1})[0].sets[0];
   for (size_t i = 0; i < copies.size(); ++i) {
     if (HasEqualBytes(copies[i], call.inputs[i])) continue;
-    return absl::InternalError(
-        fmt::format("{}: {} has written to input {}", operation.name,
-                    tested_.name(), i));
+    return absl::InternalError(fmt::format("{}: {} has written to input {}",
+                                           operation.name, tested_.name(), i));
   }
   return call;
 }
@@ -344,12 +343,10 @@ absl::Status DualCase::CompareGraph(DualExecution execution) {
                    "as one network");
   }
   CandidateOutputs other = std::vector<NDArray>();
-  std::thread thread(
-      [&] { other = RunJobs(tested_, {&job, 1})[0].sets[0]; });
+  std::thread thread([&] { other = RunJobs(tested_, {&job, 1})[0].sets[0]; });
   const CandidateOutputs own = RunJobs(tested_, {&job, 1})[0].sets[0];
   thread.join();
-  NODEWISE_RETURN_IF_ERROR(
-      JudgeOn(network_, inputs_, own, "in two threads"));
+  NODEWISE_RETURN_IF_ERROR(JudgeOn(network_, inputs_, own, "in two threads"));
   return JudgeOn(network_, inputs_, other, "in two threads");
 }
 
@@ -377,17 +374,16 @@ absl::Status DualCase::JudgeOn(const Network& network,
           MeasureDifference(*(*expected)[i], *(*made)[i], *options_.tolerance));
       if (metrics.outside == 0) continue;
       is_wrong = true;
-      reason = fmt::format("{} elements are beyond the tolerance",
-                           metrics.outside);
+      reason =
+          fmt::format("{} elements are beyond the tolerance", metrics.outside);
     }
   }
   if (!is_wrong) return absl::OkStatus();
   const ValueId output =
       network.outputs()[std::min(verdict.output, network.outputs().size() - 1)];
-  return absl::InternalError(
-      fmt::format("{} of {} ({}): {}: {}", network.value(output).name,
-                  tested_.name(), std::string(how),
-                  std::string(NameOf(verdict.outcome)), reason));
+  return absl::InternalError(fmt::format(
+      "{} of {} ({}): {}: {}", network.value(output).name, tested_.name(),
+      std::string(how), std::string(NameOf(verdict.outcome)), reason));
 }
 
 std::string DualCase::Text() const { return text_; }

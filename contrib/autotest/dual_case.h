@@ -50,8 +50,7 @@ class DualCase {
   std::string Text() const;
 
   // --- For DualObject.
-  DualObject Attribute(const DualObject::State& of,
-                       std::string_view attribute);
+  DualObject Attribute(const DualObject::State& of, std::string_view attribute);
   DualObject Call(const DualObject::State& of, std::vector<DualInput> inputs,
                   std::vector<DualAttribute> attributes, size_t num_outputs);
   DualObject Bind(const DualObject::State& of,
@@ -84,8 +83,8 @@ class DualCase {
   absl::Status CompareGradients();
   absl::Status JudgeOn(const Network& network,
                        const std::vector<NDArray>& inputs,
-                       const CandidateOutputs& made,
-                       std::string_view how, bool is_gradient = false) const;
+                       const CandidateOutputs& made, std::string_view how,
+                       bool is_gradient = false) const;
   bool Wants(DualExecution execution) const;
   DualObject Fail(const absl::Status& status);
   DualObject Made(DualObject::State state);

@@ -43,9 +43,7 @@ Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
   return tried;
 }
 
-bool Differs(const Tried& tried) {
-  return absl::IsInternal(tried.status);
-}
+bool Differs(const Tried& tried) { return absl::IsInternal(tried.status); }
 
 // Returns the simplest case that differs, too.
 Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
@@ -126,10 +124,10 @@ absl::Status autotest(const OpSet& ops, Candidate& tested,
       return At(fmt::format("seed {}, case {}", seed, number), tried.status);
     }
     tried = Simplest(ops, tested, program, options, std::move(tried));
-    return absl::InternalError(fmt::format(
-        "{}\n\nThe program, as simple as it could be made:\n\n{}\n"
-        "NODEWISE_SEED={} draws case {} again.\n",
-        MessageOf(tried.status), tried.text, seed, number));
+    return absl::InternalError(
+        fmt::format("{}\n\nThe program, as simple as it could be made:\n\n{}\n"
+                    "NODEWISE_SEED={} draws case {} again.\n",
+                    MessageOf(tried.status), tried.text, seed, number));
   }
   return absl::OkStatus();
 }

@@ -57,7 +57,8 @@ class EmittedNetworks : public Candidate {
 
   // Fails if there is no C for some of it.
   absl::StatusOr<Lowered> LowerForC(const Network& network) const {
-    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(network, "case", lowering_));
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
+                              Lower(network, "case", lowering_));
     NODEWISE_RETURN_IF_ERROR(EmitC(lowered.graph, ops_).status());
     return lowered;
   }
@@ -95,8 +96,7 @@ class EmittedNetworks : public Candidate {
     return LibraryOf(*std::move(module));
   }
 
-  static CandidateAnswer RunOne(const CandidateJob& job,
-                                const Lowered& lowered,
+  static CandidateAnswer RunOne(const CandidateJob& job, const Lowered& lowered,
                                 const Ref<Library>& library) {
     auto executor = GraphExecutor::Create(lowered.graph, library);
     absl::Status status = executor.status();
@@ -119,9 +119,8 @@ std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
                                             std::string compiler,
                                             std::string folder,
                                             LowerOptions lowering) {
-  return std::make_unique<EmittedNetworks>(ops, std::move(compiler),
-                                           std::move(folder),
-                                           std::move(lowering));
+  return std::make_unique<EmittedNetworks>(
+      ops, std::move(compiler), std::move(folder), std::move(lowering));
 }
 
 }  // namespace nodewise

@@ -30,9 +30,7 @@ class ForeignNetworks : public Candidate {
  public:
   ForeignNetworks(std::string name, ForeignCommand command,
                   ForeignLimits limits)
-      : name_(std::move(name)),
-        command_(std::move(command)),
-        limits_(limits) {}
+      : name_(std::move(name)), command_(std::move(command)), limits_(limits) {}
 
   const std::string& name() const override { return name_; }
   // A program takes a second to begin, and milliseconds for a small network.
@@ -145,7 +143,9 @@ class ForeignNetworks : public Candidate {
     }
     return named;
   }
-  static unsigned char Character(char c) { return static_cast<unsigned char>(c); }
+  static unsigned char Character(char c) {
+    return static_cast<unsigned char>(c);
+  }
 
   // Runs all tasks but one and those of its job behind it, which fail as it
   // does, most of the time.

@@ -40,8 +40,8 @@ struct ValueText {
   std::string operator()(double x) const { return fmt::format("{}", x); }
   std::string operator()(const std::string& x) const { return x; }
   std::string operator()(DLDataType x) const {
-    return ToString(TensorType(x, {})).substr(
-        0, ToString(TensorType(x, {})).find('['));
+    return ToString(TensorType(x, {}))
+        .substr(0, ToString(TensorType(x, {})).find('['));
   }
   std::string operator()(DLDevice x) const {
     return fmt::format("device({}, {})", static_cast<int>(x.device_type),

@@ -12,7 +12,7 @@ namespace {
 
 // What goes before each set, and before each of its tensors.
 struct SetHead {
-  uint32_t code = 0;  // An absl::StatusCode.
+  uint32_t code = 0;   // An absl::StatusCode.
   uint32_t count = 0;  // Tensors, or characters of the message.
 };
 struct TensorHead {
@@ -26,8 +26,8 @@ constexpr uint32_t kMostSentRank = 64;
 constexpr int64_t kMostSentElements = int64_t{1} << 28;
 constexpr uint64_t kMostSentBytes = uint64_t{1} << 30;
 
-// What a child has to say about one job, as bytes: a system call for each number
-// would take longer than the job.
+// What a child has to say about one job, as bytes: a system call for each
+// number would take longer than the job.
 class Writer {
  public:
   void Add(const void* data, size_t bytes) {
@@ -156,8 +156,8 @@ class GuardedNetworks : public Candidate {
       CandidateAnswer one = AllFail(alone, absl::UnknownError("not run"));
       size_t done = 0;
       const absl::Status status = RunChild({&alone, 1}, &one, &done);
-      answer->sets[set] = done == 1 ? std::move(one.sets[0])
-                                    : CandidateOutputs(status);
+      answer->sets[set] =
+          done == 1 ? std::move(one.sets[0]) : CandidateOutputs(status);
     }
   }
 

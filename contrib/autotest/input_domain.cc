@@ -94,9 +94,8 @@ class NumberDraw {
         if (is_whole_) {
           return Each(count, numbers, [this] { return Whole(); });
         }
-        return Each(count, numbers, [this] {
-          return Nearest(Whole() + 0.5 * few_.Below(2));
-        });
+        return Each(count, numbers,
+                    [this] { return Nearest(Whole() + 0.5 * few_.Below(2)); });
       case ContentKind::kUniform:
         return Each(count, numbers, [this] { return Uniform(); });
     }

@@ -12,9 +12,9 @@
 namespace nodewise {
 namespace {
 
-constexpr int kFromPool = 80;     // Of 100 inputs.
+constexpr int kFromPool = 80;      // Of 100 inputs.
 constexpr int kFurtherOutput = 8;  // Of 100 tensors that something reads.
-constexpr uint64_t kNewest = 3;   // So many are as likely as all others.
+constexpr uint64_t kNewest = 3;    // So many are as likely as all others.
 
 // Whether any number of the usual size will do.
 bool IsFree(const InputDomain& domain) {
@@ -82,10 +82,9 @@ absl::StatusOr<ValueId> NetworkBuilder::AddInput(const CaseInput& input) {
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueId id,
-      network_.AddInput(
-          fmt::format("x{}", inputs_made_++),
-          TensorType(input.dtype,
-                     Shape(input.shape.begin(), input.shape.end()))));
+      network_.AddInput(fmt::format("x{}", inputs_made_++),
+                        TensorType(input.dtype, Shape(input.shape.begin(),
+                                                      input.shape.end()))));
   inputs_[id] = input;
   if (!input.fixed.defined() && IsFree(input.domain)) Join(id);
   return id;
@@ -167,8 +166,8 @@ absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddOperation(
   NewOperation operation{std::move(attrs), std::move(inputs)};
   operation.name = fmt::format("op{}", network_.order().size());
   for (const bool is_wanted : outputs) {
-    operation.outputs.push_back(
-        is_wanted ? fmt::format("v{}", values_made_++) : "");
+    operation.outputs.push_back(is_wanted ? fmt::format("v{}", values_made_++)
+                                          : "");
   }
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             network_.AddOperation(std::move(operation)));
@@ -182,8 +181,7 @@ absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddOperation(
 absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddAll(
     std::string_view kind, const std::vector<NamedAttr>& attributes,
     std::vector<ValueId> inputs, size_t outputs) {
-  const OperatorDef* const def =
-      AllOperators().Find("", kind, options_.opset);
+  const OperatorDef* const def = AllOperators().Find("", kind, options_.opset);
   if (def == nullptr) {
     return absl::NotFoundError(
         fmt::format("{} is not in opset {}", kind, options_.opset));

@@ -18,8 +18,8 @@ constexpr uint64_t kOperatorSteps = 72;
 constexpr uint64_t kPatternSteps = 22;
 // Draws of one step that an operator's rules refuse.
 constexpr int kMostRefused = 4;
-// How often a network may have sizes that only a run tells, which few candidates
-// take.
+// How often a network may have sizes that only a run tells, which few
+// candidates take.
 constexpr int kOpenSizes = 5;
 
 BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {

@@ -26,7 +26,7 @@ constexpr int64_t kMostOfTensor = 1 << 17;
 constexpr int64_t kMostInputSide = 9;
 constexpr int kOtherSize = 70;  // Of 100 sides that may change.
 // Element by element, of floats, in every opset from 7 on.
-constexpr const char* kPointwise[] = {"Relu", "Neg",     "Abs",  "Sigmoid",
+constexpr const char* kPointwise[] = {"Relu", "Neg",       "Abs", "Sigmoid",
                                       "Tanh", "LeakyRelu", "Elu", "Identity"};
 
 bool DrawOften(Choices* choices, int percent) {
@@ -221,8 +221,8 @@ class Mutant {
     NODEWISE_ASSIGN_OR_RETURN(
         const OperationId made,
         network_.AddOperation({std::move(attrs), operation.inputs}));
-    NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses(
-        {before}, {network_.operation(made).outputs[0]}));
+    NODEWISE_RETURN_IF_ERROR(
+        network_.ReplaceUses({before}, {network_.operation(made).outputs[0]}));
     network_.RemoveUnused();
     return absl::OkStatus();
   }
@@ -282,8 +282,7 @@ class Mutant {
     OperatorCase made;
     made.configuration.opset = network_.opset();
     for (const ValueId id : network_.inputs()) {
-      made.configuration.inputs.push_back(
-          InputOfType(network_.value(id).type));
+      made.configuration.inputs.push_back(InputOfType(network_.value(id).type));
     }
     made.network = std::make_shared<const Network>(std::move(network_));
     made.exact = ExactSource::Of(*made.network);

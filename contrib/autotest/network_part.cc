@@ -40,9 +40,8 @@ absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
     const auto type = changes.inputs.find(id);
     NODEWISE_ASSIGN_OR_RETURN(
         values[Index(id)],
-        to->AddInput(prefix + value.name, type == changes.inputs.end()
-                                              ? value.type
-                                              : type->second));
+        to->AddInput(prefix + value.name,
+                     type == changes.inputs.end() ? value.type : type->second));
   }
   for (const auto& value : network.data().values) {
     if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
@@ -51,9 +50,9 @@ absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
     const auto data = changes.constants.find(value->id);
     NODEWISE_ASSIGN_OR_RETURN(
         values[Index(value->id)],
-        to->AddConstant(
-            prefix + value->name,
-            data == changes.constants.end() ? value->data : data->second));
+        to->AddConstant(prefix + value->name, data == changes.constants.end()
+                                                  ? value->data
+                                                  : data->second));
   }
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);

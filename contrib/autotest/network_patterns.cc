@@ -23,8 +23,8 @@ class Series {
  public:
   explicit Series(NetworkBuilder& builder)
       : builder_(builder),
-        dtype_(builder.One({kFloat32, kFloat32, kFloat32, kFloat32, kFloat16,
-                            kFloat64})) {}
+        dtype_(builder.One(
+            {kFloat32, kFloat32, kFloat32, kFloat32, kFloat16, kFloat64})) {}
 
   NetworkBuilder& builder() { return builder_; }
   DLDataType dtype() const { return dtype_; }
@@ -149,19 +149,19 @@ absl::Status AddConvolution(Series& series) {
   const int64_t size = kernel + builder.Between(0, 5);
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueId x, series.Input({builder.Between(1, 2), in, size, size}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ValueId w, series.Weight({out, in / group, kernel, kernel}));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId w,
+                            series.Weight({out, in / group, kernel, kernel}));
   std::vector<ValueId> inputs = {x, w};
   if (builder.Often()) {
     NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), series.Weight({out}));
   }
   const int64_t stride = builder.Between(1, 2);
-  NODEWISE_ASSIGN_OR_RETURN(
-      ValueId at, series.Op("Conv",
-                            {{"group", group},
-                             {"pads", Sides{pad, pad, pad, pad}},
-                             {"strides", Sides{stride, stride}}},
-                            inputs));
+  NODEWISE_ASSIGN_OR_RETURN(ValueId at,
+                            series.Op("Conv",
+                                      {{"group", group},
+                                       {"pads", Sides{pad, pad, pad, pad}},
+                                       {"strides", Sides{stride, stride}}},
+                                      inputs));
   const ValueId conv = at;
   if (builder.Often(60)) {
     std::vector<ValueId> factors = {at};
@@ -180,8 +180,8 @@ absl::Status AddConvolution(Series& series) {
         at, series.Op(builder.One({"Mul", "Add"}), {}, {at, factor}));
   }
   if (builder.Often(40)) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ValueId other, series.Input(builder.TensorOf(conv).shape));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId other,
+                              series.Input(builder.TensorOf(conv).shape));
     NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Add", {}, {at, other}));
   }
   return series.Activation(at).status();
@@ -200,9 +200,9 @@ absl::Status AddDense(Series& series) {
   if (builder.Often(80)) {
     const Sides of_bias = builder.Often(90) ? Sides{out} : Sides{1};
     NODEWISE_ASSIGN_OR_RETURN(const ValueId bias, series.Weight(of_bias));
-    NODEWISE_ASSIGN_OR_RETURN(
-        at, builder.Often() ? series.Op("Add", {}, {at, bias})
-                            : series.Op("Add", {}, {bias, at}));
+    NODEWISE_ASSIGN_OR_RETURN(at, builder.Often()
+                                      ? series.Op("Add", {}, {at, bias})
+                                      : series.Op("Add", {}, {bias, at}));
   }
   if (builder.Often(70)) {
     NODEWISE_ASSIGN_OR_RETURN(at, series.Activation(at));
@@ -268,8 +268,7 @@ absl::Status AddLayerNorm(Series& series) {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId two, series.Number(2));
     NODEWISE_ASSIGN_OR_RETURN(square, series.Op("Pow", {}, {centred, two}));
   } else {
-    NODEWISE_ASSIGN_OR_RETURN(square,
-                              series.Op("Mul", {}, {centred, centred}));
+    NODEWISE_ASSIGN_OR_RETURN(square, series.Op("Mul", {}, {centred, centred}));
   }
   NODEWISE_ASSIGN_OR_RETURN(ValueId at, MeanOver(series, square, axis));
   NODEWISE_ASSIGN_OR_RETURN(
@@ -290,8 +289,9 @@ Made Quantized(Series& series, ValueId x, double scale, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueId zero,
       series.builder().AddNumber(
-          dtype, dtype == kUint8 ? 128 : static_cast<double>(
-                                             series.builder().One({0, 3}))));
+          dtype, dtype == kUint8
+                     ? 128
+                     : static_cast<double>(series.builder().One({0, 3}))));
   NODEWISE_ASSIGN_OR_RETURN(const ValueId q,
                             series.Op("QuantizeLinear", {}, {x, by, zero}));
   return series.Op("DequantizeLinear", {}, {q, by, zero});
@@ -305,15 +305,16 @@ absl::Status AddQuantized(Series& series) {
   const int64_t in = series.Side(4);
   const int64_t out = series.Side(4);
   NODEWISE_ASSIGN_OR_RETURN(
-      ValueId x, series.Input(is_conv ? Sides{1, in, 4, 4}
-                                      : Sides{series.Side(4), in}));
+      ValueId x,
+      series.Input(is_conv ? Sides{1, in, 4, 4} : Sides{series.Side(4), in}));
   NODEWISE_ASSIGN_OR_RETURN(x, Quantized(series, x, 0.03125, dtype));
   NODEWISE_ASSIGN_OR_RETURN(
-      ValueId w, series.Weight(is_conv ? Sides{out, in, 3, 3} : Sides{in, out}));
+      ValueId w,
+      series.Weight(is_conv ? Sides{out, in, 3, 3} : Sides{in, out}));
   NODEWISE_ASSIGN_OR_RETURN(
       w, Quantized(series, w, 0.0078125, builder.One({kInt8, kUint8})));
-  NODEWISE_ASSIGN_OR_RETURN(
-      ValueId at, series.Op(is_conv ? "Conv" : "MatMul", {}, {x, w}));
+  NODEWISE_ASSIGN_OR_RETURN(ValueId at,
+                            series.Op(is_conv ? "Conv" : "MatMul", {}, {x, w}));
   if (builder.Often()) {
     NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Relu", {}, {at}));
   }
@@ -329,8 +330,8 @@ absl::Status AddNothing(Series& series) {
   switch (builder.Between(0, 5)) {
     case 0: {
       const Sides back = builder.Often(80) ? Sides{2, 0, 1} : Sides{1, 0, 2};
-      NODEWISE_ASSIGN_OR_RETURN(at,
-                                series.Op("Transpose", {{"perm", order}}, {at}));
+      NODEWISE_ASSIGN_OR_RETURN(
+          at, series.Op("Transpose", {{"perm", order}}, {at}));
       NODEWISE_ASSIGN_OR_RETURN(at, series.Activation(at));
       return series.Op("Transpose", {{"perm", back}}, {at}).status();
     }

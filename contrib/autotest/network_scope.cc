@@ -15,10 +15,9 @@ namespace {
 
 // The simplest first; the newest one counts more, since most versions of
 // operators are in it.
-constexpr int kOpsets[] = {21, kNewestOpset, kNewestOpset, kNewestOpset, 24, 23,
-                           22, 20,           19,           18,           17, 16,
-                           15, 14,           13,           12,           11, 10,
-                           9,  8,            7};
+constexpr int kOpsets[] = {
+    21, kNewestOpset, kNewestOpset, kNewestOpset, 24, 23, 22, 20, 19, 18, 17,
+    16, 15,           14,           13,           12, 11, 10, 9,  8,  7};
 // First draws of each operator, of which one must be taken.
 constexpr uint64_t kTries = 3;
 
@@ -112,8 +111,7 @@ void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
 }  // namespace
 
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
-  return {{rows.begin(), rows.end()},
-          {std::begin(kOpsets), std::end(kOpsets)}};
+  return {{rows.begin(), rows.end()}, {std::begin(kOpsets), std::end(kOpsets)}};
 }
 
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,

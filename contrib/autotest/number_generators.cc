@@ -49,8 +49,8 @@ class RandomNode : public GeneratorNode {
     if (!end.has_value()) return NoNumber("random: the upper end", high);
     if (*least >= *end) {
       return absl::InvalidArgumentError(fmt::format(
-          "random({0}, {1}): is empty, expected an upper end above {0}",
-          *least, *end));
+          "random({0}, {1}): is empty, expected an upper end above {0}", *least,
+          *end));
     }
     const uint64_t range =
         static_cast<uint64_t>(*end) - static_cast<uint64_t>(*least) - 1;
@@ -73,8 +73,8 @@ class RandomNode : public GeneratorNode {
     if (!end.has_value()) return NoNumber("random: the upper end", high);
     if (!(*least < *end)) {
       return absl::InvalidArgumentError(fmt::format(
-          "random({0}, {1}): is empty, expected an upper end above {0}",
-          *least, *end));
+          "random({0}, {1}): is empty, expected an upper end above {0}", *least,
+          *end));
     }
     // 24 bits, which every float type but the shortest holds.
     constexpr uint64_t kMostSteps = (1 << 24) - 1;

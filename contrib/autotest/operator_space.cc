@@ -6,8 +6,8 @@
 #include "contrib/autotest/backward_network.h"
 #include "contrib/autotest/space_families.h"
 #include "fmt/format.h"
-#include "nodewise/autotest/backward.h"
 #include "fmt/ranges.h"
+#include "nodewise/autotest/backward.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -44,12 +44,9 @@ void DrawMultinomial(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kRandomSpaces[] = {
-    {"Bernoulli", &DrawBernoulli},
-    {"Multinomial", &DrawMultinomial},
-    {"RandomNormal", &DrawRandom},
-    {"RandomNormalLike", &DrawRandomLike},
-    {"RandomUniform", &DrawRandom},
-    {"RandomUniformLike", &DrawRandomLike},
+    {"Bernoulli", &DrawBernoulli},  {"Multinomial", &DrawMultinomial},
+    {"RandomNormal", &DrawRandom},  {"RandomNormalLike", &DrawRandomLike},
+    {"RandomUniform", &DrawRandom}, {"RandomUniformLike", &DrawRandomLike},
 };
 
 }  // namespace

@@ -32,8 +32,8 @@ bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
 
 class Shrinker {
  public:
-  Shrinker(DrawOfCase draw, Candidate& candidate, size_t most,
-           double seconds, FailingCase* best)
+  Shrinker(DrawOfCase draw, Candidate& candidate, size_t most, double seconds,
+           FailingCase* best)
       : draw_(std::move(draw)),
         candidate_(candidate),
         most_(most),
@@ -78,8 +78,7 @@ class Shrinker {
   }
 
   bool MayTry() const {
-    return tries_ < limit_ &&
-           Clock::now() < (chooses_ ? choices_end_ : end_);
+    return tries_ < limit_ && Clock::now() < (chooses_ ? choices_end_ : end_);
   }
 
   // Tries cases in their order from `begin` on, a batch at a time, until one
@@ -145,8 +144,8 @@ class Shrinker {
     for (size_t i = 0; i < batch->size(); ++i) {
       FailingCase& each = (*batch)[i];
       each.actual = std::move(answers[i].sets[0]);
-      each.verdict = CaseReference(each.made)
-                         .Judge(each.set, each.expected, each.actual);
+      each.verdict =
+          CaseReference(each.made).Judge(each.set, each.expected, each.actual);
       if (!FailsAlike(each.verdict, best_.verdict)) continue;
       best_ = std::move(each);
       return i;

@@ -42,8 +42,8 @@ struct SideChange {
 
   int64_t Of(int64_t size) const {
     if (size == from) return to;
-    const bool is_multiple = numbers == Numbers::kMultiples && size > 0 &&
-                             size % from == 0;
+    const bool is_multiple =
+        numbers == Numbers::kMultiples && size > 0 && size % from == 0;
     return is_multiple ? size / from * to : size;
   }
   int64_t OfNumber(int64_t number) const {
@@ -56,8 +56,8 @@ struct SideChange {
   Sides OfTensor(ValueId value, absl::Span<const int64_t> shape) const {
     Sides sides(shape.begin(), shape.end());
     for (size_t i = 0; i < sides.size(); ++i) {
-      const bool changes = !only.has_value() ||
-                           (only->value == value && only->side == i);
+      const bool changes =
+          !only.has_value() || (only->value == value && only->side == i);
       if (changes) sides[i] = Of(sides[i]);
     }
     return sides;
@@ -114,11 +114,10 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
   for (double& number : numbers) {
     // Slices end at the largest number there is.
     if (number < 0 || number > 1e9) continue;
-    number = static_cast<double>(
-        change.OfNumber(static_cast<int64_t>(number)));
+    number = static_cast<double>(change.OfNumber(static_cast<int64_t>(number)));
   }
-  NODEWISE_ASSIGN_OR_RETURN(
-      const NDArray made, NDArray::Empty(part.shape(), part.dtype(), kCpu));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
+                            NDArray::Empty(part.shape(), part.dtype(), kCpu));
   StoreDoubles(numbers.data(), 0, CountOf(made), made);
   return made;
 }
@@ -155,9 +154,8 @@ absl::Status AddCotangents(const FailingCase& before, bool keeps_last,
     if (!sizes.has_value() || i >= before.set.inputs.size()) {
       return absl::InvalidArgumentError("other outputs");
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        made->set.inputs.emplace_back(),
-        Part(before.set.inputs[i], *sizes, keeps_last));
+    NODEWISE_ASSIGN_OR_RETURN(made->set.inputs.emplace_back(),
+                              Part(before.set.inputs[i], *sizes, keeps_last));
   }
   return absl::OkStatus();
 }
@@ -241,8 +239,8 @@ absl::StatusOr<FailingCase> WithSmallerSides(const FailingCase& before,
     made.made.network = std::make_shared<const Network>(std::move(smaller));
   } else {
     NODEWISE_ASSIGN_OR_RETURN(
-        made.made, GradientCaseOf(std::move(made.made.configuration),
-                                  std::move(smaller)));
+        made.made,
+        GradientCaseOf(std::move(made.made.configuration), std::move(smaller)));
     NODEWISE_RETURN_IF_ERROR(AddCotangents(before, change.keeps_last, &made));
   }
   made.expected = CaseReference(made.made).Run(made.set.inputs);

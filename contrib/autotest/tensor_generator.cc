@@ -29,9 +29,8 @@ class TensorNode : public GeneratorNode {
                               options_.dtype.value(draw));
     const auto* const dtype = type.As<DLDataType>();
     if (dtype == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("random_tensor: found {}, expected an element type",
-                      ToString(type)));
+      return absl::InvalidArgumentError(fmt::format(
+          "random_tensor: found {}, expected an element type", ToString(type)));
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Sides(draw));
     const SpecialKind special =
@@ -98,7 +97,7 @@ class TensorNode : public GeneratorNode {
 
 generator random_tensor(std::vector<generator> sides, TensorOptions options) {
   return generator(std::make_shared<TensorNode>(std::move(sides),
-                                           std::move(options), false));
+                                                std::move(options), false));
 }
 generator random_tensor_of_rank(generator rank, TensorOptions options) {
   return generator(std::make_shared<TensorNode>(

@@ -51,8 +51,8 @@ const Row* FindRow(const void* type) {
   for (const auto rows :
        {FunctionRows(), ArithmeticRows(), ProductRows(), WindowRows(),
         NormRows(), ReduceRows(), MoveRows(), IndexRows(), ResizeRows(),
-         RoiRows(), SamplingRows(), SignalRows(), RecurrentRows(),
-         AttentionRows(), SequenceRows(), ControlRows()}) {
+        RoiRows(), SamplingRows(), SignalRows(), RecurrentRows(),
+        AttentionRows(), SequenceRows(), ControlRows()}) {
     for (const Row& row : rows) {
       if (row.type == type) return &row;
     }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/elementwise.h"
 #include "nodewise/op/tensor_loops.h"
@@ -41,8 +40,8 @@ Bounds UnknownBounds(size_t count) {
 // Operators of which each element of an output is one of the first input, or
 // nothing of it; those with this list read further inputs for the places alone.
 constexpr std::string_view kMovers[] = {
-    "DepthToSpace", "Expand",       "Flatten", "Gather",    "Identity",
-    "Reshape",      "Slice",        "Split",   "Squeeze",   "Tile",
+    "DepthToSpace", "Expand",       "Flatten",  "Gather",  "Identity",
+    "Reshape",      "Slice",        "Split",    "Squeeze", "Tile",
     "Transpose",    "SpaceToDepth", "Unsqueeze"};
 
 bool IsMover(const Operation& operation) {
@@ -53,18 +52,17 @@ bool IsMover(const Operation& operation) {
 
 // Others whose results are numbers that they have read, or exact in any type.
 constexpr std::string_view kChoosers[] = {
-    "Abs",  "Ceil", "Clip",    "Concat",    "Floor",     "GatherElements",
-    "Max",  "Min",  "MaxPool", "ReduceMax", "ReduceMin", "GatherND",
-    "Neg",  "Pad",  "Relu",    "Round",     "Sign",      "ScatterElements",
-    "TopK", "Trilu", "Where",  "ScatterND"};
+    "Abs",  "Ceil",  "Clip",    "Concat",    "Floor",     "GatherElements",
+    "Max",  "Min",   "MaxPool", "ReduceMax", "ReduceMin", "GatherND",
+    "Neg",  "Pad",   "Relu",    "Round",     "Sign",      "ScatterElements",
+    "TopK", "Trilu", "Where",   "ScatterND"};
 
 // Nothing is rounded where the result is in the type of what it was made of.
 bool HasNothingToRound(const Operation& operation, const Tensors& inputs,
                        DLDataType output) {
-  const bool is_chooser =
-      operation.def().domain.empty() &&
-      std::find(std::begin(kChoosers), std::end(kChoosers),
-                operation.kind()) != std::end(kChoosers);
+  const bool is_chooser = operation.def().domain.empty() &&
+                          std::find(std::begin(kChoosers), std::end(kChoosers),
+                                    operation.kind()) != std::end(kChoosers);
   if (!is_chooser && !IsMover(operation)) return false;
   return std::all_of(inputs.begin(), inputs.end(), [&](const NDArray& input) {
     return !input.defined() || !IsFloat(input.dtype()) ||

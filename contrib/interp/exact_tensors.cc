@@ -267,8 +267,9 @@ bool MayBeExact(const OperatorDef& def) {
   return def.bound.kind == ErrorBound::Kind::kExact || IsSum(def);
 }
 
-absl::StatusOr<ExactTensors> DrawExactTensors(
-    const Network& network, uint64_t seed, absl::Span<const NDArray> given) {
+absl::StatusOr<ExactTensors> DrawExactTensors(const Network& network,
+                                              uint64_t seed,
+                                              absl::Span<const NDArray> given) {
   NODEWISE_RETURN_IF_ERROR(CheckKinds(network));
   absl::Status last;
   for (const Draw& draw : kDraws) {

@@ -36,8 +36,8 @@ absl::StatusOr<PlannedBackward> PlanBatchNormBackward(const Desc& data,
                                                       bool are_given);
 absl::StatusOr<PlannedBackward> PlanLayerNormBackward(const Desc& data,
                                                       float epsilon);
-// Whether these ask for the shift, which they do not use, and fail if it is given
-// or missing.
+// Whether these ask for the shift, which they do not use, and fail if it is
+// given or missing.
 bool NormBackwardReadsShift(bool is_batch_norm);
 absl::StatusOr<PlannedBackward> PlanLrnBackward(const Desc& data,
                                                 const LrnSpec& spec);

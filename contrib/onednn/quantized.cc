@@ -148,7 +148,8 @@ absl::StatusOr<Value> ChannelsLast(ProgramBuilder& program, size_t i,
 }
 
 bool IsPadded(const Dims& pads) {
-  return std::any_of(pads.begin(), pads.end(), [](auto pad) { return pad > 0; });
+  return std::any_of(pads.begin(), pads.end(),
+                     [](auto pad) { return pad > 0; });
 }
 
 absl::Status AddIntegerConv(ProgramBuilder& program, const Slots& slots,

@@ -157,8 +157,8 @@ class ProductWay {
   double LostAt(double product) {
     const bool was_held = is_held_;
     const double size = std::fabs(product);
-    is_held_ = is_held_ && !overflows_(size) &&
-               (size == 0 || size >= least_normal_);
+    is_held_ =
+        is_held_ && !overflows_(size) && (size == 0 || size >= least_normal_);
     return was_held ? tiny_ : std::numeric_limits<double>::infinity();
   }
 

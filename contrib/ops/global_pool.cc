@@ -124,8 +124,7 @@ absl::Status EvaluateGlobalLp(double p, EvalArgs& args) {
                                  : std::pow(sum, 1 / p);
     // The relative error of a sum of terms of one sign, and of the powers.
     const double terms = static_cast<double>(size) + 8 + 8 * p;
-    const double lost =
-        LostInPowers(dtype, static_cast<double>(size), p, sum);
+    const double lost = LostInPowers(dtype, static_cast<double>(size), p, sum);
     return SumOfTerms{terms, norm, norm * norm / terms, norm, sum, lost};
   });
 }

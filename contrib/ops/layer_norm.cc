@@ -328,22 +328,21 @@ struct LpNormalization : ops::LpNormalization {
           if (bounds == nullptr) return;
           const OverflowRule overflows(dtype);
           const auto n = static_cast<double>(plan.terms);
-          BoundRewritten(plan, slice, x, bounds,
-                         [&](double value, int64_t j, double roundings) {
-                           const double result = normal(value, j);
-                           const double sum =
-                               squares ? norms[j] * norms[j] : norms[j];
-                           if (overflows(sum)) return kAnything;
-                           // Squares may be subnormal, or nothing.
-                           const double lost =
-                               squares ? 2 * n * HalfUlp(dtype, 0) / sum : 0;
-                           if (lost >= 1) return kAnything;
-                           return (1.01 * UnitRoundoff(dtype) *
-                                       (roundings + 4) +
-                                   lost / (1 - lost)) *
-                                      std::fabs(result) +
-                                  2 * HalfUlp(dtype, result);
-                         });
+          BoundRewritten(
+              plan, slice, x, bounds,
+              [&](double value, int64_t j, double roundings) {
+                const double result = normal(value, j);
+                const double sum = squares ? norms[j] * norms[j] : norms[j];
+                if (overflows(sum)) return kAnything;
+                // Squares may be subnormal, or nothing.
+                const double lost =
+                    squares ? 2 * n * HalfUlp(dtype, 0) / sum : 0;
+                if (lost >= 1) return kAnything;
+                return (1.01 * UnitRoundoff(dtype) * (roundings + 4) +
+                        lost / (1 - lost)) *
+                           std::fabs(result) +
+                       2 * HalfUlp(dtype, result);
+              });
         });
   }
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "contrib/precision/lowering_plan.h"
-#include "nodewise/precision/raise_opset.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 

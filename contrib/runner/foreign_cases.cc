@@ -54,9 +54,9 @@ absl::StatusOr<std::vector<AskedCase>> AskAll(
     } else {
       NODEWISE_ASSIGN_OR_RETURN(const std::string bytes,
                                 model.Write(asked.asked));
-      NODEWISE_ASSIGN_OR_RETURN(
-          asked.model, folder.Write(fmt::format("model_{}.onnx", i),
-                                    bytes.data(), bytes.size()));
+      NODEWISE_ASSIGN_OR_RETURN(asked.model,
+                                folder.Write(fmt::format("model_{}.onnx", i),
+                                             bytes.data(), bytes.size()));
     }
     all.push_back(std::move(asked));
   }
@@ -88,9 +88,8 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
     const std::string& name = asked.asked[i].name;
     const AnsweredTensor& said = answered[i];
     if (!said.why_absent.empty()) {
-      return absl::UnavailableError(
-          fmt::format("has not handed out output {}: {}", name,
-                      said.why_absent));
+      return absl::UnavailableError(fmt::format(
+          "has not handed out output {}: {}", name, said.why_absent));
     }
     auto tensor = folder.ReadOutput(said.file, said.shape, said.dtype);
     if (!tensor.ok()) return At("tensor " + name, tensor.status());
@@ -98,10 +97,9 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
   }
   std::vector<NDArray> outputs;
   for (const std::string& name : asked.values) {
-    const auto found =
-        std::find_if(made.begin(), made.end(), [&](const NamedTensor& each) {
-          return each.name == name;
-        });
+    const auto found = std::find_if(
+        made.begin(), made.end(),
+        [&](const NamedTensor& each) { return each.name == name; });
     // Two outputs may be one value, and nobody may write to both.
     NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
                               found->tensor.CopyToHost());
@@ -116,14 +114,13 @@ absl::StatusOr<bool> AskWhetherItTakesCases(const ForeignCommand& command,
                             ForeignFolder::Create());
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<AskedCase> asked,
                             AskAll({&one, 1}, folder));
-  const ForeignRequest request{asked[0].model, asked[0].inputs,
-                               asked[0].asked};
+  const ForeignRequest request{asked[0].model, asked[0].inputs, asked[0].asked};
   NODEWISE_ASSIGN_OR_RETURN(const std::string path,
                             WriteRequest(request, folder));
-  NODEWISE_RETURN_IF_ERROR(Start(command, limits, path, folder, asked[0].asked.size()));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ForeignAnswer answer,
-      ReadAnswer(folder, request, limits.answer_bytes));
+  NODEWISE_RETURN_IF_ERROR(
+      Start(command, limits, path, folder, asked[0].asked.size()));
+  NODEWISE_ASSIGN_OR_RETURN(const ForeignAnswer answer,
+                            ReadAnswer(folder, request, limits.answer_bytes));
   return answer.takes_cases;
 }
 

@@ -332,15 +332,14 @@ absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
   const auto list = document.find("cases");
   if (list == document.end() || !list->is_array() ||
       list->size() != cases.size()) {
-    return Garbled("/cases:",
-                   fmt::format("is no list of {}, expected one",
-                               CountOf(cases.size(), "case")));
+    return Garbled("/cases:", fmt::format("is no list of {}, expected one",
+                                          CountOf(cases.size(), "case")));
   }
   std::vector<AnsweredCase> answers;
   uint64_t bytes = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
-    AnsweredCase answer = ReadCase((*list)[i], cases[i].asked,
-                                   fmt::format("/cases/{}", i));
+    AnsweredCase answer =
+        ReadCase((*list)[i], cases[i].asked, fmt::format("/cases/{}", i));
     if (answer.ok()) {
       NODEWISE_RETURN_IF_ERROR(AddBytes(*answer, most_bytes, &bytes));
     }

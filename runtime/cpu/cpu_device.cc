@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // Aligned allocations of glibc take several times as long as malloc, which
-// shows where small tensors come and go by the thousand. So a block of malloc is
-// aligned here; its own address stands before what is returned. With sanitizers,
-// which watch the end of a block, nothing may lie behind it. Returns nullptr if
-// there is no memory.
+// shows where small tensors come and go by the thousand. So a block of malloc
+// is aligned here; its own address stands before what is returned. With
+// sanitizers, which watch the end of a block, nothing may lie behind it.
+// Returns nullptr if there is no memory.
 void* AllocateAligned(size_t bytes, size_t alignment) {
   void* data = nullptr;
   if constexpr (kSanitized) {

@@ -245,7 +245,8 @@ absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
   NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
   NODEWISE_ASSIGN_OR_RETURN(
       const ModuleBlob blob,
-      ParseModuleBlob(bytes, fmt::format("{}: {}", summary->path, kBlobSymbol)));
+      ParseModuleBlob(bytes,
+                      fmt::format("{}: {}", summary->path, kBlobSymbol)));
   for (size_t i = 0; i < blob.items.size(); ++i) {
     ModuleSummary module = Summarise(blob.items[i]);
     if (blob.has_import_tree()) module.imports = blob.children[i];

@@ -101,9 +101,9 @@ class Reader : public PipeReader {
   void GiveMoreTime(Clock::time_point* end,
                     std::optional<int64_t>* waited_before) {
     const int64_t waited = child_.WaitedForProcessorMs();
-    const int64_t more = std::min(
-        waited - waited_before->value_or(0),
-        waited_before->has_value() ? kMostTimeLimitMs : limit_ms_);
+    const int64_t more =
+        std::min(waited - waited_before->value_or(0),
+                 waited_before->has_value() ? kMostTimeLimitMs : limit_ms_);
     *waited_before = waited;
     if (more <= 0) {
       state_ = State::kSilent;

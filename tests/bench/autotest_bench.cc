@@ -108,8 +108,7 @@ bool BenchAgainstLoop(const std::string& name,
   double log_ours = 0;
   double log_candidate = 0;
   double log_theirs = 0;
-  const char* way =
-      with == AutotestWith::kBackward ? "backward" : "forward";
+  const char* way = with == AutotestWith::kBackward ? "backward" : "forward";
   const std::string listed = loop.AskText("");
   const std::vector<std::string> operators = absl::StrSplit(listed, ' ');
   for (const std::string& op : operators) {

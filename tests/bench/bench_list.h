@@ -68,9 +68,9 @@ bool BenchCompareFloat16(const std::string& name);
 bool BenchCompareBfloat16(const std::string& name);
 bool BenchCompareInt8(const std::string& name);
 bool BenchCompareNumpy(const std::string& name);
-// Random tests of operators against a loop of torch and numpy, in processor time
-// for one set of values: with kernels of this process, whose own time is not
-// counted, gradients too; and with oneDNN's, which are created for each
+// Random tests of operators against a loop of torch and numpy, in processor
+// time for one set of values: with kernels of this process, whose own time is
+// not counted, gradients too; and with oneDNN's, which are created for each
 // configuration. Skipped where Debian's torch is not installed.
 bool BenchAutotestBuiltIn(const std::string& name);
 bool BenchAutotestGradients(const std::string& name);

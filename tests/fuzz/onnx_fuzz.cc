@@ -14,9 +14,8 @@ absl::StatusOr<nodewise::Network> Import(absl::Span<const uint8_t> bytes) {
   nodewise::DiagnosticList diagnostics;
   nodewise::ImportOptions options;
   options.keep_opaque = true;
-  auto network = nodewise::ImportOnnx(bytes, "fuzz.onnx", "",
-                                      nodewise::AllOperators(), options,
-                                      &diagnostics);
+  auto network = nodewise::ImportOnnx(
+      bytes, "fuzz.onnx", "", nodewise::AllOperators(), options, &diagnostics);
   NODEWISE_CHECK(!network.ok() || !diagnostics.HasErrors());
   return network;
 }

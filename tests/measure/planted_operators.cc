@@ -85,18 +85,20 @@ absl::StatusOr<double> EffectOf(const Network& network,
       const double bound = k < bounds.proved.size() ? bounds.proved[k] : 0;
       if (std::isnan(bound) || std::isinf(bound)) continue;
       const double error = std::fabs(want[k] - have[k]);
-      largest = std::max(largest, std::isfinite(error) && bound > 0
-                                      ? error / bound
-                                      : std::numeric_limits<double>::infinity());
+      largest =
+          std::max(largest, std::isfinite(error) && bound > 0
+                                ? error / bound
+                                : std::numeric_limits<double>::infinity());
     }
   }
   return largest;
 }
 
 // A case that was lowered, with a fault in it.
-absl::StatusOr<std::unique_ptr<GraphExecutor>> Plant(
-    const OperatorCase& made, const ValueSet& set, FaultKind kind,
-    uint64_t seed) {
+absl::StatusOr<std::unique_ptr<GraphExecutor>> Plant(const OperatorCase& made,
+                                                     const ValueSet& set,
+                                                     FaultKind kind,
+                                                     uint64_t seed) {
   NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(*made.network, "case"));
   const Ref<Library> library =
       BuiltInFunctions(AllOperators(), Backend::kReference);
@@ -111,9 +113,9 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> Plant(
       const auto planter,
       Planter::Create(std::move(lowered.graph), library, std::move(options)));
   NODEWISE_ASSIGN_OR_RETURN(PlantedGraph planted, planter->Plant(kind, seed));
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto executor, GraphExecutor::Create(std::move(planted.graph),
-                                           std::move(planted.library)));
+  NODEWISE_ASSIGN_OR_RETURN(auto executor,
+                            GraphExecutor::Create(std::move(planted.graph),
+                                                  std::move(planted.library)));
   NODEWISE_RETURN_IF_ERROR(
       executor->LoadParams(Params{lowered.params}).status());
   return executor;

@@ -35,9 +35,8 @@ class SumRule {
     SumBound bound{kNan, kNan};
     const double way = std::max(sum.absolute, sum.on_the_way);
     if (way <= largest_) {
-      bound.proved =
-          sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) + rounding +
-          sum.lost;
+      bound.proved = sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) +
+                     rounding + sum.lost;
     } else if (overflows_(way)) {
       // In some order it overflows on its way, to an infinity or to NaN.
       bound.proved = std::numeric_limits<double>::infinity();

@@ -132,12 +132,12 @@ TEST(AutotestRunTest, ACrashIsFoundAndTheOthersAreStillJudged) {
 }
 
 TEST(AutotestRunTest, AHangIsFound) {
-  const auto hanging = GuardedCandidate(
-      Changed([](const Network&, std::vector<NDArray>& out) {
-        while (out[0].shape().size() == 2) {
-        }
-      }),
-      100);
+  const auto hanging =
+      GuardedCandidate(Changed([](const Network&, std::vector<NDArray>& out) {
+                         while (out[0].shape().size() == 2) {
+                         }
+                       }),
+                       100);
   AutotestOptions options = Runs(64);
   options.most_tries = 0;
   options.sets = 1;
@@ -155,8 +155,7 @@ TEST(AutotestRunTest, AFindingThatComesAndGoesIsFlaky) {
       out[0].As<float>()[0] += 1;
     }
   });
-  const AutotestResult result =
-      RunAutotest(RowsOf({"Neg"}), *flaky, Runs(320));
+  const AutotestResult result = RunAutotest(RowsOf({"Neg"}), *flaky, Runs(320));
   ASSERT_FALSE(result.findings.empty());
   EXPECT_TRUE(result.findings[0].is_flaky);
 }
@@ -220,9 +219,8 @@ TEST(AutotestRunTest, EmittedCAgrees) {
   const std::string folder = testing::TempDir() + "/emitted_autotest";
   std::filesystem::create_directories(folder);
   const auto emitted = EmittedCandidate(AllOperators(), "cc -O1", folder);
-  const AutotestResult result =
-      RunAutotest(RowsOf({"Conv", "Add", "Relu", "MatMul"}), *emitted,
-                  Runs(640));
+  const AutotestResult result = RunAutotest(
+      RowsOf({"Conv", "Add", "Relu", "MatMul"}), *emitted, Runs(640));
   EXPECT_TRUE(result.findings.empty());
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 300U);
 }
@@ -244,7 +242,8 @@ TEST(AutotestRunTest, WhatDoesNotCompileIsFoundAlone) {
       RunAutotest(RowsOf({"Neg", "Tanh", "Transpose"}), *emitted, options);
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_EQ(result.findings[0].made.configuration.def->name, "Tanh");
-  EXPECT_THAT(result.findings[0].verdict.reason, HasSubstr("expected a library"));
+  EXPECT_THAT(result.findings[0].verdict.reason,
+              HasSubstr("expected a library"));
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 0U);
 }
 

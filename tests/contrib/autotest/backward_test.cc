@@ -196,15 +196,13 @@ TEST(BackwardTest, SampledBoundsAllowOtherRoundingsToIntegers) {
   *scale.As<float>() = 1;
   NDArray zero = *NDArray::Empty({}, kInt8, kCpu);
   *zero.As<int8_t>() = 3;
-  const ValueId whole = *network.Add(
-      AllOperators(), ops::QuantizeLinear{},
-      {x, *network.AddConstant("scale", scale),
-       *network.AddConstant("zero", zero)});
+  const ValueId whole = *network.Add(AllOperators(), ops::QuantizeLinear{},
+                                     {x, *network.AddConstant("scale", scale),
+                                      *network.AddConstant("zero", zero)});
   ops::Cast cast;
   cast.to = kFloat32;
-  ASSERT_THAT(
-      network.SetOutputs({*network.Add(AllOperators(), cast, {whole})}),
-      IsOk());
+  ASSERT_THAT(network.SetOutputs({*network.Add(AllOperators(), cast, {whole})}),
+              IsOk());
   NDArray half = *NDArray::Empty({1}, kFloat32, kCpu);
   *half.As<float>() = 116.5;
   const auto bounds = SampledBounds(network, {half});
@@ -276,9 +274,8 @@ TEST(BackwardOfNetworksTest, LoweredGradientsAgree) {
 
 TEST(BackwardOfNetworksTest, BothTakeTurns) {
   const auto graph = ReferenceGraph();
-  const AutotestResult result =
-      RunAutotest(*BothOfNetworks(), *graph,
-                  NetworkRuns(AutotestWith::kBoth, 80));
+  const AutotestResult result = RunAutotest(
+      *BothOfNetworks(), *graph, NetworkRuns(AutotestWith::kBoth, 80));
   EXPECT_THAT(result.operators,
               UnorderedElementsAre(Key("networks"), Key("networks backward")));
   EXPECT_EQ(result.operators.at("networks").configurations, 10U);
@@ -293,8 +290,8 @@ TEST(BackwardOfNetworksTest, OperationsWithoutAGradientAreLeftOut) {
   const ValueId sine = *net.Add(ops, ops::Sin{}, {x});
   const OperatorDef& joiner = *ops.Find("ai.onnx.ml", "FeatureVectorizer", 1);
   ASSERT_EQ(GradientKindOf(joiner), std::nullopt);
-  const auto attrs = MakeAttrs(
-      joiner, {{"inputdimensions", std::vector<int64_t>{2}}});
+  const auto attrs =
+      MakeAttrs(joiner, {{"inputdimensions", std::vector<int64_t>{2}}});
   ASSERT_THAT(attrs, IsOk());
   const auto joined = net.AddOperation({*attrs, {sine}});
   ASSERT_THAT(joined, IsOk());
@@ -326,8 +323,8 @@ TEST(BackwardOfNetworksTest, ANetworkThatNothingGoesThroughIsRefused) {
 std::multiset<std::string> SeenBy(uint64_t shard, uint64_t shards) {
   std::multiset<std::string> seen;
   const auto recorder = CallableCandidate(
-      "recorder", [&seen](const Network& network,
-                          const std::vector<NDArray>& inputs) {
+      "recorder",
+      [&seen](const Network& network, const std::vector<NDArray>& inputs) {
         std::string text = NetworkToText(network.data());
         for (const NDArray& input : inputs) {
           for (const double x : ToDoubles(input)) text += std::to_string(x);
@@ -374,12 +371,10 @@ std::unique_ptr<Candidate> WithWrongTanh() {
 }
 
 TEST(BackwardOfNetworksTest, AWrongGradientIsCutToItsOperation) {
-  const auto source = GradientSource(
-      NetworkSource(ScopeOfSome({"Tanh", "Mul", "MatMul", "Transpose",
-                                 "Softmax", "Exp", "Floor"})));
-  const AutotestResult result =
-      RunAutotest(*source, *WithWrongTanh(),
-                  NetworkRuns(AutotestWith::kBackward, 200));
+  const auto source = GradientSource(NetworkSource(ScopeOfSome(
+      {"Tanh", "Mul", "MatMul", "Transpose", "Softmax", "Exp", "Floor"})));
+  const AutotestResult result = RunAutotest(
+      *source, *WithWrongTanh(), NetworkRuns(AutotestWith::kBackward, 200));
   ASSERT_FALSE(result.findings.empty());
   for (const AutotestFinding& finding : result.findings) {
     EXPECT_EQ(TitleOf(finding.made), "Tanh");
@@ -409,9 +404,8 @@ TEST(BackwardOfNetworksTest, WhatACandidateHasNoGradientForIsNotDrawn) {
 TEST(BackwardOfNetworksTest, OneDnnSumsUpWhatReachesAnInputOnTwoWays) {
   Network net("net");
   const ValueId x = *net.AddInput("x", TensorType(kFloat32, {2, 2}));
-  ASSERT_THAT(
-      net.SetOutputs({*net.Add(AllOperators(), ops::MatMul{}, {x, x})}),
-      IsOk());
+  ASSERT_THAT(net.SetOutputs({*net.Add(AllOperators(), ops::MatMul{}, {x, x})}),
+              IsOk());
   NDArray ones = *NDArray::Empty({2, 2}, kFloat32, kCpu);
   std::fill_n(ones.As<float>(), 4, 1.0F);
   const BackwardCase backward{net, {0}, {0}};

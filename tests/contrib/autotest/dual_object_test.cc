@@ -128,7 +128,8 @@ TEST(DualObjectTest, AProgramRunsInSoManyCases) {
 
 // OF-02, OF-11, OF-12, OF-33
 TEST(DualObjectTest, MatMulWithSharedSizesAgrees) {
-  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), &MatMul, SeededOptions()), IsOk());
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), &MatMul, SeededOptions()),
+              IsOk());
 }
 
 // OF-02, OF-08, OF-10, OF-14, OF-37, OF-43
@@ -145,7 +146,8 @@ TEST(DualObjectTest, TransposedConvolutionAgrees) {
         conv({random_tensor({random(1, 3), channels, 5, random(4, 9)})});
     y["Relu"]();
   };
-  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()), IsOk());
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
+              IsOk());
 }
 
 // OF-46
@@ -154,8 +156,8 @@ TEST(DualObjectTest, EveryExecutionAgrees) {
   options.executions = {DualExecution::kEager, DualExecution::kGraph,
                         DualExecution::kConcurrent};
   const auto program = [](DualObject& onnx) {
-    const DualObject y = onnx["Add"](
-        {random_tensor_of_rank(random(1, 5)), random_tensor({1})});
+    const DualObject y =
+        onnx["Add"]({random_tensor_of_rank(random(1, 5)), random_tensor({1})});
     onnx["Sigmoid"]({y});
   };
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, options), IsOk());
@@ -180,7 +182,8 @@ TEST(DualObjectTest, WholeAttributesGetWholeNumbers) {
     onnx["Softmax"]({random_tensor({2, 3, 4})}, {{"axis", random(-3, 3)}});
     onnx["LeakyRelu"]({random_tensor({2, 3})}, {{"alpha", random(0, 2)}});
   };
-  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()), IsOk());
+  EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
+              IsOk());
 }
 
 // OF-02, OF-06, OF-45
@@ -190,10 +193,10 @@ TEST(DualObjectTest, AFaultShowsTheSimplestProgramAndTheSeed) {
   EXPECT_THAT(
       found,
       FailsWith(absl::StatusCode::kInternal,
-               AllOf(HasSubstr("y0 of faulty (called by itself): mismatch"),
-                     HasSubstr("Tensor(\"float32[1, 1]\", {0})"),
-                     HasSubstr("onnx[\"MatMul\"].Call({x0, x1}, {}, 1)"),
-                     HasSubstr("NODEWISE_SEED=5"))));
+                AllOf(HasSubstr("y0 of faulty (called by itself): mismatch"),
+                      HasSubstr("Tensor(\"float32[1, 1]\", {0})"),
+                      HasSubstr("onnx[\"MatMul\"].Call({x0, x1}, {}, 1)"),
+                      HasSubstr("NODEWISE_SEED=5"))));
 }
 
 // OF-04, OF-37, OF-39
@@ -205,10 +208,10 @@ TEST(DualObjectTest, AFaultBetweenTwoCallsIsNamed) {
   };
   DualOptions options = SeededOptions();
   options.executions = {DualExecution::kEager};
-  EXPECT_THAT(autotest(AllOperators(), *Faulty("Exp", &AddToFirst), program,
-                       options),
-              FailsWith(absl::StatusCode::kInternal,
-                       HasSubstr("y1 of faulty (called by itself)")));
+  EXPECT_THAT(
+      autotest(AllOperators(), *Faulty("Exp", &AddToFirst), program, options),
+      FailsWith(absl::StatusCode::kInternal,
+                HasSubstr("y1 of faulty (called by itself)")));
 }
 
 // OF-04, OF-37, OF-44, OF-46
@@ -266,14 +269,16 @@ TEST(DualObjectTest, AToleranceMayAllowIt) {
   DualOptions options = SeededOptions();
   options.tolerance = Tolerance{1.5, 0};
   EXPECT_THAT(autotest(AllOperators(), *Faulty("MatMul", &AddToFirst), &MatMul,
-                     options), IsOk());
+                       options),
+              IsOk());
 }
 
 // OF-07
 TEST(DualObjectTest, ACandidateThatLiesAboutShapesIsNamed) {
   const auto liar = CallableCandidate(
-      "liar", [](const Network& network, const std::vector<NDArray>& inputs)
-                  -> CandidateOutputs {
+      "liar",
+      [](const Network& network,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
         auto outputs = Interpret(network, inputs);
         const int64_t shape[] = {1};
         outputs->back() = NDArray::Empty(shape, kFloat64, kCpu).value();
@@ -281,7 +286,7 @@ TEST(DualObjectTest, ACandidateThatLiesAboutShapesIsNamed) {
       });
   EXPECT_THAT(autotest(AllOperators(), *liar, &MatMul, SeededOptions()),
               FailsWith(absl::StatusCode::kInternal,
-                       HasSubstr("wrong type: is float64[1], expected")));
+                        HasSubstr("wrong type: is float64[1], expected")));
 }
 
 // OF-07
@@ -309,15 +314,16 @@ TEST(DualObjectTest, ShapesAreComparedWhateverTheTolerance) {
 // OF-09
 TEST(DualObjectTest, ACandidateThatWritesToItsInputsIsNamed) {
   const auto scribbler = CallableCandidate(
-      "scribbler", [](const Network& network,
-                      const std::vector<NDArray>& inputs) -> CandidateOutputs {
+      "scribbler",
+      [](const Network& network,
+         const std::vector<NDArray>& inputs) -> CandidateOutputs {
         auto outputs = Interpret(network, inputs);
         inputs[0].As<float>()[0] += 1;
         return outputs;
       });
   EXPECT_THAT(autotest(AllOperators(), *scribbler, &MatMul, SeededOptions()),
               FailsWith(absl::StatusCode::kInternal,
-                       HasSubstr("scribbler has written to input 0")));
+                        HasSubstr("scribbler has written to input 0")));
 }
 
 TEST(DualObjectTest, ACrashAndAHangAreNamed) {
@@ -328,16 +334,16 @@ TEST(DualObjectTest, ACrashAndAHangAreNamed) {
       5000);
   EXPECT_THAT(autotest(AllOperators(), *crash, &MatMul, SeededOptions()),
               FailsWith(absl::StatusCode::kInternal,
-                       HasSubstr("crash: crashed with SIGABRT")));
+                        HasSubstr("crash: crashed with SIGABRT")));
   DualOptions once = SeededOptions();
   once.most_tries = 0;
   const auto hang = GuardedCandidate(
-      CallableCandidate("hang",
-                        [](const Network&, const std::vector<NDArray>&)
-                            -> CandidateOutputs {
-                          for (;;) {
-                          }
-                        }),
+      CallableCandidate(
+          "hang",
+          [](const Network&, const std::vector<NDArray>&) -> CandidateOutputs {
+            for (;;) {
+            }
+          }),
       50);
   EXPECT_THAT(autotest(AllOperators(), *hang, &MatMul, once),
               FailsWith(absl::StatusCode::kInternal, HasSubstr("hang: ")));
@@ -350,8 +356,8 @@ TEST(DualObjectTest, AnUnknownAttributeIsAnError) {
   };
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("LeakyRelu has no attribute alhpa"),
-                             HasSubstr("alpha"))));
+                        AllOf(HasSubstr("LeakyRelu has no attribute alhpa"),
+                              HasSubstr("alpha"))));
 }
 
 // OF-40
@@ -359,7 +365,7 @@ TEST(DualObjectTest, AnUnknownOperatorIsAnError) {
   const auto program = [](DualObject& onnx) { onnx["Cnov"](); };
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("there is no operator Cnov")));
+                        HasSubstr("there is no operator Cnov")));
 }
 
 // OF-40, OF-41
@@ -393,7 +399,7 @@ TEST(DualObjectTest, AProgramThatIsNeverLegalIsAnError) {
   };
   EXPECT_THAT(autotest(AllOperators(), *OneDnn(), program, SeededOptions()),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("none of 20 draws is legal")));
+                        HasSubstr("none of 20 draws is legal")));
 }
 
 // OF-41
@@ -464,10 +470,10 @@ TEST(DualObjectTest, AWrongGradientIsToldWithItsInput) {
         }
         return gradients;
       });
-  EXPECT_THAT(autotest(AllOperators(), *wrong, &MatMul, options),
-              FailsWith(absl::StatusCode::kInternal,
-                        AllOf(HasSubstr("gradient_x"),
-                              HasSubstr("as a gradient"))));
+  EXPECT_THAT(
+      autotest(AllOperators(), *wrong, &MatMul, options),
+      FailsWith(absl::StatusCode::kInternal,
+                AllOf(HasSubstr("gradient_x"), HasSubstr("as a gradient"))));
   options.with_gradients = false;
   EXPECT_THAT(autotest(AllOperators(), *wrong, &MatMul, options), IsOk());
 }

@@ -206,43 +206,42 @@ TEST_F(GeneratorTest, TensorsHaveSmallNumbersUnlessTheyAreToldOthers) {
 TEST_F(GeneratorTest, AnEmptySpaceIsAnError) {
   EXPECT_THAT(ErrorOf(random(4, 4)),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("random(4, 4): is empty")));
+                        HasSubstr("random(4, 4): is empty")));
   EXPECT_THAT(ErrorOf(random(5, 2)),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("expected an upper end above 5")));
-  EXPECT_THAT(ErrorOf(oneof({})),
-              FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("oneof: is empty")));
+                        HasSubstr("expected an upper end above 5")));
+  EXPECT_THAT(ErrorOf(oneof({})), FailsWith(absl::StatusCode::kInvalidArgument,
+                                            HasSubstr("oneof: is empty")));
   EXPECT_THAT(ErrorOf(random_device({})),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("random_device: is empty")));
+                        HasSubstr("random_device: is empty")));
 }
 
 // OF-19
 TEST_F(GeneratorTest, AResultThatThereIsNotIsAnError) {
   EXPECT_THAT(ErrorOf(random(1, 4) / 0),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("has no result")));
+                        HasSubstr("has no result")));
   EXPECT_THAT(ErrorOf(generator(INT64_MAX) + 1),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("has no result")));
+                        HasSubstr("has no result")));
 }
 
 // OF-32, OFc-03
 TEST_F(GeneratorTest, ATensorOfANegativeSideIsAnError) {
   EXPECT_THAT(ErrorOf(random_tensor({random(-3, -1)})),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("expected a whole number of 0 or more")));
-  EXPECT_THAT(ErrorOf(random_tensor({1 << 20, 1 << 20, 1 << 20})),
-              FailsWith(absl::StatusCode::kResourceExhausted,
-                        HasSubstr("elements")));
+                        HasSubstr("expected a whole number of 0 or more")));
+  EXPECT_THAT(
+      ErrorOf(random_tensor({1 << 20, 1 << 20, 1 << 20})),
+      FailsWith(absl::StatusCode::kResourceExhausted, HasSubstr("elements")));
 }
 
 // OFc-03
 TEST_F(GeneratorTest, ATensorOfTooManySidesIsAnError) {
-  EXPECT_THAT(ErrorOf(random_tensor_of_rank(64)),
-              FailsWith(absl::StatusCode::kResourceExhausted,
-                        HasSubstr("elements")));
+  EXPECT_THAT(
+      ErrorOf(random_tensor_of_rank(64)),
+      FailsWith(absl::StatusCode::kResourceExhausted, HasSubstr("elements")));
   EXPECT_THAT(ErrorOf(random_tensor_of_rank(65)),
               FailsWith(absl::StatusCode::kInvalidArgument,
                         HasSubstr("found 65, expected 64 at most")));
@@ -299,9 +298,9 @@ class EndlessNode : public GeneratorNode {
 
 // OF-21, OFc-01
 TEST_F(GeneratorTest, AGeneratorWithoutEndIsAnError) {
-  EXPECT_THAT(ErrorOf(generator(std::make_shared<EndlessNode>())),
-              FailsWith(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("has no end")));
+  EXPECT_THAT(
+      ErrorOf(generator(std::make_shared<EndlessNode>())),
+      FailsWith(absl::StatusCode::kResourceExhausted, HasSubstr("has no end")));
 }
 
 // OF-32

@@ -70,9 +70,8 @@ TEST(NetworkDrawTest, ControlFlowAndPatternsAreReached) {
       const Operation& operation = made->network->operation(id);
       ++counts[std::string(operation.kind())];
       for (const ValueId output : operation.outputs) {
-        is_shared = is_shared ||
-                    (output != kNoValue &&
-                     made->network->value(output).uses.size() > 1);
+        is_shared = is_shared || (output != kNoValue &&
+                                  made->network->value(output).uses.size() > 1);
       }
     }
     if (is_shared) ++with_shared;
@@ -120,10 +119,10 @@ TEST(NetworkVerdictTest, WhatHangsOnTheSignOfAZeroIsInconclusive) {
         std::tuple(2.0F, 0.5F, CaseOutcome::kMismatch)}) {
     const ValueSet set{{tensor(input)}};
     const CandidateOutputs expected = reference.Run(set.inputs);
-    EXPECT_EQ(reference.Judge(set, expected,
-                              std::vector<NDArray>{tensor(found)})
-                  .outcome,
-              outcome);
+    EXPECT_EQ(
+        reference.Judge(set, expected, std::vector<NDArray>{tensor(found)})
+            .outcome,
+        outcome);
   }
 }
 
@@ -186,7 +185,8 @@ CandidateOutputs WithFusedFault(const Network& network,
 
 TEST(NetworkDrawTest, AFaultOfTwoOperationsIsShrunkToThem) {
   std::vector<const OperatorDef*> rows;
-  for (const char* name : {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
+  for (const char* name :
+       {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
     rows.push_back(AllOperators().Find("", name, kNewestOpset));
   }
   const auto faulty = CallableCandidate("faulty", &WithFusedFault);
@@ -203,17 +203,18 @@ TEST(NetworkDrawTest, AFaultOfTwoOperationsIsShrunkToThem) {
 
 TEST(NetworkDrawTest, ThePartThatWasCutIsShownIfNothingElseFailsAgain) {
   std::vector<const OperatorDef*> rows;
-  for (const char* name : {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
+  for (const char* name :
+       {"Relu", "Neg", "Add", "Mul", "Transpose", "MatMul"}) {
     rows.push_back(AllOperators().Find("", name, kNewestOpset));
   }
   bool is_sound = false;
   const auto candidate = CallableCandidate(
-      "sometimes", [&is_sound](const Network& network,
-                               const std::vector<NDArray>& inputs) {
+      "sometimes",
+      [&is_sound](const Network& network, const std::vector<NDArray>& inputs) {
         if (is_sound) return Interpret(network, inputs);
         const auto order = network.order();
-        is_sound = order.size() == 2 &&
-                   network.operation(order[1]).kind() == "Relu";
+        is_sound =
+            order.size() == 2 && network.operation(order[1]).kind() == "Relu";
         return WithFusedFault(network, inputs);
       });
   const AutotestResult result =
@@ -247,27 +248,28 @@ TEST(NetworkDrawTest, AFaultyPassIsFoundAndShrunk) {
     rows.push_back(AllOperators().Find("", name, kNewestOpset));
   }
   const Pass faulty{"faulty", [](Network& network) -> absl::Status {
-    const std::vector<OperationId> order(network.order().begin(),
-                                         network.order().end());
-    for (const OperationId id : order) {
-      const Operation& operation = network.operation(id);
-      if (operation.kind() != "Neg") continue;
-      const ValueId old = operation.outputs[0];
-      const auto made =
-          network.Add(AllOperators(), ops::Abs{}, operation.inputs);
-      if (!made.ok()) return made.status();
-      const absl::Status replaced = network.ReplaceUses({old}, {*made});
-      if (!replaced.ok()) return replaced;
-    }
-    network.RemoveUnused();
-    return absl::OkStatus();
-  }};
+                      const std::vector<OperationId> order(
+                          network.order().begin(), network.order().end());
+                      for (const OperationId id : order) {
+                        const Operation& operation = network.operation(id);
+                        if (operation.kind() != "Neg") continue;
+                        const ValueId old = operation.outputs[0];
+                        const auto made = network.Add(
+                            AllOperators(), ops::Abs{}, operation.inputs);
+                        if (!made.ok()) return made.status();
+                        const absl::Status replaced =
+                            network.ReplaceUses({old}, {*made});
+                        if (!replaced.ok()) return replaced;
+                      }
+                      network.RemoveUnused();
+                      return absl::OkStatus();
+                    }};
   const auto rewritten = RewrittenCandidate(
-      CallableCandidate("sound",
-                        [](const Network& network,
-                           const std::vector<NDArray>& inputs) {
-                          return Interpret(network, inputs);
-                        }),
+      CallableCandidate(
+          "sound",
+          [](const Network& network, const std::vector<NDArray>& inputs) {
+            return Interpret(network, inputs);
+          }),
       {faulty});
   const AutotestResult result =
       RunAutotest(*NetworkSource(ScopeOf(rows)), *rewritten, NetworkRuns(200));
@@ -361,16 +363,15 @@ TEST(NetworkMutationTest, PartsOfAModelAreChangedAndAgree) {
   const auto graph = LoweredCandidate(
       "graph", LoweringFor(AllOperators(), Backend::kReference),
       [] { return BuiltInFunctions(AllOperators(), Backend::kReference); });
-  const AutotestResult result =
-      RunAutotest(*source, *graph, NetworkRuns(400));
+  const AutotestResult result = RunAutotest(*source, *graph, NetworkRuns(400));
   EXPECT_TRUE(result.findings.empty());
   EXPECT_GT(result.CountOf(CaseOutcome::kAgrees), 350U);
 }
 
 TEST(NetworkMutationTest, AFaultInAPartIsShrunkToIt) {
   const auto faulty = CallableCandidate("faulty", &WithFusedFault);
-  const AutotestResult result = RunAutotest(
-      *MutationSource({SmallModel()}), *faulty, NetworkRuns(4000));
+  const AutotestResult result =
+      RunAutotest(*MutationSource({SmallModel()}), *faulty, NetworkRuns(4000));
   ASSERT_FALSE(result.findings.empty());
   for (const AutotestFinding& finding : result.findings) {
     EXPECT_THAT(TitleOf(finding.made), testing::AnyOf("Neg_Relu", "Add_Relu"));

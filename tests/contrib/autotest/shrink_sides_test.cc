@@ -139,13 +139,12 @@ TEST(ShrinkSidesTest, NumbersThatAreSizesChangeWithThem) {
 }
 
 TEST(ShrinkSidesTest, AttributesThatAreSizesChangeWithThem) {
-  FailingCase failing =
-      Builder({2, 8, 12, 17})
-          .Then("Conv", {Filled({16, 8, 5, 5}, 0.5)},
-                {{"kernel_shape", std::vector<int64_t>{5, 5}},
-                 {"pads", std::vector<int64_t>{2, 2, 2, 2}}})
-          .Then("Relu")
-          .Make();
+  FailingCase failing = Builder({2, 8, 12, 17})
+                            .Then("Conv", {Filled({16, 8, 5, 5}, 0.5)},
+                                  {{"kernel_shape", std::vector<int64_t>{5, 5}},
+                                   {"pads", std::vector<int64_t>{2, 2, 2, 2}}})
+                            .Then("Relu")
+                            .Make();
   Shrink(*WrongWith({"Conv", "Relu"}), &failing);
   EXPECT_EQ(TitleOf(failing.made), "Conv_Relu");
   ExpectSmall(failing);
@@ -189,11 +188,10 @@ FailingCase CaseOf(const char* kind, std::vector<NamedAttr> attributes,
 
 TEST(ShrinkSidesTest, AnOperatorStaysOneWithItsConstantsAndAttributes) {
   const NDArray weights = Filled({16, 8, 1, 5}, 0.5);
-  FailingCase failing = CaseOf(
-      "Conv",
-      {{"kernel_shape", std::vector<int64_t>{1, 5}}},
-      {{true, kFloat32, {2, 8, 12, 17}},
-       {true, kFloat32, {16, 8, 1, 5}, {}, weights, true}});
+  FailingCase failing =
+      CaseOf("Conv", {{"kernel_shape", std::vector<int64_t>{1, 5}}},
+             {{true, kFloat32, {2, 8, 12, 17}},
+              {true, kFloat32, {16, 8, 1, 5}, {}, weights, true}});
   failing.set.inputs = {Filled({2, 8, 12, 17}, 1)};
   Shrink(*WrongWith({"Conv"}), &failing);
   ASSERT_FALSE(failing.made.configuration.is_network());
@@ -205,8 +203,7 @@ TEST(ShrinkSidesTest, AnOperatorStaysOneWithItsConstantsAndAttributes) {
 
 TEST(ShrinkSidesTest, WhatFailsAtTheEndOfASideIsKept) {
   const auto wrong = CallableCandidate(
-      "wrong",
-      [](const Network& network, const std::vector<NDArray>& inputs) {
+      "wrong", [](const Network& network, const std::vector<NDArray>& inputs) {
         CandidateOutputs outputs = Interpret(network, inputs);
         if (!outputs.ok()) return outputs;
         auto* const y = (*outputs)[0].As<float>();

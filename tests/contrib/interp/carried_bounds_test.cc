@@ -171,15 +171,16 @@ TEST(CarriedBoundsTest, ANormalizationMayFollowAnInputThatIsLeftOut) {
   const ValueId one = b.Const("one", Floats({1}));
   const ValueId zero = b.Const("zero", Floats({0}));
   b.Out(b.Op("BatchNormalization", {cut, one, zero, zero, one}));
-  EXPECT_THAT(InterpretCarryingBounds(
-                  b.net, {MakeTensor<float>({1, 1, 2}, {0.5F, 3})}),
-              IsOk());
+  EXPECT_THAT(
+      InterpretCarryingBounds(b.net, {MakeTensor<float>({1, 1, 2}, {0.5F, 3})}),
+      IsOk());
 }
 
 // A flat product, of which a part is cut out: bounds go where the elements go.
 TEST(CarriedBoundsTest, ReshapesAndSlicesMoveBounds) {
   const NetBuilder b = AfterProduct([](NetBuilder* net, ValueId y) {
-    const ValueId flat = net->Op("Reshape", {y, net->Const("to", Int64s({32}))})[0];
+    const ValueId flat =
+        net->Op("Reshape", {y, net->Const("to", Int64s({32}))})[0];
     return net->Op("Slice", {flat, net->Const("begin", Int64s({8})),
                              net->Const("end", Int64s({16}))})[0];
   });
@@ -207,7 +208,8 @@ TEST(CarriedBoundsTest, WhatMayBeAnythingStaysSo) {
   NetBuilder b;
   const ValueId x = b.In("x", {1, 1, 4});
   const ValueId mean = b.Op("GlobalAveragePool", {x})[0];
-  const ValueId flat = b.Op("Reshape", {mean, b.Const("to", Int64s({1, 1}))})[0];
+  const ValueId flat =
+      b.Op("Reshape", {mean, b.Const("to", Int64s({1, 1}))})[0];
   b.Out({flat, b.Op("Softmax", {flat})[0]});
   const auto carried = InterpretCarryingBounds(
       b.net, {MakeTensor<float>({1, 1, 4}, {3e38F, 3e38F, -3e38F, -3e38F})});

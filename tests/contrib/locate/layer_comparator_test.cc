@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "nodewise/planter/planter.h"
+#include "nodewise/support/sanitized.h"
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
-#include "nodewise/support/sanitized.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {

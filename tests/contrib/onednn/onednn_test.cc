@@ -377,9 +377,11 @@ TEST_F(OneDnnTest, ZeroPointsOfPaddedVolumesAreRefused) {
   std::memset(x.data(), 0, x.bytes());
   std::memset(w.data(), 2, w.bytes());
   const auto of = [&](uint8_t zero, std::vector<int64_t> pads) {
-    CallCase made = CaseOf(
-        {"ConvInteger", 10, {{"pads", pads}, {"strides", std::vector<int64_t>{3, 2, 2}}}},
-        {x, w, MakeTensor<uint8_t>({}, {zero})});
+    CallCase made =
+        CaseOf({"ConvInteger",
+                10,
+                {{"pads", pads}, {"strides", std::vector<int64_t>{3, 2, 2}}}},
+               {x, w, MakeTensor<uint8_t>({}, {zero})});
     SetConstant(made, 1);
     SetConstant(made, 2);
     return made;

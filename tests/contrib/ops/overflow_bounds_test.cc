@@ -104,8 +104,7 @@ TEST(OverflowBoundsTest, PowersThatUnderflowAreLost) {
   for (const OpSetup& one :
        {OpSetup{"GlobalLpPool"},
         OpSetup{"LpPool", kNewestOpset, {{"kernel_shape", Ints{1}}}}}) {
-    const auto made =
-        EvaluateAll(one, {Tensor({1, 1, 1}, {16 * kTiny})}, true);
+    const auto made = EvaluateAll(one, {Tensor({1, 1, 1}, {16 * kTiny})}, true);
     ASSERT_TRUE(made.ok()) << made.status();
     EXPECT_GE(made->bounds[0].proved[0], 16 * kTiny) << one.name;
     EXPECT_LT(made->bounds[0].proved[0], 1e-20) << one.name;
@@ -117,10 +116,10 @@ TEST(OverflowBoundsTest, StatisticsAreRoundedToTheirOwnType) {
   const NDArray x = MakeTensor<double>({1, 2}, {0, -3});
   const NDArray scale = MakeTensor<double>({2}, {1, 1});
   for (const bool is_float : {true, false}) {
-    const auto made = EvaluateAll(
-        {"LayerNormalization", kNewestOpset,
-         {Attr("stash_type", is_float ? 1 : 11)}},
-        {x, scale}, true);
+    const auto made = EvaluateAll({"LayerNormalization",
+                                   kNewestOpset,
+                                   {Attr("stash_type", is_float ? 1 : 11)}},
+                                  {x, scale}, true);
     ASSERT_TRUE(made.ok()) << made.status();
     EXPECT_EQ(made->bounds[0].proved[1] > 1e-8, is_float);
   }

@@ -11,9 +11,9 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/support/memory_use.h"
+#include "nodewise/support/sanitized.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/contrib/lower/lower_support.h"
-#include "nodewise/support/sanitized.h"
 
 namespace nodewise {
 namespace {

@@ -13,10 +13,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "nodewise/support/sanitized.h"
 #include "tests/runtime/dump/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
-#include "nodewise/support/sanitized.h"
 #include "tests/support/tensors.h"
 
 namespace nodewise {

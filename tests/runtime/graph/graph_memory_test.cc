@@ -9,8 +9,8 @@
 #include <cstdio>
 
 #include "nodewise/graph/graph_json.h"
-#include "tests/support/graph_builder.h"
 #include "nodewise/support/sanitized.h"
+#include "tests/support/graph_builder.h"
 
 namespace nodewise {
 namespace {

@@ -52,9 +52,9 @@ struct AutotestFinding {
   CandidateOutputs actual = std::vector<NDArray>();
   uint64_t configuration = 0;  // Its number, and that of its set.
   uint64_t set_number = 0;
-  size_t tries = 0;           // How many simpler cases were tried.
-  size_t times = 1;           // How many findings have this cause.
-  bool is_flaky = false;      // It is not there each time.
+  size_t tries = 0;       // How many simpler cases were tried.
+  size_t times = 1;       // How many findings have this cause.
+  bool is_flaky = false;  // It is not there each time.
   // What stands for the cause: operator, outcome, attributes, shape of failure.
   std::string cause;
   // Without what of the candidate it goes away; empty if nobody asked.
@@ -120,8 +120,8 @@ AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
 // Draws configuration `number` of a run with this seed.
 // Fails with kNotFound, giving the last reason, if none of kMostRefusedDraws is
 // accepted. `choices` gets what it was drawn with.
-absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source,
-                                        uint64_t seed, uint64_t number,
+absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,
+                                        uint64_t number,
                                         std::vector<uint64_t>* choices,
                                         uint64_t* refused);
 absl::StatusOr<OperatorCase> DrawNumber(

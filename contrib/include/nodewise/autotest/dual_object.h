@@ -24,7 +24,8 @@ namespace nodewise {
 //
 //   TEST(MyBackend, MatMul) {
 //     const generator m = random(1, 6), k = random(1, 6), n = random(1, 6);
-//     EXPECT_EQ(autotest(AllOperators(), *MyCandidate(), [&](DualObject& onnx) {
+//     EXPECT_EQ(autotest(AllOperators(), *MyCandidate(), [&](DualObject& onnx)
+//     {
 //       onnx["MatMul"]({random_tensor({m, k}), random_tensor({k, n})});
 //     }), absl::OkStatus());
 //   }
@@ -102,9 +103,9 @@ struct DualOptions {
   std::optional<Tolerance> tolerance = std::nullopt;
   std::vector<DualExecution> executions = {DualExecution::kEager,
                                            DualExecution::kGraph};
-  // Also compares, of all calls as one network, what reaches its inputs that are
-  // floats from random cotangents of everything that comes out. The tested side
-  // computes the gradient as a network, unless it has gradients of its own
+  // Also compares, of all calls as one network, what reaches its inputs that
+  // are floats from random cotangents of everything that comes out. The tested
+  // side computes the gradient as a network, unless it has gradients of its own
   // (BackwardFunction). An operator that has no gradient is an error.
   bool with_gradients = false;
   // None: $NODEWISE_SEED, or one drawn anew.

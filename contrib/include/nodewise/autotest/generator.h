@@ -75,14 +75,14 @@ class CaseDraw {
 class generator {  // NOLINT(readability-identifier-naming): as in its model
  public:
   // Constants.
-  generator(int value);                // NOLINT: converts
-  generator(int64_t value);            // NOLINT: converts
-  generator(double value);             // NOLINT: converts
-  generator(bool value);               // NOLINT: converts
-  generator(const char* value);        // NOLINT: converts
-  generator(DLDataType value);         // NOLINT: converts
-  generator(NDArray value);            // NOLINT: converts
-  generator(Nothing value);            // NOLINT: converts
+  generator(int value);          // NOLINT: converts
+  generator(int64_t value);      // NOLINT: converts
+  generator(double value);       // NOLINT: converts
+  generator(bool value);         // NOLINT: converts
+  generator(const char* value);  // NOLINT: converts
+  generator(DLDataType value);   // NOLINT: converts
+  generator(NDArray value);      // NOLINT: converts
+  generator(Nothing value);      // NOLINT: converts
   explicit generator(GeneratedValue value);
   explicit generator(std::shared_ptr<GeneratorNode> node)
       : node_(std::move(node)) {}

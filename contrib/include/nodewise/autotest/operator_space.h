@@ -50,8 +50,7 @@ bool HasSpace(const OperatorDef& def);
 // attributes near their defaults. Fails with kInvalidArgument for what the
 // operator's rules refuse, and with kResourceExhausted for a space that never
 // comes to an end.
-absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
-                                      Choices* choices);
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, Choices* choices);
 // The same, or its gradient (BackwardOf()).
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
                                       Choices* choices);

@@ -28,8 +28,8 @@ struct EmittedC {
 // that there is no C for and why, or as RegionOf() does.
 absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops);
 
-// Writes the functions of many such graphs as one file, since a C compiler takes
-// longer to begin than for most graphs, and makes each graph name its own
+// Writes the functions of many such graphs as one file, since a C compiler
+// takes longer to begin than for most graphs, and makes each graph name its own
 // functions there. Fails as EmitC(); then the graphs are as they were.
 absl::StatusOr<std::string> EmitTogether(absl::Span<Graph* const> graphs,
                                          const OpSet& ops);
