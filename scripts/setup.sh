@@ -85,6 +85,10 @@ need_clang() {
   need $BUILD_PACKAGES $(clang_packages)
 }
 
+need_format() {
+  need clang-format
+}
+
 need_lint() {
   # shellcheck disable=SC2046,SC2086
   need $BUILD_PACKAGES $(clang_packages) clang-format clang-tidy

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
+#include "contrib/repro/repro_texts.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/graph/params.h"
 #include "tests/contrib/repro/repro_support.h"
@@ -53,6 +55,17 @@ TEST_F(WriteReproTest, TensorsAreNamedByRoleAndLayer) {
   EXPECT_EQ(reference->tensors[0].name, "ref_Y_a_b");
   EXPECT_EQ(ValuesOf(reference->tensors[0].tensor),
             (std::vector<float>{1, 0, 3}));
+}
+
+TEST(ReproProgramTest, IsIndentedFromTheFirstColumn) {
+  const std::string text(ReproProgram());
+  EXPECT_THAT(text, HasSubstr("\nint main(int argc, char** argv) {\n"
+                              "  const std::string folder = "));
+  EXPECT_TRUE(text.ends_with("\n}\n"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 80u) << line;
+  }
 }
 
 TEST_F(WriteReproTest, BuiltInFunctionsNeedNoLibraryAndNoProgram) {
