@@ -109,6 +109,12 @@ DualObject DualCase::Attribute(const DualObject::State& of,
   return Made(std::move(state));
 }
 
+void DualCase::NoteUse(const DualObject::State& of) {
+  for (const DualObject& module : dual_modules_to_test_) {
+    if (module.state_.get() == &of) used_modules_.insert(&of);
+  }
+}
+
 DualObject DualCase::Bind(const DualObject::State& of,
                           std::vector<DualAttribute> attributes,
                           std::vector<DualInput> parameters) {
@@ -117,6 +123,7 @@ DualObject DualCase::Bind(const DualObject::State& of,
     return Fail(absl::InvalidArgumentError(
         fmt::format("{} is no operator, and cannot become a module", of.name)));
   }
+  NoteUse(of);
   DualObject::State state = of;
   state.attributes = std::move(attributes);
   state.parameters = std::move(parameters);
@@ -130,6 +137,7 @@ DualObject DualCase::Call(const DualObject::State& of,
                           std::vector<DualAttribute> attributes,
                           size_t num_outputs) {
   if (!status_.ok()) return Fail(status_);
+  NoteUse(of);
   auto made =
       TryCall(of, std::move(inputs), std::move(attributes), num_outputs);
   return made.ok() ? *std::move(made) : Fail(made.status());
@@ -303,6 +311,7 @@ absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
 
 absl::Status DualCase::Compare() {
   NODEWISE_RETURN_IF_ERROR(status_);
+  NODEWISE_RETURN_IF_ERROR(CheckModules());
   if (Wants(DualExecution::kEager)) NODEWISE_RETURN_IF_ERROR(CompareCalls());
   for (const DualExecution execution :
        {DualExecution::kGraph, DualExecution::kConcurrent}) {
@@ -310,6 +319,17 @@ absl::Status DualCase::Compare() {
     NODEWISE_RETURN_IF_ERROR(CompareGraph(execution));
   }
   return options_.with_gradients ? CompareGradients() : absl::OkStatus();
+}
+
+absl::Status DualCase::CheckModules() const {
+  for (const DualObject& module : dual_modules_to_test_) {
+    if (used_modules_.contains(module.state_.get())) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("module {} is never called, expected a call of it (what it "
+                    "is made of is compared by its calls)",
+                    module.name()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DualCase::CompareCalls() const {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,8 @@ class DualCase {
   absl::StatusOr<DualObject> Leaf(const generator& from);
   absl::StatusOr<DoneCall> RunTested(OperationId id,
                                      const std::vector<DualObject>& inputs);
+  // A module that no call uses would be compared with nothing.
+  absl::Status CheckModules() const;
   absl::Status CompareCalls() const;
   // Makes all that comes out of calls the outputs of the network.
   absl::Status SetAllOutputs();
@@ -86,6 +89,7 @@ class DualCase {
                        const CandidateOutputs& made, std::string_view how,
                        bool is_gradient = false) const;
   bool Wants(DualExecution execution) const;
+  void NoteUse(const DualObject::State& of);
   DualObject Fail(const absl::Status& status);
   DualObject Made(DualObject::State state);
 
@@ -102,6 +106,7 @@ class DualCase {
   std::vector<DoneCall> calls_;
   std::vector<DualObject> dual_objects_to_test_;  // Tensors.
   std::vector<DualObject> dual_modules_to_test_;
+  std::set<const DualObject::State*> used_modules_;  // Called, or bound again.
   std::string text_;
 };
 

@@ -62,6 +62,11 @@ def sample(scale=1.0, name="x"):
                   [scale * v for v in waves(SIDE * SIDE)])
 
 
+def as_float(value):
+    """Rounded to a float32."""
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
 class Debugger(Scratch):
     def setUp(self):
         super().setUp()
@@ -129,6 +134,40 @@ class Debugger(Scratch):
                 self.assertIn("Errors found!\n", shown.out)
                 self.assertEqual(len(list(self.folder.iterdir())), 2)
 
+    def test_what_is_expected_is_what_the_reference_made(self):
+        # GL-14
+        shown = self.debugged("-backend=OneDNN", "-threshold=0",
+                              "-dump_tensors", "-dump_dir=out")
+        self.assertEqual(shown.code, 1, shown)
+        element, got, expected = re.search(
+            r"layer: mix/1\t.*\n +Error at output index (\d+), got (\S+) "
+            r"expected (\S+)\n", shown.out).groups()
+        (reference,) = debug_support.read_params(
+            self.folder / "out/ref_Y_mix_1").values()
+        right = reference.values[int(element)]
+        self.assertEqual(as_float(float(expected)), right)
+        self.assertNotEqual(as_float(float(got)), right)
+
+    def test_without_a_backend_the_reference_itself_is_tested(self):
+        # GL-09
+        shown = self.debugged("-threshold=0")
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        self.assertIn("Comparing the Interpreter backend against", shown.out)
+        self.assertIn("All layers match with no errors\n", shown.out)
+
+    def test_float16_is_what_the_layers_compute_in(self):
+        # GL-04
+        kinds = {}
+        for flag in ("-glow_global_fp16", "-glow_global_fp16=false"):
+            shown = self.debugged(flag)
+            self.assertEqual((shown.code, shown.err), (0, ""), shown)
+            kinds[flag] = re.findall(r"\] Verifying layer: .*\tType: (\w+)",
+                                     shown.out)
+        inner = ["MatMul", "Tanh", "Add", "Softmax"]
+        self.assertEqual(kinds, {
+            "-glow_global_fp16": ["Cast", *inner, "Cast"],
+            "-glow_global_fp16=false": inner})
+
     def test_the_threshold_lets_pass_what_is_within_it(self):
         # GL-29
         shown = self.debugged("-backend=OneDNN", "-threshold=1e-3")
@@ -141,6 +180,23 @@ class Debugger(Scratch):
             self.assertRegex(shown.out, (
                 rf"\] {comparator} comparator: 4 layers in [\d.]+ s, at most "
                 r"[\d.]+ MiB of memory \(VmHWM"))
+
+    def test_the_recursive_comparator_needs_less_memory(self):
+        # GL-06, GL-41
+        layers, side = 16, 1024
+        self.write("long.onnx", onnx_model(onnx_graph(
+            [onnx_node("Neg", [f"t{i}"], [f"t{i + 1}"]) for i in range(layers)],
+            [value_info("t0", dims=(side, side))],
+            [value_info(f"t{layers}")])))
+        self.write("long.pb", tensor("t0", [side, side], [1.0] * side * side))
+        needed = {}
+        for comparator in ("Intermediate", "Recursive"):
+            shown = self.run_here("--model=long.onnx", "--inputs=long.pb",
+                                  "-fuse=false", f"-comparator={comparator}")
+            self.assertEqual((shown.code, shown.err), (0, ""), shown)
+            needed[comparator] = float(
+                re.search(r"at most ([\d.]+) MiB", shown.out)[1])
+        self.assertLess(2 * needed["Recursive"], needed["Intermediate"])
 
     def test_tensors_of_a_broken_layer_make_a_test_case(self):
         # GL-17, GL-18, GL-19, GL-20, GL-21, GL-22, GL-23, GL-43, GL-44

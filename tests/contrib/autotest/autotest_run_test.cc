@@ -203,7 +203,6 @@ TEST(AutotestRunTest, ShardsTogetherAreTheWholeRun) {
   EXPECT_EQ(all, Recorder(Runs(300)).seen());
 }
 
-// OF-46
 TEST(AutotestRunTest, LoweredNetworksAgree) {
   const auto graph = LoweredCandidate(
       "graph", LoweringFor(AllOperators(), Backend::kReference),

@@ -150,7 +150,6 @@ TEST(DualObjectTest, TransposedConvolutionAgrees) {
               IsOk());
 }
 
-// OF-46
 TEST(DualObjectTest, EveryExecutionAgrees) {
   DualOptions options = SeededOptions();
   options.executions = {DualExecution::kEager, DualExecution::kGraph,

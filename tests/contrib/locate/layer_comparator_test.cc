@@ -123,6 +123,9 @@ TYPED_TEST(LayerComparatorTest, OnlyTheLayerThatIsWrongAloneIsBroken) {
     EXPECT_FALSE(*match);
     EXPECT_THAT(NamesOf(comparator.culprits(), NodeVerdict::kBroken),
                 ElementsAre(name));
+    for (const LayerResult& result : comparator.layers()) {
+      EXPECT_EQ(result.alone.empty(), result.verdict == NodeVerdict::kHealthy);
+    }
   }
 }
 

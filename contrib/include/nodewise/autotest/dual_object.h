@@ -70,7 +70,9 @@ class DualObject {
                   size_t num_outputs) const;
   DualObject Output(size_t output) const;
 
-  // Binds attributes and the last inputs (weights, a bias) to an operator.
+  // Binds attributes and the last inputs (weights, a bias) to an operator. A
+  // module that is never called is an error of the program: its calls are what
+  // is compared.
   DualObject Module(std::vector<DualAttribute> attributes,
                     std::vector<DualInput> parameters = {}) const;
 
