@@ -11,6 +11,7 @@
 #include "contrib/onnx/body_operators.h"
 #include "contrib/onnx/function_body.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -70,9 +71,11 @@ class FunctionWriter {
  private:
   absl::Status Begin();
   absl::Status SetAttributes();
+  absl::Status SetAttribute(const FunctionAttribute& attribute);
   void SetPassed();
   proto::Attribute ValueOf(std::string_view text) const;
   absl::Status CheckWords(absl::Span<const BodyStatement> body) const;
+  absl::Status CheckOutputs() const;
   absl::Status KeepStatements();
   void DropUnneeded();
   bool IsNeeded(std::string_view name, size_t index) const;
@@ -137,21 +140,29 @@ absl::Status FunctionWriter::Begin() {
 
 absl::Status FunctionWriter::SetAttributes() {
   for (const FunctionAttribute& attribute : call_.function.attributes) {
-    proto::Attribute value = DefaultOf(attribute);
-    *function_->add_attribute_proto() = value;
-    if (const auto* const given = call_.attribute(attribute.name)) {
-      if (TypeOf(*given) != TypeOf(value)) {
-        return absl::InvalidArgumentError(
-            fmt::format("attribute {}: is of the wrong type", attribute.name));
-      }
-      value = *given;
-    } else if (attribute.is_required) {
-      return absl::InvalidArgumentError(
-          fmt::format("attribute {}: is not given", attribute.name));
-    }
-    attributes_.emplace(attribute.name, std::move(value));
+    NODEWISE_RETURN_IF_ERROR(SetAttribute(attribute));
+  }
+  for (const FunctionAttribute& attribute : call_.more_attributes) {
+    NODEWISE_RETURN_IF_ERROR(SetAttribute(attribute));
   }
   SetPassed();
+  return absl::OkStatus();
+}
+
+absl::Status FunctionWriter::SetAttribute(const FunctionAttribute& attribute) {
+  proto::Attribute value = DefaultOf(attribute);
+  *function_->add_attribute_proto() = value;
+  if (const auto* const given = call_.attribute(attribute.name)) {
+    if (TypeOf(*given) != TypeOf(value)) {
+      return absl::InvalidArgumentError(
+          fmt::format("attribute {}: is of the wrong type", attribute.name));
+    }
+    value = *given;
+  } else if (attribute.is_required) {
+    return absl::InvalidArgumentError(
+        fmt::format("attribute {}: is not given", attribute.name));
+  }
+  attributes_.emplace(attribute.name, std::move(value));
   return absl::OkStatus();
 }
 
@@ -179,6 +190,11 @@ proto::Attribute FunctionWriter::ValueOf(std::string_view text) const {
   const auto index = static_cast<int>(
       NumberOf(text.substr(bracket + 1, text.size() - bracket - 2)));
   proto::Attribute element;
+  if (TypeOf(value) == AttributeType::kInts) {
+    element.set_type(static_cast<int>(AttributeType::kInt));
+    element.set_i(index < value.ints_size() ? value.ints(index) : 0);
+    return element;
+  }
   element.set_type(static_cast<int>(AttributeType::kFloat));
   element.set_f(index < value.floats_size() ? value.floats(index) : 0);
   return element;
@@ -206,9 +222,22 @@ std::string FunctionWriter::ConstantOf(const proto::Attribute& value,
   return name;
 }
 
+// "$NAME", perhaps with "*NUMBER" and then "+NUMBER" behind it; or a number.
 int64_t FunctionWriter::IntegerOf(std::string_view text) const {
-  return text[0] == '$' ? ValueOf(text).i()
-                        : static_cast<int64_t>(NumberOf(text));
+  if (text[0] != '$') return static_cast<int64_t>(NumberOf(text));
+  const size_t plus = std::min(text.find('+'), text.size());
+  const size_t times = std::min(text.find('*'), plus);
+  // Unsigned, since a model may give any number.
+  auto number =
+      static_cast<uint64_t>(int64_t{ValueOf(text.substr(0, times)).i()});
+  if (times < plus) {
+    number *= static_cast<uint64_t>(
+        NumberOf(text.substr(times + 1, plus - times - 1)));
+  }
+  if (plus < text.size()) {
+    number += static_cast<uint64_t>(NumberOf(text.substr(plus + 1)));
+  }
+  return static_cast<int64_t>(number);
 }
 
 // The numbers of "[1, -2, $side]", or of an attribute.
@@ -219,7 +248,12 @@ std::vector<int64_t> FunctionWriter::IntegersOf(std::string_view text) const {
   }
   std::vector<int64_t> numbers;
   for (size_t at = 1; at < text.size(); ++at) {
-    const size_t end = text.find_first_of(",]", at);
+    const size_t bracket = text.find('[', at);
+    const size_t inside = std::min(text.find_first_of(",]", at), text.size());
+    // An element of a list, $NAME[i], has brackets of its own.
+    const size_t end = bracket < inside
+                           ? text.find_first_of(",]", text.find(']', at) + 1)
+                           : inside;
     const size_t first = text.find_first_not_of(' ', at);
     numbers.push_back(IntegerOf(text.substr(first, end - first)));
     at = end;
@@ -322,7 +356,10 @@ void FunctionWriter::SetNodeAttributes(const BodyStatement& statement,
       continue;
     }
     proto::Attribute& attribute = *node->add_attribute();
-    if (text[0] == '$') {
+    if (text[0] == '$' && text.find_first_of("*+") != std::string::npos) {
+      attribute.set_type(static_cast<int>(AttributeType::kInt));
+      attribute.set_i(IntegerOf(text));
+    } else if (text[0] == '$') {
       attribute = ValueOf(text);
     } else if (text[0] == '[') {
       attribute.set_type(static_cast<int>(AttributeType::kInts));
@@ -347,7 +384,13 @@ absl::Status FunctionWriter::AddInputs(const BodyStatement& statement,
       node->add_input(InputOf(text));
       continue;
     }
-    for (const std::string& each : lists_[text]) node->add_input(each);
+    // What a line has made has the dots in its name, the inputs have not.
+    const auto made = lists_.find(text);
+    const std::string given = text.substr(0, text.size() - kEach.size());
+    for (const std::string& each :
+         made == lists_.end() ? lists_[given] : made->second) {
+      node->add_input(each);
+    }
   }
   return ReplaceOwn(statement, call_, node);
 }
@@ -409,19 +452,37 @@ absl::Status FunctionWriter::CheckWords(
         std::get_if<std::string_view>(&attribute.fallback);
     if (usual == nullptr || word == *usual) continue;
     const std::string condition = fmt::format("${}={}", name, word);
-    const std::pair<std::string, std::string> handed_on(name, "$" + name);
+    const std::string value = "$" + name;
     const bool is_known = std::any_of(
         body.begin(), body.end(), [&](const BodyStatement& statement) {
           const auto& attributes = statement.attributes;
           const auto parts = PartsOf(statement.condition);
           return std::find(parts.begin(), parts.end(), condition) !=
                      parts.end() ||
-                 std::find(attributes.begin(), attributes.end(), handed_on) !=
-                     attributes.end();
+                 std::any_of(attributes.begin(), attributes.end(),
+                             [&](const auto& attribute) {
+                               return attribute.second == value;
+                             });
         });
     if (is_known) continue;
     return absl::InvalidArgumentError(fmt::format(
         "attribute {}: is {}, which is not known", name, Shortened(word)));
+  }
+  return absl::OkStatus();
+}
+
+// Every output that is wanted must be made.
+absl::Status FunctionWriter::CheckOutputs() const {
+  for (size_t i = 0; i < call_.function.outputs.size(); ++i) {
+    const std::string_view name = call_.function.outputs[i].name;
+    const bool is_made = std::any_of(
+        statements_.begin(), statements_.end(), [&](const auto& statement) {
+          return std::find(statement.outputs.begin(), statement.outputs.end(),
+                           name) != statement.outputs.end();
+        });
+    if (is_made || !call_.wanted[i]) continue;
+    return absl::UnimplementedError(
+        fmt::format("output {}: is read, which is not supported", name));
   }
   return absl::OkStatus();
 }
@@ -434,10 +495,13 @@ absl::Status FunctionWriter::KeepStatements() {
     const std::string_view condition = statement.condition;
     if (!Holds(condition, call_, attributes_)) continue;
     if (statement.op == "Refuse") {
-      return Refused(condition);
+      if (statement.inputs.empty()) return Refused(condition);
+      return absl::UnimplementedError(fmt::format(
+          "is not supported with {}", fmt::join(statement.inputs, ", ")));
     }
     statements_.push_back(statement);
   }
+  NODEWISE_RETURN_IF_ERROR(CheckOutputs());
   DropUnneeded();
   for (size_t i = 0; i < statements_.size(); ++i) {
     for (const std::string& name : statements_[i].outputs) last_[name] = i;

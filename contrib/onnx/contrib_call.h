@@ -5,6 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "contrib/onnx/contrib_functions.h"
 #include "contrib/onnx/onnx_types.h"
 
@@ -22,6 +23,8 @@ struct ContribCall {
   std::vector<bool> wanted;
   // Returns an attribute of the node, or null if it is not given.
   absl::FunctionRef<const proto::Attribute*(std::string_view name)> attribute;
+  // Attributes that the function has besides its own.
+  absl::Span<const FunctionAttribute> more_attributes = {};
 };
 
 // Returns the function that this node calls, as a model would hold it: made for

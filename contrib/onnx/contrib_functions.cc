@@ -6,7 +6,9 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const ContribFunction> (*kTables[])() = {
-    LayerFunctions, QuantizedFunctions, AttentionFunctions, ClassicFunctions};
+    LayerFunctions,      QuantizedFunctions,   AttentionFunctions,
+    ClassicFunctions,    GlowElementFunctions, GlowLayerFunctions,
+    GlowLookupFunctions, GlowShapeFunctions};
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Operators of onnxruntime's own domain, com.microsoft, and of ONNX's for
-// classical models, ai.onnx.ml, that are imported as what they mean in
-// operators of ONNX's main one.
+// Operators of onnxruntime's own domain, com.microsoft, of ONNX's for
+// classical models, ai.onnx.ml, and those that Glow writes, which are imported
+// as what they mean in operators of ONNX's main one.
 
 #include <string>
 #include <string_view>
@@ -19,6 +19,8 @@ inline constexpr std::string_view kContribDomain = "com.microsoft";
 inline constexpr std::string_view kClassicDomain = "ai.onnx.ml";
 // The domain of functions that the others call.
 inline constexpr std::string_view kHelperDomain = "nodewise";
+// Stands for the operators that Glow writes as Glow_NAME in ONNX's own domain.
+inline constexpr std::string_view kGlowDomain = "glow";
 
 struct NoInts {};    // An empty list of integers.
 struct NoFloats {};  // An empty list of floats.
@@ -27,6 +29,16 @@ struct FunctionAttribute {
   // Its default, and its type where there is none.
   std::variant<int64_t, float, std::string_view, NoFloats, NoInts> fallback;
   bool is_required = false;
+};
+
+// What a body of Glow's domain takes numbers of quantized types for.
+enum class GlowNumbers : uint8_t {
+  kReals,   // Scaled; what it makes is quantized again.
+  kStored,  // The integers: it only moves them, or says itself what they mean.
+  // The integers, if the result has 8 bits (the attribute `steps` is 1 then):
+  // it makes the number of steps of the result's scale, with the offset, which
+  // is rounded half away from zero. Otherwise kReals.
+  kSteps,
 };
 
 struct ContribFunction {
@@ -41,15 +53,20 @@ struct ContribFunction {
   // them on.
   std::string_view passes = "";
   std::string_view body;  // See function_body.h.
+  GlowNumbers numbers = GlowNumbers::kReals;
 };
 
 // The tables: layers and what is fused; quantized operators; attention;
-// classical models. Of
-// several rows with one name the one of the newest opset comes first.
+// classical models; Glow's, in four parts. Of several rows with one name the
+// one of the newest opset comes first.
 absl::Span<const ContribFunction> LayerFunctions();
 absl::Span<const ContribFunction> QuantizedFunctions();
 absl::Span<const ContribFunction> AttentionFunctions();
 absl::Span<const ContribFunction> ClassicFunctions();
+absl::Span<const ContribFunction> GlowElementFunctions();
+absl::Span<const ContribFunction> GlowLayerFunctions();
+absl::Span<const ContribFunction> GlowLookupFunctions();
+absl::Span<const ContribFunction> GlowShapeFunctions();
 // Returns the rows of all tables.
 std::vector<const ContribFunction*> ContribFunctions();
 

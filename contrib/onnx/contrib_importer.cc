@@ -1,8 +1,9 @@
-// Imports onnxruntime's own operators as calls of what they mean.
+// Imports onnxruntime's own operators, and Glow's, as calls of what they mean.
 
 #include "contrib/onnx/contrib_call.h"
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -39,12 +40,22 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
     }
     return nullptr;
   };
+  ImportContrib(function, node, name, where, scope, attribute, {});
+}
+
+// The same, for a node whose attributes are found by the function.
+void GraphImporter::ImportContrib(
+    const ContribFunction& function, const proto::Node& node,
+    const std::string& name, const std::string& where, Scope* scope,
+    absl::FunctionRef<const proto::Attribute*(std::string_view)> attribute,
+    absl::Span<const FunctionAttribute> more_attributes) {
   ContribCall call{function,
                    state_.ops,
                    KnownOpset("", state_.opsets.at("")),
                    std::vector<InputInfo>(NumInputs(function, node)),
                    std::vector<bool>(function.outputs.size()),
-                   attribute};
+                   attribute,
+                   more_attributes};
   const int given =
       std::min(node.input_size(), static_cast<int>(call.inputs.size()));
   for (int i = 0; i < given; ++i) {
@@ -64,6 +75,13 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
     call.wanted[i] = at < node.output_size() && !node.output(at).empty();
   }
   auto made = FunctionOf(call);
+  if (!made.ok() && function.domain == kGlowDomain) {
+    // Other programs do not run Glow's operators, so it is not kept for one.
+    state_.AddOfOperator(where, name, OperatorName(node), Severity::kError,
+                         std::string(MessageOf(made.status())),
+                         "another form of it");
+    return BreakOutputs(node, where, scope);
+  }
   if (!made.ok()) {
     NodeParts parts;
     parts.name = name;

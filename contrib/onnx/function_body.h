@@ -17,8 +17,9 @@
 //     integers as $ATTRIBUTE is one as an input too
 //   attributes: a * stands for all that the node hands on (ContribFunction)
 //   values of attributes: an integer, a word, integers in brackets, $ATTRIBUTE,
-//     or $ATTRIBUTE[i], an element of a list of floats, 0 if it has less; also
+//     or $ATTRIBUTE[i], an element of a list of numbers, 0 if it has less; also
 //     for inputs
+//   integers: $ATTRIBUTE*2+1, too, without or with either part
 //   conditions: NAME or !NAME for an input that is given or not, $ATTRIBUTE for
 //     one that is neither 0 nor empty, $ATTRIBUTE=WORD, $ATTRIBUTE=NUMBER,
 //     $ATTRIBUTE!=NUMBER, $ATTRIBUTE<NUMBER, rank(NAME)=NUMBER,
@@ -28,6 +29,7 @@
 //   NAME...3 as the only input: the line is repeated for each three inputs of
 //     the node that are given from the last, variadic one on; its output, also
 //     written NAME..., is then all of the results
+//   NAME... otherwise: all of these inputs
 // Besides ONNX's operators there are
 //   SwapLast(INPUT)           its last two sides exchanged
 //   BatchToSecondLast(INPUT)  its first side put before the last one
@@ -37,6 +39,7 @@
 //   ZeroOf(INPUT)             0, one number of its type
 //   CastAs(X, INPUT)          X in the type of INPUT
 //   Refuse()                  says that what the condition names is not known
+//   Refuse(WORDS)             says that it is not supported with these words
 
 #include <string>
 #include <string_view>

@@ -115,6 +115,7 @@ void GraphImporter::Import(const proto::Graph& graph,
                            absl::Span<const TensorType> input_types,
                            Scope* scope) {
   ReserveNames(graph);
+  ReadGlow(graph);
   StateTypes(graph, *scope);
   AddInputs(graph, input_types, scope);
   AddConstants(graph, scope);

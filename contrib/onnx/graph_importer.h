@@ -15,6 +15,7 @@
 #include "contrib/onnx/constant_folder.h"
 #include "contrib/onnx/contrib_functions.h"
 #include "contrib/onnx/external_data.h"
+#include "contrib/onnx/glow_types.h"
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -279,6 +280,17 @@ class GraphImporter {
   void ImportContrib(const ContribFunction& function, const proto::Node& node,
                      const std::string& name, const std::string& where,
                      Scope* scope);
+  void ImportContrib(
+      const ContribFunction& function, const proto::Node& node,
+      const std::string& name, const std::string& where, Scope* scope,
+      absl::FunctionRef<const proto::Attribute*(std::string_view)> attribute,
+      absl::Span<const FunctionAttribute> more_attributes);
+
+  // glow_importer.cc
+  static std::string_view GlowName(const proto::Node& node);
+  void ReadGlow(const proto::Graph& graph);
+  bool ImportGlow(const proto::Node& node, const NodeParts& parts,
+                  Scope* scope);
 
   // function_importer.cc
   void ImportCall(const proto::Function& function, const proto::Node& node,
@@ -307,6 +319,11 @@ class GraphImporter {
   // What the model states about values, by their names in the network.
   std::map<std::string, const proto::ValueInfo*, std::less<>> stated_;
   std::vector<ValueId> captures_;
+  // Of a model that Glow wrote: the types of its values, and the names that
+  // something reads.
+  bool is_glow_ = false;
+  GlowTypes glow_types_;
+  std::set<std::string, std::less<>> glow_read_;
 };
 
 }  // namespace nodewise

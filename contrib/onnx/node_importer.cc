@@ -99,6 +99,7 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
     }
     return ImportCall(*function->second, node, parts.name, parts.where, scope);
   }
+  if (ImportGlow(node, parts, scope)) return;
   const ContribFunction* const contrib = FindContrib(node);
   if (contrib != nullptr && opset != scope->opsets->end()) {
     return ImportContrib(*contrib, node, parts.name, parts.where, scope);

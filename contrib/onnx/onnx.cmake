@@ -33,6 +33,12 @@ target_sources(nodewise_contrib PRIVATE
   onnx/constant_folder.cc
   onnx/function_body.cc
   onnx/function_importer.cc
+  onnx/glow_element_functions.cc
+  onnx/glow_importer.cc
+  onnx/glow_layer_functions.cc
+  onnx/glow_lookup_functions.cc
+  onnx/glow_shape_functions.cc
+  onnx/glow_types.cc
   onnx/graph_exporter.cc
   onnx/graph_importer.cc
   onnx/layer_functions.cc

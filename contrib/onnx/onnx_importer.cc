@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "contrib/onnx/glow_types.h"
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -90,6 +91,25 @@ void ReadVersions(const proto::Model& model, ImportState* state) {
       state->opsets.emplace("", kNewestOpset);
     }
   }
+}
+
+// Glow's operators are told in ONNX's of an opset of their own: the model's
+// counts for the Identity nodes beside them, which have stayed the same.
+void SetOpsetOfGlow(const proto::Graph& graph, ImportState* state) {
+  if (!IsGlow(graph)) return;
+  int opset = kGlowOpset;
+  for (const proto::Node& node : graph.node()) {
+    const std::string_view name = node.op_type();
+    if (name.starts_with(kGlowPrefix)) {
+      const ContribFunction* const row = FindContribFunction(
+          kGlowDomain, name.substr(kGlowPrefix.size()), kNewestOpset);
+      if (row != nullptr) opset = std::max(opset, row->opset);
+    } else if (name != "Identity") {
+      // A mixture is none of Glow's; its operators mean what its opset says.
+      return;
+    }
+  }
+  state->opsets[""] = opset;
 }
 
 void ReadFunctions(const proto::Model& model, ImportState* state) {
@@ -208,6 +228,7 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
 absl::StatusOr<Network> ImportModel(const proto::Model& model,
                                     ImportState* state) {
   ReadVersions(model, state);
+  SetOpsetOfGlow(model.graph(), state);
   ReadFunctions(model, state);
   ReadDims(state);
   BindFrozenDims(model.graph(), state);
