@@ -7,6 +7,7 @@
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/storage_plan.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -51,13 +52,31 @@ absl::StatusOr<LoadedTarget> Load(const LoadOptions& options,
         "(run, dump and locate take such a TARGET)",
         target));
   }
-  if (IsModel(target)) {
+  if (IsModelOrText(target)) {
     return LoadModelTarget(options, inputs, open, input_files, outcome);
   }
   NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(options.model, target));
   NODEWISE_RETURN_IF_ERROR(CheckNoLoweringOptions(options.lowering, target));
   NODEWISE_RETURN_IF_ERROR(CheckNoPrecisionChoice(options.precision, target));
   return LoadCompiled(options.target, options.lowering, inputs, input_files);
+}
+
+// A run of such a graph looks like any other, and its results are those of
+// another node.
+void NoteLostOutputs(const GraphTarget& target, Outcome* outcome) {
+  const auto plan = PlanStorage(
+      target.graph(),
+      target.devices().empty() ? kDLCPU : target.devices().front().device_type);
+  if (!plan.ok()) return;  // No executor can be made, which says why.
+  const GraphIndex& index = target.index();
+  for (const LostOutput& lost : LostOutputs(target.graph(), *plan)) {
+    outcome->notes.push_back(fmt::format(
+        "output {} of the graph ({}) is lost: {} is written over it, in "
+        "storage {} (nodewise verify shows the memory plan)",
+        lost.output, index.TitleOf(lost.entry),
+        index.TitleOf(lost.written_over_by),
+        target.graph().entry(lost.written_over_by).storage_id));
+  }
 }
 
 void ShowFiles(const LoadedTarget& loaded, Outcome* outcome) {
@@ -103,6 +122,7 @@ absl::StatusOr<LoadedTarget> LoadWithoutInputs(const LoadOptions& options,
   }
   NODEWISE_RETURN_IF_ERROR(StandIn(options.stand_ins, &loaded));
   if (loaded.target == nullptr) return loaded;
+  NoteLostOutputs(*loaded.target, outcome);
   const auto& unknown = loaded.target->unknown_params();
   if (!unknown.empty()) {
     outcome->notes.push_back(

@@ -20,8 +20,10 @@ class Checker {
       : graph_(graph), diagnostics_(diagnostics) {}
 
   void Check() {
+    const bool rows_are_sound = CheckRows();
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckInputCount(n);
     // Entries can be counted only on rows that are sound.
-    if (!CheckRows() || !CheckEntryCount()) return;
+    if (!rows_are_sound || !CheckEntryCount()) return;
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckNode(n);
     CheckInputs();
     for (size_t h = 0; h < graph_.heads.size(); ++h) {
@@ -48,6 +50,7 @@ class Checker {
   bool RowsFitEntries() const;
   void AddWrongRow(size_t n, bool rows_are_right);
   bool CheckEntryCount();
+  void CheckInputCount(uint32_t n);
   void CheckNode(uint32_t n);
   void CheckInputs();
   void CheckEntries();
@@ -156,6 +159,17 @@ bool Checker::CheckRef(const EntryRef& ref, const std::string& path,
   return true;
 }
 
+void Checker::CheckInputCount(uint32_t n) {
+  const GraphNode& node = graph_.nodes[n];
+  if (node.kind == GraphNode::Kind::kInput ||
+      node.num_inputs == node.inputs.size()) {
+    return;
+  }
+  Add(fmt::format("/nodes/{}/attrs/num_inputs", n),
+      std::to_string(node.num_inputs),
+      fmt::format("{}, the number of its inputs", node.inputs.size()));
+}
+
 void Checker::CheckNode(uint32_t n) {
   const GraphNode& node = graph_.nodes[n];
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -176,11 +190,6 @@ void Checker::CheckNode(uint32_t n) {
   }
   if (node.function.empty()) {
     Add(fmt::format("/nodes/{}/attrs/func_name", n), "an empty name");
-  }
-  if (node.num_inputs != node.inputs.size()) {
-    Add(fmt::format("/nodes/{}/attrs/num_inputs", n),
-        std::to_string(node.num_inputs),
-        fmt::format("{}, the number of its inputs", node.inputs.size()));
   }
 }
 

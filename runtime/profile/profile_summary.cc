@@ -105,16 +105,39 @@ std::vector<uint64_t> LiveBytes(const GraphIndex& index) {
   return changes;
 }
 
-void AddClock(const Profile& profile, ProfileSummary* summary) {
-  if (profile.runs.empty()) return;
-  const TimedRun& run = profile.runs[0];
+// Returns when each of the rows ran in one run.
+std::vector<NodeTime> ClockOf(const TimedRun& run,
+                              const ProfileSummary& summary) {
+  std::vector<NodeTime> clock;
   int64_t now = run.whole.start_ns;
-  for (NodeProfile& figures : summary->nodes) {
+  for (const NodeProfile& figures : summary.nodes) {
     const NodeTime time = TimeOf(run, Index(figures.node));
     const bool ran = time.end_ns != 0;
-    figures.first_start_ns = ran ? time.start_ns : now;
-    figures.first_end_ns = ran ? time.end_ns : now;
-    now = figures.first_end_ns;
+    clock.push_back(ran ? time : NodeTime{now, now});
+    now = clock.back().end_ns;
+  }
+  return clock;
+}
+
+void AddClock(const Profile& profile, ProfileSummary* summary) {
+  if (profile.runs.empty()) return;
+  const int64_t begin = profile.runs[0].whole.start_ns;
+  std::vector<double> starts(summary->nodes.size()), ends(starts);
+  for (const TimedRun& run : profile.runs) {
+    const std::vector<NodeTime> clock = ClockOf(run, *summary);
+    for (size_t i = 0; i < clock.size(); ++i) {
+      starts[i] += static_cast<double>(clock[i].start_ns - run.whole.start_ns);
+      ends[i] += static_cast<double>(clock[i].end_ns - run.whole.start_ns);
+    }
+  }
+  const std::vector<NodeTime> first = ClockOf(profile.runs[0], *summary);
+  const auto runs = static_cast<double>(profile.runs.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    NodeProfile& figures = summary->nodes[i];
+    figures.first_start_ns = first[i].start_ns;
+    figures.first_end_ns = first[i].end_ns;
+    figures.mean_start_ns = begin + std::llround(starts[i] / runs);
+    figures.mean_end_ns = begin + std::llround(ends[i] / runs);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "nodewise/profile/profile_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 
 #include "fmt/format.h"
@@ -23,32 +24,59 @@ std::string ShapeOfOutput(const Graph& graph, NodeId node, uint32_t output) {
   return ShapeToString(graph.entry(graph.EntryOf(node, output)).shape);
 }
 
-// Returns a moment as HH:MM:SS.ffffff of local time, always rounded down:
-// rounded up, the end of a node would be after the start of the next.
-std::string ClockText(const Profile& profile, int64_t moment_ns) {
-  const int64_t wall_ns = profile.wall_ns + (moment_ns - profile.monotonic_ns);
-  const int64_t us = wall_ns / 1000;
-  const std::time_t seconds = us / 1000000;
+// Returns a moment of the wall clock as HH:MM:SS.ffffff of local time.
+std::string ClockText(int64_t wall_us) {
+  const std::time_t seconds = wall_us / 1000000;
   std::tm local{};
   localtime_r(&seconds, &local);
   return fmt::format("{:02}:{:02}:{:02}.{:06}", local.tm_hour, local.tm_min,
-                     local.tm_sec, us % 1000000);
+                     local.tm_sec, wall_us % 1000000);
 }
+
+// Lays rows one after the other on a clock of whole microseconds. Rounding
+// alone breaks one of two promises: rounded down, a row of 14.78 us may seem to
+// take 14; with its end rounded up, the next one may seem to start before it
+// ends. So each row takes at least its time, and moves those that follow.
+class ClockRuler {
+ public:
+  explicit ClockRuler(const Profile& profile)
+      : is_empty_(profile.runs.empty()),
+        wall_minus_monotonic_ns_(profile.wall_ns - profile.monotonic_ns) {}
+
+  struct Interval {
+    std::string start, end;
+  };
+  // `time_us` is the row's time as it is printed.
+  Interval Next(const NodeProfile& figures, double time_us) {
+    if (is_empty_) return {"-", "-"};
+    const int64_t start = std::max(WallUs(figures.mean_start_ns), end_);
+    end_ = std::max(WallUs(figures.mean_end_ns),
+                    start + static_cast<int64_t>(std::ceil(time_us)));
+    return {ClockText(start), ClockText(end_)};
+  }
+
+ private:
+  int64_t WallUs(int64_t monotonic_ns) const {
+    return (monotonic_ns + wall_minus_monotonic_ns_) / 1000;
+  }
+
+  bool is_empty_;
+  int64_t wall_minus_monotonic_ns_;
+  int64_t end_ = 0;  // Of the row before.
+};
 
 std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
                            const Profile& profile) {
   std::vector<Row> rows;
+  ClockRuler ruler(profile);
   for (const NodeProfile& figures : summary.nodes) {
     const GraphNode& node = graph.node(figures.node);
     const double time = RoundTo(figures.mean_us, 2);
-    const auto clock = [&](int64_t moment_ns) {
-      return profile.runs.empty() ? "-" : ClockText(profile, moment_ns);
-    };
+    const ClockRuler::Interval clock = ruler.Next(figures, time);
     rows.push_back(
         {time,
          {OneLine(node.name), OneLine(node.function), PythonFloat(time),
-          PythonFloat(RoundTo(figures.percent, 2)),
-          clock(figures.first_start_ns), clock(figures.first_end_ns),
+          PythonFloat(RoundTo(figures.percent, 2)), clock.start, clock.end,
           ShapeOfOutput(graph, figures.node, 0),
           std::to_string(node.inputs.size()),
           std::to_string(graph.OutputsOf(figures.node))}});

@@ -45,6 +45,22 @@ class Run(WithNetwork):
         self.assertEqual(result.code, 0, result)
         self.assertIn("values 1.5 1 13 4.5 4 16\n", result.out)
 
+    def test_output_that_a_later_node_is_written_over_is_noted(self):
+        graph = Graph()
+        data = graph.input("data", "float32", (2, 3))
+        first = graph.call("copy", [data], "float32", (2, 3), "first")
+        graph.output(graph.call("copy", [first], "float32", (2, 3), "last"))
+        tree = graph.tree()
+        tree["heads"] = [[1, 0, 0], [2, 0, 0]]
+        tree["attrs"]["storage_id"] = ["list_int", [0, 1, 1]]
+        net = LIBRARY.artefact(self.folder / "lost", tree, {})
+        for verb in ("run", "profile"):
+            result = nodewise(verb, net, "--random-inputs", 1)
+            self.assertEqual(result.code, 0, result)
+            self.assertIn("output 0 of the graph (output 0 of node 1 (first))"
+                          " is lost: output 0 of node 2 (last) is written "
+                          "over it, in storage 1", result.out + result.err)
+
     def test_text_names_inputs_outputs_and_what_they_hold(self):
         result = nodewise("run", self.net, "--inputs", self.inputs)
         self.assertEqual((result.code, result.err), (0, ""))

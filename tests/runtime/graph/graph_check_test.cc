@@ -16,6 +16,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 // Faults of a graph that is in memory only, so without lines.
 std::vector<std::string> DiagnosticsOf(const Graph& graph) {
@@ -171,6 +172,17 @@ TEST(CheckGraphTest, CountThatLiesIsAnErrorAtItsPlace) {
     EXPECT_FALSE(ParseGraph(file).ok()) << row.path << " " << row.json;
     EXPECT_THAT(DiagnosticsOf(file), ElementsAre(HasSubstr(row.diagnostic)));
   }
+}
+
+// TV-08.
+TEST(CheckGraphTest, BothCountsOfANodeThatLieAreListed) {
+  const GraphText file = AddThenRelu()
+                             .With("/nodes/2/attrs/num_inputs", "\"7\"")
+                             .With("/nodes/2/attrs/num_outputs", "\"3\"")
+                             .File();
+  EXPECT_THAT(DiagnosticsOf(file),
+              UnorderedElementsAre(HasSubstr("num_inputs: 7, expected 2"),
+                                   HasSubstr("num_outputs: 3, expected 1")));
 }
 
 // TV-08.

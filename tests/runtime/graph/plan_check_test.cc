@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "tests/support/graph_builder.h"
 
@@ -71,6 +72,43 @@ TEST(CheckPlanTest, OutputOfTheGraphThatIsOverwrittenIsAnError) {
               ElementsAre(AllOf(HasSubstr("error "),
                                 HasSubstr("overwrites output 0 of node 1 (a), "
                                           "which is the graph's output 0"))));
+}
+
+// Returns "output:node that it was lost to" of each lost output.
+std::vector<std::string> LostIn(const GraphBuilder& builder) {
+  const Graph graph = builder.Build();
+  const StoragePlan plan = PlanStorage(graph, kDLCPU).value();
+  std::vector<std::string> lost;
+  for (const LostOutput& output : LostOutputs(graph, plan)) {
+    lost.push_back(
+        fmt::format("{}:{}", output.output,
+                    graph.node(graph.NodeOf(output.written_over_by)).name));
+  }
+  return lost;
+}
+
+TEST(LostOutputsTest, OutputWhoseStorageHoldsALaterTensorInTheEndIsLost) {
+  EXPECT_THAT(LostIn(GraphBuilder()
+                         .Input("x", In(0))
+                         .Op("a", "copy", {"x"}, {In(1)})
+                         .Op("b", "copy", {"a"}, {In(1)})
+                         .Op("c", "copy", {"b"}, {In(1)})
+                         .Op("d", "copy", {"c"}, {In(0)})
+                         .Head("c")
+                         .Head("a")
+                         .Head("x")),
+              ElementsAre("1:c", "2:d"));
+}
+
+TEST(LostOutputsTest, OutputWrittenOverWhatWasThereBeforeIsKept) {
+  EXPECT_THAT(LostIn(GraphBuilder()
+                         .Input("x", In(0))
+                         .Op("a", "copy", {"x"}, {In(1)})
+                         .Op("b", "copy", {"a"}, {In(2)})
+                         .Op("c", "copy", {"b"}, {In(1)})
+                         .Head("b")
+                         .Head("c")),
+              IsEmpty());
 }
 
 TEST(CheckPlanTest, InputOverwrittenWhileItIsNeededIsAnError) {

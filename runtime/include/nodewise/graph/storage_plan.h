@@ -39,4 +39,15 @@ absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
 void CheckPlan(const Graph& graph, const StoragePlan& plan,
                DiagnosticList* diagnostics);
 
+// An output of the graph that a later node writes over, so that a run hands out
+// what that node made.
+struct LostOutput {
+  uint32_t output = 0;  // Its number among the graph's outputs.
+  EntryId entry{};      // The tensor that it should be.
+  EntryId written_over_by{};
+};
+// Returns the outputs that are lost by the plan, in their order.
+std::vector<LostOutput> LostOutputs(const Graph& graph,
+                                    const StoragePlan& plan);
+
 }  // namespace nodewise

@@ -29,6 +29,9 @@ struct NodeProfile {
   // When it ran in the first run. A node that takes no time, such as a free
   // __nop, starts and ends where the one before it ended.
   int64_t first_start_ns = 0, first_end_ns = 0;
+  // When it ran in the mean of the runs: they are laid over each other so that
+  // all begin where the first one does. From start to end is `mean_us`.
+  int64_t mean_start_ns = 0, mean_end_ns = 0;
   std::vector<double> isolated_us;  // By repeat.
   // The sizes of its tensors. One that it reads twice counts once, and a __nop
   // that only gives a tensor another shape moves nothing.
@@ -61,11 +64,12 @@ enum class TableLayout {
   // Outputs: the table of TVM's documentation, a row for each function node.
   // Times are means over the in-place runs, rounded to two decimals and written
   // as Python does (3.4, and 12.0 for a whole number). Start and end are those
-  // of the first run, in local time, both rounded down to a microsecond: a row
-  // never ends after the next one starts, and where one node directly follows
-  // another the two texts are equal; ProfileJson has the nanoseconds. With more
-  // than one run the mean may be longer than the first run. "-" where nothing
-  // ran. Shape is that of the node's output 0.
+  // of the mean of the runs, in local time and whole microseconds. From start
+  // to end is never less than the row's time, and no row starts before the one
+  // before it ends. What is lost by rounding is made up for by moving later
+  // rows, by less than a microsecond for each row; ProfileJson has the
+  // nanoseconds of every run. "-" where nothing ran. Shape is that of the
+  // node's output 0.
   kClock,
   // The table that TVM 0.9 to 0.19 print: a row for each output,
   // Measurements(us), and, if sorted, a row Total_time. Its times are the
