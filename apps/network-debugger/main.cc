@@ -4,20 +4,26 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/network-debugger/backends.h"
 #include "apps/network-debugger/flags.h"
 #include "apps/network-debugger/layer_log.h"
 #include "apps/network-debugger/model_file.h"
 #include "apps/network-debugger/sample_files.h"
 #include "fmt/format.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/locate/given_numbers.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/runner/bind_sizes.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -38,10 +44,14 @@ absl::Status AllOf(const DiagnosticList& diagnostics,
 
 // Reads the model and all samples, and converts the model to what both backends
 // are to run.
-absl::StatusOr<LayerModule> Load(const DebuggerFlags& flags,
-                                 std::vector<SampleInputs>* samples) {
+absl::StatusOr<OpenedBackend> Load(const DebuggerFlags& flags,
+                                   std::vector<SampleInputs>* samples) {
   DiagnosticList diagnostics;
-  auto network = LoadModelFile(flags.model, &diagnostics);
+  ImportOptions import;
+  import.glow = {flags.fused_fp16, flags.sls_fp16};
+  std::vector<ImportedCall> calls;
+  import.calls = &calls;
+  auto network = LoadModelFile(flags.model, import, &diagnostics);
   if (!network.ok()) return AllOf(diagnostics, network.status());
   NODEWISE_ASSIGN_OR_RETURN(*samples, ReadSamples(flags.inputs, *network));
   std::vector<VmInputType> types;
@@ -54,22 +64,42 @@ absl::StatusOr<LayerModule> Load(const DebuggerFlags& flags,
   if (flags.fp16) {
     PrecisionOptions options;
     options.precision = Precision::kFloat16;
+    options.clip = flags.clip_fp16;
     NODEWISE_ASSIGN_OR_RETURN(const PrecisionReport report,
                               LowerPrecision(options, *network));
     LogLine(fmt::format("converted to float16: {}",
                         CountOf(report.changes.size(), "operation")));
+  } else if (flags.clip_fp16) {
+    LogLine(
+        "-glow_clip_fp16: nothing is converted to float16, so there is "
+        "nothing to clip (-glow_global_fp16)");
   }
-  return MakeLayerModule(*network, flags.model, flags.fuse);
+  return OpenBackend(flags, *network, std::move(calls));
+}
+
+// Glow's own threshold knows neither the size of numbers nor how many were
+// summed up, and calls healthy networks wrong. A threshold that somebody has
+// chosen is obeyed.
+bool JudgesByBounds(const DebuggerFlags& flags) {
+  return flags.threshold == kGlowThreshold;
 }
 
 std::unique_ptr<LayerComparator> MakeComparator(const DebuggerFlags& flags,
-                                                const LayerModule& mod) {
-  if (flags.is_recursive) {
-    return std::make_unique<RecursiveLayerComparator>(
-        mod, "Interpreter", flags.backend, flags.threshold);
+                                                const OpenedBackend& opened) {
+  Rule rule{Rule::Kind::kBounds};
+  if (!JudgesByBounds(flags)) {
+    rule = {Rule::Kind::kAbsolute, {.absolute = flags.threshold}};
   }
-  return std::make_unique<IntermediateLayerComparator>(
-      mod, "Interpreter", flags.backend, flags.threshold);
+  std::unique_ptr<LayerComparator> comparator;
+  if (flags.is_recursive) {
+    comparator = std::make_unique<RecursiveLayerComparator>(
+        opened.mod, "Interpreter", opened.backend, rule);
+  } else {
+    comparator = std::make_unique<IntermediateLayerComparator>(
+        opened.mod, "Interpreter", opened.backend, rule);
+  }
+  comparator->set_all_alone(flags.all_alone);
+  return comparator;
 }
 
 size_t CountVerdicts(const LayerComparator& comparator, NodeVerdict verdict) {
@@ -105,15 +135,15 @@ void LogResult(const DebuggerFlags& flags, const LayerComparator& comparator) {
 }
 
 // Returns whether all layers match on all samples.
-absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
+absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
   LogLine(
       fmt::format("Comparing the {} backend against the Interpreter "
                   "(reference backend)",
                   Printable(flags.backend)));
   std::vector<SampleInputs> samples;
-  NODEWISE_ASSIGN_OR_RETURN(const LayerModule mod, Load(flags, &samples));
+  NODEWISE_ASSIGN_OR_RETURN(const OpenedBackend opened, Load(flags, &samples));
   const std::unique_ptr<LayerComparator> comparator =
-      MakeComparator(flags, mod);
+      MakeComparator(flags, opened);
   bool all_match = true;
   for (size_t i = 0; i < samples.size(); ++i) {
     std::string folder = flags.dump_tensors ? flags.dump_dir : "";
@@ -122,7 +152,9 @@ absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
       // No sample's files are in the place of another's.
       if (!folder.empty()) folder += fmt::format("/sample_{}", i + 1);
     }
-    LayerLog log(std::move(folder), flags.threshold);
+    LayerLog log(std::move(folder), JudgesByBounds(flags)
+                                        ? std::nullopt
+                                        : std::optional(flags.threshold));
     comparator->set_observer(&log);
     NODEWISE_ASSIGN_OR_RETURN(const bool match,
                               comparator->verify(samples[i].inputs));
@@ -136,6 +168,15 @@ absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
   return all_match;
 }
 
+// Memory may run out anywhere, also in the libraries that we call.
+absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
+  try {
+    return CompareAll(flags);
+  } catch (...) {
+    return StatusOfHandled(flags.model);
+  }
+}
+
 int Main(const std::vector<std::string>& arguments) {
   const auto flags = ParseFlags(arguments);
   if (flags.ok() && flags->wants_help) {
@@ -145,6 +186,9 @@ int Main(const std::vector<std::string>& arguments) {
   }
   const auto match =
       flags.ok() ? Compare(*flags) : absl::StatusOr<bool>(flags.status());
+  for (const Finding& finding : TakeFloatFindings()) {
+    LogLine("warning: " + Printable(finding.ToString()));
+  }
   if (!match.ok()) {
     std::fputs(fmt::format("network-debugger: {}\n",
                            std::string(MessageOf(match.status())))
@@ -160,5 +204,8 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace nodewise
 
 int main(int argc, char** argv) {
+  const nodewise::DefaultFloatEnvironment floats;
+  nodewise::CleanUpOnSignals();
+  nodewise::EndWithStatus("network-debugger", 2);
   return nodewise::Main({argv + std::min(argc, 1), argv + argc});
 }

@@ -29,6 +29,9 @@ struct Outcome {
   // With kError they go to stderr; otherwise `text` contains them.
   std::vector<Finding> errors;
   std::vector<std::string> notes;  // Worth knowing, but no faults.
+  // What compiled code has done to the floating-point environment; set where
+  // the outcome is shown. No reason for another status by itself.
+  std::vector<Finding> float_findings;
 
   // For failures when there is already something to show.
   void AddError(const absl::Status& error) {
@@ -63,6 +66,8 @@ struct CommandRow {
   std::unique_ptr<Command> (*make)();
   // Says why this build has the verb by name only; then `make` is null.
   absl::Status (*missing)() = nullptr;
+  // Whether it may call code that is not ours, which may end its process.
+  bool runs_code = false;
 };
 
 // Returns all commands, in the order in which help lists them.

@@ -8,6 +8,7 @@
 #include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/ndarray/dtype.h"
@@ -74,6 +75,7 @@ absl::StatusOr<TensorPatch> ParsePatch(const GraphIndex& index,
 absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
                                        const GraphIndex& index) {
   RunOptions run;
+  run.leaves_floats = true;
   for (const std::string& text : options.patches) {
     NODEWISE_ASSIGN_OR_RETURN(TensorPatch patch, ParsePatch(index, text));
     run.patches.push_back(std::move(patch));
@@ -167,6 +169,18 @@ void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
   if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
 }
 
+size_t CountChangedFloats(const std::vector<Finding>& findings) {
+  return static_cast<size_t>(std::count_if(
+      findings.begin(), findings.end(), [](const Finding& finding) {
+        return finding.kind == float_kinds::kLeftChanged;
+      }));
+}
+
+std::string ChangedFloatsText(size_t count) {
+  if (count == 0) return "";
+  return fmt::format(", {} left floats changed", CountOf(count, "node"));
+}
+
 // Findings are a verdict; finding none is one only if everything was compared.
 void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
   for (const absl::Status& why : report.not_compared) {
@@ -190,9 +204,11 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& loaded,
     return made.ok() ? At(target.name(), checked.status()) : made;
   }
   SanitizeReport& report = *checked;
+  const size_t floats = CountChangedFloats(report.findings);
   outcome->text += fmt::format(
-      "sanitized {}: {}{}\n", CountOf(report.nodes, "node"),
-      CountOf(report.findings.size(), "memory fault"),
+      "sanitized {}: {}{}{}\n", CountOf(report.nodes, "node"),
+      CountOf(report.findings.size() - floats, "memory fault"),
+      ChangedFloatsText(floats),
       report.had_more_findings ? ", and more that are not listed" : "");
   ShowFindings("memory_faults", report.findings, outcome);
   outcome->json.Add("more_faults", report.had_more_findings);
@@ -215,9 +231,11 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   const auto isolated = RunIsolated(executor.get(), isolation);
   if (!isolated.ok()) return At(target.name(), isolated.status());
   const IsolationReport& report = *isolated;
+  const size_t floats = CountChangedFloats(report.findings);
+  const size_t failures = report.findings.size() - floats;
   outcome->text +=
-      fmt::format("isolated {}: {}\n", CountOf(report.nodes, "node"),
-                  CountOf(report.findings.size(), "failure"));
+      fmt::format("isolated {}: {}{}\n", CountOf(report.nodes, "node"),
+                  CountOf(failures, "failure"), ChangedFloatsText(floats));
   ShowFindings("failures", report.findings, outcome);
   const GraphIndex& index = executor->index();
   std::vector<std::string> tainted;
@@ -229,7 +247,7 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
                     CountOf(tainted.size(), "node") + " ran");
   }
   DebugRunResult result;
-  if (!report.findings.empty()) {
+  if (failures > 0) {
     outcome->text += "outputs: not compared, since nodes failed\n";
     return result;
   }

@@ -111,7 +111,7 @@ class LocateCulprit : public Command {
     // What the network itself is given does not matter to nodes that get inputs
     // of their own.
     if (options.exact_inputs == ExactInputs::kForAll) {
-      inputs_.inputs_file.clear();
+      inputs_.inputs_files.clear();
       if (!inputs_.seed.has_value()) inputs_.seed = 1;
     }
     if (!repro_.empty()) {
@@ -273,7 +273,7 @@ class LocateCulprit : public Command {
   // Samples are run and judged as one set of inputs is, and nothing else.
   absl::Status CheckForSamples() const {
     const std::pair<bool, const char*> given[] = {
-        {!inputs_.inputs_file.empty(), "--inputs"},
+        {!inputs_.inputs_files.empty(), "--inputs"},
         {!series_.empty(), "--series"},
         {!repro_.empty(), "--repro"},
         {!referee_.empty(), "--referee"},
@@ -305,6 +305,11 @@ class LocateCulprit : public Command {
         is_model ? "" : "no --repro "));
   }
 
+  // Whether the inputs are such that every order of sums gives the same bits.
+  bool IsExact() const {
+    const std::vector<std::string>& files = inputs_.inputs_files;
+    return files.size() == 1 && files[0] == kExact;
+  }
   bool IsAuto() const { return method_.empty() || method_ == "auto"; }
 
   // Refuses options that mean nothing together.
@@ -316,7 +321,7 @@ class LocateCulprit : public Command {
       bool means_something;
     } table[] = {
         {repeats_.has_value(), "--repeats", IsAuto()},
-        {inputs_.inputs_file == kExact, "--inputs exact", IsAuto()},
+        {IsExact(), "--inputs exact", IsAuto()},
         {node_timeout_.has_value(), "--node-timeout",
          judges_all || method_ == kRecursive || method_ == kBisect},
         {!referee_.empty(), "--referee", judges_all},
@@ -342,8 +347,7 @@ class LocateCulprit : public Command {
 
   absl::Status CheckForForeign(bool judges_all) const {
     if (judges_all && series_.empty() && repro_.empty() &&
-        load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
-        !node_timeout_.has_value()) {
+        load_.stand_ins.empty() && !IsExact() && !node_timeout_.has_value()) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(fmt::format(
@@ -356,8 +360,7 @@ class LocateCulprit : public Command {
   // Each node runs once in the network and once alone, and that is all.
   absl::Status CheckForForeignReference(bool judges_all) const {
     if (judges_all && series_.empty() && repro_.empty() && referee_.empty() &&
-        load_.stand_ins.empty() && inputs_.inputs_file != kExact &&
-        !repeats_.has_value()) {
+        load_.stand_ins.empty() && !IsExact() && !repeats_.has_value()) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(fmt::format(
@@ -381,7 +384,7 @@ class LocateCulprit : public Command {
       options.checks_storage = false;
       options.exact_inputs = ExactInputs::kNever;
     }
-    if (inputs_.inputs_file == kExact) {
+    if (IsExact()) {
       options.exact_inputs = ExactInputs::kForAll;
     }
     if (repeats_.has_value()) options.repeats = static_cast<int>(*repeats_);
@@ -418,6 +421,13 @@ class LocateCulprit : public Command {
     for (const Culprit& culprit : located.culprits) {
       const NodeReport& report = located.nodes[culprit.report];
       const std::string verdict(NameOf(report.verdict));
+      if (report.verdict == NodeVerdict::kChangesFloats) {
+        outcome->notes.push_back(fmt::format(
+            "--repro: {}: is not written, since what it makes by itself is "
+            "right",
+            report.key));
+        continue;
+      }
       std::optional<PlanFault> plan_fault;
       if (report.verdict == NodeVerdict::kPlanFault) {
         if (culprit.written_over.empty()) {
@@ -463,7 +473,8 @@ class LocateCulprit : public Command {
 }  // namespace
 
 const CommandRow kLocateCommand = {
-    "locate", "names the node that makes a network's results wrong",
+    "locate",
+    "names the node that makes a network's results wrong",
     "examples:\n"
     "  nodewise locate model.onnx --random-inputs 1\n"
     "  nodewise locate build/net --inputs all.npz --json\n"
@@ -490,6 +501,8 @@ const CommandRow kLocateCommand = {
     "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and nobody is\nto blame.\n",
-    [] { return std::unique_ptr<Command>(new LocateCulprit); }};
+    [] { return std::unique_ptr<Command>(new LocateCulprit); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

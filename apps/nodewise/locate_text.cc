@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,14 +16,6 @@
 
 namespace nodewise {
 namespace {
-
-constexpr NodeVerdict kWorstFirst[] = {
-    NodeVerdict::kCrashes,          NodeVerdict::kHangs,
-    NodeVerdict::kBroken,           NodeVerdict::kPlanFault,
-    NodeVerdict::kNotDeterministic, NodeVerdict::kBadInput,
-    NodeVerdict::kInconclusive,     NodeVerdict::kInherits,
-    NodeVerdict::kIntendedInfinity, NodeVerdict::kHealthy,
-};
 
 std::string ShareText(const Culprit& culprit) {
   if (!culprit.share.has_value()) return "not measured";
@@ -64,9 +58,11 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
 std::string TallyOf(const LocateResult& result) {
   std::string text = CountOf(result.nodes.size(), "function node") + ":";
   std::string_view comma = " ";
-  for (const NodeVerdict verdict : kWorstFirst) {
-    const size_t count = result.CountOf(verdict);
-    if (count == 0) continue;
+  // Of what there is, not of a list of all verdicts: the counts add up. The
+  // worst come first.
+  std::map<NodeVerdict, size_t, std::greater<>> counts;
+  for (const NodeReport& report : result.nodes) ++counts[report.verdict];
+  for (const auto& [verdict, count] : counts) {
     text += fmt::format("{}{} {}", comma, count, NameOf(verdict));
     comma = ", ";
   }

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +12,14 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/supervisor.h"
 #include "fmt/format.h"
+#include "nodewise/graph/float_findings.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -104,14 +111,50 @@ Outcome MissingCommand(const CommandRow& row) {
   return outcome;
 }
 
-Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
+// Returns the command that says which node ended the process.
+std::string IsolatingCommand(const CommandRow& row,
+                             const Arguments& arguments) {
+  const std::vector<std::string> except = {
+      "--output",   "--repeat", "--until",   "--patch",        "--stop-on",
+      "--sanitize", "--sweep",  "--isolate", "--time-limit-ms"};
+  Arguments shared = Invocation(row).options.SharedWith(
+      Invocation(kRunCommand).options, arguments, except);
+  shared.insert(shared.begin(), {"nodewise", "run", "--isolate"});
+  return ShellLine(shared);
+}
+
+Outcome EarlyEnd(const Finding& finding, const CommandRow& row,
+                 const Arguments& arguments) {
+  Outcome outcome;
+  outcome.status = Outcome::Status::kError;
+  outcome.errors.push_back(finding);
+  outcome.errors.back().hint =
+      fmt::format("each node in a process of its own: {}",
+                  IsolatingCommand(row, arguments));
+  return outcome;
+}
+
+absl::StatusOr<Outcome> TryCommand(const CommandRow& row,
+                                   const Arguments& arguments) {
   Invocation invocation(row);
   const absl::Status parsed = invocation.options.Parse(arguments);
   if (!parsed.ok()) {
     return BadUse(row.name, parsed,
                   fmt::format("nodewise {} --help", row.name));
   }
-  absl::StatusOr<Outcome> outcome = invocation.command->Run();
+  return invocation.command->Run();
+}
+
+// Memory may run out anywhere, also in the libraries that we call. It is caught
+// here, where whatever the command has begun has been taken back.
+Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
+  const WorkingOn on(row.name);
+  absl::StatusOr<Outcome> outcome;
+  try {
+    outcome = TryCommand(row, arguments);
+  } catch (...) {
+    outcome = StatusOfHandled(row.name);
+  }
   if (outcome.ok()) return *std::move(outcome);
   Outcome failed;
   failed.AddError(outcome.status());
@@ -125,6 +168,9 @@ std::string DocumentOf(const Outcome& outcome, const std::string& verb) {
   document.Add("status", kStatusNames[static_cast<int>(outcome.status)]);
   AddFindings("errors", outcome.errors, &document);
   document.Add("notes", outcome.notes);
+  if (!outcome.float_findings.empty()) {
+    AddFindings("float_environment", outcome.float_findings, &document);
+  }
   document.Append(outcome.json);
   return document.Document();
 }
@@ -155,12 +201,16 @@ std::FILE* KeepStdoutForUs() {
 
 // Mapped files cause this if they become shorter.
 void SayBusError(int) {
+  RemoveLeftBehind();
   constexpr std::string_view kText =
       "nodewise: a file became shorter while it was read, or a function of the "
       "network read where there is no memory (SIGBUS)\n";
   if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(2);
   _exit(2);
 }
+
+// The process that shows the report.
+pid_t main_process = 0;
 
 // The verb that is running, and where its report goes.
 struct Task {
@@ -169,13 +219,22 @@ struct Task {
   std::FILE* out = stdout;
 };
 
-int Show(const Outcome& outcome, const Task& task) {
-  const std::string& text =
-      task.json ? DocumentOf(outcome, task.verb) : outcome.text;
+int Show(Outcome outcome, const Task& task) {
+  // A function of the network may have forked, and both have come here.
+  if (getpid() != main_process) _exit(2);
+  if (std::string note = NoteOfLeftThread(); !note.empty()) {
+    outcome.notes.push_back(std::move(note));
+  }
+  outcome.float_findings = TakeFloatFindings();
+  const std::string text =
+      task.json ? DocumentOf(outcome, task.verb) : PrintableLines(outcome.text);
   if (!Print(text, task.out)) return 2;
   if (task.json) return static_cast<int>(outcome.status);
   for (const std::string& note : outcome.notes) {
     PrintToStderr(fmt::format("nodewise: note: {}\n", Printable(note)));
+  }
+  for (const Finding& finding : outcome.float_findings) {
+    PrintToStderr(fmt::format("nodewise: warning: {}\n", LineOf(finding)));
   }
   if (outcome.status == Outcome::Status::kError) {
     for (const Finding& error : outcome.errors) {
@@ -185,16 +244,22 @@ int Show(const Outcome& outcome, const Task& task) {
   return static_cast<int>(outcome.status);
 }
 
-// A network's function may call exit(), which must not look like success.
+// A network's function may call exit(), which must not look like success. Where
+// another process waits for this one, that one says so.
 Task current_task;
 bool is_finished = false;
-pid_t main_process = 0;
 void RefuseEarlyExit() {
-  if (is_finished || getpid() != main_process) return;
+  if (is_finished || getpid() != main_process || IsSupervised()) return;
   Outcome outcome;
+  if (MemoryIsShort()) {
+    // libgomp does, for one, when it can have no thread.
+    outcome.AddError(OutOfMemory());
+    _exit(Show(outcome, current_task));
+  }
   outcome.AddError(absl::AbortedError(
       "the process was ended by a function of the network, which called exit() "
       "(nodewise run --isolate says by which)"));
+  RemoveLeftBehind();
   _exit(Show(outcome, current_task));
 }
 
@@ -234,17 +299,32 @@ int Main(Arguments arguments) {
   }
   if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
   if (json || Has(arguments, "--csv")) current_task.out = KeepStdoutForUs();
-  return Show(RunCommand(*row, arguments), current_task);
+  const auto work = [&] {
+    main_process = getpid();
+    // A child runs code that may write to any descriptor.
+    pthread_atfork(nullptr, nullptr, [] {
+      if (current_task.out != stdout) close(fileno(current_task.out));
+    });
+    return Show(RunCommand(*row, arguments), current_task);
+  };
+  if (!row->runs_code) return work();
+  return RunSupervised(work, [&](const Finding& end) {
+    return Show(EarlyEnd(end, *row, arguments), current_task);
+  });
 }
 
 }  // namespace
 }  // namespace nodewise
 
 int main(int argc, char** argv) {
+  // Compiled code leaves it for its own environment, and comes back from there.
+  const nodewise::DefaultFloatEnvironment floats;
+  nodewise::EndWithStatus("nodewise", 2);
   nodewise::FillClosedDescriptors();
   nodewise::main_process = getpid();
   std::atexit(nodewise::RefuseEarlyExit);
   std::signal(SIGBUS, nodewise::SayBusError);
+  nodewise::CleanUpOnSignals();
   const int status = nodewise::Main({argv + std::min(argc, 1), argv + argc});
   nodewise::is_finished = true;
   return status;

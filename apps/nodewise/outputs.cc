@@ -5,7 +5,7 @@
 
 #include "apps/nodewise/tensor_summary.h"
 #include "fmt/format.h"
-#include "nodewise/support/float_mode.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -37,7 +37,7 @@ std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
 }  // namespace
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Outcome* outcome) {
-  const DefaultFloatMode mode;
+  const DefaultFloatEnvironment floats;
   outcome->json.BeginArray("outputs");
   for (const NamedTensor& output : outputs) {
     const TensorSummary summary = SummariseTensor(*output.tensor, kFirstValues);

@@ -9,11 +9,13 @@
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
@@ -99,7 +101,12 @@ class ProfileNetwork : public Command {
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
+    const FloatEnvironment floats = CandidateFloats();
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
+    if (!(CandidateFloats() == floats)) {
+      NoteFloatFinding(
+          FloatFindingOfRun(target.name(), {floats, CandidateFloats()}));
+    }
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
     ShowTarget(loaded, inputs_, &outcome);
     ShowKernels(loaded, &outcome);
@@ -242,7 +249,8 @@ class ProfileNetwork : public Command {
 }  // namespace
 
 const CommandRow kProfileCommand = {
-    "profile", "times every node, in place and by itself",
+    "profile",
+    "times every node, in place and by itself",
     "examples:\n"
     "  nodewise profile build/mlp --random-inputs 1\n"
     "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time\n"
@@ -252,6 +260,8 @@ const CommandRow kProfileCommand = {
     "    --layout measurements\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run.\n",
-    [] { return std::unique_ptr<Command>(new ProfileNetwork); }};
+    [] { return std::unique_ptr<Command>(new ProfileNetwork); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -9,6 +9,7 @@
 #include "fmt/ranges.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -363,7 +364,11 @@ absl::Status DualCase::CompareGraph(DualExecution execution) {
                    "as one network");
   }
   CandidateOutputs other = std::vector<NDArray>();
-  std::thread thread([&] { other = RunJobs(tested_, {&job, 1})[0].sets[0]; });
+  const ThreadFloats floats;
+  std::thread thread([&] {
+    floats.Adopt();
+    other = RunJobs(tested_, {&job, 1})[0].sets[0];
+  });
   const CandidateOutputs own = RunJobs(tested_, {&job, 1})[0].sets[0];
   thread.join();
   NODEWISE_RETURN_IF_ERROR(JudgeOn(network_, inputs_, own, "in two threads"));

@@ -1,29 +1,24 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/module/module.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 namespace {
 
-namespace fs = std::filesystem;
-
 class EmittedNetworks : public Candidate {
  public:
-  EmittedNetworks(const OpSet& ops, std::string compiler, std::string folder,
-                  LowerOptions lowering)
+  EmittedNetworks(const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
+                  std::string optimisation, LowerOptions lowering)
       : ops_(ops),
         compiler_(std::move(compiler)),
-        folder_(std::move(folder)),
+        optimisation_(std::move(optimisation)),
         lowering_(std::move(lowering)) {}
 
   const std::string& name() const override { return name_; }
@@ -31,12 +26,17 @@ class EmittedNetworks : public Candidate {
   size_t jobs_at_once() const override { return 128; }
 
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    // Flags such as -ffast-math are about this library and not about the next
+    // candidate.
+    const KeepCandidateFloats kept;
     std::vector<absl::StatusOr<Lowered>> lowered;
     for (const CandidateJob& job : jobs) {
       lowered.push_back(LowerForC(*job.network));
     }
     const auto library = Compile(&lowered);
-    if (!library.ok() && jobs.size() > 1 && HasC(lowered)) {
+    const bool is_ours =
+        !library.ok() && !absl::IsUnavailable(library.status());
+    if (is_ours && jobs.size() > 1 && HasC(lowered)) {
       // One of them does not compile, which is not the fault of the others.
       Run(jobs.first(jobs.size() / 2), take);
       return Run(jobs.subspan(jobs.size() / 2), take);
@@ -77,21 +77,11 @@ class EmittedNetworks : public Candidate {
   }
 
   absl::StatusOr<Ref<Library>> Load(const std::string& source) const {
-    static int number = 0;
-    const std::string stem =
-        fmt::format("{}/cases_{}_{}", folder_, getpid(), number++);
-    std::ofstream(stem + ".c") << source;
-    const std::string command = fmt::format(
-        "{0} -shared -fPIC '{1}.c' -o '{1}.so' -lm", compiler_, stem);
-    const int status = std::system(command.c_str());
-    // C that does not compile is as bad as code that crashes.
-    absl::StatusOr<Ref<Module>> module = absl::AbortedError(
-        fmt::format("{}: failed, expected a library", command));
-    if (status == 0) module = LoadModule(stem + ".so");
-    std::error_code ignored;
-    fs::remove(stem + ".so", ignored);
-    // What does not compile is a finding, and stays.
-    if (status == 0) fs::remove(stem + ".c", ignored);
+    NODEWISE_ASSIGN_OR_RETURN(const std::string library,
+                              compiler_->Compile(source, optimisation_));
+    absl::StatusOr<Ref<Module>> module = LoadModule(library);
+    // The code stays mapped when its file is gone.
+    RemoveTree(library.c_str());
     NODEWISE_RETURN_IF_ERROR(module.status());
     return LibraryOf(*std::move(module));
   }
@@ -107,20 +97,19 @@ class EmittedNetworks : public Candidate {
   }
 
   const OpSet& ops_;
-  const std::string compiler_;
-  const std::string folder_;
+  const std::shared_ptr<const CCompiler> compiler_;
+  const std::string optimisation_;
   const LowerOptions lowering_;
   const std::string name_ = "c";
 };
 
 }  // namespace
 
-std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
-                                            std::string compiler,
-                                            std::string folder,
-                                            LowerOptions lowering) {
+std::unique_ptr<Candidate> EmittedCandidate(
+    const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
+    std::string optimisation, LowerOptions lowering) {
   return std::make_unique<EmittedNetworks>(
-      ops, std::move(compiler), std::move(folder), std::move(lowering));
+      ops, std::move(compiler), std::move(optimisation), std::move(lowering));
 }
 
 }  // namespace nodewise

@@ -27,9 +27,15 @@ double DistanceOf(const DLTensor& expected, const DLTensor& actual, size_t i) {
 
 class BoundChecker {
  public:
-  BoundChecker(absl::Span<const double> proved,
+  BoundChecker(DLDataType dtype, absl::Span<const double> proved,
                absl::Span<const double> in_practice, Tolerance fallback)
-      : proved_(proved), in_practice_(in_practice), fallback_(fallback) {
+      : smallest_normal_(SmallestNormal(dtype)),
+        // The smallest normal half is as large as the steps between ordinary
+        // ones, so that only subnormal numbers themselves count.
+        is_half_(dtype.code == kDLFloat && dtype.bits == 16),
+        proved_(proved),
+        in_practice_(in_practice),
+        fallback_(fallback) {
     check_.bound = kNoBound;
   }
 
@@ -55,9 +61,7 @@ class BoundChecker {
     check_.allowed_norm = std::sqrt(squared_bounds_);
     const double spread = std::sqrt(expected_alignment_);
     if (spread > 0) check_.alignment = std::fabs(aligned_) / spread;
-    if (is_any_different_ && std::isnan(check_.bound)) {
-      check_.ratio = kNoBound;
-    }
+    if (is_any_judged_ && std::isnan(check_.bound)) check_.ratio = kNoBound;
     return check_;
   }
 
@@ -70,8 +74,20 @@ class BoundChecker {
       ++check_.open_infinities;
     }
   }
+  bool IsSubnormal(const ElementDifference& found) const {
+    if (!(found.error < smallest_normal_)) return false;
+    return !is_half_ || std::min(std::fabs(found.expected),
+                                 std::fabs(found.actual)) < smallest_normal_;
+  }
   void Judge(const ElementDifference& found, double proved, double likely) {
-    is_any_different_ = true;
+    const bool is_beyond = found.error > likely || found.error > proved;
+    if (is_beyond && IsSubnormal(found)) {
+      if (check_.subnormal++ == 0 && std::isnan(check_.bound)) {
+        check_.worst = found;
+      }
+      return;
+    }
+    is_any_judged_ = true;
     if (found.error > likely) ++check_.unexpected;
     if (std::isnan(proved)) {
       ++check_.without_bound;
@@ -97,20 +113,37 @@ class BoundChecker {
     check_.ratio = ratio;
   }
 
+  const double smallest_normal_;
+  const bool is_half_;
   const absl::Span<const double> proved_, in_practice_;
   const Tolerance fallback_;
-  bool is_any_different_ = false;
+  bool is_any_judged_ = false;
   double squared_bounds_ = 0, aligned_ = 0, expected_alignment_ = 0;
   BoundCheck check_;
 };
 
 }  // namespace
 
+double SmallestNormal(DLDataType dtype) {
+  if (dtype.code == kDLBfloat && dtype.bits == 16) return 0x1p-126;
+  if (dtype.code != kDLFloat) return 0;
+  switch (dtype.bits) {
+    case 64:
+      return 0x1p-1022;
+    case 32:
+      return 0x1p-126;
+    case 16:
+      return 0x1p-14;
+    default:
+      return 0;
+  }
+}
+
 BoundCheck CheckBounds(const DLTensor& expected, const DLTensor& actual,
                        absl::Span<const double> proved,
                        absl::Span<const double> in_practice,
                        Tolerance fallback) {
-  BoundChecker checker(proved, in_practice, fallback);
+  BoundChecker checker(expected.dtype, proved, in_practice, fallback);
   const DLDataType dtype = expected.dtype;
   const size_t bytes = ElementBytes(dtype) / dtype.lanes;
   const auto count = static_cast<size_t>(TensorBytes(expected).value() / bytes);

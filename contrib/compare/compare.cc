@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -104,6 +105,7 @@ double ErrorOverBound(const TensorComparison& comparison) {
 absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
                                                 const DLTensor& candidate,
                                                 const CompareOptions& options) {
+  const DefaultFloatEnvironment floats;
   NODEWISE_RETURN_IF_ERROR(
       CheckTypes(reference, candidate, options.may_convert));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray expected,

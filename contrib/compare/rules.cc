@@ -197,6 +197,14 @@ Judgement JudgeWithin(const Evidence& e) {
                         metrics.scale, bounds.alignment),
             ""};
   }
+  if (bounds.subnormal > 0) {
+    return {Verdict::kPass,
+            fmt::format("{} beyond their bounds by less than {:.3g}, the "
+                        "smallest number of the type that is not subnormal",
+                        ShareOf(bounds.subnormal, metrics.elements),
+                        SmallestNormal(e.dtype)),
+            ""};
+  }
   if (std::isnan(bounds.ratio)) {
     return {Verdict::kPass, "no bound is known; within " + Text(usual), ""};
   }

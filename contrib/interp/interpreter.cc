@@ -13,6 +13,8 @@
 #include "contrib/interp/interpreter_plan.h"
 #include "fmt/format.h"
 #include "nodewise/support/clock.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -99,6 +101,7 @@ class Interpreter::Running {
   // Returns true if the run is to end here.
   absl::StatusOr<bool> RunStep(const Plan::Step& step) {
     const Operation& operation = *step.operation;
+    const WorkingOn on(operation.name);
     OperationRun run{operation, {}, {}};
     if (options_.observe) run.time.start_ns = ClockNanoseconds();
     absl::StatusOr<Evaluated> result = EvaluateStep(step);
@@ -233,6 +236,7 @@ absl::StatusOr<std::vector<NDArray>> Interpreter::Run(
 
 absl::StatusOr<std::vector<NDArray>> Interpreter::RunShared(
     std::vector<NDArray> inputs, const InterpretOptions& options) const {
+  const DefaultFloatEnvironment floats;
   NODEWISE_RETURN_IF_ERROR(plan_->status);
   NODEWISE_RETURN_IF_ERROR(CheckInputs(network_, inputs));
   NODEWISE_RETURN_IF_ERROR(BindNames(network_, inputs));

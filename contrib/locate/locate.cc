@@ -10,9 +10,12 @@
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/run_hashes.h"
+#include "contrib/locate/spoiler.h"
 #include "contrib/locate/stand_in_search.h"
+#include "contrib/locate/subnormal_blame.h"
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -50,11 +53,18 @@ class Locator {
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
     CheckWithExactInputs();
     NoteOverwritten();
+    for (const NodeFloats& found : floats_) {
+      const auto node = index_.FindNode(found.key);
+      NodeReport* const report = node.ok() ? FindReport(*node) : nullptr;
+      if (report != nullptr) NoteFloats(found.change, report);
+    }
     NoteFailures(search_.stand_ins(), &result_);
     for (NodeReport& report : result_.nodes) {
       Conclude(index_, overwritten_, &report);
     }
+    NODEWISE_RETURN_IF_ERROR(BlameSpoilers());
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
+    NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
     FindGain(&result_);
     return std::move(result_);
   }
@@ -62,7 +72,40 @@ class Locator {
   // Returns how often the candidate has come to the end of a run.
   size_t runs() const { return runs_; }
 
+  // Returns the failure of another node if that is why one has ended a run;
+  // else the one that is given. A node that does not return is not tried again:
+  // each time takes as long.
+  absl::Status WhoIsToBlame(const absl::Status& status) {
+    const auto failure = FailureOf(status);
+    if (!failure.has_value() || candidate_ == nullptr ||
+        failure->kind == NodeFailure::Kind::kHang ||
+        failure->kind == NodeFailure::Kind::kSideEffect) {
+      return status;
+    }
+    const auto node = index_.FindNode(failure->node);
+    if (!node.ok()) return status;
+    const absl::Status blamed =
+        BlameSpoiler(index_, *candidate_, request_.inputs, *node, "fail",
+                     options_.node_limit_ms);
+    return blamed.ok() ? status : blamed;
+  }
+
  private:
+  // A node that looks broken may be so only after another one has run.
+  absl::Status BlameSpoilers() {
+    constexpr size_t kMostTried = 4;
+    size_t tried = 0;
+    if (is_cut_ || !options_.checks_storage) return absl::OkStatus();
+    for (const NodeReport& report : result_.nodes) {
+      if (report.verdict != NodeVerdict::kBroken) continue;
+      if (tried++ == kMostTried) break;
+      NODEWISE_RETURN_IF_ERROR(
+          BlameSpoiler(index_, *candidate_, request_.inputs, report.node,
+                       "compute something else", options_.node_limit_ms));
+    }
+    return absl::OkStatus();
+  }
+
   // Begins to run the candidate again and again.
   absl::Status StartOften() {
     if (is_cut_) return absl::OkStatus();
@@ -79,19 +122,29 @@ class Locator {
       return absl::OkStatus();
     }
     often_ = run.repeats;
+    if (makers_.elsewhere) {
+      NODEWISE_ASSIGN_OR_RETURN(elsewhere_, makers_.elsewhere());
+    }
+    Runner& runner = elsewhere_ != nullptr ? *elsewhere_ : *candidate_;
     NODEWISE_ASSIGN_OR_RETURN(running_often_,
-                              candidate_->Start(request_.inputs, run));
+                              runner.Start(request_.inputs, run));
     return absl::OkStatus();
   }
 
   absl::Status FinishOften() {
     if (running_often_ == nullptr) return absl::OkStatus();
-    const absl::Status status = running_often_->Finish().status();
+    const absl::StatusOr<RunResult> result = running_often_->Finish();
+    const absl::Status& status = result.status();
     running_often_.reset();
+    if (result.ok()) AddFloats(result->floats);
     runs_ += status.ok() ? often_ : std::max<size_t>(runs_sink_.begun(), 1) - 1;
     NODEWISE_RETURN_IF_ERROR(status);
     hashes_of_runs_ = runs_sink_.Finish();
     return absl::OkStatus();
+  }
+
+  void AddFloats(const std::vector<NodeFloats>& found) {
+    floats_.insert(floats_.end(), found.begin(), found.end());
   }
 
   // Runs the candidate once; the reference follows it node by node.
@@ -101,6 +154,7 @@ class Locator {
     run.SetNodeLimit(options_.node_limit_ms);
     NODEWISE_RETURN_IF_ERROR(CheckRun(&run));
     ++runs_;
+    AddFloats(run.floats());
     hashes_ = hashes.Finish(run.outputs());
     overwritten_ = FindOverwritten(index_, index_.plan(), hashes_);
     NODEWISE_ASSIGN_OR_RETURN(result_.outputs,
@@ -257,6 +311,16 @@ class Locator {
     return absl::OkStatus();
   }
 
+  absl::Status JudgeRemarks() {
+    if (is_cut_) return absl::OkStatus();
+    ObservedRun run(*candidate_, request_.inputs);
+    run.SetNodeLimit(options_.node_limit_ms);
+    return BlameForSubnormals(
+        {graph_, request_.operators, run, checks_.reference_outputs,
+         options_.most_confirmed},
+        &result_);
+  }
+
   // What a culprit should have made depends on those before it: each is asked
   // for in a run in which they are right.
   absl::StatusOr<std::optional<double>> ShareOfAll(const OutputError& error) {
@@ -340,10 +404,12 @@ class Locator {
   const Graph& graph_;
   const Tolerance tolerance_;  // Of the outputs.
   std::unique_ptr<Runner> candidate_;
+  std::unique_ptr<Runner> elsewhere_;  // Null: candidate_ runs often.
   RunsSink runs_sink_;
   uint64_t often_ = 0;  // How often running_often_ runs.
   std::unique_ptr<PendingRun> running_often_;
   NodeChecks checks_;
+  std::vector<NodeFloats> floats_;  // Of all runs.
   size_t runs_ = 0;
   RunHashes hashes_;
   std::vector<RunHashes> hashes_of_runs_;
@@ -396,8 +462,10 @@ size_t LocateResult::CountOf(NodeVerdict verdict) const {
 
 absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options) {
-  StandInSearch search({request.stand_ins, request.with_stand_ins},
-                       {request.candidate, request.with_private_storage});
+  const DefaultFloatEnvironment floats;
+  StandInSearch search(
+      {request.stand_ins, request.with_stand_ins},
+      {request.candidate, request.with_private_storage, request.elsewhere});
   std::vector<std::string> notes;
   for (bool is_first = true;; is_first = false) {
     Locator locator(request, options, search);
@@ -414,7 +482,8 @@ absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
       result->notes.insert(result->notes.end(), notes.begin(), notes.end());
       return result;
     }
-    NODEWISE_RETURN_IF_ERROR(search.GoOnAfter(result.status(), locator.runs()));
+    NODEWISE_RETURN_IF_ERROR(search.GoOnAfter(
+        locator.WhoIsToBlame(result.status()), locator.runs()));
   }
 }
 

@@ -16,6 +16,8 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -132,6 +134,7 @@ class NodeChecker : public TensorSink {
       return DropAfter(node);
     }
     NodeCheck check{node, index_.KeyOf(node), {}};
+    const WorkingOn on(graph_.node(node).name);
     const absl::Status status = Compare(&check);
     if (status.ok()) {
       checks_.nodes.push_back(std::move(check));
@@ -207,7 +210,9 @@ class NodeChecker : public TensorSink {
     const std::vector<EntryRef>& refs = graph_.node(check->node).inputs;
     for (size_t slot = 0; slot < refs.size(); ++slot) {
       const EntryId entry = graph_.EntryOf(refs[slot]);
-      inputs.push_back(reference_[entry]);
+      // What came in another order than the graph's has no reference yet.
+      inputs.push_back(reference_[entry].defined() ? reference_[entry]
+                                                   : read[slot]);
       are_same = are_same && HaveSameBytes(inputs.back(), read[slot]);
       check->received = std::max(check->received, error_[entry]);
       (graph_.IsFunction(NodeId{refs[slot].node}) ? check->read_non_finite
@@ -234,7 +239,8 @@ class NodeChecker : public TensorSink {
 
   static bool HaveSameBytes(const NDArray& a, const NDArray& b) {
     return a.data() == b.data() ||
-           (a.bytes() == b.bytes() &&
+           (a.dtype() == b.dtype() && a.shape() == b.shape() &&
+            a.bytes() == b.bytes() &&
             std::memcmp(a.data(), b.data(), a.bytes()) == 0);
   }
 
@@ -364,6 +370,7 @@ const NodeCheck* NodeChecks::FirstWrong() const {
 absl::StatusOr<NodeChecks> CheckNodes(const Graph& graph, const OpSet& ops,
                                       TensorSource& run,
                                       const NodeCheckOptions& options) {
+  const DefaultFloatEnvironment floats;
   NodeChecker checker(graph, ops, options);
   NODEWISE_RETURN_IF_ERROR(run.Visit(checker));
   NodeChecks checks = checker.Finish();

@@ -69,6 +69,13 @@ std::string ReasonOf(const GraphIndex& index,
       return ReasonOfInheriting(index, overwritten, report);
     case NodeVerdict::kNotDeterministic:
       return "made other bits of the same bits when it ran again";
+    case NodeVerdict::kChangesFloats:
+      return fmt::format(
+          "{}left {}: in a plain run, what comes after it runs like that",
+          report.evidence.isolated == Verdict::kPass
+              ? "right on what it read, but "
+              : "",
+          DescribeChange(*report.floats));
     case NodeVerdict::kBadInput:
       return "right on what it read, but was given NaN from outside";
     case NodeVerdict::kIntendedInfinity:
@@ -93,6 +100,12 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   report.passed_on = check.PassedOnError();
   NodeEvidence& evidence = report.evidence;
   evidence.isolated = IsolatedVerdict(check);
+  for (const TensorComparison& output : check.outputs) {
+    const bool has_remark = output.verdict() == Verdict::kPass &&
+                            output.bounds.has_value() &&
+                            output.bounds->subnormal > 0;
+    if (has_remark) report.remark = output.judgement.reason;
+  }
   for (const TensorComparison& output : check.accumulated) {
     evidence.accumulated = std::max(evidence.accumulated, output.verdict());
   }
@@ -109,6 +122,11 @@ NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped) {
   return report;
 }
 
+void NoteFloats(const FloatChange& change, NodeReport* report) {
+  report->floats = change;
+  report->evidence.changed_floats = true;
+}
+
 void NoteFailure(const NodeFailure& failure, NodeReport* report) {
   report->failure = failure;
   report->reason = failure.what;
@@ -116,6 +134,8 @@ void NoteFailure(const NodeFailure& failure, NodeReport* report) {
     report->evidence.hung = true;
   } else if (failure.kind == NodeFailure::Kind::kStrayWrite) {
     report->evidence.wrote_astray = true;
+  } else if (failure.kind == NodeFailure::Kind::kSideEffect) {
+    report->evidence.has_side_effect = true;
   } else {
     report->evidence.crashed = true;
   }

@@ -27,6 +27,9 @@ struct StandIns {
   bool is_cut = false;
 };
 
+// Puts that a node left the floating-point environment changed into its report.
+void NoteFloats(const FloatChange& change, NodeReport* report);
+
 // Puts a failure into its node's report.
 void NoteFailure(const NodeFailure& failure, NodeReport* report);
 

@@ -45,6 +45,7 @@ absl::Status ObservedRun::Visit(TensorSink& sink) {
   options.node_limit_ms = node_limit_ms_;
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_.Run(inputs_, options));
   outputs_ = std::move(result.outputs);
+  floats_ = std::move(result.floats);
   return absl::OkStatus();
 }
 

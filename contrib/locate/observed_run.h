@@ -28,6 +28,8 @@ class ObservedRun : public TensorSource {
   absl::Status Visit(TensorSink& sink) override;
   // The network's outputs in the last visit.
   const std::vector<NamedTensor>& outputs() const { return outputs_; }
+  // The nodes that left the floating-point environment changed in it.
+  const std::vector<NodeFloats>& floats() const { return floats_; }
 
  private:
   Runner& runner_;
@@ -36,6 +38,7 @@ class ObservedRun : public TensorSource {
   const std::vector<TensorPatch> patches_;
   int64_t node_limit_ms_ = RunOptions().node_limit_ms;
   std::vector<NamedTensor> outputs_;
+  std::vector<NodeFloats> floats_;
 };
 
 // A run that may end at a node that fails: what it has handed out until then is

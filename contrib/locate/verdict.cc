@@ -20,8 +20,12 @@ std::string_view NameOf(NodeVerdict verdict) {
       return "not deterministic";
     case NodeVerdict::kPlanFault:
       return "plan fault";
+    case NodeVerdict::kChangesFloats:
+      return "changes floats";
     case NodeVerdict::kBroken:
       return "broken";
+    case NodeVerdict::kSideEffect:
+      return "side effect";
     case NodeVerdict::kOverrun:
       return "overrun";
     case NodeVerdict::kHangs:
@@ -36,7 +40,9 @@ bool Accuses(NodeVerdict verdict) {
   return verdict == NodeVerdict::kBroken ||
          verdict == NodeVerdict::kPlanFault ||
          verdict == NodeVerdict::kNotDeterministic ||
+         verdict == NodeVerdict::kChangesFloats ||
          verdict == NodeVerdict::kBadInput ||
+         verdict == NodeVerdict::kSideEffect ||
          verdict == NodeVerdict::kOverrun || EndsRuns(verdict);
 }
 
@@ -49,6 +55,7 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   if (evidence.crashed) return NodeVerdict::kCrashes;
   if (evidence.hung) return NodeVerdict::kHangs;
   if (evidence.wrote_astray) return NodeVerdict::kOverrun;
+  if (evidence.has_side_effect) return NodeVerdict::kSideEffect;
   if (evidence.is_stand_in) return NodeVerdict::kInconclusive;
   // A node that is not steady may look like anything in the single runs.
   if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;
@@ -59,6 +66,7 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
     return is_right_privately ? NodeVerdict::kPlanFault : NodeVerdict::kBroken;
   }
   if (evidence.exact == Verdict::kError) return NodeVerdict::kBroken;
+  if (evidence.changed_floats) return NodeVerdict::kChangesFloats;
   const bool is_exact = evidence.exact == Verdict::kPass;
   if (evidence.isolated == Verdict::kInconclusive && !is_exact) {
     return NodeVerdict::kInconclusive;

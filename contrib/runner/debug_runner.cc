@@ -1,11 +1,15 @@
 #include "contrib/runner/debug_runner.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "contrib/runner/graph_patches.h"
 #include "contrib/runner/graph_runner.h"
 #include "nodewise/debug/debug_executor.h"
+#include "nodewise/graph/float_findings.h"
+#include "nodewise/device/device.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/debug_target.h"
@@ -25,6 +29,43 @@ class MemoryReturner : public NodeObserver {
     return absl::OkStatus();
   }
 };
+
+// Notes who leaves the floating-point environment changed.
+class FloatsObserver : public NodeObserver {
+ public:
+  explicit FloatsObserver(std::vector<NodeFloats>* found) : found_(*found) {}
+
+  absl::Status AfterNode(const NodeRun& node) override {
+    if (node.floats == nullptr) return absl::OkStatus();
+    const GraphIndex& index = node.run.index();
+    const std::string& key = index.KeyOf(node.node);
+    const bool is_known =
+        std::any_of(found_.begin(), found_.end(),
+                    [&](const NodeFloats& known) { return known.key == key; });
+    if (is_known) return absl::OkStatus();
+    found_.push_back({key, *node.floats});
+    NoteFloatFinding(FloatFinding(PlaceOf(index, node.node), *node.floats));
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<NodeFloats>& found_;
+};
+absl::StatusOr<NDArray> AllocateBarelyAligned(uint32_t, size_t bytes,
+                                              DLDevice device) {
+  constexpr size_t kPromised = 64;
+  constexpr DLDataType kByte = {kDLUInt, 8, 1};
+  static_assert(kTensorAlignment % (2 * kPromised) == 0);
+  if (bytes > SIZE_MAX / 2) {
+    return absl::ResourceExhaustedError("there is not so much memory");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      NDArray whole,
+      NDArray::Empty({static_cast<int64_t>(bytes + kPromised)}, kByte, device));
+  auto* const data = static_cast<uint8_t*>(whole.data()) + kPromised;
+  return NDArray::BorrowBytes(data, bytes, device,
+                              std::make_shared<NDArray>(std::move(whole)));
+}
 
 class DebugRunner : public GraphRunner {
  public:
@@ -59,6 +100,10 @@ class DebugRunner : public GraphRunner {
     std::unique_ptr<TensorObserver> observer;
     if (options.sink != nullptr) observer = MakeObserver(options);
     if (observer != nullptr) executor_.AddObserver(observer.get());
+    FloatsObserver floats(&result.floats);
+    executor_.AddObserver(&floats);
+    executor_.SetPutsFloatsBack(!options.leaves_floats);
+    const absl::Cleanup remove = [&] { executor_.RemoveObserver(&floats); };
     MemoryReturner returner;
     std::optional<LittleMemory> little;
     if (options.in_little_memory) {
@@ -178,9 +223,13 @@ class DebugRunner : public GraphRunner {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeDebugRunner(
-    std::shared_ptr<const GraphTarget> target, NodeObserver* watcher) {
+    std::shared_ptr<const GraphTarget> target, NodeObserver* watcher,
+    TensorAddresses addresses) {
   DebugExecutor::DebugOptions options;
   options.records = false;
+  if (addresses == TensorAddresses::kBarelyAligned) {
+    options.allocate = &AllocateBarelyAligned;
+  }
   NODEWISE_ASSIGN_OR_RETURN(auto executor,
                             MakeDebugExecutor(*target, {}, std::move(options)));
   DebugExecutor& made = *executor;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
@@ -51,7 +52,12 @@ absl::StatusOr<RunResult> GraphRunner::RunChecked(std::vector<NDArray> tensors,
                                                   const RunOptions& options) {
   NODEWISE_RETURN_IF_ERROR(SetInputs(tensors));
   RunResult result;
+  const FloatEnvironment before = CandidateFloats();
   NODEWISE_RETURN_IF_ERROR(RunAll(options, &result));
+  const FloatEnvironment after = CandidateFloats();
+  if (!(after == before)) {
+    NoteFloatFinding(FloatFindingOfRun(target_->name(), {before, after}));
+  }
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor_));
   return result;
 }

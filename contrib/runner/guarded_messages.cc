@@ -180,6 +180,13 @@ absl::Status HearLists(HeadReader& head, RunResult* result) {
     NODEWISE_ASSIGN_OR_RETURN(result->durations_ns.emplace_back(),
                               head.Read<int64_t>("duration"));
   }
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t floats,
+                            head.Count("nodes", sizeof(uint64_t)));
+  for (uint64_t i = 0; i < floats; ++i) {
+    NodeFloats& node = result->floats.emplace_back();
+    NODEWISE_ASSIGN_OR_RETURN(node.key, head.Text("node"));
+    NODEWISE_ASSIGN_OR_RETURN(node.change, head.Read<FloatChange>("floats"));
+  }
   NODEWISE_ASSIGN_OR_RETURN(result->bytes_beside,
                             head.Read<uint64_t>("memory"));
   return absl::OkStatus();
@@ -287,6 +294,10 @@ absl::Status RunTeller::Tell(const RunResult& result) {
   for (const std::string& note : result.notes) head.AddText(note);
   head.Add(uint64_t{result.durations_ns.size()});
   for (const int64_t duration : result.durations_ns) head.Add(duration);
+  head.Add(uint64_t{result.floats.size()});
+  for (const NodeFloats& node : result.floats) {
+    head.AddText(node.key).Add(node.change);
+  }
   head.Add(result.bytes_beside);
   head.Add(uint64_t{result.outputs.size()});
   for (const NamedTensor& output : result.outputs) {

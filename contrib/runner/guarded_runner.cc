@@ -11,8 +11,11 @@
 #include "contrib/runner/debug_runner.h"
 #include "contrib/runner/guarded_messages.h"
 #include "fmt/format.h"
+#include "nodewise/debug/argument_record.h"
 #include "nodewise/debug/run_observer.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/process/piped_child.h"
+#include "nodewise/process/thread_census.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
@@ -23,18 +26,32 @@ namespace {
 // In the child, tells where a run is.
 class Watcher : public NodeObserver {
  public:
-  void SetTeller(RunTeller* teller) { teller_ = teller; }
+  // The threads that there are now are nobody's.
+  void SetTeller(RunTeller* teller) {
+    teller_ = teller;
+    census_.emplace();
+  }
 
   absl::Status BeforeNode(const NodeRun& run) override {
+    arguments_.emplace(run.inputs, run.outputs);
     return teller_ == nullptr ? absl::OkStatus()
                               : teller_->NodeBegins(Index(run.node));
   }
-  absl::Status AfterNode(const NodeRun&) override {
+  // What it changed, later nodes would go by.
+  absl::Status AfterNode(const NodeRun& run) override {
+    if (census_.has_value()) {
+      census_->Note(Index(run.node));
+      NoteLeftThreads(*census_);
+    }
+    const std::string change = arguments_->FindChange();
+    if (!change.empty()) return absl::AbortedError(change);
     return teller_ == nullptr ? absl::OkStatus() : teller_->NodeEnds();
   }
 
  private:
   RunTeller* teller_ = nullptr;
+  std::optional<ArgumentRecord> arguments_;  // Of the running node.
+  std::optional<ThreadCensus> census_;
 };
 
 // In the child, sends tensors away.
@@ -142,6 +159,7 @@ NodeFailure::Kind KindOf(const ChildEnd& end) {
 // like that.
 bool WasEndedFromOutside(const ChildEnd& end) {
   if (end.kind == ChildEnd::Kind::kVanished) return true;
+  if (end.is_own) return false;
   constexpr int kSent[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
   return end.kind == ChildEnd::Kind::kSignal &&
          std::find(std::begin(kSent), std::end(kSent), end.signal) !=
@@ -169,33 +187,70 @@ class GuardedRun : public PendingRun {
         child_(std::move(child)) {}
 
   absl::StatusOr<RunResult> Finish() override {
-    NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
-                              child_->Finish([&](PipeReader& reader) {
-                                return HearMessage(reader, name_, &listener_);
-                              }));
-    const bool is_done = end.kind == ChildEnd::Kind::kReturned &&
-                         end.status.ok() && listener_.result().has_value();
-    if (is_done) return *std::move(listener_.result());
-    return WhyNot(end);
+    const auto end = child_->Finish([&](PipeReader& reader) {
+      return HearMessage(reader, name_, &listener_);
+    });
+    if (!end.ok()) return WhyNotHeard(end.status());
+    const bool is_done = end->kind == ChildEnd::Kind::kReturned &&
+                         end->status.ok() && listener_.result().has_value();
+    if (is_done) {
+      NoteFloats(listener_.result()->floats);
+      return *std::move(listener_.result());
+    }
+    return WhyNot(*end);
   }
 
  private:
+  // What the child has noted is gone with it.
+  void NoteFloats(const std::vector<NodeFloats>& nodes) const {
+    for (const NodeFloats& node : nodes) {
+      const auto id = target_.index().FindNode(node.key);
+      if (!id.ok()) continue;
+      NoteFloatFinding(
+          FloatFinding(PlaceOf(target_.index(), *id), node.change));
+    }
+  }
+
+  // What is no message, while a node runs, it has written there.
+  absl::Status WhyNotHeard(const absl::Status& status) const {
+    const std::optional<NodeId> running = listener_.running();
+    if (!absl::IsDataLoss(status) || !running.has_value() ||
+        Index(*running) >= target_.graph().nodes.size()) {
+      return status;
+    }
+    const GraphIndex& index = target_.index();
+    return StatusOf({NodeFailure::Kind::kError, index.KeyOf(*running),
+                     "wrote to descriptors that are not its own, and to the "
+                     "pipe to this process with them"},
+                    index.TitleOf(*running), status.code());
+  }
+
   absl::Status WhyNot(const ChildEnd& end) const {
     const int64_t limit_ms = options_.node_limit_ms;
     const GraphIndex& index = target_.index();
     const size_t nodes = target_.graph().nodes.size();
-    const std::optional<NodeId> running = listener_.running();
+    std::optional<NodeId> running = listener_.running();
+    const bool is_left_thread = end.is_left_thread && *end.left_by < nodes;
+    if (is_left_thread) running = NodeId{*end.left_by};
     if (!running.has_value() || Index(*running) >= nodes) {
       return WhyNotBetweenNodes(end);
     }
     const NodeId node = *running;
     const std::string title = index.TitleOf(node);
+    if (MayBeLeftThread(end, node)) {
+      return absl::AbortedError(fmt::format(
+          "{}: {}: {}, or a thread did that which {} has left behind", name_,
+          title, end.ToString(limit_ms), index.TitleOf(NodeId{*end.left_by})));
+    }
     if (WasEndedFromOutside(end)) {
       return absl::AbortedError(
           fmt::format("{}: {}: its process was ended from outside: {}", name_,
                       title, end.ToString(limit_ms)));
     }
     NodeFailure failure{KindOf(end), index.KeyOf(node), end.ToString(limit_ms)};
+    if (is_left_thread) {
+      failure.what = "left a thread behind, which " + failure.what;
+    }
     if (failure.what.starts_with(title + ": ")) {
       failure.what.erase(0, title.size() + 2);
     }
@@ -203,6 +258,15 @@ class GuardedRun : public PendingRun {
     if (is_ok) failure.what = "ended the run without a result";
     return StatusOf(failure, title,
                     is_ok ? absl::StatusCode::kAborted : CodeOf(end));
+  }
+
+  // Whether it may have been a thread of an earlier node that ended the
+  // process, in a way that says nothing of who did.
+  bool MayBeLeftThread(const ChildEnd& end, NodeId running) const {
+    if (!end.left_by.has_value() || end.is_known_thread) return false;
+    const bool ended = end.kind == ChildEnd::Kind::kExit ||
+                       end.kind == ChildEnd::Kind::kSignal;
+    return ended && *end.left_by < Index(running);
   }
 
   // Nobody is to blame for sure.
@@ -313,9 +377,10 @@ bool CanBeGuarded(const GraphTarget& target) {
 }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeGuardedRunner(
-    std::shared_ptr<const GraphTarget> target) {
+    std::shared_ptr<const GraphTarget> target, TensorAddresses addresses) {
   auto watcher = std::make_unique<Watcher>();
-  NODEWISE_ASSIGN_OR_RETURN(auto inner, MakeDebugRunner(target, watcher.get()));
+  NODEWISE_ASSIGN_OR_RETURN(auto inner,
+                            MakeDebugRunner(target, watcher.get(), addresses));
   return std::make_unique<GuardedRunner>(std::move(target), std::move(watcher),
                                          std::move(inner));
 }

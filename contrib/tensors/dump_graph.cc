@@ -1,13 +1,18 @@
 #include "nodewise/tensors/dump_graph.h"
 
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {
@@ -62,6 +67,95 @@ absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
   return absl::OkStatus();
 }
 
+// Old files have other codes for some types of the same size, but no file has
+// integers for floats.
+bool AreSameKind(DLDataType a, DLDataType b) {
+  const auto is_integer = [](DLDataType dtype) {
+    return dtype.code == kDLInt || dtype.code == kDLUInt;
+  };
+  return a.bits == b.bits && a.lanes == b.lanes &&
+         (a.code == b.code || (a.code != kDLFloat && b.code != kDLFloat) ||
+          (!is_integer(a) && !is_integer(b)));
+}
+
+// A dump whose tensors have been checked against its graph. Everything that
+// works with both takes the sizes from the graph, so that a tensor of another
+// size must not get that far.
+class CheckedSource final : public TensorSource {
+ public:
+  CheckedSource(std::unique_ptr<TensorSource> source, const Graph& graph)
+      : source_(std::move(source)), graph_name_(graph.text.name) {
+    const GraphIndex index(graph);
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      const NodeId node{n};
+      for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
+        types_.emplace(TensorKey{index.KeyOf(node), slot},
+                       TypeOf(graph, graph.EntryOf(node, slot)));
+      }
+      const std::vector<EntryRef>& inputs = graph.node(node).inputs;
+      for (uint32_t slot = 0; slot < inputs.size(); ++slot) {
+        types_.emplace(TensorKey{index.KeyOf(node), slot, TensorRole::kInput},
+                       TypeOf(graph, graph.EntryOf(inputs[slot])));
+      }
+    }
+  }
+
+  const std::string& name() const override { return source_->name(); }
+  absl::Status Visit(TensorSink& sink) override {
+    class Checker : public TensorSink {
+     public:
+      Checker(const CheckedSource& source, TensorSink& sink)
+          : source_(source), sink_(sink) {}
+      absl::Status Take(const TensorItem& item) override {
+        if (item.tensor != nullptr) {
+          NODEWISE_RETURN_IF_ERROR(source_.Check(item.key, *item.tensor));
+        }
+        return sink_.Take(item);
+      }
+
+     private:
+      const CheckedSource& source_;
+      TensorSink& sink_;
+    };
+    Checker checker(*this, sink);
+    return source_->Visit(checker);
+  }
+  absl::StatusOr<NDArray> Find(const TensorKey& key) override {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, source_->Find(key));
+    NODEWISE_RETURN_IF_ERROR(Check(key, *tensor));
+    return tensor;
+  }
+  absl::Status CheckComplete() override { return source_->CheckComplete(); }
+
+ private:
+  struct Type {
+    std::vector<int64_t> shape;
+    DLDataType dtype;
+  };
+  static Type TypeOf(const Graph& graph, EntryId entry) {
+    return {graph.entry(entry).shape, graph.entry(entry).dtype};
+  }
+
+  // A key that the graph does not have is for others to judge.
+  absl::Status Check(const TensorKey& key, const DLTensor& tensor) const {
+    const auto found = types_.find(key);
+    if (found == types_.end()) return absl::OkStatus();
+    const Type& expected = found->second;
+    if (ShapeOf(tensor) == absl::MakeConstSpan(expected.shape) &&
+        AreSameKind(tensor.dtype, expected.dtype)) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(fmt::format(
+        "{}: tensor {} is {}, expected {} as in {} (dump it again)", name(),
+        Printable(key.Name()), TypeToString(ShapeOf(tensor), tensor.dtype),
+        TypeToString(expected.shape, expected.dtype), graph_name_));
+  }
+
+  const std::unique_ptr<TensorSource> source_;
+  const std::string graph_name_;
+  std::unordered_map<TensorKey, Type> types_;
+};
+
 }  // namespace
 
 absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path) {
@@ -71,6 +165,13 @@ absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path) {
   NODEWISE_RETURN_IF_ERROR(run.source->CheckComplete());
   NODEWISE_ASSIGN_OR_RETURN(run.graph, ReadGraph(dump.folder));
   NODEWISE_RETURN_IF_ERROR(CheckIsGraphOfRun(dump.folder, run.graph));
+  for (const NodeRecord& record : dump.records) {
+    if (!record.floats.has_value()) continue;
+    if (Index(record.node) >= run.graph.nodes.size()) continue;
+    run.floats.emplace_back(record.node, *record.floats);
+  }
+  run.source =
+      std::make_unique<CheckedSource>(std::move(run.source), run.graph);
   return run;
 }
 

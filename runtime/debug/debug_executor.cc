@@ -10,6 +10,8 @@
 #include "nodewise/func/c_call.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/clock.h"
+#include "nodewise/support/run_mark.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/liveness.h"
 #include "runtime/debug/patches.h"
@@ -134,8 +136,9 @@ absl::Span<const DLTensor* const> RunView::OutputsOf(NodeId node) const {
   return executor_->OutputsOf(node);
 }
 
-NodeRun DebugExecutor::RunOf(NodeId node, NodeTime time) const {
-  return {View(), node, InputsOf(node), OutputsOf(node), time};
+NodeRun DebugExecutor::RunOf(NodeId node, NodeTime time,
+                             const FloatChange* floats) const {
+  return {View(), node, InputsOf(node), OutputsOf(node), time, floats};
 }
 
 void DebugExecutor::TellPassEnded(const absl::Status& status) {
@@ -160,10 +163,13 @@ absl::Status DebugExecutor::RunTimed() {
   GiveUpPass();
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
   std::fill(times_.nodes.begin(), times_.nodes.end(), NodeTime());
+  const CandidateFloatEnvironment floats;
   NodeTime* const times = times_.nodes.data();
   int64_t last = ClockNanoseconds();
   times_.whole = {last, last};
+  MarkedRun mark;
   for (const Call& call : calls()) {
+    mark.BeginNode(Index(call.node));
     const int rc = call.function.Run();
     const int64_t now = ClockNanoseconds();
     times[Index(call.node)] = {last, now};
@@ -200,6 +206,8 @@ absl::Status DebugExecutor::RunRecorded() {
 }
 
 absl::Status DebugExecutor::CallNode(const Call& call) {
+  MarkedRun mark;
+  mark.BeginNode(Index(call.node));
   return call.function.Run() == 0 ? absl::OkStatus() : CallError(call);
 }
 
@@ -220,18 +228,31 @@ void DebugExecutor::ExtendWhole(NodeTime time) {
   times_.whole.end_ns = std::max(times_.whole.end_ns, time.end_ns);
 }
 
+// What watches a node works in the thread's own floating-point environment, the
+// node in that of compiled code.
+absl::Status DebugExecutor::InvokeTimed(NodeId node,
+                                        std::optional<FloatChange>* floats) {
+  FloatWatch watch(puts_floats_back_);
+  const int64_t start = ClockNanoseconds();
+  absl::Status status = InvokeNode(node);
+  const int64_t end = ClockNanoseconds();
+  *floats = watch.Finish();
+  NodeTime& time = times_.nodes[Index(node)];
+  time = call_of_[node] == kNoCall ? NodeTime() : NodeTime{start, end};
+  ExtendWhole(time);
+  return status;
+}
+
 // One function node with all that watches it.
 absl::Status DebugExecutor::RunNode(NodeId node) {
+  const WorkingOn on(graph().node(node).name);
   NODEWISE_RETURN_IF_ERROR(VisitObservers([&](NodeObserver& observer) {
     return observer.BeforeNode(RunOf(node, NodeTime()));
   }));
-  NodeTime& time = times_.nodes[Index(node)];
+  const NodeTime& time = times_.nodes[Index(node)];
+  std::optional<FloatChange> floats;
   if (!patches_->Replace(node)) {
-    const int64_t start = ClockNanoseconds();
-    absl::Status status = InvokeNode(node);
-    time = {start, ClockNanoseconds()};
-    if (call_of_[node] == kNoCall) time = NodeTime();
-    ExtendWhole(time);
+    absl::Status status = InvokeTimed(node, &floats);
     if (!status.ok()) {
       liveness_->MarkLost(node);
       (void)VisitObservers([&](NodeObserver& observer) {
@@ -246,7 +267,8 @@ absl::Status DebugExecutor::RunNode(NodeId node) {
   }
   liveness_->MarkComputed(node);
   return VisitObservers([&](NodeObserver& observer) {
-    return observer.AfterNode(RunOf(node, time));
+    return observer.AfterNode(
+        RunOf(node, time, floats.has_value() ? &*floats : nullptr));
   });
 }
 

@@ -98,6 +98,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
 
 absl::StatusOr<int64_t> DebugExecutor::TimeCalls(const Call& call,
                                                  int64_t number) {
+  const CandidateFloatEnvironment floats;
   const int64_t start = ClockNanoseconds();
   for (int64_t i = 0; i < number; ++i) NODEWISE_RETURN_IF_ERROR(CallNode(call));
   return ClockNanoseconds() - start;

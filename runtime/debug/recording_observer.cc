@@ -1,5 +1,6 @@
 #include "runtime/debug/recording_observer.h"
 
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -31,6 +32,11 @@ absl::Status RecordingObserver::BeforeNode(const NodeRun& node) {
 }
 
 absl::Status RecordingObserver::AfterNode(const NodeRun& node) {
+  if (node.floats != nullptr) {
+    writer_->LeftFloatsChanged(*node.floats);
+    NoteFloatFinding(
+        FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
+  }
   writer_->DidRun(node.node, node.outputs, node.time);
   return absl::OkStatus();
 }

@@ -59,10 +59,10 @@ absl::Status CheckRecord(const ByteReader& reader, size_t offset,
     return reader.ErrorAt(
         offset, fmt::format("record kind is {}, expected 1 to 3", disk.kind));
   }
-  const uint16_t known =
-      !is_long || disk.kind == static_cast<uint16_t>(Kind::kTime)
-          ? 0
-          : kRecordHasStats | kRecordHasNumbers;
+  const uint16_t known = disk.kind == static_cast<uint16_t>(Kind::kTime)
+                             ? kRecordHasFloats
+                         : is_long ? kRecordHasStats | kRecordHasNumbers
+                                   : 0;
   if ((disk.flags & ~known) == 0) return absl::OkStatus();
   return reader.ErrorAt(
       offset + offsetof(DiskRecord, flags),
@@ -75,13 +75,17 @@ NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats,
   NodeRecord record;
   record.kind = static_cast<Kind>(disk.kind);
   record.node = NodeId{disk.node};
-  record.slot = disk.slot;
-  record.entry = EntryId{disk.entry};
   if (record.kind == Kind::kTime) {
     record.time = {static_cast<int64_t>(disk.first),
                    static_cast<int64_t>(disk.second)};
+    if ((disk.flags & kRecordHasFloats) != 0) {
+      record.floats =
+          FloatChange{UnpackFloats(disk.slot), UnpackFloats(disk.entry)};
+    }
     return record;
   }
+  record.slot = disk.slot;
+  record.entry = EntryId{disk.entry};
   record.hash_kind = hash_kind;
   record.has_stats = (disk.flags & kRecordHasStats) != 0;
   record.stats = {.hash = disk.first,

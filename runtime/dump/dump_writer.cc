@@ -11,6 +11,7 @@
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/dump/dump_folder.h"
 #include "runtime/dump/dump_layout.h"
@@ -43,6 +44,9 @@ class DumpWriterImpl final : public DumpWriter {
                bool is_untouched) override;
   void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
               NodeTime time) override;
+  void LeftFloatsChanged(const FloatChange& change) override {
+    floats_ = change;
+  }
   void Input(NodeId node, const DLTensor& tensor) override;
   absl::Status Close(absl::Span<const NodeTime> times) override;
 
@@ -100,7 +104,8 @@ class DumpWriterImpl final : public DumpWriter {
   // The last node's outputs, for the node that reads them next.
   NodeId last_node_{};
   std::vector<Contents> made_last_;
-  std::vector<char> host_;  // A copy of a tensor on another device.
+  std::optional<FloatChange> floats_;  // What the next node has left.
+  std::vector<char> host_;             // A copy of a tensor on another device.
   bool is_stopped_ = false;
   bool is_closed_ = false;
   absl::Status status_;  // Why recording stopped.
@@ -287,12 +292,15 @@ void DumpWriterImpl::DidRun(NodeId node,
                             NodeTime time) {
   made_last_.clear();
   last_node_ = node;
+  const std::optional<FloatChange> floats =
+      std::exchange(floats_, std::nullopt);
   if (!Records(node)) return;
+  const bool has_floats = floats.has_value();
   Append({.kind = static_cast<uint16_t>(Kind::kTime),
-          .flags = 0,
+          .flags = has_floats ? kRecordHasFloats : uint16_t{0},
           .node = Index(node),
-          .slot = 0,
-          .entry = 0,
+          .slot = has_floats ? PackFloats(floats->before) : 0,
+          .entry = has_floats ? PackFloats(floats->after) : 0,
           .first = static_cast<uint64_t>(time.start_ns),
           .second = static_cast<uint64_t>(time.end_ns)},
          {});
@@ -314,6 +322,7 @@ absl::Status DumpWriterImpl::CloseFiles() {
   absl::Status status = chunks_.Finish();
   for (GrowingFile* file : {&graph_file_, &source_graph_file_, &tensors_file_,
                             &records_file_, &trace_file_}) {
+    if (status.ok() && !file->path().empty()) status = SyncFile(file->path());
     const absl::Status closed = file->Close();
     if (status.ok()) status = closed;
   }
@@ -349,6 +358,7 @@ absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
   records_.HandOver();
   const absl::Status trace = WriteTrace(times);
   absl::Status status = CloseFiles();
+  folder_.unfinished.Forget();
   if (status.ok() && with_tensors_ && next_item_ < plan_.items.size()) {
     status = FixHeader();
   }

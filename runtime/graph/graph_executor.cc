@@ -3,6 +3,9 @@
 #include "nodewise/graph/graph_executor.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "fmt/format.h"
 #include "nodewise/func/last_error.h"
@@ -11,6 +14,8 @@
 #include "nodewise/graph/graph_inputs.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/run_mark.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -328,18 +333,43 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
   return WithMessage(function.status(), std::string(located.message()));
 }
 
-absl::Status GraphExecutor::PrepareRun() {
-  if (num_unset_ > 0) {
-    std::string names;
-    for (const Port& port : inputs_) {
-      if (port.is_set || !port.is_read) continue;
-      names += (names.empty() ? "" : ", ") + port.name;
-    }
-    return absl::FailedPreconditionError(
-        fmt::format("cannot run: {} of {} inputs were never set: {}",
-                    num_unset_, inputs_.size(), names));
+// What was never set is an error, or zeros where the environment says so: who
+// only times a network need not feed it.
+absl::Status GraphExecutor::ZeroUnset() {
+  std::vector<Port*> unset;
+  std::string names;
+  for (Port& port : inputs_) {
+    if (port.is_set || !port.is_read) continue;
+    unset.push_back(&port);
+    names += (names.empty() ? "" : ", ") + port.name;
   }
+  const char* const allowed = std::getenv(kAllowUnsetVariable);
+  if (allowed == nullptr || std::string_view(allowed) != "1") {
+    return absl::FailedPreconditionError(fmt::format(
+        "cannot run: {} of {} inputs were never set: {} (set them, or have "
+        "zeros in their place with {}=1 in the environment)",
+        unset.size(), inputs_.size(), names, kAllowUnsetVariable));
+  }
+  for (Port* const port : unset) {
+    DLTensor& tensor = tensors_[port->entry];
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray zeros,
+        NDArray::Empty(ShapeOf(tensor), tensor.dtype, kCpu));
+    std::memset(zeros.data(), 0, zeros.bytes());
+    NODEWISE_RETURN_IF_ERROR(CopyTensor(*zeros, tensor));
+    MarkSet(port);
+  }
+  std::fprintf(stderr, "nodewise: inputs that were never set are zeros: %s\n",
+               names.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status GraphExecutor::PrepareRun() {
+  if (num_unset_ > 0) NODEWISE_RETURN_IF_ERROR(ZeroUnset());
   DropLastError();
+  RunMark::Current()->NameNodes(
+      mark_owner_, graph_.nodes.size(),
+      [this](uint32_t node) { return NodeTitle(graph_, NodeId{node}); });
   if (num_copied_ == 0) return absl::OkStatus();
   for (const Port& port : inputs_) {
     if (!port.is_copied) continue;
@@ -365,9 +395,12 @@ absl::Status GraphExecutor::CallError(const Call& call) const {
 
 absl::Status GraphExecutor::Run() {
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
+  const CandidateFloatEnvironment floats;
   auto call = calls_.begin();
+  MarkedRun mark;
   try {
     for (; call != calls_.end(); ++call) {
+      mark.BeginNode(Index(call->node));
       if (call->function.RunUncaught() != 0) [[unlikely]] {
         return CallError(*call);
       }

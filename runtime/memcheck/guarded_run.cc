@@ -95,11 +95,12 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
   GuardedRunResult result;
   result.private_plan = PrivatePlan(executor->index());
   MemoryObserver observer(executor->View(), slots->memory(),
-                          slots->block_of_slot(), &result);
+                          slots->block_of_slot(), settings.found, &result);
   absl::Status status;
   {
     const AccessTrap trap(&slots->memory());
     executor->AddObserver(&observer);
+    executor->SetPutsFloatsBack(true);
     status = executor->Run();
     executor->RemoveObserver(&observer);
   }

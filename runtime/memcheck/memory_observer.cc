@@ -1,9 +1,13 @@
 #include "runtime/memcheck/memory_observer.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/ndarray/hash.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -21,12 +25,14 @@ bool IsHostMemory(const DLTensor& tensor) {
 
 MemoryObserver::MemoryObserver(RunView run, GuardedMemory& memory,
                                const BlockOfSlot& block_of_slot,
+                               std::function<void(const Finding&)> found,
                                GuardedRunResult* result)
     : run_(run),
       index_(run.index()),
       graph_(run.graph()),
       plan_(run.plan()),
       memory_(memory),
+      found_(std::move(found)),
       result_(result),
       block_of_slot_(plan_.slots.size(), SIZE_MAX),
       owner_(memory_.size(), kNobody) {
@@ -87,6 +93,8 @@ absl::Status MemoryObserver::BeforeNode(const NodeRun& node_run) {
   CheckInputsKept(node);
   HashForeignInputs(node);
   OpenArguments();
+  arguments_.emplace(node_run.inputs, node_run.outputs);
+  if (!process_.has_value()) process_ = ProcessState::Take();
   memory_.Watch(true);
   return absl::OkStatus();
 }
@@ -96,7 +104,19 @@ absl::Status MemoryObserver::AfterNode(const NodeRun& node_run) {
   if (index_.IsFree(node)) return absl::OkStatus();
   memory_.Watch(false);
   ++result_->nodes;
+  // First of all, since we rely on what they check.
+  memory_.census().Note(Index(node));
+  NoteLeftThreads(memory_.census());
+  CheckArguments(node);
+  CheckProcess(node);
+  CheckMapped(node);
   CollectDamage(node);
+  CheckLeftThreads();
+  if (node_run.floats != nullptr) {
+    SeenFinding seen;
+    seen.finding = FloatFinding(PlaceOf(index_, node), *node_run.floats);
+    Report(std::move(seen));
+  }
   CheckForeignInputs(node);
   TakeOutputs(node);
   PoisonDead(node);
@@ -225,6 +245,52 @@ void MemoryObserver::OpenArguments() {
   }
 }
 
+// Later nodes see the same structs.
+void MemoryObserver::CheckArguments(NodeId node) {
+  std::string change = arguments_->FindChange();
+  if (change.empty()) return;
+  arguments_->Restore();
+  Report(memory_kinds::kTensorChanged, node, kNobody, std::move(change), {});
+}
+
+// What a node has changed is put back, so that the next one meets what it would
+// without.
+void MemoryObserver::CheckProcess(NodeId node) {
+  constexpr size_t kNamedChanges = 3;
+  const auto changes = process_->ChangesIn(ProcessState::Take());
+  if (changes.empty()) return;
+  process_->Restore();
+  process_ = ProcessState::Take();
+  Report(memory_kinds::kProcessChanged, node, kNobody,
+         "left the process changed: " + ListOf(changes, kNamedChanges), {});
+}
+
+void MemoryObserver::CheckLeftThreads() {
+  for (const GuardedMemory::StrayTouch& touch : memory_.TakeStrayTouches()) {
+    if (touch.node >= graph_.nodes.size()) continue;
+    if (touch.access == TrappedAccess::kRead) continue;
+    const EntryId owner = owner_[touch.block];
+    Report(memory_kinds::kStrayWrite, NodeId{touch.node}, owner,
+           fmt::format("left a thread behind, which wrote to {} at byte {}",
+                       owner == kNobody ? "a tensor" : EntryName(owner),
+                       touch.offset),
+           {{"offset", touch.offset}});
+  }
+}
+
+void MemoryObserver::CheckMapped(NodeId node) {
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_.IsMapped(i)) continue;
+    const EntryId owner = owner_[i];
+    memory_.MapAgain(i);
+    Report(memory_kinds::kStrayWrite, node, owner,
+           "gave back the memory of " +
+               (owner == kNobody ? "a tensor" : EntryName(owner)) +
+               ", which is not its own",
+           {});
+  }
+}
+
 void MemoryObserver::CollectDamage(NodeId node) {
   std::map<std::pair<size_t, TrappedAccess>, BlockDamage> damages;
   const auto size_of = [&](size_t block) {
@@ -340,6 +406,10 @@ void MemoryObserver::CloseBlocks() {
 
 void MemoryObserver::AfterPass(const RunView&, const absl::Status& status) {
   memory_.Watch(false);
+  // Nothing is accessible yet, so that what threads left behind do shows.
+  constexpr auto kTimeToShow = std::chrono::milliseconds(50);
+  if (memory_.census().HasStrays()) std::this_thread::sleep_for(kTimeToShow);
+  CheckLeftThreads();
   for (size_t i = 0; i < memory_.size(); ++i) {
     memory_.SetAccess(i, Access::kReadWrite);
   }
@@ -366,6 +436,7 @@ FindingPlace MemoryObserver::PlaceAt(NodeId node, EntryId entry) const {
 }
 
 void MemoryObserver::Report(SeenFinding seen) {
+  if (found_) found_(seen.Finish());
   if (result_->findings.size() < kMostFindings) {
     result_->findings.push_back(std::move(seen));
   } else {

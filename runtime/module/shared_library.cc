@@ -9,11 +9,15 @@
 
 #include "fmt/format.h"
 #include "nodewise/func/c_api.h"
+#include "nodewise/module/library_floats.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/run_mark.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
 #include "runtime/module/symbols.h"
+#include "runtime/module/tvm_module.h"
 
 namespace nodewise {
 namespace {
@@ -44,6 +48,7 @@ struct LibraryFacts {
   std::vector<std::string> functions;  // Symbols, sorted.
   std::vector<std::string> kernels;    // The names in graphs.
   std::vector<std::string> wanted;     // TVM functions from elsewhere.
+  bool makes_objects = false;          // It is C++ on TVM's headers.
   std::map<std::string, size_t, std::less<>> variables;  // Bytes from each on.
 };
 
@@ -85,6 +90,7 @@ class SharedLibrary final : public Symbols {
         OpenLibraries().erase(place);
       }
     }
+    const CandidateFloatEnvironment floats;
     dlclose(handle_);
     // Somebody else may keep the code loaded, and its caches with it.
     void* resident =
@@ -214,6 +220,8 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   facts.kernels = KernelNames(elf, facts.abi);
   facts.wanted = WantedOfRuntime(elf);
   for (const ElfSymbol& symbol : elf.symbols) {
+    facts.makes_objects |= symbol.name.starts_with("_ZN3tvm7runtime") ||
+                           symbol.name.starts_with("_ZNK3tvm7runtime");
     if (!symbol.defined || symbol.local ||
         symbol.kind == ElfSymbol::Kind::kFunction) {
       continue;
@@ -244,6 +252,22 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
   return Ref<Symbols>(std::move(library));
 }
 
+// Constructors run here, such as the one that -ffast-math links in.
+void* LoadAndLookAtFloats(const std::string& path, int flags) {
+  const FloatEnvironment before = CandidateFloats();
+  void* handle = nullptr;
+  {
+    const CandidateFloatEnvironment floats;
+    handle = dlopen(LoaderPath(path).c_str(), flags);
+  }
+  const FloatEnvironment after = CandidateFloats();
+  if (after == before) return handle;
+  // In a host the threads of the pool keep theirs, as TVM's do.
+  if (HasDefaultFloats()) CandidateFloatsChanged();
+  NoteLibraryFloats(path, {before, after});
+  return handle;
+}
+
 }  // namespace
 
 absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
@@ -251,7 +275,15 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   MakeOurSymbolsGlobal();
   NODEWISE_RETURN_IF_ERROR(CheckWanted(facts));
   const std::lock_guard opening(OpeningMutex());
-  void* const handle = dlopen(LoaderPath(path).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  int flags = RTLD_LAZY | RTLD_LOCAL;
+  if (facts.makes_objects) {
+    // What it makes may outlive the last module of it, and is deleted by it.
+    flags |= RTLD_NODELETE;
+    SetModuleWrapper(&WrapTvmModule);
+  }
+  RunMark::Current()->BeginLoading(path);
+  void* const handle = LoadAndLookAtFloats(path, flags);
+  RunMark::Current()->EndLoading();
   if (handle == nullptr) {
     return absl::InvalidArgumentError(
         fmt::format("{}: cannot be loaded: {}", path, dlerror()));

@@ -3,7 +3,7 @@
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/support/float_mode.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/instruction_level.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 
@@ -46,7 +46,7 @@ bool HasNumbers(DLDataType dtype) {
 }
 
 TensorStats StatsOf(const DLTensor& tensor) {
-  const DefaultFloatMode mode;
+  const DefaultFloatEnvironment floats;
   return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);
 }
 

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -28,6 +29,10 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/process/thread_census.h"
+#include "nodewise/support/run_mark.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
@@ -39,8 +44,14 @@ struct ChildReport {
   std::atomic<uint32_t> state{kRunning};
   int signal = 0;
   bool has_address = false;
+  bool is_own = false;  // The child has sent it to itself.
   uint64_t address = 0;
+  // The node whose thread, left behind, ended the process; or else the first
+  // one that has left any. -1: none.
+  std::atomic<int64_t> left_by{-1};
+  std::atomic<bool> is_left_thread{false};
   int exit_status = 0;
+  bool is_memory_short = false;  // When it crashed or gave up.
   int status_code = 0;
   size_t message_bytes = 0;
   char message[4096] = {};
@@ -52,6 +63,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                                  SIGABRT, SIGTRAP, SIGSYS};
+// Usually sent from outside; who sends them to himself has crashed.
+constexpr int kSentSignals[] = {SIGTERM, SIGINT, SIGHUP};
 // Enough for the state of any vector unit, which is saved there too.
 constexpr size_t kSignalStackBytes = 128 << 10;
 
@@ -65,6 +78,16 @@ ChildReport* report_of_child = nullptr;
 bool ClaimEnd(ChildReport::State state) {
   uint32_t running = ChildReport::kRunning;
   return report_of_child->state.compare_exchange_strong(running, state);
+}
+
+// Notes whose thread this is, which ends the process.
+void NoteThread() {
+  const ThreadCensus* const census = ThreadCensus::Current();
+  if (census == nullptr) return;
+  const auto maker = census->MakerOfThisThread();
+  if (!maker.has_value()) return;
+  report_of_child->left_by = *maker;
+  report_of_child->is_left_thread = true;
 }
 
 // Leaves it to a crashed thread, if there is one, to end the process as soon as
@@ -82,6 +105,9 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
     report_of_child->has_address =
         is_access && info->si_code > 0 && info->si_code != SI_KERNEL;
     report_of_child->address = reinterpret_cast<uintptr_t>(info->si_addr);
+    report_of_child->is_own = info->si_code <= 0 && info->si_pid == getpid();
+    NoteThread();
+    report_of_child->is_memory_short = MemoryIsShort();
   } else {
     LetCrashEndIt();
   }
@@ -93,6 +119,8 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
 void OnExit(int exit_status, void*) {
   if (ClaimEnd(ChildReport::kExited)) {
     report_of_child->exit_status = exit_status;
+    NoteThread();
+    report_of_child->is_memory_short = MemoryIsShort();
   }
   LetCrashEndIt();
   _exit(exit_status);
@@ -135,6 +163,13 @@ void CatchCrashes() {
     sigaddset(&crashes, signal_number);
   }
   sigprocmask(SIG_UNBLOCK, &crashes, nullptr);
+  for (const int signal_number : kSentSignals) {
+    struct sigaction before {};
+    sigaction(signal_number, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) {
+      sigaction(signal_number, &action, nullptr);
+    }
+  }
 }
 
 void ReportStatus(const absl::Status& status) {
@@ -145,6 +180,15 @@ void ReportStatus(const absl::Status& status) {
   message.copy(report.message, report.message_bytes);
   ClaimEnd(ChildReport::kReturned);
   LetCrashEndIt();
+}
+
+// That memory ran out is no crash.
+absl::Status WorkOrSay(absl::FunctionRef<absl::Status()> work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return StatusOfHandled("child process");
+  }
 }
 
 // Runs `work` in a thread with as large a stack as functions have in a run of
@@ -173,12 +217,16 @@ int RunInThread(absl::FunctionRef<void()> work) {
 [[noreturn]] void LiveAsChild(ChildReport* report, pid_t parent,
                               absl::FunctionRef<absl::Status()> work) {
   report_of_child = report;
+  // What this process's parent does is the parent's own.
+  RunMark::Use(nullptr);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
   setpgid(0, 0);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   CatchCrashes();
+  // This process's may end it without a signal.
+  std::set_terminate(&std::abort);
   // The pool's workers do not exist in the child, and nobody else could give
   // the new ones a signal stack. They keep it for ever.
   SetWorkerStart([] { thread_local const SignalStack stack; });
@@ -186,9 +234,11 @@ int RunInThread(absl::FunctionRef<void()> work) {
   on_exit(&OnExit, nullptr);
   // OpenMP has one team per thread: a new thread has none yet, and does not
   // wait for threads that stayed behind.
+  const ThreadFloats floats;
   const int rc = RunInThread([&] {
+    floats.Adopt();
     const SignalStack stack;
-    ReportStatus(work());
+    ReportStatus(WorkOrSay(work));
   });
   if (rc != 0) {
     ReportStatus(absl::ResourceExhaustedError(
@@ -215,8 +265,18 @@ bool Collect(pid_t child, int* wait_status) {
   return rc == child;
 }
 
-ChildEnd EndOf(const ChildReport& report, bool is_collected, int wait_status) {
+// A child that memory ran out in says nothing of the work: that is an error.
+absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
+                               int wait_status) {
   ChildEnd end;
+  if (report.left_by >= 0 && report.left_by <= UINT32_MAX) {
+    end.left_by = static_cast<uint32_t>(report.left_by);
+    end.is_left_thread = report.is_left_thread;
+    // Then whoever ended it may have been any thread.
+    const uint32_t state = report.state.load();
+    end.is_known_thread =
+        state == ChildReport::kCrashed || state == ChildReport::kExited;
+  }
   const uint32_t state = report.state.load();
   if (is_collected && WIFSIGNALED(wait_status)) {
     end.kind = ChildEnd::Kind::kSignal;
@@ -224,6 +284,8 @@ ChildEnd EndOf(const ChildReport& report, bool is_collected, int wait_status) {
     end.has_address = state == ChildReport::kCrashed &&
                       report.signal == end.signal && report.has_address;
     end.address = end.has_address ? report.address : 0;
+    end.is_own = state == ChildReport::kCrashed &&
+                 report.signal == end.signal && report.is_own;
   } else if (state == ChildReport::kReturned) {
     end.kind = ChildEnd::Kind::kReturned;
     end.status = absl::Status(
@@ -240,6 +302,8 @@ ChildEnd EndOf(const ChildReport& report, bool is_collected, int wait_status) {
     end.has_address = report.has_address;
     end.address = report.address;
   }
+  if (absl::IsResourceExhausted(end.status)) return end.status;
+  if (report.is_memory_short) return OutOfMemory();
   return end;
 }
 
@@ -263,6 +327,12 @@ SharedMemory::SharedMemory(SharedMemory&& other) noexcept
 
 SharedMemory::~SharedMemory() {
   if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+void NoteLeftThreads(const ThreadCensus& census) {
+  if (report_of_child == nullptr || report_of_child->left_by >= 0) return;
+  const auto maker = census.FirstMaker();
+  if (maker.has_value()) report_of_child->left_by = *maker;
 }
 
 absl::StatusOr<ChildRunner> ChildRunner::Create() {
@@ -383,7 +453,7 @@ void RunningChild::Kill() const {
   kill(pid_, SIGKILL);
 }
 
-ChildEnd RunningChild::Wait(int64_t limit_ms) {
+absl::StatusOr<ChildEnd> RunningChild::Wait(int64_t limit_ms) {
   const bool has_ended = WaitForEnd(limit_ms);
   if (!has_ended) Kill();
   int wait_status = 0;

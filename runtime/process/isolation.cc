@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
+#include "nodewise/debug/argument_record.h"
 #include "nodewise/graph/by_node.h"
+#include "nodewise/graph/float_findings.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/process/process_state.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "runtime/process/child_process.h"
 
 namespace nodewise {
@@ -50,14 +56,33 @@ absl::Status CheckTimeLimit(int64_t limit_ms) {
       "time limit: found {} ms, expected 1 to {}", limit_ms, kMostTimeLimitMs));
 }
 
+// What a child says of the floating-point environment that its node has left.
+struct LeftFloats {
+  bool has = false;
+  FloatChange change;
+};
+// Returns an error if the node has changed what later ones rely on.
+absl::Status CheckLeft(const ArgumentRecord& arguments,
+                       const ProcessState& process) {
+  constexpr size_t kNamedChanges = 3;
+  const std::string change = arguments.FindChange();
+  if (!change.empty()) return absl::AbortedError(change);
+  const auto changes = process.ChangesIn(ProcessState::Take());
+  if (changes.empty()) return absl::OkStatus();
+  return absl::AbortedError("left the process changed: " +
+                            ListOf(changes, kNamedChanges));
+}
+
 class Isolation {
  public:
   Isolation(DebugExecutor* executor, const IsolationOptions& options,
-            ChildRunner runner, SharedMemory outputs)
+            ChildRunner runner, SharedMemory outputs, SharedMemory floats)
       : executor_(executor),
         options_(options),
         runner_(std::move(runner)),
         outputs_(std::move(outputs)),
+        floats_(std::move(floats)),
+        left_floats_(new (floats_.data()) LeftFloats),
         has_failed_(executor->graph()),
         has_run_(executor->graph()) {}
 
@@ -90,8 +115,18 @@ class Isolation {
 
  private:
   absl::Status Invoke(NodeId node, absl::FunctionRef<absl::Status()> call) {
+    left_floats_->has = false;
     const auto work = [&] {
+      const ArgumentRecord arguments(executor_->InputsOf(node),
+                                     executor_->OutputsOf(node));
+      const ProcessState process = ProcessState::Take();
+      FloatWatch watch(/*puts_back=*/true);
       absl::Status status = call();
+      if (const auto change = watch.Finish(); change.has_value()) {
+        left_floats_->change = *change;
+        left_floats_->has = true;
+      }
+      if (status.ok()) status = CheckLeft(arguments, process);
       if (status.ok()) CopyOutputs(node, /*is_child=*/true);
       return status;
     };
@@ -99,6 +134,10 @@ class Isolation {
                               runner_.Run(work, options_.time_limit_ms));
     ++report_.nodes;
     has_run_[node] = true;
+    if (left_floats_->has) {
+      report_.findings.push_back(FloatFinding(PlaceOf(executor_->index(), node),
+                                              left_floats_->change));
+    }
     if (end.kind == ChildEnd::Kind::kReturned && end.status.ok()) {
       CopyOutputs(node, /*is_child=*/false);
       return absl::OkStatus();
@@ -146,6 +185,8 @@ class Isolation {
   const IsolationOptions& options_;
   ChildRunner runner_;
   SharedMemory outputs_;
+  SharedMemory floats_;  // LeftFloats.
+  LeftFloats* const left_floats_;
   IsolationReport report_;
   ByNode<bool> has_failed_;
   ByNode<bool> has_run_;
@@ -168,7 +209,10 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
   NODEWISE_ASSIGN_OR_RETURN(
       SharedMemory outputs,
       SharedMemory::Create(Isolation::SharedBytes(*executor)));
-  return Isolation(executor, options, std::move(runner), std::move(outputs))
+  NODEWISE_ASSIGN_OR_RETURN(SharedMemory floats,
+                            SharedMemory::Create(sizeof(LeftFloats)));
+  return Isolation(executor, options, std::move(runner), std::move(outputs),
+                   std::move(floats))
       .Run();
 }
 

@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include "nodewise/support/float_environment.h"
+
 namespace nodewise {
 
 std::unique_ptr<std::thread> StartQuietThread(std::function<void()> work) {
@@ -12,7 +14,11 @@ std::unique_ptr<std::thread> StartQuietThread(std::function<void()> work) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::unique_ptr<std::thread> thread;
   try {
-    thread = std::make_unique<std::thread>(std::move(work));
+    thread = std::make_unique<std::thread>([work = std::move(work)] {
+      // It may be made while compiled code runs.
+      const DefaultFloatEnvironment floats;
+      work();
+    });
   } catch (const std::system_error&) {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -16,6 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "nodewise/support/pool_worker.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -65,9 +67,14 @@ const Processors& AvailableProcessors() {
   return processors;
 }
 
+// How many tasks run side by side for the launch whose task this thread runs
+// and the launches around that one; 1 outside of all launches.
+thread_local int tasks_around = 1;
+
 std::atomic<int> num_threads_override{0};
 std::atomic<TaskObserver*> task_observer{nullptr};
 std::atomic<void (*)()> worker_start{nullptr};
+thread_local bool is_pool_worker = false;
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -144,6 +151,16 @@ void SetTaskObserver(TaskObserver* observer) {
   task_observer.store(observer, std::memory_order_release);
 }
 
+TaskGroup::TaskGroup(int num_tasks, int tasks_around, bool spin,
+                     const ParallelTask& task, TaskObserver* observer)
+    : num_tasks_(num_tasks),
+      tasks_around_(tasks_around),
+      task_(task),
+      observer_(observer),
+      has_default_floats_(HasDefaultFloats()),
+      watch_(FloatWatch::OfThisThread()),
+      spin_(spin) {}
+
 bool TaskGroup::Barrier() {
   // The phase cannot move on without the calling task, so this load is exact.
   const uint32_t phase = phase_.load(std::memory_order_acquire) & ~kAsleep;
@@ -175,13 +192,43 @@ void TaskGroup::LeaveBarrier() {
 // noexcept: there is no way out if memory for a message is lacking while other
 // tasks still use the group.
 void TaskGroup::RunTask(int task_id) noexcept {
+  const int around = std::exchange(tasks_around, tasks_around_);
   absl::Status status =
       observer_ == nullptr ? CallTask(task_id) : WatchTask(task_id);
+  tasks_around = around;
   if (!status.ok()) {
     const std::lock_guard lock(errors_mutex_);
     errors_.emplace_back(task_id, std::move(status));
   }
   if (num_tasks_ > 1) LeaveBarrier();
+}
+
+// A thread that TVM's pool makes has the environment of the one that launches,
+// and keeps what tasks leave in it. So does a worker here, if it has been made
+// before, for something else.
+void TaskGroup::TakeOverFloats(uint32_t* generation) const {
+  const uint32_t now = CandidateFloatsGeneration();
+  if (*generation == now) return;
+  WriteFloatEnvironment(launchers_floats_);
+  *generation = now;
+}
+
+void TaskGroup::RunTaskElsewhere(int task_id, uint32_t* generation) {
+  if (has_default_floats_) {
+    const DefaultFloatEnvironment floats;
+    return RunTask(task_id);
+  }
+  TakeOverFloats(generation);
+  if (watch_ == nullptr) return RunTask(task_id);
+  std::optional<FloatChange> change;
+  {
+    FloatWatch watch(watch_->puts_back());
+    RunTask(task_id);
+    change = watch.Finish();
+  }
+  if (!change.has_value()) return;
+  const std::lock_guard lock(errors_mutex_);
+  watch_->NoteInTask(*change);
 }
 
 absl::Status TaskGroup::WatchTask(int task_id) {
@@ -199,10 +246,8 @@ absl::Status TaskGroup::WatchTask(int task_id) {
 absl::Status TaskGroup::CallTask(int task_id) {
   try {
     return task_(task_id, *this);
-  } catch (const std::exception& error) {
-    return absl::InternalError(fmt::format("threw: {}", error.what()));
   } catch (...) {
-    return absl::InternalError("threw something that is no std::exception");
+    return StatusOfHandled("");
   }
 }
 
@@ -238,7 +283,8 @@ class ThreadPool {
     std::atomic<uint32_t> state{kIdle};
     int task_id = 0;
     TaskGroup* group = nullptr;
-    int launcher_cpu = 0;           // The launcher's at the start of the task.
+    int launcher_cpu = 0;            // The launcher's at the start of the task.
+    uint32_t floats_generation = 0;  // Taken over; 0: none yet.
     std::atomic<int> cpu{0};        // The worker's at the end of its last task.
     Worker* next = nullptr;         // The next in the idle list or the lease.
     Worker* next_of_all = nullptr;  // Written once.
@@ -250,16 +296,17 @@ class ThreadPool {
     int count = 0;
   };
 
-  Lease TakeSpare();
+  // Whether any of them has still to take over the candidate's floats.
+  static bool NeedFloats(const Lease& lease);
+  Lease TakeUpTo(int count);
   absl::StatusOr<Lease> TakeExactly(int count);
-  Lease TakeLocked(int count);
   void GiveBack(const Lease& lease);
   Worker* NewWorker();
 
   std::mutex mutex_;
   Worker* idle_ = nullptr;
   Worker* all_ = nullptr;  // Lets leak checkers reach all of them.
-  int num_leased_ = 0;
+  std::atomic<int> num_leased_ = 0;
 };
 
 void ThreadPool::Worker::Start(TaskGroup& new_group, int new_task_id) {
@@ -280,10 +327,11 @@ void ThreadPool::Worker::Join() {
 }
 
 void ThreadPool::Worker::Loop() {
+  is_pool_worker = true;
   if (void (*const start)() = worker_start.load()) start();
   for (bool spin = false;;) {
     WaitWhile(state, kIdle, kIdleAsleep, spin);
-    group->RunTask(task_id);
+    group->RunTaskElsewhere(task_id, &floats_generation);
     const int here = sched_getcpu();
     cpu.store(here, std::memory_order_relaxed);
     spin = group->spin_.load(std::memory_order_relaxed) && launcher_cpu != here;
@@ -311,14 +359,21 @@ ThreadPool& ThreadPool::Get() {
 absl::Status ThreadPool::Run(int num_tasks, ParallelTask task) {
   Lease lease;
   if (num_tasks == 0) {
-    lease = TakeSpare();
+    // Results depend on how sums are cut into tasks, so the number must not
+    // depend on what other threads are doing at that moment.
+    lease = TakeUpTo(std::max(1, NumThreads() / tasks_around) - 1);
   } else {
     NODEWISE_ASSIGN_OR_RETURN(lease, TakeExactly(num_tasks - 1));
   }
   const int count = 1 + lease.count;
   // With more tasks than CPUs, a spinning task keeps another from running.
-  TaskGroup group(count, /*spin=*/count <= AvailableProcessors().cpus, task,
+  const bool spin = count <= AvailableProcessors().cpus &&
+                    num_leased_ < AvailableProcessors().cpus;
+  TaskGroup group(count, std::min(tasks_around * count, kMaxTasks), spin, task,
                   task_observer.load(std::memory_order_acquire));
+  if (!group.has_default_floats_ && NeedFloats(lease)) {
+    group.launchers_floats_ = ReadFloatEnvironment();
+  }
   int task_id = 0;
   for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
     worker->Start(group, ++task_id);
@@ -328,25 +383,24 @@ absl::Status ThreadPool::Run(int num_tasks, ParallelTask task) {
     worker->Join();
   }
   GiveBack(lease);
-  return group.JoinedErrors();
+  absl::Status status = group.JoinedErrors();
+  // The workers do not know what they worked on.
+  if (absl::IsResourceExhausted(status) && !WorkingOn::Place().empty()) {
+    status = At(WorkingOn::Place(), status);
+  }
+  return status;
 }
 
-// Leased workers count against NumThreads() whoever has them, so launches side
-// by side or nested share the cores instead of multiplying.
-ThreadPool::Lease ThreadPool::TakeSpare() {
-  const int most = NumThreads() - 1;
-  if (most == 0) return {};
-  const std::lock_guard lock(mutex_);
-  return TakeLocked(most - num_leased_);
+bool ThreadPool::NeedFloats(const Lease& lease) {
+  const uint32_t now = CandidateFloatsGeneration();
+  for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
+    if (worker->floats_generation != now) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<ThreadPool::Lease> ThreadPool::TakeExactly(int count) {
-  if (count == 0) return Lease{};
-  Lease lease;
-  {
-    const std::lock_guard lock(mutex_);
-    lease = TakeLocked(count);
-  }
+  Lease lease = TakeUpTo(count);
   if (lease.count == count) return lease;
   GiveBack(lease);
   return absl::ResourceExhaustedError(fmt::format(
@@ -356,7 +410,9 @@ absl::StatusOr<ThreadPool::Lease> ThreadPool::TakeExactly(int count) {
 
 // Takes from the front, in the order in which GiveBack() puts workers there: a
 // task gets the same worker again, and with it a warm cache.
-ThreadPool::Lease ThreadPool::TakeLocked(int count) {
+ThreadPool::Lease ThreadPool::TakeUpTo(int count) {
+  if (count == 0) return {};
+  const std::lock_guard lock(mutex_);
   Lease lease;
   Worker** end = &lease.first;
   while (lease.count < count) {
@@ -396,6 +452,8 @@ ThreadPool::Worker* ThreadPool::NewWorker() {
     return nullptr;
   }
 }
+
+bool IsPoolWorker() { return is_pool_worker; }
 
 void SetWorkerStart(void (*start)()) { worker_start = start; }
 

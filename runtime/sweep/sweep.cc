@@ -93,6 +93,7 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
                               make(std::move(debug_options)));
     observer.Begin(run);
     executor->AddObserver(&observer);
+    executor->SetPutsFloatsBack(true);
     const absl::Status status = executor->Run();
     executor->RemoveObserver(&observer);
     // A failure of the first run is returned as it is.

@@ -1,13 +1,15 @@
 #include "runtime/sweep/sweep_observer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/hash.h"
-#include "nodewise/support/float_mode.h"
+#include "nodewise/support/float_environment.h"
 
 namespace nodewise {
 namespace {
@@ -166,6 +168,11 @@ absl::Status SweepObserver::BeforeNode(const NodeRun& node) {
 }
 
 absl::Status SweepObserver::AfterNode(const NodeRun& node) {
+  if (node.floats != nullptr) {
+    float_findings_.try_emplace(
+        node.node,
+        FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
+  }
   // If an output is in the memory of an input, the input differs with it.
   const bool has_same_outputs = LookAtOutputs(node);
   LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
@@ -239,12 +246,19 @@ void SweepObserver::Finish(SweepReport* report) {
     report->findings.push_back(std::move(finding));
   }
   report->inherited = inheriting_.size();
+  for (auto& [node, finding] : float_findings_) {
+    report->findings.push_back(std::move(finding));
+  }
+  std::stable_sort(report->findings.begin(), report->findings.end(),
+                   [](const Finding& a, const Finding& b) {
+                     return Index(a.node()->node) < Index(b.node()->node);
+                   });
 }
 
 void SweepObserver::Measure(const DLTensor& tensor,
                             const std::vector<uint8_t>& expected,
                             uint32_t output, Finding* finding) const {
-  const DefaultFloatMode mode;
+  const DefaultFloatEnvironment floats;
   const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
   const DLDataType dtype = tensor.dtype;
   size_t step = ElementBytes(dtype);

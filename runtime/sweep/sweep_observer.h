@@ -81,6 +81,7 @@ class SweepObserver : public NodeObserver {
   std::map<Place, uint64_t> hashes_;
   std::map<Place, std::vector<uint8_t>> made_;
   std::map<Place, Finding> findings_;
+  std::map<NodeId, Finding> float_findings_;
   std::set<NodeId> inheriting_;
 };
 

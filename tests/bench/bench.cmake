@@ -28,6 +28,7 @@ add_executable(nodewise_bench
   bench/debug_networks.cc
   bench/debug_sides.cc
   bench/dispatch_bench.cc
+  bench/float_bench.cc
   bench/load_bench.cc
   bench/memory.cc
   bench/modern_bench.cc

@@ -30,6 +30,9 @@ bool BenchParse(const std::string& name);
 bool BenchParallelRun(const std::string& name);
 bool BenchParallelLaunch(const std::string& name);
 
+// A look at the floating-point environment against reading its registers.
+bool BenchFloatLook(const std::string& name);
+
 // What the debug executor costs on top of a plain run: the time of every node,
 // the statistics of every entry, a full dump, and the memory for it.
 bool BenchDebugFixture(const std::string& name);

@@ -29,6 +29,7 @@ constexpr BenchRow kBenches[] = {
     {"runtime/parse_100000_nodes", &BenchParse},
     {"runtime/parallel_run", &BenchParallelRun},
     {"runtime/parallel_launch", &BenchParallelLaunch},
+    {"runtime/float_look", &BenchFloatLook},
     {"runtime/debug_fixture", &BenchDebugFixture},
     {"runtime/debug_512_mb", &BenchDebugLarge},
     {"runtime/debug_chain", &BenchDebugChain},

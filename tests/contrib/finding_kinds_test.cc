@@ -3,6 +3,7 @@
 #include <set>
 
 #include "nodewise/graph/finding.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/process/isolation.h"
@@ -24,6 +25,7 @@ TEST(FindingKindsTest, NamesAreUniqueAmongAllParts) {
   add(isolation_kinds::kAll);
   add(sweep_kinds::kAll);
   add(network_kinds::kAll);
+  add(float_kinds::kAll);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -66,6 +67,33 @@ TEST(BoundsTest, AFactorOnAllIsFarFromIndependentErrors) {
   const std::vector<double> bounds(expected.size(), 0.005);
   EXPECT_GT(Checked(expected, scaled, bounds, bounds).alignment, 6.2);
   EXPECT_LT(Checked(expected, noisy, bounds, bounds).alignment, 1);
+}
+
+TEST(BoundsTest, ADifferenceBelowTheNormalNumbersIsCountedApart) {
+  const BoundCheck check = Checked({6e-42F, 1, 2e-38F}, {0, 1, 1.9e-38F},
+                                   {1e-44, 1, 0}, {1e-45, 1, 0});
+  EXPECT_EQ(check.subnormal, 2U);
+  EXPECT_EQ(check.outside + check.unexpected, 0U);
+  EXPECT_EQ(check.worst.element, 0U);
+  EXPECT_EQ(check.ratio, 0);
+  // With others it stays a remark, and they decide.
+  const BoundCheck both = Checked({6e-42F, 1}, {0, 3}, {0, 1}, {0, 1});
+  EXPECT_EQ(both.subnormal, 1U);
+  EXPECT_EQ(both.outside, 1U);
+  EXPECT_EQ(both.worst.element, 1U);
+  // The next larger difference counts.
+  EXPECT_EQ(Checked({1.2e-38F}, {0}, {0}, {0}).outside, 1U);
+}
+
+TEST(BoundsTest, TheSmallestNormalNumberIsThatOfTheType) {
+  EXPECT_EQ(SmallestNormal({kDLFloat, 32, 1}),
+            std::numeric_limits<float>::min());
+  EXPECT_EQ(SmallestNormal({kDLFloat, 64, 1}),
+            std::numeric_limits<double>::min());
+  EXPECT_EQ(SmallestNormal({kDLBfloat, 16, 1}),
+            std::numeric_limits<float>::min());
+  EXPECT_EQ(SmallestNormal({kDLFloat, 16, 1}), 0x1p-14);
+  EXPECT_EQ(SmallestNormal({kDLInt, 32, 1}), 0);
 }
 
 TEST(BoundsTest, WhatIsNotFiniteIsNotJudged) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/planter/planter.h"
+#include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/contrib/tensors/tensor_source_support.h"
 #include "tests/support/matchers.h"
@@ -194,12 +196,72 @@ TEST(ReplayTest, TensorsOfOtherTypesThanTheGraphHasAreAnError) {
                                                 "expected float32 (4, 7)")));
 }
 
+TEST(ReplayTest, IntegersWhereTheGraphHasFloatsAreAnError) {
+  const std::string dump = DumpOfSound();
+  std::string bytes = ReadWhole(dump + kTensorsOfDump);
+  // The type of the first tensor: code, bits and lanes, after its device and
+  // rank.
+  const std::string type("\2\x20\1\0", 4);
+  const size_t at = bytes.find(type);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 0;
+  WriteWhole(dump + kTensorsOfDump, bytes);
+  EXPECT_THAT(Replay(dump),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("int32 (4, 6), expected float32 (4, 6)")));
+}
+
 TEST(ReplayTest, ADumpWithoutAGraphThatCouldRunIsAnError) {
   const std::string dump = DumpOfSound();
   std::filesystem::remove(dump + kGraphOfDump);
   EXPECT_THAT(Replay(dump),
               FailsWith(absl::StatusCode::kNotFound,
                         HasSubstr("has no _nodewise_graph.json")));
+}
+
+// Moves each element to the number below, as a sum that is rounded downward is.
+void RoundDown(const DLTensor& made) {
+  auto* const data = static_cast<float*>(DataOf(made));
+  for (int i = 0; i < 24; ++i) data[i] = std::nextafter(data[i], -9.0F);
+}
+
+void Enlarge(const DLTensor& made) {
+  static_cast<float*>(DataOf(made))[0] += 0.1F;
+}
+
+// The sum is spoiled, and perhaps the node before it leaves the rounding mode.
+absl::StatusOr<LocateResult> ReplayOfSum(SpoiledLibrary::Spoil spoil,
+                                         bool leaves_floats) {
+  Ref<Library> library =
+      MakeRef<SpoiledLibrary>(ReferenceFunctions(), "add", std::move(spoil));
+  if (leaves_floats) {
+    library = MakeRef<SpoiledLibrary>(
+        std::move(library), "tanh",
+        [](const DLTensor&) { std::fesetround(FE_DOWNWARD); });
+  }
+  const std::string dump = DumpOfRun(FourNodes().graph, library);
+  std::fesetround(FE_TONEAREST);
+  return Replay(dump);
+}
+
+TEST(ReplayTest, WhatRoundedAsANodeBeforeItLeftInheritsThat) {
+  const auto alone = ReplayOfSum(RoundDown, false);
+  ASSERT_THAT(alone, IsOk());
+  EXPECT_THAT(CulpritsOf(*alone), ElementsAre("y"));
+  const auto located = ReplayOfSum(RoundDown, true);
+  ASSERT_THAT(located, IsOk());
+  EXPECT_THAT(CulpritsOf(*located), ElementsAre("a"));
+  EXPECT_EQ(located->nodes[0].verdict, NodeVerdict::kChangesFloats);
+  EXPECT_EQ(located->nodes[3].verdict, NodeVerdict::kInherits);
+  EXPECT_EQ(located->nodes[3].reason,
+            "ran with floats as a had left them: the rounding mode changed "
+            "(downward, was to nearest)");
+}
+
+TEST(ReplayTest, NoRoundingExcusesALargeError) {
+  const auto located = ReplayOfSum(Enlarge, true);
+  ASSERT_THAT(located, IsOk());
+  EXPECT_THAT(CulpritsOf(*located), ElementsAre("a", "y"));
 }
 
 }  // namespace

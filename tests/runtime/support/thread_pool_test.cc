@@ -8,6 +8,8 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
+#include <cfenv>
 #include <climits>
 #include <mutex>
 #include <set>
@@ -165,25 +167,38 @@ TEST_F(ThreadPoolTest, NestedLaunchWithACountGetsAllItsTasks) {
   EXPECT_EQ(runs, 12);
 }
 
-TEST_F(ThreadPoolTest, LaunchesFromEightThreadsAtOnceShareTheWorkers) {
-  std::atomic<int> running = 0;
-  std::atomic<int> most = 0;
-  const auto task = [&](int, TaskGroup&) {
-    const int now = ++running;
-    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);)
-      ;
-    --running;
-    return absl::OkStatus();
-  };
+// Each task sums a part, so another number of tasks would be another sum.
+TEST_F(ThreadPoolTest, LaunchHasAsManyTasksWhoeverElseLaunches) {
+  std::barrier together(8);
   std::vector<std::thread> hosts;
   hosts.reserve(8);
   for (int i = 0; i < 8; ++i) {
     hosts.emplace_back([&] {
-      for (int n = 0; n < 50; ++n) EXPECT_TRUE(ParallelRun(0, task).ok());
+      for (int n = 0; n < 20; ++n) {
+        together.arrive_and_wait();
+        const auto task = [&](int id, TaskGroup& group) {
+          EXPECT_EQ(group.num_tasks(), 4);
+          if (id == 0) together.arrive_and_wait();  // All hold their workers.
+          return absl::OkStatus();
+        };
+        EXPECT_TRUE(ParallelRun(0, task).ok());
+      }
     });
   }
   for (std::thread& host : hosts) host.join();
-  EXPECT_LE(most, 8 + 3);  // The hosts, and NumThreads() - 1 workers.
+}
+
+TEST_F(ThreadPoolTest, NestedLaunchesDivideTheThreadsEvenly) {
+  SetNumThreads(9);
+  std::atomic<int> runs = 0;
+  const auto inner = [&](int, TaskGroup& group) {
+    EXPECT_EQ(group.num_tasks(), 4);
+    ++runs;
+    return absl::OkStatus();
+  };
+  const auto outer = [&](int, TaskGroup&) { return ParallelRun(0, inner); };
+  EXPECT_TRUE(ParallelRun(2, outer).ok());
+  EXPECT_EQ(runs, 8);
 }
 
 TEST_F(ThreadPoolTest, ErrorsOfAllTasksAreJoinedInOrder) {
@@ -395,6 +410,64 @@ TEST_F(ThreadPoolTest, ObserverThatHasLeftIsToldNothing) {
   ASSERT_TRUE(
       ParallelRun(2, [](int, TaskGroup&) { return absl::OkStatus(); }).ok());
   EXPECT_TRUE(kept.threads.empty());
+}
+
+// The rounding modes that four tasks find.
+std::array<int, 4> ModesOfTasks() {
+  std::array<int, 4> modes{};
+  EXPECT_TRUE(ParallelRun(4, [&](int id, TaskGroup&) {
+                modes[static_cast<size_t>(id)] = std::fegetround();
+                return absl::OkStatus();
+              }).ok());
+  return modes;
+}
+
+// Every task on another thread than the launcher's sets the mode, and leaves
+// it.
+void SetModeOfWorkers(int mode) {
+  EXPECT_TRUE(ParallelRun(4, [&](int id, TaskGroup&) {
+                if (id > 0) std::fesetround(mode);
+                return absl::OkStatus();
+              }).ok());
+}
+
+TEST_F(ThreadPoolTest, JudgedTasksRunInTheDefaultFloatEnvironment) {
+  SetModeOfWorkers(FE_UPWARD);
+  {
+    const DefaultFloatEnvironment floats;
+    EXPECT_THAT(ModesOfTasks(), Each(FE_TONEAREST));
+    std::array<int, 2> nested{};
+    EXPECT_TRUE(ParallelRun(2, [&](int id, TaskGroup&) {
+                  nested[static_cast<size_t>(id)] = ModesOfTasks()[1];
+                  return absl::OkStatus();
+                }).ok());
+    EXPECT_THAT(nested, Each(FE_TONEAREST));
+  }
+  // Compiled code finds what it has left.
+  EXPECT_EQ(ModesOfTasks()[1], FE_UPWARD);
+  SetModeOfWorkers(FE_TONEAREST);
+}
+
+TEST_F(ThreadPoolTest, WorkersHaveTheFloatEnvironmentThatALibraryLeft) {
+  const DefaultFloatEnvironment floats;
+  const KeepCandidateFloats kept;
+  EXPECT_THAT(ModesOfTasks(), Each(FE_TONEAREST));
+  {
+    const CandidateFloatEnvironment candidate;
+    std::fesetround(FE_DOWNWARD);  // As a constructor may.
+    CandidateFloatsChanged();
+    EXPECT_THAT(ModesOfTasks(), Each(FE_DOWNWARD));
+  }
+  EXPECT_THAT(ModesOfTasks(), Each(FE_TONEAREST));
+}
+
+TEST_F(ThreadPoolTest, WatchSeesWhatATaskLeftOnAnotherThread) {
+  FloatWatch watch(/*puts_back=*/true);
+  SetModeOfWorkers(FE_UPWARD);
+  const auto change = watch.Finish();
+  ASSERT_TRUE(change.has_value());
+  EXPECT_THAT(DescribeChange(*change), HasSubstr("(upward, was to nearest)"));
+  EXPECT_THAT(ModesOfTasks(), Each(FE_TONEAREST));
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ namespace nodewise {
 // practice. Elements that are not finite on both sides are not judged here,
 // but counted where the bound is infinite.
 struct BoundCheck {
-  uint64_t outside = 0;           // Beyond the proved bound.
-  uint64_t unexpected = 0;        // Beyond the bound that holds in practice.
+  uint64_t outside = 0;     // Beyond the proved bound.
+  uint64_t unexpected = 0;  // Beyond the bound that holds in practice.
+  // Beyond a bound by less than anything can be that is not subnormal: counted
+  // in neither of these. Hardware that is told to be fast takes such numbers
+  // for zero.
+  uint64_t subnormal = 0;
   uint64_t without_bound = 0;     // Different, and no bound is known.
   uint64_t outside_fallback = 0;  // Of these, beyond the tolerance.
   // Not finite on one side alone, or not alike, where the bound is infinite:
@@ -43,6 +47,10 @@ BoundCheck CheckBounds(const DLTensor& expected, const DLTensor& actual,
                        absl::Span<const double> proved,
                        absl::Span<const double> in_practice,
                        Tolerance fallback);
+
+// Returns the smallest normal number of a float type of 16 bits or more; 0 for
+// any other type.
+double SmallestNormal(DLDataType dtype);
 
 // Takes the elements out of what is counted as not finite that are so where
 // anything is right: they are no fault.

@@ -15,6 +15,7 @@
 #include "nodewise/op/op_def.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
+#include "nodewise/support/float_environment.h"
 
 namespace nodewise {
 
@@ -61,6 +62,9 @@ struct CandidateMakers {
   // With memory of its own for each tensor (WithPrivateStorage()). May be null:
   // then there is no such run.
   RunnerMaker with_private_storage = nullptr;
+  // With tensors at other addresses, for the runs that are repeated. May be
+  // null: then `candidate` makes those, too.
+  RunnerMaker elsewhere = nullptr;
 };
 
 // What is examined. Everything must outlive the call.
@@ -70,6 +74,7 @@ struct LocateRequest {
   RunnerMaker candidate;  // As in CandidateMakers.
   RunnerMaker with_private_storage;
   std::vector<NamedTensor> inputs;
+  RunnerMaker elsewhere = nullptr;
   // Makes the makers of such runners in which the reference computes some
   // nodes, by key, because they crash or hang. Fails with kUnimplemented for
   // nodes that do not say what they compute. May be null. Where there are no
@@ -98,6 +103,10 @@ struct NodeReport {
   NodeEvidence evidence;
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words.
+  // What it made else of subnormal numbers, in words; empty if nothing.
+  std::string remark = {};
+  // How it left the floating-point environment changed, if it did.
+  std::optional<FloatChange> floats = std::nullopt;
   // How it ended a run, or where it wrote astray, if it did.
   std::optional<NodeFailure> failure;
   // What exact inputs showed, or why there are none for it, in words; empty if

@@ -20,7 +20,9 @@ enum class NodeVerdict : uint8_t {
   kBadInput,          // It is right, and was given NaN from outside.
   kNotDeterministic,  // It makes different bits of the same bits.
   kPlanFault,         // It writes over what is still needed.
+  kChangesFloats,     // It changes how floats are calculated after it.
   kBroken,            // It makes something else than it should.
+  kSideEffect,        // It leaves changed what all code of a process shares.
   kOverrun,           // It writes to memory that is not its own.
   kHangs,             // It does not return.
   kCrashes,           // It ends the process, or the run with an error.
@@ -43,6 +45,9 @@ struct NodeEvidence {
   bool hung = false;
   // It wrote to memory that is not its own; so the reference stood in for it.
   bool wrote_astray = false;
+  // It left the working folder, descriptors, limits, signals or other things
+  // changed that all code shares; so the reference stood in for it.
+  bool has_side_effect = false;
   // The reference stood in for it because it was asked to.
   bool is_stand_in = false;
   // On what it read in the run, by the reference's bounds.
@@ -61,6 +66,9 @@ struct NodeEvidence {
   bool wrote_over = false;
   // It made the same bits of the same bits whenever it ran.
   bool is_steady = true;
+  // It left the floating-point environment changed, which is put back before
+  // the next node.
+  bool changed_floats = false;
   // It was given a NaN by the network's inputs or parameters.
   bool was_given_nan = false;
   // It made infinities of finite numbers.

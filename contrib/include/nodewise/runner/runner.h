@@ -13,6 +13,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/value_search.h"
 #include "nodewise/runner/input_list.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
@@ -77,6 +78,10 @@ struct RunOptions {
   bool in_little_memory = false;
   std::vector<TensorPatch> patches;
   std::optional<StopRule> stop;
+  // What a node leaves of the floating-point environment stays as it is for the
+  // next one, as in a plain run; else it is put back, so that each node can be
+  // judged by itself.
+  bool leaves_floats = false;
   // How often to run, to time it. The sink sees every run; only the last one's
   // outputs are returned. 1 where there is a stop.
   uint64_t repeats = 1;
@@ -88,6 +93,12 @@ struct StopPlace {
   std::string title;        // "node 3 (conv1)".
   std::string function;     // Empty for an input.
   bool made_value = false;  // It was the first to make one of the values.
+};
+
+// A node that left the floating-point environment changed.
+struct NodeFloats {
+  std::string key;  // "conv1"
+  FloatChange change;
 };
 
 // An output of a node that was not searched for values, since they cannot be
@@ -109,6 +120,9 @@ struct RunResult {
   std::vector<std::string> notes;
   // How long each repeat took, without setting inputs and copying outputs.
   std::vector<int64_t> durations_ns;
+  // The nodes that left the floating-point environment changed, each once; only
+  // of runners whose nodes can be looked at.
+  std::vector<NodeFloats> floats;
   // What another process in which the nodes ran took at most, beside what it
   // shared with this one (MostPrivateBytes()); 0 if there was none.
   uint64_t bytes_beside = 0;

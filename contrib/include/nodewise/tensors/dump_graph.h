@@ -2,9 +2,12 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
@@ -13,11 +16,14 @@ namespace nodewise {
 struct DumpedRun {
   std::unique_ptr<TensorSource> source;
   Graph graph;
+  // How nodes left the floating-point environment changed, in their order.
+  std::vector<std::pair<NodeId, FloatChange>> floats = {};
 };
 
 // Opens the dump as OpenDump() does. Fails as that, with kDataLoss if it is cut
 // short or its graph (kSourceGraphFile) is not that of the run, with kNotFound
-// if it has no graph, and as ParseGraph().
+// if it has no graph, and as ParseGraph(). The source fails with kDataLoss at a
+// tensor of another shape or type than the graph says.
 absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path);
 
 }  // namespace nodewise

@@ -126,6 +126,11 @@ class DebugExecutor : public GraphExecutor {
     return std::exchange(invoker_, std::move(invoker));
   }
 
+  // Whether the floating-point environment that a node has left changed is put
+  // back before the next one, so that each can be judged by itself. In a plain
+  // run, and here unless this says so, the next one runs in it.
+  void SetPutsFloatsBack(bool puts_back) { puts_floats_back_ = puts_back; }
+
   // What compiled code sees of an entry now, dead or alive.
   const DLTensor& TensorOf(EntryId entry) const { return tensor(entry); }
   // Those of a node's inputs and outputs, in order.
@@ -171,11 +176,13 @@ class DebugExecutor : public GraphExecutor {
   absl::Status RunNode(NodeId node);
   absl::Status CallNode(const Call& call);
   absl::Status InvokeNode(NodeId node);
+  absl::Status InvokeTimed(NodeId node, std::optional<FloatChange>* floats);
   void ExtendWhole(NodeTime time);
   absl::Status VisitObservers(
       absl::FunctionRef<absl::Status(NodeObserver&)> visit);
   void DropRemoved();
-  NodeRun RunOf(NodeId node, NodeTime time) const;
+  NodeRun RunOf(NodeId node, NodeTime time,
+                const FloatChange* floats = nullptr) const;
   // Tells the observers of a pass, unless they know, that it is over.
   void TellPassEnded(const absl::Status& status);
 
@@ -223,6 +230,7 @@ class DebugExecutor : public GraphExecutor {
   std::vector<NodeObserver*> observers_;  // Null: was removed in a visit.
   int visits_ = 0;                        // Of the observers, under way.
   Invoker invoker_;
+  bool puts_floats_back_ = false;
 };
 
 // Makes an executor anew over the same graph and library with other options,

@@ -6,6 +6,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/node_times.h"
 #include "nodewise/graph/storage_plan.h"
+#include "nodewise/support/float_environment.h"
 
 namespace nodewise {
 
@@ -39,6 +40,9 @@ struct NodeRun {
   absl::Span<const DLTensor* const> inputs;
   absl::Span<const DLTensor* const> outputs;
   NodeTime time;  // Both 0 before the node has run.
+  // How the node has left the floating-point environment changed, in
+  // AfterNode(); null if it has not.
+  const FloatChange* floats = nullptr;
 };
 
 // Watches a run at the boundaries of its nodes. What it does in between is not

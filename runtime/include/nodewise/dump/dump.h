@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/support/float_environment.h"
 
 namespace nodewise {
 
@@ -103,6 +105,9 @@ class DumpWriter {
                        bool is_untouched) = 0;
   virtual void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
                       NodeTime time) = 0;
+  // Says that the node of the next DidRun() has left the floating-point
+  // environment changed.
+  virtual void LeftFloatsChanged(const FloatChange& change) = 0;
   // Records an input of the graph. Called before the first node.
   virtual void Input(NodeId node, const DLTensor& tensor) = 0;
 
@@ -126,6 +131,8 @@ struct NodeRecord {
   uint32_t slot = 0;
   EntryId entry{};
   NodeTime time;  // kTime.
+  // kTime: how the node left the floating-point environment changed, if it did.
+  std::optional<FloatChange> floats;
   bool has_stats = false;
   // For kInput and kOutput; without has_stats, only the hash and the elements.
   TensorStats stats;

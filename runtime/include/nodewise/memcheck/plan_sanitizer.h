@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -50,6 +51,14 @@ inline constexpr FindingKind kWild = {
     "wild", kPart, kError,
     "read outside of its arguments, or touched memory next to other entries",
     true};
+inline constexpr FindingKind kTensorChanged = {
+    "tensor-changed", kPart, kError,
+    "changed what it is told of a tensor: shape, address, type", true};
+inline constexpr FindingKind kProcessChanged = {
+    "process-changed", kPart, kError,
+    "left something changed that all code of the process shares: working "
+    "folder, descriptors, limits, signals, locale",
+    true};
 inline constexpr FindingKind kPlanMatters = {
     "plan-matters", kPart, kError,
     "the result differs when every entry has its own storage"};
@@ -62,8 +71,9 @@ inline constexpr FindingKind kUnsteady = {
     "uninitialised cannot be judged"};
 
 inline constexpr FindingKind kAll[] = {
-    kOverrun,    kInputWritten, kStrayWrite,  kStrayRead,     kOverwritten,
-    kUndersized, kWild,         kPlanMatters, kUninitialised, kUnsteady};
+    kOverrun,        kInputWritten, kStrayWrite,    kStrayRead,
+    kOverwritten,    kUndersized,   kWild,          kTensorChanged,
+    kProcessChanged, kPlanMatters,  kUninitialised, kUnsteady};
 }  // namespace memory_kinds
 
 inline constexpr size_t kMostRedZone = size_t{1} << 30;
@@ -74,10 +84,14 @@ struct SanitizeOptions {
   size_t red_zone = 256;
   bool compare_private = true;  // Run again with a slot for every entry.
   bool compare_poison = true;   // Run again with other bytes in dead memory.
+  // Called with each finding of a run as soon as it is known, also with those
+  // of later runs that are the same: what follows may end the process.
+  std::function<void(const Finding&)> found = nullptr;
 };
 
 struct SanitizeReport {
-  std::vector<Finding> findings;   // Of memory_kinds; in the order of the run.
+  // Of memory_kinds, and float_kinds::kLeftChanged; in the order of the run.
+  std::vector<Finding> findings;
   bool had_more_findings = false;  // More than are listed.
   // Why comparisons could not be made: for each, the error of its run. The
   // findings lack what they would have shown.

@@ -8,14 +8,20 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "nodewise/support/float_environment.h"
 
 // Fork and join for parallel loops. The process has one pool of persistent
-// workers; a launch borrows idle ones and never waits for a busy one, so
-// launches may be nested and may come from several threads at once.
+// workers; a launch borrows idle ones, or new ones if all are busy, so launches
+// may be nested and may come from several threads at once.
 //
 // The pool is never destroyed. After fork() the child starts with an empty
 // pool; a task itself may fork only to exec or _exit. No thread's CPU affinity
 // is changed: a worker inherits that of the thread whose launch created it.
+//
+// Tasks that a thread launches while it judges run in the default
+// floating-point environment. For compiled code a worker keeps its own, which
+// it has of the first thread that it works for
+// (nodewise/support/float_environment.h).
 
 namespace nodewise {
 
@@ -28,11 +34,10 @@ inline constexpr int kMaxTasks = 1024;
 using ParallelTask =
     absl::FunctionRef<absl::Status(int task_id, TaskGroup& group)>;
 
-// Returns into how many tasks a launch without a count is split when nothing
-// else runs, from 1 to kMaxTasks: what SetNumThreads() says, else
-// TVM_NUM_THREADS, else OMP_NUM_THREADS, else the physical cores that the first
-// caller may run on. The environment is read once, at first use. Any thread may
-// call.
+// Returns into how many tasks a launch without a count is split, from 1 to
+// kMaxTasks: what SetNumThreads() says, else TVM_NUM_THREADS, else
+// OMP_NUM_THREADS, else the physical cores that the first caller may run on.
+// The environment is read once, at first use. Any thread may call.
 int NumThreads();
 
 // Overrides NumThreads() for the launches that follow, in all threads; counts
@@ -47,9 +52,11 @@ int ThreadCountFrom(const char* tvm, const char* omp, int cores);
 // Runs `task` once for each id, all at the same time, id 0 on the calling
 // thread and every other on a worker of its own, and returns when all ended.
 //
-// With `num_tasks` 0 the pool chooses: NumThreads() tasks, less the workers
-// that other launches have borrowed, and at least 1. Otherwise there are
-// exactly `num_tasks`, on new workers if need be.
+// With `num_tasks` 0 there are NumThreads() tasks, whatever other threads do,
+// so that what the tasks compute does not depend on that; a launch from within
+// a launch of n tasks has an n-th of them, and at least 1. There are fewer only
+// if the system refuses to make a thread. Otherwise there are exactly
+// `num_tasks`.
 //
 // Returns OK if all tasks did; else their errors in the order of the ids, as
 // "task 2 of 4: message; task 3 of 4: message" (ids count from 0), with the
@@ -95,11 +102,14 @@ class TaskGroup {
  private:
   friend class ThreadPool;
 
-  TaskGroup(int num_tasks, bool spin, const ParallelTask& task,
-            TaskObserver* observer)
-      : num_tasks_(num_tasks), task_(task), observer_(observer), spin_(spin) {}
+  TaskGroup(int num_tasks, int tasks_around, bool spin,
+            const ParallelTask& task, TaskObserver* observer);
 
   void RunTask(int task_id) noexcept;
+  // On another thread than the launcher's, which has taken over the floats of
+  // `generation`.
+  void RunTaskElsewhere(int task_id, uint32_t* generation);
+  void TakeOverFloats(uint32_t* generation) const;
   absl::Status WatchTask(int task_id);
   absl::Status CallTask(int task_id);
   // Breaks the barrier for tasks that wait for one that has ended.
@@ -107,9 +117,15 @@ class TaskGroup {
   absl::Status JoinedErrors();
 
   const int num_tasks_;
+  const int tasks_around_;  // Its tasks, times those of launches around it.
   const ParallelTask& task_;
   TaskObserver* const observer_;  // Usually null.
-  std::atomic<bool> spin_;        // Whether spinning while waiting may pay.
+  // What the launcher has of nodewise/support/float_environment.h.
+  const bool has_default_floats_;
+  FloatWatch* const watch_;  // Usually null.
+  // Only set if a task's thread has still to take it over.
+  FloatEnvironment launchers_floats_;
+  std::atomic<bool> spin_;  // Whether spinning while waiting may pay.
 
   // The number of barriers passed, above two flag bits (see the .cc).
   std::atomic<uint32_t> phase_{0};

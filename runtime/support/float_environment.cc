@@ -1,0 +1,383 @@
+#include "nodewise/support/float_environment.h"
+
+#include <atomic>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+namespace nodewise {
+namespace {
+
+struct ThreadState {
+  bool is_default = false;     // The thread judges.
+  FloatEnvironment candidate;  // Where is_default.
+  FloatWatch* watch = nullptr;
+};
+
+// Threads of the pool have seen none before their first.
+std::atomic<uint32_t> generation{1};
+
+ThreadState& OfThread() {
+  thread_local ThreadState state;
+  return state;
+}
+
+std::string_view RoundingName(int mode) {
+  switch (mode) {
+    case FE_TONEAREST:
+      return "to nearest";
+#ifdef FE_UPWARD
+    case FE_UPWARD:
+      return "upward";
+#endif
+#ifdef FE_DOWNWARD
+    case FE_DOWNWARD:
+      return "downward";
+#endif
+#ifdef FE_TOWARDZERO
+    case FE_TOWARDZERO:
+      return "towards zero";
+#endif
+    default:
+      return "in another way";
+  }
+}
+
+std::string RoundingText(int before, int after) {
+  return fmt::format("the rounding mode changed ({}, was {})",
+                     RoundingName(after), RoundingName(before));
+}
+
+std::string Joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) text += i + 1 == parts.size() ? " and " : ", ";
+    text += parts[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+#ifdef __x86_64__
+
+// The functions of <cfenv> would take ten times as long, since they save all of
+// the old coprocessor, and know nothing of subnormal numbers.
+namespace {
+
+constexpr uint32_t kSseFlags = 0x3F;
+constexpr uint32_t kSseDefault = 0x1F80;
+constexpr uint16_t kX87Default = 0x037F;
+constexpr uint32_t kSubnormalInputsAreZero = 0x40;
+constexpr uint32_t kFlushToZero = 0x8000;
+// Both registers have a mask bit for each exception, here at its place in the
+// control word; the rounding mode in two bits; the x87 its precision, too.
+constexpr uint32_t kMasks = 0x3F;
+constexpr int kSseMasksShift = 7;
+constexpr int kSseRoundingShift = 13;
+constexpr int kX87RoundingShift = 10;
+constexpr uint16_t kX87Precision = 0x0300;
+
+uint16_t ReadX87() {
+  uint16_t word = 0;
+  asm volatile("fnstcw %0" : "=m"(word));
+  return word;
+}
+
+void WriteX87(uint16_t word) {
+  // An exception that is pending would trap as soon as its mask is gone.
+  asm volatile("fnclex\n\tfldcw %0" : : "m"(word));
+}
+
+int RoundingOf(uint32_t bits) {
+  constexpr int kModes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD,
+                            FE_TOWARDZERO};
+  return kModes[bits & 3];
+}
+
+std::string TrapsText(uint32_t before, uint32_t after) {
+  constexpr std::string_view kNames[] = {
+      "invalid operations", "subnormal operands", "division by zero",
+      "overflow",           "underflow",          "inexact results"};
+  std::vector<std::string> set, unset;
+  for (size_t bit = 0; bit < std::size(kNames); ++bit) {
+    const bool did_trap = (before >> bit & 1) == 0;
+    const bool traps = (after >> bit & 1) == 0;
+    if (traps && !did_trap) set.emplace_back(kNames[bit]);
+    if (!traps && did_trap) unset.emplace_back(kNames[bit]);
+  }
+  std::vector<std::string> parts;
+  if (!set.empty()) parts.push_back("traps set for " + Joined(set));
+  if (!unset.empty()) parts.push_back("no traps for " + Joined(unset));
+  return Joined(parts);
+}
+
+}  // namespace
+
+FloatEnvironment ReadFloatEnvironment() {
+  return {_mm_getcsr() & ~kSseFlags, ReadX87()};
+}
+
+FloatEnvironment DefaultFloats() { return {kSseDefault, kX87Default}; }
+
+void WriteFloatEnvironment(const FloatEnvironment& floats) {
+  const uint32_t now = _mm_getcsr();
+  if ((now & ~kSseFlags) != floats.sse) {
+    _mm_setcsr((now & kSseFlags) | floats.sse);
+  }
+  if (ReadX87() != floats.x87) WriteX87(floats.x87);
+}
+
+std::string DescribeChange(const FloatChange& change) {
+  const auto& [before, after] = change;
+  std::vector<std::string> parts;
+  const int sse_before = RoundingOf(before.sse >> kSseRoundingShift);
+  const int sse_after = RoundingOf(after.sse >> kSseRoundingShift);
+  const int x87_before = RoundingOf(before.x87 >> kX87RoundingShift);
+  const int x87_after = RoundingOf(after.x87 >> kX87RoundingShift);
+  if (sse_before != sse_after) {
+    parts.push_back(RoundingText(sse_before, sse_after));
+  } else if (x87_before != x87_after) {
+    parts.push_back(RoundingText(x87_before, x87_after) +
+                    " for long double alone");
+  }
+  const uint32_t different = before.sse ^ after.sse;
+  constexpr uint32_t kZeroes = kFlushToZero | kSubnormalInputsAreZero;
+  if ((different & kZeroes) != 0) {
+    const uint32_t zeroes = after.sse & kZeroes;
+    parts.emplace_back(zeroes == kZeroes ? "subnormal numbers treated as zero"
+                       : zeroes == kFlushToZero ? "subnormal results made zero"
+                       : zeroes != 0 ? "subnormal operands read as zero"
+                                     : "subnormal numbers no longer zero");
+  }
+  const uint32_t sse_masks = kMasks << kSseMasksShift;
+  if ((different & sse_masks) != 0) {
+    parts.push_back(TrapsText(before.sse >> kSseMasksShift & kMasks,
+                              after.sse >> kSseMasksShift & kMasks));
+  } else if (((before.x87 ^ after.x87) & kMasks) != 0) {
+    parts.push_back(TrapsText(before.x87 & kMasks, after.x87 & kMasks) +
+                    " for long double alone");
+  }
+  if (((before.x87 ^ after.x87) & kX87Precision) != 0) {
+    parts.emplace_back("the precision of long double changed");
+  }
+  if (parts.empty()) {
+    parts.push_back(fmt::format(
+        "the control bits changed (MXCSR {:#06x}, was {:#06x}; x87 {:#06x}, "
+        "was {:#06x})",
+        after.sse, before.sse, after.x87, before.x87));
+  }
+  return Joined(parts);
+}
+
+bool ChangesResults(const FloatChange& change) {
+  const uint32_t different = change.before.sse ^ change.after.sse;
+  const uint32_t different_x87 = change.before.x87 ^ change.after.x87;
+  return (different >> kSseRoundingShift & 3) != 0 ||
+         (different_x87 >> kX87RoundingShift & 3) != 0 ||
+         (different_x87 & kX87Precision) != 0;
+}
+
+uint32_t PackFloats(const FloatEnvironment& floats) {
+  return (floats.sse & 0xFFFF) | uint32_t{floats.x87} << 16;
+}
+
+FloatEnvironment UnpackFloats(uint32_t packed) {
+  return {packed & 0xFFFF, static_cast<uint16_t>(packed >> 16)};
+}
+
+DefaultFloatEnvironment::DefaultFloatEnvironment()
+    : was_default_(OfThread().is_default),
+      sse_before_(_mm_getcsr()),
+      x87_before_(ReadX87()) {
+  if (!was_default_) {
+    OfThread().is_default = true;
+    OfThread().candidate = {sse_before_ & ~kSseFlags, x87_before_};
+  }
+  WriteFloatEnvironment(DefaultFloats());
+}
+
+DefaultFloatEnvironment::~DefaultFloatEnvironment() {
+  FloatEnvironment wanted{sse_before_ & ~kSseFlags, x87_before_};
+  if (!was_default_) {
+    wanted = OfThread().candidate;
+    OfThread().is_default = false;
+  }
+  _mm_setcsr((sse_before_ & kSseFlags) | wanted.sse);
+  if (ReadX87() != wanted.x87) WriteX87(wanted.x87);
+}
+
+#else
+
+FloatEnvironment ReadFloatEnvironment() {
+  FloatEnvironment floats;
+  std::fegetenv(&floats.whole);
+  floats.rounding = std::fegetround();
+  floats.traps = fegetexcept();
+  return floats;
+}
+
+FloatEnvironment DefaultFloats() {
+  static const FloatEnvironment floats = [] {
+    std::fenv_t before;
+    std::fegetenv(&before);
+    std::fesetenv(FE_DFL_ENV);
+    const FloatEnvironment read = ReadFloatEnvironment();
+    std::fesetenv(&before);
+    return read;
+  }();
+  return floats;
+}
+
+void WriteFloatEnvironment(const FloatEnvironment& floats) {
+  std::fesetenv(&floats.whole);
+}
+
+std::string DescribeChange(const FloatChange& change) {
+  std::vector<std::string> parts;
+  if (change.before.rounding != change.after.rounding) {
+    parts.push_back(
+        RoundingText(change.before.rounding, change.after.rounding));
+  }
+  if (change.before.traps != change.after.traps) {
+    parts.push_back(
+        fmt::format("the exceptions that trap changed ({:#x}, were {:#x})",
+                    change.after.traps, change.before.traps));
+  }
+  return Joined(parts);
+}
+
+bool ChangesResults(const FloatChange& change) {
+  return change.before.rounding != change.after.rounding;
+}
+
+uint32_t PackFloats(const FloatEnvironment& floats) {
+  return static_cast<uint32_t>(floats.rounding) ^
+         static_cast<uint32_t>(floats.traps) << 1;
+}
+
+FloatEnvironment UnpackFloats(uint32_t packed) {
+  FloatEnvironment floats = DefaultFloats();
+  floats.rounding = static_cast<int>(packed);
+  return floats;
+}
+
+DefaultFloatEnvironment::DefaultFloatEnvironment()
+    : was_default_(OfThread().is_default) {
+  std::fegetenv(&before_);
+  if (!was_default_) {
+    OfThread().candidate = ReadFloatEnvironment();
+    OfThread().is_default = true;
+  }
+  std::fesetenv(FE_DFL_ENV);
+}
+
+DefaultFloatEnvironment::~DefaultFloatEnvironment() {
+  if (was_default_) {
+    std::fesetenv(&before_);
+    return;
+  }
+  OfThread().is_default = false;
+  WriteFloatEnvironment(OfThread().candidate);
+}
+
+#endif
+
+namespace {
+
+// Reading the registers is most of what a look costs, so that nothing is read
+// that is known: a thread that judges is in the default environment.
+void ToCandidate(ThreadState* state) {
+  state->is_default = false;
+  if (!(state->candidate == DefaultFloats())) {
+    WriteFloatEnvironment(state->candidate);
+  }
+}
+
+// `now` is what the thread has.
+void ToDefault(const FloatEnvironment& now, ThreadState* state) {
+  state->is_default = true;
+  if (!(now == DefaultFloats())) WriteFloatEnvironment(DefaultFloats());
+}
+
+}  // namespace
+
+CandidateFloatEnvironment::CandidateFloatEnvironment()
+    : was_default_(OfThread().is_default) {
+  if (was_default_) ToCandidate(&OfThread());
+}
+
+CandidateFloatEnvironment::~CandidateFloatEnvironment() {
+  if (!was_default_) return;
+  ThreadState& state = OfThread();
+  state.candidate = ReadFloatEnvironment();
+  ToDefault(state.candidate, &state);
+}
+
+FloatEnvironment CandidateFloats() {
+  return OfThread().is_default ? OfThread().candidate : ReadFloatEnvironment();
+}
+
+bool HasDefaultFloats() { return OfThread().is_default; }
+
+KeepCandidateFloats::~KeepCandidateFloats() {
+  if (CandidateFloats() == before_) return;
+  CandidateFloatsChanged();
+  if (OfThread().is_default) {
+    OfThread().candidate = before_;
+  } else {
+    WriteFloatEnvironment(before_);
+  }
+}
+
+ThreadFloats::ThreadFloats()
+    : is_default_(HasDefaultFloats()), candidate_(CandidateFloats()) {}
+
+void ThreadFloats::Adopt() const {
+  OfThread().is_default = is_default_;
+  OfThread().candidate = candidate_;
+  WriteFloatEnvironment(is_default_ ? DefaultFloats() : candidate_);
+}
+
+FloatWatch::FloatWatch(bool puts_back)
+    : puts_back_(puts_back),
+      was_default_(OfThread().is_default),
+      before_(CandidateFloats()),
+      outer_(OfThread().watch) {
+  ThreadState& state = OfThread();
+  state.watch = this;
+  if (was_default_) ToCandidate(&state);
+}
+
+FloatWatch::~FloatWatch() { (void)Finish(); }
+
+std::optional<FloatChange> FloatWatch::Finish() {
+  if (std::exchange(is_over_, true)) return std::nullopt;
+  ThreadState& state = OfThread();
+  state.watch = outer_;
+  const FloatEnvironment after = ReadFloatEnvironment();
+  if (was_default_) {
+    state.candidate = puts_back_ ? before_ : after;
+    ToDefault(after, &state);
+  } else if (puts_back_ && !(after == before_)) {
+    WriteFloatEnvironment(before_);
+  }
+  if (after == before_) return std::exchange(in_task_, std::nullopt);
+  return FloatChange{before_, after};
+}
+
+uint32_t CandidateFloatsGeneration() {
+  return generation.load(std::memory_order_acquire);
+}
+
+void CandidateFloatsChanged() { ++generation; }
+
+FloatWatch* FloatWatch::OfThisThread() { return OfThread().watch; }
+
+}  // namespace nodewise
