@@ -81,7 +81,9 @@ constexpr FlagRow kFlags[] = {
        return SetText(value, &flags->inputs.emplace_back());
      }},
     {"backend", "NAME",
-     "what is tested: Interpreter, or OneDNN, also called CPU (Interpreter)",
+     "what is tested: Interpreter, also called reference; OneDNN, also called "
+     "CPU; c, the C that is emitted; ort, onnxruntime; onnx, the evaluator of "
+     "ONNX's package; exec:COMMAND, any program (Interpreter)",
      [](const std::string& value, DebuggerFlags* flags) {
        return SetText(value, &flags->backend);
      }},
@@ -92,12 +94,14 @@ constexpr FlagRow kFlags[] = {
        return SetComparator(value, flags);
      }},
     {"threshold", "NUMBER",
-     "the largest absolute error of an element that is right (1e-5)",
+     "the largest absolute error of an element that is right (1e-5, where what "
+     "is beyond it must be beyond the bounds of its rounding errors, too)",
      [](const std::string& value, DebuggerFlags* flags) {
        return SetThreshold(value, &flags->threshold);
      }},
     {"dump_tensors", nullptr,
-     "writes the inputs and the reference's outputs of broken layers to files",
+     "writes the inputs and the reference's outputs of broken layers to files; "
+     "-dump_tensors=false: nothing (true)",
      [](const std::string& value, DebuggerFlags* flags) {
        return SetSwitch(value, &flags->dump_tensors);
      }},
@@ -109,6 +113,35 @@ constexpr FlagRow kFlags[] = {
      "converts the network to float16 first, for both backends",
      [](const std::string& value, DebuggerFlags* flags) {
        return SetSwitch(value, &flags->fp16);
+     }},
+    {"glow_clip_fp16", nullptr,
+     "where that makes float16 of a number beyond its range, makes the largest "
+     "number",
+     [](const std::string& value, DebuggerFlags* flags) {
+       return SetSwitch(value, &flags->clip_fp16);
+     }},
+    {"glow_global_fused_scale_offset_fp16", nullptr,
+     "rounds scales and offsets that lie behind rows of bytes to float16",
+     [](const std::string& value, DebuggerFlags* flags) {
+       return SetSwitch(value, &flags->fused_fp16);
+     }},
+    {"glow_global_force_sls_fp16_accum", nullptr,
+     "sums up rows of bytes in float16 where the sums are of that type",
+     [](const std::string& value, DebuggerFlags* flags) {
+       return SetSwitch(value, &flags->sls_fp16);
+     }},
+    {"alone", nullptr,
+     "tries every layer alone, also those that match in the network",
+     [](const std::string& value, DebuggerFlags* flags) {
+       return SetSwitch(value, &flags->all_alone);
+     }},
+    {"python", "PROGRAM", "the Python that runs ort and onnx (python3)",
+     [](const std::string& value, DebuggerFlags* flags) {
+       return SetText(value, &flags->python);
+     }},
+    {"compiler", "COMMAND", "the compiler of the backend c (cc -O2)",
+     [](const std::string& value, DebuggerFlags* flags) {
+       return SetText(value, &flags->compiler);
      }},
     {"fuse", nullptr,
      "computes operations together where backends do; -fuse=false: each "
@@ -122,6 +155,29 @@ constexpr FlagRow kFlags[] = {
      }},
 };
 
+// Flags of Glow's other tools that change what is calculated, and why there is
+// none of that name here; its network debugger has none of them either.
+struct ForeignFlag {
+  const char* name;
+  const char* reason;
+};
+constexpr char kNotConverted[] =
+    "constants and inputs are converted where an operation reads them";
+constexpr char kStoredScales[] =
+    "a model says its scales, and none is made for it";
+constexpr ForeignFlag kForeignFlags[] = {
+    {"glow_clip_fp16_skip_inputs", "inputs are clipped as all else is"},
+    {"glow_clip_quant_range_to_fp16", kStoredScales},
+    {"glow_clip_zero_scale_fp16", kStoredScales},
+    {"glow_enable_quant_param_changes", kStoredScales},
+    {"glow_global_fp16_constants", kNotConverted},
+    {"glow_global_fp16_placeholders", kNotConverted},
+    {"glow_global_fused_scale_offset_fp32",
+     "rows whose scales are of float16 are read as they are"},
+    {"glow_skip_bias_fp32tofp16_convert", "a bias has the type of its sums"},
+    {"glow_use_tracked_dummy_quant_params", kStoredScales},
+};
+
 absl::StatusOr<const FlagRow*> FindFlag(const std::string& argument,
                                         const std::string& name) {
   std::vector<std::string> names;
@@ -133,6 +189,12 @@ absl::StatusOr<const FlagRow*> FindFlag(const std::string& argument,
     return absl::InvalidArgumentError(
         fmt::format("{}: is one argument too many, expected flags alone",
                     Printable(argument)));
+  }
+  for (const ForeignFlag& flag : kForeignFlags) {
+    if (name != flag.name) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "-{}: is a flag of Glow's runtime, not of its network debugger: {}",
+        name, flag.reason));
   }
   return absl::InvalidArgumentError(
       fmt::format("{}: there is no such flag{} (network-debugger -help)",

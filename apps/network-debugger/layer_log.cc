@@ -11,6 +11,7 @@
 #include "nodewise/graph/params.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -48,18 +49,22 @@ std::string ErrorText(const TensorComparison& output) {
 }
 
 std::string CountText(const std::string& role, const TensorComparison& output,
-                      double threshold) {
+                      std::optional<double> threshold) {
   const Metrics& metrics = output.metrics;
+  if (!threshold.has_value()) {
+    return fmt::format("{}: {}, largest error {:.6g}", role,
+                       output.judgement.reason, metrics.largest_error.error);
+  }
   return fmt::format(
       "{}: {} of {} beyond the threshold {:g}, largest error {:.6g}", role,
-      metrics.outside, CountOf(metrics.elements, "element"), threshold,
+      metrics.outside, CountOf(metrics.elements, "element"), *threshold,
       metrics.largest_error.error);
 }
 
 }  // namespace
 
 void LogLine(std::string_view text, CodePlace place) {
-  Print(PlaceText(place) + std::string(text) + "\n");
+  Print(PlaceText(place) + PrintableLines(text) + "\n");
 }
 
 absl::Status LayerLog::Begins(const Layer& layer) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@ void LogLine(std::string_view text, CodePlace place = CodePlace::Here());
 class LayerLog : public LayerObserver {
  public:
   // Files go to `folder`, which is made; empty: none are written. `threshold`
-  // is for the text alone.
-  LayerLog(std::string folder, double threshold)
+  // is for the text alone; none where bounds judge.
+  LayerLog(std::string folder, std::optional<double> threshold)
       : folder_(std::move(folder)), threshold_(threshold) {}
 
   absl::Status Begins(const Layer& layer) override;
@@ -33,7 +34,7 @@ class LayerLog : public LayerObserver {
                         const std::string& layer, const NDArray& tensor) const;
 
   const std::string folder_;
-  const double threshold_;
+  const std::optional<double> threshold_;
   size_t indent_ = 0;  // As wide as the place in front of the last line.
   std::set<std::string> file_names_;
 };

@@ -181,7 +181,8 @@ class AlignWithModel : public Command {
 }  // namespace
 
 const CommandRow kAlignCommand = {
-    "align", "shows which tensor of its model each node of an artefact makes",
+    "align",
+    "shows which tensor of its model each node of an artefact makes",
     "examples:\n"
     "  nodewise align build/net model.onnx --random-inputs 1\n"
     "  nodewise align net.so model.onnx --inputs all.npz --json\n"
@@ -189,6 +190,8 @@ const CommandRow kAlignCommand = {
     "\nBoth are run and what they make is matched by its values, so that names "
     "and\nfusion do not matter. Layouts that compilers use are undone.\n"
     "\nExit status: 0 if it could be done, 2 if not.\n",
-    [] { return std::unique_ptr<Command>(new AlignWithModel); }};
+    [] { return std::unique_ptr<Command>(new AlignWithModel); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

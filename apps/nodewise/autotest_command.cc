@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -40,26 +38,6 @@ constexpr size_t kMostNetworks = 100;
 constexpr int64_t kUsualLimitMs = 10'000;
 // Of a limited time, for one finding.
 constexpr double kShrinkingShare = 0.2;
-
-// A folder for what is compiled meanwhile, gone with this.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string path =
-        std::filesystem::temp_directory_path() / "nodewise_autotest_XXXXXX";
-    if (mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class TestOperators : public Command {
  public:
@@ -131,6 +109,9 @@ class TestOperators : public Command {
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
                               Rows());
+    if (candidate_ == "c") {
+      NODEWISE_ASSIGN_OR_RETURN(compiler_, CCompiler::Create());
+    }
     NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,
                               MakeAutotestCandidate(ForCandidate()));
     if (!case_.empty()) return RunCase(*candidate);
@@ -158,6 +139,11 @@ class TestOperators : public Command {
       NODEWISE_ASSIGN_OR_RETURN(const auto source,
                                 MakeSource(rows, *candidate));
       result = RunAutotest(*source, *candidate, options_);
+    }
+    // Other programs may fail on single cases; a compiler that has worked does
+    // so only where the machine has changed.
+    if (compiler_ != nullptr && !result.unavailable.ok()) {
+      return result.unavailable;
     }
     if (attributes_) {
       const auto variants = VariantsOf(ForCandidate());
@@ -275,7 +261,7 @@ class TestOperators : public Command {
         limit_ms_.value_or(static_cast<uint64_t>(kUsualLimitMs)));
     options.networks = DrawsNetworks() || !case_.empty();
     options.passes = passes_;
-    options.scratch = scratch_.path();
+    options.compiler = compiler_;
     return options;
   }
 
@@ -407,7 +393,7 @@ class TestOperators : public Command {
           "{} simpler cases tried\n",
           NameOf(finding.verdict.outcome),
           finding.made.backward != nullptr ? "gradient of " : "",
-          ToString(finding.made), finding.verdict.reason,
+          ToString(finding.made), Printable(finding.verdict.reason),
           finding.is_flaky ? " (not each time)" : "", finding.configuration,
           finding.set_number, finding.times, finding.tries);
       if (!finding.attribution.empty()) {
@@ -467,13 +453,14 @@ class TestOperators : public Command {
   std::string case_;
   ForeignOptions foreign_;
   AutotestOptions options_;
-  ScratchFolder scratch_;
+  std::shared_ptr<const CCompiler> compiler_;
 };
 
 }  // namespace
 
 const CommandRow kAutotestCommand = {
-    "autotest", "tests operators and networks on random cases",
+    "autotest",
+    "tests operators and networks on random cases",
     "examples:\n"
     "  nodewise autotest --op Conv --candidate onednn --runs 10000\n"
     "  nodewise autotest --candidate ort --time 600 -o findings\n"
@@ -483,6 +470,8 @@ const CommandRow kAutotestCommand = {
     "  nodewise autotest --mutate models --candidate c --runs 10000\n"
     "\nExit status: 0 if nothing was found, 1 if something was, 2 if it did "
     "not run.\n",
-    [] { return std::unique_ptr<Command>(new TestOperators); }};
+    [] { return std::unique_ptr<Command>(new TestOperators); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -235,13 +235,16 @@ class DumpNetwork : public Command {
 }  // namespace
 
 const CommandRow kDumpCommand = {
-    "dump", "records every tensor of a run, as TVM's debugger lays them out",
+    "dump",
+    "records every tensor of a run, as TVM's debugger lays them out",
     "examples:\n"
     "  nodewise dump build/mlp --random-inputs 1 --dump-root d\n"
     "  nodewise dump build/mlp --random-inputs 1 --what stats --select conv\n"
     "  nodewise dump ort:model.onnx --random-inputs 1 --dump-root d\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run or the dump could not be written.\n",
-    [] { return std::unique_ptr<Command>(new DumpNetwork); }};
+    [] { return std::unique_ptr<Command>(new DumpNetwork); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

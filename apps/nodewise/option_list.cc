@@ -162,10 +162,8 @@ absl::Status OptionList::CheckFlags(
        ++it) {
     const size_t equals = it->find('=');
     const std::string name = it->substr(0, equals);
-    const auto row =
-        std::find_if(rows_.begin(), rows_.end(),
-                     [&](const Row& known) { return known.IsCalled(name); });
-    if (row == rows_.end() || row->is_positional()) continue;
+    const Row* const row = Find(name);
+    if (row == nullptr) continue;
     const bool has_value = equals != std::string::npos;
     if (!std::holds_alternative<bool*>(row->value)) {
       // What follows an option is its value, whatever it looks like.
@@ -177,6 +175,53 @@ absl::Status OptionList::CheckFlags(
     }
   }
   return absl::OkStatus();
+}
+
+const OptionList::Row* OptionList::Find(const std::string& name) const {
+  const auto row =
+      std::find_if(rows_.begin(), rows_.end(), [&](const Row& known) {
+        return !known.is_positional() && known.IsCalled(name);
+      });
+  return row == rows_.end() ? nullptr : &*row;
+}
+
+std::vector<std::string> OptionList::SharedWith(
+    const OptionList& other, const std::vector<std::string>& arguments,
+    const std::vector<std::string>& except) const {
+  std::vector<std::string> shared;
+  auto places =
+      std::count_if(other.rows_.begin(), other.rows_.end(),
+                    [](const Row& known) { return known.is_positional(); });
+  for (size_t i = 0; i < arguments.size();) {
+    const std::string& first = arguments[i];
+    const size_t equals = first.find('=');
+    const Row* const row = Find(first.substr(0, equals));
+    size_t count = 1;
+    if (row != nullptr && !std::holds_alternative<bool*>(row->value) &&
+        equals == std::string::npos) {
+      ++count;
+      while (row->takes_rest && i + count < arguments.size() &&
+             !arguments[i + count].starts_with("-")) {
+        ++count;
+      }
+    }
+    count = std::min(count, arguments.size() - i);
+    const bool is_excepted =
+        row != nullptr &&
+        std::any_of(except.begin(), except.end(), [&](const std::string& name) {
+          return row->IsCalled(name);
+        });
+    const bool is_taken =
+        row == nullptr
+            ? places-- > 0
+            : !is_excepted && other.Find(first.substr(0, equals)) != nullptr;
+    if (is_taken) {
+      shared.insert(shared.end(), arguments.begin() + i,
+                    arguments.begin() + i + count);
+    }
+    i += count;
+  }
+  return shared;
 }
 
 absl::Status OptionList::Store(const Row& row, std::vector<std::string> texts) {

@@ -44,6 +44,13 @@ class OptionList {
   // the nearest option, for anything that is not accepted.
   absl::Status Parse(const std::vector<std::string>& arguments) const;
 
+  // Returns those of a command line's arguments that `other` takes, too, but
+  // for the options called in `except`: positionals, and options with their
+  // values. REQUIRES: this list parses the arguments.
+  std::vector<std::string> SharedWith(
+      const OptionList& other, const std::vector<std::string>& arguments,
+      const std::vector<std::string>& except) const;
+
   // " TARGET [options]", and the lines that describe each option.
   std::string Usage() const;
   std::string Help() const;
@@ -65,6 +72,8 @@ class OptionList {
     std::string Left() const;  // "--lib FILE"
   };
 
+  // Returns the row of that name, or null.
+  const Row* Find(const std::string& name) const;
   // CLI11 takes "--json=no" and "--json=" for the flag.
   absl::Status CheckFlags(const std::vector<std::string>& arguments) const;
   static absl::Status Store(const Row& row, std::vector<std::string> texts);

@@ -134,7 +134,8 @@ class WriteRepros : public Command {
 }  // namespace
 
 const CommandRow kReproCommand = {
-    "repro", "cuts a node out as a folder that shows what it computes",
+    "repro",
+    "cuts a node out as a folder that shows what it computes",
     "examples:\n"
     "  nodewise repro net --random-inputs 1 --node conv1 -o conv1\n"
     "  cd conv1 && nodewise locate . --inputs data/inputs.params\n"
@@ -143,6 +144,8 @@ const CommandRow kReproCommand = {
     "\nThe folder can be moved anywhere; its README has the one command. For a "
     "node\nthat is wrong, nodewise locate --repro DIR writes it by itself.\n"
     "\nExit status: 0 it was written, 2 it was not.\n",
-    [] { return std::unique_ptr<Command>(new WriteRepros); }};
+    [] { return std::unique_ptr<Command>(new WriteRepros); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

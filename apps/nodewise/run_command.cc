@@ -218,7 +218,8 @@ class RunNetwork : public Command {
 }  // namespace
 
 const CommandRow kRunCommand = {
-    "run", "runs a network and shows its outputs",
+    "run",
+    "runs a network and shows its outputs",
     "examples:\n"
     "  nodewise run build/mlp --random-inputs 1\n"
     "  nodewise run build/mlp --input data=x.npy --output y.npz\n"
@@ -232,6 +233,8 @@ const CommandRow kRunCommand = {
     "--random-inputs 1\n"
     "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not,\n"
     "or the outputs could not be written; then there is no file.\n",
-    [] { return std::unique_ptr<Command>(new RunNetwork); }};
+    [] { return std::unique_ptr<Command>(new RunNetwork); },
+    /*missing=*/nullptr,
+    /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -22,6 +22,7 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kGuarded = "guarded";
+constexpr std::string_view kElsewhere = "barely-aligned";
 
 bool CanBeGuarded(const RunnerTarget& target) {
   for (const RunnerKind& kind : RunnerKinds()) {
@@ -70,6 +71,10 @@ absl::StatusOr<CandidateMakers> MakersOf(
   CandidateMakers makers;
   NODEWISE_ASSIGN_OR_RETURN(makers.candidate, RunnersOf(target));
   makers.with_private_storage = PrivateRunnersOf(target);
+  const RunnerTarget guarded{target->name(), target};
+  if (CanBeGuarded(guarded)) {
+    NODEWISE_ASSIGN_OR_RETURN(makers.elsewhere, MakerOf(kElsewhere, guarded));
+  }
   return makers;
 }
 
@@ -94,8 +99,12 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
       PlanStorage(target.graph(), target.devices()[0].device_type));
   const GraphIndex index(target.graph(), plan);
   NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(request.target));
-  LocateRequest located{index, operators, std::move(makers.candidate),
-                        std::move(makers.with_private_storage), request.inputs};
+  LocateRequest located{index,
+                        operators,
+                        std::move(makers.candidate),
+                        std::move(makers.with_private_storage),
+                        request.inputs,
+                        std::move(makers.elsewhere)};
   located.stand_ins = request.stand_ins;
   located.with_stand_ins = [&](const std::vector<std::string>& nodes) {
     return MakersWithStandIns(target, operators, nodes);

@@ -53,7 +53,8 @@ absl::Status StandInSearch::GoOnAfter(const absl::Status& status, size_t runs) {
   auto failure = FailureOf(status);
   if (!failure.has_value()) return status;
   if (IsStandIn(failure->node)) return WithWhatItMeans(status, *failure);
-  if (runs > 0) {
+  // A side effect was asked for, again and again.
+  if (runs > 0 && failure->kind != NodeFailure::Kind::kSideEffect) {
     failure->what += fmt::format(" (not before, in {})", CountOf(runs, "run"));
   }
   failures_.push_back(*std::move(failure));

@@ -17,21 +17,24 @@ constexpr uint32_t kMostTextBytes = 1 << 16;
 // Before the text of a finding on its way out of the child.
 struct Head {
   uint32_t node = 0;
+  uint32_t is_side_effect = 0;
   uint32_t bytes = 0;
 };
 
 // A plan that lets nodes write over each other is found without this run, and
 // what a node reads too much does no harm by itself.
-bool IsStrayWrite(const Finding& finding) {
+bool IsHarmful(const Finding& finding) {
   using namespace memory_kinds;
   return (finding.kind == kOverrun || finding.kind == kInputWritten ||
-          finding.kind == kStrayWrite) &&
+          finding.kind == kStrayWrite || finding.kind == kTensorChanged ||
+          finding.kind == kProcessChanged) &&
          finding.node() != nullptr;
 }
 
 absl::Status Send(const Finding& finding, PipeWriter* writer) {
   const std::string text = finding.found.substr(0, kMostTextBytes);
   const Head head{Index(finding.node()->node),
+                  finding.kind == memory_kinds::kProcessChanged ? 1U : 0U,
                   static_cast<uint32_t>(text.size())};
   NODEWISE_RETURN_IF_ERROR(writer->Write(&head, sizeof(head)));
   return writer->Write(text.data(), text.size());
@@ -44,14 +47,21 @@ absl::Status SanitizeAndSend(const GraphTarget& target,
   SanitizeOptions options;
   options.compare_private = false;
   options.compare_poison = false;
-  NODEWISE_ASSIGN_OR_RETURN(
-      const SanitizeReport report,
-      Sanitize(MakerOfDebugExecutors(target, inputs), options));
-  for (const Finding& finding : report.findings) {
-    if (!IsStrayWrite(finding)) continue;
-    NODEWISE_RETURN_IF_ERROR(Send(finding, writer));
-  }
-  return absl::OkStatus();
+  // Each at once: another node may end the run.
+  absl::Status sent;
+  options.found = [&](const Finding& finding) {
+    if (IsHarmful(finding)) sent.Update(Send(finding, writer));
+  };
+  NODEWISE_RETURN_IF_ERROR(
+      Sanitize(MakerOfDebugExecutors(target, inputs), options).status());
+  return sent;
+}
+
+void AddUnlessKnown(NodeFailure failure, std::vector<NodeFailure>* found) {
+  const bool is_known = std::any_of(
+      found->begin(), found->end(),
+      [&](const NodeFailure& other) { return other.node == failure.node; });
+  if (!is_known) found->push_back(std::move(failure));
 }
 
 absl::Status Receive(const GraphTarget& target, PipeReader& reader,
@@ -62,14 +72,12 @@ absl::Status Receive(const GraphTarget& target, PipeReader& reader,
     return absl::DataLossError("the child of a guarded run: sent no finding");
   }
   NodeFailure failure;
-  failure.kind = NodeFailure::Kind::kStrayWrite;
+  failure.kind = head.is_side_effect != 0 ? NodeFailure::Kind::kSideEffect
+                                          : NodeFailure::Kind::kStrayWrite;
   failure.node = target.index().KeyOf(NodeId{head.node});
   failure.what.resize(head.bytes);
   NODEWISE_RETURN_IF_ERROR(reader.Read(failure.what.data(), head.bytes));
-  const bool is_known = std::any_of(
-      found->begin(), found->end(),
-      [&](const NodeFailure& other) { return other.node == failure.node; });
-  if (!is_known) found->push_back(std::move(failure));
+  AddUnlessKnown(std::move(failure), found);
   return absl::OkStatus();
 }
 
@@ -91,18 +99,29 @@ absl::StatusOr<std::unique_ptr<StrayWriteSearch>> StrayWriteSearch::Start(
                                             },
                                             limit_ms));
   return std::unique_ptr<StrayWriteSearch>(
-      new StrayWriteSearch(target, std::move(child)));
+      new StrayWriteSearch(target, std::move(child), limit_ms));
 }
 
 StrayWriteSearch::StrayWriteSearch(const GraphTarget& target,
-                                   std::unique_ptr<PipedRun> child)
-    : target_(target), child_(std::move(child)) {}
+                                   std::unique_ptr<PipedRun> child,
+                                   int64_t limit_ms)
+    : target_(target), child_(std::move(child)), limit_ms_(limit_ms) {}
 
 absl::StatusOr<std::vector<NodeFailure>> StrayWriteSearch::Finish() {
   std::vector<NodeFailure> found;
   const auto end = child_->Finish(
       [&](PipeReader& reader) { return Receive(target_, reader, &found); });
   NODEWISE_RETURN_IF_ERROR(end.status());
+  const bool is_left_thread = end->is_left_thread && end->left_by.has_value() &&
+                              *end->left_by < target_.graph().nodes.size();
+  if (!is_left_thread) return found;
+  NodeFailure failure;
+  failure.kind = end->kind == ChildEnd::Kind::kSignal
+                     ? NodeFailure::Kind::kCrash
+                     : NodeFailure::Kind::kExit;
+  failure.node = target_.index().KeyOf(NodeId{*end->left_by});
+  failure.what = "left a thread behind, which " + end->ToString(limit_ms_);
+  AddUnlessKnown(std::move(failure), &found);
   return found;
 }
 

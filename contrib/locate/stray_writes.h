@@ -13,8 +13,10 @@
 
 namespace nodewise {
 
-// Looks for nodes that write to memory that is not their own. Nothing that they
-// spoil is spoiled in this process.
+// Looks for nodes that do what harms others: write to memory that is not their
+// own, change what they are told of tensors or what all code of a process
+// shares, leave threads behind that do such things. Nothing that they spoil is
+// spoiled in this process.
 class StrayWriteSearch {
  public:
   // Begins a run of the network in a child, with guarded memory around every
@@ -31,10 +33,12 @@ class StrayWriteSearch {
   absl::StatusOr<std::vector<NodeFailure>> Finish();
 
  private:
-  StrayWriteSearch(const GraphTarget& target, std::unique_ptr<PipedRun> child);
+  StrayWriteSearch(const GraphTarget& target, std::unique_ptr<PipedRun> child,
+                   int64_t limit_ms);
 
   const GraphTarget& target_;
   const std::unique_ptr<PipedRun> child_;
+  const int64_t limit_ms_;
 };
 
 }  // namespace nodewise

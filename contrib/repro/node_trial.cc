@@ -203,7 +203,11 @@ absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
 }
 
 void CheckFailsAlone(ReproCase* node_case) {
-  if (node_case->failure->kind == NodeFailure::Kind::kStrayWrite) return;
+  // What these do shows only in a run that looks for it.
+  if (node_case->failure->kind == NodeFailure::Kind::kStrayWrite ||
+      node_case->failure->kind == NodeFailure::Kind::kSideEffect) {
+    return;
+  }
   const auto fails = FailsAsBefore(*node_case, TensorsOf(node_case->inputs));
   if (fails.ok()) node_case->fails_alone = *fails;
 }

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "contrib/runner/debug_runner.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/runner.h"
 
@@ -17,6 +18,7 @@ bool CanBeGuarded(const GraphTarget& target);
 // Whatever the code does to memory is lost with the child, too. Only in builds
 // with USE_PROFILER. REQUIRES: CanBeGuarded(*target).
 absl::StatusOr<std::unique_ptr<Runner>> MakeGuardedRunner(
-    std::shared_ptr<const GraphTarget> target);
+    std::shared_ptr<const GraphTarget> target,
+    TensorAddresses addresses = TensorAddresses::kUsual);
 
 }  // namespace nodewise

@@ -22,6 +22,8 @@ std::string_view NameOf(NodeFailure::Kind kind) {
       return "error";
     case NodeFailure::Kind::kStrayWrite:
       return "stray write";
+    case NodeFailure::Kind::kSideEffect:
+      return "side effect";
   }
   return "";
 }

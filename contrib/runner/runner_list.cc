@@ -39,6 +39,10 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeGuarded(
     const RunnerTarget& target) {
   return MakeGuardedRunner(target.graph);
 }
+absl::StatusOr<std::unique_ptr<Runner>> MakeBarelyAligned(
+    const RunnerTarget& target) {
+  return MakeGuardedRunner(target.graph, TensorAddresses::kBarelyAligned);
+}
 #endif
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeInterpreter(
@@ -59,6 +63,10 @@ constexpr RunnerKind kKinds[] = {
      "a compiled graph on a CPU that can be looked into, each run in a process "
      "of its own",
      &IsGuardable, &MakeGuarded},
+    {"barely-aligned",
+     "as guarded, with tensors at odd multiples of the 64 bytes that TVM "
+     "promises",
+     &IsGuardable, &MakeBarelyAligned},
 #endif
     {"interpreter", "a network by the definitions of its operators", &IsNetwork,
      &MakeInterpreter},

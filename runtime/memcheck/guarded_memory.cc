@@ -58,7 +58,15 @@ GuardedMemory::GuardedMemory(size_t red_zone, uint8_t zone_byte,
       poison_byte_(poison_byte) {}
 
 GuardedMemory::~GuardedMemory() {
-  for (const Block& block : blocks_) munmap(block.map, block.map_bytes);
+  const bool has_strays = census_.HasStrays();
+  for (const Block& block : blocks_) {
+    // A thread that goes on writing there must not end the process.
+    if (has_strays) {
+      mprotect(block.map, block.map_bytes, PROT_READ | PROT_WRITE);
+    } else {
+      munmap(block.map, block.map_bytes);
+    }
+  }
   if (saved_pages_ != nullptr) munmap(saved_pages_, kMostTouches * page_bytes_);
 }
 
@@ -102,6 +110,19 @@ void GuardedMemory::Seal() {
       mmap(nullptr, kMostTouches * page_bytes_, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages != MAP_FAILED) saved_pages_ = static_cast<uint8_t*>(pages);
+}
+
+bool GuardedMemory::IsMapped(size_t number) const {
+  const Block& block = blocks_[number];
+  return msync(block.map, block.map_bytes, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+void GuardedMemory::MapAgain(size_t number) {
+  Block& block = blocks_[number];
+  mmap(block.map, block.map_bytes, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  block.access = Access::kReadWrite;
+  block.is_touched = true;
 }
 
 void GuardedMemory::SetAccess(size_t number, Access access) {
@@ -198,9 +219,33 @@ bool GuardedMemory::OnTrap(uint8_t* address, TrappedAccess access) {
   if (block == nullptr) return false;
   while (lock_.test_and_set(std::memory_order_acquire)) {
   }
-  const bool may_go_on = Note(block, address, access);
+  const bool may_go_on =
+      NoteStray(block, address, access) || Note(block, address, access);
   lock_.clear(std::memory_order_release);
   return may_go_on;
+}
+
+// Returns whether the access was that of a thread left behind. It may have been
+// made while nobody watches, or another node runs.
+bool GuardedMemory::NoteStray(Block* block, uint8_t* address,
+                              TrappedAccess access) {
+  const auto node = census_.MakerOfThisThread();
+  if (!node.has_value()) return false;
+  const size_t place = num_stray_touches_;
+  if (place < kMostTouches) {
+    stray_touches_[place] = {static_cast<size_t>(block - blocks_.data()), *node,
+                             access, address - block->data};
+    ++num_stray_touches_;
+  }
+  block->is_touched = true;
+  return mprotect(block->map, block->map_bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+std::vector<GuardedMemory::StrayTouch> GuardedMemory::TakeStrayTouches() {
+  std::vector<StrayTouch> touches(stray_touches_,
+                                  stray_touches_ + num_stray_touches_);
+  num_stray_touches_ = 0;
+  return touches;
 }
 
 // Runs in a signal handler: uses only system calls and existing memory.

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/process/thread_census.h"
 #include "runtime/memcheck/access_trap.h"
 
 namespace nodewise {
@@ -55,6 +56,14 @@ class GuardedMemory : public AccessTrapListener {
     const uint8_t* before = nullptr;
   };
 
+  // A block that a thread touched which a node had left behind.
+  struct StrayTouch {
+    size_t block = 0;
+    uint32_t node = 0;
+    TrappedAccess access = TrappedAccess::kUnknown;
+    int64_t offset = 0;
+  };
+
   // `red_zone` is the minimum size of a red zone. Red zones hold `zone_byte`,
   // and so do the bytes that Fill() leaves after an entry; new blocks are
   // filled with `poison_byte`.
@@ -73,6 +82,11 @@ class GuardedMemory : public AccessTrapListener {
   // Ends the adding of blocks; from now on accesses can be trapped.
   void Seal();
 
+  // Whether all pages of a block are there: its address range may have been
+  // given back with munmap().
+  bool IsMapped(size_t block) const;
+  // Puts zeros, which can be read and written, where its pages were.
+  void MapAgain(size_t block);
   // Sets the access to a block and its red zones, but not its guard pages.
   void SetAccess(size_t block, Access access);
   // While `on`, touches are noted; else they are the runtime's own, and only
@@ -82,6 +96,10 @@ class GuardedMemory : public AccessTrapListener {
   // had_more_touches() tells whether there were more.
   std::vector<Touch> Touches() const;
   bool had_more_touches() const { return had_more_; }
+  // Whose threads touch blocks.
+  ThreadCensus& census() { return census_; }
+  // Returns what such threads have touched since the last call, at any time.
+  std::vector<StrayTouch> TakeStrayTouches();
   // Returns the range of a page's bytes that have changed; counted from the
   // block's first byte.
   Extent ChangedBytes(const Touch& touch) const;
@@ -102,6 +120,7 @@ class GuardedMemory : public AccessTrapListener {
 
   Block* Find(const uint8_t* address);
   bool Note(Block* block, uint8_t* address, TrappedAccess access);
+  bool NoteStray(Block* block, uint8_t* address, TrappedAccess access);
   uint8_t* Open(const Block& block) const { return block.map + page_bytes_; }
   size_t OpenBytes(const Block& block) const {
     return block.map_bytes - 2 * page_bytes_;
@@ -125,6 +144,9 @@ class GuardedMemory : public AccessTrapListener {
   size_t num_touches_ = 0;
   size_t num_repeats_ = 0;
   bool had_more_ = false;
+  ThreadCensus census_;
+  StrayTouch stray_touches_[kMostTouches];
+  std::atomic<size_t> num_stray_touches_{0};
 };
 
 }  // namespace nodewise

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct GuardedRunSettings {
   uint8_t zone_byte = 0xa7;    // What red zones hold.
   uint8_t poison_byte = 0xff;  // What dead slots hold: NaN in every float type.
   std::optional<StoragePlan> plan;
+  // SanitizeOptions::found.
+  std::function<void(const Finding&)> found = nullptr;
 };
 
 // A finding and the parts of its message, which is made when the bytes are all

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "nodewise/debug/argument_record.h"
 #include "nodewise/debug/debug_executor.h"
+#include "nodewise/process/process_state.h"
 #include "runtime/memcheck/guarded_memory.h"
 #include "runtime/memcheck/guarded_run.h"
 
@@ -34,7 +38,9 @@ struct BlockDamage {
 class MemoryObserver : public NodeObserver {
  public:
   MemoryObserver(RunView run, GuardedMemory& memory,
-                 const BlockOfSlot& block_of_slot, GuardedRunResult* result);
+                 const BlockOfSlot& block_of_slot,
+                 std::function<void(const Finding&)> found,
+                 GuardedRunResult* result);
 
   absl::Status BeforePass(const RunView& run) override;
   absl::Status BeforeNode(const NodeRun& node) override;
@@ -73,6 +79,10 @@ class MemoryObserver : public NodeObserver {
   void CheckForeignInputs(NodeId node);
   void OpenArguments();
   void CollectDamage(NodeId node);
+  void CheckMapped(NodeId node);
+  void CheckLeftThreads();
+  void CheckArguments(NodeId node);
+  void CheckProcess(NodeId node);
   void ReportDamage(NodeId node, size_t block, TrappedAccess access,
                     const BlockDamage& damage);
   void ReportBeside(SeenFinding seen, const std::string& whose,
@@ -90,11 +100,14 @@ class MemoryObserver : public NodeObserver {
   const Graph& graph_;
   const StoragePlan& plan_;
   GuardedMemory& memory_;
+  const std::function<void(const Finding&)> found_;
   GuardedRunResult* result_;
   std::vector<size_t> block_of_slot_;  // SIZE_MAX: none.
   std::vector<EntryId> owner_;         // By block: the base entry in it.
   std::map<size_t, Role> roles_;       // By block, of the running node.
   std::vector<ForeignInput> foreign_inputs_;
+  std::optional<ArgumentRecord> arguments_;  // Of the running node.
+  std::optional<ProcessState> process_;      // Before the running node.
 };
 
 }  // namespace nodewise

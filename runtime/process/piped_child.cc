@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 // What Linux lets everybody have.
 constexpr int kPipeBytes = 1 << 20;
+constexpr int kHighDescriptor = 900;
 // How often to look for the end of a child of which no descriptor tells it.
 constexpr int64_t kLookMs = 20;
 
@@ -160,7 +162,29 @@ absl::Status TakeAll(Reader* reader,
 
 }  // namespace
 
+PipeWriter::PipeWriter(int descriptor)
+    : descriptor_(descriptor), process_(getpid()) {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) return;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+bool PipeWriter::IsThere() const {
+  struct stat status {};
+  return fstat(descriptor_, &status) == 0 && status.st_dev == device_ &&
+         status.st_ino == inode_;
+}
+
 absl::Status PipeWriter::Write(const void* data, size_t bytes) {
+  // The work has forked, and both have come here.
+  if (getpid() != process_) _exit(0);
+  // The work may have closed it, and have opened a file in its place.
+  if (!IsThere()) {
+    return absl::UnavailableError(
+        "closed descriptors that are not its own, and the pipe to this process "
+        "with them");
+  }
   const auto* from = static_cast<const uint8_t*>(data);
   while (bytes > 0) {
     const ssize_t written = write(descriptor_, from, bytes);
@@ -218,7 +242,10 @@ absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
   NODEWISE_ASSIGN_OR_RETURN(RunningChild child, runner.Start([&] {
     close(ends[0]);
-    PipeWriter writer(ends[1]);
+    // Code that closes what it takes for its own rarely goes so far.
+    const int high = fcntl(ends[1], F_DUPFD_CLOEXEC, kHighDescriptor);
+    if (high >= 0) close(ends[1]);
+    PipeWriter writer(high >= 0 ? high : ends[1]);
     return work(writer);
   }));
   return std::unique_ptr<PipedRun>(new PipedRun(

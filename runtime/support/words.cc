@@ -1,24 +1,13 @@
 #include "nodewise/support/words.h"
 
 #include <algorithm>
+#include <csignal>
+#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
-
-std::string Printable(std::string_view text) {
-  std::string printable;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      printable += fmt::format("\\x{:02x}", byte);
-    } else {
-      printable += c;
-    }
-  }
-  return printable;
-}
 
 std::string CountOf(uint64_t count, std::string_view noun) {
   std::string digits = fmt::format("{}", count);
@@ -31,6 +20,43 @@ std::string CountOf(uint64_t count, std::string_view noun) {
 
 std::string AddressText(uint64_t address) {
   return address == 0 ? "0" : fmt::format("{:#x}", address);
+}
+
+std::string SignalText(int signal_number) {
+  static constexpr std::pair<int, const char*> kNames[] = {
+      {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},
+      {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},
+      {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"},
+      {SIGSYS, "SIGSYS"},   {SIGTERM, "SIGTERM"},
+      {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"},
+      {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+      {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},
+      {SIGQUIT, "SIGQUIT"}, {SIGKILL, "SIGKILL (out of memory?)"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == signal_number) return name;
+  }
+  return fmt::format("signal {}", signal_number);
+}
+
+std::string ShellLine(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "_-+=./:,@%";
+  std::string line;
+  for (const std::string& argument : arguments) {
+    if (!line.empty()) line += ' ';
+    if (!argument.empty() &&
+        argument.find_first_not_of(kPlain) == std::string::npos) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char c : argument) {
+      line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    line += '\'';
+  }
+  return line;
 }
 
 std::string ListOf(const std::vector<std::string>& names, size_t most) {

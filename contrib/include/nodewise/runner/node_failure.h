@@ -19,12 +19,13 @@ struct NodeFailure {
     kExit,        // It ended the process.
     kError,       // It returned an error, or threw.
     kStrayWrite,  // It wrote to memory that is not its own.
+    kSideEffect,  // It left something changed that all code shares.
   };
   Kind kind = Kind::kCrash;
   std::string node;  // Its key.
   std::string what;  // "crashed with SIGSEGV at address 0x10"
 };
-// Returns "crash", "hang", "exit", "error" or "stray write".
+// Returns "crash", "hang", "exit", "error", "stray write" or "side effect".
 std::string_view NameOf(NodeFailure::Kind kind);
 
 // Returns the status that carries the failure: its message begins with `title`

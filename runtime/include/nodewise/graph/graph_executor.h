@@ -17,6 +17,7 @@
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/run_mark.h"
 
 namespace nodewise {
 
@@ -35,6 +36,10 @@ struct LoadedParams {
   size_t computed = 0;
   std::vector<std::string> unknown;  // Names that the graph does not have.
 };
+
+// With this variable at 1, inputs that were never set are zeros when a graph
+// runs, instead of an error.
+inline constexpr char kAllowUnsetVariable[] = "NODEWISE_ALLOW_UNSET";
 
 // Runs a graph's nodes in order with the compiled functions of a library. The
 // tensors live where the compiler's plan puts them, so results are those of
@@ -143,7 +148,9 @@ class GraphExecutor {
                            absl::Span<const std::string> names);
 
   // Runs all nodes. kFailedPrecondition if an input that is read was never
-  // set; the message names those inputs. An error of a function names its node.
+  // set; the message names those inputs. With kAllowUnsetVariable=1 in the
+  // environment they are zeros instead, until they are set, and stderr says so
+  // once. An error of a function names its node.
   virtual absl::Status Run();
 
  protected:
@@ -194,6 +201,7 @@ class GraphExecutor {
   uint64_t input_changes() const { return input_changes_; }
   bool MayChangeUnseen() const;
   absl::Status PrepareRun();
+  absl::Status ZeroUnset();
   absl::Status FinishRun();
   absl::Status CallError(const Call& call) const;
 
@@ -253,6 +261,7 @@ class GraphExecutor {
   bool has_run_ = false;
   uint64_t input_changes_ = 0;
   bool is_input_lent_ = false;  // GetInput handed its memory out.
+  const uint64_t mark_owner_ = RunMark::NewOwner();
 };
 
 }  // namespace nodewise

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,7 +22,13 @@ struct ChildEnd {
   int signal = 0;
   bool has_address = false;
   uint64_t address = 0;  // The address whose access failed.
+  bool is_own = false;   // The child has sent the signal to itself.
   int exit_status = 0;
+  // The first node that has left a thread behind, if any has, or the one whose
+  // thread ended the process.
+  std::optional<uint32_t> left_by = std::nullopt;
+  bool is_left_thread = false;   // It was such a thread.
+  bool is_known_thread = false;  // It is known which thread it was.
 
   // Returns what the child did, in words: "crashed with SIGSEGV at address
   // 0x10", or the status's message. `limit_ms` is the limit that kTimeout is

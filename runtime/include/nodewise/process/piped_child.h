@@ -17,14 +17,21 @@ namespace nodewise {
 // The child's end of the pipe.
 class PipeWriter {
  public:
-  explicit PipeWriter(int descriptor) : descriptor_(descriptor) {}
+  explicit PipeWriter(int descriptor);
 
   // Waits until the other process has room for all of it. Fails with
   // kUnavailable if that reads no more.
   absl::Status Write(const void* data, size_t bytes);
 
  private:
+  // Whether the descriptor is still what it was.
+  bool IsThere() const;
+
   const int descriptor_;
+  // Work that forks has a copy of this in each process; one of them writes.
+  const int process_;
+  uint64_t device_ = 0;
+  uint64_t inode_ = 0;
 };
 
 // This process's end of the pipe.

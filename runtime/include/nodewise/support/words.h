@@ -17,6 +17,12 @@ std::string CountOf(uint64_t count, std::string_view noun);
 // Returns "0x7fff0010", and "0" for the null address.
 std::string AddressText(uint64_t address);
 
+// Returns "SIGSEGV", "SIGKILL (out of memory?)", "signal 40".
+std::string SignalText(int signal_number);
+
+// Returns the arguments as a line for a shell.
+std::string ShellLine(const std::vector<std::string>& arguments);
+
 // Returns "a, b, c" for a message; after the first `most` names comes "...".
 // Long names are shortened.
 std::string ListOf(const std::vector<std::string>& names, size_t most = 20);

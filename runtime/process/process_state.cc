@@ -1,0 +1,234 @@
+#include "nodewise/process/process_state.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr const char* kLines[] = {"Umask",      "Uid",     "Gid",
+                                  "Groups",     "CapEff",  "CapPrm",
+                                  "NoNewPrivs", "Seccomp", "Cpus_allowed"};
+constexpr int kTimers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+constexpr std::pair<int, const char*> kLimits[] = {
+    {RLIMIT_AS, "address space"},  {RLIMIT_CPU, "processor time"},
+    {RLIMIT_DATA, "data"},         {RLIMIT_FSIZE, "size of a file"},
+    {RLIMIT_NOFILE, "open files"}, {RLIMIT_NPROC, "processes"},
+    {RLIMIT_STACK, "stack"},       {RLIMIT_MEMLOCK, "locked memory"}};
+// A function may keep a few files open for its next call. This many are a leak
+// that leaves others without any.
+constexpr size_t kManyDescriptors = 64;
+
+std::map<std::string, std::string> ReadLines() {
+  std::map<std::string, std::string> lines;
+  std::ifstream file("/proc/thread-self/status");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string name = line.substr(0, colon);
+    for (const char* wanted : kLines) {
+      if (name != wanted) continue;
+      lines[name] = line.substr(line.find_first_not_of(" \t", colon + 1));
+    }
+  }
+  return lines;
+}
+
+std::string WorkingFolder() {
+  std::error_code error;
+  const auto folder = std::filesystem::current_path(error);
+  return error ? "gone" : folder.string();
+}
+
+size_t HashOfEnvironment() {
+  size_t hash = 0;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr;
+       ++variable) {
+    // The order does not matter.
+    hash += std::hash<std::string_view>()(*variable);
+  }
+  return hash;
+}
+
+std::string LimitText(rlim_t limit) {
+  return limit == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit);
+}
+
+bool IsSameAction(const struct sigaction& a, const struct sigaction& b) {
+  return a.sa_sigaction == b.sa_sigaction && a.sa_flags == b.sa_flags;
+}
+
+}  // namespace
+
+ProcessState ProcessState::Take() {
+  ProcessState state;
+  state.folder_ = WorkingFolder();
+  state.lines_ = ReadLines();
+  std::error_code error;
+  std::filesystem::directory_iterator files("/proc/self/fd", error);
+  std::vector<int> numbers;
+  for (; !error && files != std::filesystem::directory_iterator();
+       files.increment(error)) {
+    numbers.push_back(std::atoi(files->path().filename().c_str()));
+  }
+  files = {};  // Its own descriptor is closed.
+  for (const int number : numbers) {
+    struct stat status {};
+    if (fstat(number, &status) != 0) continue;
+    state.descriptors_[number] = {status.st_dev, status.st_ino,
+                                  fcntl(number, F_GETFL)};
+  }
+  for (int number = 1; number < NSIG; ++number) {
+    sigaction(number, nullptr, &state.actions_[static_cast<size_t>(number)]);
+  }
+  pthread_sigmask(SIG_SETMASK, nullptr, &state.mask_);
+  for (size_t i = 0; i < state.limits_.size(); ++i) {
+    getrlimit(static_cast<__rlimit_resource>(i), &state.limits_[i]);
+  }
+  for (size_t i = 0; i < state.timers_.size(); ++i) {
+    itimerval timer{};
+    getitimer(static_cast<__itimer_which>(kTimers[i]), &timer);
+    state.timers_[i] =
+        timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0;
+  }
+  const char* const locale = std::setlocale(LC_ALL, nullptr);
+  state.locale_ = locale == nullptr ? "" : locale;
+  state.thread_locale_ = uselocale(nullptr);
+  state.environment_ = HashOfEnvironment();
+  return state;
+}
+
+void ProcessState::AddDescriptorChanges(
+    const ProcessState& later, std::vector<std::string>* changes) const {
+  size_t kept = 0;
+  for (const auto& [number, before] : descriptors_) {
+    const auto now = later.descriptors_.find(number);
+    if (now == later.descriptors_.end()) {
+      changes->push_back(fmt::format("descriptor {} is closed", number));
+      continue;
+    }
+    ++kept;
+    const bool is_same_file = now->second.device == before.device &&
+                              now->second.inode == before.inode;
+    if (!is_same_file) {
+      changes->push_back(fmt::format("descriptor {} is another file", number));
+    } else if (now->second.flags != before.flags) {
+      changes->push_back(fmt::format("descriptor {} has other flags", number));
+    }
+  }
+  const size_t added = later.descriptors_.size() - kept;
+  if (added >= kManyDescriptors) {
+    changes->push_back(fmt::format("{} are open", CountOf(added, "more file")));
+  }
+}
+
+void ProcessState::AddSignalChanges(const ProcessState& later,
+                                    std::vector<std::string>* changes) const {
+  for (int number = 1; number < NSIG; ++number) {
+    const auto i = static_cast<size_t>(number);
+    if (!IsSameAction(actions_[i], later.actions_[i])) {
+      changes->push_back(
+          fmt::format("{} has another action", SignalText(number)));
+    }
+  }
+  std::vector<std::string> blocked;
+  std::vector<std::string> let_through;
+  for (int number = 1; number < NSIG; ++number) {
+    const bool was = sigismember(&mask_, number) == 1;
+    const bool is = sigismember(&later.mask_, number) == 1;
+    if (is && !was) blocked.push_back(SignalText(number));
+    if (was && !is) let_through.push_back(SignalText(number));
+  }
+  constexpr size_t kNamed = 3;
+  if (!blocked.empty()) {
+    changes->push_back("blocked signals: " + ListOf(blocked, kNamed));
+  }
+  if (!let_through.empty()) {
+    changes->push_back("signals no more blocked: " +
+                       ListOf(let_through, kNamed));
+  }
+}
+
+void ProcessState::AddLimitChanges(const ProcessState& later,
+                                   std::vector<std::string>* changes) const {
+  for (size_t i = 0; i < limits_.size(); ++i) {
+    if (limits_[i].rlim_cur == later.limits_[i].rlim_cur &&
+        limits_[i].rlim_max == later.limits_[i].rlim_max) {
+      continue;
+    }
+    std::string name = fmt::format("resource {}", i);
+    for (const auto& [number, known] : kLimits) {
+      if (number == static_cast<int>(i)) name = known;
+    }
+    changes->push_back(fmt::format("the limit of {} is {}, which was {}", name,
+                                   LimitText(later.limits_[i].rlim_cur),
+                                   LimitText(limits_[i].rlim_cur)));
+  }
+}
+
+std::vector<std::string> ProcessState::ChangesIn(
+    const ProcessState& later) const {
+  std::vector<std::string> changes;
+  if (folder_ != later.folder_) {
+    changes.push_back(fmt::format("the working folder is {}, which was {}",
+                                  later.folder_, folder_));
+  }
+  for (const auto& [name, before] : lines_) {
+    const auto now = later.lines_.find(name);
+    const std::string text = now == later.lines_.end() ? "?" : now->second;
+    if (text == before) continue;
+    changes.push_back(
+        fmt::format("{} is {}, which was {}", name, text, before));
+  }
+  AddLimitChanges(later, &changes);
+  AddSignalChanges(later, &changes);
+  for (size_t i = 0; i < timers_.size(); ++i) {
+    if (later.timers_[i] && !timers_[i]) changes.push_back("a timer runs");
+  }
+  if (locale_ != later.locale_ || thread_locale_ != later.thread_locale_) {
+    changes.push_back(
+        fmt::format("the locale is {}, which was {}", later.locale_, locale_));
+  }
+  if (environment_ != later.environment_) {
+    changes.push_back("the environment has other variables");
+  }
+  AddDescriptorChanges(later, &changes);
+  return changes;
+}
+
+void ProcessState::Restore() const {
+  (void)!chdir(folder_.c_str());
+  const auto mask = lines_.find("Umask");
+  if (mask != lines_.end()) {
+    umask(static_cast<mode_t>(std::strtoul(mask->second.c_str(), nullptr, 8)));
+  }
+  for (size_t i = 0; i < limits_.size(); ++i) {
+    setrlimit(static_cast<__rlimit_resource>(i), &limits_[i]);
+  }
+  for (int number = 1; number < NSIG; ++number) {
+    sigaction(number, &actions_[static_cast<size_t>(number)], nullptr);
+  }
+  pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  for (size_t i = 0; i < timers_.size(); ++i) {
+    const itimerval off{};
+    if (!timers_[i]) {
+      setitimer(static_cast<__itimer_which>(kTimers[i]), &off, nullptr);
+    }
+  }
+  std::setlocale(LC_ALL, locale_.c_str());
+  uselocale(thread_locale_);
+}
+
+}  // namespace nodewise

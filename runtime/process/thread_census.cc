@@ -1,0 +1,119 @@
+#include "nodewise/process/thread_census.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "nodewise/support/pool_worker.h"
+
+namespace nodewise {
+namespace {
+
+std::atomic<const ThreadCensus*> current{nullptr};
+
+bool IsOpenMp(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libgomp") || name.starts_with("libomp") ||
+         name.starts_with("libiomp");
+}
+
+bool IsOpenMpLoaded() {
+  bool is_loaded = false;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* found) {
+        *static_cast<bool*>(found) |= IsOpenMp(info->dlpi_name);
+        return 0;
+      },
+      &is_loaded);
+  return is_loaded;
+}
+
+// Whether OpenMP's code is at the bottom of the calling thread's stack.
+bool IsOpenMpThread() {
+  constexpr int kMostFrames = 64;
+  constexpr int kAtBottom = 4;
+  void* frames[kMostFrames];
+  const int count = backtrace(frames, kMostFrames);
+  for (int i = std::max(0, count - kAtBottom); i < count; ++i) {
+    Dl_info info{};
+    if (dladdr(frames[i], &info) != 0 && info.dli_fname != nullptr &&
+        IsOpenMp(info.dli_fname)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A folder has a link from each folder in it, so that this need not read it.
+size_t CountThreads() {
+  struct stat status {};
+  return stat("/proc/self/task", &status) == 0 ? status.st_nlink : 0;
+}
+
+std::set<pid_t> Threads() {
+  std::set<pid_t> threads;
+  std::error_code error;
+  std::filesystem::directory_iterator each("/proc/self/task", error);
+  for (; !error && each != std::filesystem::directory_iterator();
+       each.increment(error)) {
+    threads.insert(std::atoi(each->path().filename().c_str()));
+  }
+  return threads;
+}
+
+}  // namespace
+
+ThreadCensus::ThreadCensus() : known_(Threads()), count_(CountThreads()) {
+  // The first call loads a library, which no signal handler should.
+  void* frame = nullptr;
+  (void)backtrace(&frame, 1);
+  current = this;
+}
+
+ThreadCensus::~ThreadCensus() { current = nullptr; }
+
+const ThreadCensus* ThreadCensus::Current() { return current; }
+
+void ThreadCensus::Note(uint32_t node) {
+  const size_t count = CountThreads();
+  if (count == count_) return;
+  count_ = count;
+  for (const pid_t thread : Threads()) {
+    if (!known_.insert(thread).second) continue;
+    const size_t place = num_strays_;
+    if (place == kMostStrays) return;
+    strays_[place].node = node;
+    strays_[place].thread = thread;
+    ++num_strays_;
+  }
+}
+
+bool ThreadCensus::HasStrays() const {
+  return num_strays_ > 0 && !IsOpenMpLoaded();
+}
+
+std::optional<uint32_t> ThreadCensus::FirstMaker() const {
+  if (!HasStrays()) return std::nullopt;
+  return strays_[0].node;
+}
+
+std::optional<uint32_t> ThreadCensus::MakerOfThisThread() const {
+  const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
+  for (size_t i = 0; i < num_strays_; ++i) {
+    if (strays_[i].thread != thread) continue;
+    if (IsPoolWorker() || IsOpenMpThread()) return std::nullopt;
+    return strays_[i].node;
+  }
+  return std::nullopt;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,86 @@
+#include "nodewise/support/run_mark.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fmt/format.h"
+
+namespace nodewise {
+namespace {
+
+// The mark of processes that nobody watches.
+RunMark unread_mark(false);
+
+}  // namespace
+
+RunMark* RunMark::current_ = &unread_mark;
+
+void RunMark::Use(RunMark* mark) {
+  current_ = mark == nullptr ? &unread_mark : mark;
+}
+
+uint64_t RunMark::NewOwner() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+void RunMark::BeginLoading(std::string_view library) {
+  if (!is_read_) return;
+  const size_t bytes = library.copy(library_, kPathBytes - 1);
+  library_[bytes] = '\0';
+  has_loaded_.store(1);
+  place_.store(PlaceOf(Phase::kLoading, 0));
+}
+
+void RunMark::EndLoading() {
+  if (is_read_) place_.store(PlaceOf(Phase::kOurs, 0));
+}
+
+void RunMark::NameNodes(uint64_t owner, size_t count,
+                        const std::function<std::string(uint32_t)>& title_of) {
+  if (!is_read_ || owner_.load() == owner) return;
+  char* to = titles_;
+  char* const end = titles_ + kTitleBytes - 1;  // Another NUL ends the list.
+  for (uint32_t n = 0; n < count; ++n) {
+    const std::string title = title_of(n);
+    if (title.size() + 1 > static_cast<size_t>(end - to)) break;
+    to = std::copy(title.begin(), title.end(), to);
+    *to++ = '\0';
+  }
+  *to = '\0';
+  owner_.store(owner);
+}
+
+RunMark::Phase RunMark::phase() const {
+  const uint64_t phase = place_.load() >> 32;
+  return phase <= static_cast<uint64_t>(Phase::kAfterNode)
+             ? static_cast<Phase>(phase)
+             : Phase::kOurs;
+}
+
+std::string RunMark::TitleOf(uint32_t node) const {
+  const char* at = titles_;
+  const char* const end = titles_ + kTitleBytes;
+  for (uint32_t n = 0; at < end && *at != '\0'; ++n) {
+    const size_t bytes = strnlen(at, static_cast<size_t>(end - at));
+    if (n == node) return {at, bytes};
+    at += bytes + 1;
+  }
+  return fmt::format("node {}", node);
+}
+
+std::string RunMark::Where() const {
+  switch (phase()) {
+    case Phase::kOurs:
+      return "";
+    case Phase::kLoading:
+      return fmt::format("loading {}",
+                         std::string(library_, strnlen(library_, kPathBytes)));
+    case Phase::kNode:
+    case Phase::kAfterNode:
+      break;
+  }
+  return TitleOf(static_cast<uint32_t>(place_.load()));
+}
+
+}  // namespace nodewise
