@@ -1,12 +1,11 @@
 #include "apps/nodewise/artefact_folder.h"
 
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
 #include "fmt/format.h"
 #include "nodewise/graph/params.h"
-#include "nodewise/support/file.h"
+#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -18,9 +17,23 @@ constexpr const char* kGraphFile = "graph.json";
 constexpr const char* kParamsFile = "params.params";
 constexpr const char* kSourceFile = "lib.c";
 
+// Another user of the folder may have put a link there, to have a file of ours
+// written over.
+absl::Status CheckOurs(const fs::directory_entry& entry) {
+  std::error_code error;
+  const fs::file_status status = entry.symlink_status(error);
+  if (!error && status.type() == fs::file_type::regular)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: is {}, expected a file that convert left there, or none",
+      entry.path().string(),
+      status.type() == fs::file_type::symlink ? "a link"
+                                              : "not a regular file"));
+}
+
 // One that holds something else would be another artefact afterwards than the
 // one that was meant: so would one with a library of functions that are not the
-// graph's.
+// graph's. What is left of a process that was killed does no harm.
 absl::Status Prepare(const std::string& folder, bool has_source) {
   std::error_code error;
   fs::create_directory(folder, error);
@@ -31,8 +44,12 @@ absl::Status Prepare(const std::string& folder, bool has_source) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name == kGraphFile || name == kParamsFile) continue;
-    if (has_source && name == kSourceFile) continue;
+    if (IsPartName(name)) continue;
+    if (name == kGraphFile || name == kParamsFile ||
+        (has_source && name == kSourceFile)) {
+      NODEWISE_RETURN_IF_ERROR(CheckOurs(*at));
+      continue;
+    }
     return absl::InvalidArgumentError(fmt::format(
         "{}: holds {}, expected an empty folder, or what convert left there",
         folder, name));
@@ -40,12 +57,6 @@ absl::Status Prepare(const std::string& folder, bool has_source) {
   if (!error) return absl::OkStatus();
   return absl::UnavailableError(
       fmt::format("{}: cannot list the folder: {}", folder, error.message()));
-}
-
-absl::Status WriteText(const fs::path& path, std::string_view text) {
-  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  NODEWISE_RETURN_IF_ERROR(file.Write(text));
-  return file.Commit();
 }
 
 }  // namespace
@@ -58,10 +69,13 @@ absl::Status WriteArtefactFolder(const std::string& folder,
   NODEWISE_RETURN_IF_ERROR(Prepare(folder, has_source));
   const fs::path path = folder;
   if (has_source) {
-    NODEWISE_RETURN_IF_ERROR(WriteText(path / kSourceFile, texts.source));
+    NODEWISE_RETURN_IF_ERROR(ReplaceFile(path / kSourceFile, texts.source));
   }
-  NODEWISE_RETURN_IF_ERROR(WriteParams(path / kParamsFile, params.tensors));
-  return WriteText(path / kGraphFile, texts.graph);
+  NODEWISE_RETURN_IF_ERROR(
+      ReplaceFile(path / kParamsFile, [&](const std::string& beside) {
+        return WriteParams(beside, params.tensors);
+      }));
+  return ReplaceFile(path / kGraphFile, texts.graph);
 }
 
 }  // namespace nodewise

@@ -17,8 +17,8 @@ namespace {
 
 using Made = absl::StatusOr<std::unique_ptr<Candidate>>;
 
-constexpr const char* kCompiler = "cc -O2";
-constexpr const char* kPlainCompiler = "cc -O0";
+constexpr const char* kOptimised = "-O2";
+constexpr const char* kNotOptimised = "-O0";
 // Compiling counts, too.
 constexpr int64_t kCompileMs = 600'000;
 
@@ -100,15 +100,11 @@ std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
       options.limit_ms);
 }
 
-Made Emitted(const CandidateOptions& options, const char* compiler,
+Made Emitted(const CandidateOptions& options, const char* optimisation,
              const LowerOptions& lowering) {
-  if (options.scratch.empty()) {
-    return absl::UnavailableError(
-        "--candidate c: there can be no folder for temporary files");
-  }
-  return GuardedCandidate(
-      EmittedCandidate(AllOperators(), compiler, options.scratch, lowering),
-      options.limit_ms + kCompileMs);
+  return GuardedCandidate(EmittedCandidate(AllOperators(), options.compiler,
+                                           optimisation, lowering),
+                          options.limit_ms + kCompileMs);
 }
 
 Made Program(const CandidateOptions& options,
@@ -178,7 +174,7 @@ Made MakePlain(const CandidateOptions& options) {
     return ReferenceGraph(options,
                           LoweringFor(AllOperators(), Backend::kReference));
   }
-  if (options.name == "c") return Emitted(options, kCompiler, {});
+  if (options.name == "c") return Emitted(options, kOptimised, {});
   if (options.name != "ort" && options.name != "onnx" &&
       !options.name.starts_with("exec:")) {
     return absl::InvalidArgumentError(fmt::format(
@@ -201,10 +197,10 @@ std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
   if (options.name == "c") {
     std::vector<CandidateVariant> variants =
         LoweringVariants({}, [options](const LowerOptions& lowering) {
-          return Emitted(options, kCompiler, lowering);
+          return Emitted(options, kOptimised, lowering);
         });
     variants.push_back({"what the C compiler optimises", [options] {
-                          return Emitted(options, kPlainCompiler, {});
+                          return Emitted(options, kNotOptimised, {});
                         }});
     return variants;
   }

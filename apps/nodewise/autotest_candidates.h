@@ -25,7 +25,7 @@ struct CandidateOptions {
   // Of the kinds that run in this process: what their networks are rewritten by
   // first, "merge" and "split".
   std::vector<std::string> passes;
-  std::string scratch;  // A folder for what is compiled meanwhile.
+  std::shared_ptr<const CCompiler> compiler;  // Of "c"; else null.
 };
 
 // Fails with kInvalidArgument for another name.

@@ -10,7 +10,7 @@
 #include "nodewise/graph/params.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/file.h"
+#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -91,12 +91,6 @@ add_executable(repro repro.cc)
 target_link_libraries(repro PRIVATE nodewise::runtime)
 )";
 
-absl::Status WriteFile(const std::string& path, std::string_view text) {
-  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  NODEWISE_RETURN_IF_ERROR(file.Write(std::string(text)));
-  return file.Commit();
-}
-
 }  // namespace
 
 absl::Status WriteCompiledFinding(const AutotestFinding& finding,
@@ -123,8 +117,8 @@ absl::Status WriteCompiledFinding(const AutotestFinding& finding,
   }
   NODEWISE_RETURN_IF_ERROR(WriteParams(folder + "/inputs.params", inputs));
   NODEWISE_RETURN_IF_ERROR(WriteParams(folder + "/expected.params", expected));
-  NODEWISE_RETURN_IF_ERROR(WriteFile(folder + "/repro.cc", kProgram));
-  return WriteFile(folder + "/CMakeLists.txt", kBuild);
+  NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder + "/repro.cc", kProgram));
+  return ReplaceFile(folder + "/CMakeLists.txt", kBuild);
 }
 
 }  // namespace nodewise

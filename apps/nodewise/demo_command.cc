@@ -20,6 +20,7 @@
 #include "nodewise/profile/recorded_run.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "nodewise/runner/debug_target.h"
+#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -292,7 +293,7 @@ class Demonstrate : public Command {
         "  nodewise dump MODEL.onnx --random-inputs 1 --dump-root DIR\n"
         "  nodewise convert MODEL.onnx -o FOLDER      "
         "then: nodewise run FOLDER ...\n",
-        Printable(ArtefactFolder()), seed_);
+        ShellWord(ArtefactFolder()), seed_);
   }
 
   std::optional<uint64_t> seed_given_;

@@ -12,7 +12,8 @@ std::string LineOf(const Finding& finding) {
   // The message of a failed function may have several lines.
   std::vector<std::string> lines = absl::StrSplit(finding.ToString(), '\n');
   for (std::string& line : lines) line = Printable(line);
-  return absl::StrJoin(lines, "\n");
+  // Nothing of a message may look like a line of ours.
+  return absl::StrJoin(lines, "\n    ");
 }
 
 }  // namespace nodewise

@@ -13,14 +13,18 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
-#include "nodewise/support/file.h"
+#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {
 
 constexpr size_t kMostShown = 16;
+// What a compiler or another program has to say belongs to the finding.
+constexpr size_t kLongestReason = 2000;
 
 std::string NumbersOf(const NDArray& tensor) {
   std::vector<double> numbers(kMostShown);
@@ -37,9 +41,9 @@ std::string NumbersOf(const NDArray& tensor) {
 }
 
 std::string Line(const std::string& name, const NDArray& tensor) {
-  if (!tensor.defined()) return fmt::format("  {}: none\n", name);
-  return fmt::format("  {}: {} {}\n", name, ToString(TensorType::Of(*tensor)),
-                     NumbersOf(tensor));
+  if (!tensor.defined()) return fmt::format("  {}: none\n", Printable(name));
+  return fmt::format("  {}: {} {}\n", Printable(name),
+                     ToString(TensorType::Of(*tensor)), NumbersOf(tensor));
 }
 
 }  // namespace
@@ -58,7 +62,8 @@ std::string DescribeTensors(const AutotestFinding& finding) {
   }
   const auto add = [&](const char* what, const CandidateOutputs& outputs) {
     if (!outputs.ok()) {
-      text += fmt::format("  {}: {}\n", what, MessageOf(outputs.status()));
+      text += fmt::format("  {}: {}\n", what,
+                          Printable(MessageOf(outputs.status())));
       return;
     }
     if (finding.verdict.output >= outputs->size()) return;
@@ -204,34 +209,30 @@ std::string ProgramText(const TestedCandidate& candidate) {
   return "";
 }
 
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  NODEWISE_RETURN_IF_ERROR(file.Write(text));
-  return file.Commit();
-}
-
 std::string PageText(const AutotestFinding& finding,
                      const TestedCandidate& candidate, bool has_program,
                      bool has_c) {
   const bool is_backward = finding.made.backward != nullptr;
   std::string page = fmt::format(
       "# {}{}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
-      "correct implementation makes: {}.\n\n"
-      "```\n{}\n{}```\n\n"
+      "correct implementation makes: `{}`.\n\n{}\n"
       "`model.onnx` is {}, `test_data_set_0` its inputs and "
       "the right outputs, in the layout of ONNX's own tests.\n\n"
-      "```\nnodewise autotest --case . --candidate {}{}\n```\n\n"
+      "    nodewise autotest --case . --candidate {}{}\n\n"
       "runs it again, and ends with status 1 as long as it is wrong.\n",
       is_backward ? "gradient of " : "", TitleOf(finding.made),
-      NameOf(finding.verdict.outcome), candidate.name, finding.verdict.reason,
-      ToString(finding.made), DescribeTensors(finding),
+      NameOf(finding.verdict.outcome), CodeSpan(candidate.name),
+      CodeSpan(finding.verdict.reason, kLongestReason),
+      CodeBlock(ToString(finding.made) + "\n" + DescribeTensors(finding)),
       is_backward && finding.made.configuration.is_network()
           ? "the gradient of the network in `forward.onnx`"
       : is_backward ? "the gradient of the operation in `forward.onnx`"
       : finding.made.configuration.is_network() ? "the network alone"
                                                 : "the operation alone",
-      candidate.name,
-      candidate.ort_level.empty() ? "" : " --ort-level " + candidate.ort_level);
+      ShellWord(candidate.name),
+      candidate.ort_level.empty()
+          ? ""
+          : " --ort-level " + ShellWord(candidate.ort_level));
   if (has_program) {
     page += "`python3 repro.py` shows both outputs without nodewise.\n";
   }
@@ -260,7 +261,7 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
   if (finding.made.backward != nullptr) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string forward,
                               ExportOnnx(finding.made.backward->forward));
-    NODEWISE_RETURN_IF_ERROR(WriteText(folder + kForwardFile, forward));
+    NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder + kForwardFile, forward));
   }
   bool has_c = false;
   if (candidate.name == "c") {
@@ -270,10 +271,10 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
   }
   const std::string program = ProgramText(candidate);
   if (!program.empty()) {
-    NODEWISE_RETURN_IF_ERROR(WriteText(folder + "/repro.py", program));
+    NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder + "/repro.py", program));
   }
-  return WriteText(folder + "/README.md",
-                   PageText(finding, candidate, !program.empty(), has_c));
+  return ReplaceFile(folder + "/README.md",
+                     PageText(finding, candidate, !program.empty(), has_c));
 }
 
 absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,

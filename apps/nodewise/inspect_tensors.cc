@@ -1,8 +1,10 @@
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "apps/nodewise/inspect.h"
 #include "apps/nodewise/tensor_summary.h"
 #include "apps/nodewise/terminal.h"
@@ -10,7 +12,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/tensor_file.h"
+#include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
 namespace {
@@ -18,7 +20,10 @@ namespace {
 // What could be read. TVM ignores bytes after the last tensor; a user who looks
 // at the file may not. A killed run leaves a cut .params file.
 struct FileContent {
+  // Tensors of .params files stay on the disk; those of others are read one
+  // after the other.
   std::vector<NamedTensor> tensors;
+  std::unique_ptr<TensorFileReader> file;
   size_t trailing_bytes = 0;
   std::vector<std::string> missing;
   bool is_cut = false;
@@ -28,7 +33,7 @@ absl::StatusOr<FileContent> Read(const std::string& path,
                                  const std::string& format) {
   FileContent content;
   if (format != ".params") {
-    NODEWISE_ASSIGN_OR_RETURN(content.tensors, ReadTensorFile(path));
+    NODEWISE_ASSIGN_OR_RETURN(content.file, TensorFileReader::Open(path));
     return content;
   }
   NODEWISE_ASSIGN_OR_RETURN(PartialParams partial, OpenPartialParams(path));
@@ -62,18 +67,55 @@ void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
   json->EndObject();
 }
 
+// What there is to say of all tensors, made before anything of it is shown.
+struct TensorList {
+  size_t count = 0;
+  TextTable table;
+  JsonWriter json;
+};
+
+// Each tensor is gone before `tensor_at` returns the next.
+absl::StatusOr<TensorList> ListTensors(
+    size_t count,
+    absl::FunctionRef<absl::StatusOr<NamedTensor>(size_t)> tensor_at) {
+  TensorList list;
+  list.count = count;
+  list.json.BeginArray("tensors");
+  for (size_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NamedTensor entry, tensor_at(i));
+    AddTensor(entry, &list.table, &list.json);
+  }
+  list.json.EndArray();
+  return list;
+}
+
+void AddList(const TensorList& list, Inspection* inspection) {
+  inspection->json.Append(list.json);
+  AddLine("tensors", fmt::format("{}", list.count), inspection);
+  inspection->text +=
+      list.table.ToString(4, inspection->max_lines, LineWidth());
+}
+
+absl::StatusOr<TensorList> ListContent(const FileContent& content) {
+  if (content.file == nullptr) {
+    return ListTensors(content.tensors.size(),
+                       [&](size_t i) { return content.tensors[i]; });
+  }
+  const std::vector<std::string>& names = content.file->names();
+  return ListTensors(
+      names.size(), [&](size_t i) -> absl::StatusOr<NamedTensor> {
+        NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, content.file->Read(i));
+        return NamedTensor{names[i], std::move(tensor)};
+      });
+}
+
 }  // namespace
 
 void AddTensors(const std::vector<NamedTensor>& tensors,
                 Inspection* inspection) {
-  TextTable table;
-  inspection->json.BeginArray("tensors");
-  for (const NamedTensor& entry : tensors) {
-    AddTensor(entry, &table, &inspection->json);
-  }
-  inspection->json.EndArray();
-  AddLine("tensors", fmt::format("{}", tensors.size()), inspection);
-  inspection->text += table.ToString(4, inspection->max_lines, LineWidth());
+  const auto list =
+      ListTensors(tensors.size(), [&](size_t i) { return tensors[i]; });
+  AddList(list.value(), inspection);
 }
 
 void AddMissing(const std::vector<std::string>& missing, bool is_cut,
@@ -95,6 +137,7 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   if (content.is_cut && content.tensors.empty() && content.missing.empty()) {
     return OpenParams(path).status();
   }
+  NODEWISE_ASSIGN_OR_RETURN(const TensorList list, ListContent(content));
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
   inspection->text += fmt::format("{}: tensors ({}), {}\n", Printable(path),
@@ -102,7 +145,7 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   inspection->json.Add("kind", "tensors");
   inspection->json.Add("format", format);
   inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
-  AddTensors(content.tensors, inspection);
+  AddList(list, inspection);
   if (content.trailing_bytes > 0) {
     AddLine(
         "behind the last",

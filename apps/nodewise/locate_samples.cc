@@ -15,7 +15,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/tensor_file.h"
+#include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
 namespace {
@@ -32,13 +32,16 @@ InputOptions InputsForSizes(const std::vector<std::string>& samples,
     InputOptions inputs = shared;
     bool is_sound = false;
     for (const std::string& path : TensorFilesOf(sample)) {
-      const auto tensors = ReadTensorFile(path);
-      is_sound = tensors.ok();
+      const auto file = TensorFileReader::Open(path);
+      is_sound = file.ok();
+      for (size_t i = 0; is_sound && i < (*file)->names().size(); ++i) {
+        is_sound = (*file)->Read(i).ok();
+      }
       if (!is_sound) break;
       if (path.ends_with(".npz") || path.ends_with(".params")) {
-        inputs.inputs_file = path;
-      } else if (tensors->size() == 1) {
-        inputs.inputs.push_back((*tensors)[0].name + "=" + path);
+        inputs.inputs_files = {path};
+      } else if ((*file)->names().size() == 1) {
+        inputs.inputs.push_back((*file)->names()[0] + "=" + path);
       }
     }
     if (is_sound) return inputs;

@@ -3,6 +3,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/attention_spaces.cc
   autotest/autotest_run.cc
   autotest/backward.cc
+  autotest/c_compiler.cc
   autotest/candidate.cc
   autotest/case_verdict.cc
   autotest/choices.cc

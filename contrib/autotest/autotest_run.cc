@@ -241,6 +241,9 @@ class AutotestRun {
       const CaseVerdict verdict = prepared->reference->Judge(
           prepared->sets[set], prepared->expected[set], answer.sets[set]);
       ++count.outcomes[static_cast<size_t>(verdict.outcome)];
+      if (absl::IsUnavailable(answer.sets[set].status())) {
+        result_.unavailable.Update(answer.sets[set].status());
+      }
       if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
         count.why_refused = verdict.reason;
       }

@@ -1,39 +1,95 @@
 // Two sources of tensors, paired and compared.
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/tensor_collector.h"
+#include "nodewise/tensors/found_again.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {
 
-using Kept = TensorCollector::Kept;
+// What a source said of a tensor. Its contents are read again where they were
+// let go.
+struct Kept {
+  TensorKey key;
+  std::string type;  // Empty if there was no tensor.
+  NDArray tensor;
+  std::string why_absent;
+  std::optional<TensorHash> hash;
+
+  bool has_tensor() const { return !type.empty(); }
+};
+
+// What is kept of a file whose tensors are found again; the rest is read twice.
+constexpr size_t kMostKeptBytes = size_t{1} << 28;
+
+// Keeps the tensors of a source, which must outlive it.
+class KeptTensors : public TensorSink {
+ public:
+  explicit KeptTensors(TensorSource& source)
+      : source_(source), may_let_go_(IsFoundAgain(source)) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    Kept kept;
+    kept.key = item.key;
+    kept.why_absent = item.why_absent;
+    kept.hash = item.hash;
+    if (item.tensor != nullptr) {
+      const NDArray borrowed = NDArray::Borrow(*item.tensor, nullptr);
+      kept.type = TypeToString(borrowed.shape(), borrowed.dtype());
+      const size_t bytes = may_let_go_ ? borrowed.bytes() : 0;
+      if (bytes <= kMostKeptBytes - bytes_) {
+        bytes_ += bytes;
+        NODEWISE_ASSIGN_OR_RETURN(kept.tensor, item.Keep());
+      }
+    }
+    kept_.push_back(std::move(kept));
+    return absl::OkStatus();
+  }
+
+  const std::vector<Kept>& kept() const { return kept_; }
+  // REQUIRES: kept.has_tensor().
+  absl::StatusOr<NDArray> TensorOf(const Kept& kept) const {
+    if (kept.tensor.defined()) return kept.tensor;
+    return source_.Find(kept.key);
+  }
+
+ private:
+  TensorSource& source_;
+  const bool may_let_go_;
+  size_t bytes_ = 0;  // Kept of what could be found again.
+  std::vector<Kept> kept_;
+};
 
 // Returns what to read of a tensor that was kept.
-TensorItem ItemOfKept(const Kept& kept) {
+TensorItem ItemOfKept(const Kept& kept, const NDArray& tensor) {
   TensorItem item{.key = kept.key};
-  if (kept.tensor.defined()) item.tensor = kept.tensor.tensor();
+  if (tensor.defined()) item.tensor = tensor.tensor();
   item.why_absent = kept.why_absent;
   return item;
 }
 
 UnpairedTensor UnpairedOf(const Kept& kept) {
-  return {kept.key.Name(),
-          TypeToString(kept.tensor.shape(), kept.tensor.dtype())};
+  return {kept.key.Name(), kept.type};
 }
 
 // Compares each tensor of the reference as it comes.
 class ComparingSink : public TensorSink {
  public:
-  ComparingSink(const TensorCollector& candidate, const SourceOptions& options)
-      : options_(options), unpaired_("reference") {
+  ComparingSink(TensorSource& reference, const KeptTensors& candidate,
+                const SourceOptions& options)
+      : candidate_(candidate), options_(options), unpaired_(reference) {
     for (const Kept& kept : candidate.kept()) {
       waiting_[kept.key.Name()] = &kept;
     }
@@ -42,6 +98,7 @@ class ComparingSink : public TensorSink {
 
   absl::Status Take(const TensorItem& item) override {
     const std::string name = item.key.Name();
+    const WorkingOn on(name);
     if (item.hash.has_value()) NoteHash(name, *item.hash);
     const auto mapped = options_.names.find(name);
     const bool is_mapped = mapped != options_.names.end();
@@ -56,10 +113,10 @@ class ComparingSink : public TensorSink {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Comparison> Finish(const TensorCollector& candidate) {
-    NODEWISE_RETURN_IF_ERROR(CheckMap(candidate));
+  absl::StatusOr<Comparison> Finish() {
+    NODEWISE_RETURN_IF_ERROR(CheckMap());
     std::vector<const Kept*> left;
-    for (const Kept& kept : candidate.kept()) {
+    for (const Kept& kept : candidate_.kept()) {
       const auto waiting = waiting_.find(kept.key.Name());
       if (waiting != waiting_.end() && waiting->second == &kept) {
         left.push_back(&kept);
@@ -87,10 +144,15 @@ class ComparingSink : public TensorSink {
   }
 
   void Compare(const TensorItem& item, const Kept& kept, PairedBy by) {
-    if (item.tensor == nullptr || !kept.tensor.defined()) {
+    if (item.tensor == nullptr || !kept.has_tensor()) {
       return CompareHashesOf(item, kept);
     }
-    auto compared = CompareTensors(item, *kept.tensor, options_.compare);
+    const auto actual = candidate_.TensorOf(kept);
+    if (!actual.ok()) {
+      return Skip(item.key, std::string(MessageOf(actual.status())),
+                  SkippedTensor::Kind::kNotRecorded);
+    }
+    auto compared = CompareTensors(item, **actual, options_.compare);
     if (!compared.ok()) {
       return Skip(item.key, std::string(MessageOf(compared.status())),
                   absl::IsInvalidArgument(compared.status())
@@ -149,11 +211,11 @@ class ComparingSink : public TensorSink {
   void PairLeft(std::vector<const Kept*>* left) {
     std::vector<const Kept*> here;
     for (const Kept& kept : unpaired_.kept()) {
-      if (kept.tensor.defined()) here.push_back(&kept);
+      if (kept.has_tensor()) here.push_back(&kept);
     }
     std::vector<const Kept*> there;
     for (const Kept* kept : *left) {
-      if (kept->tensor.defined()) there.push_back(kept);
+      if (kept->has_tensor()) there.push_back(kept);
     }
     std::vector<UnpairedTensor> expected, actual;
     for (const Kept* kept : here) expected.push_back(UnpairedOf(*kept));
@@ -161,15 +223,21 @@ class ComparingSink : public TensorSink {
     for (const FuzzyPair& pair : PairFuzzily(expected, actual)) {
       const Kept& reference = *here[pair.expected];
       const Kept& candidate = *there[pair.actual];
-      Compare(ItemOfKept(reference), candidate, pair.by);
+      const auto tensor = unpaired_.TensorOf(reference);
+      if (tensor.ok()) {
+        Compare(ItemOfKept(reference, *tensor), candidate, pair.by);
+      } else {
+        Skip(reference.key, std::string(MessageOf(tensor.status())),
+             SkippedTensor::Kind::kNotRecorded);
+      }
       is_paired_.insert(&reference);
       is_paired_.insert(&candidate);
     }
   }
 
-  absl::Status CheckMap(const TensorCollector& candidate) const {
+  absl::Status CheckMap() const {
     std::set<std::string> there;
-    for (const Kept& kept : candidate.kept()) there.insert(kept.key.Name());
+    for (const Kept& kept : candidate_.kept()) there.insert(kept.key.Name());
     for (const auto& [expected, actual] : options_.names) {
       const bool is_here = found_names_.contains(expected);
       if (is_here && there.contains(actual)) continue;
@@ -191,6 +259,7 @@ class ComparingSink : public TensorSink {
     comparison_.skipped.push_back({key, std::move(why), kind});
   }
 
+  const KeptTensors& candidate_;
   const SourceOptions& options_;
   std::unordered_map<std::string, const Kept*> waiting_;  // By name.
   std::set<std::string> mapped_;       // The candidate's names in the map.
@@ -198,7 +267,7 @@ class ComparingSink : public TensorSink {
   std::unordered_map<uint64_t, std::string> names_by_hash_;
   // By index, the candidate's hashes.
   std::vector<std::pair<size_t, TensorHash>> wrong_;
-  TensorCollector unpaired_;
+  KeptTensors unpaired_;  // Of the reference.
   std::set<const Kept*> is_paired_;
   Comparison comparison_;
 };
@@ -216,11 +285,11 @@ std::string FirstReason(const Comparison& comparison) {
 absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
                                           TensorSource& candidate,
                                           const SourceOptions& options) {
-  TensorCollector collected(candidate.name());
+  KeptTensors collected(candidate);
   NODEWISE_RETURN_IF_ERROR(candidate.Visit(collected));
-  ComparingSink sink(collected, options);
+  ComparingSink sink(reference, collected, options);
   NODEWISE_RETURN_IF_ERROR(reference.Visit(sink));
-  NODEWISE_ASSIGN_OR_RETURN(Comparison comparison, sink.Finish(collected));
+  NODEWISE_ASSIGN_OR_RETURN(Comparison comparison, sink.Finish());
   if (comparison.tensors.empty() && comparison.equal_hashes == 0) {
     return absl::FailedPreconditionError(fmt::format(
         "{} and {}: there is nothing to compare{}, expected tensors with the "

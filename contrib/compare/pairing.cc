@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -16,6 +18,9 @@ namespace {
 constexpr char kBlanks[] = " \t\r";
 // What names must have in common to be paired by their words.
 constexpr double kLeastLikeness = 0.6;
+// Names that all share their words would be tried with each other: five
+// thousand on each side take a second, and of more no more is tried.
+constexpr uint64_t kMostSteps = 300'000'000;
 
 std::string_view Trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlanks);
@@ -83,19 +88,132 @@ std::string KindOf(std::string_view name) {
   return Joined(words);
 }
 
-// Twice the words that both have, over those of each.
-double LikenessOf(const std::string& a, const std::string& b) {
-  const auto words_a = WordsOf(a), words_b = WordsOf(b);
-  const std::multiset<std::string> x(words_a.begin(), words_a.end());
-  const std::multiset<std::string> y(words_b.begin(), words_b.end());
-  std::vector<std::string> both;
-  std::set_intersection(x.begin(), x.end(), y.begin(), y.end(),
-                        std::back_inserter(both));
-  const size_t all = x.size() + y.size();
-  return all == 0
-             ? 0
-             : 2 * static_cast<double>(both.size()) / static_cast<double>(all);
+// How alike names are: twice the words that both have, over those of each.
+double LikenessOf(size_t common, size_t all) {
+  return all == 0 ? 0
+                  : 2 * static_cast<double>(common) / static_cast<double>(all);
 }
+
+// The words of a name as numbers, from the rarest word of all names to the
+// commonest; a word's second time in a name is another word.
+using WordIds = std::vector<uint32_t>;
+
+// Numbers the words of two sides.
+class Vocabulary {
+ public:
+  void Add(absl::Span<const UnpairedTensor> tensors) {
+    for (const UnpairedTensor& tensor : tensors) {
+      for (const std::string& word : MarkedWordsOf(tensor.name)) {
+        ++counts_[word];
+      }
+    }
+  }
+  // REQUIRES: all names have been added.
+  WordIds IdsOf(std::string_view name) {
+    if (ids_.empty()) Number();
+    WordIds ids;
+    for (const std::string& word : MarkedWordsOf(name)) {
+      ids.push_back(ids_.at(word));
+    }
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+  size_t size() const { return counts_.size(); }
+
+ private:
+  static std::vector<std::string> MarkedWordsOf(std::string_view name) {
+    std::vector<std::string> words = WordsOf(name);
+    std::map<std::string, size_t> times;
+    for (std::string& word : words) {
+      const size_t before = times[word]++;
+      if (before > 0) word += fmt::format(" {}", before);
+    }
+    return words;
+  }
+  void Number() {
+    std::vector<std::pair<size_t, std::string_view>> by_count;
+    for (const auto& [word, count] : counts_)
+      by_count.emplace_back(count, word);
+    std::sort(by_count.begin(), by_count.end());
+    for (const auto& [count, word] : by_count) {
+      ids_.emplace(word, static_cast<uint32_t>(ids_.size()));
+    }
+  }
+
+  std::unordered_map<std::string, size_t> counts_;
+  std::unordered_map<std::string_view, uint32_t> ids_;
+};
+
+size_t CountCommon(const WordIds& a, const WordIds& b) {
+  size_t common = 0;
+  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+    common += a[i] == b[k] ? 1 : 0;
+    const bool next_a = a[i] <= b[k];
+    const bool next_b = b[k] <= a[i];
+    i += next_a ? 1 : 0;
+    k += next_b ? 1 : 0;
+  }
+  return common;
+}
+
+// The names of one side, found by their words.
+class WordIndex {
+ public:
+  WordIndex(absl::Span<const UnpairedTensor> tensors,
+            const std::vector<bool>& is_paired, Vocabulary* vocabulary)
+      : tensors_(tensors),
+        is_paired_(is_paired),
+        having_(vocabulary->size()),
+        last_asker_(tensors.size()) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      words_.push_back(vocabulary->IdsOf(tensors[i].name));
+      if (is_paired[i]) continue;
+      for (const uint32_t word : words_[i]) having_[word].push_back(i);
+    }
+  }
+
+  const WordIds& words(size_t i) const { return words_[i]; }
+
+  // Returns which is most like a tensor with these words, if one alone is and
+  // it is enough. Looks at names that share a rare word first, and at no more
+  // once those with the words that are left could not be as alike. Takes what
+  // it does off `steps`, and finds nothing when these are used up.
+  std::optional<size_t> MostAlike(const UnpairedTensor& tensor,
+                                  const WordIds& words, uint64_t* steps) {
+    double best = kLeastLikeness;
+    std::optional<size_t> found;
+    bool is_shared = false;
+    ++asker_;
+    for (size_t w = 0; w < words.size(); ++w) {
+      const size_t left = words.size() - w;
+      if (LikenessOf(left, words.size() + left) < best) break;
+      for (const size_t i : having_[words[w]]) {
+        const uint64_t cost = 1 + words.size() + words_[i].size();
+        if (*steps < cost) return std::nullopt;
+        --*steps;
+        if (last_asker_[i] == asker_ || is_paired_[i]) continue;
+        last_asker_[i] = asker_;
+        *steps -= cost - 1;
+        if (tensors_[i].type != tensor.type) continue;
+        const double likeness = LikenessOf(CountCommon(words, words_[i]),
+                                           words.size() + words_[i].size());
+        if (likeness < best) continue;
+        is_shared = likeness == best && found.has_value();
+        if (likeness > best || !found.has_value()) found = i;
+        best = likeness;
+      }
+    }
+    return is_shared ? std::nullopt : found;
+  }
+
+ private:
+  const absl::Span<const UnpairedTensor> tensors_;
+  const std::vector<bool>& is_paired_;
+  std::vector<WordIds> words_;               // By tensor.
+  std::vector<std::vector<size_t>> having_;  // By word: tensors.
+  std::vector<uint64_t> last_asker_;         // By tensor.
+  uint64_t asker_ = 0;
+};
 
 class FuzzyPairer {
  public:
@@ -149,29 +267,20 @@ class FuzzyPairer {
     }
   }
 
-  // Returns which is most like tensor `i`, if one alone is and it is enough.
-  static std::optional<size_t> MostAlike(
-      const UnpairedTensor& tensor, absl::Span<const UnpairedTensor> others,
-      const std::vector<bool>& is_paired) {
-    double best = 0;
-    std::optional<size_t> found;
-    for (size_t i = 0; i < others.size(); ++i) {
-      if (is_paired[i] || others[i].type != tensor.type) continue;
-      const double likeness = LikenessOf(tensor.name, others[i].name);
-      if (likeness == best) found.reset();
-      if (likeness <= best) continue;
-      best = likeness;
-      found = i;
-    }
-    return best < kLeastLikeness ? std::nullopt : found;
-  }
-
   void PairAlike() {
-    for (size_t i = 0; i < expected_.size(); ++i) {
+    Vocabulary vocabulary;
+    vocabulary.Add(expected_);
+    vocabulary.Add(actual_);
+    WordIndex expected(expected_, is_paired_expected_, &vocabulary);
+    WordIndex actual(actual_, is_paired_actual_, &vocabulary);
+    uint64_t steps = kMostSteps;
+    for (size_t i = 0; i < expected_.size() && steps > 0; ++i) {
       if (is_paired_expected_[i]) continue;
-      const auto there = MostAlike(expected_[i], actual_, is_paired_actual_);
+      const auto there =
+          actual.MostAlike(expected_[i], expected.words(i), &steps);
       if (!there.has_value()) continue;
-      if (MostAlike(actual_[*there], expected_, is_paired_expected_) == i) {
+      if (expected.MostAlike(actual_[*there], actual.words(*there), &steps) ==
+          i) {
         Add({i, *there, PairedBy::kWords});
       }
     }

@@ -274,6 +274,44 @@ static float nw_dot_float(const float* a, const float* b, int64_t count) {
          ((part[2] + part[6]) + (part[3] + part[7]));
 }
 )c"},
+    {"nw_taps", R"c(
+/* How many of the taps of a window that begins at `first` lie from `least` to
+ * before `end`. */
+static int64_t nw_taps(int64_t first, int64_t taps, int64_t dilation,
+                       int64_t least, int64_t end) {
+  const int64_t low =
+      least > first ? (least - first + dilation - 1) / dilation : 0;
+  int64_t high = end > first ? (end - first + dilation - 1) / dilation : 0;
+  if (high > taps) high = taps;
+  return high > low ? high - low : 0;
+}
+)c"},
+    {"nw_pad_constant", R"c(
+/* What lies at place i of a side of n elements that goes on with a constant; -1
+ * for the constant. */
+static int64_t nw_pad_constant(int64_t i, int64_t n) {
+  return i >= 0 && i < n ? i : -1;
+}
+)c"},
+    {"nw_pad_edge", R"c(
+static int64_t nw_pad_edge(int64_t i, int64_t n) {
+  return i < 0 ? 0 : i >= n ? n - 1 : i;
+}
+)c"},
+    {"nw_pad_wrap", R"c(
+static int64_t nw_pad_wrap(int64_t i, int64_t n) {
+  const int64_t rest = i % n;
+  return rest < 0 ? rest + n : rest;
+}
+)c"},
+    {"nw_pad_reflect", R"c(
+static int64_t nw_pad_reflect(int64_t i, int64_t n) {
+  const int64_t period = n > 1 ? 2 * (n - 1) : 1;
+  const int64_t rest = i % period;
+  const int64_t at = rest < 0 ? rest + period : rest;
+  return at >= n ? period - at : at;
+}
+)c"},
     {"nw_index", R"c(
 /* Negative indices count from the end; -1 for one that is out of range. */
 static int64_t nw_index(int64_t index, int64_t size) {

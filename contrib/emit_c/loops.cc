@@ -1,5 +1,6 @@
 #include "contrib/emit_c/loops.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "contrib/emit_c/c_text.h"
@@ -8,8 +9,13 @@
 namespace nodewise::emit_c {
 
 int64_t CountIn(absl::Span<const int64_t> sizes) {
+  // Planes with their padding may be larger than any tensor; they are refused
+  // where memory is asked for them.
   int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
+  for (const int64_t size : sizes) {
+    if (size == 0) return 0;
+    if (__builtin_mul_overflow(count, size, &count)) count = INT64_MAX;
+  }
   return count;
 }
 
@@ -19,7 +25,7 @@ View CompactView(absl::Span<const int64_t> sizes) {
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     view.strides[i] = stride;
-    stride *= sizes[i];
+    stride = CountIn({{stride, sizes[i]}});
   }
   return view;
 }

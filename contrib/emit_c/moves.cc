@@ -166,23 +166,29 @@ absl::Status WriteSlice(OperationCode& code) {
   return absl::OkStatus();
 }
 
-// The element of the input that lies at place `o` of a padded side; -1 for one
-// that is outside. Negative pads cut off first.
-int64_t PaddedFrom(ops::PadMode mode, int64_t o, int64_t size, int64_t before,
-                   int64_t after) {
+// Returns the element of the input that lies at place `o` of a padded side, as
+// an expression, which is below 0 for one that is outside. It is computed where
+// it is needed: a table would have as many entries as the side. Negative pads
+// cut off first.
+std::string PaddedFrom(ops::PadMode mode, const std::string& o, int64_t size,
+                       int64_t before, int64_t after) {
   const int64_t first = std::max<int64_t>(0, -before);
   const int64_t n = size - first - std::max<int64_t>(0, -after);
-  int64_t i = o - std::max<int64_t>(0, before);
-  if (i >= 0 && i < n) return first + i;
-  if (mode == ops::PadMode::kConstant || n <= 0) return -1;
-  if (mode == ops::PadMode::kEdge) i = std::clamp<int64_t>(i, 0, n - 1);
-  if (mode == ops::PadMode::kWrap) i = ((i % n) + n) % n;
-  if (mode == ops::PadMode::kReflect) {
-    const int64_t period = std::max<int64_t>(1, 2 * (n - 1));
-    i = ((i % period) + period) % period;
-    if (i >= n) i = period - i;
+  const int64_t padded = std::max<int64_t>(0, before);
+  if (n <= 0) return "-1";
+  std::string place = o;
+  if (padded > 0) place += fmt::format(" - {}", padded);
+  const std::string then = first > 0 ? fmt::format(" + {}", first) : "";
+  if (padded == 0 && after <= 0) return place + then;
+  if (mode == ops::PadMode::kConstant) {
+    // What is outside must stay below 0.
+    return first == 0 ? fmt::format("nw_pad_constant({}, {})", place, n)
+                      : fmt::format("{0} < {1} ? {0}{2} : -1", place, n, then);
   }
-  return first + i;
+  const char* const function = mode == ops::PadMode::kEdge   ? "nw_pad_edge"
+                               : mode == ops::PadMode::kWrap ? "nw_pad_wrap"
+                                                             : "nw_pad_reflect";
+  return fmt::format("{}({}, {}){}", function, place, n, then);
 }
 
 absl::StatusOr<Sizes> PadsBefore(const OperationCode& code) {
@@ -220,14 +226,11 @@ absl::Status WritePad(OperationCode& operation) {
   std::string at;
   std::string is_outside;
   for (size_t s = 0; s < x.sizes.size(); ++s) {
-    Sizes map;
-    for (int64_t o = 0; o < y.sizes[s]; ++o) {
-      map.push_back(PaddedFrom(mode, o, x.sizes[s], before[s],
-                               y.sizes[s] - x.sizes[s] - before[s]));
-    }
-    const std::string table = operation.store().Table(map);
-    code.For(fmt::format("i{}", s), y.sizes[s]);
-    code.Line(fmt::format("const int64_t f{0} = {1}[i{0}];", s, table));
+    const std::string place = fmt::format("i{}", s);
+    code.For(place, y.sizes[s]);
+    code.Line(fmt::format("const int64_t f{} = {};", s,
+                          PaddedFrom(mode, place, x.sizes[s], before[s],
+                                     y.sizes[s] - x.sizes[s] - before[s])));
     from +=
         fmt::format("{}f{} * {}", s == 0 ? "" : " + ", s, compact.strides[s]);
     at += fmt::format("{}i{} * {}", s == 0 ? "" : " + ", s, to.strides[s]);

@@ -24,8 +24,13 @@ std::string RegionStore::Scratch(std::string_view type, int64_t count) {
   definitions.push_back(
       {name, fmt::format("{}* restrict {} = ({}*)(scratch + {});", type, name,
                          type, IntegerText(scratch_bytes))});
-  const int64_t bytes = count * BytesOf(type);
-  scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  int64_t bytes = 0;
+  const bool is_too_much =
+      __builtin_mul_overflow(count, BytesOf(type), &bytes) || bytes < 0 ||
+      bytes >= kTooMuch - scratch_bytes - kAlignment;
+  scratch_bytes = is_too_much ? kTooMuch
+                              : scratch_bytes + (bytes + kAlignment - 1) /
+                                                    kAlignment * kAlignment;
   return name;
 }
 

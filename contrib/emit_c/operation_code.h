@@ -24,6 +24,9 @@ struct CTensor {
   std::string_view type() const { return CTypeOf(dtype); }
 };
 
+// What no memory holds.
+inline constexpr int64_t kMostElements = int64_t{1} << 44;
+
 // kUnimplemented: why there is no C for an operation.
 absl::Status Refuse(const std::string& why);
 
@@ -41,7 +44,9 @@ struct RegionStore {
   size_t num_scratch = 0;
   int64_t scratch_bytes = 0;
 
-  // Returns the name of memory for the region's own use, which is declared.
+  // Returns the name of memory for the region's own use, which is declared. If
+  // that becomes more than there can be, `scratch_bytes` stays at kTooMuch.
+  static constexpr int64_t kTooMuch = kMostElements * 8;
   std::string Scratch(std::string_view type, int64_t count);
   // Returns the name of a table of these numbers.
   std::string Table(absl::Span<const int64_t> numbers);

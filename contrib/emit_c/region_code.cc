@@ -15,7 +15,7 @@ namespace {
 
 class RegionWriter {
  public:
-  RegionWriter(const Region& region, std::vector<std::string>* refusals)
+  RegionWriter(const Region& region, std::vector<Refusal>* refusals)
       : region_(region),
         network_(region.network),
         refusals_(refusals),
@@ -77,8 +77,8 @@ class RegionWriter {
   }
 
   void AddRefusal(const Operation& operation, const absl::Status& status) {
-    refusals_->push_back(fmt::format("{} ({}): {}", operation.name,
-                                     operation.kind(), MessageOf(status)));
+    refusals_->push_back({operation.name, std::string(operation.kind()),
+                          std::string(MessageOf(status))});
   }
 
   absl::Status Add(const Operation& operation) {
@@ -91,7 +91,9 @@ class RegionWriter {
     code_.Line(fmt::format("/* {} */", row->name));
     OperationCode code(network_, operation, TensorsOf(operation.inputs),
                        TensorsOf(operation.outputs), &store_);
-    return row->write(code);
+    NODEWISE_RETURN_IF_ERROR(row->write(code));
+    if (store_.scratch_bytes < RegionStore::kTooMuch) return absl::OkStatus();
+    return Refuse("it needs more memory of its own than there can be");
   }
 
   // Every value that the code reads or writes has a tensor with a name, but for
@@ -189,7 +191,7 @@ class RegionWriter {
 
   const Region& region_;
   const Network& network_;
-  std::vector<std::string>* const refusals_;
+  std::vector<Refusal>* const refusals_;
   CodeWriter code_;
   RegionStore store_;
   RegionCode made_;
@@ -201,7 +203,7 @@ class RegionWriter {
 
 }  // namespace
 
-RegionCode CodeOf(const Region& region, std::vector<std::string>* refusals) {
+RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
   return RegionWriter(region, refusals).Write();
 }
 

@@ -25,22 +25,34 @@ bool WindowPlan::needs_padding() const {
   return false;
 }
 
-Sizes WindowPlan::TapCounts(size_t side, bool with_padding) const {
-  Sizes counts;
+std::string WindowPlan::TapCount(size_t side, bool with_padding,
+                                 const std::string& place) const {
   const int64_t begin = window.pads[side];
   const int64_t least = with_padding ? -begin : 0;
-  const int64_t most =
+  const int64_t end =
       input[side] + (with_padding ? window.pads[side + sides()] : 0);
-  for (int64_t o = 0; o < output[side]; ++o) {
-    int64_t count = 0;
-    for (int64_t k = 0; k < window.kernel[side]; ++k) {
-      const int64_t at =
-          o * window.strides[side] - begin + k * window.dilations[side];
-      count += at >= least && at < most ? 1 : 0;
-    }
-    counts.push_back(count);
+  const int64_t last = (output[side] - 1) * window.strides[side] - begin +
+                       (window.kernel[side] - 1) * window.dilations[side];
+  if (-begin >= least && last < end) {
+    return fmt::format("{}", window.kernel[side]);
   }
-  return counts;
+  return fmt::format("nw_taps({} * {} - {}, {}, {}, {}, {})", place,
+                     window.strides[side], begin, window.kernel[side],
+                     window.dilations[side], least, end);
+}
+
+absl::StatusOr<int64_t> ReachOf(int64_t places, int64_t stride, int64_t taps,
+                                int64_t dilation) {
+  int64_t steps = 0, spread = 0, reach = 0;
+  const bool is_too_large =
+      __builtin_mul_overflow(places - 1, stride, &steps) ||
+      __builtin_mul_overflow(taps - 1, dilation, &spread) ||
+      __builtin_add_overflow(steps, spread, &reach) || reach >= kMostElements;
+  if (!is_too_large) return reach + 1;
+  return Refuse(fmt::format(
+      "{} windows reach over more than {} elements of a side, of which no "
+      "memory holds a copy",
+      places, kMostElements));
 }
 
 absl::StatusOr<WindowPlan> PlanWindows(const WindowAttributes& attributes,
@@ -53,10 +65,10 @@ absl::StatusOr<WindowPlan> PlanWindows(const WindowAttributes& attributes,
   for (int side = 0; side < spatial; ++side) {
     const auto s = static_cast<size_t>(side);
     PadSame(attributes.auto_pad, side, plan.input[s], &plan.window);
-    const int64_t reach =
-        (plan.window.kernel[s] - 1) * plan.window.dilations[s] + 1;
-    const int64_t needed =
-        (plan.output[s] - 1) * plan.window.strides[s] + reach;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const int64_t needed,
+        ReachOf(std::max<int64_t>(plan.output[s], 1), plan.window.strides[s],
+                plan.window.kernel[s], plan.window.dilations[s]));
     // Where the windows leave out the end of a side, the plane can be used as
     // it is.
     plan.padded.push_back(

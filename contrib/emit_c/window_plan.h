@@ -21,10 +21,17 @@ struct WindowPlan {
   bool needs_padding() const;
   int64_t plane() const { return CountIn(padded); }
   int64_t taps() const { return CountIn(window.kernel); }
-  // How many of a window's taps lie in the input, or with `with_padding` in
-  // that or the padding that the operator asks for, by place along a side.
-  Sizes TapCounts(size_t side, bool with_padding) const;
+  // Returns how many of a window's taps lie in the input, or with
+  // `with_padding` in that or the padding that the operator asks for, as an
+  // expression of the place along a side.
+  std::string TapCount(size_t side, bool with_padding,
+                       const std::string& place) const;
 };
+
+// Returns how many elements of a side so many windows reach over; refuses more
+// than any memory holds.
+absl::StatusOr<int64_t> ReachOf(int64_t places, int64_t stride, int64_t taps,
+                                int64_t dilation);
 
 absl::StatusOr<WindowPlan> PlanWindows(const WindowAttributes& attributes,
                                        const CTensor& x, const CTensor& y);

@@ -17,6 +17,8 @@ namespace {
 // More factors at once than fit into registers are no faster.
 constexpr int64_t kFactorsAtOnce = 8;
 constexpr int64_t kChannelsAtOnce = 4;
+// Lines of more taps are a loop: each would be a line of code.
+constexpr int64_t kMostWrittenTaps = 64;
 
 // row[o] += the sum of factors times what they lie on.
 void AddToRow(CodeWriter* code, int64_t count,
@@ -82,7 +84,15 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
                          plan.plane(), SourceIndex(plan)));
   code->Line(fmt::format("const float_type* v = w + c * {} + {};", plan.taps(),
                          TapIndex(plan)));
-  for (int64_t first = 0; first < taps; first += kFactorsAtOnce) {
+  if (taps > kMostWrittenTaps) {
+    code->For("k", taps);
+    AddToRow(code, plan.output.back(),
+             {fmt::format("v[k] * from[{} + k * {}]", UnderTap(plan, 0),
+                          plan.window.dilations.back())});
+    code->Close();
+  }
+  for (int64_t first = 0; taps <= kMostWrittenTaps && first < taps;
+       first += kFactorsAtOnce) {
     std::vector<std::string> products;
     const int64_t end = std::min(taps, first + kFactorsAtOnce);
     for (int64_t t = first; t < end; ++t) {
@@ -161,13 +171,15 @@ struct Scattering {
   Sizes pads;  // Before.
 };
 
-Scattering PlaceScattering(const ops::ConvTranspose& op, Window window,
-                           const CTensor& x, const CTensor& y) {
+absl::StatusOr<Scattering> PlaceScattering(const ops::ConvTranspose& op,
+                                           Window window, const CTensor& x,
+                                           const CTensor& y) {
   Scattering plan;
   plan.input.assign(x.sizes.begin() + 2, x.sizes.end());
   for (size_t s = 0; s < plan.input.size(); ++s) {
-    const int64_t full = (plan.input[s] - 1) * window.strides[s] +
-                         (window.kernel[s] - 1) * window.dilations[s] + 1;
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t full,
+                              ReachOf(plan.input[s], window.strides[s],
+                                      window.kernel[s], window.dilations[s]));
     const int64_t extra = op.output_padding.empty() ? 0 : op.output_padding[s];
     const int64_t total = std::max<int64_t>(full + extra - y.sizes[s + 2], 0);
     const bool is_same = op.auto_pad == ops::Padding::kSameUpper ||
@@ -223,7 +235,8 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
                             ResolveWindow({op.auto_pad, kernel, op.strides,
                                            op.dilations, op.pads, false},
                                           static_cast<int>(kernel.size())));
-  const Scattering plan = PlaceScattering(op, std::move(window), x, y);
+  NODEWISE_ASSIGN_OR_RETURN(const Scattering plan,
+                            PlaceScattering(op, std::move(window), x, y));
   const int64_t outputs = w.sizes[1];  // Of a group.
   const int64_t channels = x.sizes[1] / op.group;
   const int64_t taps = CountIn(kernel);
@@ -353,9 +366,8 @@ absl::Status WriteAveragePool(OperationCode& code) {
   for (size_t s = 0; s < plan.sides(); ++s) {
     const std::string index =
         s + 1 == plan.sides() ? "o" : fmt::format("o{}", s);
-    count += fmt::format(
-        "{}{}[{}]", s == 0 ? "" : " * ",
-        code.store().Table(plan.TapCounts(s, op.count_include_pad)), index);
+    count +=
+        (s == 0 ? "" : " * ") + plan.TapCount(s, op.count_include_pad, index);
   }
   return WritePool(
       code, plan,

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "contrib/locate/accumulated_rule.h"
+#include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 
@@ -34,6 +36,11 @@ absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
     Tolerance tolerance) {
   std::vector<TensorComparison> compared;
   for (size_t i = 0; i < outputs.size() && i < reference.size(); ++i) {
+    if (!reference[i].defined() || !outputs[i].tensor.defined()) {
+      return absl::NotFoundError(fmt::format(
+          "output {}: the {} has not handed it out", Printable(outputs[i].name),
+          reference[i].defined() ? "run" : "reference"));
+    }
     const TensorKey key{outputs[i].name, 0, TensorRole::kOutput, "reference"};
     TensorItem item{key};
     item.tensor = reference[i].tensor();

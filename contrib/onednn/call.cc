@@ -1,5 +1,9 @@
 #include "contrib/onednn/call.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -8,10 +12,25 @@
 namespace nodewise::onednn {
 namespace {
 
+// oneDNN counts with 64 bits in its descriptions, but with 32 in the code that
+// it makes of them: where these overflow, it divides by 0, or computes less
+// than all.
+constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
+
 int64_t ProductOf(const Sizes& sizes) {
   int64_t product = 1;
   for (const int64_t size : sizes) product *= size;
   return product;
+}
+
+// As a product without its zeros, which must not hide sides that are too large.
+bool IsTooLarge(const Sizes& sizes) {
+  int64_t product = 1;
+  for (const int64_t size : sizes) {
+    if (size > kMostElements / product) return true;
+    product *= std::max<int64_t>(size, 1);
+  }
+  return false;
 }
 
 absl::StatusOr<Sizes> KnownSizes(const TensorType& type) {
@@ -19,6 +38,10 @@ absl::StatusOr<Sizes> KnownSizes(const TensorType& type) {
   if (!sizes.has_value()) {
     return Refuse(
         fmt::format("is {}, whose sizes are not all known", ToString(type)));
+  }
+  if (IsTooLarge(*sizes)) {
+    return Refuse(fmt::format("is {}, expected {} elements at most",
+                              ToString(type), kMostElements));
   }
   if (ProductOf(*sizes) == 0) return Refuse("has no elements");
   return *std::move(sizes);
@@ -222,6 +245,29 @@ absl::Status Call::RequireNoPostOps() const {
 absl::StatusOr<const NDArray*> Call::RequireConstant(size_t i) const {
   if (const NDArray* const data = constant(i)) return data;
   return Refuse(fmt::format("{}: is not constant", NameOf(i)));
+}
+
+absl::Status CheckWindows(const Sizes& input, const WindowNumbers& windows) {
+  // Sums of a few of these stay below what 32 bits hold.
+  constexpr int64_t kMost = kMostElements / 4;
+  const auto is_too_large = [](const Sizes& numbers) {
+    return std::any_of(numbers.begin(), numbers.end(), [](int64_t number) {
+      return number > kMost || number < -kMost;
+    });
+  };
+  bool is_refused =
+      is_too_large(windows.strides) || is_too_large(windows.dilations) ||
+      is_too_large(windows.pads_begin) || is_too_large(windows.pads_end) ||
+      is_too_large(windows.kernel);
+  for (size_t s = 0; !is_refused && s < windows.kernel.size(); ++s) {
+    // oneDNN's dilations are 0 where there are no gaps.
+    const int64_t reach =
+        (windows.kernel[s] - 1) * (windows.dilations[s] + 1) + 1;
+    is_refused = reach > kMost || input[s + 2] > kMost;
+  }
+  if (!is_refused) return absl::OkStatus();
+  return Refuse(fmt::format(
+      "has windows, strides, pads or sides of more than {} elements", kMost));
 }
 
 absl::StatusOr<double> OneNumber(const Call& call, size_t i) {

@@ -91,6 +91,18 @@ class Call {
   TensorLayout output_layout_ = TensorLayout::kPlain;
 };
 
+// The windows of a convolution or a pool, as oneDNN has them.
+struct WindowNumbers {
+  const Sizes& kernel;
+  const Sizes& strides;
+  const Sizes& dilations;
+  const Sizes& pads_begin;
+  const Sizes& pads_end;
+};
+// Refuses what oneDNN cannot compute with. `input` has two sides before those
+// that windows lie on.
+absl::Status CheckWindows(const Sizes& input, const WindowNumbers& windows);
+
 // Returns the scale that a constant holds, if it is one number.
 absl::StatusOr<double> OneNumber(const Call& call, size_t i);
 

@@ -30,6 +30,9 @@ absl::Status PlaceConv(const Call& call, const ops::ConvAttributes& op,
                                            op.pads,
                                            false},
                                           static_cast<int>(spatial)));
+  NODEWISE_RETURN_IF_ERROR(CheckWindows(
+      call.sizes(0), {window.kernel, window.strides, window.dilations,
+                      window.pads, window.pads}));
   Sizes output = {x[0], w[0]};
   for (size_t s = 0; s < spatial; ++s) {
     const int side = static_cast<int>(s);

@@ -67,11 +67,17 @@ absl::Status PlaceConvTranspose(const Call& call, ConvSpec* spec,
                                            op.pads,
                                            false},
                                           static_cast<int>(spatial)));
+  NODEWISE_RETURN_IF_ERROR(CheckWindows(
+      call.sizes(0), {window.kernel, window.strides, window.dilations,
+                      window.pads, window.pads}));
   spec->is_transposed = true;
   spec->has_groups = op.group > 1;
   for (size_t s = 0; s < spatial; ++s) {
     NODEWISE_RETURN_IF_ERROR(PlaceSide(op, window, s, call, spec));
   }
+  NODEWISE_RETURN_IF_ERROR(CheckWindows(
+      call.sizes(0), {window.kernel, spec->strides, spec->dilations,
+                      spec->pads_begin, spec->pads_end}));
   *weights = SwappedWeights(w, op.group);
   Sizes sizes = w;
   std::swap(sizes[0], sizes[1]);

@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <limits>
+
 #include "contrib/onednn/activation.h"
 #include "contrib/onednn/rows.h"
 #include "fmt/format.h"
@@ -101,13 +104,16 @@ absl::Status BuildLrn(ProgramBuilder& program) {
   NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
   NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
   NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
+  if (op.size > std::numeric_limits<int32_t>::max()) {
+    return Refuse("has a size of more than 32 bits");
+  }
   if (op.size % 2 == 0) {
     return Refuse("has an even size, whose middle oneDNN has elsewhere");
   }
   NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
-      PlanLrn(desc, {op.size, op.alpha, op.beta, op.bias}));
+      PlanLrn(desc, {op.size.get(), op.alpha, op.beta, op.bias}));
   program.AddGuard({});
   return program.Add(planned, {{DNNL_ARG_SRC, program.Input(0, desc)},
                                {DNNL_ARG_DST, program.Output(desc)}});

@@ -27,6 +27,9 @@ absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
       Window window, ResolveWindow({op.auto_pad, op.kernel_shape, op.strides,
                                     op.dilations, op.pads, op.ceil_mode},
                                    static_cast<int>(spatial)));
+  NODEWISE_RETURN_IF_ERROR(CheckWindows(
+      call.sizes(0), {window.kernel, window.strides, window.dilations,
+                      window.pads, window.pads}));
   *reaches_beyond = false;
   for (size_t s = 0; s < spatial; ++s) {
     PadSame(op.auto_pad, static_cast<int>(s), x[s + 2], &window);
@@ -143,6 +146,9 @@ absl::Status BuildGlobalPool(ProgramBuilder& program) {
   spec.dilations.assign(spatial, 0);
   spec.pads_begin.assign(spatial, 0);
   spec.pads_end.assign(spatial, 0);
+  NODEWISE_RETURN_IF_ERROR(
+      CheckWindows(x, {spec.kernel, spec.strides, spec.dilations,
+                       spec.pads_begin, spec.pads_end}));
   return AddPool(program, std::move(spec));
 }
 

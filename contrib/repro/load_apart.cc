@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -6,46 +5,23 @@
 #include "fmt/format.h"
 #include "nodewise/repro/repro_case.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
-namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that is gone with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code error;
-    std::string path =
-        (fs::temp_directory_path(error) / "nodewise_XXXXXX").string();
-    if (mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-
-  const fs::path& path() const { return path_; }  // Empty if there is none.
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
-
 absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files) {
-  const TemporaryFolder folder;
-  const fs::path copy = folder.path() / fs::path(files.library).filename();
+  NODEWISE_ASSIGN_OR_RETURN(const TemporaryFolder folder,
+                            TemporaryFolder::Create("nodewise_apart"));
+  const fs::path copy =
+      fs::path(folder.path()) / fs::path(files.library).filename();
   std::error_code error;
-  const bool is_copied =
-      !folder.path().empty() && fs::copy_file(files.library, copy, error);
-  if (!is_copied) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot be copied to a temporary folder{}{}",
-                    files.library, error ? ": " : "", error.message()));
+  if (!fs::copy_file(files.library, copy, error)) {
+    return absl::UnavailableError(fmt::format(
+        "{}: cannot be copied to a temporary folder: {} (set TMPDIR to a "
+        "folder with room)",
+        files.library, error.message()));
   }
   // The code stays mapped when its file is gone.
   ArtefactFiles apart = files;

@@ -6,14 +6,12 @@
 
 #include "fmt/format.h"
 #include "nodewise/repro/repro_case.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
 // Names of files may have 255 bytes, and something is put around these.
 constexpr size_t kLongestName = 60;
-constexpr size_t kLongestSpan = 200;
 
 bool IsPlain(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -114,13 +112,6 @@ NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs) {
   MakeRolesPlain("In", &roles.inputs);
   MakeRolesPlain("Out", &roles.outputs);
   return roles;
-}
-
-std::string CodeSpan(std::string_view text) {
-  std::string span = Printable(text.substr(0, kLongestSpan));
-  std::replace(span.begin(), span.end(), '`', '\'');
-  if (text.size() > kLongestSpan) span += "...";
-  return span.empty() ? " " : span;
 }
 
 }  // namespace nodewise

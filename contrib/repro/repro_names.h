@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "nodewise/lower/region.h"
@@ -19,9 +18,5 @@ struct NodeRoles {
 // name, a number follows: "B", "B_2". `region` may be null: then they are
 // called "In" and "Out". The counts are the node's.
 NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs);
-
-// Returns the text for a code span of Markdown: on one line, without what ends
-// the span, and cut if it is long.
-std::string CodeSpan(std::string_view text);
 
 }  // namespace nodewise

@@ -4,6 +4,7 @@
 
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
+#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/json_writer.h"
 #include "nodewise/support/words.h"
 

@@ -11,6 +11,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_file.h"
 
@@ -28,9 +29,14 @@ absl::Status MakeFolder(const fs::path& folder) {
 }
 
 absl::Status WriteFileText(const fs::path& path, std::string_view text) {
-  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path.string()));
-  NODEWISE_RETURN_IF_ERROR(file.Write(text));
-  return file.Commit();
+  return ReplaceFile(path.string(), text);
+}
+
+absl::Status WriteTensorsOf(const fs::path& path,
+                            absl::Span<const NamedTensor> tensors) {
+  return ReplaceFile(path.string(), [&](const std::string& beside) {
+    return WriteParams(beside, tensors);
+  });
 }
 
 absl::StatusOr<NDArray> TensorOfLimits(const ReproOutput& output) {
@@ -83,16 +89,17 @@ class ReproWriter {
       candidate.push_back({NameOfOutput("out", output), output.candidate});
     }
     if (!params.empty()) {
-      NODEWISE_RETURN_IF_ERROR(WriteParams(folder_ / "params.params", params));
+      NODEWISE_RETURN_IF_ERROR(
+          WriteTensorsOf(folder_ / "params.params", params));
     }
-    NODEWISE_RETURN_IF_ERROR(WriteParams(data_ / "inputs.params", inputs));
+    NODEWISE_RETURN_IF_ERROR(WriteTensorsOf(data_ / "inputs.params", inputs));
     if (case_.may_run) {
       NODEWISE_RETURN_IF_ERROR(
-          WriteParams(data_ / "candidate.params", candidate));
+          WriteTensorsOf(data_ / "candidate.params", candidate));
     }
     if (!original.empty()) {
       NODEWISE_RETURN_IF_ERROR(
-          WriteParams(data_ / "original.params", original));
+          WriteTensorsOf(data_ / "original.params", original));
     }
     std::vector<NamedTensor> all = std::move(inputs);
     all.insert(all.end(), params.begin(), params.end());
@@ -116,8 +123,8 @@ class ReproWriter {
     all->insert(all->end(), reference.begin(), reference.end());
     all->insert(all->end(), limits.begin(), limits.end());
     NODEWISE_RETURN_IF_ERROR(
-        WriteParams(data_ / "reference.params", reference));
-    NODEWISE_RETURN_IF_ERROR(WriteParams(data_ / "limits.params", limits));
+        WriteTensorsOf(data_ / "reference.params", reference));
+    NODEWISE_RETURN_IF_ERROR(WriteTensorsOf(data_ / "limits.params", limits));
     if (!case_.may_run) return absl::OkStatus();
     return WriteFileText(data_ / "names.txt", names);
   }
@@ -179,11 +186,13 @@ class ReproWriter {
 
   absl::Status CopyLibrary() {
     if (case_.library_file.empty()) return absl::OkStatus();
-    std::error_code error;
-    fs::copy_file(case_.library_file, folder_ / "lib.so", error);
-    if (!error) return absl::OkStatus();
-    return absl::UnavailableError(fmt::format(
-        "{}: cannot be copied: {}", case_.library_file, error.message()));
+    return ReplaceFile(
+        folder_ / "lib.so", [&](const std::string& beside) -> absl::Status {
+          NODEWISE_ASSIGN_OR_RETURN(OutputFile copy,
+                                    OutputFile::Create(beside));
+          NODEWISE_RETURN_IF_ERROR(AppendFile(case_.library_file, 0, &copy));
+          return copy.Commit();
+        });
   }
 
   const ReproCase& case_;

@@ -6,9 +6,9 @@
 
 #include "contrib/runner/foreign_folder.h"
 #include "contrib/runner/foreign_model.h"
-#include "contrib/runner/foreign_process.h"
 #include "contrib/runner/foreign_protocol.h"
 #include "fmt/format.h"
+#include "nodewise/runner/foreign_process.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include "fmt/format.h"
@@ -58,22 +56,15 @@ absl::Status Shrank(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<ForeignFolder> ForeignFolder::Create() {
-  const char* const root = std::getenv("TMPDIR");
-  std::string path = root == nullptr || *root == '\0' ? "/tmp" : root;
-  std::error_code error;
-  // The other program gets whole paths, wherever it goes.
-  path = std::filesystem::absolute(path, error).string() +
-         "/nodewise_foreign_XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return SystemError(path, "cannot make a folder");
-  }
-  ForeignFolder folder(std::move(path));
+  NODEWISE_ASSIGN_OR_RETURN(TemporaryFolder made,
+                            TemporaryFolder::Create("nodewise_foreign"));
+  ForeignFolder folder(std::move(made));
   constexpr int kOpen = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  folder.folder_ = open(folder.path_.c_str(), kOpen);
-  if (folder.folder_ < 0 || mkdirat(folder.folder_, "outputs", 0700) != 0) {
+  folder.opened_ = open(folder.path().c_str(), kOpen);
+  if (folder.opened_ < 0 || mkdirat(folder.opened_, "outputs", 0700) != 0) {
     return SystemError(folder.outputs_path(), "cannot make a folder");
   }
-  folder.outputs_ = openat(folder.folder_, "outputs", kOpen);
+  folder.outputs_ = openat(folder.opened_, "outputs", kOpen);
   if (folder.outputs_ < 0) {
     return SystemError(folder.outputs_path(), "cannot open");
   }
@@ -81,21 +72,19 @@ absl::StatusOr<ForeignFolder> ForeignFolder::Create() {
 }
 
 ForeignFolder::ForeignFolder(ForeignFolder&& other) noexcept
-    : path_(std::exchange(other.path_, "")),
-      folder_(std::exchange(other.folder_, -1)),
+    : folder_(std::move(other.folder_)),
+      opened_(std::exchange(other.opened_, -1)),
       outputs_(std::exchange(other.outputs_, -1)) {}
 
 ForeignFolder::~ForeignFolder() {
   if (outputs_ >= 0) close(outputs_);
-  if (folder_ >= 0) close(folder_);
-  std::error_code error;  // What cannot be removed stays.
-  if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  if (opened_ >= 0) close(opened_);
 }
 
 absl::StatusOr<std::string> ForeignFolder::Write(const std::string& name,
                                                  const void* data,
                                                  size_t size) const {
-  std::string path = path_ + "/" + name;
+  std::string path = this->path() + "/" + name;
   NODEWISE_ASSIGN_OR_RETURN(GrowingFile file, GrowingFile::Create(path));
   NODEWISE_RETURN_IF_ERROR(file.Write(data, size));
   NODEWISE_RETURN_IF_ERROR(file.Close());
@@ -105,7 +94,7 @@ absl::StatusOr<std::string> ForeignFolder::Write(const std::string& name,
 absl::StatusOr<std::string> ForeignFolder::Read(const std::string& name,
                                                 size_t most_bytes) const {
   uint64_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const int file, OpenIn(folder_, name, &size));
+  NODEWISE_ASSIGN_OR_RETURN(const int file, OpenIn(opened_, name, &size));
   if (size > most_bytes) {
     close(file);
     return absl::DataLossError(fmt::format(

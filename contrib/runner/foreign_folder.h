@@ -6,14 +6,14 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 
-// A folder of our own in $TMPDIR or /tmp that only its user may enter, with a
-// folder "outputs" in it for somebody else's answer. What that somebody wrote
-// is read as hostile: by the folders' own descriptors, so that nothing can be
-// put in their places, without following links, and regular files only. All of
-// it is gone when the object is. Move-only.
+// A TemporaryFolder with a folder "outputs" in it for another program's answer.
+// What that program wrote is read as hostile: by the folders' own descriptors,
+// so that nothing can be put in their places, without following links, and
+// regular files only. Move-only.
 class ForeignFolder {
  public:
   static absl::StatusOr<ForeignFolder> Create();
@@ -21,8 +21,8 @@ class ForeignFolder {
   ForeignFolder& operator=(ForeignFolder&&) = delete;
   ~ForeignFolder();
 
-  const std::string& path() const { return path_; }
-  std::string outputs_path() const { return path_ + "/outputs"; }
+  const std::string& path() const { return folder_.path(); }
+  std::string outputs_path() const { return path() + "/outputs"; }
 
   // Writes a new file and returns its path.
   absl::StatusOr<std::string> Write(const std::string& name, const void* data,
@@ -40,10 +40,10 @@ class ForeignFolder {
                                      DLDataType dtype) const;
 
  private:
-  explicit ForeignFolder(std::string path) : path_(std::move(path)) {}
+  explicit ForeignFolder(TemporaryFolder folder) : folder_(std::move(folder)) {}
 
-  std::string path_;
-  int folder_ = -1;  // Descriptors of both.
+  TemporaryFolder folder_;
+  int opened_ = -1;  // Descriptors of both.
   int outputs_ = -1;
 };
 

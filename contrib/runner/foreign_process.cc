@@ -1,4 +1,4 @@
-#include "contrib/runner/foreign_process.h"
+#include "nodewise/runner/foreign_process.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,6 +23,7 @@
 #include "nodewise/support/clock.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -277,6 +278,7 @@ class Supervision {
     if (child_ == 0) BecomeProgram(plan);
     // Done on both sides, so that the group exists whoever comes first.
     setpgid(child_, child_);
+    running_ = LeftBehind::ProcessGroup(child_);
     output_.from = std::move(output.read);
     errors_.from = std::move(errors.read);
     for (const Captured* captured : {&output_, &errors_}) {
@@ -336,6 +338,7 @@ class Supervision {
     // As long as it is not collected, the number is still its own, and its
     // group's, which it has been in since before it became the program.
     kill(-child, SIGKILL);
+    running_.Forget();
     int wait_status = 0;
     pid_t got = -1;
     do {
@@ -377,6 +380,7 @@ class Supervision {
 
   const ForeignProcess& process_;
   pid_t child_ = -1;
+  LeftBehind running_;
   Captured output_, errors_;
 };
 

@@ -8,10 +8,10 @@
 
 #include "contrib/runner/foreign_folder.h"
 #include "contrib/runner/foreign_model.h"
-#include "contrib/runner/foreign_process.h"
 #include "contrib/runner/foreign_protocol.h"
 #include "fmt/format.h"
 #include "nodewise/graph/named_outputs.h"
+#include "nodewise/runner/foreign_process.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 

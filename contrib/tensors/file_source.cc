@@ -1,12 +1,16 @@
 // Files of tensors as sources.
 
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "contrib/tensors/dump_keys.h"
 #include "contrib/tensors/sources.h"
-#include "contrib/tensors/tensor_file_reader.h"
 #include "contrib/tensors/tensor_names.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/found_again.h"
+#include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
 namespace {
@@ -28,9 +32,19 @@ class FileSource final : public TensorSource {
     return absl::OkStatus();
   }
   absl::StatusOr<NDArray> Find(const TensorKey& key) override {
-    for (size_t i = keys_.size(); i-- > 0;) {
-      if (keys_[i] == key) return file_->Read(i);
+    if (by_name_.empty()) {
+      for (size_t i = 0; i < keys_.size(); ++i) {
+        by_name_.emplace(keys_[i].Name(), i);
+      }
     }
+    // The last of several, as one who keeps them by name would have it.
+    std::optional<size_t> last;
+    const auto [first, end] = by_name_.equal_range(key.Name());
+    for (auto it = first; it != end; ++it) {
+      const size_t i = it->second;
+      if (keys_[i] == key) last = std::max(last.value_or(i), i);
+    }
+    if (last.has_value()) return file_->Read(*last);
     for (size_t i = keys_.size(); i-- > 0;) {
       if (IsNameOf(file_->names()[i], key)) return file_->Read(i);
     }
@@ -41,9 +55,14 @@ class FileSource final : public TensorSource {
   std::string path_;
   std::unique_ptr<TensorFileReader> file_;
   std::vector<TensorKey> keys_;  // By the reader's index.
+  std::unordered_multimap<std::string, size_t> by_name_;  // Made when asked.
 };
 
 }  // namespace
+
+bool IsFoundAgain(const TensorSource& source) {
+  return dynamic_cast<const FileSource*>(&source) != nullptr;
+}
 
 absl::StatusOr<std::unique_ptr<TensorSource>> OpenFileSource(
     const std::string& path) {

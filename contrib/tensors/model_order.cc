@@ -5,6 +5,7 @@
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/channels_last.h"
+#include "nodewise/tensors/found_again.h"
 
 namespace nodewise {
 namespace {
@@ -57,6 +58,9 @@ bool IsMoved(const GraphIndex& index, EntryId entry) {
 
 std::unique_ptr<TensorSource> InModelOrder(
     std::unique_ptr<TensorSource> source) {
+  // Files say nothing of layouts, and what is found again there need not be
+  // kept.
+  if (IsFoundAgain(*source)) return source;
   return std::make_unique<ModelOrderSource>(std::move(source));
 }
 

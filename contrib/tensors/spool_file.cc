@@ -6,13 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 namespace {
@@ -30,16 +28,8 @@ absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
 }
 
 absl::StatusOr<SpoolFile> SpoolFile::CreateTemporary() {
-  std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path(error);
-  if (error) {
-    return absl::NotFoundError(
-        fmt::format("temporary files: {}, expected a folder for them (set "
-                    "TMPDIR)",
-                    error.message()));
-  }
-  return Create(folder / "nodewise_tensors");
+  NODEWISE_ASSIGN_OR_RETURN(const std::string folder, TemporaryRoot());
+  return Create(folder + "/nodewise_tensors");
 }
 
 SpoolFile::SpoolFile(std::string path, int descriptor)

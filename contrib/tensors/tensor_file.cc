@@ -5,11 +5,12 @@
 
 #include "contrib/tensors/npy_header.h"
 #include "contrib/tensors/npz.h"
-#include "contrib/tensors/tensor_file_reader.h"
 #include "contrib/tensors/tensor_format.h"
 #include "contrib/tensors/zip_reader.h"
 #include "fmt/format.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
 namespace {
@@ -73,6 +74,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadTensorFile(
 
 absl::Status WriteTensorFile(const std::string& path,
                              absl::Span<const NamedTensor> tensors) {
+  const WorkingOn on(path);
   NODEWISE_ASSIGN_OR_RETURN(const TensorFormat format, FormatOfExtension(path));
   const absl::Status status = CheckTensors(format, tensors);
   if (!status.ok()) return At(path, status);

@@ -1,4 +1,4 @@
-#include "contrib/tensors/tensor_file_reader.h"
+#include "nodewise/tensors/tensor_file_reader.h"
 
 #include <filesystem>
 #include <utility>
@@ -7,6 +7,7 @@
 #include "contrib/tensors/npz.h"
 #include "contrib/tensors/tensor_format.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_proto.h"
@@ -40,6 +41,7 @@ class NpyFile final : public TensorFileReader {
 
   const std::vector<std::string>& names() const override { return names_; }
   absl::StatusOr<NDArray> Read(size_t) override {
+    const WorkingOn on(path_);
     return ParseNpy(file_->bytes(), path_);
   }
 
@@ -96,6 +98,7 @@ absl::StatusOr<std::unique_ptr<TensorFileReader>> OpenPbFile(
 
 absl::StatusOr<std::unique_ptr<TensorFileReader>> TensorFileReader::Open(
     const std::string& path) {
+  const WorkingOn on(path);
   NODEWISE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
   auto file = std::make_shared<MappedFile>(std::move(mapped));
   NODEWISE_ASSIGN_OR_RETURN(const TensorFormat format,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -95,14 +94,12 @@ absl::Status MakeRoot(const std::string& root, DumpFolder* folder) {
 }
 
 absl::StatusOr<std::string> MakeTemporaryRoot(DumpFolder* folder) {
-  const char* chosen = std::getenv("TMPDIR");
-  std::string root = chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
-  root += "/tvmdbg_XXXXXX";
-  if (mkdtemp(root.data()) == nullptr) {
-    return SystemError(root, "cannot make the folder");
-  }
-  folder->made.push_back(root);
-  return root;
+  NODEWISE_ASSIGN_OR_RETURN(TemporaryFolder made,
+                            TemporaryFolder::Create("tvmdbg"));
+  // It is the result, which outlives the process, but only as a whole.
+  folder->unfinished = LeftBehind::Path(made.path());
+  folder->made.push_back(made.Keep());
+  return folder->made.back();
 }
 
 // Makes ROOT/NAME or, if it exists, the first free ROOT/run_N/NAME.

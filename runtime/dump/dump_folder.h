@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 
@@ -18,6 +19,9 @@ inline constexpr char kRecordsFile[] = "_nodewise_nodes.bin";
 struct DumpFolder {
   std::string path;               // ROOT[/run_N]/_tvmdbg_device_CPU_0
   std::vector<std::string> made;  // The folders made for it, outermost first.
+  // A temporary root, until the dump is complete. A root that the user named
+  // stays whatever happens, with what is in it.
+  LeftBehind unfinished;
 };
 
 // Makes a run's folder below `root`, which is made if it is missing, with its

@@ -5,6 +5,7 @@
 
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile_table.h"
+#include "nodewise/support/foreign_words.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {
@@ -19,17 +20,6 @@ double CountAt(const NodeCounts& counts, NodeId node) {
 }
 
 // --- CSV ---
-
-std::string Quoted(std::string_view text) {
-  std::string clean = CleanUtf8(text);
-  if (clean.find_first_of(",\"\r\n") == std::string::npos) return clean;
-  std::string quoted = "\"";
-  for (const char c : clean) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 std::string Number(double value) {
   return std::isfinite(value) ? PythonFloat(value) : "";
@@ -56,7 +46,7 @@ std::string Shapes(const Graph& graph, NodeId node) {
 void AddLine(const std::vector<std::string>& cells, std::string* text) {
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) *text += ',';
-    *text += Quoted(cells[i]);
+    *text += cells[i];
   }
   *text += '\n';
 }
@@ -67,11 +57,11 @@ std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
   const bool isolated = !figures.isolated_us.empty();
   std::vector<std::string> cells = {
       std::to_string(Index(figures.node)),
-      node.name,
-      node.function,
+      CsvText(node.name),
+      CsvText(node.function),
       std::to_string(node.inputs.size()),
       std::to_string(graph.OutputsOf(figures.node)),
-      Shapes(graph, figures.node),
+      CsvText(Shapes(graph, figures.node)),
       Number(figures.mean_us),
       Number(figures.min_us),
       Number(figures.median_us),
@@ -212,7 +202,7 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
                                      "gb_per_s",
                                      "live_bytes"};
   for (const NodeCounts& counts : profile.counters) {
-    header.push_back(counts.name);
+    header.push_back(CsvText(counts.name));
   }
   std::string text;
   AddLine(header, &text);

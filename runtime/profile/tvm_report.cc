@@ -9,6 +9,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/foreign_words.h"
 
 namespace nodewise {
 namespace {
@@ -81,23 +82,6 @@ Row CallOf(const Graph& graph, NodeId id, const NodeTime& time,
 
 // Writing it.
 
-// Quotes every string, as TVM does. TVM leaves quotes inside as they are, which
-// ends the field; here they are doubled.
-std::string CsvText(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
-// Leaves headers bare, unless that would split the line.
-std::string CsvHeader(std::string_view key) {
-  const bool plain = key.find_first_of(",\"\r\n") == std::string_view::npos;
-  return plain ? std::string(key) : CsvText(key);
-}
-
 std::string CsvCell(const Cell& cell) {
   const auto number = [](double value) { return fmt::format("{:g}", value); };
   return std::visit(
@@ -106,7 +90,8 @@ std::string CsvCell(const Cell& cell) {
           [&](TvmReport::Percent value) { return number(value.percent); },
           [&](TvmReport::Ratio value) { return number(value.ratio); },
           [](int64_t value) { return std::to_string(value); },
-          [](const std::string& value) { return CsvText(value); }},
+          // TVM quotes every string, but leaves quotes inside as they are.
+          [](const std::string& value) { return CsvText(value, true); }},
       cell);
 }
 
@@ -197,7 +182,7 @@ std::string ReportCsv(const TvmReport& report) {
   std::string csv;
   for (const std::string_view key : keys) {
     if (key != *keys.begin()) csv += ',';
-    csv += CsvHeader(key);
+    csv += CsvText(key);
   }
   csv += '\n';
   for (const Row& row : report.calls) {

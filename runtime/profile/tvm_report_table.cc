@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "fmt/format.h"
+#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/text_table.h"
 #include "runtime/profile/profile_text.h"
 #include "runtime/profile/tvm_report.h"
@@ -157,13 +158,8 @@ std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
 }
 
 // A name must neither break the lines of the table nor control the terminal.
-std::string Printable(std::string_view text) {
-  std::string clean = CleanUtf8(text);
-  std::replace_if(
-      clean.begin(), clean.end(),
-      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; },
-      '?');
-  return clean;
+std::string CleanText(std::string_view text) {
+  return WithoutUnsafe(CleanUtf8(text), '?');
 }
 
 // TVM takes the locale from the environment; here it is the one that the
@@ -182,7 +178,7 @@ std::string CellText(const Cell& cell, const lconv& locale) {
   if (const auto* count = std::get_if<int64_t>(&cell)) {
     return LocalNumber(std::to_string(*count), locale);
   }
-  return Printable(std::get<std::string>(cell));
+  return CleanText(std::get<std::string>(cell));
 }
 
 struct Column {
@@ -215,7 +211,7 @@ std::vector<Column> FillColumns(const std::vector<Row>& rows) {
     column.cells[row] = std::move(text);
   };
   for (Column& column : columns) column.cells.resize(rows.size() + 1);
-  for (const auto& [key, number] : numbers) put(key, 0, Printable(key));
+  for (const auto& [key, number] : numbers) put(key, 0, CleanText(key));
   for (size_t i = 0; i < rows.size(); ++i) {
     for (const auto& [key, cell] : rows[i]) {
       put(key, i + 1, CellText(cell, locale));
@@ -275,7 +271,7 @@ std::string ReportTable(const TvmReport& report, bool sort, bool aggregate,
   for (size_t i = 0; i <= rows.size(); ++i) AppendLine(columns, i, &table);
   table += "\nConfiguration\n-------------\n";
   for (const auto& [key, cell] : report.configuration) {
-    table += Printable(key) + ": " + CellText(cell, *std::localeconv()) + '\n';
+    table += CleanText(key) + ": " + CellText(cell, *std::localeconv()) + '\n';
   }
   return table;
 }

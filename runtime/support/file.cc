@@ -11,10 +11,14 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 namespace {
@@ -84,6 +88,32 @@ absl::Status WriteAll(int descriptor, const std::string& path, const char* data,
     size -= static_cast<size_t>(written);
   }
   return absl::OkStatus();
+}
+
+// The temporary files of all OutputFiles, which a signal must not leave.
+class UnfinishedFiles {
+ public:
+  static UnfinishedFiles& Get() {
+    static auto* const files = new UnfinishedFiles();
+    return *files;
+  }
+  void Add(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    files_[path] = LeftBehind::Path(path);
+  }
+  void Forget(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    files_.erase(path);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, LeftBehind> files_;  // mutex_
+};
+
+void RemoveUnfinished(const std::string& path) {
+  unlink(path.c_str());
+  UnfinishedFiles::Get().Forget(path);
 }
 
 }  // namespace
@@ -174,7 +204,10 @@ absl::Status OutputFile::OpenBeside(mode_t mode) {
         fmt::format("{}.{}_{}.part", begin, getpid(), count++);
     temporary_ = place.parent_path() / name;
     descriptor_ = open(temporary_.c_str(), flags, mode);
-    if (descriptor_ >= 0) return absl::OkStatus();
+    if (descriptor_ >= 0) {
+      UnfinishedFiles::Get().Add(temporary_);
+      return absl::OkStatus();
+    }
     if (errno != EEXIST) return SystemError(path_, "cannot create");
   }
 }
@@ -190,7 +223,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 OutputFile::~OutputFile() {
   if (descriptor_ < 0) return;
   close(descriptor_);
-  if (!is_in_place()) unlink(temporary_.c_str());
+  if (!is_in_place()) RemoveUnfinished(temporary_);
 }
 
 absl::Status OutputFile::Write(const void* data, size_t size) {
@@ -215,12 +248,20 @@ absl::Status OutputFile::Commit() {
   NODEWISE_RETURN_IF_ERROR(Flush());
   // A new file's mode comes from the process's mask.
   if (kept_mode_.has_value()) fchmod(descriptor_, *kept_mode_);
-  if (close(std::exchange(descriptor_, -1)) == 0 &&
-      (is_in_place() || rename(temporary_.c_str(), place_.c_str()) == 0)) {
-    return absl::OkStatus();
+  // A name in the file system may come to the disk before the contents do:
+  // after a crash of the machine it would be that of an empty file.
+  absl::Status status = SyncDescriptor(descriptor_, path_);
+  if (close(std::exchange(descriptor_, -1)) != 0 ||
+      (status.ok() && !is_in_place() &&
+       rename(temporary_.c_str(), place_.c_str()) != 0)) {
+    status.Update(SystemError(path_, "cannot write"));
   }
-  absl::Status status = SystemError(path_, "cannot write");
-  if (!is_in_place()) unlink(temporary_.c_str());
+  if (is_in_place()) return status;
+  if (status.ok()) {
+    UnfinishedFiles::Get().Forget(temporary_);
+  } else {
+    RemoveUnfinished(temporary_);
+  }
   return status;
 }
 

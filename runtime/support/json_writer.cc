@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "nodewise/support/foreign_words.h"
 
 namespace nodewise {
 namespace {
@@ -128,6 +129,8 @@ void JsonWriter::Append(const JsonWriter& other) {
   is_first_ = false;
 }
 
-std::string JsonWriter::Document() const { return "{" + text_ + "\n}\n"; }
+std::string JsonWriter::Document() const {
+  return PrintableJson("{" + text_ + "\n}\n");
+}
 
 }  // namespace nodewise

@@ -119,6 +119,8 @@ TimedSide WritesOf(std::vector<DumpPlace::File> files, DumpPlace& place) {
           NODEWISE_CHECK(written > 0);
           left -= static_cast<size_t>(written);
         }
+        // As a dump is at its end.
+        NODEWISE_CHECK(fsync(opened) == 0);
         NODEWISE_CHECK(close(opened) == 0);
       }
     });

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "nodewise/random/random.h"
+#include "nodewise/support/clock.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {
@@ -59,6 +63,108 @@ TEST(PairingTest, NamesThatShareMostWordsArePaired) {
 TEST(PairingTest, NamesThatFitTwiceAreNotPaired) {
   EXPECT_THAT(PairsOf({"block_conv_x"}, {"block_conv_y", "block_conv_z"}),
               ElementsAre());
+}
+
+// Pairs by words as the page says, each name with each.
+std::vector<std::string> PairedOneByOne(
+    const std::vector<std::vector<int>>& expected,
+    const std::vector<std::vector<int>>& actual) {
+  std::vector<bool> is_expected_paired(expected.size());
+  std::vector<bool> is_actual_paired(actual.size());
+  const auto most_alike = [](const std::vector<int>& words, const auto& others,
+                             const std::vector<bool>& is_paired) {
+    double best = 0;
+    int found = -1;
+    for (size_t i = 0; i < others.size(); ++i) {
+      if (is_paired[i]) continue;
+      std::vector<int> both;
+      std::set_intersection(words.begin(), words.end(), others[i].begin(),
+                            others[i].end(), std::back_inserter(both));
+      const double likeness =
+          2 * static_cast<double>(both.size()) /
+          static_cast<double>(words.size() + others[i].size());
+      if (likeness == best) found = -1;
+      if (likeness > best) found = static_cast<int>(i);
+      best = std::max(best, likeness);
+    }
+    return best < 0.6 ? -1 : found;
+  };
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const int there = most_alike(expected[i], actual, is_actual_paired);
+    if (there < 0) continue;
+    if (most_alike(actual[static_cast<size_t>(there)], expected,
+                   is_expected_paired) != static_cast<int>(i)) {
+      continue;
+    }
+    is_expected_paired[i] = true;
+    is_actual_paired[static_cast<size_t>(there)] = true;
+    texts.push_back(std::to_string(i) + "-" + std::to_string(there) + " words");
+  }
+  return texts;
+}
+
+TEST(PairingTest, WordsPairWhatTryingAllNamesWouldPair) {
+  constexpr int kWords = 12;
+  RandomSource random(7, "names");
+  const auto draw = [&] {
+    std::vector<std::vector<int>> names(60);
+    for (std::vector<int>& name : names) {
+      const auto count = random.Between(2, 6);
+      for (int64_t w = 0; w < count; ++w) {
+        name.push_back(static_cast<int>(random.Between(0, kWords - 1)));
+      }
+      std::sort(name.begin(), name.end());
+    }
+    return names;
+  };
+  // No two have one spelling, or a kind in common, which would pair them first.
+  const auto texts = [](const std::vector<std::vector<int>>& names, char side) {
+    std::vector<std::string> all;
+    for (const std::vector<int>& name : names) {
+      std::string text(1, side);
+      for (const int word : name) {
+        text += "_";
+        text += static_cast<char>('a' + word);
+      }
+      all.push_back(text);
+    }
+    return all;
+  };
+  for (int round = 0; round < 20; ++round) {
+    auto expected = draw(), actual = draw();
+    const auto found = PairsOf(texts(expected, 'y'), texts(actual, 'z'));
+    for (std::vector<int>& name : expected) name.push_back(kWords);
+    for (std::vector<int>& name : actual) name.push_back(kWords + 1);
+    EXPECT_EQ(found, PairedOneByOne(expected, actual));
+  }
+}
+
+TEST(PairingTest, ManyNamesArePairedInLittleTime) {
+  std::vector<std::string> expected, actual;
+  for (int i = 0; i < 30'000; ++i) {
+    const std::string number = std::to_string(i * 7919);
+    expected.push_back("model_layer" + number + "_attention_query_weight");
+    actual.push_back("weight_query_layer" + number + "_attention_of_model");
+  }
+  const int64_t start_ns = ClockNanoseconds();
+  EXPECT_EQ(PairsOf(expected, actual).size(), expected.size());
+  EXPECT_LT(ClockNanoseconds() - start_ns, 20'000'000'000);
+}
+
+TEST(PairingTest, NamesOfTheSameWordsDoNotTakeForEver) {
+  std::vector<std::string> expected, actual;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string name = "a_b_c_d_e_f";
+    for (int bit = 0; bit < 15; ++bit) {
+      if ((i >> bit & 1) != 0) name += std::string("_") + char('g' + bit);
+    }
+    expected.push_back(name + "_y");
+    actual.push_back(name + "_z");
+  }
+  const int64_t start_ns = ClockNanoseconds();
+  (void)PairsOf(expected, actual);
+  EXPECT_LT(ClockNanoseconds() - start_ns, 20'000'000'000);
 }
 
 TEST(PairingTest, OtherTypesAreNotPaired) {

@@ -128,5 +128,56 @@ TEST(EmitCTest, AGraphWithoutRegionsIsRefused) {
                         HasSubstr("has no attribute nodewise.network")));
 }
 
+// Sides of a billion elements: a table for each place would take gigabytes.
+constexpr int64_t kHuge = int64_t{1} << 30;
+
+TEST(EmitCTest, PaddedPoolsOfHugeSidesAreShortCode) {
+  for (const int64_t counts_padding : {0, 1}) {
+    NetBuilder b;
+    const ValueId x = b.In("x", {1, 1, kHuge});
+    b.Out(b.Op("AveragePool", {x},
+               {{"kernel_shape", std::vector<int64_t>{3}},
+                {"pads", std::vector<int64_t>{1, 1}},
+                {"count_include_pad", counts_padding}}));
+    const auto emitted = Emitted(b.net);
+    ASSERT_THAT(emitted, IsOk());
+    EXPECT_LT(emitted->source.size(), 20'000u);
+  }
+}
+
+TEST(EmitCTest, PadsOfHugeSidesAreShortCode) {
+  for (const char* mode : {"constant", "edge", "reflect"}) {
+    NetBuilder b;
+    const ValueId x = b.In("x", {kHuge});
+    const ValueId pads = b.Const("pads", MakeTensor<int64_t>({2}, {1, 2}));
+    b.Out(b.Op("Pad", {x, pads}, {{"mode", std::string(mode)}}));
+    const auto emitted = Emitted(b.net);
+    ASSERT_THAT(emitted, IsOk());
+    EXPECT_LT(emitted->source.size(), 20'000u);
+  }
+}
+
+TEST(EmitCTest, WindowsOfManyTapsAreALoop) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 1, kHuge});
+  const ValueId w = b.In("w", {1, 1, kHuge / 2});
+  b.Out(b.Op("Conv", {x, w}));
+  const auto emitted = Emitted(b.net);
+  ASSERT_THAT(emitted, IsOk());
+  EXPECT_LT(emitted->source.size(), 20'000u);
+}
+
+TEST(EmitCTest, WhatNoMemoryHoldsIsRefused) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, 1, 4});
+  b.Out(b.Op("MaxPool", {x},
+             {{"kernel_shape", std::vector<int64_t>{2}},
+              {"dilations", std::vector<int64_t>{int64_t{1} << 46}},
+              {"pads", std::vector<int64_t>{0, int64_t{1} << 46}}}));
+  EXPECT_THAT(Emitted(b.net),
+              FailsWith(absl::StatusCode::kUnimplemented,
+                        HasSubstr("windows reach over more than")));
+}
+
 }  // namespace
 }  // namespace nodewise

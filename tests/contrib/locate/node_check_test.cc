@@ -119,6 +119,35 @@ TEST(NodeCheckTest, NodesThatDoNotSayWhatTheyComputeAreSkipped) {
   EXPECT_THAT(checks->skipped[0].why, HasSubstr("has no attribute"));
 }
 
+TEST(NodeCheckTest, OutputsInAnotherOrderThanTheGraphsAreNotChecked) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {2, 2});
+  const auto parts =
+      b.Op("Split", {x}, {{"axis", 1}, {"num_outputs", 2}}, {"p", "q"}, "cut");
+  b.Out({b.Op("Add", {parts[0], parts[1]}, {}, {"y"}, "sum")[0]});
+  const Lowered lowered = Lower(b.net, "net", kPlain).value();
+  const NDArray column = MakeTensor<float>({2, 1}, {1, 2});
+  const NDArray whole = MakeTensor<float>({2, 2}, {1, 1, 2, 2});
+  const NDArray sum = MakeTensor<float>({2, 1}, {2, 4});
+  TensorCollector run("run");
+  const auto take = [&run](const TensorKey& key, const NDArray& tensor) {
+    TensorItem item{key};
+    item.tensor = tensor.tensor();
+    EXPECT_THAT(run.Take(item), IsOk());
+  };
+  take({"x"}, whole);
+  take({"cut", 1}, column);
+  take({"cut", 0}, column);
+  take({"sum"}, sum);
+  NodeCheckOptions options;
+  options.with_accumulated = true;
+  const auto checks = CheckNodes(lowered.graph, AllOperators(), run, options);
+  ASSERT_THAT(checks, IsOk());
+  EXPECT_EQ(checks->CountEqual(), 1u);
+  ASSERT_EQ(checks->skipped.size(), 1u);
+  EXPECT_EQ(checks->skipped[0].key, "cut");
+}
+
 TEST(NodeCheckTest, ARunThatHandsOutNothingIsAnError) {
   const Lowered lowered = Chain();
   TensorCollector run("empty");

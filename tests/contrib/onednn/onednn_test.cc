@@ -313,6 +313,70 @@ TEST_F(OneDnnTest, UnknownSizesAndEmptyTensorsAreRefused) {
   EXPECT_EQ(OneDnnSupports(call).why_not, "input 0: has no elements");
 }
 
+// A call of tensors that no memory holds; nothing is computed.
+OneDnnCall CallOfSizes(const OpSetup& operation,
+                       const std::vector<Ints>& shapes) {
+  OneDnnCall call;
+  call.op = operation.Make().value();
+  std::vector<InputInfo> infos;
+  for (const Ints& shape : shapes) {
+    OneDnnInput& input = call.inputs.emplace_back();
+    input.type = TensorType(kFloat32, Shape(shape.begin(), shape.end()));
+    infos.push_back({true, input.type, nullptr, nullptr});
+  }
+  const OpAttrs& op = call.op;
+  call.output = op.def().infer(op.get(), Inputs(infos), 1).value()[0].type;
+  return call;
+}
+
+TEST_F(OneDnnTest, WhatIsCountedWithMoreThan32BitsIsRefusedByEveryRow) {
+  for (const int64_t huge :
+       {int64_t{1} << 31, int64_t{1} << 32, int64_t{1} << 40}) {
+    const std::vector<OneDnnCall> calls = {
+        CallOfSizes({"Conv", 11}, {{1, 1, huge, 1}, {1, 1, 1, 1}}),
+        CallOfSizes({"Conv", 11}, {{1, huge, 1, 1}, {1, huge, 1, 1}}),
+        CallOfSizes({"ConvTranspose", 11}, {{1, 1, huge, 1}, {1, 1, 1, 1}}),
+        CallOfSizes({"MaxPool", 12, {{"kernel_shape", Ints{1}}}},
+                    {{1, 1, huge}}),
+        CallOfSizes({"AveragePool", 11, {{"kernel_shape", Ints{1}}}},
+                    {{1, 1, huge}}),
+        CallOfSizes({"GlobalAveragePool", 1}, {{1, 1, huge}}),
+        CallOfSizes({"MatMul", 13}, {{huge, 1}, {1, 1}}),
+        CallOfSizes({"MatMul", 13}, {{1, huge}, {huge, 1}}),
+        CallOfSizes({"Softmax", 13}, {{1, huge}}),
+        CallOfSizes({"Relu", 14}, {{huge}}),
+        CallOfSizes({"Add", 14}, {{huge}, {1}}),
+        CallOfSizes({"Transpose", 13}, {{huge, 1}}),
+        CallOfSizes({"ReduceSum", 11, {{"axes", Ints{0}}}}, {{huge, 1}}),
+        CallOfSizes({"LRN", 13, {{"size", int64_t{3}}}}, {{1, huge, 1, 1}})};
+    for (const OneDnnCall& call : calls) {
+      const Support support = OneDnnSupports(call);
+      EXPECT_FALSE(support.can) << call.op.def().name << " " << huge;
+      EXPECT_THAT(support.why_not, HasSubstr("elements at most"));
+    }
+  }
+}
+
+TEST_F(OneDnnTest, WindowsThatAreCountedWithMoreThan32BitsAreRefused) {
+  const int64_t huge = int64_t{1} << 32;
+  const std::vector<OneDnnCall> calls = {
+      CallOfSizes({"Conv", 11, {{"strides", Ints{huge}}}},
+                  {{1, 1, 1}, {1, 1, 1}}),
+      CallOfSizes({"Conv", 11, {{"dilations", Ints{huge}}}},
+                  {{1, 1, 1}, {1, 1, 1}}),
+      CallOfSizes({"ConvTranspose",
+                   11,
+                   {{"strides", Ints{huge}}, {"pads", Ints{0, huge}}}},
+                  {{1, 1, 2}, {1, 1, 1}}),
+      CallOfSizes(
+          {"MaxPool", 12, {{"kernel_shape", Ints{1}}, {"strides", Ints{huge}}}},
+          {{1, 1, 1}}),
+      CallOfSizes({"LRN", 13, {{"size", huge + 1}}}, {{1, 1, 1, 1}})};
+  for (const OneDnnCall& call : calls) {
+    EXPECT_FALSE(OneDnnSupports(call).can) << call.op.def().name;
+  }
+}
+
 TEST_F(OneDnnTest, CallsThatTheOperatorRefusesAreRefused) {
   OneDnnCall call = SomeConv().call;
   call.output.shape = {1, 16, 6, 4};

@@ -1,4 +1,4 @@
-#include "contrib/runner/foreign_process.h"
+#include "nodewise/runner/foreign_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -76,6 +76,8 @@ struct AutotestResult {
   uint64_t runs = 0;
   // Configurations with findings beyond AutotestOptions::most_findings.
   uint64_t not_looked_at = 0;
+  // The first answer with kUnavailable; OK if there was none.
+  absl::Status unavailable;
 
   uint64_t CountOf(CaseOutcome outcome) const;
 };

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/autotest/backward.h"
+#include "nodewise/autotest/c_compiler.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ir/pass.h"
 #include "nodewise/lower/lower.h"
@@ -32,8 +33,8 @@ struct CandidateJob {
 
 // What came out of one set: the outputs of the network in their order, or why
 // there are none. kUnimplemented: the candidate does not have this at all.
-// kAborted and kDeadlineExceeded: it has ended its process, or has not come to
-// an end.
+// kUnavailable: it could not be asked. kAborted and kDeadlineExceeded: it has
+// ended its process, or has not come to an end.
 using CandidateOutputs = absl::StatusOr<std::vector<NDArray>>;
 struct CandidateAnswer {
   std::vector<CandidateOutputs> sets;
@@ -81,12 +82,10 @@ std::unique_ptr<Candidate> LoweredCandidate(
     std::string name, LowerOptions options,
     std::function<Ref<Library>()> make_library);
 
-// Compiles the C that is emitted for many networks at once with this command,
-// "cc -O2" say. `folder` is where the files lie meanwhile.
-std::unique_ptr<Candidate> EmittedCandidate(const OpSet& ops,
-                                            std::string compiler,
-                                            std::string folder,
-                                            LowerOptions lowering = {});
+// Compiles the C that is emitted for many networks at once, with "-O2" say.
+std::unique_ptr<Candidate> EmittedCandidate(
+    const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
+    std::string optimisation, LowerOptions lowering = {});
 
 // Gives another program many networks at once: each as a case of its own, if it
 // takes cases (foreign_cases.h), else one model of all, which have nothing in
