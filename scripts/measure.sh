@@ -21,6 +21,8 @@ verb_measure() {
   measure_align | tee build/measure_align.txt || status=$?
   measure_gradients | tee build/measure_gradients.txt || status=$?
   measure_autotest | tee build/measure_autotest.txt || status=$?
+  measure_mutants | tee build/measure_mutants.txt || status=$?
+  measure_hostile | tee build/measure_hostile.txt || status=$?
   measure_locate "${limit[@]}" | tee build/measure_locate.txt
   return "$status"
 }
@@ -86,6 +88,19 @@ measure_autotest() {
   return "$status"
 }
 
+# Spoiled files and options by a new seed; then every call to the C library
+# failing once, and little memory.
+measure_hostile() {
+  local status=0
+  need_build
+  build_preset test nodewise network-debugger
+  when_and_where
+  NODEWISE_BUILD=build python3 tests/measure/hostile_commands.py || status=$?
+  NODEWISE_BUILD=build NODEWISE_TEST_FULL=1 \
+    python3 tests/apps/failing_calls_test.py 2>&1 || status=$?
+  return "$status"
+}
+
 # How many faults and clean runs there are is what docs/measured.md speaks of.
 measure_locate() {
   local models=build/measure/models python=() commit
@@ -102,4 +117,13 @@ measure_locate() {
   build/bin/nodewise_measure_locate --faults 1300 --clean 10000 \
     --models "$models" "${python[@]}" --jobs "$(nproc)" \
     --results "build/measure/results_$commit.jsonl" "$@"
+}
+
+# Breaks every promise that has a mutant, and prints what no test notices.
+measure_mutants() {
+  need_build
+  need_onnx
+  build_preset test
+  when_and_where
+  "$PYTHON" tests/run_tests.py --suite=mutants
 }

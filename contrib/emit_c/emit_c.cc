@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -219,30 +220,77 @@ class FunctionList {
   std::set<std::string> symbols_;
 };
 
-absl::Status Refusal(const std::vector<std::string>& refusals) {
+absl::Status StatusOf(absl::Span<const Refusal> refusals) {
+  std::vector<std::string> texts;
+  for (const Refusal& one : refusals) {
+    texts.push_back(
+        fmt::format("{} ({}): {}", one.operation, one.kind, one.why));
+  }
   return absl::UnimplementedError(fmt::format(
       "there is no C for {}: {}", CountOf(refusals.size(), "operation"),
-      absl::StrJoin(refusals, "; ")));
+      absl::StrJoin(texts, "; ")));
 }
+
+// Judges a region by writing its code, which is what EmitC() does.
+class CPlan : public RegionPlan {
+ public:
+  explicit CPlan(const Region& region) {
+    std::vector<Refusal> refusals;
+    CodeOf(region, &refusals);
+    for (const OperationId id : SourceOperations(region)) {
+      const std::string& name = region.network.operation(id).name;
+      OperationChoice choice{name, "C", "", ""};
+      for (const Refusal& refusal : refusals) {
+        if (refusal.operation != name) continue;
+        choice.kernel.clear();
+        choice.why_not = refusal.why;
+      }
+      choices_.push_back(std::move(choice));
+    }
+  }
+  std::vector<OperationChoice> Operations() const override { return choices_; }
+  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+      const Region&) const override {
+    return absl::UnimplementedError(
+        "is C, which a compiler makes a library of (EmitC)");
+  }
+
+ private:
+  std::vector<OperationChoice> choices_;
+};
+
+class CMaker : public KernelMaker {
+ public:
+  std::string_view name() const override { return "C"; }
+  absl::StatusOr<std::unique_ptr<RegionPlan>> Plan(
+      const Region& region) const override {
+    return std::make_unique<CPlan>(region);
+  }
+};
 
 }  // namespace
 }  // namespace emit_c
+
+std::shared_ptr<const KernelMaker> CKernels() {
+  return std::make_shared<const emit_c::CMaker>();
+}
 
 absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
   EmittedC emitted;
   emitted.graph = graph;
   emit_c::FunctionList functions;
-  std::vector<std::string> refusals;
+  std::vector<emit_c::Refusal> refusals;
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeId id{n};
     if (!graph.IsFunction(id)) continue;
+    const WorkingOn on(graph.node(id).name);
     NODEWISE_ASSIGN_OR_RETURN(const Region region,
                               emit_c::RegionOfNode(graph, id, ops));
     const emit_c::RegionCode code = emit_c::CodeOf(region, &refusals);
     emitted.graph.nodes[n].function =
         functions.Add(code, graph.node(id), region);
   }
-  if (!refusals.empty()) return emit_c::Refusal(refusals);
+  if (!refusals.empty()) return emit_c::StatusOf(refusals);
   ClearBuiltInFunctions(&emitted.graph);
   emitted.source = functions.Source();
   // What is found wrong later is shown in the text that is written to a file.

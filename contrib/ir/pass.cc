@@ -12,6 +12,7 @@
 #include "nodewise/ir/side_table.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
@@ -62,6 +63,8 @@ absl::Status Call(const std::function<absl::Status(Network&)>& run,
                   Network& network) {
   try {
     return run(network);
+  } catch (const std::bad_alloc&) {
+    return StatusOfHandled("");
   } catch (const std::exception& error) {
     return absl::InternalError(fmt::format("threw {}", error.what()));
   } catch (...) {

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -232,7 +233,10 @@ absl::StatusOr<Network> ImportModel(const proto::Model& model,
   ReadFunctions(model, state);
   ReadDims(state);
   BindFrozenDims(model.graph(), state);
-  if (!model.has_graph()) state->Error("graph", "is missing", "one");
+  if (!model.has_graph()) {
+    state->StructureError("graph", "is missing", "one");
+  }
+  CheckLinks(model, state);
   if (model.training_info_size() > 0) {
     state->Warning("training_info", "is left out", "inference alone");
   }
@@ -253,8 +257,9 @@ absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
                                    const OpSet& ops,
                                    const ImportOptions& options,
                                    DiagnosticList* diagnostics) {
+  const WorkingOn on(where);
   NODEWISE_ASSIGN_OR_RETURN(auto model, ParseModel(bytes, where));
-  ImportState state(ops, options, diagnostics, std::move(where),
+  ImportState state(ops, options, diagnostics, where,
                     TensorReader(model, std::move(folder)));
   return ImportModel(*model, &state);
 }

@@ -15,6 +15,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -350,6 +351,7 @@ std::vector<std::pair<uint32_t, uint32_t>> ChannelsLastIn(
 
 absl::StatusOr<std::unique_ptr<TensorSource>> OpenDumpSource(
     const std::string& path) {
+  const WorkingOn on(path);
   NODEWISE_ASSIGN_OR_RETURN(Dump dump, OpenDump(path));
   const auto nodes = ReadGraphDump(dump.folder + "/" + kGraphDumpFile);
   DumpedGraph graph;

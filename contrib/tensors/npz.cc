@@ -7,6 +7,7 @@
 #include "contrib/tensors/npy.h"
 #include "contrib/tensors/npy_header.h"
 #include "fmt/format.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -60,6 +61,7 @@ absl::StatusOr<NpzReader> NpzReader::Open(absl::Span<const uint8_t> bytes,
 }
 
 absl::StatusOr<NDArray> NpzReader::Read(size_t index) const {
+  const WorkingOn on(where_);
   return ReadMember(members_[index], where_);
 }
 

@@ -8,6 +8,7 @@
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/module/factory_module.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_graph.h"
 
@@ -234,6 +235,7 @@ absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
 absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
                                       absl::Span<const VmInputType> given,
                                       const Ref<Library>& built_ins) {
+  const WorkingOn on(files.target);
   NODEWISE_ASSIGN_OR_RETURN(const auto bytecode, FindBytecode(files));
   if (bytecode != nullptr) return FromBytecode(files, *bytecode, given);
   NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));

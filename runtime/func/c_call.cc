@@ -3,10 +3,13 @@
 #include <cxxabi.h>
 
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/func/last_error.h"
+#include "nodewise/support/exceptions.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -33,9 +36,26 @@ std::string TextOfException() {
   }
 }
 
+// That memory ran out says nothing of the function: another time there is some.
 absl::Status StatusOfException(const char* function) {
-  return absl::InternalError(
-      fmt::format("{}: {}", function, TextOfException()));
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return StatusOfHandled(function);
+  } catch (...) {
+    return absl::InternalError(
+        fmt::format("{}: {}", function, TextOfException()));
+  }
+}
+
+absl::Status StatusOfThrowingFunction() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return StatusOfHandled("");
+  } catch (...) {
+    return absl::InternalError("the function " + TextOfException());
+  }
 }
 
 }  // namespace nodewise

@@ -6,6 +6,7 @@
 #include "nodewise/func/c_call.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/last_error.h"
+#include "nodewise/func/tvm_object_abi.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 
@@ -27,7 +28,7 @@ absl::StatusOr<Value> CallGuarded(const Body& body, PackedArgs args) {
   try {
     return body(args);
   } catch (...) {
-    return absl::InternalError("the function " + TextOfException());
+    return StatusOfThrowingFunction();
   }
 }
 
@@ -100,24 +101,25 @@ ReturnStorage& ThisThreadsStorage() {
 
 }  // namespace
 
-std::string Object::ToText() const {
-  return fmt::format("{}({})", object_type(), fmt::ptr(this));
-}
-
-std::vector<Attribute> Object::Attributes() const { return {}; }
-
 std::string Quoted(std::string_view text) {
   return fmt::format("\"{}\"", absl::CEscape(std::string(text)));
 }
 
 absl::Status ArgView::Mismatch(const char* wanted) const {
+  const std::string_view name = TypeCodeName(code_);
+  const Ref<Object> object =
+      code_ == kTVMObjectHandle ? SharedObject() : Ref<Object>();
+  if (!object) {
+    return absl::InvalidArgumentError(
+        fmt::format("argument is {}, expected {}", name, wanted));
+  }
   return absl::InvalidArgumentError(
-      fmt::format("argument is {}, expected {}", TypeCodeName(code_), wanted));
+      fmt::format("argument is {} of type {}, expected {}", name,
+                  object->object_type(), wanted));
 }
 
 bool ArgView::IsText() const {
-  return code_ == kTVMStr || code_ == kTVMBytes ||
-         dynamic_cast<StringObject*>(ObjectOrNull()) != nullptr;
+  return code_ == kTVMStr || code_ == kTVMBytes || TextObject() != nullptr;
 }
 
 absl::StatusOr<int64_t> ArgView::AsInt() const {
@@ -167,8 +169,8 @@ absl::StatusOr<std::string_view> ArgView::AsString() const {
       return std::string_view(bytes->data, bytes->size);
     }
   }
-  if (const auto* text = dynamic_cast<StringObject*>(ObjectOrNull())) {
-    return std::string_view(text->text);
+  if (const TvmString* text = TextObject()) {
+    return std::string_view(text->data, text->size);
   }
   return Mismatch("string");
 }
@@ -189,18 +191,31 @@ absl::StatusOr<NDArray> ArgView::AsNDArray() const {
   return NDArray::ShareHandle(const_cast<DLTensor*>(tensor));
 }
 
-Object* ArgView::ObjectOrNull() const {
+void* ArgView::ObjectHandle() const {
   switch (code_) {
     case kTVMObjectHandle:
     case kTVMModuleHandle:
     case kTVMPackedFuncHandle:
-      return static_cast<Object*>(value_.v_handle);
+      return value_.v_handle;
     case kTVMObjectRValueRefArg:
       if (value_.v_handle == nullptr) return nullptr;
-      return *static_cast<Object**>(value_.v_handle);
+      return *static_cast<void**>(value_.v_handle);
     default:
       return nullptr;
   }
+}
+
+const TvmString* ArgView::TextObject() const {
+  if (code_ != kTVMObjectHandle && code_ != kTVMObjectRValueRefArg) {
+    return nullptr;
+  }
+  const auto* const header = static_cast<ObjectHeader*>(ObjectHandle());
+  if (header == nullptr || header->type_index != kStringType) return nullptr;
+  return reinterpret_cast<const TvmString*>(header);
+}
+
+Ref<Object> ArgView::SharedObject() const {
+  return Object::Share(ObjectHandle(), code_);
 }
 
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
@@ -281,7 +296,7 @@ ArgView Value::View() const {
     return {value, kTVMNDArrayHandle};
   }
   if (const auto* object = Get<Ref<Object>>(); object && *object) {
-    value.v_handle = object->get();
+    value.v_handle = (*object)->handle();
     return {value, (*object)->type_code()};
   }
   return {value, kTVMNullptr};
@@ -325,8 +340,8 @@ void Value::MoveToC(TVMValue* value, int* code) && {
     value->v_handle = &storage.bytes;
   } else if (auto* array = std::get_if<NDArray>(&data_)) {
     array->LeakHandle();
-  } else if (auto* object = std::get_if<Ref<Object>>(&data_)) {
-    object->Leak();
+  } else if (const auto* object = Get<Ref<Object>>(); object && *object) {
+    Object::Give(*object);
   }
   data_ = std::monostate();
 }
@@ -339,7 +354,7 @@ absl::StatusOr<Value> Value::AdoptFromC(TVMValue value, int code) {
     case kTVMObjectHandle:
     case kTVMModuleHandle:
     case kTVMPackedFuncHandle:
-      return Value(Ref<Object>::Adopt(static_cast<Object*>(value.v_handle)));
+      return Value(Object::Adopt(value.v_handle, code));
     default:
       return Copy(ArgView(value, code));
   }

@@ -78,7 +78,7 @@ absl::Status PreparedCall::Error() const {
 }
 
 int PreparedCall::KeepException() {
-  SetLastError(absl::InternalError("the function " + TextOfException()));
+  SetLastError(StatusOfThrowingFunction());
   return -1;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "fmt/format.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/graph/graph_reader.h"
@@ -114,6 +115,7 @@ std::string NodeTitle(const Graph& graph, NodeId node) {
 bool ParseGraph(GraphText text, Graph* graph, DiagnosticList* diagnostics) {
   *graph = Graph();
   graph->text = std::move(text);
+  const WorkingOn on(graph->text.name);
   GraphLists lists;
   DiagnosticList found;  // Earlier findings do not make this graph unsound.
   if (ReadGraphJson(graph->text, graph, &lists, &found) &&

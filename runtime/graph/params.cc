@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/byte_reader.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -152,7 +153,8 @@ const NDArray* Params::Find(std::string_view name) const {
 absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
                                    std::string where,
                                    const std::shared_ptr<void>& owner) {
-  ByteReader reader(bytes, std::move(where));
+  const WorkingOn on(where);
+  ByteReader reader(bytes, where);
   PartialParams partial;
   NODEWISE_RETURN_IF_ERROR(ReadList(&reader, AtEnd::kRefuse, owner, &partial));
   return std::move(partial.params);
@@ -161,7 +163,8 @@ absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
 absl::StatusOr<PartialParams> ParsePartialParams(
     absl::Span<const uint8_t> bytes, std::string where,
     const std::shared_ptr<void>& owner) {
-  ByteReader reader(bytes, std::move(where));
+  const WorkingOn on(where);
+  ByteReader reader(bytes, where);
   PartialParams partial;
   const absl::Status status =
       ReadList(&reader, AtEnd::kKeepWhatIsThere, owner, &partial);
@@ -207,6 +210,7 @@ bool LooksLikeParams(absl::Span<const uint8_t> bytes) {
 
 absl::Status WriteParams(const std::string& path,
                          absl::Span<const NamedTensor> tensors) {
+  const WorkingOn on(path);
   NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   FileStream stream(&file);
   NODEWISE_RETURN_IF_ERROR(WriteList(tensors, &stream));

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/func/ffi_function.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/blob_modules.h"
@@ -130,7 +131,14 @@ absl::StatusOr<Ref<Module>> BuildModules(Ref<Symbols> symbols,
 
 absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
                                        std::string_view format) {
-  NODEWISE_RETURN_IF_ERROR(CheckReadable(path));
+  const WorkingOn on(path);
+  const absl::Status readable = CheckReadable(path);
+  if (absl::IsNotFound(readable)) {
+    // The loader's words, which hosts look for.
+    return absl::NotFoundError(fmt::format(
+        "{}: cannot open shared object file: No such file or directory", path));
+  }
+  NODEWISE_RETURN_IF_ERROR(readable);
   std::string ending(format);
   if (ending.empty()) {
     const size_t dot = path.rfind('.');

@@ -61,8 +61,10 @@ class RunningChild {
   int64_t WaitedForProcessorMs() const;
   // Waits for its end and returns how it ended; after `limit_ms`, which is at
   // most kMostTimeLimitMs, and what it waited for a processor meanwhile, it and
-  // the processes of its group are killed (kTimeout). Called once.
-  ChildEnd Wait(int64_t limit_ms);
+  // the processes of its group are killed (kTimeout). Called once. Fails with
+  // kResourceExhausted if memory ran out in the child, which says nothing of
+  // its work, as do the work's own statuses of that code.
+  absl::StatusOr<ChildEnd> Wait(int64_t limit_ms);
 
  private:
   friend class ChildRunner;

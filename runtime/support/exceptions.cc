@@ -1,0 +1,187 @@
+#include "nodewise/support/exceptions.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace nodewise {
+namespace {
+
+constexpr char kOutOfMemory[] =
+    "memory ran out, expected more (free some, or raise the limit: ulimit -v)";
+// What a library takes at once, for code that it makes, say.
+constexpr size_t kLeastFree = size_t{1} << 20;
+
+constexpr char kNoText[] = "threw something that is no std::exception";
+
+thread_local const WorkingOn* innermost = nullptr;
+
+// The place that an exception has left. It has to be kept without asking for
+// memory.
+struct LeftPlace {
+  char text[256];
+  size_t size = 0;
+};
+thread_local LeftPlace left_place;
+
+const char* program_name = "";
+int status_at_end = 0;
+
+// Which one it is, for those who may allocate nothing.
+enum class Thrown { kNothing, kOutOfMemory, kText, kUnknown };
+
+struct Handled {
+  Thrown kind = Thrown::kUnknown;
+  const char* text = "";
+};
+
+// std::length_error is what a container says of a size that no memory has.
+template <typename Use>
+auto WithHandled(Use use) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return use(Handled{Thrown::kOutOfMemory, kOutOfMemory});
+  } catch (const std::length_error&) {
+    return use(Handled{Thrown::kOutOfMemory, kOutOfMemory});
+  } catch (const std::exception& error) {
+    return use(Handled{Thrown::kText, error.what()});
+  } catch (...) {
+    return use(Handled{});
+  }
+}
+
+void Append(std::string_view text, char** at, const char* end) {
+  const size_t size = std::min(text.size(), static_cast<size_t>(end - *at));
+  std::memcpy(*at, text.data(), size);
+  *at += size;
+}
+
+// Has no memory to ask for, and other threads still run.
+[[noreturn]] void SayAndEnd(Handled handled) {
+  char line[512];
+  char* at = line;
+  const char* const end = line + sizeof(line) - 1;
+  Append(program_name, &at, end);
+  Append(": ", &at, end);
+  if (!WorkingOn::Place().empty()) {
+    Append(WorkingOn::Place(), &at, end);
+    Append(": ", &at, end);
+  }
+  if (handled.kind == Thrown::kText) Append("threw: ", &at, end);
+  if (handled.kind == Thrown::kUnknown) {
+    Append(kNoText, &at, end);
+  }
+  Append(handled.text, &at, end);
+  *at++ = '\n';
+  // There is nothing to do about a stderr that takes no text.
+  if (write(STDERR_FILENO, line, static_cast<size_t>(at - line)) < 0) {
+    _exit(status_at_end);
+  }
+  _exit(status_at_end);
+}
+
+[[noreturn]] void OnTerminate() {
+  if (std::current_exception() == nullptr) {
+    SayAndEnd({Thrown::kNothing, "came to its end without a reason"});
+  }
+  SayAndEnd(WithHandled([](Handled found) { return found; }));
+}
+
+void OnCrash(int signal_number) {
+  if (MemoryIsShort()) SayAndEnd({Thrown::kOutOfMemory, kOutOfMemory});
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);  // Blocked until this returns.
+}
+
+// The stack cannot grow either when there is no memory.
+alignas(16) char signal_stack[128 << 10];
+
+void CatchCrashes() {
+  stack_t stack{};
+  stack.ss_sp = signal_stack;
+  stack.ss_size = sizeof(signal_stack);
+  sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_handler = &OnCrash;
+  action.sa_flags = SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGSEGV, SIGFPE, SIGILL, SIGABRT}) {
+    sigaction(number, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+bool MemoryIsShort() {
+  static const size_t bytes = [] {
+    size_t size = 0;
+    pthread_attr_t usual;
+    pthread_attr_init(&usual);
+    pthread_attr_getstacksize(&usual, &size);
+    pthread_attr_destroy(&usual);
+    return size + kLeastFree;
+  }();
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return true;
+  munmap(data, bytes);
+  return false;
+}
+
+WorkingOn::WorkingOn(std::string_view place)
+    : place_(place),
+      outer_(innermost),
+      exceptions_(std::uncaught_exceptions()) {
+  innermost = this;
+}
+
+WorkingOn::~WorkingOn() {
+  innermost = outer_;
+  // Only the innermost place is kept of those that one exception leaves.
+  if (std::uncaught_exceptions() <= exceptions_ || left_place.size > 0) return;
+  left_place.size = std::min(place_.size(), sizeof(left_place.text));
+  std::memcpy(left_place.text, place_.data(), left_place.size);
+}
+
+std::string_view WorkingOn::Place() {
+  return innermost == nullptr ? std::string_view() : innermost->place_;
+}
+
+absl::Status OutOfMemory(std::string_view place) {
+  std::string text(place);
+  if (!text.empty()) text += ": ";
+  return absl::ResourceExhaustedError(text + kOutOfMemory);
+}
+
+absl::Status StatusOfHandled(std::string_view place) {
+  std::string where(left_place.text, left_place.size);
+  left_place.size = 0;
+  if (where.empty()) where = place;
+  return WithHandled([&](Handled handled) {
+    if (handled.kind == Thrown::kOutOfMemory) return OutOfMemory(where);
+    if (!where.empty()) where += ": ";
+    if (handled.kind == Thrown::kText) {
+      return absl::InternalError(where + "threw: " + handled.text);
+    }
+    return absl::InternalError(where + kNoText);
+  });
+}
+
+void EndWithStatus(const char* program, int status) {
+  program_name = program;
+  status_at_end = status;
+  (void)MemoryIsShort();  // Finds out how much, before a handler asks.
+  std::set_terminate(&OnTerminate);
+  CatchCrashes();
+}
+
+}  // namespace nodewise
