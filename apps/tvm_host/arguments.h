@@ -13,6 +13,7 @@
 #include <tvm/runtime/packed_func.h>
 #include <tvm/runtime/registry.h>
 
+#include <cstring>
 #include <deque>
 #include <string>
 #include <type_traits>
@@ -60,6 +61,24 @@ class Handle {
  private:
   void* object_;
 };
+
+// Returns whether the runtime made the object: functions of a plug-in are
+// called with such ones. They all have one deleter, at its place in Object.
+inline bool IsOfRuntime(const void* object) {
+  const auto deleter_of = [](const void* handle) {
+    void* deleter = nullptr;
+    std::memcpy(&deleter, static_cast<const char*>(handle) + 8,
+                sizeof(deleter));
+    return deleter;
+  };
+  static void* const deleter = [&] {
+    TVMFunctionHandle function = nullptr;
+    Check(TVMFuncGetGlobal("runtime.NumThreads", &function));
+    const Handle held(function);
+    return deleter_of(function);
+  }();
+  return object != nullptr && deleter_of(object) == deleter;
+}
 
 // A value in the C API's form.
 struct CValue {

@@ -98,11 +98,19 @@ inline void Arguments::AddArray(const NDArray& array) {
 }
 
 inline void Arguments::AddFunction(const PackedFunc& function) {
+#if TVM_HOST_VERSION >= 9
+  if (IsOfRuntime(function.get())) {
+    return Add(PointerValue(function.get(), kTVMPackedFuncHandle));
+  }
+#endif
   objects_.emplace_back(MakeCallback(function));
   Add(PointerValue(objects_.back().get(), kTVMPackedFuncHandle));
 }
 
 inline void Arguments::AddModule(const Module& module) {
+  if (IsOfRuntime(module.get())) {
+    return Add(PointerValue(module.get(), kTVMModuleHandle));
+  }
   const auto* ours = dynamic_cast<const RuntimeModule*>(module.operator->());
   if (ours == nullptr) {
     throw RuntimeError(std::string("a module that the program made, of kind ") +
@@ -150,6 +158,9 @@ inline void Arguments::AddResult(const TVMRetValue& result) {
 inline void Arguments::AddObject(const ObjectRef& object) {
   if (!object.defined()) return Add(CValue());
   Arguments parts;
+  if (IsOfRuntime(object.get()) && !object->IsInstance<ModuleNode>()) {
+    return Add(PointerValue(object.get(), kTVMObjectHandle));
+  }
   if (object->IsInstance<NDArray::Container>()) {
     return AddArray(Downcast<NDArray>(object));
   }

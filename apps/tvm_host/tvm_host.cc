@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -69,8 +70,16 @@ bool Object::DerivedFrom(uint32_t parent_tindex) const {
   return TypeTable::Get().IsDerived(type_index_, parent_tindex);
 }
 
+// The runtime's own types are not in the program's table.
 std::string Object::TypeIndex2Key(uint32_t tindex) {
-  return TypeTable::Get().Find(tindex).key;
+  char* key = nullptr;
+  if (TypeTable::Get().IsKnown(tindex) ||
+      TVMObjectTypeIndex2Key(tindex, &key) != 0) {
+    return TypeTable::Get().Find(tindex).key;
+  }
+  std::string text = key;
+  std::free(key);
+  return text;
 }
 
 size_t Object::TypeIndex2KeyHash(uint32_t tindex) {

@@ -55,6 +55,11 @@ class TypeTable {
     throw RuntimeError("no object type has the index " + std::to_string(index));
   }
 
+  bool IsKnown(uint32_t index) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return types_.count(index) != 0;
+  }
+
   uint32_t IndexOf(const std::string& key) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto index = index_of_.find(key);
@@ -65,7 +70,10 @@ class TypeTable {
   bool IsDerived(uint32_t child, uint32_t parent) {
     const std::lock_guard<std::mutex> lock(mutex_);
     // A parent's index is always less than that of its children.
-    while (child > parent) child = types_[child].parent;
+    while (child > parent) {
+      const auto type = types_.find(child);
+      child = type != types_.end() ? type->second.parent : 0;
+    }
     return child == parent;
   }
 

@@ -15,22 +15,21 @@
 namespace nodewise {
 namespace {
 
-absl::StatusOr<Module*> ModuleOf(TVMModuleHandle handle) {
-  auto* const module = dynamic_cast<Module*>(static_cast<Object*>(handle));
-  if (module != nullptr) return module;
+absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
+  const Ref<Object> object = Object::Share(handle, kTVMModuleHandle);
+  auto* const module = dynamic_cast<Module*>(object.get());
+  if (module != nullptr) return Ref<Module>(module);
   return absl::InvalidArgumentError("the handle is no module");
 }
 
 absl::Status ImportModule(TVMModuleHandle handle, TVMModuleHandle dependency) {
-  NODEWISE_ASSIGN_OR_RETURN(Module* const module, ModuleOf(handle));
-  NODEWISE_ASSIGN_OR_RETURN(Module* const imported, ModuleOf(dependency));
-  return module->Import(Ref<Module>(imported));
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleOf(handle));
+  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> imported, ModuleOf(dependency));
+  return module->Import(std::move(imported));
 }
 
-// Handles are Object pointers, whatever the object is.
 void* Give(const PackedFunc& function) {
-  Ref<FunctionObject> object = function.object();
-  return static_cast<Object*>(object.Leak());
+  return Object::Give(function.object());
 }
 
 absl::Status LoadFile(const char* file_name, const char* format,
@@ -38,13 +37,13 @@ absl::Status LoadFile(const char* file_name, const char* format,
   NODEWISE_ASSIGN_OR_RETURN(
       Ref<Module> module,
       LoadModule(file_name, format != nullptr ? format : ""));
-  *out = static_cast<Object*>(module.Leak());
+  *out = Object::Give(module);
   return absl::OkStatus();
 }
 
 absl::Status FindInModule(TVMModuleHandle handle, const char* name,
                           bool query_imports, TVMFunctionHandle* out) {
-  NODEWISE_ASSIGN_OR_RETURN(Module* const module, ModuleOf(handle));
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleOf(handle));
   NODEWISE_ASSIGN_OR_RETURN(
       const PackedFunc function,
       query_imports ? module->FindFunction(name) : module->GetFunction(name));
@@ -65,8 +64,8 @@ absl::Status MakeResult(TVMValue* value, int* code) {
 
 absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
                             bool replace) {
-  auto* const function =
-      dynamic_cast<FunctionObject*>(static_cast<Object*>(handle));
+  const Ref<Object> object = Object::Share(handle, kTVMPackedFuncHandle);
+  auto* const function = dynamic_cast<FunctionObject*>(object.get());
   if (function == nullptr) {
     return absl::InvalidArgumentError(
         fmt::format("function {}: the handle is no function", name));

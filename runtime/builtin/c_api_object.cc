@@ -2,38 +2,22 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <string>
 
 #include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_call.h"
-#include "nodewise/func/packed_func.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/support/object_abi.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-// TVM's fixed numbers. All types derive from the first and from nothing else.
-constexpr std::string_view kTypeKeys[] = {"runtime.Object",
-                                          "runtime.Module",
-                                          "runtime.NDArray",
-                                          "runtime.String",
-                                          "Array",
-                                          "Map",
-                                          "runtime.ShapeTuple",
-                                          "runtime.PackedFunc",
-                                          "runtime.profiling.Report",
-                                          "runtime.ADT",
-                                          "runtime.profiling.Duration",
-                                          "runtime.profiling.Percent",
-                                          "runtime.profiling.Count",
-                                          "runtime.profiling.Ratio"};
-
 absl::Status FindTypeIndex(std::string_view key, unsigned* index) {
-  for (unsigned i = 0; i < std::size(kTypeKeys); ++i) {
-    if (kTypeKeys[i] != key) continue;
-    *index = i;
+  for (const ObjectTypeRow& row : ObjectTypes()) {
+    if (row.key != key) continue;
+    *index = row.index;
     return absl::OkStatus();
   }
   return absl::NotFoundError(
@@ -41,26 +25,28 @@ absl::Status FindTypeIndex(std::string_view key, unsigned* index) {
 }
 
 absl::Status CopyTypeKey(unsigned index, char** key) {
-  if (index >= std::size(kTypeKeys)) {
-    return absl::NotFoundError(
-        fmt::format("object type {} is not known here", index));
+  for (const ObjectTypeRow& row : ObjectTypes()) {
+    if (row.index != index) continue;
+    // The caller frees it, as with TVM's.
+    *key = strdup(std::string(row.key).c_str());
+    return absl::OkStatus();
   }
-  // The caller frees it, as with TVM's.
-  *key = strdup(std::string(kTypeKeys[index]).c_str());
-  return absl::OkStatus();
+  return absl::NotFoundError(
+      fmt::format("object type {} is not known here", index));
 }
 
 }  // namespace
 }  // namespace nodewise
 
 using nodewise::CallFromC;
+using nodewise::ObjectHeader;
 using nodewise::Report;
 
 int TVMObjectGetTypeIndex(TVMObjectHandle object, unsigned* out_index) {
   return CallFromC(
       __func__, {{"object", object}, {"out_index", out_index}}, [&] {
-        const auto* const held = static_cast<nodewise::Object*>(object);
-        return nodewise::FindTypeIndex(held->object_type(), out_index);
+        *out_index = static_cast<ObjectHeader*>(object)->type_index;
+        return absl::OkStatus();
       });
 }
 
@@ -76,12 +62,12 @@ int TVMObjectTypeIndex2Key(unsigned index, char** out_type_key) {
 }
 
 int TVMObjectRetain(TVMObjectHandle object) {
-  if (object != nullptr) static_cast<nodewise::Object*>(object)->Retain();
+  if (object != nullptr) static_cast<ObjectHeader*>(object)->Retain();
   return 0;
 }
 
 int TVMObjectFree(TVMObjectHandle object) {
-  if (object != nullptr) static_cast<nodewise::Object*>(object)->Release();
+  if (object != nullptr) static_cast<ObjectHeader*>(object)->Release();
   return 0;
 }
 

@@ -29,37 +29,37 @@ absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
 
 absl::StatusOr<Value> MakeArray(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> items, CopyAll(args));
-  return Value(Ref<Object>(MakeRef<ArrayObject>(std::move(items))));
+  return Value(Ref<Object>(ArrayObject::Make(std::move(items))));
 }
 
 absl::StatusOr<Value> ArraySize(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ArrayObject> array,
                             args.ObjectAt<ArrayObject>(0, "an array"));
-  return Value(static_cast<int64_t>(array->items.size()));
+  return Value(static_cast<int64_t>(array->items().size()));
 }
 
 absl::StatusOr<Value> ArrayGetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ArrayObject> array,
                             args.ObjectAt<ArrayObject>(0, "an array"));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
-  return ItemAt(array->items, index);
+  return ItemAt(array->items(), index);
 }
 
 absl::StatusOr<Value> MakeMap(PackedArgs args) {
-  auto map = MakeRef<MapObject>();
+  MapObject::Items items;
   for (int i = 0; i + 1 < args.size(); i += 2) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(i));
     NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i + 1));
     NODEWISE_ASSIGN_OR_RETURN(Value item, Value::Copy(arg));
-    map->Set(std::string(name), std::move(item));
+    items.emplace_back(name, std::move(item));
   }
-  return Value(Ref<Object>(std::move(map)));
+  return Value(Ref<Object>(MapObject::Make(std::move(items))));
 }
 
 absl::StatusOr<Value> MapSize(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
                             args.ObjectAt<MapObject>(0, "a map"));
-  return Value(static_cast<int64_t>(map->items.size()));
+  return Value(static_cast<int64_t>(map->items().size()));
 }
 
 absl::StatusOr<const Value*> FindInMap(const MapObject& map, PackedArgs args) {
@@ -87,11 +87,11 @@ absl::StatusOr<Value> MapItems(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
                             args.ObjectAt<MapObject>(0, "a map"));
   std::vector<Value> items;
-  for (const auto& [key, value] : map->items) {
+  for (const auto& [key, value] : map->items()) {
     items.emplace_back(Ref<Object>(MakeRef<StringObject>(key)));
     items.push_back(value);
   }
-  return Value(Ref<Object>(MakeRef<ArrayObject>(std::move(items))));
+  return Value(Ref<Object>(ArrayObject::Make(std::move(items))));
 }
 
 absl::StatusOr<Value> MakeString(PackedArgs args) {
@@ -223,6 +223,7 @@ constexpr FunctionRow kContainerFunctions[] = {
     {"node.NodeListAttrNames", &ListAttributes},
     {"node.AsRepr", &TextOfObject},
     {"node.AsLegacyRepr", &TextOfObject},
+    {"ir.DebugPrint", &TextOfObject},  // By which TVM's Rust crate prints.
 };
 
 }  // namespace

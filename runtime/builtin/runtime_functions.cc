@@ -15,7 +15,7 @@ absl::StatusOr<std::vector<NamedTensor>> TensorsOf(const ArgView& arg) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
                             arg.AsObject<MapObject>("a map of arrays"));
   std::vector<NamedTensor> tensors;
-  for (const auto& [name, value] : map->items) {
+  for (const auto& [name, value] : map->items()) {
     const NDArray* array = value.Get<NDArray>();
     if (array == nullptr) {
       return absl::InvalidArgumentError(
@@ -43,12 +43,12 @@ absl::StatusOr<Value> SaveParamsToFile(PackedArgs args) {
 
 // Copies the arrays, since the host must own them and needs them aligned.
 absl::StatusOr<Value> ParamsMap(const Params& params) {
-  auto map = MakeRef<MapObject>();
+  MapObject::Items items;
   for (const NamedTensor& param : params.tensors) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, param.tensor.CopyToHost());
-    map->Set(param.name, std::move(copy));
+    items.emplace_back(param.name, std::move(copy));
   }
-  return Value(Ref<Object>(std::move(map)));
+  return Value(Ref<Object>(MapObject::Make(std::move(items))));
 }
 
 absl::StatusOr<Value> LoadParams(PackedArgs args) {
@@ -148,9 +148,9 @@ constexpr const char* kNotFound[] = {"CUDA_VERSION",    "GIT_COMMIT_HASH",
                                      "MLIR_VERSION",    "ROCM_PATH"};
 
 absl::StatusOr<Value> GetLibInfo(PackedArgs) {
-  auto map = MakeRef<MapObject>();
+  MapObject::Items items;
   const auto set = [&](const char* key, const char* value) {
-    map->Set(key, Value(Ref<Object>(MakeRef<StringObject>(value))));
+    items.emplace_back(key, Ref<Object>(MakeRef<StringObject>(value)));
   };
   set("USE_PROFILER", kProfiler);
   for (const char* part : kPartsThereAre) set(part, "ON");
@@ -158,7 +158,7 @@ absl::StatusOr<Value> GetLibInfo(PackedArgs) {
   for (const char* key : kNotFound) set(key, "NOT-FOUND");
   // How TVM was configured when it compiled; this is what it does by default.
   set("INDEX_DEFAULT_I64", "ON");
-  return Value(Ref<Object>(std::move(map)));
+  return Value(Ref<Object>(MapObject::Make(std::move(items))));
 }
 
 constexpr FunctionRow kRuntimeFunctions[] = {

@@ -1,8 +1,15 @@
 #include "nodewise/func/containers.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "nodewise/func/tvm_object_abi.h"
+#include "nodewise/support/check.h"
 
 namespace nodewise {
 namespace {
@@ -13,15 +20,186 @@ std::string Join(absl::Span<const Value> values) {
   });
 }
 
+// What stands for an item that TVM has no object for, in the eyes of compiled
+// C++: it can hold it, and any other use of it is an error with this type.
+constexpr std::string_view kBoxKey = "nodewise.Value";
+struct BoxObject final : Object {
+  explicit BoxObject(Value item) : Object(kBoxType), value(std::move(item)) {}
+  std::string_view object_type() const override { return kBoxKey; }
+
+  Value value;
+};
+
+// Returns an object for the value, with a count; null for null.
+ObjectHeader* GiveBoxed(const Value& value) {
+  if (value.IsNull()) return nullptr;
+  if (const auto* array = value.Get<NDArray>()) {
+    if (!array->defined()) return nullptr;
+    return NDArray::HeaderOf(NDArray(*array).LeakHandle());
+  }
+  if (const auto* object = value.Get<Ref<Object>>()) {
+    return static_cast<ObjectHeader*>(Object::Give(*object));
+  }
+  if (const auto* text = value.Get<std::string>()) {
+    return static_cast<ObjectHeader*>(
+        Object::Give(MakeRef<StringObject>(*text)));
+  }
+  return static_cast<ObjectHeader*>(Object::Give(MakeRef<BoxObject>(value)));
+}
+
+// A container is followed by counted pointers, which compiled C++ may even
+// change, and preceded by what this runtime sees: a pointer to the items.
+constexpr size_t kBefore = alignof(std::max_align_t);
+
+template <typename Items>
+void* MemoryFor(size_t object_bytes, size_t count, Items items) {
+  auto held = std::make_unique<Items>(std::move(items));
+  auto* const memory = static_cast<char*>(
+      ::operator new(kBefore + object_bytes + count * sizeof(void*)));
+  new (memory) Items*(held.release());
+  return memory + kBefore;
+}
+
+template <typename Items>
+Items& ItemsBefore(const void* object) {
+  return **reinterpret_cast<Items* const*>(static_cast<const char*>(object) -
+                                           kBefore);
+}
+
+void FreeMemory(void* object) {
+  ::operator delete(static_cast<char*>(object) - kBefore);
+}
+
+void ReleaseAll(absl::Span<ObjectHeader* const> objects) {
+  for (ObjectHeader* const object : objects) {
+    if (object != nullptr) object->Release();
+  }
+}
+
+MapObject::Items WithoutRepeats(MapObject::Items items) {
+  MapObject::Items kept;
+  for (auto& item : items) {
+    const auto same = std::find_if(
+        kept.begin(), kept.end(),
+        [&](const auto& other) { return other.first == item.first; });
+    if (same == kept.end()) {
+      kept.push_back(std::move(item));
+    } else {
+      same->second = std::move(item.second);
+    }
+  }
+  return kept;
+}
+
+TvmArray* Seen(const ArrayObject* array) {
+  return reinterpret_cast<TvmArray*>(array->handle());
+}
+
+TvmMap* Seen(const MapObject* map) {
+  return reinterpret_cast<TvmMap*>(map->handle());
+}
+
 }  // namespace
 
+absl::Span<const ObjectTypeRow> ObjectTypes() {
+  static constexpr ObjectTypeRow kRows[] = {
+      {kObjectType, "runtime.Object"},
+      {kModuleType, "runtime.Module"},
+      {kNDArrayType, "runtime.NDArray"},
+      {kStringType, "runtime.String"},
+      {kArrayType, "Array"},
+      {kMapType, "Map"},
+      {kShapeType, "runtime.ShapeTuple"},
+      {kFunctionType, "runtime.PackedFunc"},
+      {kReportType, "runtime.profiling.Report"},
+      {kAdtType, "runtime.ADT"},
+      {kDurationType, "runtime.profiling.Duration"},
+      {kPercentType, "runtime.profiling.Percent"},
+      {kCountType, "runtime.profiling.Count"},
+      {kRatioType, "runtime.profiling.Ratio"},
+      {kBoxType, kBoxKey},
+  };
+  return kRows;
+}
+
+StringObject::StringObject(std::string value)
+    : Object(kStringType), size_(value.size()), text(std::move(value)) {
+  data_ = text.data();
+  NODEWISE_CHECK(reinterpret_cast<TvmString*>(handle())->data == text.data());
+}
+
+ShapeObject::ShapeObject(absl::Span<const int64_t> shape)
+    : Object(kShapeType),
+      size_(shape.size()),
+      dims(shape.begin(), shape.end()) {
+  data_ = dims.data();
+  NODEWISE_CHECK(reinterpret_cast<TvmShape*>(handle())->dims == dims.data());
+}
+
+Ref<ArrayObject> ArrayObject::Make(std::vector<Value> items) {
+  const size_t count = items.size();
+  void* const memory = MemoryFor(sizeof(ArrayObject), count, std::move(items));
+  return Ref<ArrayObject>(new (memory) ArrayObject(count));
+}
+
+ArrayObject::ArrayObject(size_t count)
+    : Object(kArrayType), size_(static_cast<int64_t>(count)), capacity_(size_) {
+  ObjectHeader** seen = Seen(this)->items();
+  NODEWISE_CHECK(static_cast<void*>(seen) == this + 1);
+  for (const Value& item : items()) *seen++ = GiveBoxed(item);
+}
+
+ArrayObject::~ArrayObject() {
+  ReleaseAll({Seen(this)->items(), static_cast<size_t>(size_)});
+  delete &items();
+}
+
+void ArrayObject::operator delete(void* memory) { FreeMemory(memory); }
+
+const std::vector<Value>& ArrayObject::items() const {
+  return ItemsBefore<std::vector<Value>>(this);
+}
+
 std::string ArrayObject::ToText() const {
-  return absl::StrCat("[", Join(items), "]");
+  return absl::StrCat("[", Join(items()), "]");
+}
+
+Ref<MapObject> MapObject::Make(Items items) {
+  items = WithoutRepeats(std::move(items));
+  const size_t count = items.size();
+  void* const memory =
+      MemoryFor(sizeof(MapObject), 2 * count, std::move(items));
+  return Ref<MapObject>(new (memory) MapObject(count));
+}
+
+// A small map of TVM's is searched from its first pair to its last, however
+// many it has; only the number of slots makes it a hash table.
+MapObject::MapObject(size_t count)
+    : Object(kMapType),
+      slots_(std::min<uint64_t>(count, kSmallMapSlots)),
+      size_(count) {
+  ObjectHeader** seen = Seen(this)->pairs();
+  NODEWISE_CHECK(static_cast<void*>(seen) == this + 1);
+  for (const auto& [key, item] : items()) {
+    *seen++ = GiveBoxed(Value(key));
+    *seen++ = GiveBoxed(item);
+  }
+}
+
+MapObject::~MapObject() {
+  ReleaseAll({Seen(this)->pairs(), static_cast<size_t>(2 * size_)});
+  delete &items();
+}
+
+void MapObject::operator delete(void* memory) { FreeMemory(memory); }
+
+const MapObject::Items& MapObject::items() const {
+  return ItemsBefore<Items>(this);
 }
 
 std::string MapObject::ToText() const {
   return absl::StrCat("{",
-                      absl::StrJoin(items, ", ",
+                      absl::StrJoin(items(), ", ",
                                     [](std::string* text, const auto& item) {
                                       absl::StrAppend(text, Quoted(item.first),
                                                       ": ",
@@ -38,17 +216,8 @@ std::string AdtObject::ToText() const {
   return fmt::format("ADT({}, [{}])", tag, Join(fields));
 }
 
-void MapObject::Set(std::string key, Value value) {
-  for (auto& [name, held] : items) {
-    if (name != key) continue;
-    held = std::move(value);
-    return;
-  }
-  items.emplace_back(std::move(key), std::move(value));
-}
-
 const Value* MapObject::Find(std::string_view key) const {
-  for (const auto& [name, held] : items) {
+  for (const auto& [name, held] : items()) {
     if (name == key) return &held;
   }
   return nullptr;

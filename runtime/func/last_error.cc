@@ -1,8 +1,11 @@
 #include "nodewise/func/last_error.h"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "nodewise/func/python_error.h"
 
 namespace nodewise {
@@ -26,11 +29,28 @@ absl::Status Exchange(absl::Status status) {
   return std::exchange(Slot().status, std::move(status));
 }
 
+// Returns whether a message begins as TVM's do, "ValueError: ".
+bool NamesItsKind(std::string_view message) {
+  const std::string_view name = message.substr(0, message.find(": "));
+  return name.size() < message.size() && name.ends_with("Error") &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  c == '_' || c == '.';
+         });
+}
+
 }  // namespace
 
 void SetLastError(absl::Status status) {
-  Slot().message = std::string(status.message());
+  const std::string message(status.message());
+  Slot().message =
+      NamesItsKind(message) ? message : "InternalError: " + message;
   Exchange(std::move(status)).IgnoreError();
+}
+
+void SetLastErrorText(const char* message) {
+  Slot().message = message;
+  Exchange(absl::InternalError(message)).IgnoreError();
 }
 
 const char* LastErrorMessage() { return Slot().message.c_str(); }

@@ -27,19 +27,19 @@ absl::StatusOr<size_t> CheckedIndex(const char* what, int64_t number,
 }
 
 Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
-  auto shapes = MakeRef<MapObject>();
-  auto dtypes = MakeRef<MapObject>();
+  MapObject::Items shapes;
+  MapObject::Items dtypes;
   for (size_t i = 0; i < count; ++i) {
     const TensorInfo info = info_of(i);
     if (info.is_param) continue;
-    shapes->Set(info.name, Ref<Object>(MakeRef<ShapeObject>(info.shape)));
-    dtypes->Set(info.name,
-                Ref<Object>(MakeRef<StringObject>(ToString(info.dtype))));
+    shapes.emplace_back(info.name,
+                        Ref<Object>(MakeRef<ShapeObject>(info.shape)));
+    dtypes.emplace_back(
+        info.name, Ref<Object>(MakeRef<StringObject>(ToString(info.dtype))));
   }
-  auto map = MakeRef<MapObject>();
-  map->Set("shape", Ref<Object>(std::move(shapes)));
-  map->Set("dtype", Ref<Object>(std::move(dtypes)));
-  return Value(Ref<Object>(std::move(map)));
+  return Value(Ref<Object>(MapObject::Make(
+      {{"shape", Ref<Object>(MapObject::Make(std::move(shapes)))},
+       {"dtype", Ref<Object>(MapObject::Make(std::move(dtypes)))}})));
 }
 
 // Takes the host's own lookup of linked parameters, if it gave one:
@@ -236,7 +236,7 @@ absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
     NODEWISE_RETURN_IF_ERROR(executor_->CopyOutput(i, *copy));
     outputs.emplace_back(std::move(copy));
   }
-  return Value(Ref<Object>(MakeRef<ArrayObject>(std::move(outputs))));
+  return Value(Ref<Object>(ArrayObject::Make(std::move(outputs))));
 }
 
 absl::StatusOr<Value> ExecutorModule::LoadParams(PackedArgs args) {

@@ -53,7 +53,7 @@ class ConstantsModule final : public Module {
       NODEWISE_ASSIGN_OR_RETURN(NDArray constant, CopyConstant(symbol, name));
       constants.emplace_back(std::move(constant));
     }
-    const Ref<Object> array = MakeRef<ArrayObject>(std::move(constants));
+    const Ref<Object> array = ArrayObject::Make(std::move(constants));
     NODEWISE_ASSIGN_OR_RETURN(const Value result, init.Call(array));
     const auto* code = result.Get<int64_t>();
     if (code != nullptr && *code == 0) return absl::OkStatus();

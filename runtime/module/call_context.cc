@@ -96,7 +96,7 @@ absl::StatusOr<void*> CallContext::Find(std::string_view name) {
   const std::lock_guard lock(mutex_);
   NODEWISE_ASSIGN_OR_RETURN(FunctionObject* const function,
                             FindFunctionOf(name));
-  if (!is_ffi_) return function;
+  if (!is_ffi_) return function->handle();
   Ref<FfiClosure>& closure = closures_[std::string(name)];
   if (!closure) closure = MakeRef<FfiClosure>(Ref<FunctionObject>(function));
   return closure->handle();

@@ -61,12 +61,12 @@ class GraphFactoryModule final : public Module {
   absl::StatusOr<Value> GraphJson(PackedArgs) { return Value(graph_json_); }
 
   absl::StatusOr<Value> GraphParams(PackedArgs) {
-    auto map = MakeRef<MapObject>();
+    MapObject::Items items;
     for (const auto& [name, tensor] : params_) {
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy, tensor.CopyToHost());
-      map->Set(name, std::move(copy));
+      items.emplace_back(name, std::move(copy));
     }
-    return Value(Ref<Object>(std::move(map)));
+    return Value(Ref<Object>(MapObject::Make(std::move(items))));
   }
 
   absl::StatusOr<Value> RemoveParams(PackedArgs) {

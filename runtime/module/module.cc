@@ -99,8 +99,14 @@ absl::Status Module::Import(Ref<Module> module) {
         fmt::format("a {} module cannot import a {} module that imports it",
                     kind(), module->kind()));
   }
+  seen_imports_.push_back(module->handle());
   imports_.push_back(std::move(module));
   return absl::OkStatus();
+}
+
+void Module::ClearImports() {
+  seen_imports_.clear();
+  imports_.clear();
 }
 
 Ref<Library> LibraryOf(Ref<Module> module) {

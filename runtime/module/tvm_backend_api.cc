@@ -43,8 +43,7 @@ using nodewise::CallFromC;
 using nodewise::Report;
 
 void TVMAPISetLastError(const char* message) {
-  nodewise::SetLastError(
-      absl::InternalError(message != nullptr ? message : ""));
+  nodewise::SetLastErrorText(message != nullptr ? message : "");
 }
 
 const char* TVMGetLastError(void) { return nodewise::LastErrorMessage(); }
@@ -69,7 +68,13 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   if (ret == nullptr) ret = &unused_value;
   if (ret_code == nullptr) ret_code = &unused_code;
   *ret_code = kTVMNullptr;
-  const auto* object = static_cast<nodewise::FunctionObject*>(function);
+  const auto* object = static_cast<nodewise::FunctionObject*>(
+      nodewise::Object::OfHandle(function));
+  if (object == nullptr) {
+    return Report(
+        absl::InvalidArgumentError("TVMFuncCall: the handle is not a function "
+                                   "of this runtime"));
+  }
   nodewise::DropLastError();
   int rc = 0;
   try {
@@ -77,6 +82,12 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
                            object->resource());
   } catch (...) {
     return Report(nodewise::StatusOfException("TVMFuncCall"));
+  }
+  // What compiled C++ returns need not be this runtime's.
+  if (rc == 0 &&
+      (*ret_code == kTVMPackedFuncHandle || *ret_code == kTVMModuleHandle)) {
+    ret->v_handle = nodewise::Object::Give(
+        nodewise::Object::Adopt(ret->v_handle, *ret_code));
   }
   // An earlier call's error must not be taken for the reason.
   if (rc != 0 && !nodewise::HasLastError()) {

@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "fmt/format.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/object_abi.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -24,27 +25,37 @@ struct Memory {
   std::atomic<bool> is_read_only{false};
 };
 
-// The tensor, whose address is its handle in C.
+// What TVM's NDArray::Container begins with. The address of the tensor is the
+// handle in C; compiled C++ and bindings find the header before it.
 struct Described {
+  ObjectHeader header{kNDArrayType, {1}, nullptr};
   DLTensor tensor{};
+  void* manager = nullptr;        // TVM's, for what a view is a view of.
+  ObjectHeader* sides = nullptr;  // TVM's, a shape object.
+
+  static Described* Of(DLTensor* tensor) {
+    return reinterpret_cast<Described*>(reinterpret_cast<char*>(tensor) -
+                                        sizeof(ObjectHeader));
+  }
 };
+static_assert(offsetof(Described, tensor) == sizeof(ObjectHeader));
+static_assert(sizeof(Described) == 80);
 
 }  // namespace
 
 // Small tensors come and go by the thousand: each takes a box and a block of
-// memory, and no other allocation. The tensor is not at the beginning of the
-// box: freed memory keeps its bytes except for the first few, and TVM has no
-// tensor there. Hosts in Python read the device of a temporary array
-// (`get_output(0).device`) just after it was freed, and get away with it.
-struct NDArray::Box : Memory, Described {
+// memory, and no other allocation. Freed memory keeps its bytes except for the
+// first few, where the header is: hosts in Python read the device of a
+// temporary array (`get_output(0).device`) just after it was freed, and get
+// away with it, as with TVM.
+struct NDArray::Box : Described, Memory {
   // The dimensions, stored without extra memory for most tensors.
   using Sides = absl::InlinedVector<int64_t, 4>;
 
-  std::atomic<int> count{1};
   Sides shape;
   Sides strides;
 
-  Box() = default;
+  Box() { header.deleter = &Delete; }
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
   ~Box() {
@@ -53,9 +64,14 @@ struct NDArray::Box : Memory, Described {
     }
   }
 
+  static void Delete(ObjectHeader* header) {
+    delete static_cast<Box*>(reinterpret_cast<Described*>(header));
+  }
+  // Returns null if the tensor is not in a box but in a container of TVM's.
   static Box* Of(DLTensor* tensor) {
-    static_assert(offsetof(Described, tensor) == 0);
-    return static_cast<Box*>(reinterpret_cast<Described*>(tensor));
+    Described* const described = Described::Of(tensor);
+    if (described->header.deleter != &Delete) return nullptr;
+    return static_cast<Box*>(described);
   }
 };
 
@@ -219,7 +235,7 @@ absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
 }
 
 NDArray::NDArray(const NDArray& other) : box_(other.box_) {
-  if (box_ != nullptr) box_->count.fetch_add(1, std::memory_order_relaxed);
+  if (box_ != nullptr) box_->header.Retain();
 }
 
 NDArray::NDArray(NDArray&& other) noexcept
@@ -231,10 +247,7 @@ NDArray& NDArray::operator=(NDArray other) noexcept {
 }
 
 NDArray::~NDArray() {
-  if (box_ != nullptr &&
-      box_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    delete box_;
-  }
+  if (box_ != nullptr) box_->header.Release();
 }
 
 DLTensor* NDArray::tensor() const {
@@ -254,7 +267,7 @@ size_t NDArray::bytes() const {
 
 bool NDArray::is_held_once() const {
   return box_ != nullptr && box_->device != nullptr &&
-         box_->count.load(std::memory_order_acquire) == 1;
+         box_->header.count.load(std::memory_order_acquire) == 1;
 }
 
 void NDArray::MakeReadOnly() {
@@ -313,14 +326,23 @@ DLTensor* NDArray::LeakHandle() {
 }
 
 NDArray NDArray::AdoptHandle(DLTensor* handle) {
-  return handle == nullptr ? NDArray() : NDArray(Box::Of(handle));
+  if (handle == nullptr) return NDArray();
+  Box* const box = Box::Of(handle);
+  if (box != nullptr) return NDArray(box);
+  // A container that compiled C++ has made.
+  std::shared_ptr<void> owner(&Described::Of(handle)->header, [](void* held) {
+    static_cast<ObjectHeader*>(held)->Release();
+  });
+  return Borrow(*handle, std::move(owner));
 }
 
 NDArray NDArray::ShareHandle(DLTensor* handle) {
-  NDArray array = AdoptHandle(handle);
-  NDArray shared = array;
-  array.box_ = nullptr;
-  return shared;
+  if (handle != nullptr) Described::Of(handle)->header.Retain();
+  return AdoptHandle(handle);
+}
+
+ObjectHeader* NDArray::HeaderOf(DLTensor* handle) {
+  return &Described::Of(handle)->header;
 }
 
 absl::Status CheckDLTensor(const DLTensor& tensor) {

@@ -64,7 +64,7 @@ absl::StatusOr<Value> CallProfiled(const Ref<Module>& module,
   for (int i = 0; i <= warm_up; ++i) {
     NODEWISE_RETURN_IF_ERROR(function.CallPacked(args).status());
   }
-  return Value(Ref<Object>(MakeRef<MapObject>()));
+  return Value(Ref<Object>(MapObject::Make({})));
 }
 
 // (module, function, device type, number, warm-up calls, collectors)
@@ -101,7 +101,7 @@ absl::Status RefuseCollectors(PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Ref<ArrayObject> array,
       collectors.AsObject<ArrayObject>("an array of collectors or null"));
-  if (array->items.empty()) return absl::OkStatus();
+  if (array->items().empty()) return absl::OkStatus();
   return absl::UnimplementedError(
       "profile: TVM's metric collectors are not supported (use `nodewise "
       "profile --counter`)");

@@ -15,15 +15,22 @@ using Row = TvmReport::Row;
 
 // TVM's types for the values of a report, by the index of the variant; text has
 // no type of its own.
-constexpr std::string_view kCellTypes[] = {
-    "runtime.profiling.Duration", "runtime.profiling.Percent",
-    "runtime.profiling.Ratio", "runtime.profiling.Count"};
+struct CellType {
+  std::string_view key;
+  uint32_t index;
+};
+constexpr CellType kCellTypes[] = {
+    {"runtime.profiling.Duration", kDurationType},
+    {"runtime.profiling.Percent", kPercentType},
+    {"runtime.profiling.Ratio", kRatioType},
+    {"runtime.profiling.Count", kCountType}};
 
 // A value of a report that is a number of some unit.
 struct CellObject final : Object {
-  explicit CellObject(Cell value) : cell(std::move(value)) {}
+  explicit CellObject(Cell value)
+      : Object(kCellTypes[value.index()].index), cell(std::move(value)) {}
   std::string_view object_type() const override {
-    return kCellTypes[cell.index()];
+    return kCellTypes[cell.index()].key;
   }
   std::string ToText() const override { return Attributes()[0].value.ToText(); }
   std::vector<Attribute> Attributes() const override;
@@ -66,9 +73,9 @@ absl::StatusOr<Cell> CellOf(const Value& value) {
 }
 
 Ref<MapObject> MapOf(const Row& row) {
-  auto map = MakeRef<MapObject>();
-  for (const auto& [key, cell] : row) map->Set(key, ValueOf(cell));
-  return map;
+  MapObject::Items items;
+  for (const auto& [key, cell] : row) items.emplace_back(key, ValueOf(cell));
+  return MapObject::Make(std::move(items));
 }
 
 absl::StatusOr<Row> RowOf(const Value& value) {
@@ -76,7 +83,7 @@ absl::StatusOr<Row> RowOf(const Value& value) {
       const Ref<MapObject> map,
       value.View().AsObject<MapObject>("a map from strings to values"));
   Row row;
-  for (const auto& [key, item] : map->items) {
+  for (const auto& [key, item] : map->items()) {
     absl::StatusOr<Cell> cell = CellOf(item);
     if (!cell.ok()) return At(key, cell.status());
     NODEWISE_RETURN_IF_ERROR(CheckReportCell(key, *cell));
@@ -90,13 +97,13 @@ absl::StatusOr<Value> MakeReport(PackedArgs args) {
   auto report = MakeRef<TvmReport>();
   NODEWISE_ASSIGN_OR_RETURN(const auto calls,
                             args.ObjectAt<ArrayObject>(0, "an array of maps"));
-  for (const Value& call : calls->items) {
+  for (const Value& call : calls->items()) {
     NODEWISE_ASSIGN_OR_RETURN(report->calls.emplace_back(), RowOf(call));
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const auto devices,
       args.ObjectAt<MapObject>(1, "a map from devices to maps"));
-  for (const auto& [device, metrics] : devices->items) {
+  for (const auto& [device, metrics] : devices->items()) {
     NODEWISE_ASSIGN_OR_RETURN(report->device_metrics[device], RowOf(metrics));
   }
   if (args.size() > 2) {
@@ -132,12 +139,12 @@ constexpr FunctionRow kReportFunctions[] = {
 std::vector<Attribute> TvmReport::Attributes() const {
   std::vector<Value> rows;
   for (const Row& call : calls) rows.push_back(ObjectValue(MapOf(call)));
-  auto devices = MakeRef<MapObject>();
+  MapObject::Items devices;
   for (const auto& [device, metrics] : device_metrics) {
-    devices->Set(device, ObjectValue(MapOf(metrics)));
+    devices.emplace_back(device, ObjectValue(MapOf(metrics)));
   }
-  return {{"calls", ObjectValue(MakeRef<ArrayObject>(std::move(rows)))},
-          {"device_metrics", ObjectValue(std::move(devices))},
+  return {{"calls", ObjectValue(ArrayObject::Make(std::move(rows)))},
+          {"device_metrics", ObjectValue(MapObject::Make(std::move(devices)))},
           {"configuration", ObjectValue(MapOf(configuration))}};
 }
 

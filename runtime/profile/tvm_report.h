@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/func/containers.h"
 #include "nodewise/func/packed_func.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/graph/graph_json.h"
@@ -35,6 +36,7 @@ class TvmReport final : public Object {
   // Keys are in the order of their bytes. TVM's order is that of a hash table.
   using Row = std::map<std::string, Cell, std::less<>>;
 
+  TvmReport() : Object(kReportType) {}
   std::string_view object_type() const override {
     return "runtime.profiling.Report";
   }

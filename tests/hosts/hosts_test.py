@@ -205,6 +205,12 @@ class Host(unittest.TestCase):
              "assert ours.std() > 0 and ours.tobytes() == theirs.tobytes(), "
              "(ours, theirs)"], self.folder)
 
+    def test_plugin_in_a_python_program(self):
+        self.compile("plugin.so", [HERE / "plugin.cc"], "-O1", "-shared",
+                     "-fPIC")
+        self.python(HERE / "plugin_host.py", self.folder / "plugin.so",
+                    LIBRARIES[0])
+
     def test_cpp_program(self):
         # TV-25
         program = self.compile("host", CPP_HOST, "-O1")

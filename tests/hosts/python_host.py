@@ -386,7 +386,11 @@ def threads_have_errors_of_their_own():
 def runtime_errors_are_tvm_errors():
     module = executor()
     error = raised_by(module.run)
-    assert isinstance(error, tvm.TVMError) and "never set: x" in str(error)
+    assert isinstance(error, tvm.error.InternalError), type(error)
+    assert "never set: x" in str(error)
+    load = tvm.get_global_func("runtime.ModuleLoadFromFile")
+    error = raised_by(load, "/nowhere/net.so", "so")
+    assert "cannot open shared object" in str(error)
 
 
 # --- the debugger -----------------------------------------------------------

@@ -202,11 +202,18 @@ class InstallTest(unittest.TestCase):
             "if(TARGET absl::base)\n  message(FATAL_ERROR found)\nendif()\n"
             "get_target_property(sources nodewise::tvm_host"
             " INTERFACE_SOURCES)\n"
-            "message(STATUS \"sources ${sources}\")\n")
+            "message(STATUS \"sources ${sources}\")\n"
+            "file(WRITE ${CMAKE_BINARY_DIR}/logging.cc \"#ifndef"
+            " DMLC_USE_LOGGING_LIBRARY\n#error none\n#endif\n\")\n"
+            "add_library(logging OBJECT ${CMAKE_BINARY_DIR}/logging.cc)\n"
+            "target_compile_definitions(logging PRIVATE $<TARGET_PROPERTY:"
+            "nodewise::tvm_host,INTERFACE_COMPILE_DEFINITIONS>)\n")
         out = run("cmake", "-S", project, "-B", project / "build", "-G",
                   "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         source = re.search("sources (.*)", out).group(1)
         self.assertTrue(pathlib.Path(source).exists(), source)
+        # As TVM's own target has it.
+        run("cmake", "--build", project / "build", "--target", "logging")
 
     def test_readme_compiles_and_links(self):
         project = self.folder / "readme"

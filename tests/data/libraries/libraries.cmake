@@ -86,6 +86,11 @@ nodewise_test_library(system_lib system_lib.c
 nodewise_test_library(system_lib_prefixed system_lib.c
   BLOB factory SYMBOL net___tvm_dev_mblob DEFINES PREFIX=net_ ANSWER=2)
 
+# C++ on TVM's headers, of three eras.
+foreach(era 8 9 13)
+  nodewise_test_library(plugin_${era} plugin.cc DEFINES TVM=${era})
+endforeach()
+
 # With a blob.
 nodewise_test_library(factory add_llvm.c BLOB factory)
 nodewise_test_library(factory_c add_c.c BLOB factory)

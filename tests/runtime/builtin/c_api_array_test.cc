@@ -84,7 +84,8 @@ TEST(CApiArrayTest, CopyLooksAtSizesOnly) {
   EXPECT_THAT(ValuesOf(*to), ElementsAre(1, 2));
   TVMArrayHandle const three = AllocFloats(3);
   EXPECT_EQ(TVMArrayCopyFromTo(from, three, nullptr), -1);
-  EXPECT_STREQ(TVMGetLastError(), "copy: got 8 bytes, expected 12");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: copy: got 8 bytes, expected 12");
   EXPECT_EQ(TVMArrayCopyFromTo(from, nullptr, nullptr), -1);
   for (TVMArrayHandle array : {from, to, three}) TVMArrayFree(array);
 }
@@ -173,8 +174,9 @@ TEST(CApiDeviceTest, OnlyGlobalMemoryIsThere) {
   EXPECT_EQ(TVMDeviceAllocDataSpaceWithScope(kCpu, 2, shape, kFloat32,
                                              "global.texture", &data),
             -1);
-  EXPECT_STREQ(TVMGetLastError(),
-               "cpu(0): memory scope global.texture is not supported");
+  EXPECT_STREQ(
+      TVMGetLastError(),
+      "InternalError: cpu(0): memory scope global.texture is not supported");
 }
 
 TEST(CApiDeviceTest, WhatCannotBeAllocatedIsRefused) {
@@ -217,7 +219,8 @@ TEST(CApiObjectTest, TypesHaveNamesAndNumbers) {
 TEST(CApiObjectTest, UnknownTypesAreRefused) {
   unsigned index = 0;
   EXPECT_EQ(TVMObjectTypeKey2Index("relax.Expr", &index), -1);
-  EXPECT_STREQ(TVMGetLastError(), "object type relax.Expr is not known here");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: object type relax.Expr is not known here");
   char* name = nullptr;
   EXPECT_EQ(TVMObjectTypeIndex2Key(12345, &name), -1);
   EXPECT_THAT(TVMGetLastError(), HasSubstr("12345"));

@@ -27,7 +27,7 @@ TEST(CApiMisuseTest, NegativeNumberOfArgumentsIsRefused) {
   TVMFunctionHandle function = nullptr;
   ASSERT_EQ(TVMFuncGetGlobal("runtime.NumThreads", &function), 0);
   EXPECT_EQ(TVMFuncCall(function, nullptr, nullptr, -1, nullptr, nullptr), -1);
-  EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: num_args is -1");
+  EXPECT_STREQ(TVMGetLastError(), "InternalError: TVMFuncCall: num_args is -1");
   TVMFuncFree(function);
 }
 
@@ -68,11 +68,13 @@ TEST(CApiMisuseTest, ExceptionOfACallbackIsAnError) {
         throw std::runtime_error("from the host");
       });
   EXPECT_EQ(throws.Call(), -1);
-  EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw: from the host");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: TVMFuncCall: threw: from the host");
   const HostFunction throws_a_number(
       [](TVMValue*, int*, int, TVMRetValueHandle, void*) -> int { throw 1; });
   EXPECT_EQ(throws_a_number.Call(), -1);
-  EXPECT_STREQ(TVMGetLastError(), "TVMFuncCall: threw something unknown");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: TVMFuncCall: threw something unknown");
 }
 
 // Python ends its daemon threads in this way. The C library aborts if that is
@@ -102,7 +104,8 @@ TEST(CApiMisuseTest, FailureWithoutAMessageIsNotGivenAnEarlierOne) {
   const HostFunction fails(
       [](TVMValue*, int*, int, TVMRetValueHandle, void*) { return -1; });
   EXPECT_EQ(fails.Call(), -1);
-  EXPECT_STREQ(TVMGetLastError(), "the function failed without saying why");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: the function failed without saying why");
 }
 
 // The error of tvm.graph_executor.create with the numbers given for devices.
@@ -124,16 +127,19 @@ std::string CreateError(const std::vector<CValue>& devices) {
 }
 
 TEST(CApiMisuseTest, MissingArgumentIsCountedAsTheCallerCounts) {
-  EXPECT_EQ(CreateError({CInt(kDLCPU)}),
-            "not enough arguments: 3 passed, argument 3 is needed");
+  EXPECT_EQ(
+      CreateError({CInt(kDLCPU)}),
+      "InternalError: not enough arguments: 3 passed, argument 3 is needed");
 }
 
 TEST(CApiMisuseTest, DeviceNumbersAreNotCutTo32Bits) {
   constexpr int64_t kHigh = int64_t{1} << 32;
-  EXPECT_EQ(CreateError({CInt(kHigh + kDLCPU), CInt(0)}),
-            "argument 2 is 4294967297, expected a 32-bit number");
-  EXPECT_EQ(CreateError({CInt(kDLCPU), CInt(kHigh)}),
-            "argument 3 is 4294967296, expected a 32-bit number");
+  EXPECT_EQ(
+      CreateError({CInt(kHigh + kDLCPU), CInt(0)}),
+      "InternalError: argument 2 is 4294967297, expected a 32-bit number");
+  EXPECT_EQ(
+      CreateError({CInt(kDLCPU), CInt(kHigh)}),
+      "InternalError: argument 3 is 4294967296, expected a 32-bit number");
 }
 
 TEST(CApiMisuseTest, NumberOfThreadsIsNotCutTo32Bits) {
@@ -142,8 +148,9 @@ TEST(CApiMisuseTest, NumberOfThreadsIsNotCutTo32Bits) {
   int rc = 0;
   CallC(config, {CInt(1), CInt((int64_t{1} << 32) + 3)}, &rc);
   EXPECT_EQ(rc, -1);
-  EXPECT_STREQ(TVMGetLastError(),
-               "argument 1 is 4294967299, expected a 32-bit number");
+  EXPECT_STREQ(
+      TVMGetLastError(),
+      "InternalError: argument 1 is 4294967299, expected a 32-bit number");
   TVMFuncFree(config);
 }
 
@@ -202,10 +209,11 @@ TEST_F(CApiTensorTest, MalformedTensorsAreRefused) {
 
 TEST_F(CApiTensorTest, DeviceOfRunFromInputsIsNotCutTo32Bits) {
   const NDArray x = Floats({1, 2, 3, 4});
-  EXPECT_EQ(MethodError(executor_, "run_from_inputs",
-                        {CInt((int64_t{1} << 32) + kDLCPU), CInt(0), CText("x"),
-                         CTensor(&*x)}),
-            "argument 0 is 4294967297, expected a 32-bit number");
+  EXPECT_EQ(
+      MethodError(executor_, "run_from_inputs",
+                  {CInt((int64_t{1} << 32) + kDLCPU), CInt(0), CText("x"),
+                   CTensor(&*x)}),
+      "InternalError: argument 0 is 4294967297, expected a 32-bit number");
 }
 
 TEST(CApiCopyTest, MalformedTensorsAreNotCopied) {
@@ -213,9 +221,11 @@ TEST(CApiCopyTest, MalformedTensorsAreNotCopied) {
   DLTensor from = *to;
   from.data = nullptr;
   EXPECT_EQ(TVMDeviceCopyDataFromTo(&from, to.tensor(), nullptr), -1);
-  EXPECT_STREQ(TVMGetLastError(), "copy: from: the tensor's data is null");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: copy: from: the tensor's data is null");
   EXPECT_EQ(TVMArrayCopyFromTo(to.tensor(), &from, nullptr), -1);
-  EXPECT_STREQ(TVMGetLastError(), "copy: to: the tensor's data is null");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: copy: to: the tensor's data is null");
 }
 
 }  // namespace

@@ -266,7 +266,7 @@ void ExpectRefused(absl::Span<const NullCase> cases) {
   for (const NullCase& row : cases) {
     NotNull some;
     EXPECT_EQ(row.call(some), -1) << row.message;
-    EXPECT_STREQ(TVMGetLastError(), row.message);
+    EXPECT_EQ(TVMGetLastError(), std::string("InternalError: ") + row.message);
   }
 }
 
@@ -301,7 +301,8 @@ TEST(CApiNullTest, BytesWithoutDataAreNoText) {
   int rc = 0;
   CallC(load, {CHandle(&bytes, kTVMBytes)}, &rc);
   EXPECT_EQ(rc, -1);
-  EXPECT_STREQ(TVMGetLastError(), "argument is bytes, expected string");
+  EXPECT_STREQ(TVMGetLastError(),
+               "InternalError: argument is bytes, expected string");
   TVMFuncFree(load);
 }
 

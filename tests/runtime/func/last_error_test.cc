@@ -16,7 +16,7 @@ using absl::StatusCode;
 
 TEST(LastErrorTest, StatusKeepsItsCodeAndMessage) {
   SetLastError(absl::OutOfRangeError("output 3"));
-  EXPECT_STREQ(LastErrorMessage(), "output 3");
+  EXPECT_STREQ(LastErrorMessage(), "InternalError: output 3");
   EXPECT_THAT(TakeLastError(), FailsWith(StatusCode::kOutOfRange, "output 3"));
 }
 
@@ -31,13 +31,13 @@ TEST(LastErrorTest, ErrorIsTakenOnce) {
 TEST(LastErrorTest, MessageStaysForTheHostAfterTheErrorIsTaken) {
   SetLastError(absl::OutOfRangeError("output 3"));
   TakeLastError().IgnoreError();
-  EXPECT_STREQ(LastErrorMessage(), "output 3");
+  EXPECT_STREQ(LastErrorMessage(), "InternalError: output 3");
 }
 
 TEST(LastErrorTest, DroppedErrorLeavesItsMessage) {
   SetLastError(absl::OutOfRangeError("output 3"));
   DropLastError();
-  EXPECT_STREQ(LastErrorMessage(), "output 3");
+  EXPECT_STREQ(LastErrorMessage(), "InternalError: output 3");
   EXPECT_THAT(TakeLastError(),
               FailsWith(StatusCode::kInternal,
                         "the function failed without saying why"));
@@ -47,6 +47,16 @@ TEST(LastErrorTest, LaterErrorReplacesAnEarlierOne) {
   SetLastError(absl::OutOfRangeError("first"));
   SetLastError(absl::NotFoundError("second"));
   EXPECT_THAT(TakeLastError(), FailsWith(StatusCode::kNotFound, "second"));
+}
+
+// TVM's Python package chooses the exception by the word before the colon.
+TEST(LastErrorTest, HostSeesAnInternalErrorUnlessTheMessageNamesAnother) {
+  SetLastError(absl::NotFoundError("AttributeError: Report has no calls"));
+  EXPECT_STREQ(LastErrorMessage(), "AttributeError: Report has no calls");
+  SetLastError(absl::NotFoundError("no such Error: x"));
+  EXPECT_STREQ(LastErrorMessage(), "InternalError: no such Error: x");
+  SetLastError(absl::NotFoundError("Error"));
+  EXPECT_STREQ(LastErrorMessage(), "InternalError: Error");
 }
 
 TEST(LastErrorTest, CodeThatReportsInCIsInternal) {

@@ -123,7 +123,7 @@ TEST(ArgViewTest, NullPointersAreMismatches) {
 
 TEST(ArgViewTest, ObjectByReferenceIsTheObject) {
   const Ref<Object> text = MakeRef<StringObject>("obj");
-  Object* pointer = text.get();
+  ObjectHeader* pointer = text->handle();
   TVMValue value{};
   value.v_handle = &pointer;
   EXPECT_EQ(*ArgView(value, kTVMObjectRValueRefArg).AsString(), "obj");

@@ -101,8 +101,9 @@ TEST_F(PythonErrorTest, ExceptionComesBackThroughThreeFunctions) {
   const PackedFunc outer = Calling(Calling(Calling(Raiser())));
   TVMValue ret;
   int code = 0;
-  EXPECT_EQ(TVMFuncCall(outer.object().get(), nullptr, nullptr, 0, &ret, &code),
-            -1);
+  EXPECT_EQ(
+      TVMFuncCall(outer.object()->handle(), nullptr, nullptr, 0, &ret, &code),
+      -1);
   EXPECT_EQ(TVMGetLastPythonError(), &raised_);
   EXPECT_EQ(raised_.references, 2);
   EXPECT_STREQ(TVMGetLastBacktrace(), "");

@@ -64,7 +64,8 @@ TEST(ReportObjectsTest, AttributesAreReadByName) {
                 .View()
                 .AsObject<MapObject>("map")
                 .value()
-                ->items.size(),
+                ->items()
+                .size(),
             1);
 }
 

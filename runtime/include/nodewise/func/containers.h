@@ -8,48 +8,102 @@
 
 namespace nodewise {
 
+// The numbers of the types of this runtime's own, and those whose number is not
+// the same in all releases of TVM.
+enum OwnTypeIndex : uint32_t {
+  kReportType = kFirstOwnType,
+  kAdtType,
+  kDurationType,
+  kPercentType,
+  kCountType,
+  kRatioType,
+  kBoxType
+};
+
+// The types that this runtime's objects have. All derive from the first and
+// from nothing else.
+struct ObjectTypeRow {
+  uint32_t index;
+  std::string_view key;
+};
+absl::Span<const ObjectTypeRow> ObjectTypes();
+
 // The container objects that TVM's functions return and bindings take apart
 // through named functions (runtime.ArrayGetItem, runtime.MapItems, ...).
 
+// Their first members are where compiled C++ looks for them
+// (tvm_object_abi.h), so they do not change once they are made.
+
 struct StringObject final : Object {
-  explicit StringObject(std::string value) : text(std::move(value)) {}
+  explicit StringObject(std::string value);
   std::string_view object_type() const override { return "runtime.String"; }
   std::string ToText() const override { return Quoted(text); }
 
-  std::string text;
+ private:
+  const char* data_ = nullptr;
+  uint64_t size_;
+
+ public:
+  const std::string text;
 };
 
-struct ArrayObject final : Object {
-  explicit ArrayObject(std::vector<Value> values) : items(std::move(values)) {}
+class ArrayObject final : public Object {
+ public:
+  static Ref<ArrayObject> Make(std::vector<Value> items);
+  ~ArrayObject() override;
   std::string_view object_type() const override { return "Array"; }
   std::string ToText() const override;
+  const std::vector<Value>& items() const;
 
-  std::vector<Value> items;
+  // The items that compiled C++ sees follow the object in memory.
+  static void operator delete(void* memory);
+
+ private:
+  explicit ArrayObject(size_t count);
+
+  int64_t size_;
+  int64_t capacity_;
 };
 
 // Keys are strings; the order is that of insertion.
-struct MapObject final : Object {
+class MapObject final : public Object {
+ public:
+  using Items = std::vector<std::pair<std::string, Value>>;
+
+  // Of items with one key the last counts, at the place of the first.
+  static Ref<MapObject> Make(Items items);
+  ~MapObject() override;
   std::string_view object_type() const override { return "Map"; }
   std::string ToText() const override;
-  void Set(std::string key, Value value);
+  const Items& items() const;
   const Value* Find(std::string_view key) const;
 
-  std::vector<std::pair<std::string, Value>> items;
+  static void operator delete(void* memory);
+
+ private:
+  explicit MapObject(size_t count);
+
+  uint64_t slots_;
+  uint64_t size_;
 };
 
 struct ShapeObject final : Object {
-  explicit ShapeObject(absl::Span<const int64_t> shape)
-      : dims(shape.begin(), shape.end()) {}
+  explicit ShapeObject(absl::Span<const int64_t> shape);
   std::string_view object_type() const override { return "runtime.ShapeTuple"; }
   std::string ToText() const override;
 
-  std::vector<int64_t> dims;
+ private:
+  const int64_t* data_ = nullptr;
+  uint64_t size_;
+
+ public:
+  const std::vector<int64_t> dims;
 };
 
 // Values with a tag, which says what they make up; tag 0 is a tuple.
 struct AdtObject final : Object {
   AdtObject(int64_t number, std::vector<Value> values)
-      : tag(number), fields(std::move(values)) {}
+      : Object(kAdtType), tag(number), fields(std::move(values)) {}
   std::string_view object_type() const override { return "runtime.ADT"; }
   std::string ToText() const override;
 

@@ -5,11 +5,15 @@
 namespace nodewise {
 
 // Sets the last error of this thread, which C code leaves and fetches. A status
-// of ours keeps its code on the way through C.
+// of ours keeps its code on the way through C. For the host the message begins
+// with the kind of error, by which TVM's Python package chooses the exception:
+// "InternalError: " as for a failed check of TVM's, unless it names one itself.
 void SetLastError(absl::Status status);
+// Sets it to what code outside has said, which is passed on as it is.
+void SetLastErrorText(const char* message);
 
-// Returns the message, "" if there was none. Valid until the next error on the
-// thread.
+// Returns the message for the host, "" if there was none. Valid until the next
+// error on the thread.
 const char* LastErrorMessage();
 
 // Returns whether there is an error that nobody has taken.

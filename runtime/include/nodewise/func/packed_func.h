@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,15 +13,46 @@
 #include "absl/types/span.h"
 #include "nodewise/func/packed_abi.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/object_abi.h"
 #include "nodewise/support/ref.h"
 
 namespace nodewise {
 
 struct Attribute;
+struct TvmString;
 
-// Anything that C code holds by a counted handle.
+// A PackedFunc that a virtual function of TVM's classes returns: the object of
+// 0.9 and later, or the 32 bytes of 0.8.
+class TvmFunctionResult {
+ public:
+  // Writes to the first word only: the caller may have memory for no more.
+  explicit TvmFunctionResult(void* object) { words[0] = object; }  // NOLINT
+  explicit TvmFunctionResult(const std::array<void*, 4>& all) : words(all) {}
+  TvmFunctionResult(const TvmFunctionResult&) = delete;
+  ~TvmFunctionResult() {}  // NOLINT: not trivial, so it is returned in memory.
+
+  std::array<void*, 4> words;
+};
+
+// Anything that C code holds by a counted handle, the address of its header.
 class Object : public RefCounted {
  public:
+  explicit Object(uint32_t type_index = kObjectType) : RefCounted(type_index) {}
+
+  // The virtual functions of TVM's ModuleNode, by their places after the
+  // destructor: compiled C++ on TVM's headers that is handed a module calls
+  // them. They throw, since such code knows no other way to fail, and do so for
+  // all that is not a module, or that TVM's modules can and ours cannot.
+  virtual const char* TvmTypeKey() const;
+  // `name` is a std::string until 0.12, a String of TVM's since.
+  virtual TvmFunctionResult TvmGetFunction(const void* name, const void* self);
+  virtual void TvmRefused4() const;
+  virtual void TvmRefused5() const;
+  virtual void TvmRefused6() const;
+  virtual void TvmRefused7() const;
+  virtual void TvmRefused8() const;
+  virtual void TvmRefused9() const;
+
   // TVM's name for the type ("Array", "runtime.String", "runtime.Module").
   virtual std::string_view object_type() const = 0;
   // The tag of such a value for C: kTVMObjectHandle unless the type has a tag
@@ -30,6 +62,22 @@ class Object : public RefCounted {
   virtual std::string ToText() const;
   // Returns what a host may ask of it by name, besides its type_key.
   virtual std::vector<Attribute> Attributes() const;
+  // Returns the handle, borrowed.
+  virtual ObjectHeader* handle() const { return header(); }
+
+  // Gives a handle with a count to C.
+  static void* Give(const Ref<Object>& object);
+  // Returns the object of a handle if this runtime made it, else null.
+  static Object* OfHandle(void* handle);
+  // Takes over a count of a handle. What compiled C++ has made becomes an
+  // object that stands for it, and gives its handle again; `code` is the tag
+  // that came with it.
+  static Ref<Object> Adopt(void* handle, int code);
+  // Does the same without taking the count.
+  static Ref<Object> Share(void* handle, int code);
+  // Returns a copy of an object made by compiled C++ as one of this runtime's,
+  // where that has such a type, else null.
+  virtual Ref<Object> Converted() const { return nullptr; }
 };
 
 // One argument of a call, borrowed from the caller. The conversions follow
@@ -58,15 +106,23 @@ class ArgView {
   absl::StatusOr<NDArray> AsNDArray() const;
   template <typename T>
   absl::StatusOr<Ref<T>> AsObject(const char* wanted) const {
-    T* object = dynamic_cast<T*>(ObjectOrNull());
-    if (object == nullptr) return Mismatch(wanted);
-    return Ref<T>(object);
+    const Ref<Object> object = SharedObject();
+    if (auto* const found = dynamic_cast<T*>(object.get())) {
+      return Ref<T>(found);
+    }
+    const Ref<Object> copy = object ? object->Converted() : Ref<Object>();
+    if (auto* const found = dynamic_cast<T*>(copy.get())) return Ref<T>(found);
+    return Mismatch(wanted);
   }
 
   absl::Status Mismatch(const char* wanted) const;
 
  private:
-  Object* ObjectOrNull() const;
+  // Null for what has no handle of an object.
+  void* ObjectHandle() const;
+  // Null unless this is a string object.
+  const TvmString* TextObject() const;
+  Ref<Object> SharedObject() const;
 
   TVMValue value_;
   int code_;
@@ -186,13 +242,22 @@ class FunctionObject : public Object {
   void* resource() const { return resource_; }
 
  protected:
-  FunctionObject(TVMBackendPackedCFunc address, void* resource)
-      : address_(address), resource_(resource) {}
+  FunctionObject(TVMBackendPackedCFunc address, void* resource);
 
  private:
+  // What compiled C++ calls, at the places of TvmFunction's call and of
+  // TvmStdFunction's manage, which is one, and invoke.
+  const void* call_or_manage_;
+  const void* invoke_;
   TVMBackendPackedCFunc address_;
   void* resource_;
 };
+
+// Makes the object for a module that compiled C++ has made, taking over a count
+// of its header.
+using ModuleWrapper = Ref<Object> (*)(ObjectHeader* module);
+// Sets what does that; without it such modules cannot be used. Thread-safe.
+void SetModuleWrapper(ModuleWrapper wrapper);
 
 // A function that may be called, or null. Copies are the same function.
 class PackedFunc {

@@ -24,8 +24,12 @@ enum ModuleProperty : int {
 // thread-safe, importing is not.
 class Module : public Object {
  public:
+  Module() : Object(kModuleType) {}
+
   std::string_view object_type() const override { return "runtime.Module"; }
   int type_code() const override { return kTVMModuleHandle; }
+  const char* TvmTypeKey() const override;
+  TvmFunctionResult TvmGetFunction(const void* name, const void* self) override;
 
   // The kind of module, as TVM names it: "library", "GraphExecutorFactory",
   // "GraphExecutor", "opencl", ...
@@ -47,11 +51,13 @@ class Module : public Object {
   const std::vector<Ref<Module>>& imports() const { return imports_; }
   // Fails with kInvalidArgument if that would make a cycle.
   absl::Status Import(Ref<Module> module);
-  void ClearImports() { imports_.clear(); }
+  void ClearImports();
   // Returns this module and all that it imports, depth first, each once.
   std::vector<Module*> Tree();
 
  private:
+  // What TVM's ModuleNode::imports() returns: the headers of imports_.
+  std::vector<ObjectHeader*> seen_imports_;
   std::vector<Ref<Module>> imports_;
 };
 

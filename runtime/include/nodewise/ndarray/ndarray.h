@@ -10,6 +10,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/object_abi.h"
 
 namespace nodewise {
 
@@ -79,10 +80,12 @@ class NDArray {
   // Returns what a DLPack capsule holds; the caller calls its deleter.
   DLManagedTensor* ToDLPack() const;
 
-  // These are for the C API: a handle is the DLTensor, and owns one count.
+  // These are for the C API: a handle is the DLTensor, and owns one count. It
+  // lies behind an ObjectHeader, and so may be one that compiled C++ has made.
   DLTensor* LeakHandle();
   static NDArray AdoptHandle(DLTensor* handle);
   static NDArray ShareHandle(DLTensor* handle);
+  static ObjectHeader* HeaderOf(DLTensor* handle);
 
  private:
   struct Box;

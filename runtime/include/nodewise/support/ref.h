@@ -1,43 +1,64 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <utility>
 
+#include "nodewise/support/object_abi.h"
+
 namespace nodewise {
+
+// Deletes the RefCounted object of a header. Its address tells these objects
+// from those of others.
+void DeleteObject(ObjectHeader* header);
 
 // Base of objects shared by reference counting, also across the C API, where a
 // handle is a bare pointer that owns one count. Any thread may hold and drop
 // them.
 class RefCounted {
  public:
-  RefCounted() = default;
+  RefCounted() : RefCounted(kObjectType) {}
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  void Retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void Retain() const { header_.Retain(); }
   // Calls Retain(), unless the last count is gone already; for tables that know
   // an object without owning it.
   bool TryRetain() const {
-    int count = count_.load(std::memory_order_relaxed);
+    int count = header_.count.load(std::memory_order_relaxed);
     while (count > 0) {
-      if (count_.compare_exchange_weak(count, count + 1,
-                                       std::memory_order_acquire)) {
+      if (header_.count.compare_exchange_weak(count, count + 1,
+                                              std::memory_order_acquire)) {
         return true;
       }
     }
     return false;
   }
-  void Release() const {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-  }
+  void Release() const { header_.Release(); }
 
  protected:
+  explicit RefCounted(uint32_t type_index)
+      : header_{type_index, {0}, &DeleteObject} {}
   virtual ~RefCounted() = default;
 
+  ObjectHeader* header() const { return &header_; }
+  // Returns the object with this header, or null if it is not one of these.
+  static RefCounted* OfHeader(ObjectHeader* header) {
+    if (header->deleter != &DeleteObject) return nullptr;
+    return reinterpret_cast<RefCounted*>(reinterpret_cast<char*>(header) -
+                                         kHeaderOffset);
+  }
+
  private:
-  mutable std::atomic<int> count_{0};
+  friend void DeleteObject(ObjectHeader* header);
+
+  // The header follows the pointer to the virtual functions, as in TVM's
+  // classes that have them, and members of derived classes follow the header.
+  static constexpr size_t kHeaderOffset = sizeof(void*);
+
+  mutable ObjectHeader header_;
 };
+
+static_assert(sizeof(RefCounted) == sizeof(void*) + sizeof(ObjectHeader));
 
 // Owns one count of a RefCounted object, or nothing.
 template <typename T>
