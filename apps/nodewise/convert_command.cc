@@ -1,16 +1,23 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "apps/nodewise/artefact_folder.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
 
 class ConvertModel : public Command {
  public:
@@ -23,6 +30,14 @@ class ConvertModel : public Command {
                      "c: write the functions too, as lib.c, to be compiled to "
                      "lib.so; the graph names those",
                      &emit_);
+    options->AddText("--passes", "LIST",
+                     "changes the network first: names of passes with commas "
+                     "between them; help lists those that there are",
+                     &load_.passes);
+    options->AddText("--text", "FILE",
+                     "writes the network as text, after the passes; - is "
+                     "stdout. Needs no -o",
+                     &text_);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
@@ -33,25 +48,23 @@ class ConvertModel : public Command {
   }
 
   absl::StatusOr<Outcome> Run() override {
-    const bool writes = !output_.empty();
-    if (!writes && !load_.precision.sensitivity) {
-      return absl::InvalidArgumentError(
-          "-o: is missing, expected the folder to write");
-    }
-    if (!emit_.empty() && emit_ != "c") {
-      return absl::InvalidArgumentError(
-          fmt::format("--emit: is {}, expected c", Printable(emit_)));
-    }
     Outcome outcome;
+    if (load_.passes == "help") {
+      outcome.text = PassHelp();
+      return outcome;
+    }
+    NODEWISE_RETURN_IF_ERROR(CheckOptions());
     load_.precision.measure_errors = true;
     if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
+    const bool writes = !output_.empty();
+    // A text holds what no graph can: open sizes, operators nobody knows.
+    load_.keeps_opaque = !writes && !text_.empty();
     InputFiles files;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const LoadedTarget loaded,
-        LoadModelTarget(load_, InputOptions(), OpenSizes::kRefused, &files,
-                        &outcome));
+    const auto load = load_.keeps_opaque ? &LoadNetworkAlone : &LoadToLower;
+    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                              load(load_, &files, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
-    if (!loaded.opaque->operators.empty()) {
+    if (writes && !loaded.opaque->operators.empty()) {
       return absl::UnimplementedError(fmt::format(
           "{}: has opaque operations, which no artefact can hold ({}), "
           "expected a part without them (nodewise extract)",
@@ -60,6 +73,12 @@ class ConvertModel : public Command {
     if (loaded.precision != nullptr) {
       ShowPrecision(*loaded.precision, &outcome);
     }
+    if (loaded.passes != nullptr) {
+      outcome.text += ShowPasses(*loaded.passes, &outcome.json);
+    }
+    if (!text_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(WriteText(*loaded.network, &outcome));
+    }
     if (!writes) return outcome;
     NODEWISE_RETURN_IF_ERROR(Write(loaded.target->artefact()));
     Show(loaded, &outcome);
@@ -67,6 +86,54 @@ class ConvertModel : public Command {
   }
 
  private:
+  absl::Status CheckOptions() const {
+    if (output_.empty() && text_.empty() && !load_.precision.sensitivity) {
+      return absl::InvalidArgumentError(
+          "-o: is missing, expected the folder to write (or --text FILE)");
+    }
+    if (!emit_.empty() && emit_ != "c") {
+      return absl::InvalidArgumentError(
+          fmt::format("--emit: is {}, expected c", Printable(emit_)));
+    }
+    if (text_ == "-" && !output_.empty()) {
+      return absl::InvalidArgumentError(
+          "--text -: is given with -o, expected one of them, or a file");
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<LoadedTarget> LoadNetworkAlone(const LoadOptions& load,
+                                                       InputFiles* files,
+                                                       Outcome* outcome) {
+    NODEWISE_RETURN_IF_ERROR(CheckModelTarget(load.target));
+    return LoadModelNetwork(load, InputOptions(), files, outcome);
+  }
+  static absl::StatusOr<LoadedTarget> LoadToLower(const LoadOptions& load,
+                                                  InputFiles* files,
+                                                  Outcome* outcome) {
+    return LoadModelTarget(load, InputOptions(), OpenSizes::kRefused, files,
+                           outcome);
+  }
+
+  // On stdout the text stands alone, so that it can be read back from there.
+  absl::Status WriteText(const Network& network, Outcome* outcome) const {
+    const std::string text = NetworkToText(network.data());
+    if (text_ == "-") {
+      for (std::string& line : LinesOf(outcome->text)) {
+        outcome->notes.push_back(std::move(line));
+      }
+      outcome->text = text;
+      outcome->json.Add("network", text);
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(text_));
+    NODEWISE_RETURN_IF_ERROR(file.Write(text));
+    NODEWISE_RETURN_IF_ERROR(file.Commit());
+    outcome->text += fmt::format("wrote {}\n", Printable(text_));
+    outcome->json.Add("text", text_);
+    return absl::OkStatus();
+  }
+
   // What there is no C for leaves the folder as it is.
   absl::Status Write(const Artefact& artefact) const {
     ArtefactTexts texts;
@@ -106,6 +173,7 @@ class ConvertModel : public Command {
   LoadOptions load_;
   std::string output_;
   std::string emit_;
+  std::string text_;
 };
 
 }  // namespace
@@ -121,6 +189,7 @@ const CommandRow kConvertCommand = {
     "  nodewise convert model.onnx --precision int8 --calibrate x.npz -o net\n"
     "  nodewise convert model.onnx --precision int8 --calibrate x.npz "
     "--sensitivity\n"
+    "  nodewise convert model.onnx --passes merge_quantised --text after.txt\n"
     "\nThe folder needs no model afterwards; its functions are part of "
     "nodewise,\nor with --emit c of the library that a C compiler makes of "
     "lib.c.\n"

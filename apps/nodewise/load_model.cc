@@ -34,6 +34,26 @@ absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
   return NamedTensor{std::move(parts.name), std::move(tensor)};
 }
 
+// Sizes and frozen inputs are given to a network as the import gives them to a
+// model.
+absl::StatusOr<Network> LoadText(const std::string& path,
+                                 const ImportOptions& import) {
+  NODEWISE_ASSIGN_OR_RETURN(NetworkData data, LoadNetworkText(path));
+  auto network = Network::FromData(std::move(data));
+  if (!network.ok()) return At(path, network.status());
+  for (const auto& [name, size] : import.dims) {
+    const absl::Status status = network->BindDim(name, size);
+    if (!status.ok()) return At(path, status);
+  }
+  for (const NamedTensor& frozen : import.freeze) {
+    const auto input = network->FindValue(frozen.name);
+    const absl::Status status =
+        input.ok() ? network->Freeze(*input, frozen.tensor) : input.status();
+    if (!status.ok()) return At(path, status);
+  }
+  return network;
+}
+
 }  // namespace
 
 absl::StatusOr<Network> LoadModel(const std::string& path,
@@ -43,6 +63,8 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
   import.keep_opaque = true;
   import.random_seed = options.seed.value_or(kUsualSeed);
   import.opaque_types = options.opaque_types;
+  import.report_unused = options.report_unused;
+  import.kinds = options.kinds;
   for (const std::string& text : options.dims) {
     NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));
     import.dims.push_back(std::move(dim));
@@ -51,6 +73,7 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
     NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadFrozen(text));
     import.freeze.push_back(std::move(tensor));
   }
+  if (!IsModel(path)) return LoadText(path, import);
   return ImportOnnx(path, AllOperators(), import, diagnostics);
 }
 
@@ -59,8 +82,9 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
   return ParseNetworkText(file.text(), AllOperators(), path);
 }
 
-Ref<LoweredLibrary> BuiltIns(Backend backend) {
-  return BuiltInFunctions(AllOperators(), backend);
+Ref<LoweredLibrary> BuiltIns(Backend backend,
+                             std::shared_ptr<const KernelTable> table) {
+  return BuiltInFunctions(AllOperators(), backend, std::move(table));
 }
 
 LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend) {
@@ -68,6 +92,7 @@ LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend) {
   if (!options.no_layouts) lower = LoweringFor(AllOperators(), backend);
   lower.fuse = !options.no_fuse && !options.reference;
   lower.reuse_storage = !options.no_reuse;
+  lower.makers = KernelMakersOf(backend);
   return lower;
 }
 

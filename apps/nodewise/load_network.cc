@@ -117,11 +117,17 @@ absl::StatusOr<LoadedTarget> LoadModelNetwork(const LoadOptions& options,
     NODEWISE_ASSIGN_OR_RETURN(
         network,
         WithFoundTypes(options, inputs, *std::move(network), input_files));
+    if (network.has_value()) NODEWISE_RETURN_IF_ERROR(OrderOpaque(&*network));
   }
   loaded.opaque = std::make_shared<const OpaqueReport>(std::move(opaque));
   NODEWISE_ASSIGN_OR_RETURN(
       loaded.precision, ChangePrecision(options.precision, &*network, outcome));
   if (outcome->status != Outcome::Status::kOk) return loaded;
+  if (!options.passes.empty()) {
+    auto ran = RunModelPasses(options.passes, &*network);
+    if (!ran.ok()) return At(options.target.target, ran.status());
+    loaded.passes = std::make_shared<const PassesReport>(*std::move(ran));
+  }
   loaded.network = std::make_shared<const Network>(*std::move(network));
   return loaded;
 }
@@ -147,7 +153,7 @@ absl::StatusOr<LoadedTarget> LoadModelTarget(const LoadOptions& options,
     return loaded;
   }
   if (!lowered.ok()) return At(path, lowered.status());
-  loaded.built_ins = BuiltIns(backend);
+  loaded.built_ins = BuiltIns(backend, lowered->kernels);
   NODEWISE_ASSIGN_OR_RETURN(
       loaded.target,
       GraphTarget::FromArtefact(path,

@@ -8,6 +8,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/input_options.h"
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/model_passes.h"
 #include "apps/nodewise/opaque_operations.h"
 #include "apps/nodewise/precision_options.h"
 #include "apps/nodewise/target_options.h"
@@ -30,6 +31,8 @@ struct LoadedTarget {
   Ref<LoweredLibrary> built_ins;
   // What has been done to a model whose precision was lowered; else null.
   std::shared_ptr<const PrecisionResult> precision;
+  // What passes did to a model that the options name some for; else null.
+  std::shared_ptr<const PassesReport> passes;
   // What is opaque in a model; null for what is compiled already.
   std::shared_ptr<const OpaqueReport> opaque;
   // The keys of the nodes that the reference computes, since the options say
@@ -44,6 +47,7 @@ struct LoadOptions {
   LoweringOptions lowering;
   PrecisionChoice precision;
   std::vector<std::string> stand_ins;  // Regular expressions.
+  std::string passes;  // By name, with commas between; "": none.
   // The model stays whole, for a program that knows what is opaque in it.
   bool keeps_opaque = false;
 };

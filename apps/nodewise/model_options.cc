@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "fmt/format.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/support/file.h"
 
 namespace nodewise {
 
@@ -73,6 +75,16 @@ void SetFrozen(const ModelOptions& options, InputFiles* files) {
 
 bool IsModel(const std::string& path) {
   return std::filesystem::path(path).extension() == ".onnx";
+}
+
+bool IsNetworkText(const std::string& path) {
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) return false;
+  return LooksLikeNetworkText(file->text());
+}
+
+bool IsModelOrText(const std::string& path) {
+  return IsModel(path) || IsNetworkText(path);
 }
 
 absl::Status CheckNoneGiven(

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
 #include "nodewise/emit_c/emit_c.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/lower/lowered_library.h"
@@ -32,6 +34,9 @@ struct ModelOptions {
   std::optional<uint64_t> opaque_limit_s = {};
   // What has been found of types that the model does not state, by value.
   std::vector<std::pair<std::string, TensorType>> opaque_types = {};
+  // As in ImportOptions.
+  bool report_unused = false;
+  std::vector<const FindingKind*>* kinds = nullptr;
 
   bool any() const {
     return !dims.empty() || !freeze.empty() || seed.has_value() ||
@@ -60,13 +65,18 @@ void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
 // Returns true for a file called *.onnx; the bytes do not tell.
 bool IsModel(const std::string& path);
+// Returns whether a file holds a network as text
+// (docs/formats/network_text.md). A file that cannot be read does not.
+bool IsNetworkText(const std::string& path);
+// Returns whether LoadModel() can read it: one of both.
+bool IsModelOrText(const std::string& path);
 
 // Says which inputs are frozen, so that files of inputs may hold them.
 void SetFrozen(const ModelOptions& options, InputFiles* files);
 
-// Loads the model as a network. All its faults go into `diagnostics`, and so do
-// warnings that come with a network; the status is the first error, or says
-// that the file cannot be read or is not a model.
+// Loads the model, or the text of a network, as a network. All its faults go
+// into `diagnostics`, and so do warnings that come with a network; the status
+// is the first error, or says that the file cannot be read or is not a model.
 absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelOptions& options,
                                   DiagnosticList* diagnostics);
@@ -76,7 +86,10 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
 absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
 
 // Returns the functions of models' graphs, or null in a build without ONNX.
-Ref<LoweredLibrary> BuiltIns(Backend backend = Backend::kFastest);
+// They bind nodes as the table says, if one is given.
+Ref<LoweredLibrary> BuiltIns(
+    Backend backend = Backend::kFastest,
+    std::shared_ptr<const KernelTable> table = nullptr);
 
 // Returns how a model becomes a graph for them.
 LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend);

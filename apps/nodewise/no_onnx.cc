@@ -2,9 +2,11 @@
 // operators.
 
 #include "apps/nodewise/model_options.h"
+#include "apps/nodewise/model_passes.h"
 #include "apps/nodewise/opaque_operations.h"
 #include "apps/nodewise/precision_options.h"
 #include "apps/nodewise/stand_in_option.h"
+#include "apps/nodewise/target_support.h"
 
 namespace nodewise {
 
@@ -24,7 +26,9 @@ absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
       "-DUSE_ONNX=ON)");
 }
 
-Ref<LoweredLibrary> BuiltIns(Backend) { return nullptr; }
+Ref<LoweredLibrary> BuiltIns(Backend, std::shared_ptr<const KernelTable>) {
+  return nullptr;
+}
 LowerOptions LowerOptionsOf(const LoweringOptions&, Backend) { return {}; }
 
 absl::Status StandIn(const std::vector<std::string>& expressions,
@@ -39,6 +43,11 @@ absl::Status StandIn(const std::vector<std::string>& expressions,
 std::string DescribeOpaque(const Network&, JsonWriter*) { return ""; }
 void AddOpaqueOption(OptionList*, ModelOptions*) {}
 absl::Status UseOpaqueProgram(const ModelOptions&) { return absl::OkStatus(); }
+std::string TitleOfKernel(const std::string& kernel) { return kernel; }
+absl::Status OrderOpaque(Network*) { return absl::OkStatus(); }
+absl::StatusOr<TargetSupport> AskTarget(const Network&, const std::string&) {
+  return absl::UnimplementedError("this build has no operators");
+}
 absl::StatusOr<OpaqueReport> TakeOpaque(const ModelOptions&, Network*) {
   return OpaqueReport();
 }
@@ -59,6 +68,11 @@ absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
   return nullptr;
 }
 void ShowPrecision(const PrecisionResult&, Outcome*) {}
+std::string PassHelp() { return "this build has no passes\n"; }
+absl::StatusOr<PassesReport> RunModelPasses(const std::string&, Network*) {
+  return absl::UnimplementedError("this build has no passes");
+}
+std::string ShowPasses(const PassesReport&, JsonWriter*) { return ""; }
 std::string PrecisionLine(const PrecisionResult&) { return ""; }
 
 }  // namespace nodewise

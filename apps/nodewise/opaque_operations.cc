@@ -92,6 +92,10 @@ absl::StatusOr<OpaqueReport> TakeOpaque(const ModelOptions& options,
   return report;
 }
 
+absl::Status OrderOpaque(Network* network) {
+  return OrderOpaqueOperations(network);
+}
+
 bool HasOpenTypes(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);

@@ -38,6 +38,10 @@ absl::Status UseOpaqueProgram(const ModelOptions& options);
 absl::StatusOr<OpaqueReport> TakeOpaque(const ModelOptions& options,
                                         Network* network);
 
+// Keeps the order of opaque operations that a program runs
+// (OrderOpaqueOperations).
+absl::Status OrderOpaque(Network* network);
+
 // Returns whether opaque operations make something of which the model does not
 // state the type with all its sizes.
 bool HasOpenTypes(const Network& network);

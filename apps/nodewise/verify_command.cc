@@ -29,8 +29,8 @@ class VerifyTarget : public Command {
     AddTargetOptions(options, &target_);
     options->AddTexts("--target", "NAME",
                       "what it is to run on: a device of an artefact (those of "
-                      "this build), reference for a network; may be given "
-                      "again",
+                      "this build); onednn, c or reference for a network; may "
+                      "be given again",
                       &targets_);
     AddModelOptions(options, &model_);
   }
@@ -100,7 +100,7 @@ const CommandRow kVerifyCommand = {
     "examples:\n"
     "  nodewise verify build/mlp\n"
     "  nodewise verify graph.json --lib lib.so --params params.params\n"
-    "  nodewise verify model.onnx --target reference\n"
+    "  nodewise verify model.onnx --target onednn\n"
     "  nodewise verify build/opencl-net --target opencl\n"
     "\nExit status: 0 no errors (warnings may be), 1 errors, 2 a file cannot "
     "be read.\n",

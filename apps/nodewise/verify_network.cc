@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/target_support.h"
 #include "fmt/format.h"
 #include "nodewise/interp/reference_target.h"
 #include "nodewise/ir/network_text.h"
@@ -17,14 +18,22 @@
 namespace nodewise {
 namespace {
 
-// The targets of networks that this build has.
+// The targets that Verify() asks operation by operation; the others are those
+// that networks are lowered for, whose table is asked.
 const Target* const kTargets[] = {&ReferenceTarget()};
 
-absl::StatusOr<std::vector<Target>> TargetsNamed(
+struct WantedTargets {
+  std::vector<Target> by_operation;
+  std::vector<std::string> by_lowering;
+  bool empty() const { return by_operation.empty() && by_lowering.empty(); }
+};
+
+absl::StatusOr<WantedTargets> TargetsNamed(
     const std::vector<std::string>& names) {
   std::vector<std::string> known;
   for (const Target* target : kTargets) known.emplace_back(target->traits.name);
-  std::vector<Target> targets;
+  for (const std::string_view name : kLoweringTargets) known.emplace_back(name);
+  WantedTargets wanted;
   for (const std::string& name : names) {
     const auto place = std::find(known.begin(), known.end(), name);
     if (place == known.end()) {
@@ -33,24 +42,40 @@ absl::StatusOr<std::vector<Target>> TargetsNamed(
           "{}",
           name, ListOf(known)));
     }
-    targets.push_back(*kTargets[place - known.begin()]);
+    const auto i = static_cast<size_t>(place - known.begin());
+    if (i < std::size(kTargets)) {
+      wanted.by_operation.push_back(*kTargets[i]);
+    } else {
+      wanted.by_lowering.push_back(name);
+    }
   }
-  return targets;
+  return wanted;
 }
 
 // What was found about a network before and after it could be checked.
 struct Verdict {
   std::vector<Finding> in_file;
+  std::vector<Finding> at_import;  // Of the three parts.
   std::optional<NetworkData> network;
 };
 
-absl::StatusOr<Verdict> ReadModel(const std::string& path,
-                                  const ModelOptions& model) {
+absl::StatusOr<Verdict> ReadModel(const std::string& path, ModelOptions model) {
   DiagnosticList found;
+  std::vector<const FindingKind*> kinds;
+  model.report_unused = true;
+  model.kinds = &kinds;
   auto network = LoadModel(path, model, &found);
   if (!network.ok() && !found.HasErrors()) return network.status();
   Verdict verdict;
-  verdict.in_file = FindingsOf(found.items(), finding_kinds::kFaultyFile);
+  kinds.resize(found.items().size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const Diagnostic& each = found.items()[i];
+    if (kinds[i] == nullptr) {
+      verdict.in_file.push_back(FindingOf(each, finding_kinds::kFaultyFile));
+    } else {
+      verdict.at_import.push_back(FindingOf(each, *kinds[i]));
+    }
+  }
   if (network.ok()) verdict.network = network->data();
   return verdict;
 }
@@ -61,32 +86,44 @@ absl::StatusOr<Verdict> ReadText(const std::string& path) {
   return verdict;
 }
 
-// Why a part was not checked, or "".
-std::string WhyNotChecked(const NetworkPart& part, const Verdict& verdict,
-                          const std::vector<std::string>& targets,
-                          bool has_errors) {
-  if (!verdict.network.has_value()) return "the file is at fault";
-  if (part.name != network_kinds::kRunTime) return "";
-  if (targets.empty()) return "no target was named (--target reference)";
-  return has_errors ? "there are errors above" : "";
+// How much of a part was checked.
+struct Extent {
+  std::string why_not;  // Why nothing was; or "".
+  bool is_partial = false;
+};
+
+// Links are known by names alone. An operation whose inputs are at fault has no
+// types, so that more faults may turn up once these are mended.
+Extent ExtentOf(const NetworkPart& part, const Verdict& verdict,
+                const std::vector<std::string>& targets, bool has_errors) {
+  const bool is_partial = !verdict.network.has_value();
+  if (part.name == network_kinds::kStructure) return {};
+  if (part.name == network_kinds::kInformation) return {"", is_partial};
+  if (is_partial || has_errors) return {"there are errors"};
+  if (targets.empty())
+    return {"no target was named (--target onednn, c or reference)"};
+  return {};
 }
 
 // `nothing` is what a part without findings says.
 void AddPart(const NetworkPart& part, std::vector<Finding> findings,
-             const std::string& why_not, const char* nothing,
+             const Extent& extent, const char* nothing,
              std::vector<Finding>* warnings, Outcome* outcome) {
   const size_t errors = outcome->errors.size();
   const size_t warned = warnings->size();
   const bool is_empty = findings.empty();
-  outcome->text += fmt::format("{}:{}\n", part.heading,
-                               !why_not.empty() ? " not checked: " + why_not
-                               : is_empty       ? nothing
-                                                : "");
+  outcome->text +=
+      fmt::format("{}{}:{}\n", part.heading,
+                  extent.is_partial ? ", as far as it could be checked" : "",
+                  !extent.why_not.empty() ? " not checked: " + extent.why_not
+                  : is_empty              ? nothing
+                                          : "");
   AddFindingLines(std::move(findings), "  ", warnings, outcome);
   outcome->json.BeginObject();
   outcome->json.Add("part", part.name);
-  outcome->json.Add("checked", why_not.empty());
-  if (!why_not.empty()) outcome->json.Add("why_not", why_not);
+  outcome->json.Add("checked", extent.why_not.empty());
+  if (!extent.why_not.empty()) outcome->json.Add("why_not", extent.why_not);
+  if (extent.is_partial) outcome->json.Add("partly", true);
   outcome->json.Add("errors", uint64_t{outcome->errors.size() - errors});
   outcome->json.Add("warnings", uint64_t{warnings->size() - warned});
   outcome->json.EndObject();
@@ -103,12 +140,6 @@ std::vector<Finding> TakeIf(std::vector<Finding>* findings,
 }
 
 }  // namespace
-
-bool IsNetworkText(const std::string& path) {
-  const auto file = MappedFile::Open(path);
-  if (!file.ok()) return false;
-  return LooksLikeNetworkText(file->text());
-}
 
 void AddFindingLines(std::vector<Finding> findings, const char* indent,
                      std::vector<Finding>* warnings, Outcome* outcome) {
@@ -130,20 +161,82 @@ void FinishVerdict(const std::string& path,
   AddFindings("warnings", warnings, &outcome->json);
 }
 
+namespace {
+
+absl::StatusOr<std::vector<TargetSupport>> AskAll(
+    const NetworkData& data, const std::vector<std::string>& targets) {
+  std::vector<TargetSupport> supports;
+  if (targets.empty()) return supports;
+  NODEWISE_ASSIGN_OR_RETURN(const Network network, Network::FromData(data));
+  for (const std::string& target : targets) {
+    NODEWISE_ASSIGN_OR_RETURN(TargetSupport support,
+                              AskTarget(network, target));
+    supports.push_back(std::move(support));
+  }
+  return supports;
+}
+
+// One line for each target, and one object.
+void ShowSupports(const std::vector<TargetSupport>& supports,
+                  Outcome* outcome) {
+  if (supports.empty()) return;
+  outcome->json.BeginArray("targets");
+  for (const TargetSupport& support : supports) {
+    std::vector<std::string> counts;
+    outcome->json.BeginObject();
+    outcome->json.Add("target", support.target);
+    outcome->json.Add("nodes", uint64_t{support.nodes});
+    outcome->json.Add("operations", uint64_t{support.operations});
+    outcome->json.BeginObject("by");
+    for (const auto& [kernel, count] : support.by) {
+      counts.push_back(fmt::format("{} by {}", count, TitleOfKernel(kernel)));
+      outcome->json.Add(kernel, uint64_t{count});
+    }
+    outcome->json.EndObject();
+    if (!support.why_not.empty()) {
+      outcome->json.Add("why_not", support.why_not);
+    }
+    outcome->json.EndObject();
+    outcome->text +=
+        support.why_not.empty()
+            ? fmt::format("{}: {} in {}: {}\n", support.target,
+                          CountOf(support.operations, "operation"),
+                          CountOf(support.nodes, "node"),
+                          counts.empty() ? "nothing to run" : ListOf(counts))
+            : fmt::format("{}: not asked\n", support.target);
+  }
+  outcome->json.EndArray();
+}
+
+}  // namespace
+
 absl::StatusOr<Outcome> VerifyNetwork(const std::string& path,
                                       const ModelOptions& model,
                                       const std::vector<std::string>& names) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<Target> targets,
-                            TargetsNamed(names));
+  NODEWISE_ASSIGN_OR_RETURN(const WantedTargets targets, TargetsNamed(names));
   NODEWISE_ASSIGN_OR_RETURN(
       Verdict verdict, IsModel(path) ? ReadModel(path, model) : ReadText(path));
   std::vector<Finding> found;
-  if (verdict.network.has_value()) found = Verify(*verdict.network, targets);
-  const bool has_errors = !ToStatus(found).ok();
+  if (verdict.network.has_value()) {
+    found = Verify(*verdict.network, targets.by_operation);
+  }
+  std::vector<TargetSupport> supports;
+  if (verdict.network.has_value() && ToStatus(found).ok()) {
+    NODEWISE_ASSIGN_OR_RETURN(supports,
+                              AskAll(*verdict.network, targets.by_lowering));
+  }
+  const bool has_errors =
+      !ToStatus(found).ok() || !ToStatus(verdict.at_import).ok();
+  for (TargetSupport& support : supports) {
+    std::move(support.findings.begin(), support.findings.end(),
+              std::back_inserter(found));
+  }
   for (Finding& finding : found) {
     auto& place = std::get<OperationPlace>(finding.place);
     place.text = path + ": " + place.text;
   }
+  found.insert(found.begin(), verdict.at_import.begin(),
+               verdict.at_import.end());
   Outcome outcome;
   std::vector<Finding> warnings;
   if (!verdict.in_file.empty()) {
@@ -161,11 +254,12 @@ absl::StatusOr<Outcome> VerifyNetwork(const std::string& path,
       return finding.part() == part.name;
     });
     AddPart(part, std::move(findings),
-            WhyNotChecked(part, verdict, names, has_errors), nothing, &warnings,
+            ExtentOf(part, verdict, names, has_errors), nothing, &warnings,
             &outcome);
   }
   outcome.json.EndArray();
   AddFindingLines(std::move(cut), "", &warnings, &outcome);
+  ShowSupports(supports, &outcome);
   FinishVerdict(path, warnings, &outcome);
   return outcome;
 }

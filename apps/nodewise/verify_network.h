@@ -9,10 +9,6 @@
 
 namespace nodewise {
 
-// Returns whether a file holds a network as text. A file that cannot be read
-// does not.
-bool IsNetworkText(const std::string& path);
-
 // Verifies a model, or a network as text, for the named targets of networks,
 // and shows the findings under the headings of NetworkParts().
 absl::StatusOr<Outcome> VerifyNetwork(const std::string& path,

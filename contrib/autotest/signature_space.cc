@@ -31,11 +31,26 @@ struct OtherValue {
   }
 };
 
+// Returns a value that the attribute takes, to tell its kind.
+std::optional<AttrValue> SomeValueOf(const OperatorDef& def,
+                                     const AttrField& field) {
+  const std::shared_ptr<void> op = def.make();
+  for (const AttrValue& value :
+       {AttrValue(int64_t{1}), AttrValue(1.0F),
+        AttrValue(std::vector<int64_t>{1}), AttrValue(std::vector<float>{1})}) {
+    if (field.set(op.get(), value).ok()) return value;
+  }
+  return std::nullopt;
+}
+
 void DrawAttributes(ConfigurationDraw& draw) {
   const OpAttrs defaults = OpAttrs::Defaults(draw.def());
   for (const AttrField& field : draw.def().fields) {
     if (field.is_graph || field.is_tensor || field.is_types) continue;
-    const std::optional<AttrValue> value = field.get(defaults.get());
+    std::optional<AttrValue> value = field.get(defaults.get());
+    if (!value.has_value() && field.is_required) {
+      value = SomeValueOf(draw.def(), field);
+    }
     if (!value.has_value()) {
       // Nobody knows its kind: a float is likely where nothing is required.
       continue;

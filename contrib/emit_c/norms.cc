@@ -222,7 +222,7 @@ absl::Status WriteLrn(OperationCode& operation) {
   if (x.count() == 0) return absl::OkStatus();
   const int64_t channels = x.sizes[1];
   const int64_t run = x.count() / (x.sizes[0] * channels);
-  const int64_t size = std::min(op.size, 2 * channels);
+  const int64_t size = std::min(op.size.get(), 2 * channels);
   const int64_t before = (size - 1) / 2;
   CodeWriter& code = operation.code();
   code.For("n", x.sizes[0]);
@@ -243,7 +243,7 @@ absl::Status WriteLrn(OperationCode& operation) {
   code.Line(fmt::format(
       "{}[at] = ({})({}[at] / pow({} + {} * sum, {}));", operation.out().name,
       operation.out().type(), x.name, DoubleText(op.bias),
-      DoubleText(double{op.alpha} / static_cast<double>(op.size)),
+      DoubleText(double{op.alpha} / static_cast<double>(op.size.get())),
       DoubleText(op.beta)));
   code.Close(3);
   return absl::OkStatus();

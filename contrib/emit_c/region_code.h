@@ -19,7 +19,14 @@ struct RegionCode {
   int64_t scratch_bytes = 0;
 };
 
-// Adds to `refusals` what there is no C for: "NAME (KIND): why".
-RegionCode CodeOf(const Region& region, std::vector<std::string>* refusals);
+// An operation that there is no C for.
+struct Refusal {
+  std::string operation;
+  std::string kind;
+  std::string why;
+};
+
+// Adds to `refusals` what there is no C for.
+RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals);
 
 }  // namespace nodewise::emit_c

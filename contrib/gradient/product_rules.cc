@@ -92,7 +92,7 @@ bool HasRepeated(const std::string& letters) {
 // Each operand's gradient is the sum of products of the cotangent and all other
 // operands. Sides that are in this operand alone are repeated.
 void EinsumRule(Rule& r) {
-  const Equation equation = ParseEquation(r.As<ops::Einsum>().equation);
+  const Equation equation = ParseEquation(r.As<ops::Einsum>().equation.get());
   if (equation.result.find('.') != std::string::npos ||
       equation.operands.size() != r.num_inputs()) {
     return r.Refuse("with \"...\" in its equation");

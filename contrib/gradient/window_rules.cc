@@ -293,8 +293,9 @@ Terms DefineLrn(Rule& r) {
   conv.pads = {before, 0, op.size - 1 - before, 0};
   const Term planes = ReshapeTo(Square(x), {sizes[0], 1, sizes[1], inner});
   const Term sum = ReshapeTo(
-      w.Add(conv, {planes, w.Filled(1, x.dtype(), {1, 1, op.size, 1})}), sizes);
-  const double scale = op.alpha / static_cast<double>(op.size);
+      w.Add(conv, {planes, w.Filled(1, x.dtype(), {1, 1, op.size.get(), 1})}),
+      sizes);
+  const double scale = op.alpha / static_cast<double>(op.size.get());
   return {x / Power(sum * scale + double{op.bias}, op.beta)};
 }
 

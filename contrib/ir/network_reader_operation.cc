@@ -99,7 +99,7 @@ absl::StatusOr<const OperatorDef*> NetworkReader::ReadKind() {
 
 absl::StatusOr<std::vector<NamedAttr>> NetworkReader::ReadAttrs() {
   std::vector<NamedAttr> attrs;
-  if (!TakeChar(&text_, '{')) return attrs;
+  if (!TakeChar(&text_, '{') || TakeChar(&text_, '}')) return attrs;
   do {
     NamedAttr attr;
     NODEWISE_ASSIGN_OR_RETURN(attr.name, TakeName(&text_));

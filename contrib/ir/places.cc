@@ -1,12 +1,11 @@
 #include "contrib/ir/places.h"
 
 #include "fmt/format.h"
+#include "nodewise/ir/cycles.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 namespace {
-
-constexpr size_t kMostOfPath = 16;  // Shown at either end.
 
 template <typename Item, typename Id>
 const Item* FindItem(const std::vector<std::optional<Item>>& items, Id id) {
@@ -96,20 +95,14 @@ std::string TitleOf(const NetworkData& data, OperationId id) {
 
 std::string PathText(const NetworkData& data,
                      absl::Span<const OperationId> path) {
-  std::string text;
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) text += " -> ";
-    if (i == kMostOfPath && path.size() > 2 * kMostOfPath) {
-      const size_t left_out = path.size() - 2 * kMostOfPath;
-      text += fmt::format("({} more) -> ", left_out);
-      i += left_out;
-    }
-    const Operation* const operation = Find(data, path[i]);
-    text += operation == nullptr || operation->name.empty()
-                ? fmt::format("#{}", Index(path[i]))
-                : std::string(Shortened(operation->name));
+  std::vector<std::string> names;
+  names.reserve(path.size());
+  for (const OperationId id : path) {
+    const Operation* const operation = Find(data, id);
+    names.push_back(operation == nullptr ? fmt::format("#{}", Index(id))
+                                         : NameOf(*operation));
   }
-  return text;
+  return PathText(names);
 }
 
 }  // namespace nodewise

@@ -3,87 +3,13 @@
 #include "contrib/ir/network_check.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
+#include "nodewise/ir/cycles.h"
 
 namespace nodewise {
 namespace {
 
 // More cycles than this are not looked for: each costs a walk.
-constexpr int kMostCycles = 100;
-
-// Takes away operations that wait for nothing that is left, so that only those
-// on cycles, and after them, remain.
-class Peeler {
- public:
-  explicit Peeler(std::vector<std::vector<OperationId>> makers)
-      : makers_(std::move(makers)),
-        users_(makers_.size()),
-        waits_for_(makers_.size(), 0),
-        is_gone_(makers_.size(), false) {
-    for (uint32_t id = 0; id < makers_.size(); ++id) {
-      waits_for_[id] = makers_[id].size();
-      for (const OperationId maker : makers_[id]) {
-        users_[Index(maker)].push_back(id);
-      }
-    }
-    std::vector<uint32_t> free;
-    for (uint32_t id = 0; id < makers_.size(); ++id) {
-      if (waits_for_[id] == 0) free.push_back(id);
-    }
-    Take(std::move(free));
-  }
-
-  // One of the cycles that are left, makers before users from the lowest number
-  // on, which is then taken away; empty if none is left.
-  std::vector<OperationId> TakeCycle() {
-    while (first_ < is_gone_.size() && is_gone_[first_]) ++first_;
-    if (first_ == is_gone_.size()) return {};
-    // Everything left waits for something left, so that going back never ends
-    // but in a circle.
-    std::vector<OperationId> path = {OperationId{first_}};
-    std::vector<bool> is_on_path(is_gone_.size(), false);
-    while (!is_on_path[Index(path.back())]) {
-      is_on_path[Index(path.back())] = true;
-      path.push_back(MakerLeft(path.back()));
-    }
-    path.erase(path.begin(), std::find(path.begin(), path.end(), path.back()));
-    path.pop_back();
-    std::reverse(path.begin(), path.end());
-    std::rotate(path.begin(), std::min_element(path.begin(), path.end()),
-                path.end());
-    std::vector<uint32_t> cycle;
-    cycle.reserve(path.size());
-    for (const OperationId id : path) cycle.push_back(Index(id));
-    Take(std::move(cycle));
-    return path;
-  }
-
- private:
-  OperationId MakerLeft(OperationId id) const {
-    for (const OperationId maker : makers_[Index(id)]) {
-      if (!is_gone_[Index(maker)]) return maker;
-    }
-    return id;
-  }
-
-  void Take(std::vector<uint32_t> open) {
-    for (const uint32_t id : open) is_gone_[id] = true;
-    while (!open.empty()) {
-      const uint32_t id = open.back();
-      open.pop_back();
-      for (const uint32_t user : users_[id]) {
-        if (--waits_for_[user] > 0 || is_gone_[user]) continue;
-        is_gone_[user] = true;
-        open.push_back(user);
-      }
-    }
-  }
-
-  std::vector<std::vector<OperationId>> makers_;
-  std::vector<std::vector<uint32_t>> users_;
-  std::vector<size_t> waits_for_;
-  std::vector<bool> is_gone_;
-  uint32_t first_ = 0;
-};
+constexpr size_t kMostCycles = 100;
 
 }  // namespace
 
@@ -109,20 +35,22 @@ void NetworkCheck::CheckOrder() {
 }
 
 void NetworkCheck::CheckCycles() {
-  std::vector<std::vector<OperationId>> makers(data_.operations.size());
+  std::vector<std::vector<uint32_t>> makers(data_.operations.size());
   for (uint32_t id = 0; id < makers.size(); ++id) {
     const Operation* const operation = Find(data_, OperationId{id});
-    if (operation != nullptr) makers[id] = MakersOf(*operation);
+    if (operation == nullptr) continue;
+    for (const OperationId maker : MakersOf(*operation)) {
+      makers[id].push_back(Index(maker));
+    }
   }
-  Peeler peeler(std::move(makers));
-  for (int i = 0; i < kMostCycles; ++i) {
-    std::vector<OperationId> cycle = peeler.TakeCycle();
-    if (cycle.empty()) return;
-    for (const OperationId id : cycle) is_in_cycle_[Index(id)] = true;
-    cycle.push_back(cycle.front());
-    const Operation& first = *Find(data_, cycle.front());
-    Structure(About(cycle.front()), PlaceOf(first),
-              "depends on itself: " + PathText(data_, cycle), "no cycle");
+  for (const auto& cycle : FindCycles(std::move(makers), kMostCycles)) {
+    std::vector<OperationId> path;
+    for (const uint32_t id : cycle) path.push_back(OperationId{id});
+    for (const OperationId id : path) is_in_cycle_[Index(id)] = true;
+    path.push_back(path.front());
+    const Operation& first = *Find(data_, path.front());
+    Structure(About(path.front()), PlaceOf(first),
+              "depends on itself: " + PathText(data_, path), "no cycle");
   }
 }
 

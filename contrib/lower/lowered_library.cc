@@ -4,7 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
@@ -108,9 +107,11 @@ class LoweredLibrary::BoundKernel {
 };
 
 LoweredLibrary::LoweredLibrary(
-    OpSet ops, std::vector<std::shared_ptr<const KernelMaker>> makers)
+    OpSet ops, std::vector<std::shared_ptr<const KernelMaker>> makers,
+    std::shared_ptr<const KernelTable> table)
     : ops_(std::move(ops)),
       makers_(std::move(makers)),
+      table_(std::move(table)),
       choices_(std::make_shared<Choices>()) {}
 
 absl::StatusOr<PackedFunc> LoweredLibrary::Find(std::string_view) {
@@ -120,7 +121,7 @@ absl::StatusOr<PackedFunc> LoweredLibrary::Find(std::string_view) {
 absl::StatusOr<PackedFunc> LoweredLibrary::Bind(const KernelRequest& request) {
   NODEWISE_ASSIGN_OR_RETURN(const Region region, RegionOf(request, ops_));
   KernelChoice choice;
-  NODEWISE_ASSIGN_OR_RETURN(auto kernel, Make(region, &choice));
+  NODEWISE_ASSIGN_OR_RETURN(auto kernel, Make(request, region, &choice));
   // A function that is copied shares its kernel.
   const auto bound = std::make_shared<const BoundKernel>(
       std::move(kernel), region, choice, choices_);
@@ -129,27 +130,19 @@ absl::StatusOr<PackedFunc> LoweredLibrary::Bind(const KernelRequest& request) {
 }
 
 absl::StatusOr<std::unique_ptr<RegionKernel>> LoweredLibrary::Make(
-    const Region& region, KernelChoice* choice) const {
-  choice->node = region.network.name();
-  for (const auto& maker : makers_) {
-    auto kernel = maker->Make(region);
-    if (absl::IsUnimplemented(kernel.status())) {
-      choice->refusals.push_back(
-          fmt::format("{}: {}", maker->name(), MessageOf(kernel.status())));
-      continue;
-    }
-    if (!kernel.ok()) return At(maker->name(), kernel.status());
-    choice->kernel = maker->name();
-    for (const OperationId id : SourceOperations(region)) {
-      choice->operations.push_back(
-          {region.network.operation(id).name, choice->kernel, "", ""});
-    }
-    return kernel;
-  }
-  return absl::UnimplementedError(
-      fmt::format("nothing can compute it: {}",
-                  makers_.empty() ? "there are no kernels"
-                                  : absl::StrJoin(choice->refusals, "; ")));
+    const KernelRequest& request, const Region& region,
+    KernelChoice* choice) const {
+  const PlannedKernel* const row =
+      table_ == nullptr ? nullptr
+                        : table_->Find(region, RegionText(request.attrs));
+  PlannedKernel asked;
+  if (row == nullptr) asked = ChooseKernel(makers_, region);
+  const PlannedKernel& chosen = row == nullptr ? asked : *row;
+  NODEWISE_RETURN_IF_ERROR(chosen.status);
+  *choice = chosen.choice;
+  auto kernel = chosen.plan->Make(region);
+  if (!kernel.ok()) return At(choice->kernel, kernel.status());
+  return kernel;
 }
 
 std::vector<KernelChoice> LoweredLibrary::choices() const {

@@ -123,6 +123,17 @@ std::vector<OperationId> SourceOperations(const Region& region) {
   return found;
 }
 
+std::string RegionText(
+    absl::Span<const std::pair<std::string, std::string>> attributes) {
+  std::string text;
+  for (const std::string_view name :
+       {kNetworkAttribute, kConstantsAttribute, kCoversAttribute}) {
+    const std::string* const value = FindAttribute(attributes, name);
+    if (value != nullptr) text += fmt::format("{} {}\n", name, *value);
+  }
+  return text;
+}
+
 bool SaysItsRegion(const GraphNode& node) {
   return std::any_of(
       node.attrs.begin(), node.attrs.end(),

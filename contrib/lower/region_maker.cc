@@ -45,13 +45,14 @@ class RegionMaker {
               const RegionLayouts& layouts)
       : source_(source),
         layouts_(layouts),
-        made_{{Network(name), {}, {}, {}}, {}, {}} {}
+        made_{{Network(name), {}, {}, {}}, {}, {}, {}} {}
 
-  absl::StatusOr<MadeRegion> Make(absl::Span<const OperationId> operations,
-                                  absl::Span<const ValueId> outputs) {
+  absl::StatusOr<PlannedNode> Make(absl::Span<const OperationId> operations,
+                                   absl::Span<const ValueId> outputs) {
     for (const auto& [domain, version] : source_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(network().SetOpset(domain, version));
     }
+    made_.operations.assign(operations.begin(), operations.end());
     for (const OperationId id : operations) {
       NODEWISE_RETURN_IF_ERROR(Add(source_.operation(id)));
     }
@@ -172,18 +173,18 @@ class RegionMaker {
 
   const Network& source_;
   const RegionLayouts& layouts_;
-  MadeRegion made_;
+  PlannedNode made_;
   std::unordered_map<ValueId, ValueId> values_;     // From the source's.
   std::unordered_map<ValueId, ValueId> constants_;  // Those inside.
 };
 
 }  // namespace
 
-absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
-                                      absl::Span<const OperationId> operations,
-                                      const std::string& name,
-                                      const RegionLayouts& layouts,
-                                      absl::Span<const ValueId> outputs) {
+absl::StatusOr<PlannedNode> MakeRegion(const Network& source,
+                                       absl::Span<const OperationId> operations,
+                                       const std::string& name,
+                                       const RegionLayouts& layouts,
+                                       absl::Span<const ValueId> outputs) {
   return RegionMaker(source, name, layouts).Make(operations, outputs);
 }
 

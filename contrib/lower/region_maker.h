@@ -6,22 +6,14 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/lower/region.h"
+#include "nodewise/lower/lowering_plan.h"
 #include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 
-// A region, and what its inputs and outputs are in the network that it is a
-// part of.
-struct MadeRegion {
-  Region region;
-  std::vector<ValueId> inputs;  // Each once.
-  std::vector<ValueId> outputs;
-};
-
 // Which values of the source lie outside of regions with their channels last.
 struct RegionLayouts {
-  std::vector<bool> channels_last;  // By value; empty: none does.
+  LayoutTable channels_last;
   const OpSet* operators = nullptr;
 
   bool IsLast(ValueId id) const {
@@ -38,10 +30,10 @@ struct RegionLayouts {
 // something depend on what they hold, as on the shape of a Reshape. `outputs`
 // are values of these operations; empty: those of the last one.
 // REQUIRES: nothing else of them is read by others.
-absl::StatusOr<MadeRegion> MakeRegion(const Network& source,
-                                      absl::Span<const OperationId> operations,
-                                      const std::string& name,
-                                      const RegionLayouts& layouts = {},
-                                      absl::Span<const ValueId> outputs = {});
+absl::StatusOr<PlannedNode> MakeRegion(const Network& source,
+                                       absl::Span<const OperationId> operations,
+                                       const std::string& name,
+                                       const RegionLayouts& layouts = {},
+                                       absl::Span<const ValueId> outputs = {});
 
 }  // namespace nodewise

@@ -287,7 +287,8 @@ absl::Status RunLrn(BackwardRun& run) {
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const PlannedBackward plan,
-      PlanLrnBackward(run.PlainOf(0), {op.size, op.alpha, op.beta, op.bias}));
+      PlanLrnBackward(run.PlainOf(0),
+                      {op.size.get(), op.alpha, op.beta, op.bias}));
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DST);
   const bool has_workspace =

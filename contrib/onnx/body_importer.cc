@@ -36,8 +36,9 @@ std::optional<Subgraph> GraphImporter::ImportBody(
     const proto::Graph& graph, absl::Span<const TensorType> types,
     const std::string& where, Scope* scope, std::vector<ValueId>* captures) {
   if (state_.depth >= ImportState::kMostDepth) {
-    state_.Error(where, "is too deep in bodies and functions",
-                 fmt::format("{} of them at most", ImportState::kMostDepth));
+    state_.StructureError(
+        where, "is too deep in bodies and functions",
+        fmt::format("{} of them at most", ImportState::kMostDepth));
     return std::nullopt;
   }
   const InBody in_body(&state_, where);

@@ -43,7 +43,7 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
   ImportContrib(function, node, name, where, scope, attribute, {});
 }
 
-// The same, for a node whose attributes are found by the function.
+// Does so for a node whose attributes are found by a function.
 void GraphImporter::ImportContrib(
     const ContribFunction& function, const proto::Node& node,
     const std::string& name, const std::string& where, Scope* scope,
@@ -61,7 +61,7 @@ void GraphImporter::ImportContrib(
   for (int i = 0; i < given; ++i) {
     if (node.input(i).empty()) continue;
     const Binding* const input = Find(scope, node.input(i));
-    if (input == nullptr) ReportMissing(node.input(i), i, where);
+    if (input == nullptr) ReportMissing(node, node.input(i), i, where);
     if (input == nullptr || input->is_broken) {
       return BreakOutputs(node, where, scope);
     }
@@ -77,7 +77,8 @@ void GraphImporter::ImportContrib(
   auto made = FunctionOf(call);
   if (!made.ok() && function.domain == kGlowDomain) {
     // Other programs do not run Glow's operators, so it is not kept for one.
-    state_.AddOfOperator(where, name, OperatorName(node), Severity::kError,
+    state_.AddOfOperator(network_kinds::kUnsupported, where, name,
+                         OperatorName(node), Severity::kError,
                          std::string(MessageOf(made.status())),
                          "another form of it");
     return BreakOutputs(node, where, scope);

@@ -5,6 +5,7 @@
 
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
+#include "nodewise/ir/cycles.h"
 
 namespace nodewise {
 namespace {
@@ -57,16 +58,24 @@ void GraphImporter::ImportCall(const proto::Function& function,
 bool GraphImporter::CheckCall(const proto::Function& function,
                               const proto::Node& node, const std::string& where,
                               const Scope& scope) {
-  if (std::find(scope.calls.begin(), scope.calls.end(), &function) !=
-      scope.calls.end()) {
-    state_.Error(where,
-                 fmt::format("function {} calls itself", NameOf(function)),
-                 "functions that end");
+  const auto around =
+      std::find(scope.calls.begin(), scope.calls.end(), &function);
+  if (around != scope.calls.end()) {
+    std::vector<std::string> path;
+    for (auto call = around; call != scope.calls.end(); ++call) {
+      path.push_back((*call)->name());
+    }
+    path.push_back(function.name());
+    state_.StructureError(where,
+                          fmt::format("function {} calls itself: {}",
+                                      NameOf(function), PathText(path)),
+                          "functions that end");
     return false;
   }
   if (state_.depth >= ImportState::kMostDepth) {
-    state_.Error(where, "is too deep in bodies and functions",
-                 fmt::format("{} of them at most", ImportState::kMostDepth));
+    state_.StructureError(
+        where, "is too deep in bodies and functions",
+        fmt::format("{} of them at most", ImportState::kMostDepth));
     return false;
   }
   if (node.input_size() > function.input_size() ||
@@ -92,7 +101,7 @@ bool GraphImporter::BindInputs(const proto::Function& function,
     if (i >= node.input_size() || node.input(i).empty()) continue;
     const Binding* const actual = Find(scope, node.input(i));
     if (actual == nullptr) {
-      ReportMissing(node.input(i), i, where);
+      ReportMissing(node, node.input(i), i, where);
       is_whole = false;
       continue;
     }
@@ -154,11 +163,11 @@ void GraphImporter::BindResults(const proto::Function& function,
                    ? Named(made->second, names[at], where, inner)
                    : made->second;
     } else {
-      state_.Error(where,
-                   fmt::format("output {} of function {} is made by "
-                               "nothing",
-                               Shortened(name), NameOf(function)),
-                   "the output of one of its nodes");
+      state_.StructureError(where,
+                            fmt::format("output {} of function {} is made by "
+                                        "nothing",
+                                        Shortened(name), NameOf(function)),
+                            "the output of one of its nodes");
     }
     Bind(node, static_cast<size_t>(i), result, where, scope);
   }

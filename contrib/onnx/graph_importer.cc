@@ -30,16 +30,42 @@ std::string NameOf(const proto::Node& node, size_t index) {
   return fmt::format("{}_{}", Shortened(node.op_type()), index);
 }
 
-void ImportState::Error(const std::string& path, std::string found,
-                        std::string expected, std::string hint) {
-  ++errors;
+std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
+  return fmt::format("node {} ({}{})", Shortened(name), OperatorName(node),
+                     opset == 0 ? "" : fmt::format(", opset {}", opset));
+}
+
+std::optional<size_t> ImportState::Add(const FindingKind& kind,
+                                       Diagnostic diagnostic) {
+  errors += diagnostic.severity == Severity::kError ? 1 : 0;
+  const size_t place = diagnostics.items().size();
+  const std::string listed = diagnostic.path;
+  diagnostics.Add(std::move(diagnostic));
+  const auto& items = diagnostics.items();
+  if (options.kinds != nullptr) options.kinds->resize(items.size());
+  // A list that is full takes no more.
+  if (items.size() <= place || items[place].path != listed) return std::nullopt;
+  if (options.kinds != nullptr) (*options.kinds)[place] = &kind;
+  return place;
+}
+
+void ImportState::Add(const FindingKind& kind, Severity severity,
+                      const std::string& path, std::string found,
+                      std::string expected, std::string hint) {
   Diagnostic diagnostic;
+  diagnostic.severity = severity;
   diagnostic.file = where;
   diagnostic.path = within + path;
   diagnostic.found = std::move(found);
   diagnostic.expected = std::move(expected);
   diagnostic.hint = std::move(hint);
-  diagnostics.Add(std::move(diagnostic));
+  Add(kind, std::move(diagnostic));
+}
+
+void ImportState::Error(const std::string& path, std::string found,
+                        std::string expected, std::string hint) {
+  Add(network_kinds::kInvalidInformation, Severity::kError, path,
+      std::move(found), std::move(expected), std::move(hint));
 }
 
 void ImportState::Error(const std::string& path, const absl::Status& status) {
@@ -48,40 +74,31 @@ void ImportState::Error(const std::string& path, const absl::Status& status) {
 
 void ImportState::Warning(const std::string& path, std::string found,
                           std::string expected) {
-  Diagnostic diagnostic;
-  diagnostic.severity = Severity::kWarning;
-  diagnostic.file = where;
-  diagnostic.path = within + path;
-  diagnostic.found = std::move(found);
-  diagnostic.expected = std::move(expected);
-  diagnostics.Add(std::move(diagnostic));
+  Add(network_kinds::kInvalidInformation, Severity::kWarning, path,
+      std::move(found), std::move(expected));
 }
 
-void ImportState::AddOfOperator(const std::string& path,
+void ImportState::AddOfOperator(const FindingKind& kind,
+                                const std::string& path,
                                 const std::string& node,
                                 const std::string& name, Severity severity,
                                 std::string found, std::string expected) {
-  errors += severity == Severity::kError ? 1 : 0;
   const auto [entry, is_new] = of_operators.emplace(
       std::tuple(within, name, found, expected), OfOperator());
   entry->second.nodes.push_back(node);
-  if (!is_new) return;
+  if (!is_new) {
+    errors += severity == Severity::kError ? 1 : 0;
+    return;
+  }
   entry->second.within = within;
   entry->second.name = name;
-  const size_t place = diagnostics.items().size();
   Diagnostic diagnostic;
   diagnostic.severity = severity;
   diagnostic.file = where;
   diagnostic.path = within + path;
   diagnostic.found = std::move(found);
   diagnostic.expected = std::move(expected);
-  const std::string listed = diagnostic.path;
-  diagnostics.Add(std::move(diagnostic));
-  // A list that is full takes no more.
-  const auto& items = diagnostics.items();
-  if (items.size() > place && items[place].path == listed) {
-    entry->second.diagnostic = place;
-  }
+  entry->second.diagnostic = Add(kind, std::move(diagnostic));
 }
 
 void ImportState::CountOfOperators() {
@@ -136,7 +153,6 @@ void GraphImporter::ReserveNames(const proto::Graph& graph) {
     const proto::Node& node = graph.node(i);
     for (const std::string& output : node.output()) {
       names_.Reserve(output);
-      makers_.emplace(output, NameOf(node, static_cast<size_t>(i)));
     }
   }
 }
@@ -313,9 +329,9 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
     if (binding == nullptr) {
       std::vector<std::string> known;
       for (const auto& [name, value] : scope->values) known.push_back(name);
-      state_.Error(where, "is made by nothing",
-                   "the output of a node, an input or an initializer" +
-                       DidYouMean(info.name(), known));
+      state_.StructureError(where, "is made by nothing",
+                            "the output of a node, an input or an initializer" +
+                                DidYouMean(info.name(), known));
     }
     if (binding == nullptr || binding->value == kNoValue) {
       is_whole = false;
@@ -324,7 +340,7 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
     outputs.push_back(binding->value);
   }
   if (graph.output_size() == 0 && scope->outer == nullptr) {
-    state_.Error("graph", "has no outputs", "one at least");
+    state_.StructureError("graph", "has no outputs", "one at least");
   }
   if (!is_whole) return;
   const absl::Status status = network_.SetOutputs(std::move(outputs));

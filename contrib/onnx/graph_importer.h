@@ -16,6 +16,7 @@
 #include "contrib/onnx/contrib_functions.h"
 #include "contrib/onnx/external_data.h"
 #include "contrib/onnx/glow_types.h"
+#include "contrib/onnx/model_links.h"
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -37,6 +38,8 @@ inline int KnownOpset(std::string_view domain, int version) {
 std::string DomainOf(std::string_view domain);
 // "com.microsoft.Gelu", shortened for messages.
 std::string OperatorName(const proto::Node& node);
+// Returns "node out (Gemm, opset 13)"; opset 0 means a domain not imported.
+std::string WhereOf(const proto::Node& node, std::string_view name, int opset);
 // Returns the node's name, or one made of its operator and number if it has
 // none.
 std::string NameOf(const proto::Node& node, size_t index);
@@ -70,6 +73,7 @@ struct ImportState {
   std::string within;  // Begins their paths: the bodies around.
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
+  LateMakers late_makers;
   // A few calls of functions can make many nodes: this many are still allowed.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;
@@ -90,18 +94,32 @@ struct ImportState {
            OfOperator>
       of_operators;
 
+  void Add(const FindingKind& kind, Severity severity, const std::string& path,
+           std::string found, std::string expected, std::string hint = "");
+  // About names, types and attributes.
   void Error(const std::string& path, std::string found,
              std::string expected = "", std::string hint = "");
   void Error(const std::string& path, const absl::Status& status);
   void Warning(const std::string& path, std::string found,
                std::string expected);
+  // About what reads what.
+  void StructureError(const std::string& path, std::string found,
+                      std::string expected = "", std::string hint = "") {
+    Add(network_kinds::kInvalidStructure, Severity::kError, path,
+        std::move(found), std::move(expected), std::move(hint));
+  }
   // Says something of a node that is to be said of all nodes of its operator
   // together: if it has been said of another node, this one is only counted.
-  void AddOfOperator(const std::string& where, const std::string& node,
-                     const std::string& name, Severity severity,
-                     std::string found, std::string expected);
+  void AddOfOperator(const FindingKind& kind, const std::string& where,
+                     const std::string& node, const std::string& name,
+                     Severity severity, std::string found,
+                     std::string expected);
   // Names all nodes of what was said so.
   void CountOfOperators();
+
+ private:
+  // Returns the place of the diagnostic in the list; none: that is full.
+  std::optional<size_t> Add(const FindingKind& kind, Diagnostic diagnostic);
 };
 
 // While it exists, imported nodes are in a body, named by `where`.
@@ -212,8 +230,8 @@ class GraphImporter {
                       Scope* scope);
   void ImportOperation(const proto::Node& node, NodeParts* parts, Scope* scope);
   bool ReadInputs(const proto::Node& node, NodeParts* parts, Scope* scope);
-  void ReportMissing(const std::string& name, int input,
-                     const std::string& where);
+  void ReportMissing(const proto::Node& node, const std::string& name,
+                     int input, const std::string& where);
   bool ReadAttributes(const proto::Node& node, NodeParts* parts, Scope* scope);
   bool MoveAttribute(const MovedAttribute& moved, NodeParts* parts);
   void AddSeed(NodeParts* parts) const;
@@ -256,7 +274,8 @@ class GraphImporter {
   bool KeepsOpaque(bool is_of_model) const;
   absl::StatusOr<ops::Opaque> MakeOpaque(const proto::Node& node,
                                          const Scope& scope);
-  bool ReadCaptures(const std::vector<std::string>& names, NodeParts* parts,
+  bool ReadCaptures(const proto::Node& node,
+                    const std::vector<std::string>& names, NodeParts* parts,
                     Scope* scope);
   absl::StatusOr<std::vector<TensorType>> StatedTypes(
       const std::vector<std::string>& outputs, const Scope& scope);
@@ -291,6 +310,8 @@ class GraphImporter {
   void ReadGlow(const proto::Graph& graph);
   bool ImportGlow(const proto::Node& node, const NodeParts& parts,
                   Scope* scope);
+  void NoteCall(const ContribFunction& row, const proto::Node& node,
+                const std::string& name, const Scope& scope);
 
   // function_importer.cc
   void ImportCall(const proto::Function& function, const proto::Node& node,
@@ -313,9 +334,6 @@ class GraphImporter {
   Network network_;
   NameSet names_;  // Names of values.
   NameSet node_names_;
-  // Names that some node of the graph makes, to distinguish values used too
-  // early from missing ones.
-  std::map<std::string, std::string, std::less<>> makers_;
   // What the model states about values, by their names in the network.
   std::map<std::string, const proto::ValueInfo*, std::less<>> stated_;
   std::vector<ValueId> captures_;

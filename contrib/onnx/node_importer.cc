@@ -19,12 +19,6 @@ int CountGiven(const google::protobuf::RepeatedPtrField<std::string>& names) {
   return count;
 }
 
-// Returns "node out (Gemm, opset 13)"; opset 0 means a domain not imported.
-std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
-  return fmt::format("node {} ({}{})", Shortened(name), OperatorName(node),
-                     opset == 0 ? "" : fmt::format(", opset {}", opset));
-}
-
 // Converts a float32 number to the type that the operator calculates in.
 absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
   if (dtype.code != kDLFloat && dtype.code != kDLBfloat) dtype = kFloat32;
@@ -86,8 +80,9 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
     if (state_.nodes_left == 0) return BreakOutputs(node, parts.where, scope);
     if (--state_.nodes_left == 0 || state_.name_bytes_left == 0) {
       state_.nodes_left = 0;
-      state_.Error(parts.where, "functions call each other too often",
-                   "a model whose functions take less than 50000 nodes");
+      state_.StructureError(
+          parts.where, "functions call each other too often",
+          "a model whose functions take less than 50000 nodes");
     }
   }
   const auto function = state_.functions.find(
@@ -178,7 +173,7 @@ bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
         binding = *found;
       } else {
         binding.is_broken = true;
-        ReportMissing(name, i, parts->where);
+        ReportMissing(node, name, i, parts->where);
       }
     }
     is_whole = is_whole && !binding.is_broken;
@@ -192,20 +187,22 @@ bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
   return is_whole;
 }
 
-void GraphImporter::ReportMissing(const std::string& name, int input,
+void GraphImporter::ReportMissing(const proto::Node& node,
+                                  const std::string& name, int input,
                                   const std::string& where) {
-  const auto maker = makers_.find(name);
-  if (maker == makers_.end()) {
-    return state_.Error(
-        where,
-        fmt::format("input {} ({}) is made by nothing", input, Shortened(name)),
+  const std::string title =
+      fmt::format("input {} ({})", input, Shortened(name));
+  const auto late = state_.late_makers.find(std::pair(&node, name));
+  if (late == state_.late_makers.end()) {
+    return state_.StructureError(
+        where, title + " is made by nothing",
         "the output of a node before it, an input or an initializer");
   }
-  state_.Error(where,
-               fmt::format("input {} ({}) is made further on, by node {}",
-                           input, Shortened(name), Shortened(maker->second)),
-               "nodes in an order in which they can run",
-               "if they are no cycle, sort them");
+  if (late->second.is_in_cycle) return;  // Reported as a path.
+  state_.StructureError(where,
+                        fmt::format("{} is made further on, by node {}", title,
+                                    Shortened(late->second.node)),
+                        "nodes in an order in which they can run", "sort them");
 }
 
 bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
@@ -423,10 +420,10 @@ void GraphImporter::Bind(const proto::Node& node, size_t output,
   if (i >= node.output_size() || node.output(i).empty()) return;
   const auto [entry, is_new] = scope->values.emplace(node.output(i), binding);
   if (is_new) return;
-  state_.Error(where,
-               fmt::format("output {} ({}) is there already", i,
-                           Shortened(node.output(i))),
-               "every name once");
+  state_.StructureError(where,
+                        fmt::format("output {} ({}) is there already", i,
+                                    Shortened(node.output(i))),
+                        "every name once");
 }
 
 // Marks the outputs as broken, so that their readers do not repeat the fault.

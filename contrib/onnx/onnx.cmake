@@ -34,6 +34,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/function_body.cc
   onnx/function_importer.cc
   onnx/glow_element_functions.cc
+  onnx/glow_feature_functions.cc
   onnx/glow_importer.cc
   onnx/glow_layer_functions.cc
   onnx/glow_lookup_functions.cc
@@ -42,6 +43,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/graph_exporter.cc
   onnx/graph_importer.cc
   onnx/layer_functions.cc
+  onnx/model_links.cc
   onnx/node_importer.cc
   onnx/onnx_case.cc
   onnx/onnx_exporter.cc

@@ -114,13 +114,15 @@ absl::StatusOr<ops::Opaque> GraphImporter::MakeOpaque(const proto::Node& node,
 }
 
 // Adds what bodies read to the inputs; false if something is missing.
-bool GraphImporter::ReadCaptures(const std::vector<std::string>& names,
+bool GraphImporter::ReadCaptures(const proto::Node& node,
+                                 const std::vector<std::string>& names,
                                  NodeParts* parts, Scope* scope) {
   bool is_whole = true;
   for (const std::string& name : names) {
     const Binding* const found = Find(scope, name);
     if (found == nullptr) {
-      ReportMissing(name, static_cast<int>(parts->inputs.size()), parts->where);
+      ReportMissing(node, name, static_cast<int>(parts->inputs.size()),
+                    parts->where);
     } else if (found->value == kNoValue && !found->is_broken) {
       state_.Error(
           parts->where,
@@ -155,8 +157,8 @@ void GraphImporter::Refuse(const absl::Status& why, const proto::Node& node,
     state_.Error(parts->where, why);
     return BreakOutputs(node, parts->where, scope);
   }
-  state_.AddOfOperator(parts->where, parts->name, OperatorName(node),
-                       Severity::kWarning,
+  state_.AddOfOperator(network_kinds::kUnsupported, parts->where, parts->name,
+                       OperatorName(node), Severity::kWarning,
                        fmt::format("becomes opaque: {}", MessageOf(why)), "");
   parts->is_opaque = true;
   parts->inputs.clear();
@@ -172,7 +174,7 @@ void GraphImporter::ImportOpaque(const proto::Node& node,
   if (!opaque.ok()) state_.Error(parts->where, opaque.status());
   if (!types.ok()) state_.Error(parts->where, types.status());
   if (!opaque.ok() || !types.ok() || !has_inputs ||
-      !ReadCaptures(opaque->captures, parts, scope)) {
+      !ReadCaptures(node, opaque->captures, parts, scope)) {
     return BreakOutputs(node, parts->where, scope);
   }
   // Nothing can depend on a node without outputs.

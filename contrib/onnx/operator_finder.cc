@@ -127,7 +127,8 @@ void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
       continue;
     }
     state_.AddOfOperator(
-        parts.where, parts.name, std::string(row.name), Severity::kWarning,
+        network_kinds::kInvalidInformation, parts.where, parts.name,
+        std::string(row.name), Severity::kWarning,
         fmt::format("is deprecated from opset {} on", one.since),
         one.successor);
   }
@@ -156,9 +157,14 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
       oldest != nullptr || (reason != nullptr && !IsAmongTensors(node, scope));
   parts->is_opaque =
       KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
+  // What nothing here can run is a fault of no more than the run, unless an
+  // opset or a name is wrong.
   const auto say = [&](std::string found, std::string expected) {
     if (parts->is_opaque) found += " and becomes opaque";
+    const bool is_of_run = parts->is_opaque || !has_domain || reason != nullptr;
     state_.AddOfOperator(
+        is_of_run ? network_kinds::kUnsupported
+                  : network_kinds::kInvalidInformation,
         parts->where, parts->name, OperatorName(node),
         parts->is_opaque ? Severity::kWarning : Severity::kError,
         std::move(found), std::move(expected));
@@ -198,9 +204,10 @@ std::string GraphImporter::KnownOnnx(const std::string& name) const {
 
 void GraphImporter::ReportNotImported(const proto::Node& node,
                                       const NodeParts& parts) {
-  state_.AddOfOperator(
-      parts.where, parts.name, OperatorName(node), Severity::kError,
-      "is of a domain that the model does not import", "an opset_import of it");
+  state_.AddOfOperator(network_kinds::kInvalidInformation, parts.where,
+                       parts.name, OperatorName(node), Severity::kError,
+                       "is of a domain that the model does not import",
+                       "an opset_import of it");
 }
 
 }  // namespace nodewise

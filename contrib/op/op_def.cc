@@ -102,13 +102,18 @@ absl::Status SetField(const AttrField& field, AttrValue value, void* op) {
 // texts say something to some operators, and bodies are checked elsewhere.
 bool IsEmpty(const std::optional<AttrValue>& value) {
   if (!value.has_value()) return true;
-  if (const auto* list = std::get_if<std::vector<int64_t>>(&*value)) {
-    return list->empty();
-  }
-  if (const auto* tensor = std::get_if<NDArray>(&*value)) {
-    return !tensor->defined();
-  }
-  return false;
+  return std::visit(
+      [](const auto& given) {
+        using Given = std::decay_t<decltype(given)>;
+        if constexpr (std::is_same_v<Given, NDArray>) return !given.defined();
+        constexpr bool kIsList =
+            std::is_same_v<Given, std::vector<int64_t>> ||
+            std::is_same_v<Given, std::vector<float>> ||
+            std::is_same_v<Given, std::vector<std::string>>;
+        if constexpr (kIsList) return given.empty();
+        return false;
+      },
+      *value);
 }
 
 // Sets one attribute; returns what is wrong with it, or "".

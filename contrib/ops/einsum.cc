@@ -166,16 +166,17 @@ struct Einsum : ops::Einsum {
 };
 
 absl::StatusOr<Expanded> Einsum::Expand(const Inputs& in) const {
-  NODEWISE_ASSIGN_OR_RETURN(const Equation parsed, ParseEquation(equation));
+  NODEWISE_ASSIGN_OR_RETURN(const Equation parsed,
+                            ParseEquation(equation.get()));
   if (parsed.terms.size() != in.size()) {
-    return EquationError(equation,
+    return EquationError(equation.get(),
                          "has another number of terms than there "
                          "are inputs");
   }
   for (size_t i = 0; i < in.size(); ++i) {
     if (!in.type(i).has_rank()) return Expanded();
   }
-  return ExpandAll(parsed, equation, in);
+  return ExpandAll(parsed, equation.get(), in);
 }
 
 absl::StatusOr<OutputInfos> Einsum::Infer(const Inputs& in) const {

@@ -74,23 +74,24 @@ Dim PartOf(const Dim& side, int64_t parts) {
 }
 
 Dim LinearAttention::KeySize(const Inputs& in) const {
-  Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads);
+  Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads.get());
   if (size.is_known()) return size;
-  Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads);
+  Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads.get());
   return of_key.is_known() ? of_key : SideOf(in, kPast, 2);
 }
 Dim LinearAttention::ValueSize(const Inputs& in) const {
-  Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads);
+  Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads.get());
   return size.is_known() ? size : SideOf(in, kPast, 3);
 }
 
 absl::Status LinearAttention::Check(const Inputs& in) const {
-  if (q_num_heads < 1 || kv_num_heads < 1 || q_num_heads % kv_num_heads != 0) {
+  if (q_num_heads.get() < 1 || kv_num_heads.get() < 1 ||
+      q_num_heads.get() % kv_num_heads.get() != 0) {
     return AttributeError(
         "q_num_heads",
         fmt::format("is {}, expected a multiple of kv_num_heads ({}), both "
                     "1 or more",
-                    q_num_heads, kv_num_heads));
+                    q_num_heads.get(), kv_num_heads.get()));
   }
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, kQuery), RequireFloat(in, kPast)));
@@ -102,8 +103,9 @@ absl::Status LinearAttention::Check(const Inputs& in) const {
 }
 
 absl::Status LinearAttention::CheckHeads(const Inputs& in) const {
-  const std::pair<size_t, int64_t> packed[] = {
-      {kQuery, q_num_heads}, {kKey, kv_num_heads}, {kValue, kv_num_heads}};
+  const std::pair<size_t, int64_t> packed[] = {{kQuery, q_num_heads.get()},
+                                               {kKey, kv_num_heads.get()},
+                                               {kValue, kv_num_heads.get()}};
   for (const auto& [i, heads] : packed) {
     NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 3));
     const Dim side = SideOf(in, i, 2);
@@ -116,9 +118,11 @@ absl::Status LinearAttention::CheckHeads(const Inputs& in) const {
   const Dim steps = SideOf(in, kQuery, 1);
   const Dim key_size = KeySize(in);
   return All(
-      RequireShape(in, kKey, {batch, steps, Times(key_size, kv_num_heads)}),
+      RequireShape(in, kKey,
+                   {batch, steps, Times(key_size, kv_num_heads.get())}),
       RequireShape(in, kValue, {batch, steps, Dim()}),
-      RequireShape(in, kPast, {batch, kv_num_heads, key_size, ValueSize(in)}));
+      RequireShape(in, kPast,
+                   {batch, kv_num_heads.get(), key_size, ValueSize(in)}));
 }
 
 absl::Status LinearAttention::CheckGates(const Inputs& in) const {
@@ -138,21 +142,21 @@ absl::Status LinearAttention::CheckGates(const Inputs& in) const {
   NODEWISE_RETURN_IF_ERROR(All(RequireShape(in, kDecay, {batch, steps, Dim()}),
                                RequireShape(in, kBeta, {batch, steps, Dim()})));
   const Dim decay = SideOf(in, kDecay, 2);
-  const Dim by_key = Times(KeySize(in), kv_num_heads);
+  const Dim by_key = Times(KeySize(in), kv_num_heads.get());
   if (decay.is_known() && by_key.is_known() && decay != by_key &&
-      decay != Dim(kv_num_heads)) {
-    return InputError(kDecay,
-                      fmt::format("has vectors of {}, expected {} "
-                                  "or {}",
-                                  decay.size(), by_key.size(), kv_num_heads));
+      decay != Dim(kv_num_heads.get())) {
+    return InputError(
+        kDecay, fmt::format("has vectors of {}, expected {} "
+                            "or {}",
+                            decay.size(), by_key.size(), kv_num_heads.get()));
   }
   const Dim beta = SideOf(in, kBeta, 2);
-  if (!beta.is_known() || beta == Dim(1) || beta == Dim(kv_num_heads)) {
+  if (!beta.is_known() || beta == Dim(1) || beta == Dim(kv_num_heads.get())) {
     return absl::OkStatus();
   }
   return InputError(kBeta, fmt::format("has vectors of {}, expected {} or "
                                        "1",
-                                       beta.size(), kv_num_heads));
+                                       beta.size(), kv_num_heads.get()));
 }
 
 absl::StatusOr<OutputInfos> LinearAttention::Infer(const Inputs& in,
@@ -162,10 +166,11 @@ absl::StatusOr<OutputInfos> LinearAttention::Infer(const Inputs& in,
   OutputInfos out;
   out.push_back(TensorType(
       in.type(kQuery).dtype,
-      {batch, SideOf(in, kQuery, 1), Times(value_size, q_num_heads)}));
+      {batch, SideOf(in, kQuery, 1), Times(value_size, q_num_heads.get())}));
   if (num_outputs < 2) return out;
-  out.push_back(TensorType(in.type(in.has(kPast) ? kPast : kQuery).dtype,
-                           {batch, kv_num_heads, KeySize(in), value_size}));
+  out.push_back(
+      TensorType(in.type(in.has(kPast) ? kPast : kQuery).dtype,
+                 {batch, kv_num_heads.get(), KeySize(in), value_size}));
   return Countable(std::move(out));
 }
 
@@ -176,7 +181,8 @@ double LinearAttention::Flops(const Inputs& in,
   if (!rows.is_known() || !state.is_known()) return 0;
   const int64_t of_state = 2 + (decays() ? 1 : 0) + (corrects() ? 2 : 0);
   return static_cast<double>(rows.size()) * static_cast<double>(state.size()) *
-         static_cast<double>(kv_num_heads * of_state + 2 * q_num_heads);
+         static_cast<double>(kv_num_heads.get() * of_state +
+                             2 * q_num_heads.get());
 }
 
 // All tensors as doubles.
@@ -296,10 +302,10 @@ absl::Status LinearAttention::Evaluate(EvalArgs& args) const {
   const auto q = args.shape(kQuery);
   const Sides s{q[0],
                 q[1],
-                q_num_heads,
-                kv_num_heads,
-                q[2] / q_num_heads,
-                args.shape(kValue)[2] / kv_num_heads};
+                q_num_heads.get(),
+                kv_num_heads.get(),
+                q[2] / q_num_heads.get(),
+                args.shape(kValue)[2] / kv_num_heads.get()};
   const DLDataType state_type = args.dtype(args.has(kPast) ? kPast : kQuery);
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   NDArray present;

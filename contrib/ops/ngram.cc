@@ -82,12 +82,12 @@ absl::Status TfIdfVectorizer::Check(const Inputs& in) const {
     return AttributeError(
         "min_gram_length",
         fmt::format("is {}, expected 1 to max_gram_length ({})",
-                    min_gram_length, max_gram_length));
+                    min_gram_length.get(), max_gram_length.get()));
   }
   if (max_skip_count < 0) {
     return AttributeError(
         "max_skip_count",
-        fmt::format("is {}, expected 0 or more", max_skip_count));
+        fmt::format("is {}, expected 0 or more", max_skip_count.get()));
   }
   return All(RequireIndex(in, 0), RequireRank(in, 0, 1, 2), CheckPool(),
              CheckIndexes());
@@ -164,12 +164,12 @@ std::vector<int64_t> TfIdfVectorizer::Counts(
   std::vector<int64_t> counts(ngram_indexes.size());
   const auto size = static_cast<int64_t>(row.size());
   const int64_t longest = std::min(
-      {max_gram_length, size, static_cast<int64_t>(ngram_counts.size())});
+      {max_gram_length.get(), size, static_cast<int64_t>(ngram_counts.size())});
   for (int64_t length = min_gram_length; length <= longest; ++length) {
     if (CountAt(static_cast<size_t>(length - 1)) == 0) continue;
     Ngram ngram(static_cast<size_t>(length));
     // A single number skips nothing, whatever the limit.
-    const int64_t most_skips = length == 1 ? 0 : max_skip_count;
+    const int64_t most_skips = length == 1 ? 0 : max_skip_count.get();
     for (int64_t step = 1; step - 1 <= most_skips; ++step) {
       if (step > (size - 1) / std::max<int64_t>(length - 1, 1) && length > 1) {
         break;

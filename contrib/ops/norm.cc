@@ -57,7 +57,8 @@ struct GroupNorm : Class {
   absl::Status Check(const Inputs& in) const {
     if (num_groups < 1) {
       return AttributeError(
-          "num_groups", fmt::format("is {}, expected at least 1", num_groups));
+          "num_groups",
+          fmt::format("is {}, expected at least 1", num_groups.get()));
     }
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20)));
@@ -66,9 +67,9 @@ struct GroupNorm : Class {
       return InputError(
           0, fmt::format("has {} channels, expected a multiple of the {} "
                          "groups",
-                         channels.size(), num_groups));
+                         channels.size(), num_groups.get()));
     }
-    const Dim count = kByChannel ? channels : Dim(num_groups);
+    const Dim count = kByChannel ? channels : Dim(num_groups.get());
     return All(RequireList(in, 1, count), RequireList(in, 2, count));
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
@@ -100,8 +101,8 @@ struct LocalResponseNorm : ops::LRN {
   }
   absl::Status Check(const Inputs& in) const {
     if (size < 1) {
-      return AttributeError("size",
-                            fmt::format("is {}, expected 1 or more", size));
+      return AttributeError(
+          "size", fmt::format("is {}, expected 1 or more", size.get()));
     }
     return All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20));
   }
@@ -140,8 +141,8 @@ struct LocalResponseNorm : ops::LRN {
     std::vector<double> results(static_cast<size_t>(run));
     const int64_t begin = n * channels * run;
     LoadDoubles(x, begin, begin + channels * run, values.data());
-    const int64_t before = (std::min(size, 2 * channels) - 1) / 2;
-    const int64_t behind = std::min(size, 2 * channels) - 1 - before;
+    const int64_t before = (std::min(size.get(), 2 * channels) - 1) / 2;
+    const int64_t behind = std::min(size.get(), 2 * channels) - 1 - before;
     for (int64_t c = 0; c < channels; ++c) {
       std::fill(sums.begin(), sums.end(), 0);
       const int64_t first = std::max<int64_t>(c - before, 0);
@@ -154,7 +155,8 @@ struct LocalResponseNorm : ops::LRN {
       }
       const double* const row = values.data() + c * run;
       for (size_t i = 0; i < results.size(); ++i) {
-        const double base = bias + alpha / static_cast<double>(size) * sums[i];
+        const double base =
+            bias + alpha / static_cast<double>(size.get()) * sums[i];
         results[i] = row[i] / std::pow(base, beta);
       }
       const int64_t at = begin + c * run;
@@ -167,7 +169,7 @@ struct LocalResponseNorm : ops::LRN {
                   Bounds* bounds) const {
     // All terms have one sign unless alpha or bias is negative.
     constexpr double kFunctionRoundings = 24;
-    const auto terms = static_cast<double>(size);
+    const auto terms = static_cast<double>(size.get());
     const double u = alpha >= 0 && bias >= 0
                          ? UnitRoundoff(dtype)
                          : std::numeric_limits<double>::quiet_NaN();

@@ -40,6 +40,10 @@ struct Opaque : ops::Opaque {
   }
 
   absl::Status Check(const Inputs& in) const {
+    if (op_type.empty() || node.empty()) {
+      return AttributeError(op_type.empty() ? "op_type" : "node",
+                            "is missing, Opaque needs it");
+    }
     if (body_domains.size() != body_versions.size()) {
       return AttributeError(
           "body_versions",

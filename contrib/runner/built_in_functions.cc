@@ -7,11 +7,18 @@
 
 namespace nodewise {
 
-Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops, Backend backend) {
+std::vector<std::shared_ptr<const KernelMaker>> KernelMakersOf(
+    Backend backend) {
   std::vector<std::shared_ptr<const KernelMaker>> makers;
   if (backend == Backend::kFastest) makers.push_back(OneDnnKernels());
   makers.push_back(ReferenceKernels());
-  return MakeRef<LoweredLibrary>(ops, std::move(makers));
+  return makers;
+}
+
+Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops, Backend backend,
+                                     std::shared_ptr<const KernelTable> table) {
+  return MakeRef<LoweredLibrary>(ops, KernelMakersOf(backend),
+                                 std::move(table));
 }
 
 LowerOptions LoweringFor(const OpSet& ops, Backend backend) {

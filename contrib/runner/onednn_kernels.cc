@@ -15,6 +15,26 @@
 namespace nodewise {
 namespace {
 
+// Adds what computes the operations of a step. `why_not` and `remark` are
+// those of the plan, or what runs have found since.
+void AddChoices(const Region& region, const std::vector<OperationId>& shown,
+                const PlannedStep& step, const std::string& why_not,
+                const std::string& remark,
+                std::vector<OperationChoice>* choices) {
+  for (const OperationId id : step.operations) {
+    if (std::find(shown.begin(), shown.end(), id) == shown.end()) continue;
+    OperationChoice& choice = choices->emplace_back();
+    const Operation& operation = region.network.operation(id);
+    choice.operation = operation.name;
+    choice.kernel = why_not.empty() ? "oneDNN" : "reference";
+    // What refuses a call names its operator itself.
+    choice.why_not = why_not.empty() || step.is_call()
+                         ? why_not
+                         : fmt::format("{}: {}", operation.kind(), why_not);
+    choice.remark = remark;
+  }
+}
+
 class OneDnnRegionKernel : public RegionKernel {
  public:
   OneDnnRegionKernel(const Region& region, std::vector<PlannedStep> planned)
@@ -47,19 +67,8 @@ class OneDnnRegionKernel : public RegionKernel {
     std::vector<OperationChoice> choices;
     const std::vector<OperationId> shown = SourceOperations(region_);
     for (const auto& step : steps_) {
-      const std::string why_not = step->why_not();
-      for (const OperationId id : step->planned().operations) {
-        if (std::find(shown.begin(), shown.end(), id) == shown.end()) continue;
-        OperationChoice& choice = choices.emplace_back();
-        const Operation& operation = network().operation(id);
-        choice.operation = operation.name;
-        choice.kernel = why_not.empty() ? "oneDNN" : "reference";
-        // What refuses a call names its operator itself.
-        choice.why_not = why_not.empty() || step->planned().is_call()
-                             ? why_not
-                             : fmt::format("{}: {}", operation.kind(), why_not);
-        choice.remark = step->remark();
-      }
+      AddChoices(region_, shown, step->planned(), step->why_not(),
+                 step->remark(), &choices);
     }
     return choices;
   }
@@ -216,10 +225,46 @@ class OneDnnRegionKernel : public RegionKernel {
   std::vector<std::vector<size_t>> outputs_of_;  // By value.
 };
 
+class OneDnnRegionPlan : public RegionPlan {
+ public:
+  OneDnnRegionPlan(const Region& region, std::vector<PlannedStep> steps)
+      : steps_(std::move(steps)) {
+    const std::vector<OperationId> shown = SourceOperations(region);
+    for (PlannedStep& step : steps_) {
+      AddChoices(region, shown, step, step.why_not, step.Remark(), &choices_);
+      LetPlaceholdersGo(region, &step);
+    }
+  }
+
+  std::vector<OperationChoice> Operations() const override { return choices_; }
+  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+      const Region& region) const override {
+    return std::make_unique<OneDnnRegionKernel>(region, steps_);
+  }
+
+ private:
+  // A plan may live as long as its network: constants that each kernel is given
+  // anew need no memory in it.
+  static void LetPlaceholdersGo(const Region& region, PlannedStep* step) {
+    const auto inputs = region.network.inputs();
+    for (size_t i = 0; i < step->inputs.size(); ++i) {
+      const PlannedInput& input = step->inputs[i];
+      if (!input.is_kept || std::find(inputs.begin(), inputs.end(),
+                                      input.value) == inputs.end()) {
+        continue;
+      }
+      InputOf(&step->call, i).constant = NDArray();
+    }
+  }
+
+  std::vector<PlannedStep> steps_;
+  std::vector<OperationChoice> choices_;
+};
+
 class OneDnnMaker : public KernelMaker {
  public:
   std::string_view name() const override { return "oneDNN"; }
-  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+  absl::StatusOr<std::unique_ptr<RegionPlan>> Plan(
       const Region& region) const override {
     if (OneDnnOperators().empty()) {
       // One reason for all regions, which reports show once.
@@ -227,7 +272,7 @@ class OneDnnMaker : public KernelMaker {
     }
     NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
                               PlanSteps(region));
-    return std::make_unique<OneDnnRegionKernel>(region, std::move(steps));
+    return std::make_unique<OneDnnRegionPlan>(region, std::move(steps));
   }
 };
 

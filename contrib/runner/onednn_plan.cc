@@ -399,6 +399,13 @@ DLDataType PlannedStep::OutputType() const {
   return call.output.dtype == kFloat32 ? float_type : call.output.dtype;
 }
 
+std::string PlannedStep::Remark() const {
+  if (!IsHalfFloat(float_type)) return penalty;
+  return fmt::format("{}{}computed in float32, with {} converted around it",
+                     penalty, penalty.empty() ? "" : "; ",
+                     ToString(float_type));
+}
+
 bool PlannedStep::is_plain() const {
   const auto is_last = [](const OneDnnInput& input) {
     return input.layout == TensorLayout::kChannelsLast;

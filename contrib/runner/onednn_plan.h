@@ -44,6 +44,8 @@ struct PlannedStep {
   bool is_plain() const;
   // As the network has it. REQUIRES: is_call().
   DLDataType OutputType() const;
+  // What is worth knowing about how it runs, before it does; "" if nothing is.
+  std::string Remark() const;
 };
 
 // Divides a region into steps, in an order in which they can run. Where its

@@ -167,12 +167,7 @@ std::string OneDnnStep::why_not() const {
 
 std::string OneDnnStep::remark() const {
   const std::lock_guard lock(mutex_);
-  std::string remark = planned_.penalty;
-  if (IsHalfFloat(planned_.float_type)) {
-    remark +=
-        fmt::format("{}computed in float32, with {} converted around it",
-                    remark.empty() ? "" : "; ", ToString(planned_.float_type));
-  }
+  const std::string remark = planned_.Remark();
   int64_t evaluated = num_evaluated_before_ + num_nans_;
   if (kernel_ != nullptr) evaluated += kernel_->num_evaluated();
   if (evaluated == 0) return remark;

@@ -197,4 +197,18 @@ absl::StatusOr<std::shared_ptr<const OpaqueRunner>> MakeOpaqueRunner(
   return std::make_shared<const ForeignOpaqueRunner>(std::move(program), *row);
 }
 
+absl::Status OrderOpaqueOperations(Network* network) {
+  OperationId last = kNoOperation;
+  const std::vector<OperationId> order(network->order().begin(),
+                                       network->order().end());
+  for (const OperationId id : order) {
+    if (network->operation(id).attrs.As<ops::Opaque>() == nullptr) continue;
+    if (last != kNoOperation) {
+      NODEWISE_RETURN_IF_ERROR(network->RunAfter(last, id));
+    }
+    last = id;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace nodewise

@@ -33,12 +33,21 @@ class ReferenceKernel : public RegionKernel {
   const Interpreter interpreter_;
 };
 
-class ReferenceMaker : public KernelMaker {
+// It refuses nothing.
+class ReferencePlan : public RegionPlan {
  public:
-  std::string_view name() const override { return "reference"; }
   absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
       const Region& region) const override {
     return std::make_unique<ReferenceKernel>(region);
+  }
+};
+
+class ReferenceMaker : public KernelMaker {
+ public:
+  std::string_view name() const override { return "reference"; }
+  absl::StatusOr<std::unique_ptr<RegionPlan>> Plan(
+      const Region&) const override {
+    return std::make_unique<ReferencePlan>();
   }
 };
 

@@ -148,6 +148,24 @@ class KnownPartTest(Opaque):
                       "(vendor.Magic: 1 operation), expected a part without "
                       "them (nodewise extract)", done.err)
 
+    def test_nodes_that_a_program_runs_wait_for_each_other(self):
+        pair = self.write("pair.onnx", vendor_model(
+            [magic("x", "a", "first"),
+             onnx_node("Neg", ["x"], ["n"], name="minus"),
+             magic("n", "b", "second")],
+            [value_info("x", dims=(3,))],
+            [value_info("a", dims=(3,)), value_info("b", dims=(3,))]))
+        folder = self.folder / "dump"
+        done = nodewise("dump", pair, "--random-inputs", "1", "--opaque",
+                        self.program(), "--dump-root", folder)
+        self.assertEqual(done.code, 0, done.err)
+        graph = json.loads(next(folder.rglob("_nodewise_graph.json"))
+                           .read_text())
+        names = [node["name"] for node in graph["nodes"]]
+        waits = {node["name"]: [names[i] for i in node["control_deps"]]
+                 for node in graph["nodes"] if "control_deps" in node}
+        self.assertEqual(waits, {"second": ["first"]})
+
     def test_extract_keeps_the_node(self):
         part = self.folder / "part.onnx"
         done = nodewise("extract", self.model, "--from", "magic", "--to", "y",

@@ -140,7 +140,6 @@ class Verify(Scratch):
         self.assertIn("extra", text)
         self.assertEqual(found["warnings"][0]["severity"], "warning")
 
-    # OV-05.
     def test_graph_without_outputs_is_a_warning(self):
         tree = add_bias_graph().tree()
         tree["heads"] = []
@@ -150,7 +149,6 @@ class Verify(Scratch):
                          ["/heads"], text)
         self.assertIn("no outputs", text)
 
-    # OV-05.
     def test_node_that_nothing_reads_is_a_warning(self):
         tree = add_bias_graph().tree()
         tree["heads"] = [[0, 0, 0]]

@@ -150,7 +150,6 @@ TEST_F(NetworkEditErrorTest, BarrierTwice) {
       "operation new: barrier 1: is the barrier of operation add again");
 }
 
-// OV-15.
 TEST_F(NetworkEditErrorTest, TooFewInputs) {
   ExpectRefused(net_.Add(Ops(), test_ops::Add{}, {x_}, "new"),
                 "operation new: has 1 input, expected 2 inputs (of Add)");
@@ -288,12 +287,23 @@ TEST_F(NetworkEditErrorTest, CycleIsPrintedAsAPath) {
                 "operation add: would depend on itself: add -> add");
 }
 
-// OV-04, OV-29.
+// OV-29.
 TEST_F(NetworkEditErrorTest, CycleThroughABarrier) {
   ExpectRefused(net_.RunAfter(Maker(s_), Maker(a_)),
                 "would depend on itself: add -> relu -> softmax -> add");
   ExpectRefused(net_.RunAfter(Maker(a_), Maker(a_)), "add -> add");
   ExpectRefused(net_.RunAfter(Maker(a_), kUnknownOperation), "operation #99");
+}
+
+// OV-29
+TEST_F(NetworkEditErrorTest, CycleThroughBarriersAlone) {
+  const ValueId other =
+      net_.Add(Ops(), test_ops::Relu{}, {x_}, "other").value();
+  ASSERT_THAT(net_.RunAfter(Maker(a_), Maker(other)), IsOk());
+  text_ = TextOf(net_);
+  version_ = net_.version();
+  ExpectRefused(net_.RunAfter(Maker(other), Maker(a_)),
+                "would depend on itself: add -> other -> add");
 }
 
 // OV-13, OV-15, OV-18, OV-19: checked where the edit has its effect, too.

@@ -298,6 +298,8 @@ TEST(NetworkTextTest, TextThatMakesNoSenseIsRefused) {
        "no operator Relu@5"},
       {"network \"n\" { #0 \"a\" = Scale@1() -> none barrier _; }",
        "attribute factor: is missing"},
+      {"network \"n\" { #0 \"a\" = Scale@1() {} -> none barrier _; }",
+       "attribute factor: is missing"},
       {"network \"n\" { #0 \"a\" = Relu@6() {x: many 3} -> none barrier _; }",
        "expected int, float"},
       {"network \"n\" { #0 \"a\" = none() -> none; }", "expected barrier"},

@@ -285,7 +285,6 @@ Support NoSoftmax(const OpAttrs& attrs, const Inputs& inputs,
   return {true, "", {"a copy of " + ToString(inputs.type(0))}};
 }
 
-// OV-16.
 TEST(VerifierTest, TargetsAreAskedForEveryOperation) {
   const NetworkData data = *ParseNetworkText(kGood, Ops(), "net");
   const auto findings = Verify(data, {{{"box", "cpu"}, &NoSoftmax}});

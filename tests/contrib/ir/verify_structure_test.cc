@@ -269,7 +269,6 @@ TEST(VerifyStructureTest, OperationThatReadsItself) {
               testing::Contains(HasSubstr("depends on itself: soft -> soft")));
 }
 
-// OV-04.
 TEST(VerifyStructureTest, EveryCycleIsFound) {
   EXPECT_THAT(
       FindingsWith(

@@ -30,7 +30,7 @@ class FixedMaker : public KernelMaker {
  public:
   explicit FixedMaker(absl::Status status) : status_(std::move(status)) {}
   std::string_view name() const override { return "fixed"; }
-  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+  absl::StatusOr<std::unique_ptr<RegionPlan>> Plan(
       const Region&) const override {
     return status_;
   }

@@ -117,8 +117,9 @@ TEST(OnnxFunctionTest, AFunctionThatCallsItselfIsRefused) {
   auto& function = AddFunction("Loop", {"a"}, {"b"}, &builder);
   Call("Loop", {"a"}, {"b"}, function.add_node());
   Call("Loop", {"x"}, {"y"}, builder.graph().add_node());
-  EXPECT_THAT(builder.Import(), FailsWith(absl::StatusCode::kDataLoss,
-                                          HasSubstr("calls itself")));
+  EXPECT_THAT(builder.Import(),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("calls itself: Loop -> Loop")));
 }
 
 TEST(OnnxFunctionTest, FunctionsThatMakeMuchOfLittleAreRefused) {

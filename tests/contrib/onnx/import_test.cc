@@ -467,6 +467,82 @@ TEST(OnnxImportTest, WhatIsNoModelIsDataLoss) {
                 HasSubstr("model.onnx: is no ONNX model")));
 }
 
+// OV-04.
+TEST(OnnxImportTest, ACycleIsOneFaultAndPrintedAsAPath) {
+  ModelBuilder builder(13);
+  builder.Input("x", {2}).Output("c");
+  builder.Node("Plus", {"x", "c"}, {"a"}, "first");
+  builder.Node("Neg", {"a"}, {"b"}, "second");
+  builder.Node("Neg", {"b"}, {"c"}, "third");
+  EXPECT_THAT(DiagnosticsOf(builder),
+              ElementsAre(HasSubstr(
+                  "node first (Plus, opset 13): depends on itself: first -> "
+                  "second -> third -> first, expected no cycle")));
+}
+
+TEST(OnnxImportTest, NodesInTheWrongOrderAreNoCycle) {
+  ModelBuilder builder(13);
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Neg", {"a"}, {"y"}, "late");
+  builder.Node("Neg", {"x"}, {"a"}, "early");
+  EXPECT_THAT(DiagnosticsOf(builder),
+              ElementsAre(HasSubstr("input 0 (a) is made further on, by node "
+                                    "early")));
+}
+
+// The body reads what only exists once its own operation has run.
+TEST(OnnxImportTest, ACycleThroughABodyIsFound) {
+  ModelBuilder builder(13);
+  builder.Input("x", {2}).Input("c", {}, 9).Output("y");
+  auto& choice = builder.Node("If", {"c"}, {"y"}, "choice");
+  for (const char* const name : {"then_branch", "else_branch"}) {
+    auto& branch = *choice.add_attribute();
+    branch.set_name(name);
+    branch.set_type(5);
+    auto& body = *branch.mutable_g();
+    ModelBuilder::SetNode("Neg", {"after"}, {"z"}, "inner", body.add_node());
+    body.add_output()->set_name("z");
+  }
+  builder.Node("Neg", {"y"}, {"after"}, "outer");
+  EXPECT_THAT(
+      DiagnosticsOf(builder),
+      testing::Contains(HasSubstr("depends on itself: choice -> outer -> "
+                                  "choice")));
+}
+
+// OV-05.
+TEST(OnnxImportTest, WhatNoOutputDependsOnIsNamedIfThatIsAskedFor) {
+  ModelBuilder builder = NegModel();
+  builder.Floats("spare", {1});
+  builder.Node("Neg", {"x"}, {"p"}, "dead");
+  builder.Node("Neg", {"p"}, {"q"}, "deader");
+  EXPECT_THAT(DiagnosticsOf(builder), testing::IsEmpty());
+  ImportOptions options;
+  options.report_unused = true;
+  EXPECT_THAT(
+      DiagnosticsOf(builder, options),
+      ElementsAre(HasSubstr("node dead (Neg, opset 13): no output depends on "
+                            "it"),
+                  HasSubstr("node deader"), HasSubstr("initializer spare")));
+}
+
+// OV-01.
+TEST(OnnxImportTest, EveryDiagnosticHasItsKind) {
+  ModelBuilder builder(13);
+  builder.Input("x", {2}).Output("y");
+  builder.Node("Neg", {"gone"}, {"a"});
+  builder.Node("Scale", {"x"}, {"b"});
+  builder.Node("SequenceAt", {"x"}, {"y"});
+  std::vector<const FindingKind*> kinds;
+  ImportOptions options;
+  options.kinds = &kinds;
+  EXPECT_EQ(DiagnosticsOf(builder, options).size(), 3);
+  ASSERT_EQ(kinds.size(), 3);
+  EXPECT_EQ(kinds[0]->part, network_kinds::kStructure);
+  EXPECT_EQ(kinds[1]->part, network_kinds::kInformation);
+  EXPECT_EQ(kinds[2]->part, network_kinds::kRunTime);
+}
+
 TEST(OnnxImportTest, AnOutputThatNothingMakesIsNamed) {
   ModelBuilder builder = NegModel();
   builder.Output("yy");

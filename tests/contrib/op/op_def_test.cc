@@ -103,7 +103,6 @@ struct Pool {
   absl::Status Evaluate(EvalArgs&) const { return absl::OkStatus(); }
 };
 
-// OV-07.
 TEST(OpDefTest, RequiredAttributeWithoutAValueIsNamed) {
   static constexpr OperatorDef kPool = Row<Pool>({.name = "Pool"});
   EXPECT_THAT(
@@ -111,6 +110,31 @@ TEST(OpDefTest, RequiredAttributeWithoutAValueIsNamed) {
       FailsWith(StatusCode::kInvalidArgument,
                 HasSubstr("attribute kernel: is missing, Pool needs it")));
   EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPool, Pool{{2, 2}})), IsOk());
+}
+
+struct Put {
+  Required<int64_t> axis;
+  Required<std::string> text;
+};
+struct PutRules : Put {
+  static constexpr auto Fields() {
+    return FieldList(RequiredField<&PutRules::axis>("axis"),
+                     RequiredField<&PutRules::text>("text"));
+  }
+  OutputInfos Infer(const Inputs& in) const { return {in.type(0)}; }
+  absl::Status Evaluate(EvalArgs&) const { return absl::OkStatus(); }
+};
+
+// OV-07. A number has no value that says that it was not given.
+TEST(OpDefTest, RequiredNumberAndWordBeginWithoutAValue) {
+  static constexpr OperatorDef kPut = Row<Put, PutRules>({.name = "Put"});
+  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPut, Put{})),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("attribute axis: is missing, Put needs it")));
+  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPut, Put{.axis = 0, .text = {}})),
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("attribute text: is missing")));
+  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPut, Put{0, std::string()})), IsOk());
 }
 
 TEST(OpDefTest, AttributesAreEqualByContent) {

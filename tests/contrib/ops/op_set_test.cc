@@ -1,8 +1,11 @@
 #include <map>
 
+#include "nodewise/ir/network.h"
 #include "nodewise/ops/conv.h"
+#include "nodewise/ops/opaque.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/recurrent.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
 #include "tests/contrib/ops/eval_support.h"
 
@@ -30,6 +33,28 @@ TEST(AllOperatorsTest, DrawnNumbersFollowFromTheSeed) {
        {"Bernoulli", "RandomNormalLike", "RandomUniformLike", "Multinomial"}) {
     EXPECT_EQ(drawn(name, {x}), drawn(name, {x})) << name;
   }
+}
+
+// Bodies, and what opaque operations hold, are checked by these operators.
+TEST(AllOperatorsTest, RequiredAttributesBeginWithoutAValue) {
+  for (const OperatorDef* def : AllOperators().rows()) {
+    if (def->domain == kOpaqueDomain) continue;
+    const OpAttrs unset = OpAttrs::Defaults(*def);
+    for (const AttrField& field : def->fields) {
+      if (!field.is_required || field.is_graph) continue;
+      EXPECT_FALSE(CheckRequired(unset).ok()) << def->name << " " << field.name;
+    }
+  }
+}
+
+TEST(AllOperatorsTest, ConcatWithoutAnAxisIsRefused) {
+  Network net;
+  const ValueId x = net.AddInput("x", TensorType(kFloat32, {2})).value();
+  EXPECT_THAT(net.Add(AllOperators(), ops::Concat{}, {x, x}),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        testing::HasSubstr("attribute axis: is missing, Concat "
+                                           "needs it")));
+  EXPECT_THAT(net.Add(AllOperators(), ops::Concat{0}, {x, x}), IsOk());
 }
 
 TEST(AllOperatorsTest, AttributesGivenByNameAreReadWithTheirTypes) {

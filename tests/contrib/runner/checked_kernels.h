@@ -154,14 +154,32 @@ class CheckedKernel : public RegionKernel {
   std::mt19937 random_{1};
 };
 
+class CheckedPlan : public RegionPlan {
+ public:
+  CheckedPlan(std::unique_ptr<RegionPlan> plan, CheckedRuns* runs)
+      : plan_(std::move(plan)), runs_(runs) {}
+  std::vector<OperationChoice> Operations() const override {
+    return plan_->Operations();
+  }
+  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+      const Region& region) const override {
+    NODEWISE_ASSIGN_OR_RETURN(auto kernel, plan_->Make(region));
+    return std::make_unique<CheckedKernel>(region, std::move(kernel), runs_);
+  }
+
+ private:
+  const std::unique_ptr<RegionPlan> plan_;
+  CheckedRuns* const runs_;
+};
+
 class CheckedMaker : public KernelMaker {
  public:
   explicit CheckedMaker(CheckedRuns* runs) : runs_(runs) {}
   std::string_view name() const override { return maker_->name(); }
-  absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
+  absl::StatusOr<std::unique_ptr<RegionPlan>> Plan(
       const Region& region) const override {
-    NODEWISE_ASSIGN_OR_RETURN(auto kernel, maker_->Make(region));
-    return std::make_unique<CheckedKernel>(region, std::move(kernel), runs_);
+    NODEWISE_ASSIGN_OR_RETURN(auto plan, maker_->Plan(region));
+    return std::make_unique<CheckedPlan>(std::move(plan), runs_);
   }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/lower/kernel_table.h"
 #include "nodewise/op/op_def.h"
 
 namespace nodewise {
@@ -27,6 +29,10 @@ struct EmittedC {
 // operators that they use. Fails with kUnimplemented, naming every operation
 // that there is no C for and why, or as RegionOf() does.
 absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops);
+
+// Returns the maker "C", which says of every operation of a region whether
+// there is C for it, as EmitC() will. Its plans make no kernels.
+std::shared_ptr<const KernelMaker> CKernels();
 
 // Writes the functions of many such graphs as one file, since a C compiler
 // takes longer to begin than for most graphs, and makes each graph name its own

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace nodewise {
 // Turns a network into a graph JSON that executors run node by node, as if a
 // compiler had made it. Every node is a region of the network (region.h), and a
 // LoweredLibrary has its functions.
+
+class KernelMaker;
+class KernelTable;
 
 // Which order in memory an operation wants its tensors to have.
 enum class LayoutPreference {
@@ -43,6 +47,9 @@ struct LowerOptions {
   // other which cannot be seen; such a node may have several outputs. For
   // graphs that describe what something else runs. Null: `fuse` decides.
   IsObserved is_observed = nullptr;
+  // Who is asked, in this order, what is to compute each node. Empty: nobody,
+  // until the nodes are bound.
+  std::vector<std::shared_ptr<const KernelMaker>> makers = {};
 };
 
 struct Lowered {
@@ -51,9 +58,13 @@ struct Lowered {
   Graph graph;
   // The network's constants that nodes read, by their names; shared with it.
   std::vector<NamedTensor> params;
+  // What computes the nodes, for the library that they are bound by; null if
+  // the options name no makers.
+  std::shared_ptr<const KernelTable> kernels;
 };
 
-// `name` is what messages call the graph's text. Fails with kUnimplemented,
+// Plans the network and makes the graph (lowering_plan.h). `name` is what
+// messages call the graph's text. Fails with kUnimplemented,
 // naming the value, for a network that no graph can express: with sizes that
 // are not known before it runs (the message says how to give them), or with
 // types that executors do not have.

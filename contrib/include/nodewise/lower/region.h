@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/module/module.h"
@@ -41,6 +42,11 @@ std::vector<OperationId> SourceOperations(const Region& region);
 // Returns the attributes of a node that computes the region.
 std::vector<std::pair<std::string, std::string>> AttributesOf(
     const Region& region);
+
+// Returns those of a node's attributes that say its region, as one text, equal
+// for equal regions.
+std::string RegionText(
+    absl::Span<const std::pair<std::string, std::string>> attributes);
 
 // Returns whether the node says which region it computes, right or wrong. Those
 // of other compilers do not.

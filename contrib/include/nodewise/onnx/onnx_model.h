@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/diagnostic.h"
 
@@ -22,6 +23,29 @@ inline std::string NameOfSide(const std::string& input, size_t side,
                               const Dim& dim) {
   return dim.name().empty() ? input + ":" + std::to_string(side) : dim.name();
 }
+
+// What is to be changed of operators that Glow wrote.
+struct GlowOptions {
+  // Scales and offsets that lie behind rows of 8 bits are rounded to float16.
+  bool half_scales = false;
+  // Rows of bytes are summed up in float16 where the results are of that type.
+  bool half_sums = false;
+};
+
+// A node of a model that became several operations. They, and the values
+// between them, are called as the node with a '/' and more behind.
+struct ImportedCall {
+  std::string node;
+  std::string kind;  // "SparseLengthsSum"
+  // What its inputs and outputs are called in the operator's signature, and in
+  // the network.
+  struct Role {
+    std::string role;
+    std::string value;
+  };
+  std::vector<Role> inputs;
+  std::vector<Role> outputs;
+};
 
 struct ImportOptions {
   // Sizes for dimensions, by NameOfSide().
@@ -40,6 +64,15 @@ struct ImportOptions {
   // Types of outputs of opaque operations, by their names, that are known
   // beside what the model states.
   std::vector<std::pair<std::string, TensorType>> opaque_types = {};
+  // Warn of nodes and initializers that no output depends on. They are left out
+  // either way.
+  bool report_unused = false;
+  // If not null: gets the kind of each diagnostic that the import adds, by its
+  // place in the list; null for those that are about the file itself.
+  std::vector<const FindingKind*>* kinds = nullptr;
+  GlowOptions glow = {};
+  // Gets the nodes that Glow wrote, in their order. May be null.
+  std::vector<ImportedCall>* calls = nullptr;
 };
 
 // Reads a model. External data is read from the model's folder, never from

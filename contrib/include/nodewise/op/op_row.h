@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nodewise/op/op_def.h"
+#include "nodewise/op/required.h"
 
 namespace nodewise {
 
@@ -100,6 +101,20 @@ struct Transport<std::optional<T>> {
 };
 
 template <typename T>
+struct Transport<Required<T>> {
+  static std::optional<AttrValue> Get(const Required<T>& member) {
+    if (!member.has_value()) return std::nullopt;
+    return Transport<T>::Get(member.get());
+  }
+  static absl::Status Set(Required<T>* member, AttrValue value) {
+    T given{};
+    absl::Status status = Transport<T>::Set(&given, std::move(value));
+    if (status.ok()) *member = std::move(given);
+    return status;
+  }
+};
+
+template <typename T>
 requires std::is_enum_v<T>
 struct Transport<T> {
   static std::optional<AttrValue> Get(T member) {
@@ -143,7 +158,8 @@ bool SameAttr(const std::optional<AttrValue>& a,
 }  // namespace op_row
 
 // An attribute of a class: Field<&LeakyRelu::alpha>("alpha"). Members with an
-// initializer are optional; those without are named with RequiredField.
+// initializer are optional; those without, and those that are Required<T>
+// (required.h), are named with RequiredField.
 template <auto kMember>
 constexpr AttrField Field(std::string_view name, bool is_required = false) {
   using Class = decltype(op_row::ClassOf(kMember));

@@ -2,12 +2,14 @@
 
 #include <string>
 
+#include "nodewise/op/required.h"
+
 namespace nodewise::ops {
 
 // Sums of products over the sides that an equation names: "ij,jk->ik" is the
 // matrix product.
 struct Einsum {
-  std::string equation;  // Required.
+  Required<std::string> equation;
 };
 
 }  // namespace nodewise::ops

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "nodewise/op/required.h"
+
 namespace nodewise::ops {
 
 // What a step does to the state S before it adds what it writes: nothing,
@@ -14,9 +16,9 @@ enum class UpdateRule { kLinear, kGated, kDelta, kGatedDelta };
 struct LinearAttention {
   // How kernels that work in chunks cut the steps; the result is the same.
   int64_t chunk_size = 64;
-  int64_t kv_num_heads = 0;  // Required.
-  int64_t q_num_heads = 0;   // Required.
-  float scale = 0;           // 0: 1 / sqrt(key size).
+  Required<int64_t> kv_num_heads;
+  Required<int64_t> q_num_heads;
+  float scale = 0;  // 0: 1 / sqrt(key size).
   UpdateRule update_rule = UpdateRule::kGatedDelta;
 };
 

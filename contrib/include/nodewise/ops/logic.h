@@ -3,6 +3,7 @@
 // Truth values and bits. Each class is its operator's primary attributes. From
 // opset 7 on sides of 1 are repeated as NumPy does.
 
+#include "nodewise/op/required.h"
 #include "nodewise/ops/axis_broadcast.h"
 
 namespace nodewise::ops {
@@ -72,7 +73,7 @@ enum class ShiftDirection { kLeft, kRight };
 // the left the sign of a signed X (from opset 28 on), else 0. A Y below 0 moves
 // all bits out, as one that is too large does.
 struct BitShift {
-  ShiftDirection direction = ShiftDirection::kLeft;  // Required.
+  Required<ShiftDirection> direction;
 };
 
 // X where the condition holds, else Y.

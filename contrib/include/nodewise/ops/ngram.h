@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/op/required.h"
+
 namespace nodewise::ops {
 
 // What an n-gram adds to its place: how often it is there, its weight if it is
@@ -15,10 +17,11 @@ enum class NgramMode { kTf, kIdf, kTfIdf };
 // Counts how often the n-grams of a pool are in each row of the input.
 struct TfIdfVectorizer {
   // All but the last three are required.
-  int64_t max_gram_length = 0;
-  int64_t max_skip_count = 0;  // What lies between two items of an n-gram.
-  int64_t min_gram_length = 0;
-  NgramMode mode = NgramMode::kTf;
+  Required<int64_t> max_gram_length;
+  Required<int64_t>
+      max_skip_count;  // What lies between two items of an n-gram.
+  Required<int64_t> min_gram_length;
+  Required<NgramMode> mode;
   std::vector<int64_t> ngram_counts;   // Where in the pool each length begins.
   std::vector<int64_t> ngram_indexes;  // By n-gram: its place in the output.
   // The n-grams, the shortest first, one of the two. Strings are refused.

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "nodewise/op/required.h"
+
 namespace nodewise::ops {
 
 // y = scale * (x - mean) / sqrt(variance + epsilon) + B, where each channel of
@@ -18,7 +20,7 @@ struct InstanceNormalization {
 // own scale and bias.
 struct GroupNormalization18 {
   float epsilon = 1e-5f;
-  int64_t num_groups = 0;  // Required.
+  Required<int64_t> num_groups;
 };
 
 // y = scale * (x - mean) / sqrt(variance + epsilon) + bias, where each group of
@@ -26,7 +28,7 @@ struct GroupNormalization18 {
 // own scale and bias.
 struct GroupNormalization {
   float epsilon = 1e-5f;
-  int64_t num_groups = 0;  // Required.
+  Required<int64_t> num_groups;
   // ONNX's number of the type that kernels calculate in; the bounds know it.
   int64_t stash_type = 1;
 };
@@ -37,7 +39,7 @@ struct LRN {
   float alpha = 1e-4f;
   float beta = 0.75f;
   float bias = 1;
-  int64_t size = 1;  // Required.
+  Required<int64_t> size = Required<int64_t>::Unset(1);
 };
 
 }  // namespace nodewise::ops

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "nodewise/op/required.h"
+
 namespace nodewise::ops {
 
 enum class PadMode { kConstant, kReflect, kEdge, kWrap };
@@ -25,14 +27,14 @@ enum class DepthOrder { kDepthColumnRow, kColumnRowDepth };
 // Makes each group of blocksize^2 channels a block of blocksize by blocksize
 // elements of one channel.
 struct DepthToSpace {
-  int64_t blocksize = 1;  // Required.
+  Required<int64_t> blocksize = Required<int64_t>::Unset(1);
   DepthOrder mode = DepthOrder::kDepthColumnRow;
 };
 
 // Makes each block of blocksize by blocksize elements of a channel one element
 // of blocksize^2 channels.
 struct SpaceToDepth1 {
-  int64_t blocksize = 1;  // Required.
+  Required<int64_t> blocksize = Required<int64_t>::Unset(1);
 };
 
 // From opset 28 on the channels may be in another order.

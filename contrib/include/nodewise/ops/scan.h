@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "nodewise/op/op_def.h"
+#include "nodewise/op/required.h"
 
 namespace nodewise::ops {
 
 // Runs the body for each index along one side of the scanned inputs, passes
 // states from step to step and stacks what the steps give.
 struct Scan {
-  Subgraph body;                // Required.
-  int64_t num_scan_inputs = 0;  // Required: the last inputs; others are states.
+  Subgraph body;                      // Required.
+  Required<int64_t> num_scan_inputs;  // The last inputs; others are states.
   // By scanned input or stacked output. Empty: 0.
   std::vector<int64_t> scan_input_axes;
   std::vector<int64_t> scan_input_directions;  // 1: backwards.
@@ -27,7 +28,7 @@ struct Scan {
 struct Scan8 {
   Subgraph body;                    // Required.
   std::vector<int64_t> directions;  // By scanned input; 1: backwards. Empty: 0.
-  int64_t num_scan_inputs = 0;  // Required: the last inputs; others are states.
+  Required<int64_t> num_scan_inputs;  // The last inputs; others are states.
 };
 
 }  // namespace nodewise::ops

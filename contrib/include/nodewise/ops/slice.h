@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "nodewise/op/required.h"
+
 namespace nodewise::ops {
 
 // Every step-th element from a start to an end along some sides.
@@ -22,7 +24,7 @@ struct Split {
 
 // Puts tensors one after the other along a side.
 struct Concat {
-  int64_t axis = 0;  // Required.
+  Required<int64_t> axis;
 };
 
 // Exchanges sides: side i of the result is side perm[i] of the data.

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <memory>
+#include <vector>
+
+#include "nodewise/lower/kernel_table.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/op/op_def.h"
@@ -12,9 +16,16 @@ enum class Backend {
   kReference,  // The reference alone.
 };
 
-// Returns the functions of such graphs, of these operators.
-Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops,
-                                     Backend backend = Backend::kFastest);
+// Returns who makes their kernels, in the order in which they are asked.
+std::vector<std::shared_ptr<const KernelMaker>> KernelMakersOf(
+    Backend backend = Backend::kFastest);
+
+// Returns the functions of such graphs, of these operators. Nodes are bound as
+// the table says that they are to be, if one is given (Lowered::kernels of the
+// makers of this backend).
+Ref<LoweredLibrary> BuiltInFunctions(
+    const OpSet& ops, Backend backend = Backend::kFastest,
+    std::shared_ptr<const KernelTable> table = nullptr);
 
 // Returns how networks are lowered for them: with tensors in the layouts that
 // they are fastest in.

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <utility>
+
+namespace nodewise {
+
+// A member of an operator's class that is a required attribute and whose type
+// has no value that says "not given": a number, a word. It begins without a
+// value, and no operation is made before it has one (CheckRequired() of
+// nodewise/op/op_def.h). It is used like a T.
+template <typename T>
+class Required {
+ public:
+  Required() = default;
+  Required(T value) : value_(std::move(value)), is_set_(true) {}  // NOLINT
+  // One without a value. What asks an operator about its defaults reads
+  // `reads_as` then, with which its checks of other things go through.
+  static Required Unset(T reads_as) {
+    Required unset(std::move(reads_as));
+    unset.is_set_ = false;
+    return unset;
+  }
+
+  bool has_value() const { return is_set_; }
+  const T& get() const { return value_; }
+  operator const T&() const { return value_; }  // NOLINT: reads like a T
+
+ private:
+  T value_{};
+  bool is_set_ = false;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,210 @@
+#include "contrib/onnx/model_links.h"
+
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "contrib/onnx/graph_importer.h"
+#include "contrib/onnx/opaque_node.h"
+#include "fmt/format.h"
+#include "nodewise/ir/cycles.h"
+#include "nodewise/support/diagnostic.h"
+
+namespace nodewise {
+namespace {
+
+// More cycles than this in one graph are not looked for: each costs a walk.
+constexpr size_t kMostCycles = 100;
+
+using Nodes = google::protobuf::RepeatedPtrField<proto::Node>;
+using Names = std::unordered_set<std::string_view>;
+
+// The nodes of a graph, a body or a function, and what they are given.
+struct NodeList {
+  const Nodes& nodes;
+  Names given;  // Inputs and initializers: these names win over nodes' outputs.
+  std::vector<std::string_view> outputs;
+  std::vector<std::string_view> constants;  // Initializers.
+  const Opsets& opsets;
+};
+
+NodeList ListOfGraph(const proto::Graph& graph, const Opsets& opsets) {
+  NodeList list{graph.node(), {}, {}, {}, opsets};
+  for (const auto& input : graph.input()) list.given.insert(input.name());
+  for (const auto& tensor : graph.initializer()) {
+    list.given.insert(tensor.name());
+    list.constants.push_back(tensor.name());
+  }
+  for (const auto& output : graph.output()) {
+    list.outputs.push_back(output.name());
+  }
+  return list;
+}
+
+class LinkChecker {
+ public:
+  // `outer` are the links around a body, read by its node `at_of_outer`.
+  LinkChecker(NodeList list, const LinkChecker* outer, uint32_t at_of_outer,
+              ImportState* state)
+      : list_(std::move(list)),
+        outer_(outer),
+        at_of_outer_(at_of_outer),
+        state_(*state),
+        reads_(static_cast<size_t>(list_.nodes.size())),
+        is_in_cycle_(reads_.size()) {
+    for (uint32_t i = 0; i < reads_.size(); ++i) {
+      for (const std::string& output : NodeAt(i).output()) {
+        if (!output.empty()) makers_.emplace(output, i);
+      }
+      for (const std::string& input : NodeAt(i).input()) {
+        if (!input.empty()) reads_[i].push_back(input);
+      }
+      if (!HasBodies(NodeAt(i))) continue;
+      for (std::string& name : CapturesOf(NodeAt(i))) {
+        reads_[i].push_back(std::move(name));
+      }
+    }
+  }
+
+  void Check() {
+    CheckCycles();
+    for (uint32_t i = 0; i < reads_.size(); ++i) NoteLateMakers(i);
+    if (state_.options.report_unused) ReportUnused();
+    for (uint32_t i = 0; i < reads_.size(); ++i) CheckBodies(i);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  static bool HasBodies(const proto::Node& node) {
+    for (const proto::Attribute& attribute : node.attribute()) {
+      if (TypeOf(attribute) == AttributeType::kGraph) return true;
+    }
+    return false;
+  }
+
+  const proto::Node& NodeAt(uint32_t i) const {
+    return list_.nodes.Get(static_cast<int>(i));
+  }
+  std::string NameAt(uint32_t i) const { return NameOf(NodeAt(i), i); }
+  std::string WhereAt(uint32_t i) const {
+    const auto opset = list_.opsets.find(DomainOf(NodeAt(i).domain()));
+    return WhereOf(NodeAt(i), NameAt(i),
+                   opset == list_.opsets.end()
+                       ? 0
+                       : KnownOpset(opset->first, opset->second));
+  }
+
+  // The node that makes what is called so here, or none.
+  uint32_t MakerOf(const std::string& name) const {
+    if (list_.given.count(name) > 0) return kNone;
+    const auto maker = makers_.find(name);
+    return maker == makers_.end() ? kNone : maker->second;
+  }
+
+  void CheckCycles() {
+    std::vector<std::vector<uint32_t>> makers(reads_.size());
+    for (uint32_t i = 0; i < reads_.size(); ++i) {
+      for (const std::string& name : reads_[i]) {
+        const uint32_t maker = MakerOf(name);
+        if (maker != kNone) makers[i].push_back(maker);
+      }
+    }
+    for (const auto& cycle : FindCycles(std::move(makers), kMostCycles)) {
+      std::vector<std::string> path;
+      for (const uint32_t i : cycle) {
+        is_in_cycle_[i] = true;
+        path.push_back(NameAt(i));
+      }
+      path.push_back(path.front());
+      state_.StructureError(WhereAt(cycle.front()),
+                            "depends on itself: " + PathText(path), "no cycle");
+    }
+  }
+
+  // A body reads what is around it, too, when the node that it belongs to runs.
+  void NoteLateMakers(uint32_t reader) {
+    for (const std::string& name : reads_[reader]) {
+      const LinkChecker* at = this;
+      uint32_t place = reader;
+      while (at->list_.given.count(name) == 0 && at->makers_.count(name) == 0 &&
+             at->outer_ != nullptr) {
+        place = at->at_of_outer_;
+        at = at->outer_;
+      }
+      const uint32_t maker = at->MakerOf(name);
+      if (maker == kNone || maker < place) continue;
+      state_.late_makers.emplace(
+          std::pair(&NodeAt(reader), name),
+          LateMaker{at->NameAt(maker),
+                    at->is_in_cycle_[maker] && at->is_in_cycle_[place]});
+    }
+  }
+
+  void CheckBodies(uint32_t i) {
+    for (const proto::Attribute& attribute : NodeAt(i).attribute()) {
+      if (TypeOf(attribute) != AttributeType::kGraph) continue;
+      const InBody in_body(&state_, fmt::format("{}: {}", WhereAt(i),
+                                                Shortened(attribute.name())));
+      LinkChecker(ListOfGraph(attribute.g(), list_.opsets), this, i, &state_)
+          .Check();
+    }
+  }
+
+  // Backwards from the outputs, in whatever order the nodes stand.
+  void ReportUnused() {
+    std::unordered_set<std::string> read;
+    for (const std::string_view name : list_.outputs) read.emplace(name);
+    std::vector<std::string> open(read.begin(), read.end());
+    std::vector<bool> is_needed(reads_.size());
+    while (!open.empty()) {
+      const uint32_t maker = MakerOf(open.back());
+      open.pop_back();
+      if (maker == kNone || is_needed[maker]) continue;
+      is_needed[maker] = true;
+      for (const std::string& name : reads_[maker]) {
+        if (read.insert(name).second) open.push_back(name);
+      }
+    }
+    for (uint32_t i = 0; i < reads_.size(); ++i) {
+      if (!is_needed[i] && !is_in_cycle_[i]) ReportUnused(WhereAt(i));
+    }
+    for (const std::string_view name : list_.constants) {
+      if (read.count(std::string(name)) > 0) continue;
+      ReportUnused(fmt::format("initializer {}", Shortened(name)));
+    }
+  }
+  void ReportUnused(const std::string& where) {
+    state_.Add(network_kinds::kUnreached, Severity::kWarning, where,
+               outer_ == nullptr ? "no output depends on it"
+                                 : "no output of the body depends on it",
+               "", "the import leaves it out");
+  }
+
+  const NodeList list_;
+  const LinkChecker* outer_;
+  const uint32_t at_of_outer_;
+  ImportState& state_;
+  std::unordered_map<std::string_view, uint32_t> makers_;
+  std::vector<std::vector<std::string>> reads_;  // By node, its bodies' too.
+  std::vector<bool> is_in_cycle_;                // By node.
+};
+
+}  // namespace
+
+void CheckLinks(const proto::Model& model, ImportState* state) {
+  LinkChecker(ListOfGraph(model.graph(), state->opsets), nullptr, 0, state)
+      .Check();
+  for (const proto::Function& function : model.functions()) {
+    const InBody in_function(
+        state, fmt::format("function {}", Shortened(function.name())));
+    NodeList list{
+        function.node(), {}, {}, {}, state->function_opsets.at(&function)};
+    list.given.insert(function.input().begin(), function.input().end());
+    list.outputs.assign(function.output().begin(), function.output().end());
+    LinkChecker(std::move(list), nullptr, 0, state).Check();
+  }
+}
+
+}  // namespace nodewise

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "contrib/onnx/onnx_types.h"
+
+namespace nodewise {
+
+struct ImportState;
+
+// Why a node cannot read a name that a node makes.
+struct LateMaker {
+  std::string node;  // Which makes it, and runs no earlier than its reader.
+  // Both are on a cycle, which has been reported.
+  bool is_in_cycle = false;
+};
+// By reader and name.
+using LateMakers =
+    std::map<std::pair<const proto::Node*, std::string>, LateMaker>;
+
+// Looks at the links of a whole model, its functions and bodies too, before any
+// operator is known: reports every cycle as the path along which it runs and,
+// if the options ask for it, what no output depends on. Fills in
+// ImportState::late_makers.
+void CheckLinks(const proto::Model& model, ImportState* state);
+
+}  // namespace nodewise
