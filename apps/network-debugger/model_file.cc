@@ -113,10 +113,11 @@ absl::StatusOr<std::string> ReadModelIn(const Archive& archive,
 }  // namespace
 
 absl::StatusOr<Network> LoadModelFile(const std::string& path,
+                                      const ImportOptions& options,
                                       DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   if (!Archive::IsOne(file.bytes())) {
-    return ImportOnnx(path, AllOperators(), {}, diagnostics);
+    return ImportOnnx(path, AllOperators(), options, diagnostics);
   }
   NODEWISE_ASSIGN_OR_RETURN(const auto archive,
                             Archive::Open(file.bytes(), path));
@@ -124,7 +125,7 @@ absl::StatusOr<Network> LoadModelFile(const std::string& path,
                             ReadModelIn(*archive, path));
   const absl::Span<const uint8_t> bytes(
       reinterpret_cast<const uint8_t*>(model.data()), model.size());
-  return ImportOnnx(bytes, path, "", AllOperators(), {}, diagnostics);
+  return ImportOnnx(bytes, path, "", AllOperators(), options, diagnostics);
 }
 
 }  // namespace nodewise

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
@@ -14,6 +15,7 @@ namespace nodewise {
 // cannot be imported goes into `diagnostics`. Fails as ImportOnnx(), or with
 // kInvalidArgument for an archive without a model.
 absl::StatusOr<Network> LoadModelFile(const std::string& path,
+                                      const ImportOptions& options,
                                       DiagnosticList* diagnostics);
 
 }  // namespace nodewise

@@ -22,9 +22,10 @@ void AddInputOptions(OptionList* options, InputOptions* inputs) {
                     "an input from a .npy, .npz, .params or .pb file; once for "
                     "each input",
                     &inputs->inputs);
-  options->AddText("--inputs", "FILE",
-                   "inputs by their names from one .npz or .params file",
-                   &inputs->inputs_file);
+  options->AddTexts("--inputs", "FILE",
+                    "inputs by their names from a .npz or .params file; may be "
+                    "given again",
+                    &inputs->inputs_files);
   options->AddNumber("--random-inputs", "SEED",
                      "draws the inputs that are not given; one seed gives the "
                      "same values everywhere",
@@ -38,7 +39,9 @@ absl::StatusOr<std::vector<InputFile>> InputFilesOf(
     NODEWISE_ASSIGN_OR_RETURN(InputFile file, ParseInput(argument));
     files.push_back(std::move(file));
   }
-  if (!options.inputs_file.empty()) files.push_back({"", options.inputs_file});
+  for (const std::string& file : options.inputs_files) {
+    files.push_back({"", file});
+  }
   return files;
 }
 
@@ -56,7 +59,9 @@ std::vector<RunInput> CollectInputs(
       diagnostics->Add(DiagnosticOf(file.status()));
     }
   }
-  if (!options.inputs_file.empty()) collector.Give({"", options.inputs_file});
+  for (const std::string& file : options.inputs_files) {
+    collector.Give({"", file});
+  }
   InputCollector::Hints hints;
   hints.how_to_give = [](const std::string& name) {
     return fmt::format("--input {}=FILE, --inputs FILE or --random-inputs SEED",

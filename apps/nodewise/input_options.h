@@ -15,7 +15,7 @@ namespace nodewise {
 // Where a run's inputs come from.
 struct InputOptions {
   std::vector<std::string> inputs;  // NAME=FILE
-  std::string inputs_file;
+  std::vector<std::string> inputs_files;
   std::optional<uint64_t> seed;
 };
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "contrib/locate/layer_sides.h"
 #include "contrib/locate/partial_graph.h"
@@ -64,11 +66,17 @@ class LayerKeeper : public LayerSink {
 class MadeComparer : public LayerSink {
  public:
   MadeComparer(const LayerSides& sides, const LayerKeeper& reference)
-      : LayerSink(sides), reference_(reference), values_(sides.graph()) {}
+      : LayerSink(sides),
+        reference_(reference),
+        values_(sides.graph()),
+        slots_(sides.graph()) {}
 
   LayerValues& ValuesOf(NodeId node) { return values_[node]; }
   // For another run.
-  void Forget() { values_ = ByNode<LayerValues>(sides_.graph()); }
+  void Forget() {
+    values_ = ByNode<LayerValues>(sides_.graph());
+    slots_ = ByNode<std::vector<uint32_t>>(sides_.graph());
+  }
 
  protected:
   absl::Status TakeOutput(NodeId node, const TensorItem& item) override {
@@ -77,17 +85,25 @@ class MadeComparer : public LayerSink {
         reference_.Made(sides_.graph().EntryOf(node, item.key.slot));
     auto compared =
         sides_.CompareInNetwork(node, item.key.slot, expected, *item.tensor);
-    if (compared.ok()) {
-      values.in_network.push_back(*std::move(compared));
-    } else {
+    if (!compared.ok()) {
       values.compared.Update(compared.status());
+      return absl::OkStatus();
     }
+    // A program hands out the outputs of a layer in any order.
+    std::vector<uint32_t>& slots = slots_[node];
+    const auto place =
+        std::lower_bound(slots.begin(), slots.end(), item.key.slot);
+    values.in_network.insert(
+        values.in_network.begin() + (place - slots.begin()),
+        *std::move(compared));
+    slots.insert(place, item.key.slot);
     return absl::OkStatus();
   }
 
  private:
   const LayerKeeper& reference_;
   ByNode<LayerValues> values_;
+  ByNode<std::vector<uint32_t>> slots_;  // Of LayerValues::in_network.
 };
 
 }  // namespace

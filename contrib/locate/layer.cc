@@ -82,15 +82,58 @@ class RoleNames {
   const std::vector<OperationId> operations_;
 };
 
-void AddName(std::string name, std::vector<std::string>* names) {
+void AddName(std::string name, const std::vector<std::string>& others,
+             std::vector<std::string>* names) {
+  const auto is_in = [](const std::vector<std::string>& all,
+                        const std::string& one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
   const auto is_taken = [&](const std::string& one) {
-    return std::find(names->begin(), names->end(), one) != names->end();
+    return is_in(*names, one) || is_in(others, one);
   };
   std::string free = name;
   for (int number = 2; is_taken(free); ++number) {
     free = fmt::format("{}_{}", name, number);
   }
   names->push_back(std::move(free));
+}
+
+// Gives a value a name; another one that has it gets a longer one.
+absl::Status GiveName(ValueId id, const std::string& name, Network* network) {
+  const auto other = network->FindValue(name);
+  if (other.ok() && *other == id) return absl::OkStatus();
+  if (other.ok()) {
+    std::string free = name;
+    do {
+      free += '_';
+    } while (network->FindValue(free).ok());
+    NODEWISE_RETURN_IF_ERROR(network->Rename(*other, std::move(free)));
+  }
+  return network->Rename(id, name);
+}
+
+// Makes one input of those that get the same tensor. Returns those that are
+// left, by entry.
+absl::StatusOr<std::vector<ValueId>> JoinInputs(const Graph& graph, NodeId node,
+                                                Network* network) {
+  const std::vector<ValueId> slots(network->inputs().begin(),
+                                   network->inputs().end());
+  std::vector<EntryId> entries;
+  std::vector<ValueId> left;
+  const std::vector<EntryRef>& refs = graph.node(node).inputs;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const EntryId entry = graph.EntryOf(refs[slot]);
+    const auto found = std::find(entries.begin(), entries.end(), entry);
+    if (found == entries.end()) {
+      entries.push_back(entry);
+      left.push_back(slots[slot]);
+      continue;
+    }
+    const ValueId first = left[static_cast<size_t>(found - entries.begin())];
+    NODEWISE_RETURN_IF_ERROR(network->ReplaceUses({slots[slot]}, {first}));
+    NODEWISE_RETURN_IF_ERROR(network->RemoveInput(slots[slot]));
+  }
+  return left;
 }
 
 }  // namespace
@@ -125,6 +168,80 @@ absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
                   ops);
 }
 
+absl::StatusOr<Network> NetworkOfLayer(const Graph& graph, const Layer& layer,
+                                       const OpSet& ops) {
+  NODEWISE_ASSIGN_OR_RETURN(Region region,
+                            RegionOfNode(graph, layer.node, ops));
+  Network network = std::move(region.network);
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<ValueId> inputs,
+                            JoinInputs(graph, layer.node, &network));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(GiveName(inputs[i], layer.inputs[i], &network));
+  }
+  const std::vector<ValueId> outputs(network.outputs().begin(),
+                                     network.outputs().end());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(GiveName(outputs[i], layer.outputs[i], &network));
+  }
+  return network;
+}
+
+const ImportedCall* CallOf(absl::Span<const ImportedCall> calls,
+                           const std::string& name) {
+  for (const ImportedCall& call : calls) {
+    const size_t size = call.node.size();
+    if (name.size() > size && name[size] == '/' &&
+        name.compare(0, size, call.node) == 0) {
+      return &call;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status NameByCall(const Graph& graph,
+                        absl::Span<const ImportedCall> calls, const OpSet& ops,
+                        Layer* layer) {
+  if (calls.empty() || layer->covers.empty()) return absl::OkStatus();
+  const ImportedCall* const call = CallOf(calls, layer->covers[0]);
+  for (const std::string& covered : layer->covers) {
+    if (call == nullptr || CallOf(calls, covered) != call) {
+      return absl::OkStatus();
+    }
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                            RegionOfNode(graph, layer->node, ops));
+  const auto role_of = [&](ValueId id,
+                           const std::vector<ImportedCall::Role>& roles,
+                           const std::string& usual) {
+    const std::string& name = region.network.value(id).name;
+    for (const ImportedCall::Role& role : roles) {
+      // A network in float16 has other values in their places.
+      if (name == role.value || name == role.value + "_float16") {
+        return role.role;
+      }
+    }
+    return usual;
+  };
+  std::vector<std::string> inputs, outputs;
+  std::set<EntryId> seen;
+  const std::vector<EntryRef>& refs = graph.node(layer->node).inputs;
+  for (size_t slot = 0; slot < refs.size(); ++slot) {
+    if (!seen.insert(graph.EntryOf(refs[slot])).second) continue;
+    AddName(role_of(region.network.inputs()[slot], call->inputs,
+                    layer->inputs[inputs.size()]),
+            {}, &inputs);
+  }
+  for (const ValueId output : region.network.outputs()) {
+    AddName(role_of(output, call->outputs, layer->outputs[outputs.size()]),
+            inputs, &outputs);
+  }
+  layer->name = call->node;
+  layer->kind = call->kind;
+  layer->inputs = std::move(inputs);
+  layer->outputs = std::move(outputs);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
                                     const OpSet& ops) {
   const Graph& graph = index.graph();
@@ -137,10 +254,10 @@ absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
   const std::vector<EntryRef>& refs = graph.node(node).inputs;
   for (size_t slot = 0; slot < refs.size(); ++slot) {
     if (!seen.insert(graph.EntryOf(refs[slot])).second) continue;
-    AddName(roles.OfInput(inputs[slot]), &layer.inputs);
+    AddName(roles.OfInput(inputs[slot]), {}, &layer.inputs);
   }
   for (const ValueId output : region->network.outputs()) {
-    AddName(roles.OfOutput(output), &layer.outputs);
+    AddName(roles.OfOutput(output), layer.inputs, &layer.outputs);
   }
   return layer;
 }

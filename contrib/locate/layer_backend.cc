@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <utility>
 
 #include "fmt/format.h"
@@ -22,6 +23,7 @@ struct BackendRow {
 // CPU is what users of Glow call the one that is fast on CPUs.
 constexpr BackendRow kBackends[] = {
     {"Interpreter", Backend::kReference},
+    {"reference", Backend::kReference},
     {"OneDNN", Backend::kFastest},
     {"CPU", Backend::kFastest},
 };
@@ -36,15 +38,25 @@ std::string LowerCase(std::string text) {
 }  // namespace
 
 absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
-                                            std::string name, bool fuse) {
-  LowerOptions options = LoweringFor(AllOperators());
+                                            std::string name, bool fuse,
+                                            Backend layouts,
+                                            std::vector<ImportedCall> calls) {
+  LowerOptions options = LoweringFor(AllOperators(), layouts);
   options.fuse = fuse;
+  if (!fuse) calls.clear();
+  if (!calls.empty()) {
+    options.is_observed = [&calls](const Network& all, ValueId id) {
+      return CallOf(calls, all.value(id).name) == nullptr;
+    };
+  }
   NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
                             Lower(network, name + ": graph JSON", options));
   return LayerModule{std::move(name),
                      std::move(lowered.graph),
                      {std::move(lowered.params)},
-                     {}};
+                     {},
+                     std::make_shared<const Network>(network),
+                     std::move(calls)};
 }
 
 LayerBackend::LayerBackend(std::string name) : name_(std::move(name)) {}
@@ -52,8 +64,11 @@ LayerBackend::LayerBackend(std::string name) : name_(std::move(name)) {}
 LayerBackend::LayerBackend(std::string name, Ref<Library> functions)
     : name_(std::move(name)), functions_(std::move(functions)) {}
 
+LayerBackend::LayerBackend(std::string name, ForeignCommand program)
+    : name_(std::move(name)), program_(std::move(program)) {}
+
 absl::StatusOr<Ref<Library>> LayerBackend::Functions() const {
-  if (functions_) return functions_;
+  if (functions_ || program_.has_value()) return functions_;
   for (const BackendRow& row : kBackends) {
     if (LowerCase(row.name) != LowerCase(name_)) continue;
     return Ref<Library>(BuiltInFunctions(AllOperators(), row.backend));

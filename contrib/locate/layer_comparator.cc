@@ -152,6 +152,11 @@ LayerComparator::LayerComparator(const LayerModule& mod, LayerBackend reference,
 absl::StatusOr<bool> LayerComparator::verify(
     const std::vector<NamedTensor>& inputs) {
   layers_.clear();
+  if (reference_.program() != nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("reference {}: is a program, expected functions of nodes",
+                    reference_.name()));
+  }
   const int64_t start_ns = ClockNanoseconds();
   LayerSides::Side reference{reference_, nullptr};
   LayerSides::Side candidate{candidate_, nullptr};
@@ -190,6 +195,8 @@ absl::Status LayerComparator::Judge(LayerSides& sides, NodeId node,
   LayerResult result;
   NODEWISE_ASSIGN_OR_RETURN(result.layer,
                             DescribeLayer(sides.index(), node, AllOperators()));
+  NODEWISE_RETURN_IF_ERROR(
+      NameByCall(sides.graph(), mod_.calls, AllOperators(), &result.layer));
   if (observer_ != nullptr) {
     NODEWISE_RETURN_IF_ERROR(observer_->Begins(result.layer));
   }
@@ -197,17 +204,21 @@ absl::Status LayerComparator::Judge(LayerSides& sides, NodeId node,
   NoteRead(sides.graph(), &result);
   absl::Status tried = values.compared;
   const bool has_failed = sides.FailureOf(node) != nullptr;
+  // What a program has not handed out is known by trying alone.
+  const bool is_unseen = result.in_network.size() < result.layer.outputs.size();
   if (tried.ok() && !has_failed &&
-      (sides.HasBounds() || AnyIsWrong(result.in_network))) {
+      (sides.HasBounds() || all_alone_ || is_unseen ||
+       AnyIsWrong(result.in_network))) {
     tried = TryAlone(sides, values, &result);
   }
   Conclude(tried, &result);
   NoteFailure(sides, &result);
   if (observer_ != nullptr && result.verdict == NodeVerdict::kBroken) {
     NODEWISE_ASSIGN_OR_RETURN(
-        const Region region, RegionOfNode(sides.graph(), node, AllOperators()));
-    NODEWISE_RETURN_IF_ERROR(observer_->IsBroken(
-        {result, region.network, values.read, values.expected}));
+        const Network network,
+        NetworkOfLayer(sides.graph(), result.layer, AllOperators()));
+    NODEWISE_RETURN_IF_ERROR(
+        observer_->IsBroken({result, network, values.read, values.expected}));
   }
   layers_.push_back(std::move(result));
   if (observer_ == nullptr) return absl::OkStatus();

@@ -81,6 +81,9 @@ absl::StatusOr<RunResult> LayerSides::RunCandidate(
     const LayerPart& part, const std::vector<NamedTensor>& inputs,
     RunOptions options, const std::function<void()>& begins_again) {
   options.node_limit_ms = node_limit_ms_;
+  if (candidate_.backend.program() != nullptr) {
+    return RunProgram(part, options);
+  }
   for (;;) {
     auto result = TryCandidate(part, inputs, options);
     if (result.ok()) return result;

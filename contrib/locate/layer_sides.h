@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,8 @@ class LayerSides {
   absl::StatusOr<RunResult> RunCandidate(
       const LayerPart& part, const std::vector<NamedTensor>& inputs,
       RunOptions options, const std::function<void()>& begins_again = nullptr);
-  // Returns how a layer has ended a run; null if it has not.
+  // Returns how a layer has ended a run; null if it has not. A program's
+  // failures have no layer.
   const NodeFailure* FailureOf(NodeId node) const;
   // What the runs and all between them have taken.
   const PeakMemory& memory() const { return memory_; }
@@ -92,6 +94,17 @@ class LayerSides {
   // or else `given`.
   absl::StatusOr<std::shared_ptr<const GraphTarget>> TargetOf(
       const Side& side, Graph part, Params given = {}) const;
+  // What a program makes of a part (program_side.cc): of the whole network,
+  // with a sink; of what leads to the last node; of a layer alone, which is
+  // given what it reads.
+  absl::StatusOr<RunResult> RunProgram(const LayerPart& part,
+                                       const RunOptions& options) const;
+  absl::StatusOr<RunResult> RunWhole(const RunOptions& options) const;
+  absl::StatusOr<RunResult> RunUpTo(NodeId node) const;
+  absl::StatusOr<RunResult> RunAlone(const LayerPart& part) const;
+  absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(
+      Network network,
+      std::optional<std::vector<std::string>> observed = {}) const;
   absl::StatusOr<RunResult> TryCandidate(const LayerPart& part,
                                          const std::vector<NamedTensor>& inputs,
                                          const RunOptions& options);

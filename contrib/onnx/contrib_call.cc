@@ -231,11 +231,12 @@ int64_t FunctionWriter::IntegerOf(std::string_view text) const {
   auto number =
       static_cast<uint64_t>(int64_t{ValueOf(text.substr(0, times)).i()});
   if (times < plus) {
-    number *= static_cast<uint64_t>(
-        NumberOf(text.substr(times + 1, plus - times - 1)));
+    number *= static_cast<uint64_t>(static_cast<int64_t>(
+        NumberOf(text.substr(times + 1, plus - times - 1))));
   }
   if (plus < text.size()) {
-    number += static_cast<uint64_t>(NumberOf(text.substr(plus + 1)));
+    number += static_cast<uint64_t>(
+        static_cast<int64_t>(NumberOf(text.substr(plus + 1))));
   }
   return static_cast<int64_t>(number);
 }

@@ -6,9 +6,9 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const ContribFunction> (*kTables[])() = {
-    LayerFunctions,      QuantizedFunctions,   AttentionFunctions,
-    ClassicFunctions,    GlowElementFunctions, GlowLayerFunctions,
-    GlowLookupFunctions, GlowShapeFunctions};
+    LayerFunctions,     QuantizedFunctions,   AttentionFunctions,
+    ClassicFunctions,   GlowElementFunctions, GlowFeatureFunctions,
+    GlowLayerFunctions, GlowLookupFunctions,  GlowShapeFunctions};
 
 }  // namespace
 

@@ -57,13 +57,14 @@ struct ContribFunction {
 };
 
 // The tables: layers and what is fused; quantized operators; attention;
-// classical models; Glow's, in four parts. Of several rows with one name the
+// classical models; Glow's, in five parts. Of several rows with one name the
 // one of the newest opset comes first.
 absl::Span<const ContribFunction> LayerFunctions();
 absl::Span<const ContribFunction> QuantizedFunctions();
 absl::Span<const ContribFunction> AttentionFunctions();
 absl::Span<const ContribFunction> ClassicFunctions();
 absl::Span<const ContribFunction> GlowElementFunctions();
+absl::Span<const ContribFunction> GlowFeatureFunctions();
 absl::Span<const ContribFunction> GlowLayerFunctions();
 absl::Span<const ContribFunction> GlowLookupFunctions();
 absl::Span<const ContribFunction> GlowShapeFunctions();

@@ -18,25 +18,18 @@ struct RefusedGlow {
 };
 constexpr char kOfBackend[] = "is of one of Glow's backends alone";
 constexpr char kDetects[] = "finds boxes in a way of its own";
-constexpr char kDynamic[] =
-    "chooses its scales by the numbers that it reads, in float16";
 constexpr char kSplit[] =
     "reads tables whose number of bits is known only when it runs";
 constexpr char kTrains[] = "is for training";
 constexpr RefusedGlow kRefused[] = {
-    {"AudioSpectrogram", "reads tables that only Glow's importer makes"},
     {"BBoxTransform", kDetects},
     {"CollectRpnProposals", kDetects},
-    {"DynamicQuantizedFullyConnected", kDynamic},
-    {"DynamicRowwiseQuantizedFullyConnected", kDynamic},
     {"GaussianFill", "draws random numbers as C++'s library does"},
     {"IntNBitSplitEmbeddingBags", kSplit},
     {"IntNBitSplitEmbeddingWeightedBags", kSplit},
     {"LookupTable", "is computed by no backend of Glow's that is public"},
-    {"MFCC", "reads tables that only Glow's importer makes"},
     {"NonMaxSuppression", kDetects},
     {"QuantizationProfile", "counts what it reads, and makes nothing"},
-    {"ROIAlign", kDetects},
     {"SGD", kTrains},
     {"TFLiteCustomOperator", "is any operator of TensorFlow Lite's"},
     {"TFLiteDetectionPostProcess", kDetects},
@@ -86,6 +79,7 @@ constexpr FunctionAttribute kTypeAttributes[] = {
     {"o1_type", int64_t{1}},
     {"steps", int64_t{0}},
     {"i0_kind", std::string_view("")},
+    {"i1_last", int64_t{0}},
 };
 
 proto::Attribute MadeAttribute(const std::string& name, int64_t value) {
@@ -130,8 +124,8 @@ absl::Status CheckOffset(const std::string& which, const GlowType& type) {
 class GlowNode {
  public:
   GlowNode(const ContribFunction& row, const proto::Node& node,
-           const GlowTypes& types)
-      : function_(row), node_(node), types_(types) {}
+           const GlowTypes& types, const GlowOptions& options)
+      : function_(row), node_(node), types_(types), options_(options) {}
 
   // Notes the types, and makes a body that takes what is quantized for what it
   // means.
@@ -148,6 +142,7 @@ class GlowNode {
   ContribFunction function_;
   const proto::Node& node_;
   const GlowTypes& types_;
+  const GlowOptions& options_;
   std::string body_;
   std::map<std::string, proto::Attribute, std::less<>> made_;
   bool in_steps_ = false;
@@ -197,6 +192,14 @@ absl::Status GlowNode::NoteTypes() {
     kind.set_name("i0_kind");
     kind.set_type(static_cast<int>(AttributeType::kString));
     kind.set_s(type->kind);
+    if (options_.half_scales && type->kind == "ui8fused") {
+      kind.set_s("ui8fusedrounded");
+    }
+  }
+  const proto::Attribute* const sides = Find("i1_shape");
+  if (sides != nullptr && sides->ints_size() > 0) {
+    made_["i1_last"] =
+        MadeAttribute("i1_last", sides->ints(sides->ints_size() - 1));
   }
   for (int i = 0; i < node_.output_size(); ++i) {
     const std::string which = fmt::format("o{}", i);
@@ -213,6 +216,9 @@ absl::Status GlowNode::NoteTypes() {
     if (i == 0) in_steps_ = type->kind == "i8";
   }
   in_steps_ = in_steps_ && function_.numbers == GlowNumbers::kSteps;
+  constexpr char kHalfSums[] = "UseFP16Accumulation";
+  if (options_.half_sums)
+    made_[kHalfSums] = MadeAttribute(kHalfSums, int64_t{1});
   made_["steps"] = MadeAttribute("steps", int64_t{in_steps_ ? 1 : 0});
   return absl::OkStatus();
 }
@@ -295,8 +301,8 @@ bool GraphImporter::ImportGlow(const proto::Node& node, const NodeParts& parts,
   const std::string_view name = GlowName(node);
   if (name.empty()) return false;
   const auto refuse = [&](std::string found, std::string expected) {
-    state_.AddOfOperator(parts.where, parts.name, OperatorName(node),
-                         Severity::kError, std::move(found),
+    state_.AddOfOperator(network_kinds::kUnsupported, parts.where, parts.name,
+                         OperatorName(node), Severity::kError, std::move(found),
                          std::move(expected));
     BreakOutputs(node, parts.where, scope);
     return true;
@@ -314,7 +320,7 @@ bool GraphImporter::ImportGlow(const proto::Node& node, const NodeParts& parts,
                   "an operator of Glow's that is known" +
                       DidYouMean(std::string(name), ContribNames(kGlowDomain)));
   }
-  GlowNode glow(*row, node, glow_types_);
+  GlowNode glow(*row, node, glow_types_, state_.options.glow);
   const absl::Status prepared = glow.Prepare();
   if (!prepared.ok()) {
     return refuse(std::string(MessageOf(prepared)), "another form of it");
@@ -328,7 +334,32 @@ bool GraphImporter::ImportGlow(const proto::Node& node, const NodeParts& parts,
   const auto find = [&](std::string_view wanted) { return glow.Find(wanted); };
   ImportContrib(glow.function(), call, parts.name, parts.where, scope, find,
                 kTypeAttributes);
+  NoteCall(*row, node, parts.name, *scope);
   return true;
+}
+
+void GraphImporter::NoteCall(const ContribFunction& row,
+                             const proto::Node& node, const std::string& name,
+                             const Scope& scope) {
+  if (state_.options.calls == nullptr) return;
+  ImportedCall call{name, std::string(row.name), {}, {}};
+  const auto note = [&](const auto& params, const auto& names,
+                        std::vector<ImportedCall::Role>* roles) {
+    for (size_t i = 0; i < static_cast<size_t>(names.size()); ++i) {
+      const size_t param = std::min(i, params.size() - 1);
+      std::string role(params[param].name);
+      if (param < i) role += fmt::format("_{}", i - param);
+      const auto found = scope.values.find(names[static_cast<int>(i)]);
+      if (found == scope.values.end() || found->second.value == kNoValue) {
+        continue;
+      }
+      roles->push_back(
+          {std::move(role), network_.value(found->second.value).name});
+    }
+  };
+  note(row.inputs, node.input(), &call.inputs);
+  note(row.outputs, node.output(), &call.outputs);
+  state_.options.calls->push_back(std::move(call));
 }
 
 }  // namespace nodewise

@@ -187,7 +187,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = ConvTranspose<kernel_shape=$Kernels, strides=$Strides, pads=$Pads,
            group=$Group, dilations=$Dilation>(x, w, Bias)
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"},
-    // The index of the largest is that in the whole input. Of equal ones the
+    // The index of the largest is that in the whole input. Among equal ones the
     // last counts in Glow and the first in ONNX, so it cannot be had.
     {.name = "MaxPool",
      .domain = kGlowDomain,

@@ -120,6 +120,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        q = Slice(rows, [0], [-8], [-1]) if $kind=ui8fused
        s = Slice(rows, [-8], [-4], [-1]) if $kind=ui8fused
        o = Slice(rows, [-4], [1000000000], [-1]) if $kind=ui8fused
+       q = Slice(rows, [0], [-8], [-1]) if $kind=ui8fusedrounded
+       s = Slice(rows, [-8], [-4], [-1]) if $kind=ui8fusedrounded
+       o = Slice(rows, [-4], [1000000000], [-1]) if $kind=ui8fusedrounded
        q = Slice(rows, [0], [-8], [-1]) if $kind=ui4fused
        s = Slice(rows, [-8], [-4], [-1]) if $kind=ui4fused
        o = Slice(rows, [-4], [1000000000], [-1]) if $kind=ui4fused
@@ -139,6 +142,12 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        from = nodewise.FloatOfBytes(o) if $kind=ui4fused
        from = nodewise.FloatOfBytes<half=1>(o) if $kind=ui8fusedfp16
        from = nodewise.FloatOfBytes<half=1>(o) if $kind=ui4fusedfp16
+       wide = nodewise.FloatOfBytes(s) if $kind=ui8fusedrounded
+       wide = Cast<to=10>(wide) if $kind=ui8fusedrounded
+       wide = Cast<to=1>(wide) if $kind=ui8fusedrounded
+       from = nodewise.FloatOfBytes(o) if $kind=ui8fusedrounded
+       from = Cast<to=10>(from) if $kind=ui8fusedrounded
+       from = Cast<to=1>(from) if $kind=ui8fusedrounded
        f = Cast<to=1>(q)
        f = Mul(f, wide)
        y = Add(f, from))"},
@@ -230,6 +239,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
            $kind=ui8fusedfp16
        rows = Cast<to=10>(rows) if $half and type(weights)=float16 and
            $kind=ui4fusedfp16
+       rows = Cast<to=10>(rows) if $half and type(weights)=float16 and
+           $kind=ui8fusedrounded
        s = nodewise.SegmentSums(rows, lengths)
        y = CastAs(s, weights))"},
     {.name = "RowwiseQuantizedSparseLengthsWeightedSum",

@@ -53,8 +53,16 @@ void PlanShortFloats(DLDataType type, const Network& network,
 void PlanInt8(const Network& network, const Calibration& calibration,
               LoweringPlan* plan);
 
+// A type of less bits, and whether numbers are kept from becoming infinite in
+// it.
+struct ShortFloatForm {
+  DLDataType type{};
+  bool clip = false;
+};
+
 // Make the network as planned, and fill in report->stands_for and notes.
-absl::StatusOr<Network> MakeShortFloats(DLDataType type, const Network& network,
+absl::StatusOr<Network> MakeShortFloats(ShortFloatForm form,
+                                        const Network& network,
                                         const LoweringPlan& plan,
                                         PrecisionReport* report);
 absl::StatusOr<Network> MakeInt8(const Network& network,

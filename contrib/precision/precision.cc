@@ -2,6 +2,7 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -52,8 +53,15 @@ absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
                   expression->error()));
 }
 
+// The opset from which on the bounds of Clip are inputs.
+constexpr int kClipOpset = 13;
+
 // Raises it as far as is wanted, or as far as its operations allow.
-absl::Status RaiseOpset(const PrecisionRow& row, Network* network) {
+absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
+  if (clip) {
+    row.wanted_opset = std::max(row.wanted_opset, kClipOpset);
+    row.least_opset = std::max(row.least_opset, kClipOpset);
+  }
   const int before = network->opset();
   if (before >= row.wanted_opset) return absl::OkStatus();
   if (network->SetOpset("", row.wanted_opset).ok()) return absl::OkStatus();
@@ -184,7 +192,7 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
         "values that have finite numbers with at least one sample input");
   }
   Network old = network;
-  NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, &old));
+  NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, options.clip, &old));
   LoweringPlan plan;
   PlanBeforehand(old, options, keep.get(), &plan);
   PrecisionReport report;
@@ -200,8 +208,8 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
     NODEWISE_ASSIGN_OR_RETURN(network, MakeInt8(old, options, plan, &report));
   } else {
     PlanShortFloats(row.type, old, &plan);
-    NODEWISE_ASSIGN_OR_RETURN(network,
-                              MakeShortFloats(row.type, old, plan, &report));
+    NODEWISE_ASSIGN_OR_RETURN(
+        network, MakeShortFloats({row.type, options.clip}, old, plan, &report));
   }
   AddToReport(old, plan, &report);
   return report;

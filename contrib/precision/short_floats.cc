@@ -1,22 +1,39 @@
 // float16 and bfloat16.
 
+#include <algorithm>
+#include <string_view>
+
 #include "contrib/precision/constants.h"
 #include "contrib/precision/lowering_plan.h"
 #include "contrib/precision/network_copy.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
+// What only moves numbers, or makes none beyond 1, cannot make an infinity.
+bool NeedsClip(const Operation& operation) {
+  constexpr std::string_view kSafe[] = {
+      "Concat",  "Gather", "Reshape",  "Slice",     "Tile",    "Transpose",
+      "Sigmoid", "Tanh",   "Identity", "Unsqueeze", "Squeeze", "Expand"};
+  return std::find(std::begin(kSafe), std::end(kSafe), operation.kind()) ==
+         std::end(kSafe);
+}
+
 class ShortFloatMaker {
  public:
-  ShortFloatMaker(DLDataType type, const LoweringPlan& plan, NetworkCopy copy,
-                  PrecisionReport* report)
-      : type_(type), plan_(plan), copy_(std::move(copy)), report_(report) {}
+  ShortFloatMaker(ShortFloatForm form, const LoweringPlan& plan,
+                  NetworkCopy copy, PrecisionReport* report)
+      : type_(form.type),
+        clip_(form.clip),
+        plan_(plan),
+        copy_(std::move(copy)),
+        report_(report) {}
 
   absl::StatusOr<Network> Make() {
     const Network& old = copy_.old();
@@ -64,6 +81,9 @@ class ShortFloatMaker {
                             copy_.old().value(old).type.dtype == kFloat32;
       if (is_short) {
         short_[old] = made[i];
+        if (clip_ && NeedsClip(operation)) {
+          NODEWISE_ASSIGN_OR_RETURN(short_[old], Clipped(made[i]));
+        }
       } else {
         copy_.Set(old, made[i]);
       }
@@ -96,6 +116,9 @@ class ShortFloatMaker {
       NODEWISE_ASSIGN_OR_RETURN(const ValueId full, Full(old));
       NODEWISE_ASSIGN_OR_RETURN(
           made, copy_.Add(ops::Cast{type_}, {full}, value.name + Suffix()));
+      if (clip_) {
+        NODEWISE_ASSIGN_OR_RETURN(made, Clipped(made));
+      }
     }
     short_[old] = made;
     return made;
@@ -124,9 +147,29 @@ class ShortFloatMaker {
     return copy_.AddConstant(value.name + Suffix(), std::move(made.data));
   }
 
+  // Returns the value with the largest numbers of the type in place of what is
+  // beyond them.
+  absl::StatusOr<ValueId> Clipped(ValueId made) {
+    for (ValueId* const bound : {&least_, &most_}) {
+      if (*bound != kNoValue) continue;
+      const double largest = type_ == kFloat16 ? 65504 : 0x1.FEp127;
+      const double number = bound == &least_ ? -largest : largest;
+      NODEWISE_ASSIGN_OR_RETURN(NDArray data, NDArray::Empty({}, type_, kCpu));
+      StoreDoubles(&number, 0, 1, data);
+      NODEWISE_ASSIGN_OR_RETURN(
+          *bound, copy_.AddConstant(bound == &least_ ? "least" : "most",
+                                    std::move(data)));
+    }
+    const std::string name = copy_.made().value(made).name + "_clipped";
+    return copy_.Add(ops::Clip{}, {made, least_, most_}, name);
+  }
+
   std::string Suffix() const { return "_" + ToString(type_); }
 
   const DLDataType type_;
+  const bool clip_;
+  ValueId least_ = kNoValue;
+  ValueId most_ = kNoValue;
   const LoweringPlan& plan_;
   NetworkCopy copy_;
   PrecisionReport* const report_;
@@ -147,11 +190,12 @@ void PlanShortFloats(DLDataType type, const Network& network,
       plan);
 }
 
-absl::StatusOr<Network> MakeShortFloats(DLDataType type, const Network& network,
+absl::StatusOr<Network> MakeShortFloats(ShortFloatForm form,
+                                        const Network& network,
                                         const LoweringPlan& plan,
                                         PrecisionReport* report) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
-  return ShortFloatMaker(type, plan, std::move(copy), report).Make();
+  return ShortFloatMaker(form, plan, std::move(copy), report).Make();
 }
 
 }  // namespace nodewise

@@ -304,7 +304,67 @@ def bilinear(x, high, wide):
     return out
 
 
+def features(cases, random):
+    sound = random.standard_normal((40, 1)).astype(F)
+    window = random.random(12).astype(F)
+    tables = [np.zeros(4, F), np.zeros(4, np.int32), np.zeros(4, F)]
+    for squared in (0, 1):
+        frames = np.stack([sound[i * 7:i * 7 + 12, 0] * window
+                           for i in range(5)]).astype(np.float64)
+        power = np.abs(np.fft.rfft(frames, 16)) ** 2
+        cases.put("AudioSpectrogram", [sound, window, *tables],
+                  [(power if squared else np.sqrt(power)).astype(F)],
+                  attributes={"WindowSize": 12, "WindowStride": 7,
+                              "MagnitudeSquared": squared}, rtol=1e-4,
+                  atol=1e-4, name=f"AudioSpectrogram_{squared}")
+    ranges = [(1, 3), (2, 5), (6, 6)]
+    weights = random.random(8).astype(F)
+    dct = random.standard_normal((2, 3)).astype(F)
+    power[1] = 0
+    mel = np.zeros((5, 3))
+    at = 0
+    for i, (first, last) in enumerate(ranges):
+        size = last - first + 1
+        mel[:, i] = np.sqrt(power[:, first:last + 1]) @ weights[at:at + size]
+        at += size
+    logs = np.log(np.where(mel == 0, np.finfo(F).tiny, mel))
+    cases.put("MFCC", [power.astype(F), weights,
+                       np.array(ranges, np.int32).ravel(), dct],
+              [(logs @ dct.T).astype(F)], rtol=1e-4, atol=1e-4,
+              attributes={"FilterBankCount": 3, "NumCoefficients": 2,
+                          "SampleRate": 16000.0})
+    image = random.standard_normal((2, 6, 7, 3)).astype(F)
+    boxes = np.array([[0.5, 1.0, 5.0, 4.5], [1.0, 0.0, 3.0, 6.0],
+                      [2.0, 2.0, 2.5, 2.25]], F)
+    batch = np.array([0, 1, 1], np.int64)
+    for aligned in (0, 1):
+        given = {"Mode": 0, "OutputHeight": 2, "OutputWidth": 3,
+                 "SamplingRatio": 2, "SpatialScale": 0.75,
+                 "Aligned": aligned, "Rotated": 0}
+        y = np.stack([glow.aligned_box(image[i], box, 2, 3, 2, 0.75, aligned)
+                      for i, box in zip(batch, boxes)]).astype(F)
+        cases.put("ROIAlign", [image, boxes, batch], [y], attributes=given,
+                  rtol=1e-4, atol=1e-5, name=f"ROIAlign_{aligned}")
+    five = np.concatenate([batch[:, None].astype(F), boxes], 1)
+    cases.put("ROIAlign", [image, five, batch * 0], [y], attributes=given,
+              rtol=1e-4, atol=1e-5, name="ROIAlign_five")
+    x = random.standard_normal((4, 9)).astype(np.float16)
+    x[2] = 0
+    w = bytes_of(random, (9, 5), 0.25, -2)
+    b = random.standard_normal(5).astype(F)
+    scales = np.array([0.25, 0.125, 0.3, 1.0, 0.5], F)
+    offsets = np.array([0, 3, -5, 1, 7], np.int32)
+    how = {"IsSymmetric": 1, "IsPerBatchElement": 1}
+    y = glow.dynamic(x, w.array, b, np.full(5, w.scale), np.full(5, w.offset))
+    cases.put("DynamicQuantizedFullyConnected", [x, w, b], [y], rtol=2e-3,
+              attributes=how, atol=1e-2)
+    y = glow.dynamic(x, w.array, b, scales, offsets)
+    cases.put("DynamicRowwiseQuantizedFullyConnected",
+              [x, w, b, scales, offsets], [y], rtol=2e-3, attributes=how,
+              atol=1e-2)
+
+
 def write(cases, random):
     for part in (convolutions, three_sides, pools, products, normalisation,
-                 losses, shapes):
+                 losses, shapes, features):
         part(cases, random)

@@ -188,6 +188,44 @@ def adaptive(x, height, width):
     return out
 
 
+def sampled(image, y, x):
+    """Between the four neighbours of a place; 0 far outside."""
+    high, wide = image.shape[:2]
+    if y < -1 or y > high or x < -1 or x > wide:
+        return np.zeros(image.shape[2])
+    y, x = min(max(y, 0), high - 1), min(max(x, 0), wide - 1)
+    top, left = int(y), int(x)
+    below, right = min(top + 1, high - 1), min(left + 1, wide - 1)
+    v, h = y - top, x - left
+    return ((1 - v) * ((1 - h) * image[top, left] + h * image[top, right])
+            + v * ((1 - h) * image[below, left] + h * image[below, right]))
+
+
+def aligned_box(image, box, high, wide, samples, scale, aligned):
+    x0, y0, x1, y1 = box.astype(np.float64) * scale - 0.5 * aligned
+    if not aligned:
+        x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)
+    out = np.zeros((high, wide, image.shape[2]))
+    tall, broad = (y1 - y0) / high, (x1 - x0) / wide
+    for i, j in np.ndindex(high, wide):
+        for a, b in np.ndindex(samples, samples):
+            out[i, j] += sampled(image.astype(np.float64),
+                                 y0 + (i + (a + 0.5) / samples) * tall,
+                                 x0 + (j + (b + 0.5) / samples) * broad)
+    return out / samples ** 2
+
+
+def dynamic(x, w, bias, scales, offsets):
+    out = np.zeros((x.shape[0], w.shape[1]), np.float16)
+    for i, row in enumerate(x.astype(F)):
+        low, high = min(row.min(), F(0)), max(row.max(), F(0))
+        scale = F(max(low / -128.0, high / 127.0)) or F(0.1)
+        q = quantized(row, scale, 0).astype(np.int64)
+        sums = q @ (w.astype(np.int64) - offsets)
+        out[i] = sums.astype(F) * (scale * scales) + bias
+    return out
+
+
 def segments(rows, lengths):
     out = np.zeros((len(lengths), *rows.shape[1:]), np.float64)
     at = 0

@@ -16,6 +16,8 @@
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/module/module.h"
+#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/runner/foreign_runner.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 
@@ -40,28 +42,45 @@ struct LayerModule {
   Graph graph;
   Params params;
   std::vector<NamedTensor> inputs;  // By the graph's names.
+  // What the graph was made of, for backends that are programs; else it may be
+  // null.
+  std::shared_ptr<const Network> network = nullptr;
+  std::vector<ImportedCall> calls = {};  // By which layers are called.
 };
 
 // Compiles a network for comparators. Without `fuse` each operation is a layer
-// of its own. Fails as Lower().
-absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
-                                            std::string name, bool fuse = true);
+// of its own. `layouts` says whether tensors lie as the fastest kernels want
+// them: backends that do not know them, such as programs, need it as
+// kReference. With `fuse`, the operations of each of these calls are a layer
+// together, and others are not fused then. Fails as Lower().
+absl::StatusOr<LayerModule> MakeLayerModule(
+    const Network& network, std::string name, bool fuse = true,
+    Backend layouts = Backend::kFastest, std::vector<ImportedCall> calls = {});
 
-// What computes the layers of one side: one of LayerBackendNames(), or any
-// functions for the nodes of the module's graph.
+// What computes the layers of one side: one of LayerBackendNames(), any
+// functions for the nodes of the module's graph, or, of the candidate, a
+// program that compiles and runs models: the whole network, and each layer
+// alone.
 class LayerBackend {
  public:
   LayerBackend(std::string name);  // NOLINT: a name is a backend.
   LayerBackend(const char* name) : LayerBackend(std::string(name)) {}  // NOLINT
   LayerBackend(std::string name, Ref<Library> functions);
+  LayerBackend(std::string name, ForeignCommand program);
 
   const std::string& name() const { return name_; }
-  // Fails with kNotFound for a name that no backend has.
+  // Returns the program, or null.
+  const ForeignCommand* program() const {
+    return program_.has_value() ? &*program_ : nullptr;
+  }
+  // Returns null for a program. Fails with kNotFound for a name that no backend
+  // has.
   absl::StatusOr<Ref<Library>> Functions() const;
 
  private:
   std::string name_;
   Ref<Library> functions_;  // May be null.
+  std::optional<ForeignCommand> program_;
 };
 // "Interpreter", which computes by the operators' definitions, and the others
 // that this build has. Upper and lower case do not matter.
@@ -149,6 +168,9 @@ class LayerComparator {
   absl::StatusOr<bool> verify() { return verify(mod_.inputs); }
   absl::StatusOr<bool> verify(const std::vector<NamedTensor>& inputs);
 
+  // Whether every layer is tried alone, also one that matches in the network.
+  void set_all_alone(bool all_alone) { all_alone_ = all_alone; }
+
   // How long a layer of the candidate may take before it hangs: a minute if it
   // is not said. From 1 to kMostTimeLimitMs of nodewise/process/isolation.h.
   void set_node_limit_ms(int64_t limit_ms) { node_limit_ms_ = limit_ms; }
@@ -177,6 +199,7 @@ class LayerComparator {
   const LayerBackend candidate_;
   const Rule rule_;
   LayerObserver* observer_ = nullptr;
+  bool all_alone_ = false;
   int64_t node_limit_ms_ = RunOptions().node_limit_ms;
   std::vector<LayerResult> layers_;
   LayerCost cost_;

@@ -32,6 +32,11 @@ struct PrecisionOptions {
   // An expression of RE2: operations in whose name it is found are left alone.
   // Empty: none.
   std::string keep = {};
+  // Whether what becomes infinite in fp16 or bf16 becomes the largest number of
+  // that type instead: a Clip stands behind what operations make and what is
+  // converted, but not behind what only moves numbers, nor behind Sigmoid and
+  // Tanh.
+  bool clip = false;
   // If not null, only those operations of which it says so are lowered.
   std::function<bool(const Operation& operation)> only = nullptr;
 };
