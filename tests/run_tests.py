@@ -21,6 +21,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+# pylint: disable=wrong-import-position
+import mutant_build  # noqa: E402
+import mutant_runs  # noqa: E402
+import mutants  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 SHOWN_LINES = 80
@@ -68,6 +74,7 @@ def suite_table(full):
         ("fuzz", run_fuzz, files("build/sanitize/bin/*_fuzz")),
         ("tvm", run_python, files("tests/tvm/*_test.py")),
         ("hosts", run_python, files("tests/hosts/*_test.py")),
+        ("mutants", run_mutants, [BUILD]),
     ]
 
 
@@ -328,6 +335,21 @@ def run_fuzz(binary, options):
     return [Result(binary.name, "failed", text)]
 
 
+# --- mutants ----------------------------------------------------------------
+
+
+def run_mutants(build, options):
+    """All of them if the suite is asked for, and else a sample. One that its
+    test does not notice has failed."""
+    is_sample = not options.suite or "mutants" not in options.suite
+    try:
+        return [Result(*result) for result in mutant_runs.try_mutants(
+            mutants.read_mutants(), build, environment(options),
+            options.filter, is_sample)]
+    except (mutants.MutantError, mutant_build.BuildError) as error:
+        return [Result("mutants", "failed", str(error))]
+
+
 # --- all of them ------------------------------------------------------------
 
 
@@ -405,7 +427,9 @@ def main():
     table = suite_table(options.full)
     results = []
     for name, run, parts in table:
-        if not options.suite or name in options.suite:
+        # Mutants are compiled for minutes.
+        if name in (options.suite or ()) or not options.suite and (
+                options.full or name != "mutants"):
             results += [(name, r)
                         for r in run_suite(name, run, parts, options)]
     return print_summary(results)

@@ -16,7 +16,7 @@
 namespace nodewise {
 namespace {
 
-std::string WhereOf(const Operation& operation) {
+std::string PlaceOfOperation(const Operation& operation) {
   return fmt::format("operation {} ({})", operation.name, operation.kind());
 }
 
@@ -169,14 +169,14 @@ void GraphExporter::AddInfo(const NetworkValue& value,
 absl::Status GraphExporter::AddNode(const Operation& operation,
                                     proto::Node* to) {
   if (const auto* const opaque = operation.attrs.As<ops::Opaque>()) {
-    return At(WhereOf(operation), AddOpaque(operation, *opaque, to));
+    return At(PlaceOfOperation(operation), AddOpaque(operation, *opaque, to));
   }
   const OperatorDef& def = operation.def();
   const int opset = network_.opset(def.domain);
   if (def.since > opset) {
     return absl::InvalidArgumentError(
         fmt::format("{}: is of opset {}, and the network of {}",
-                    WhereOf(operation), def.since, opset));
+                    PlaceOfOperation(operation), def.since, opset));
   }
   to->set_name(operation.name);
   to->set_op_type(std::string(def.name));
@@ -261,7 +261,8 @@ absl::Status GraphExporter::AddAttributes(const Operation& operation,
     attribute->set_name(std::string(field.name));
     const absl::Status status = WriteAttribute(*value, attribute);
     if (!status.ok()) {
-      return At(fmt::format("{}: attribute {}", WhereOf(operation), field.name),
+      return At(fmt::format("{}: attribute {}", PlaceOfOperation(operation),
+                            field.name),
                 status);
     }
   }
@@ -288,7 +289,8 @@ absl::Status GraphExporter::AddBodies(const Operation& operation,
     GraphExporter exporter(*body->body, this, names);
     const absl::Status status = exporter.Export(attribute->mutable_g());
     if (!status.ok()) {
-      return At(fmt::format("{}: {}", WhereOf(operation), field.name), status);
+      return At(fmt::format("{}: {}", PlaceOfOperation(operation), field.name),
+                status);
     }
   }
   return absl::OkStatus();
@@ -310,12 +312,12 @@ absl::Status GraphExporter::AddMoved(const Operation& operation,
       return absl::InvalidArgumentError(fmt::format(
           "{}: input {} ({}) is calculated, expected a constant, since it is "
           "the attribute {} before opset {}",
-          WhereOf(operation), moved.input, value.name, moved.attribute,
+          PlaceOfOperation(operation), moved.input, value.name, moved.attribute,
           moved.until));
     }
     const auto attr = AttributeOf(value.data, moved);
     if (!attr.ok()) {
-      return At(fmt::format("{}: input {} ({})", WhereOf(operation),
+      return At(fmt::format("{}: input {} ({})", PlaceOfOperation(operation),
                             moved.input, value.name),
                 attr.status());
     }

@@ -88,6 +88,21 @@ class DebuggerTest(support.Scratch):
                                  [11, 22, 33, 44])
                 count, code = self.runtime.call(executor, "get_num_inputs")
                 self.assertEqual((count.v_int64, code), (2, INT))
+                # Only one that can debug knows what nodes make.
+                function = self.runtime.find(executor, "debug_get_output")
+                self.assertEqual(bool(function), create[0] != "default")
+                if function:
+                    self.runtime.api.TVMFuncFree(function)
+
+    def test_run_records_nothing_unless_a_root_is_set(self):
+        # TV-30
+        executor = self.created_from_parts()
+        p0, _p0_data = floats([5, 5, 5, 5])
+        self.runtime.call(executor, "set_input", text("p0"),
+                          handle(ctypes.addressof(p0), TENSOR))
+        output_of(self.runtime, executor)
+        folder, _ = self.runtime.call(executor, "nodewise.get_dump_folder")
+        self.assertEqual(folder.v_str, b"")
 
     def test_library_graph_and_device_make_one_that_dumps_to_its_root(self):
         # TV-27, TV-32, TV-33

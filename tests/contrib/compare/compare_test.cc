@@ -166,6 +166,21 @@ TEST(CompareTest, NamesOfAMapWinOverEqualOnes) {
   EXPECT_EQ(compared->tensors[0].paired_by, PairedBy::kMap);
 }
 
+TEST(CompareTest, WhatAMapGivesAwayIsNotPairedByItsName) {
+  TensorCollector reference("a"), candidate("b");
+  Put(&reference, "x", Floats({1}));
+  Put(&reference, "y", Floats({2}));
+  Put(&candidate, "x", Floats({2}));
+  SourceOptions options;
+  options.names = {{"y", "x"}};
+  const auto compared = CompareSources(reference, candidate, options);
+  ASSERT_THAT(compared, IsOk());
+  ASSERT_EQ(compared->tensors.size(), 1U);
+  EXPECT_EQ(compared->tensors[0].key.Name(), "y");
+  ASSERT_EQ(compared->skipped.size(), 1U);
+  EXPECT_EQ(compared->skipped[0].key.Name(), "x");
+}
+
 TEST(CompareTest, AMapWithANameThatIsNotThereIsAnError) {
   TensorCollector reference("a"), candidate("b");
   Put(&reference, "x", Floats({1}));

@@ -92,6 +92,18 @@ TEST_F(PassTest, WhatAPassCutsOffIsReported) {
                     "an operation")));
 }
 
+// OV-32
+TEST_F(PassTest, InputsThatAPassTakesAwayAreReported) {
+  ASSERT_THAT(net_.AddInput("y", TensorType(kFloat32, {2})), IsOk());
+  const Pass drop{"drop", [](Network& network) {
+                    return network.RemoveInput(network.FindValue("y").value());
+                  }};
+  const auto left = RunPasses({drop}, {}, net_);
+  ASSERT_THAT(left, IsOk());
+  EXPECT_THAT(TextsOf(*left),
+              ElementsAre(HasSubstr("network net: has no input y any more")));
+}
+
 TEST_F(PassTest, OutputsThatAPassDropsAreReported) {
   ASSERT_THAT(net_.SetOutputs({s_, s_}), IsOk());
   const Pass drop{"drop",

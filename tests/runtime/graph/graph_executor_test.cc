@@ -45,8 +45,8 @@ GraphBuilder One(const std::string& function, TensorSpec in = {},
 // TV-28.
 TEST(GraphExecutorTest, NodesRunInOrderOnTheInputs) {
   const Executor executor = Make(AddThenRelu());
-  ASSERT_THAT(executor->SetInput("x", *Floats({1, -2, 3, -4})), IsOk());
-  ASSERT_THAT(executor->SetInput(1, *Floats({1, 1, 1, 9})), IsOk());
+  ASSERT_THAT(executor->SetInput("y", *Floats({1, 1, 1, 9})), IsOk());
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, -2, 3, -4})), IsOk());
   ASSERT_THAT(executor->Run(), IsOk());
   EXPECT_THAT(ValuesOf(*executor->GetOutput(0)), ElementsAre(2, 0, 4, 5));
 }

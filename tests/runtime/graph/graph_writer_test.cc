@@ -108,9 +108,12 @@ TEST(WriteGraphTest, EveryTypeComesBack) {
   for (const char* dtype :
        {"float16", "float64", "bfloat16", "int4", "int8", "uint1", "bool",
         "uint64", "e4m3_float8", "float32x4", "handle"}) {
-    const Graph graph = GraphBuilder().Input("x", {{1}, dtype}).Build();
-    EXPECT_TRUE(WrittenAndRead(graph).entries[0].dtype ==
-                graph.entries[0].dtype)
+    const Graph graph = GraphBuilder()
+                            .Input("float", {{1}, "float32"})
+                            .Input("x", {{1}, dtype})
+                            .Build();
+    EXPECT_TRUE(WrittenAndRead(graph).entries[1].dtype ==
+                graph.entries[1].dtype)
         << dtype;
   }
 }

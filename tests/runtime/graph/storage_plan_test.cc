@@ -20,6 +20,7 @@ TEST(PlanStorageTest, SlotIsAsLargeAsItsLargestEntry) {
                           .Input("x", {{4}, "float32", 7})
                           .Op("a", "copy", {"x"}, {{{9}, "int8", 3}})
                           .Op("b", "copy", {"a"}, {{{5}, "float64", 7}})
+                          .Op("c", "copy", {"b"}, {{{2}, "float32", 7}})
                           .Build();
   const auto plan = PlanStorage(graph, kDLCPU);
   ASSERT_THAT(plan, IsOk());
@@ -27,8 +28,8 @@ TEST(PlanStorageTest, SlotIsAsLargeAsItsLargestEntry) {
   EXPECT_EQ(plan->slots[0].storage_id, 7);
   EXPECT_EQ(plan->slots[0].bytes, 40u);
   EXPECT_EQ(plan->slots[1].bytes, 9u);
-  EXPECT_THAT(plan->slot_of, ElementsAre(0, 1, 0));
-  EXPECT_THAT(plan->base_of, ElementsAre(0, 1, 2));
+  EXPECT_THAT(plan->slot_of, ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(plan->base_of, ElementsAre(0, 1, 2, 3));
 }
 
 TEST(PlanStorageTest, SmallTypesTakeAByteAnElement) {
