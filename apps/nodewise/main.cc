@@ -15,9 +15,10 @@
 #include "apps/nodewise/supervisor.h"
 #include "fmt/format.h"
 #include "nodewise/graph/float_findings.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/foreign_words.h"
-#include "nodewise/support/exceptions.h"
+#include "nodewise/support/shortage.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"
@@ -155,7 +156,12 @@ Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
   } catch (...) {
     outcome = StatusOfHandled(row.name);
   }
-  if (outcome.ok()) return *std::move(outcome);
+  if (outcome.ok()) {
+    const auto shortage = FirstShortage();
+    const bool is_said = outcome->status == Outcome::Status::kError;
+    if (shortage.has_value() && !is_said) outcome->AddError(*shortage);
+    return *std::move(outcome);
+  }
   Outcome failed;
   failed.AddError(outcome.status());
   return failed;

@@ -16,8 +16,8 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/support/float_environment.h"
 #include "nodewise/support/exceptions.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -32,6 +32,7 @@
 #include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/variadic.h"
+#include "nodewise/support/shortage.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -151,7 +152,7 @@ absl::Status StatusOf(const dnnl::error& error) {
     case dnnl_unimplemented:
       return Refuse("oneDNN has no kernel for this case");
     case dnnl_out_of_memory:
-      return absl::ResourceExhaustedError("oneDNN found no memory");
+      return Shortage("oneDNN found no memory");
     default:
       return absl::InternalError(fmt::format("oneDNN: {}", error.what()));
   }

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/cpu/cpu.h"
 #include "nodewise/support/sanitized.h"
+#include "nodewise/support/shortage.h"
 
 namespace nodewise {
 namespace {
@@ -47,8 +48,7 @@ class CpuDevice final : public Device {
     const size_t align = std::max(alignment, huge ? kHugePage : sizeof(void*));
     void* const data = AllocateAligned(std::max<size_t>(bytes, 1), align);
     if (data == nullptr) {
-      return absl::ResourceExhaustedError(
-          fmt::format("cpu: cannot allocate {} bytes", bytes));
+      return Shortage(fmt::format("cpu: cannot allocate {} bytes", bytes));
     }
     // Whole pages only, so that no memory beyond the block is ever touched.
     if (huge) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);

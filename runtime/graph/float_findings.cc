@@ -44,10 +44,10 @@ Finding FloatFindingOfRun(const std::string& network,
 }
 
 Finding FloatFindingOf(const LibraryFloats& library) {
-  Finding finding = MakeFinding(
-      float_kinds::kChangedByLoading, NamedPlace{library.path},
-      "loading it left " + DescribeChange(library.change),
-      NumbersOf(library.change));
+  Finding finding =
+      MakeFinding(float_kinds::kChangedByLoading, NamedPlace{library.path},
+                  "loading it left " + DescribeChange(library.change),
+                  NumbersOf(library.change));
   finding.hint =
       "its functions run like that, as in any host; the reference and all that "
       "is measured do not";

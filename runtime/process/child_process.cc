@@ -29,10 +29,10 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/float_environment.h"
 #include "nodewise/process/thread_census.h"
-#include "nodewise/support/run_mark.h"
 #include "nodewise/support/exceptions.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/run_mark.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
@@ -211,7 +211,15 @@ int RunInThread(absl::FunctionRef<void()> work) {
   int rc = pthread_create(&thread, &attributes, run, &work);
   if (rc != 0) rc = pthread_create(&thread, nullptr, run, &work);
   pthread_attr_destroy(&attributes);
-  return rc == 0 ? pthread_join(thread, nullptr) : rc;
+  if (rc != 0) return rc;
+  // What the work sends to its process it gets itself, and at once.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  rc = pthread_join(thread, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return rc;
 }
 
 [[noreturn]] void LiveAsChild(ChildReport* report, pid_t parent,

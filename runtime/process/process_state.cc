@@ -40,7 +40,9 @@ std::map<std::string, std::string> ReadLines() {
     const std::string name = line.substr(0, colon);
     for (const char* wanted : kLines) {
       if (name != wanted) continue;
-      lines[name] = line.substr(line.find_first_not_of(" \t", colon + 1));
+      // Some have nothing behind the colon.
+      const size_t value = line.find_first_not_of(" \t", colon + 1);
+      lines[name] = value == std::string::npos ? "" : line.substr(value);
     }
   }
   return lines;

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "nodewise/support/shortage.h"
+
 namespace nodewise {
 namespace {
 
@@ -159,7 +161,7 @@ std::string_view WorkingOn::Place() {
 absl::Status OutOfMemory(std::string_view place) {
   std::string text(place);
   if (!text.empty()) text += ": ";
-  return absl::ResourceExhaustedError(text + kOutOfMemory);
+  return Shortage(text + kOutOfMemory);
 }
 
 absl::Status StatusOfHandled(std::string_view place) {

@@ -18,4 +18,12 @@ absl::StatusOr<PathKind> KindOfPath(const std::string& path) {
   return S_ISDIR(status.st_mode) ? PathKind::kFolder : PathKind::kOther;
 }
 
+absl::StatusOr<uint64_t> SizeOfFile(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) {
+    return SystemError(path, "cannot look at it");
+  }
+  return static_cast<uint64_t>(status.st_size);
+}
+
 }  // namespace nodewise

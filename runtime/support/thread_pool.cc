@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
-#include "nodewise/support/pool_worker.h"
 #include "nodewise/support/exceptions.h"
+#include "nodewise/support/pool_worker.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -85,7 +85,7 @@ class ForeignWords(Scratch):
         data = graph.input("data", "float32", (2, 3))
         graph.output(graph.call("copy", [data], "float32", (2, 3),
                                 "=HYPERLINK(\"x\")"))
-        net = Library("copy").artefact(self.folder / "net", graph, {})
+        net = Library().artefact(self.folder / "net", graph, {})
         inputs = self.write("in.params", params_bytes({"data": DATA}))
         out = nodewise("profile", net, "--inputs", inputs, "--csv").out
         lines = out.splitlines()

@@ -9,7 +9,7 @@ import textwrap
 import time
 import unittest
 
-from support import NODEWISE, Scratch, document, nodewise
+from support import NODEWISE, Scratch, nodewise
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
@@ -29,7 +29,9 @@ def model():
         [floats("c", 1, 2, 3)]))
 
 
-class LeftBehind(Scratch):
+class WithTemporary(Scratch):
+    """A test with a model, and a folder for temporary files."""
+
     def setUp(self):
         super().setUp()
         self.model = self.write("net.onnx", model())
@@ -40,6 +42,8 @@ class LeftBehind(Scratch):
         return sorted(str(path.relative_to(self.temporary))
                       for path in self.temporary.rglob("*"))
 
+
+class LeftBehind(WithTemporary):
     def end(self, number, arguments, is_there, whole_group=False, **env):
         """Sends a signal once `is_there()`; how the command ended."""
         with subprocess.Popen(
@@ -112,7 +116,7 @@ class LeftBehind(Scratch):
         self.assertTrue(root.exists())
 
 
-class OddTemporaryFolders(LeftBehind):
+class OddTemporaryFolders(WithTemporary):
     def run_with(self, tmpdir, *arguments):
         env = dict(os.environ)
         env.pop("TMPDIR", None)
@@ -129,8 +133,7 @@ class OddTemporaryFolders(LeftBehind):
         good = [None, "", str(odd)]
         bad = ["/no/such/folder", str(self.model), "/dev/null", "n" * 5000,
                "/" + "n/" * 3000]
-        target, _ = self.sleeper()
-        target = target.replace("sleeper", "absent")
+        target = f"exec:'{sys.executable}' -I {self.folder}/absent.py"
         for arguments in (
                 ["autotest", "--op", "Relu", "--candidate", "c", "--runs",
                  "16", "--seed", "1"],

@@ -1,5 +1,6 @@
 """Archives that hold far more than their size says."""
 
+import functools
 import io
 import os
 import struct
@@ -36,16 +37,21 @@ def zeros_bytes(mib):
     return head[:10] + text.ljust(size - 1) + b"\n" + bytes(4 * count)
 
 
+@functools.cache
+def archive_bytes():
+    file = io.BytesIO()
+    data = zeros_bytes(MEMBER_MIB)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED,
+                         compresslevel=1) as archive:
+        for i in range(MEMBERS):
+            archive.writestr(f"t{i}.npy", data)
+    return file.getvalue()
+
+
 class Packed(Scratch):
     def setUp(self):
         super().setUp()
-        data = zeros_bytes(MEMBER_MIB)
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED,
-                             compresslevel=1) as archive:
-            for i in range(MEMBERS):
-                archive.writestr(f"t{i}.npy", data)
-        self.archive = self.write("packed.npz", file.getvalue())
+        self.archive = self.write("packed.npz", archive_bytes())
         self.assertLess(self.archive.stat().st_size, 8 << 20)
 
     def memory_of(self, *arguments):

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,5 +13,8 @@ enum class PathKind { kNothing, kFile, kFolder, kOther };
 // is an error, and not one where nothing is: a file that is missed for a fault
 // of the disk would make another result.
 absl::StatusOr<PathKind> KindOfPath(const std::string& path);
+
+// Returns how many bytes a file has.
+absl::StatusOr<uint64_t> SizeOfFile(const std::string& path);
 
 }  // namespace nodewise
