@@ -484,7 +484,9 @@ INSTANTIATE_TEST_SUITE_P(All, RunnerConformance,
                          testing::ValuesIn(RunnerKinds().begin(),
                                            RunnerKinds().end()),
                          [](const auto& info) {
-                           return std::string(info.param.name);
+                           std::string name(info.param.name);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
                          });
 
 TEST(RunnerListTest, AKindThatIsNotThereOrDoesNotFitIsRefused) {
