@@ -95,7 +95,7 @@ class Debugger(Scratch):
             archive.writestr("f/weight_1", bias())
 
     def test_the_documents_own_command_line_runs(self):
-        # GL-02, GL-03, GL-04, GL-07, GL-08, GL-09, GL-10
+        # GL-02, GL-03, GL-07, GL-08, GL-09, GL-10
         self.glow_archive()
         self.write("input_0.onnx", onnx_graph([], [], [], [sample()]))
         shown = self.run_here("--model", "onnxifi_function_0.zip", "--inputs",

@@ -287,7 +287,6 @@ TEST_F(NetworkEditErrorTest, CycleIsPrintedAsAPath) {
                 "operation add: would depend on itself: add -> add");
 }
 
-// OV-29.
 TEST_F(NetworkEditErrorTest, CycleThroughABarrier) {
   ExpectRefused(net_.RunAfter(Maker(s_), Maker(a_)),
                 "would depend on itself: add -> relu -> softmax -> add");
@@ -306,7 +305,7 @@ TEST_F(NetworkEditErrorTest, CycleThroughBarriersAlone) {
                 "would depend on itself: add -> other -> add");
 }
 
-// OV-13, OV-15, OV-18, OV-19: checked where the edit has its effect, too.
+// OV-13, OV-18, OV-19: checked where the edit has its effect, too.
 TEST_F(NetworkEditErrorTest, InputThatBreaksARestrictionFurtherOn) {
   ExpectRefused(net_.SetInputType(x_, TensorType(kFloat32, {3})),
                 "operation softmax: attribute axis: is 1, expected -1 to 0");

@@ -53,7 +53,7 @@ class ClockTableTest : public testing::Test {
   }
 };
 
-// TV-35, TV-36, TV-37, TV-38, TV-40, TV-42.
+// TV-35, TV-36, TV-37, TV-38, TV-40, TV-41, TV-42.
 TEST_F(ClockTableTest, HasTheColumnsAndTheRuleOfTheDocumentation) {
   const Profile profile = ProfileOf({RunOf({0, 56524, 213108600})});
   EXPECT_EQ(TableOf(ThreeNodes(), profile, {}),
