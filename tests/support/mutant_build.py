@@ -129,7 +129,7 @@ class MutantBuild:
             if ended.returncode == 0:
                 self.link_the_rest()
                 return broken
-            found = self.broken()
+            found = self.broken() if "FAILED: " in ended.stdout else {}
             if not found:
                 raise BuildError(ended.stdout[-6000:])
             broken.update(found)
