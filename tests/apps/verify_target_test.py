@@ -106,3 +106,7 @@ class Target(Scratch):
         self.assertEqual(made.code, 0, made)
         self.assertEqual(self.asked("onednn", model=text)["targets"],
                          self.asked("onednn")["targets"])
+
+
+if __name__ == "__main__":
+    unittest.main()
