@@ -203,11 +203,13 @@ absl::Status OutputFile::OpenBeside(mode_t mode) {
     const std::string name =
         fmt::format("{}.{}_{}.part", begin, getpid(), count++);
     temporary_ = place.parent_path() / name;
+    // A signal right behind open() must find it.
+    UnfinishedFiles::Get().Add(temporary_);
     descriptor_ = open(temporary_.c_str(), flags, mode);
-    if (descriptor_ >= 0) {
-      UnfinishedFiles::Get().Add(temporary_);
-      return absl::OkStatus();
-    }
+    if (descriptor_ >= 0) return absl::OkStatus();
+    const int error = errno;
+    UnfinishedFiles::Get().Forget(temporary_);
+    errno = error;
     if (errno != EEXIST) return SystemError(path_, "cannot create");
   }
 }

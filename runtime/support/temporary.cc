@@ -1,10 +1,12 @@
 #include "nodewise/support/temporary.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -79,6 +81,24 @@ void RemoveIn(int folder, const char* name, int depth) {
   RemoveContents(inner, depth + 1);
   close(inner);
   unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+std::string RandomLetters() {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  constexpr size_t kCount = 6;
+  std::array<uint8_t, kCount> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) !=
+      static_cast<ssize_t>(bytes.size())) {
+    // Systems without it are old; no two names of one process are the same.
+    static std::atomic<uint32_t> count = 0;
+    const uint64_t number =
+        uint64_t{count++} << 24 ^ static_cast<uint64_t>(getpid());
+    std::memcpy(bytes.data(), &number, bytes.size());
+  }
+  std::string letters;
+  for (const uint8_t byte : bytes) letters += kLetters[byte % kLetters.size()];
+  return letters;
 }
 
 void OnEndingSignal(int signal_number) {
@@ -215,15 +235,22 @@ absl::StatusOr<std::string> TemporaryRoot() {
 absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(
     std::string_view prefix) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string root, TemporaryRoot());
-  std::string path = fmt::format("{}/{}_XXXXXX", root, prefix);
-  if (mkdtemp(path.data()) == nullptr) {
-    const absl::Status error = SystemError(root, "cannot make a folder in it");
-    return absl::Status(error.code(),
+  while (true) {
+    // It is registered before it is made: a signal between the two would leave
+    // it otherwise. So the name must be one that no other folder has.
+    std::string path = fmt::format("{}/{}_{}", root, prefix, RandomLetters());
+    TemporaryFolder folder(std::move(path));
+    if (mkdir(folder.path_.c_str(), 0700) == 0) return folder;
+    const int error = errno;
+    folder.Keep();
+    if (error == EEXIST) continue;
+    errno = error;
+    const absl::Status status = SystemError(root, "cannot make a folder in it");
+    return absl::Status(status.code(),
                         fmt::format("{} (set TMPDIR to a folder for temporary "
                                     "files)",
-                                    MessageOf(error)));
+                                    MessageOf(status)));
   }
-  return TemporaryFolder(std::move(path));
 }
 
 TemporaryFolder::TemporaryFolder(std::string path)

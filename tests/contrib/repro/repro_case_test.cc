@@ -107,11 +107,5 @@ TEST(ReproNamesTest, PlainNamesAreSafeEverywhere) {
   EXPECT_THAT(PlainName(std::string(1000, 'a')), SizeIs(60));
 }
 
-TEST(ReproNamesTest, ACodeSpanStaysOnItsLine) {
-  EXPECT_EQ(CodeSpan("a`b\n# c"), "a'b\\x0a# c");
-  EXPECT_EQ(CodeSpan(""), " ");
-  EXPECT_THAT(CodeSpan(std::string(1000, 'a')), SizeIs(203));
-}
-
 }  // namespace
 }  // namespace nodewise

@@ -67,6 +67,7 @@ TEST(ForeignWordsTest, JsonMeansWhatItMeant) {
 TEST(ForeignWordsTest, NothingEndsACodeSpanOrBlock) {
   EXPECT_EQ(CodeSpan("a`b\n# c"), "a'b\\x0a# c");
   EXPECT_EQ(CodeSpan(""), " ");
+  EXPECT_EQ(CodeSpan(std::string(1000, 'a')).size(), 203u);
   // No character is cut in two.
   EXPECT_EQ(CodeSpan("aaa\u4e2d", 4), "aaa...");
   EXPECT_EQ(CodeBlock("a\n```\n<b>\n"), "    a\n    ```\n    <b>\n");
