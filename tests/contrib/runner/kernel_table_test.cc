@@ -101,7 +101,7 @@ TEST(KernelTableTest, TellsWhatOneDnnDoesNotDoAndWhy) {
 
 TEST(KernelTableTest, SaysOfCWhatEmittingItRefuses) {
   NetBuilder b;
-  const ValueId x = b.In("x", {8}, kInt8);
+  const ValueId x = b.In("x", {8}, DLDataType{kDLInt, 8, 1});
   const ValueId f = b.In("f", {8});
   b.Out({b.Op("Relu", {f}, {}, {"y"}, "relu")[0],
          b.Op("Abs", {x}, {}, {"z"}, "abs")[0]});
