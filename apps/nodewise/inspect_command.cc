@@ -88,11 +88,12 @@ absl::Status Inspect(const std::string& path, const ParamNames& params,
   return absl::OkStatus();
 }
 
-// Returns the names in a params file, or none if it cannot be read: inspecting
-// it will say why.
-ParamNames NamesIn(const std::string& path) {
+// Returns the names in a params file, or none if it is damaged: inspecting it
+// will say where. What cannot be read now may be readable then.
+absl::StatusOr<ParamNames> NamesIn(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const auto params = OpenParams(path);
+  if (absl::IsUnavailable(params.status())) return params.status();
   if (!params.ok()) return std::nullopt;
   std::set<std::string> names;
   for (const NamedTensor& entry : params->tensors) names.insert(entry.name);
@@ -185,9 +186,10 @@ class InspectFiles : public Command {
   void AddFolder(const std::string& path, Outcome* outcome) const {
     const auto files = FindArtefact(path);
     if (!files.ok()) return AddError(files.status(), outcome);
-    const ParamNames params = NamesIn(files->params);
+    const auto params = NamesIn(files->params);
+    if (!params.ok()) return AddError(params.status(), outcome);
     for (const std::string& file : PathsIn(*files)) {
-      AddFile(file, params, outcome);
+      AddFile(file, *params, outcome);
     }
   }
 

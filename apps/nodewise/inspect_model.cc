@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ops/opaque.h"
+#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -132,13 +133,12 @@ absl::Status InspectModel(const std::string& path, const ModelOptions& options,
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(const Network network,
                             LoadModel(path, options, &diagnostics));
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
   inspection->text +=
       fmt::format("{}: ONNX model, opset {}, {}\n", Printable(path),
-                  network.opset(), CountOf(error ? 0 : bytes, "byte"));
+                  network.opset(), CountOf(bytes, "byte"));
   inspection->json.Add("kind", "model");
-  inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
+  inspection->json.Add("bytes", bytes);
   inspection->json.Add("name", network.name());
   inspection->json.Add("opset", uint64_t(network.opset()));
   AddValues("inputs", network, network.inputs(), inspection);

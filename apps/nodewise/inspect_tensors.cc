@@ -9,6 +9,7 @@
 #include "apps/nodewise/tensor_summary.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
+#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -138,13 +139,12 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
     return OpenParams(path).status();
   }
   NODEWISE_ASSIGN_OR_RETURN(const TensorList list, ListContent(content));
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
   inspection->text += fmt::format("{}: tensors ({}), {}\n", Printable(path),
-                                  format, CountOf(error ? 0 : bytes, "byte"));
+                                  format, CountOf(bytes, "byte"));
   inspection->json.Add("kind", "tensors");
   inspection->json.Add("format", format);
-  inspection->json.Add("bytes", error ? uint64_t{0} : bytes);
+  inspection->json.Add("bytes", bytes);
   AddList(list, inspection);
   if (content.trailing_bytes > 0) {
     AddLine(

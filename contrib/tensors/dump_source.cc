@@ -330,12 +330,14 @@ absl::StatusOr<std::vector<DumpNode>> ReadGraphDump(const std::string& path) {
   return ParseGraphDump(file->text(), path);
 }
 
-// Without a sound graph of ours nothing is known of any layout.
-std::vector<std::pair<uint32_t, uint32_t>> ChannelsLastIn(
+// Without a sound graph of ours nothing is known of any layout; one that is
+// there and cannot be read is an error.
+absl::StatusOr<std::vector<std::pair<uint32_t, uint32_t>>> ChannelsLastIn(
     const std::string& path) {
   std::vector<std::pair<uint32_t, uint32_t>> found;
   auto text = GraphText::FromFile(path);
-  if (!text.ok()) return found;
+  if (absl::IsNotFound(text.status())) return found;
+  NODEWISE_RETURN_IF_ERROR(text.status());
   const auto graph = ParseGraph(*std::move(text));
   if (!graph.ok()) return found;
   for (uint32_t n = 0; n < graph->nodes.size(); ++n) {
@@ -356,7 +358,9 @@ absl::StatusOr<std::unique_ptr<TensorSource>> OpenDumpSource(
   const auto nodes = ReadGraphDump(dump.folder + "/" + kGraphDumpFile);
   DumpedGraph graph;
   if (nodes.ok()) graph.nodes = *nodes;
-  graph.channels_last = ChannelsLastIn(dump.folder + "/" + kSourceGraphFile);
+  NODEWISE_ASSIGN_OR_RETURN(
+      graph.channels_last,
+      ChannelsLastIn(dump.folder + "/" + kSourceGraphFile));
   return std::make_unique<DumpSource>(std::move(dump), nodes.status(), graph);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "fmt/format.h"
@@ -20,6 +21,12 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 }  // namespace
 
 absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
+  // A file that has no name leaves none behind, whatever happens.
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const int nameless = open(folder.empty() ? "." : folder.c_str(),
+                            O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (nameless >= 0) return SpoolFile(path, nameless);
+  // Not every file system has such files.
   std::string name = path + ".XXXXXX";
   const int descriptor = mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) return SystemError(path, "cannot create beside it");

@@ -118,6 +118,10 @@ class ArtefactChecker {
     if (files_.params.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(CheckReadable(files_.params));
     const auto params = OpenParams(files_.params);
+    if (absl::IsUnavailable(params.status()) ||
+        absl::IsResourceExhausted(params.status())) {
+      return params.status();
+    }
     AddStatus(files_.params, params.status());
     if (!params.ok()) return absl::OkStatus();
     AddParams(*params, files_.params);

@@ -17,6 +17,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -51,13 +52,17 @@ uint32_t RunNumber(std::string_view name) {
   return number;
 }
 
-// Returns the names in a folder; none if it cannot be read.
-std::vector<std::string> NamesIn(const std::string& folder) {
+// Returns the names in a folder, in order.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     names.push_back(it->path().filename().string());
+  }
+  if (error) {
+    return absl::UnavailableError(
+        fmt::format("{}: cannot list the folder: {}", folder, error.message()));
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -110,7 +115,8 @@ absl::Status MakeRun(const std::string& root, const std::string& name,
                             MakeFolder(folder->path, folder));
   if (is_first) return absl::OkStatus();
   uint32_t number = 1;
-  for (const std::string& other : NamesIn(root)) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto others, NamesIn(root));
+  for (const std::string& other : others) {
     number = std::max(number, RunNumber(other));
   }
   while (true) {  // Another process may take the number in between.
@@ -136,23 +142,28 @@ absl::Status MakeAll(const std::string& root, DLDevice device,
   return MakeRun(base, DeviceFolderName(device), folder);
 }
 
-bool HoldsDumpFile(const std::string& folder) {
+absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
   for (const char* file :
        {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
-    if (access((folder + "/" + file).c_str(), F_OK) == 0) return true;
+    NODEWISE_ASSIGN_OR_RETURN(const PathKind kind,
+                              KindOfPath(absl::StrCat(folder, "/", file)));
+    if (kind != PathKind::kNothing) return true;
   }
   return false;
 }
 
 // Returns the device's folder in a run's folder, or "".
-std::string DeviceFolderIn(const std::string& run) {
-  for (const std::string& name : NamesIn(run)) {
+absl::StatusOr<std::string> DeviceFolderIn(const std::string& run) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto names, NamesIn(run));
+  for (const std::string& name : names) {
+    if (!IsDeviceFolderName(name)) continue;
     std::string path = absl::StrCat(run, "/", name);
-    if (IsDeviceFolderName(name) && IsFolder(path) && HoldsDumpFile(path)) {
-      return path;
-    }
+    NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
+    if (kind != PathKind::kFolder) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const bool holds_dump, HoldsDumpFile(path));
+    if (holds_dump) return path;
   }
-  return "";
+  return std::string();
 }
 
 }  // namespace
@@ -179,18 +190,22 @@ void RemoveDumpFolder(const DumpFolder& folder) {
 }
 
 absl::StatusOr<FoundDump> FindDump(const std::string& path) {
-  if (!IsFolder(path)) {
+  NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
+  if (kind != PathKind::kFolder) {
     return absl::NotFoundError(fmt::format(
         "{}: is no folder, expected a dump's (give its root)", path));
   }
-  if (HoldsDumpFile(path)) return FoundDump{path, 0};
+  NODEWISE_ASSIGN_OR_RETURN(const bool holds_dump, HoldsDumpFile(path));
+  if (holds_dump) return FoundDump{path, 0};
   std::map<uint32_t, std::string> runs;  // By number; the first is 1.
-  const std::string first = DeviceFolderIn(path);
+  NODEWISE_ASSIGN_OR_RETURN(const std::string first, DeviceFolderIn(path));
   if (!first.empty()) runs.emplace(1, first);
-  for (const std::string& name : NamesIn(path)) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto names, NamesIn(path));
+  for (const std::string& name : names) {
     const uint32_t number = RunNumber(name);
     if (number < 2) continue;
-    const std::string folder = DeviceFolderIn(absl::StrCat(path, "/", name));
+    NODEWISE_ASSIGN_OR_RETURN(const std::string folder,
+                              DeviceFolderIn(absl::StrCat(path, "/", name)));
     if (!folder.empty()) runs.emplace(number, folder);
   }
   if (!runs.empty()) {
