@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/support/made_folder.h"
 #include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 
@@ -59,16 +60,10 @@ absl::Status Prepare(const std::string& folder, bool has_source) {
       fmt::format("{}: cannot list the folder: {}", folder, error.message()));
 }
 
-}  // namespace
-
 // The graph comes last: a folder with a graph is complete.
-absl::Status WriteArtefactFolder(const std::string& folder,
-                                 const ArtefactTexts& texts,
-                                 const Params& params) {
-  const bool has_source = !texts.source.empty();
-  NODEWISE_RETURN_IF_ERROR(Prepare(folder, has_source));
-  const fs::path path = folder;
-  if (has_source) {
+absl::Status WriteFiles(const fs::path& path, const ArtefactTexts& texts,
+                        const Params& params) {
+  if (!texts.source.empty()) {
     NODEWISE_RETURN_IF_ERROR(ReplaceFile(path / kSourceFile, texts.source));
   }
   NODEWISE_RETURN_IF_ERROR(
@@ -76,6 +71,24 @@ absl::Status WriteArtefactFolder(const std::string& folder,
         return WriteParams(beside, params.tensors);
       }));
   return ReplaceFile(path / kGraphFile, texts.graph);
+}
+
+}  // namespace
+
+absl::Status WriteArtefactFolder(const std::string& folder,
+                                 const ArtefactTexts& texts,
+                                 const Params& params) {
+  NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));
+  NODEWISE_RETURN_IF_ERROR(Prepare(folder, !texts.source.empty()));
+  const absl::Status status = WriteFiles(folder, texts, params);
+  if (status.ok()) {
+    made.Keep();
+  } else if (!absl::IsInvalidArgument(status)) {
+    // Parameters beside the graph of another network would be worse than none.
+    std::error_code ignored;
+    fs::remove(fs::path(folder) / kGraphFile, ignored);
+  }
+  return status;
 }
 
 }  // namespace nodewise

@@ -106,6 +106,8 @@ class CaseSink : public TensorSink {
   static absl::Status Judge(ReproCase* cut) {
     const absl::Status judged = JudgeCase(cut);
     if (judged.ok() || !cut->region.has_value()) return judged;
+    // Another time there is memory, and the folder would say less for ever.
+    if (absl::IsResourceExhausted(judged)) return judged;
     cut->region.reset();
     cut->why_no_region = std::string(MessageOf(judged));
     return JudgeCase(cut);

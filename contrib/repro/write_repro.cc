@@ -11,6 +11,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/made_folder.h"
 #include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_file.h"
@@ -230,7 +231,10 @@ absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder) {
         "{}: its functions are in memory alone, expected a library in a file",
         node_case.node));
   }
-  return ReproWriter(node_case, folder).Write();
+  NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));
+  NODEWISE_RETURN_IF_ERROR(ReproWriter(node_case, folder).Write());
+  made.Keep();
+  return absl::OkStatus();
 }
 
 }  // namespace nodewise
