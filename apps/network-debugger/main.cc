@@ -22,6 +22,7 @@
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
+#include "nodewise/support/shortage.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"
@@ -171,7 +172,10 @@ absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
 // Memory may run out anywhere, also in the libraries that we call.
 absl::StatusOr<bool> Compare(const DebuggerFlags& flags) {
   try {
-    return CompareAll(flags);
+    auto match = CompareAll(flags);
+    const auto shortage = FirstShortage();
+    if (match.ok() && shortage.has_value()) return *shortage;
+    return match;
   } catch (...) {
     return StatusOfHandled(flags.model);
   }

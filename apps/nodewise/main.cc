@@ -255,16 +255,20 @@ int Show(Outcome outcome, const Task& task) {
 Task current_task;
 bool is_finished = false;
 void RefuseEarlyExit() {
-  if (is_finished || getpid() != main_process || IsSupervised()) return;
-  Outcome outcome;
-  if (MemoryIsShort()) {
-    // libgomp does, for one, when it can have no thread.
-    outcome.AddError(OutOfMemory());
-    _exit(Show(outcome, current_task));
+  if (is_finished || getpid() != main_process) return;
+  // OpenMP's library does it, for one, when it can have no thread.
+  const bool is_short = MemoryIsShort();
+  if (IsSupervised()) {
+    if (is_short) NoteShortMemory();
+    return;
   }
-  outcome.AddError(absl::AbortedError(
-      "the process was ended by a function of the network, which called exit() "
-      "(nodewise run --isolate says by which)"));
+  Outcome outcome;
+  outcome.AddError(
+      is_short ? OutOfMemory()
+               : absl::AbortedError(
+                     "the process was ended by a function of the network, "
+                     "which called exit() (nodewise run --isolate says by "
+                     "which)"));
   RemoveLeftBehind();
   _exit(Show(outcome, current_task));
 }

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/run_mark.h"
 #include "nodewise/support/words.h"
 
@@ -47,6 +48,8 @@ struct WorkerReport {
   std::atomic<bool> has_address{false};
   std::atomic<bool> is_other_thread{false};
   std::atomic<uint64_t> address{0};
+  // When it crashed or gave up.
+  std::atomic<bool> is_memory_short{false};
   // A thread that was left behind and has crashed: the signal, and by which
   // node, -1 if nobody knows.
   std::atomic<int> parked_signal{0};
@@ -95,6 +98,7 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
         is_access && info->si_code > 0 && info->si_code != SI_KERNEL;
     report.address = reinterpret_cast<uintptr_t>(info->si_addr);
     report.signal = signal_number;
+    report.is_memory_short = MemoryIsShort();
   }
   // An access recurs when the handler returns.
   std::signal(signal_number, SIG_DFL);
@@ -311,6 +315,11 @@ int StatusOf(const WorkerReport& report, const Supervisor& supervisor,
   }
   if (const int ending = supervisor.EndingSignal()) supervisor.EndBy(ending);
   if (signal_number == SIGPIPE) supervisor.EndBy(SIGPIPE);
+  // Nobody is to blame then, and a second line would hide the first.
+  if (report.is_memory_short) {
+    const std::string place = report.mark.Where();
+    return show(FindingOf(OutOfMemory(place.empty() ? "nodewise" : place)));
+  }
   Finding end = DescribeEnd(report, wait_status);
   if (supervisor.has_lost_main_thread()) {
     end.found = "ended the thread that it was called on";
@@ -334,6 +343,8 @@ WorkerReport* MakeReport() {
 }  // namespace
 
 bool IsSupervised() { return IsWorker(); }
+
+void NoteShortMemory() { report_of_worker->is_memory_short = true; }
 
 std::string NoteOfLeftThread() {
   if (!IsWorker() || report_of_worker->parked_signal == 0) return "";

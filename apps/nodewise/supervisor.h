@@ -25,6 +25,9 @@ int RunSupervised(absl::FunctionRef<int()> work,
 // Whether this is the forked process, whose end another one waits for.
 bool IsSupervised();
 
+// In the forked process, before it ends: that is for lack of memory.
+void NoteShortMemory();
+
 // Says so if a thread that a function has left behind has crashed, which then
 // does not end the process; else empty.
 std::string NoteOfLeftThread();

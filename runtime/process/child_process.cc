@@ -33,6 +33,7 @@
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/run_mark.h"
+#include "nodewise/support/shortage.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 
@@ -310,7 +311,9 @@ absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
     end.has_address = report.has_address;
     end.address = report.address;
   }
-  if (absl::IsResourceExhausted(end.status)) return end.status;
+  if (absl::IsResourceExhausted(end.status)) {
+    return Shortage(std::string(MessageOf(end.status)));
+  }
   if (report.is_memory_short) return OutOfMemory();
   return end;
 }
