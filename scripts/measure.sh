@@ -95,8 +95,8 @@ measure_hostile() {
   need_build
   build_preset test nodewise network-debugger
   when_and_where
-  NODEWISE_BUILD=build python3 tests/measure/hostile_commands.py || status=$?
-  NODEWISE_BUILD=build NODEWISE_TEST_FULL=1 \
+  NODEWISE_BUILD="$PWD/build" python3 tests/measure/hostile_commands.py || status=$?
+  NODEWISE_BUILD="$PWD/build" NODEWISE_TEST_FULL=1 \
     python3 tests/apps/failing_calls_test.py 2>&1 || status=$?
   return "$status"
 }

@@ -22,7 +22,7 @@ SEED = 1
 # a message or a name needs.
 LEAST = 1024
 # What each verb is tried with in the sample.
-CALLS, BLOCKS, LIMITS = 4, 4, 3
+CALLS, BLOCKS, LIMITS = 2, 2, 2
 # A network that is made, dumped and searched: seconds for each run.
 SLOW = ("demo",)
 

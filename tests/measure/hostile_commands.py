@@ -219,7 +219,7 @@ def wait(child):
 INSIDES = re.compile(r"check failed|terminate called|std::|basic_string|"
                      r"vector::|AddressSanitizer|runtime error")
 PLACE = re.compile(r"^(nodewise|network-debugger): (?!note: |warning: )"
-                   r"[^\n]*?[^\s:]: .", re.MULTILINE)
+                   r"(?:[^\n]|\n    )*?[^\s:]: .", re.MULTILINE)
 
 
 def faults_of(trial, ended, folder):
