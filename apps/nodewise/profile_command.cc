@@ -9,13 +9,11 @@
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
-#include "nodewise/graph/float_findings.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
@@ -101,12 +99,7 @@ class ProfileNetwork : public Command {
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
-    const FloatEnvironment floats = CandidateFloats();
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
-    if (!(CandidateFloats() == floats)) {
-      NoteFloatFinding(
-          FloatFindingOfRun(target.name(), {floats, CandidateFloats()}));
-    }
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
     ShowTarget(loaded, inputs_, &outcome);
     ShowKernels(loaded, &outcome);

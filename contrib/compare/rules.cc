@@ -199,8 +199,8 @@ Judgement JudgeWithin(const Evidence& e) {
   }
   if (bounds.subnormal > 0) {
     return {Verdict::kPass,
-            fmt::format("{} beyond their bounds by less than {:.3g}, the "
-                        "smallest number of the type that is not subnormal",
+            fmt::format("{} beyond their bounds by no more than subnormal "
+                        "numbers make (the smallest normal one is {:.3g})",
                         ShareOf(bounds.subnormal, metrics.elements),
                         SmallestNormal(e.dtype)),
             ""};

@@ -11,6 +11,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/graph/float_findings.h"
 #include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/noted_run.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/clock.h"
@@ -110,6 +111,7 @@ class DebugRunner : public GraphRunner {
       little.emplace();
       executor_.AddObserver(&returner);
     }
+    const NotedRun run("");
     const absl::Status status = RunPasses(options, &result);
     if (options.in_little_memory) executor_.RemoveObserver(&returner);
     if (observer != nullptr) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/noted_run.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/status_macros.h"
 
@@ -50,6 +51,7 @@ OutputCheck CheckAgainstPlain(const GraphTarget& target,
                               const GraphExecutor& debugged) {
   const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
     NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
+    const NotedRun run("");
     NODEWISE_RETURN_IF_ERROR(plain->Run());
     return CompareOutputs(debugged, *plain);
   };

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "nodewise/graph/float_findings.h"
 #include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/noted_run.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 
@@ -41,6 +41,8 @@ absl::Status GraphRunner::SetInputs(const std::vector<NDArray>& tensors) {
 
 absl::Status GraphRunner::RunAll(const RunOptions& options, RunResult* result) {
   for (uint64_t i = 0; i < options.repeats; ++i) {
+    // Who can be looked into says which node it was.
+    const NotedRun run(Can(Capability::kSteps) ? "" : target_->name());
     const int64_t start_ns = ClockNanoseconds();
     NODEWISE_RETURN_IF_ERROR(executor_->Run());
     result->durations_ns.push_back(ClockNanoseconds() - start_ns);
@@ -52,12 +54,7 @@ absl::StatusOr<RunResult> GraphRunner::RunChecked(std::vector<NDArray> tensors,
                                                   const RunOptions& options) {
   NODEWISE_RETURN_IF_ERROR(SetInputs(tensors));
   RunResult result;
-  const FloatEnvironment before = CandidateFloats();
   NODEWISE_RETURN_IF_ERROR(RunAll(options, &result));
-  const FloatEnvironment after = CandidateFloats();
-  if (!(after == before)) {
-    NoteFloatFinding(FloatFindingOfRun(target_->name(), {before, after}));
-  }
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor_));
   return result;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
+#include "nodewise/graph/noted_run.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
@@ -114,6 +115,7 @@ absl::Status Profiler::TimePairs(const Options& options, Profile* profile) {
     NodeTime timed;
     // The second finds warmer caches, so they take turns.
     for (const bool is_plain : {i % 2 == 0, i % 2 != 0}) {
+      const NotedRun run(executor_->graph().text.name);
       const int64_t start = ClockNanoseconds();
       NODEWISE_RETURN_IF_ERROR(is_plain ? executor_->RunPlain()
                                         : executor_->RunTimed());

@@ -1,5 +1,7 @@
 #include "nodewise/profile/recorded_run.h"
 
+#include "nodewise/graph/noted_run.h"
+
 namespace nodewise {
 
 RecordedRuns RunRecorded(DebugExecutor* executor,
@@ -7,7 +9,10 @@ RecordedRuns RunRecorded(DebugExecutor* executor,
   RecordedRuns recorded;
   recorded.profile = BeginProfile();
   for (int i = 0; i < options.runs; ++i) {
-    recorded.status = executor->Run();
+    {
+      const NotedRun run("");
+      recorded.status = executor->Run();
+    }
     recorded.dump_status = executor->dump_status();
     if (recorded.status.ok()) {
       recorded.profile.runs.push_back(executor->times());

@@ -82,7 +82,7 @@ TEST(BoundsTest, ADifferenceBelowTheNormalNumbersIsCountedApart) {
   EXPECT_EQ(both.outside, 1U);
   EXPECT_EQ(both.worst.element, 1U);
   // The next larger difference counts.
-  EXPECT_EQ(Checked({1.2e-38F}, {0}, {0}, {0}).outside, 1U);
+  EXPECT_EQ(Checked({2.4e-38F}, {0}, {0}, {0}).outside, 1U);
 }
 
 TEST(BoundsTest, TheSmallestNormalNumberIsThatOfTheType) {

@@ -15,9 +15,9 @@ namespace nodewise {
 struct BoundCheck {
   uint64_t outside = 0;     // Beyond the proved bound.
   uint64_t unexpected = 0;  // Beyond the bound that holds in practice.
-  // Beyond a bound by less than anything can be that is not subnormal: counted
-  // in neither of these. Hardware that is told to be fast takes such numbers
-  // for zero.
+  // Beyond a bound by less than twice the smallest normal number: counted in
+  // neither of these. Hardware and kernels that are told to be fast take
+  // subnormal numbers for zero.
   uint64_t subnormal = 0;
   uint64_t without_bound = 0;     // Different, and no bound is known.
   uint64_t outside_fallback = 0;  // Of these, beyond the tolerance.
