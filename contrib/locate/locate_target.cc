@@ -22,7 +22,7 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kGuarded = "guarded";
-constexpr std::string_view kElsewhere = "barely-aligned";
+constexpr std::string_view kElsewhere = "barely_aligned";
 
 bool CanBeGuarded(const RunnerTarget& target) {
   for (const RunnerKind& kind : RunnerKinds()) {

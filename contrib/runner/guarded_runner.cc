@@ -300,8 +300,9 @@ class GuardedRunner : public Runner {
  public:
   // `watcher` sees the runs of `inner`.
   GuardedRunner(std::shared_ptr<const GraphTarget> target,
-                std::unique_ptr<Watcher> watcher, std::unique_ptr<Runner> inner)
-      : name_("guarded " + target->name()),
+                std::unique_ptr<Watcher> watcher, std::unique_ptr<Runner> inner,
+                std::string_view kind)
+      : name_(fmt::format("{} {}", kind, target->name())),
         target_(std::move(target)),
         watcher_(std::move(watcher)),
         inner_(std::move(inner)) {
@@ -381,8 +382,10 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeGuardedRunner(
   auto watcher = std::make_unique<Watcher>();
   NODEWISE_ASSIGN_OR_RETURN(auto inner,
                             MakeDebugRunner(target, watcher.get(), addresses));
-  return std::make_unique<GuardedRunner>(std::move(target), std::move(watcher),
-                                         std::move(inner));
+  return std::make_unique<GuardedRunner>(
+      std::move(target), std::move(watcher), std::move(inner),
+      addresses == TensorAddresses::kBarelyAligned ? "barely_aligned"
+                                                   : "guarded");
 }
 
 }  // namespace nodewise

@@ -63,7 +63,7 @@ constexpr RunnerKind kKinds[] = {
      "a compiled graph on a CPU that can be looked into, each run in a process "
      "of its own",
      &IsGuardable, &MakeGuarded},
-    {"barely-aligned",
+    {"barely_aligned",
      "as guarded, with tensors at odd multiples of the 64 bytes that TVM "
      "promises",
      &IsGuardable, &MakeBarelyAligned},

@@ -69,7 +69,12 @@ std::string LimitText(rlim_t limit) {
 }
 
 bool IsSameAction(const struct sigaction& a, const struct sigaction& b) {
-  return a.sa_sigaction == b.sa_sigaction && a.sa_flags == b.sa_flags;
+  // The C library adds a flag of its own, SA_RESTORER, to what it sets.
+  constexpr int kOurs = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK |
+                        SA_RESTART | SA_NODEFER |
+                        static_cast<int>(SA_RESETHAND);
+  return a.sa_sigaction == b.sa_sigaction &&
+         (a.sa_flags & kOurs) == (b.sa_flags & kOurs);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct RunnerKind {
 
 // Returns all kinds, in a fixed order. "debug" and "guarded" are only in builds
 // with USE_PROFILER. "guarded" does what "debug" does, and survives nodes that
-// crash or hang (nodewise/runner/node_failure.h); "barely-aligned" does that
+// crash or hang (nodewise/runner/node_failure.h); "barely_aligned" does that
 // with tensors at addresses that are aligned no better than kernels may ask.
 absl::Span<const RunnerKind> RunnerKinds();
 

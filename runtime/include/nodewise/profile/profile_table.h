@@ -97,7 +97,8 @@ std::string ProfileFooter(const ProfileSummary& summary,
                           const Profile& profile);
 // Returns a header and one row for each function node with every figure, quoted
 // as RFC 4180 says, each ended by a line feed alone. Several figures in one
-// cell are separated by "; ". Invalid UTF-8 and NUL are written as U+FFFD.
+// cell are separated by "; ". Bytes of a name that
+// no line of text should hold are written as \xNN.
 std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
                        const Profile& profile);
 // Returns a JSON object with every figure: {"nodes": [...], "summary": {...},
