@@ -62,6 +62,7 @@ GuardedMemory::~GuardedMemory() {
   for (const Block& block : blocks_) {
     // A thread that goes on writing there must not end the process.
     if (has_strays) {
+      madvise(block.map, block.map_bytes, MADV_DONTNEED);
       mprotect(block.map, block.map_bytes, PROT_READ | PROT_WRITE);
     } else {
       munmap(block.map, block.map_bytes);

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <link.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,9 +9,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 
+#include "fmt/format.h"
 #include "nodewise/support/pool_worker.h"
 
 namespace nodewise {
@@ -26,15 +28,19 @@ bool IsOpenMp(std::string_view path) {
          name.starts_with("libiomp");
 }
 
-bool IsOpenMpLoaded() {
-  bool is_loaded = false;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* found) {
-        *static_cast<bool*>(found) |= IsOpenMp(info->dlpi_name);
-        return 0;
-      },
-      &is_loaded);
-  return is_loaded;
+// Whether a thread waits in OpenMP's code, where its threads are between two
+// parallel loops, or has ended.
+bool WaitsInOpenMp(pid_t thread) {
+  std::ifstream file(fmt::format("/proc/self/task/{}/syscall", thread));
+  std::string words;
+  if (!file || !std::getline(file, words)) return true;
+  // "running", or the call, its arguments, the stack and where it came from.
+  const size_t last = words.rfind(' ');
+  if (last == std::string::npos) return false;
+  const uintptr_t place = std::strtoull(words.c_str() + last, nullptr, 16);
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(place), &info) != 0 &&
+         info.dli_fname != nullptr && IsOpenMp(info.dli_fname);
 }
 
 // Whether OpenMP's code is at the bottom of the calling thread's stack.
@@ -97,13 +103,14 @@ void ThreadCensus::Note(uint32_t node) {
   }
 }
 
-bool ThreadCensus::HasStrays() const {
-  return num_strays_ > 0 && !IsOpenMpLoaded();
-}
-
 std::optional<uint32_t> ThreadCensus::FirstMaker() const {
-  if (!HasStrays()) return std::nullopt;
-  return strays_[0].node;
+  for (size_t i = 0; i < num_strays_; ++i) {
+    const pid_t thread = strays_[i].thread;
+    if (!IsPoolWorker(thread) && !WaitsInOpenMp(thread)) {
+      return strays_[i].node;
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<uint32_t> ThreadCensus::MakerOfThisThread() const {

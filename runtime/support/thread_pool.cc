@@ -2,8 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -75,6 +79,16 @@ std::atomic<int> num_threads_override{0};
 std::atomic<TaskObserver*> task_observer{nullptr};
 std::atomic<void (*)()> worker_start{nullptr};
 thread_local bool is_pool_worker = false;
+// Workers stay for ever, so that their numbers stay theirs.
+std::array<std::atomic<pid_t>, kMaxTasks> worker_threads;
+std::atomic<size_t> num_worker_threads{0};
+
+void NotePoolWorker() {
+  is_pool_worker = true;
+  const size_t place = num_worker_threads++;
+  if (place >= worker_threads.size()) return;
+  worker_threads[place] = static_cast<pid_t>(syscall(SYS_gettid));
+}
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -327,7 +341,7 @@ void ThreadPool::Worker::Join() {
 }
 
 void ThreadPool::Worker::Loop() {
-  is_pool_worker = true;
+  NotePoolWorker();
   if (void (*const start)() = worker_start.load()) start();
   for (bool spin = false;;) {
     WaitWhile(state, kIdle, kIdleAsleep, spin);
@@ -454,6 +468,11 @@ ThreadPool::Worker* ThreadPool::NewWorker() {
 }
 
 bool IsPoolWorker() { return is_pool_worker; }
+
+bool IsPoolWorker(pid_t thread) {
+  return std::find(worker_threads.begin(), worker_threads.end(), thread) !=
+         worker_threads.end();
+}
 
 void SetWorkerStart(void (*start)()) { worker_start = start; }
 

@@ -26,11 +26,10 @@ class ThreadCensus {
 
   // Puts down to `node`, which has just returned, the threads that are new.
   void Note(uint32_t node);
-  // Returns whether a node has left a thread behind; false where OpenMP makes
-  // threads, since they cannot be told apart from outside.
-  bool HasStrays() const;
-  // Returns the node that has left the first one; none if HasStrays() is false.
+  // Returns the node that has left the first of the threads that are still
+  // there; none if there are none.
   std::optional<uint32_t> FirstMaker() const;
+  bool HasStrays() const { return FirstMaker().has_value(); }
   // Returns the node that has left the calling thread behind; none for other
   // threads. May be called in a signal handler.
   std::optional<uint32_t> MakerOfThisThread() const;
