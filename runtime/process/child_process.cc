@@ -167,7 +167,7 @@ void CatchCrashes() {
   for (const int signal_number : kSentSignals) {
     struct sigaction before {};
     sigaction(signal_number, nullptr, &before);
-    if (before.sa_handler == SIG_DFL) {
+    if (before.sa_handler != SIG_IGN) {
       sigaction(signal_number, &action, nullptr);
     }
   }
