@@ -1,6 +1,7 @@
 #include "nodewise/locate/replay.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -26,6 +27,13 @@ constexpr size_t kNamedNodes = 5;
 // An operation that does not round to nearest is off by up to twice as much as
 // the proved bounds allow for; as much again for what it makes of that.
 constexpr double kMostOfAnotherRounding = 4;
+
+// The distance from 1 to the next number of a type.
+double StepAtOne(DLDataType dtype) {
+  if (dtype.code == kDLBfloat) return 0x1p-7;
+  if (dtype.bits == 16) return 0x1p-10;
+  return dtype.bits == 64 ? 0x1p-52 : 0x1p-23;
+}
 
 // Hands out what nodes that can be judged have read and made, and keeps the
 // outputs of the graph.
@@ -270,9 +278,18 @@ class Replayer {
         "hash of what lay there";
   }
 
-  static bool MayBeRounding(const NodeReport& report) {
-    return report.worst.has_value() && report.worst->bounds.has_value() &&
-           report.worst->bounds->ratio <= kMostOfAnotherRounding;
+  bool MayBeRounding(const NodeReport& report) const {
+    if (!report.worst.has_value() || !report.worst->bounds.has_value()) {
+      return false;
+    }
+    const double ratio = report.worst->bounds->ratio;
+    if (!std::isinf(ratio)) return ratio <= kMostOfAnotherRounding;
+    // Operations that round once have bounds of no width: they are rounded to
+    // nearest, or wrong.
+    const Graph& graph = index_.graph();
+    const DLDataType dtype = graph.entry(graph.EntryOf(report.node, 0)).dtype;
+    return report.worst->metrics.relative_error() <=
+           kMostOfAnotherRounding * StepAtOne(dtype);
   }
 
   // What a node ran in, and who had left it.

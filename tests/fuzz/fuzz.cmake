@@ -50,6 +50,7 @@ if(NODEWISE_FUZZ)
 
   # Whole commands: all of the command but its main().
   if(USE_ONNX AND USE_PROFILER AND TARGET nodewise)
+    find_package(CLI11 REQUIRED)
     get_target_property(sources nodewise SOURCES)
     get_target_property(libraries nodewise LINK_LIBRARIES)
     get_target_property(definitions nodewise COMPILE_DEFINITIONS)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "contrib/emit_c/window_plan.h"
 #include "nodewise/graph/own_attributes.h"
 #include "tests/contrib/lower/lower_support.h"
 
@@ -167,16 +168,17 @@ TEST(EmitCTest, WindowsOfManyTapsAreALoop) {
   EXPECT_LT(emitted->source.size(), 20'000u);
 }
 
-TEST(EmitCTest, WhatNoMemoryHoldsIsRefused) {
-  NetBuilder b;
-  const ValueId x = b.In("x", {1, 1, 4});
-  b.Out(b.Op("MaxPool", {x},
-             {{"kernel_shape", std::vector<int64_t>{2}},
-              {"dilations", std::vector<int64_t>{int64_t{1} << 46}},
-              {"pads", std::vector<int64_t>{0, int64_t{1} << 46}}}));
-  EXPECT_THAT(Emitted(b.net),
+// Operators refuse windows that reach so far, until their limits change.
+TEST(WindowPlanTest, WhatNoMemoryHoldsIsRefused) {
+  EXPECT_EQ(
+      emit_c::ReachOf(/*places=*/3, /*stride=*/2, /*taps=*/2, /*dilation=*/1)
+          .value(),
+      6);
+  EXPECT_THAT(emit_c::ReachOf(2, int64_t{1} << 46, 1, 1),
               FailsWith(absl::StatusCode::kUnimplemented,
                         HasSubstr("windows reach over more than")));
+  EXPECT_THAT(emit_c::ReachOf(INT64_MAX, INT64_MAX, 1, 1),
+              FailsWith(absl::StatusCode::kUnimplemented, HasSubstr("reach")));
 }
 
 }  // namespace

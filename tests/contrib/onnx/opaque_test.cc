@@ -223,7 +223,10 @@ TEST(OpaqueTest, BytesThatAreNoSuchNodeAreRefused) {
   ops::Opaque opaque;
   opaque.op_type = "Magic";
   opaque.domain = kVendor;
-  for (const std::string bytes : {"", "\xff\xff\xff", "\x22\x05Other"}) {
+  EXPECT_THAT(network.Add(AllOperators(), opaque, {x}),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("attribute node: is missing")));
+  for (const std::string bytes : {"\xff\xff\xff", "\x22\x05Other"}) {
     opaque.node = bytes;
     Network copy = network;
     const ValueId y = copy.Add(AllOperators(), opaque, {x}).value();
