@@ -157,9 +157,12 @@ absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
                                         ? std::nullopt
                                         : std::optional(flags.threshold));
     comparator->set_observer(&log);
-    NODEWISE_ASSIGN_OR_RETURN(const bool match,
+    NODEWISE_ASSIGN_OR_RETURN(bool match,
                               comparator->verify(samples[i].inputs));
     LogResult(flags, *comparator);
+    // Rounding errors add up from layer to layer, so that results drift apart
+    // where no layer is wrong.
+    if (JudgesByBounds(flags)) match |= comparator->culprits().empty();
     if (match) {
       NODEWISE_RETURN_IF_ERROR(
           At(samples[i].from, CheckGivenNumbers(samples[i].inputs)));

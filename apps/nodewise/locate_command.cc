@@ -421,11 +421,14 @@ class LocateCulprit : public Command {
     for (const Culprit& culprit : located.culprits) {
       const NodeReport& report = located.nodes[culprit.report];
       const std::string verdict(NameOf(report.verdict));
-      if (report.verdict == NodeVerdict::kChangesFloats) {
+      // What these leave behind shows in other nodes, which a folder of one
+      // node has not.
+      if (report.verdict == NodeVerdict::kChangesFloats ||
+          report.verdict == NodeVerdict::kSideEffect) {
         outcome->notes.push_back(fmt::format(
             "--repro: {}: is not written, since what it makes by itself is "
-            "right",
-            report.key));
+            "right ({})",
+            report.key, report.reason));
         continue;
       }
       std::optional<PlanFault> plan_fault;

@@ -177,8 +177,8 @@ class Backends(Scratch):
             capture_output=True)
         self.assertEqual(made.returncode, 0, made)
         compared = nodewise("compare", self.folder / "ref_C_less",
-                            self.folder / "made.params", "--rule",
-                            "tolerance")
+                            self.folder / "made.params", "--rtol",
+                            "1e-6")
         self.assertEqual(compared.code, 0, compared)
         shown = self.run_here("--model", "layer_less.onnx", *inputs,
                               "-threshold=0")

@@ -184,12 +184,21 @@ def child_of(process):
     return found
 
 
+def as_in_a_shell():
+    """Below nohup some signals are ignored, and what belongs to no session
+    with a shell cannot be stopped by SIGTSTP."""
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, signal.SIG_DFL)
+    os.setpgid(0, 0)
+
+
 class FromOutside(Chains):
     def started(self, function="hang"):
         """A command that runs the function, and its two processes."""
         child = subprocess.Popen([NODEWISE, "run", *self.arguments(function)],
                                  stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE)
+                                 stderr=subprocess.PIPE,
+                                 preexec_fn=as_in_a_shell)
         self.addCleanup(child.communicate)
         self.addCleanup(child.kill)
         maps = None

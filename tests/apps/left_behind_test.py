@@ -50,18 +50,24 @@ class LeftBehind(WithTemporary):
                 [NODEWISE, *map(str, arguments)], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                # Some are ignored below nohup.
+                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
                 env={**os.environ, "TMPDIR": str(self.temporary), **env}
         ) as child:
-            limit = time.monotonic() + 50
-            while not is_there() and child.poll() is None:
-                self.assertLess(time.monotonic(), limit)
-                time.sleep(0.01)
-            self.assertIsNone(child.poll(), "it ended before the signal")
-            if whole_group:
-                os.killpg(child.pid, number)
-            else:
-                child.send_signal(number)
-            return child.wait(timeout=30)
+            try:
+                limit = time.monotonic() + 50
+                while not is_there() and child.poll() is None:
+                    self.assertLess(time.monotonic(), limit)
+                    time.sleep(0.01)
+                self.assertIsNone(child.poll(), "it ended before the signal")
+                if whole_group:
+                    os.killpg(child.pid, number)
+                else:
+                    child.send_signal(number)
+                return child.wait(timeout=30)
+            finally:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
 
     def sleeper(self):
         """A TARGET that writes into its folder, and never ends."""

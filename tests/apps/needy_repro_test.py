@@ -100,29 +100,25 @@ class NeedyRepro(Scratch):
         return [node["name"] for node in tree["nodes"]
                 if node["op"] != "null"]
 
-    def test_a_crash_that_an_earlier_function_prepares_brings_that_along(self):
-        repro, folder = self.written(self.armed("raise(SIGFPE)"))
-        self.assertEqual((repro["node"], repro["fails_alone"],
-                          repro["earlier_nodes"]),
-                         ("weights", True, ["bend"]))
-        # Only what is needed is there: neither `sum` nor `cut`.
-        self.assertEqual(self.names(folder), ["bend", "weights"])
-        about, child = self.run_command(folder)
-        self.assertEqual(child.returncode, 1, child)
-        self.assertIn("culprit: weights, crashes\n", child.stdout)
-        self.assertIn("SIGFPE", child.stdout)
-        self.assertEqual(about["earlier_nodes"], ["bend"])
-        self.assertIn("Alone it does not fail", (folder / "README.md")
-                      .read_text())
-
-    def test_a_wrong_result_that_an_earlier_function_prepares_does_so(self):
-        repro, folder = self.written(self.armed("x = x / 2"))
-        self.assertEqual((repro["node"], repro["wrong"],
-                          repro["earlier_nodes"]),
-                         ("weights", True, ["bend"]))
-        _, child = self.run_command(folder)
-        self.assertEqual(child.returncode, 1, child)
-        self.assertIn("culprit: weights, broken\n", child.stdout)
+    def test_what_an_earlier_function_prepares_is_blamed_on_that(self):
+        for failure, does in [("raise(SIGFPE)", "fail"),
+                              ("x = x / 2", "compute something else")]:
+            with self.subTest(failure=failure):
+                shown = nodewise("locate", self.armed(failure),
+                                 "--random-inputs", "1", "--repro",
+                                 self.folder / "repros", "--json")
+                self.assertEqual(shown.code, 1, shown)
+                found = document(shown)
+                culprit, = found["culprits"]
+                self.assertEqual((culprit["node"], culprit["kind"]),
+                                 ("bend", "side effect"))
+                self.assertIn(f"makes weights {does}",
+                              culprit["evidence"]["reason"])
+                # By itself it is right, so that a folder would show nothing.
+                self.assertEqual(found.get("repros", []), [])
+                self.assertIn("--repro: bend: is not written",
+                              found["notes"][0])
+                shutil.rmtree(self.folder / "net")
 
     def test_where_no_nodes_bring_the_failure_back_the_folder_says_so(self):
         # Six elements a run: the fourth run fails, and each try is one.
