@@ -62,7 +62,7 @@ class ArrayObject final : public Object {
   explicit ArrayObject(size_t count);
 
   int64_t size_;
-  int64_t capacity_;
+  [[maybe_unused]] int64_t capacity_;
 };
 
 // Keys are strings; the order is that of insertion.
