@@ -1,6 +1,6 @@
 # What stops an error of ours before it becomes an attacker's tool: nodewise
-# reads files that strangers made. `nodewise_bench hardening` and docs/measured.md
-# have the cost. NODEWISE_HARDEN=OFF is there to measure it.
+# reads files that strangers made. NODEWISE_HARDEN=OFF is there to measure what
+# that costs.
 option(NODEWISE_HARDEN "Build with the checks of compiler, linker and libraries"
   ON)
 mark_as_advanced(NODEWISE_HARDEN)
