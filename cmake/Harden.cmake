@@ -6,8 +6,8 @@ option(NODEWISE_HARDEN "Build with the checks of compiler, linker and libraries"
 mark_as_advanced(NODEWISE_HARDEN)
 
 # An empty element of a RUNPATH is the working directory, from which the loader
-# would take libz.so.1 of whoever wrote the folder one works in. CMake leaves
-# such elements where it makes room for a path of another length. So programs
+# would take a libz.so.1 that the author of that folder has planted. CMake
+# leaves such elements where it makes room for a path of another length. So programs
 # are linked with the path that they have when they are installed: a build
 # folder has the same places, bin and lib.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)

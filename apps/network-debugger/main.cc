@@ -79,8 +79,8 @@ absl::StatusOr<OpenedBackend> Load(const DebuggerFlags& flags,
 }
 
 // Glow's own threshold knows neither the size of numbers nor how many were
-// summed up, and calls healthy networks wrong. A threshold that somebody has
-// chosen is obeyed.
+// summed up, and calls healthy networks wrong. Any other threshold is the
+// user's choice, and is obeyed.
 bool JudgesByBounds(const DebuggerFlags& flags) {
   return flags.threshold == kGlowThreshold;
 }

@@ -57,7 +57,7 @@ class ConvertModel : public Command {
     load_.precision.measure_errors = true;
     if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
     const bool writes = !output_.empty();
-    // A text holds what no graph can: open sizes, operators nobody knows.
+    // A text holds what no graph can: open sizes, unknown operators.
     load_.keeps_opaque = !writes && !text_.empty();
     InputFiles files;
     const auto load = load_.keeps_opaque ? &LoadNetworkAlone : &LoadToLower;

@@ -58,8 +58,8 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
 std::string TallyOf(const LocateResult& result) {
   std::string text = CountOf(result.nodes.size(), "function node") + ":";
   std::string_view comma = " ";
-  // Of what there is, not of a list of all verdicts: the counts add up. The
-  // worst come first.
+  // The tally counts the verdicts that nodes have, and needs no list of all
+  // verdicts, which could lack one. The worst come first.
   std::map<NodeVerdict, size_t, std::greater<>> counts;
   for (const NodeReport& report : result.nodes) ++counts[report.verdict];
   for (const auto& [verdict, count] : counts) {

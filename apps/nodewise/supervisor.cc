@@ -51,7 +51,7 @@ struct WorkerReport {
   // When it crashed or gave up.
   std::atomic<bool> is_memory_short{false};
   // A thread that was left behind and has crashed: the signal, and by which
-  // node, -1 if nobody knows.
+  // node, -1 if that is unknown.
   std::atomic<int> parked_signal{0};
   std::atomic<int64_t> parked_node{-1};
 };
@@ -74,8 +74,8 @@ int64_t MakerOfThisThread() {
 
 // In the worker. A thread that a function has left behind may crash when
 // nothing runs any more that it could belong to: it stays there for ever, so
-// that the report is shown. Everything else ends the process as if nobody had
-// looked, with a core file where such are wanted.
+// that the report is shown. Everything else ends the process as it would
+// without this handler, with a core file where such are wanted.
 void OnCrash(int signal_number, siginfo_t* info, void*) {
   WorkerReport& report = *report_of_worker;
   const bool is_ours = IsWorker();
@@ -315,7 +315,7 @@ int StatusOf(const WorkerReport& report, const Supervisor& supervisor,
   }
   if (const int ending = supervisor.EndingSignal()) supervisor.EndBy(ending);
   if (signal_number == SIGPIPE) supervisor.EndBy(SIGPIPE);
-  // Nobody is to blame then, and a second line would hide the first.
+  // No node is to blame then, and a second line would hide the first.
   if (report.is_memory_short) {
     const std::string place = report.mark.Where();
     return show(FindingOf(OutOfMemory(place.empty() ? "nodewise" : place)));

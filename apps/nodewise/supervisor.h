@@ -13,7 +13,7 @@ namespace nodewise {
 // happened and returns the status that `show` does. No code but ours ever runs
 // here.
 //
-// To whoever started the command nothing changes: signals, stops and their ends
+// For the caller of the command nothing changes: signals, stops and their ends
 // are passed on in both directions. The process ends by the signal that the
 // forked one was sent from outside, or that a fault of our own caused.
 //
