@@ -5,6 +5,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -48,10 +49,12 @@ std::map<std::string, std::string> ReadLines() {
   return lines;
 }
 
+// Empty if it cannot be told.
 std::string WorkingFolder() {
   std::error_code error;
   const auto folder = std::filesystem::current_path(error);
-  return error ? "gone" : folder.string();
+  if (error == std::errc::no_such_file_or_directory) return "gone";
+  return error ? "" : folder.string();
 }
 
 size_t HashOfEnvironment() {
@@ -90,12 +93,16 @@ ProcessState ProcessState::Take() {
        files.increment(error)) {
     numbers.push_back(std::atoi(files->path().filename().c_str()));
   }
+  state.has_all_descriptors_ = !error;
   files = {};  // Its own descriptor is closed.
   for (const int number : numbers) {
     struct stat status {};
-    if (fstat(number, &status) != 0) continue;
-    state.descriptors_[number] = {status.st_dev, status.st_ino,
-                                  fcntl(number, F_GETFL)};
+    if (fstat(number, &status) == 0) {
+      state.descriptors_[number] = {status.st_dev, status.st_ino,
+                                    fcntl(number, F_GETFL)};
+    } else if (errno != EBADF) {
+      state.descriptors_[number] = std::nullopt;
+    }
   }
   for (int number = 1; number < NSIG; ++number) {
     sigaction(number, nullptr, &state.actions_[static_cast<size_t>(number)]);
@@ -119,6 +126,7 @@ ProcessState ProcessState::Take() {
 
 void ProcessState::AddDescriptorChanges(
     const ProcessState& later, std::vector<std::string>* changes) const {
+  if (!has_all_descriptors_ || !later.has_all_descriptors_) return;
   size_t kept = 0;
   for (const auto& [number, before] : descriptors_) {
     const auto now = later.descriptors_.find(number);
@@ -127,11 +135,12 @@ void ProcessState::AddDescriptorChanges(
       continue;
     }
     ++kept;
-    const bool is_same_file = now->second.device == before.device &&
-                              now->second.inode == before.inode;
+    if (!before.has_value() || !now->second.has_value()) continue;
+    const bool is_same_file = now->second->device == before->device &&
+                              now->second->inode == before->inode;
     if (!is_same_file) {
       changes->push_back(fmt::format("descriptor {} is another file", number));
-    } else if (now->second.flags != before.flags) {
+    } else if (now->second->flags != before->flags) {
       changes->push_back(fmt::format("descriptor {} has other flags", number));
     }
   }
@@ -188,16 +197,16 @@ void ProcessState::AddLimitChanges(const ProcessState& later,
 std::vector<std::string> ProcessState::ChangesIn(
     const ProcessState& later) const {
   std::vector<std::string> changes;
-  if (folder_ != later.folder_) {
+  const bool knows_folder = !folder_.empty() && !later.folder_.empty();
+  if (knows_folder && folder_ != later.folder_) {
     changes.push_back(fmt::format("the working folder is {}, which was {}",
                                   later.folder_, folder_));
   }
   for (const auto& [name, before] : lines_) {
     const auto now = later.lines_.find(name);
-    const std::string text = now == later.lines_.end() ? "?" : now->second;
-    if (text == before) continue;
+    if (now == later.lines_.end() || now->second == before) continue;
     changes.push_back(
-        fmt::format("{} is {}, which was {}", name, text, before));
+        fmt::format("{} is {}, which was {}", name, now->second, before));
   }
   AddLimitChanges(later, &changes);
   AddSignalChanges(later, &changes);
@@ -216,7 +225,7 @@ std::vector<std::string> ProcessState::ChangesIn(
 }
 
 void ProcessState::Restore() const {
-  (void)!chdir(folder_.c_str());
+  if (!folder_.empty()) (void)!chdir(folder_.c_str());
   const auto mask = lines_.find("Umask");
   if (mask != lines_.end()) {
     umask(static_cast<mode_t>(std::strtoul(mask->second.c_str(), nullptr, 8)));

@@ -67,5 +67,19 @@ TEST(ProcessStateTest, DescriptorsAreKnownByTheirFiles) {
               ElementsAre(HasSubstr("is closed")));
 }
 
+TEST(ProcessStateTest, WhatTheSystemDoesNotTellIsNotAChange) {
+  // No process may open more files: the list of descriptors cannot be read.
+  const ProcessState before = ProcessState::Take();
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  rlimit none = files;
+  none.rlim_cur = 0;
+  setrlimit(RLIMIT_NOFILE, &none);
+  const ProcessState after = ProcessState::Take();
+  setrlimit(RLIMIT_NOFILE, &files);
+  EXPECT_THAT(before.ChangesIn(after),
+              ElementsAre(HasSubstr("limit of open files")));
+}
+
 }  // namespace
 }  // namespace nodewise

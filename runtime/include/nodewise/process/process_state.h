@@ -7,6 +7,7 @@
 #include <array>
 #include <clocale>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class ProcessState {
   static ProcessState Take();
 
   // Returns what differs in a later state, each in words: "the working folder
-  // is /tmp, which was /home", "descriptor 7 is closed".
+  // is /tmp, which was /home", "descriptor 7 is closed". What the system did
+  // not tell of one of them is not a change.
   std::vector<std::string> ChangesIn(const ProcessState& later) const;
 
   // Makes it again as it was, as far as it can: descriptors that are closed
@@ -48,7 +50,9 @@ class ProcessState {
   // Lines of /proc/thread-self/status by their names: users, rights, the file
   // creation mask.
   std::map<std::string, std::string> lines_;
-  std::map<int, Descriptor> descriptors_;
+  // Without a value if the descriptor is open and nothing more can be told.
+  std::map<int, std::optional<Descriptor>> descriptors_;
+  bool has_all_descriptors_ = false;
   std::array<struct sigaction, NSIG> actions_{};
   sigset_t mask_{};
   std::array<rlimit, RLIM_NLIMITS> limits_{};
