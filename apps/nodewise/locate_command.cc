@@ -421,16 +421,6 @@ class LocateCulprit : public Command {
     for (const Culprit& culprit : located.culprits) {
       const NodeReport& report = located.nodes[culprit.report];
       const std::string verdict(NameOf(report.verdict));
-      // What these leave behind shows in other nodes, which a folder of one
-      // node has not.
-      if (report.verdict == NodeVerdict::kChangesFloats ||
-          report.verdict == NodeVerdict::kSideEffect) {
-        outcome->notes.push_back(fmt::format(
-            "--repro: {}: is not written, since what it makes by itself is "
-            "right ({})",
-            report.key, report.reason));
-        continue;
-      }
       std::optional<PlanFault> plan_fault;
       if (report.verdict == NodeVerdict::kPlanFault) {
         if (culprit.written_over.empty()) {
@@ -450,9 +440,17 @@ class LocateCulprit : public Command {
             report.key));
         continue;
       }
-      folders.push_back({report.node,
+      ReproFolder folder{report.node,
                          ReproPath(repro_, folders.size() + 1, report.key),
-                         verdict, report.reason, report.failure, plan_fault});
+                         verdict, report.reason, report.failure};
+      folder.plan_fault = plan_fault;
+      if (report.failure.has_value() && !report.failure->victim.empty()) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            folder.victim,
+            loaded.target->index().FindNode(report.failure->victim));
+        folder.reason = fmt::format("{} {}", report.key, report.failure->what);
+      }
+      folders.push_back(std::move(folder));
     }
     if (folders.empty()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(MakeReproRoot(repro_));

@@ -112,6 +112,7 @@ class FolderWriter {
     std::vector<NodeId> nodes;
     for (const ReproFolder& folder : folders_) {
       const std::string key = target_.index().KeyOf(folder.node);
+      if (folder.victim.has_value()) continue;
       if (folder.failure.has_value()) failing_.insert(key);
       if (folder.plan_fault.has_value()) continue;
       nodes.push_back(folder.node);
@@ -135,8 +136,11 @@ class FolderWriter {
       NODEWISE_RETURN_IF_ERROR(Finish(&node_case, folder));
     }
     for (const ReproFolder& folder : folders_) {
-      if (!folder.plan_fault.has_value()) continue;
-      NODEWISE_RETURN_IF_ERROR(WritePlanFault(folder, *runner));
+      if (folder.victim.has_value()) {
+        NODEWISE_RETURN_IF_ERROR(WriteVictim(folder));
+      } else if (folder.plan_fault.has_value()) {
+        NODEWISE_RETURN_IF_ERROR(WritePlanFault(folder, *runner));
+      }
     }
     return absl::OkStatus();
   }
@@ -145,6 +149,8 @@ class FolderWriter {
     const ReproFolder& folder = *by_node_[node_case.node];
     node_case.verdict = folder.verdict;
     node_case.reason = folder.reason;
+    node_case.harms_others =
+        folder.verdict == NameOf(NodeVerdict::kChangesFloats);
     node_case.failure = folder.failure;
     node_case.node_limit_ms = node_limit_ms_;
     if (folder.failure.has_value()) CheckFailsAlone(&node_case);
@@ -173,6 +179,43 @@ class FolderWriter {
 
   absl::Status WriteOne(const ReproCase& node_case, const ReproFolder& folder) {
     return WriteCase(node_case, folder.path, &table_, &outcome_.json);
+  }
+
+  // How the victim ends a run of the network; none if it only computes
+  // something else.
+  absl::StatusOr<std::optional<NodeFailure>> FailureOfVictim(
+      const std::string& victim) const {
+    const RunnerTarget target{target_.name(), loaded_.target};
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RunnerMaker maker,
+        MakerOf(HasRunnerFor("guarded", target) ? "guarded" : "debug", target));
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+    RunOptions options;
+    options.node_limit_ms = node_limit_ms_;
+    auto failure = FailureOf(runner->Run(inputs_, options).status());
+    if (failure.has_value() && failure->node != victim) failure.reset();
+    return failure;
+  }
+
+  absl::Status WriteVictim(const ReproFolder& folder) {
+    const std::string victim = target_.index().KeyOf(*folder.victim);
+    NODEWISE_ASSIGN_OR_RETURN(const auto failure, FailureOfVictim(victim));
+    std::set<std::string> failing = failing_;
+    if (failure.has_value()) failing.insert(victim);
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                              MakeSafeRunner(loaded_, failing));
+    return VisitCases(
+        source_, {*folder.victim}, *runner, inputs_,
+        [&](ReproCase node_case) -> absl::Status {
+          node_case.verdict = "harmed by a side effect";
+          node_case.reason = folder.reason;
+          node_case.failure = failure;
+          node_case.node_limit_ms = node_limit_ms_;
+          if (failure.has_value()) CheckFailsAlone(&node_case);
+          NODEWISE_RETURN_IF_ERROR(AddEarlierNodes(
+              source_, *folder.victim, *runner, inputs_, {}, &node_case));
+          return WriteOne(node_case, folder);
+        });
   }
 
   absl::Status WritePlanFault(const ReproFolder& folder, Runner& runner) {

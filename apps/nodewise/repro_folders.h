@@ -27,6 +27,9 @@ struct ReproFolder {
   // How it ended runs or spoiled memory, if it did: then the reference stands
   // in for it while the others are run.
   std::optional<NodeFailure> failure = std::nullopt;
+  // A later node that shows what this one leaves changed, where nothing else
+  // does: the folder has both.
+  std::optional<NodeId> victim = std::nullopt;
   // What it writes over, if that is the fault.
   std::optional<PlanFault> plan_fault = std::nullopt;
 };

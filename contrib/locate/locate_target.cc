@@ -25,10 +25,7 @@ constexpr std::string_view kGuarded = "guarded";
 constexpr std::string_view kElsewhere = "barely_aligned";
 
 bool CanBeGuarded(const RunnerTarget& target) {
-  for (const RunnerKind& kind : RunnerKinds()) {
-    if (kind.name == kGuarded) return kind.takes(target);
-  }
-  return false;
+  return HasRunnerFor(kGuarded, target);
 }
 
 absl::StatusOr<RunnerMaker> RunnersOf(

@@ -185,7 +185,8 @@ absl::Status BlameSpoiler(const GraphIndex& index, Runner& candidate,
       {NodeFailure::Kind::kSideEffect, index.KeyOf(spoiler),
        fmt::format("makes {} {}, which it does not on the same inputs without "
                    "this node",
-                   index.KeyOf(suspect), does)},
+                   index.KeyOf(suspect), does),
+       index.KeyOf(suspect)},
       index.TitleOf(spoiler), absl::StatusCode::kAborted);
 }
 

@@ -76,6 +76,11 @@ std::string BesideText(const ReproCase& node_case) {
 }
 
 std::string RightText(const ReproCase& node_case) {
+  if (node_case.harms_others) {
+    return "What it makes is right. What it leaves behind is not, and the "
+           "command names it with\nexit status 1. Once it is mended, the exit "
+           "status is 0.\n";
+  }
   if (!node_case.verdict.empty()) {
     return "Alone it was right when this was written: the failure does not "
            "show in every\nrun, or it needs the network. With exit status 1 "

@@ -1,5 +1,7 @@
 #include "nodewise/runner/runner_list.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -77,6 +79,13 @@ constexpr RunnerKind kKinds[] = {
 }  // namespace
 
 absl::Span<const RunnerKind> RunnerKinds() { return kKinds; }
+
+bool HasRunnerFor(std::string_view kind, const RunnerTarget& target) {
+  return std::any_of(std::begin(kKinds), std::end(kKinds),
+                     [&](const RunnerKind& row) {
+                       return row.name == kind && row.takes(target);
+                     });
+}
 
 absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
                                     RunnerTarget target) {

@@ -76,6 +76,15 @@ class NeedyRepro(Scratch):
             return ARMED.replace("FAILURE", failure) + code
         return self.converted(spoil)
 
+    def changing(self, does):
+        """A network whose tanh leaves something changed."""
+        def spoil(code):
+            return ("#include <fenv.h>\n#include <math.h>\n"
+                    "#include <unistd.h>\nstatic double changing_tanh(double "
+                    f"x) {{ (void)!{does}; return (tanh)(x); }}\n" +
+                    re.sub(r"\btanhf?\(", "changing_tanh(", code))
+        return self.converted(spoil)
+
     def written(self, net, *options):
         """The one folder's entry in the document, and the folder, moved."""
         shown = nodewise("locate", net, "--random-inputs", "1", "--repro",
@@ -100,25 +109,46 @@ class NeedyRepro(Scratch):
         return [node["name"] for node in tree["nodes"]
                 if node["op"] != "null"]
 
-    def test_what_an_earlier_function_prepares_is_blamed_on_that(self):
-        for failure, does in [("raise(SIGFPE)", "fail"),
-                              ("x = x / 2", "compute something else")]:
-            with self.subTest(failure=failure):
-                shown = nodewise("locate", self.armed(failure),
-                                 "--random-inputs", "1", "--repro",
-                                 self.folder / "repros", "--json")
-                self.assertEqual(shown.code, 1, shown)
-                found = document(shown)
-                culprit, = found["culprits"]
-                self.assertEqual((culprit["node"], culprit["kind"]),
-                                 ("bend", "side effect"))
-                self.assertIn(f"makes weights {does}",
-                              culprit["evidence"]["reason"])
-                # By itself it is right, so that a folder would show nothing.
-                self.assertEqual(found.get("repros", []), [])
-                self.assertIn("--repro: bend: is not written",
-                              found["notes"][0])
-                shutil.rmtree(self.folder / "net")
+    def test_what_makes_a_later_function_fail_is_shown_with_that(self):
+        repro, folder = self.written(self.armed("raise(SIGFPE)"))
+        self.assertEqual((repro["node"], repro["fails_alone"],
+                          repro["earlier_nodes"]),
+                         ("weights", True, ["bend"]))
+        # Only what is needed is there: neither `sum` nor `cut`.
+        self.assertEqual(self.names(folder), ["bend", "weights"])
+        about, child = self.run_command(folder)
+        self.assertEqual(child.returncode, 1, child)
+        self.assertIn("culprit: bend, side effect\n", child.stdout)
+        self.assertIn("makes weights fail", child.stdout)
+        self.assertEqual(about["earlier_nodes"], ["bend"])
+        text = (folder / "README.md").read_text()
+        self.assertIn("bend makes weights fail", text)
+        self.assertIn("Alone it does not fail", text)
+
+    def test_what_makes_a_later_function_wrong_is_shown_with_that(self):
+        repro, folder = self.written(self.armed("x = x / 2"))
+        self.assertEqual((repro["node"], repro["wrong"],
+                          repro["earlier_nodes"]),
+                         ("weights", True, ["bend"]))
+        _, child = self.run_command(folder)
+        self.assertEqual(child.returncode, 1, child)
+        self.assertIn("culprit: bend, side effect\n", child.stdout)
+        self.assertIn("makes weights compute something else", child.stdout)
+
+    def test_what_a_function_leaves_changed_is_shown_by_it_alone(self):
+        for does, verdict in [("chdir(\"/\")", "side effect"),
+                              ("fesetround(FE_UPWARD)", "changes floats")]:
+            with self.subTest(does=does):
+                repro, folder = self.written(self.changing(does))
+                self.assertEqual(repro["node"], "bend")
+                self.assertEqual(self.names(folder), ["bend"])
+                _, child = self.run_command(folder)
+                self.assertEqual(child.returncode, 1, child)
+                self.assertIn(f"culprit: bend, {verdict}\n", child.stdout)
+                self.assertNotIn("Alone it was right",
+                                 (folder / "README.md").read_text())
+                shutil.rmtree(folder)
+                shutil.rmtree(self.folder / "repros")
 
     def test_where_no_nodes_bring_the_failure_back_the_folder_says_so(self):
         # Six elements a run: the fourth run fails, and each try is one.

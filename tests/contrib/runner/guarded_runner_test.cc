@@ -152,7 +152,8 @@ TEST(GuardedRunnerTest, HashesComeWithoutContents) {
 }
 
 TEST(NodeFailureTest, AStatusKeepsItsFailureWhateverTheNodeIsCalled) {
-  const NodeFailure failure{NodeFailure::Kind::kHang, "a 3 \n b", "did 4 c"};
+  const NodeFailure failure{NodeFailure::Kind::kHang, "a 3 \n b", "did 4 c",
+                            "7 d"};
   const absl::Status status = At(
       "net", StatusOf(failure, "node 1", absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(MessageOf(status), "net: node 1: did 4 c");
@@ -160,6 +161,7 @@ TEST(NodeFailureTest, AStatusKeepsItsFailureWhateverTheNodeIsCalled) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->node, failure.node);
   EXPECT_EQ(found->what, failure.what);
+  EXPECT_EQ(found->victim, failure.victim);
   EXPECT_EQ(found->kind, failure.kind);
   EXPECT_FALSE(FailureOf(absl::AbortedError("a")).has_value());
 }

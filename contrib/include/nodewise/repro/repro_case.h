@@ -92,6 +92,8 @@ struct ReproCase {
   // "broken", "3.1 x the proved bound". Empty if nobody has accused it.
   std::string verdict = {};
   std::string reason = {};
+  // What it makes is right: what it leaves changed is not.
+  bool harms_others = false;
   // It is not run in this process, which it might bring down.
   bool may_run = true;
   // How it ended the run of its network, or spoiled memory, if it did; it may

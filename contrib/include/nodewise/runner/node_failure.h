@@ -24,6 +24,8 @@ struct NodeFailure {
   Kind kind = Kind::kCrash;
   std::string node;  // Its key.
   std::string what;  // "crashed with SIGSEGV at address 0x10"
+  // For a side effect that shows only in a later node: that node's key.
+  std::string victim = {};
 };
 // Returns "crash", "hang", "exit", "error", "stray write" or "side effect".
 std::string_view NameOf(NodeFailure::Kind kind);

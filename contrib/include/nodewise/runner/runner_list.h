@@ -37,6 +37,9 @@ struct RunnerKind {
 // with tensors at addresses that are aligned no better than kernels may ask.
 absl::Span<const RunnerKind> RunnerKinds();
 
+// Returns whether this build has that kind, and it can run the target.
+bool HasRunnerFor(std::string_view kind, const RunnerTarget& target);
+
 // Returns a maker of runners of that kind. Fails with kNotFound for a kind that
 // is not in this build, naming the nearest, and with kInvalidArgument for one
 // that cannot run such a target.
