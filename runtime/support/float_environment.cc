@@ -23,9 +23,14 @@ struct ThreadState {
 // Threads of the pool have seen none before their first.
 std::atomic<uint32_t> generation{1};
 
+// Finding it is most of what a look costs, so that it is asked for once.
 ThreadState& OfThread() {
-  thread_local ThreadState state;
+  constinit thread_local ThreadState state;
   return state;
+}
+
+FloatEnvironment CandidateIn(const ThreadState& state) {
+  return state.is_default ? state.candidate : ReadFloatEnvironment();
 }
 
 std::string_view RoundingName(int mode) {
@@ -291,8 +296,8 @@ DefaultFloatEnvironment::~DefaultFloatEnvironment() {
 
 namespace {
 
-// Reading the registers is most of what a look costs, so that nothing is read
-// that is known: a thread that judges is in the default environment.
+// The registers are not read where they are known: a thread that judges is in
+// the default environment.
 void ToCandidate(ThreadState* state) {
   state->is_default = false;
   if (!(state->candidate == DefaultFloats())) {
@@ -320,9 +325,7 @@ CandidateFloatEnvironment::~CandidateFloatEnvironment() {
   ToDefault(state.candidate, &state);
 }
 
-FloatEnvironment CandidateFloats() {
-  return OfThread().is_default ? OfThread().candidate : ReadFloatEnvironment();
-}
+FloatEnvironment CandidateFloats() { return CandidateIn(OfThread()); }
 
 bool HasDefaultFloats() { return OfThread().is_default; }
 
@@ -345,13 +348,11 @@ void ThreadFloats::Adopt() const {
   WriteFloatEnvironment(is_default_ ? DefaultFloats() : candidate_);
 }
 
-FloatWatch::FloatWatch(bool puts_back)
-    : puts_back_(puts_back),
-      was_default_(OfThread().is_default),
-      before_(CandidateFloats()),
-      outer_(OfThread().watch) {
+FloatWatch::FloatWatch(bool puts_back) : puts_back_(puts_back) {
   ThreadState& state = OfThread();
-  state.watch = this;
+  was_default_ = state.is_default;
+  before_ = CandidateIn(state);
+  outer_ = std::exchange(state.watch, this);
   if (was_default_) ToCandidate(&state);
 }
 

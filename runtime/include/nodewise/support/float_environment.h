@@ -160,9 +160,9 @@ class FloatWatch {
 
  private:
   const bool puts_back_;
-  const bool was_default_;
-  const FloatEnvironment before_;
-  FloatWatch* const outer_;
+  bool was_default_ = false;
+  FloatEnvironment before_;
+  FloatWatch* outer_ = nullptr;
   bool is_over_ = false;
   std::optional<FloatChange> in_task_;
 };
