@@ -300,7 +300,7 @@ Term ScatterAdded(Term indices, Term updates,
 
 std::string FreeName(const Network& network, const std::string& wanted) {
   std::string name = wanted;
-  for (int i = 2; network.FindValue(name).ok(); ++i) {
+  for (int i = 2; network.HasValue(name); ++i) {
     name = fmt::format("{}_{}", wanted, i);
   }
   return name;

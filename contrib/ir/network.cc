@@ -135,6 +135,14 @@ absl::StatusOr<OperationId> Network::FindOperation(
   return NotFound("operation", name, operation_names_);
 }
 
+bool Network::HasValue(std::string_view name) const {
+  return value_names_.contains(std::string(name));
+}
+
+bool Network::HasOperation(std::string_view name) const {
+  return operation_names_.contains(std::string(name));
+}
+
 std::vector<InputInfo> Network::InputsOf(OperationId id,
                                          CodePlace caller) const {
   return InputInfosOf(data_, operation(id, caller).inputs);

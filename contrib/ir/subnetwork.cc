@@ -202,7 +202,7 @@ class Extraction {
     const std::string& name = network_.value(output).name;
     if (!is_cut_[Index(output)]) return name;
     return FreeName(name + "_cut", [&](const std::string& other) {
-      return network_.FindValue(other).ok();
+      return network_.HasValue(other);
     });
   }
 

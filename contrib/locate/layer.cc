@@ -106,7 +106,7 @@ absl::Status GiveName(ValueId id, const std::string& name, Network* network) {
     std::string free = name;
     do {
       free += '_';
-    } while (network->FindValue(free).ok());
+    } while (network->HasValue(free));
     NODEWISE_RETURN_IF_ERROR(network->Rename(*other, std::move(free)));
   }
   return network->Rename(id, name);

@@ -116,7 +116,7 @@ class RegionMaker {
   // It may be the name of another value, by bad luck.
   std::string NameOfLast(const NetworkValue& value) {
     std::string name = value.name + ".channels_last";
-    while (source_.FindValue(name).ok()) name += '_';
+    while (source_.HasValue(name)) name += '_';
     return FreeName(name);
   }
 
@@ -127,7 +127,7 @@ class RegionMaker {
     const ops::Transpose op{to_last ? SidesToChannelsLast(rank)
                                     : SidesToChannelsFirst(rank)};
     std::string operation = NameOfLast(value);
-    while (source_.FindOperation(operation).ok()) operation += '_';
+    while (source_.HasOperation(operation)) operation += '_';
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId made,
         network().Add(*layouts_.operators, op, {from}, operation));
@@ -148,10 +148,10 @@ class RegionMaker {
 
   // Names of values that come later must not be taken either.
   std::string FreeName(std::string name) {
-    if (!network().FindValue(name).ok()) return name;
+    if (!network().HasValue(name)) return name;
     do {
       name += '_';
-    } while (network().FindValue(name).ok() || source_.FindValue(name).ok());
+    } while (network().HasValue(name) || source_.HasValue(name));
     return name;
   }
 

@@ -59,7 +59,7 @@ absl::Status ForeignModel::Apply(const TensorPatch& patch) {
   patched_.push_back({value.name, patch.tensor});
   if (value.kind == NetworkValue::Kind::kInput) return absl::OkStatus();
   std::string free = value.name + "_before";
-  while (network_.FindValue(free).ok()) free += '_';
+  while (network_.HasValue(free)) free += '_';
   NODEWISE_RETURN_IF_ERROR(network_.Rename(id, std::move(free)));
   NODEWISE_ASSIGN_OR_RETURN(const ValueId input,
                             network_.AddInput(value.name, type));

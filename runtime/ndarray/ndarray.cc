@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -83,30 +84,52 @@ struct ManagedNDArray {
   NDArray array;
 };
 
-// Walks all elements in row-major order, handing out byte offsets on both
+// A side of two tensors: how many places it has, and how many elements the next
+// place is away in each.
+struct WalkedSide {
+  int64_t size = 1;
+  int64_t step_from = 0;
+  int64_t step_to = 0;
+};
+
+std::vector<WalkedSide> WalkedSides(const DLTensor& from, const DLTensor& to) {
+  std::vector<WalkedSide> sides(static_cast<size_t>(from.ndim));
+  int64_t compact = 1;
+  for (int d = from.ndim - 1; d >= 0; --d) {
+    sides[static_cast<size_t>(d)] = {
+        from.shape[d], from.strides != nullptr ? from.strides[d] : compact,
+        to.strides != nullptr ? to.strides[d] : compact};
+    compact *= from.shape[d];
+  }
+  return sides;
+}
+
+// Walks all elements in row-major order, handing out element offsets on both
 // sides. REQUIRES: same shape, at least one element.
 template <typename Visit>
 void ForEachElement(const DLTensor& from, const DLTensor& to, Visit visit) {
-  const int rank = from.ndim;
-  std::vector<int64_t> index(static_cast<size_t>(rank), 0);
-  const auto offset = [&](const DLTensor& tensor) {
-    int64_t position = 0;
-    int64_t compact = 1;
-    for (int d = rank - 1; d >= 0; --d) {
-      const int64_t stride =
-          tensor.strides != nullptr ? tensor.strides[d] : compact;
-      position += index[static_cast<size_t>(d)] * stride;
-      compact *= tensor.shape[d];
-    }
-    return position;
-  };
+  // The last side is a loop of its own: most elements are reached by one step.
+  const std::vector<WalkedSide> sides = WalkedSides(from, to);
+  const WalkedSide row = sides.empty() ? WalkedSide{1} : sides.back();
+  std::vector<int64_t> index(sides.size(), 0);
+  int64_t at = 0;
+  int64_t into = 0;
   while (true) {
-    visit(offset(from), offset(to));
-    int d = rank - 1;
-    while (d >= 0 && ++index[static_cast<size_t>(d)] == from.shape[d]) {
-      index[static_cast<size_t>(d--)] = 0;
+    for (int64_t i = 0; i < row.size; ++i) {
+      visit(at + i * row.step_from, into + i * row.step_to);
     }
-    if (d < 0) return;
+    bool is_over = true;
+    for (size_t d = sides.size(); d-- > 1;) {
+      const WalkedSide& side = sides[d - 1];
+      at += side.step_from;
+      into += side.step_to;
+      is_over = ++index[d - 1] == side.size;
+      if (!is_over) break;
+      index[d - 1] = 0;
+      at -= side.size * side.step_from;
+      into -= side.size * side.step_to;
+    }
+    if (is_over) return;
   }
 }
 
@@ -124,6 +147,17 @@ double ReachOf(const DLTensor& tensor, size_t bytes) {
              std::fabs(static_cast<double>(tensor.strides[d]));
   }
   return reach;
+}
+
+// `width` is a constant where that makes a copy one instruction.
+template <typename Width>
+void CopyElements(const DLTensor& from, const DLTensor& to, Width width) {
+  const char* const source = static_cast<const char*>(DataOf(from));
+  char* const target = static_cast<char*>(DataOf(to));
+  const auto bytes = static_cast<int64_t>(width);
+  ForEachElement(from, to, [&](int64_t at, int64_t into) {
+    std::memcpy(target + into * bytes, source + at * bytes, width);
+  });
 }
 
 absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
@@ -400,12 +434,11 @@ absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
         "tensor has strides, expected a compact one (copy it first)");
   }
   const size_t width = ElementBytes(from.dtype);
-  char* const source = static_cast<char*>(DataOf(from));
-  char* const target = static_cast<char*>(DataOf(to));
-  ForEachElement(from, to, [&](int64_t at, int64_t into) {
-    std::memcpy(target + into * static_cast<int64_t>(width),
-                source + at * static_cast<int64_t>(width), width);
-  });
+  if (width == 4) {
+    CopyElements(from, to, std::integral_constant<size_t, 4>());
+  } else {
+    CopyElements(from, to, width);
+  }
   return absl::OkStatus();
 }
 

@@ -23,14 +23,11 @@ struct ThreadState {
 // Threads of the pool have seen none before their first.
 std::atomic<uint32_t> generation{1};
 
-// Finding it is most of what a look costs, so that it is asked for once.
+// Finding it takes as long as reading the registers, so that it is asked for
+// once in a look.
 ThreadState& OfThread() {
   constinit thread_local ThreadState state;
   return state;
-}
-
-FloatEnvironment CandidateIn(const ThreadState& state) {
-  return state.is_default ? state.candidate : ReadFloatEnvironment();
 }
 
 std::string_view RoundingName(int mode) {
@@ -100,6 +97,16 @@ void WriteX87(uint16_t word) {
   asm volatile("fnclex\n\tfldcw %0" : : "m"(word));
 }
 
+// The functions of the header can be replaced by a host's, so that the compiler
+// never makes them part of another one.
+FloatEnvironment ReadRegisters() {
+  return {_mm_getcsr() & ~kSseFlags, ReadX87()};
+}
+
+bool IsDefault(const FloatEnvironment& floats) {
+  return floats.sse == kSseDefault && floats.x87 == kX87Default;
+}
+
 int RoundingOf(uint32_t bits) {
   constexpr int kModes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD,
                             FE_TOWARDZERO};
@@ -125,9 +132,7 @@ std::string TrapsText(uint32_t before, uint32_t after) {
 
 }  // namespace
 
-FloatEnvironment ReadFloatEnvironment() {
-  return {_mm_getcsr() & ~kSseFlags, ReadX87()};
-}
+FloatEnvironment ReadFloatEnvironment() { return ReadRegisters(); }
 
 FloatEnvironment DefaultFloats() { return {kSseDefault, kX87Default}; }
 
@@ -220,6 +225,15 @@ DefaultFloatEnvironment::~DefaultFloatEnvironment() {
 
 #else
 
+namespace {
+
+FloatEnvironment ReadRegisters() { return ReadFloatEnvironment(); }
+bool IsDefault(const FloatEnvironment& floats) {
+  return floats == DefaultFloats();
+}
+
+}  // namespace
+
 FloatEnvironment ReadFloatEnvironment() {
   FloatEnvironment floats;
   std::fegetenv(&floats.whole);
@@ -296,19 +310,21 @@ DefaultFloatEnvironment::~DefaultFloatEnvironment() {
 
 namespace {
 
+FloatEnvironment CandidateIn(const ThreadState& state) {
+  return state.is_default ? state.candidate : ReadRegisters();
+}
+
 // The registers are not read where they are known: a thread that judges is in
 // the default environment.
 void ToCandidate(ThreadState* state) {
   state->is_default = false;
-  if (!(state->candidate == DefaultFloats())) {
-    WriteFloatEnvironment(state->candidate);
-  }
+  if (!IsDefault(state->candidate)) WriteFloatEnvironment(state->candidate);
 }
 
 // `now` is what the thread has.
 void ToDefault(const FloatEnvironment& now, ThreadState* state) {
   state->is_default = true;
-  if (!(now == DefaultFloats())) WriteFloatEnvironment(DefaultFloats());
+  if (!IsDefault(now)) WriteFloatEnvironment(DefaultFloats());
 }
 
 }  // namespace
@@ -321,7 +337,7 @@ CandidateFloatEnvironment::CandidateFloatEnvironment()
 CandidateFloatEnvironment::~CandidateFloatEnvironment() {
   if (!was_default_) return;
   ThreadState& state = OfThread();
-  state.candidate = ReadFloatEnvironment();
+  state.candidate = ReadRegisters();
   ToDefault(state.candidate, &state);
 }
 
@@ -362,7 +378,7 @@ std::optional<FloatChange> FloatWatch::Finish() {
   if (std::exchange(is_over_, true)) return std::nullopt;
   ThreadState& state = OfThread();
   state.watch = outer_;
-  const FloatEnvironment after = ReadFloatEnvironment();
+  const FloatEnvironment after = ReadRegisters();
   if (was_default_) {
     state.candidate = puts_back_ ? before_ : after;
     ToDefault(after, &state);

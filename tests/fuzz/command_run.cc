@@ -59,13 +59,14 @@ const std::string& CommandFolder() {
     std::string path = has_memory ? "/dev/shm" : fs::temp_directory_path();
     path += "/nodewise_fuzz_XXXXXX";
     NODEWISE_CHECK(mkdtemp(path.data()) != nullptr);
-    static const pid_t maker = getpid();
-    std::atexit([] {
-      std::error_code ignored;
-      if (getpid() == maker) fs::remove_all(CommandFolder(), ignored);
-    });
     return path;
   }();
+  // What is registered after the string is made runs before it is destroyed.
+  static const pid_t maker = getpid();
+  [[maybe_unused]] static const int is_registered = std::atexit([] {
+    std::error_code ignored;
+    if (getpid() == maker) fs::remove_all(CommandFolder(), ignored);
+  });
   return folder;
 }
 

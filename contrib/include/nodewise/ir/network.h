@@ -162,9 +162,12 @@ class Network {
   absl::Span<const ValueId> inputs() const { return data_.inputs; }
   absl::Span<const ValueId> outputs() const { return data_.outputs; }
   int opset(std::string_view domain = "") const;  // 0 if it has none.
-  // Find by name; fail with kNotFound, suggesting the nearest name.
+  // Find by name; fail with kNotFound, suggesting the nearest name. To look
+  // for that takes long: a caller that expects none asks HasValue().
   absl::StatusOr<ValueId> FindValue(std::string_view name) const;
   absl::StatusOr<OperationId> FindOperation(std::string_view name) const;
+  bool HasValue(std::string_view name) const;
+  bool HasOperation(std::string_view name) const;
   // Returns what the operation's class is told about its inputs; valid until an
   // edit.
   std::vector<InputInfo> InputsOf(OperationId id,
