@@ -94,6 +94,7 @@ ProcessState ProcessState::Take() {
     numbers.push_back(std::atoi(files->path().filename().c_str()));
   }
   state.has_all_descriptors_ = !error;
+  state.has_no_descriptor_left_ = error == std::errc::too_many_files_open;
   files = {};  // Its own descriptor is closed.
   for (const int number : numbers) {
     struct stat status {};
@@ -126,6 +127,9 @@ ProcessState ProcessState::Take() {
 
 void ProcessState::AddDescriptorChanges(
     const ProcessState& later, std::vector<std::string>* changes) const {
+  if (later.has_no_descriptor_left_ && !has_no_descriptor_left_) {
+    changes->push_back("no more file can be opened");
+  }
   if (!has_all_descriptors_ || !later.has_all_descriptors_) return;
   size_t kept = 0;
   for (const auto& [number, before] : descriptors_) {

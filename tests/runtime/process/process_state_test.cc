@@ -67,8 +67,8 @@ TEST(ProcessStateTest, DescriptorsAreKnownByTheirFiles) {
               ElementsAre(HasSubstr("is closed")));
 }
 
-TEST(ProcessStateTest, WhatTheSystemDoesNotTellIsNotAChange) {
-  // No process may open more files: the list of descriptors cannot be read.
+TEST(ProcessStateTest, AChangeThatLeavesNoDescriptorIsSeen) {
+  // The list of descriptors cannot be read then.
   const ProcessState before = ProcessState::Take();
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -78,7 +78,8 @@ TEST(ProcessStateTest, WhatTheSystemDoesNotTellIsNotAChange) {
   const ProcessState after = ProcessState::Take();
   setrlimit(RLIMIT_NOFILE, &files);
   EXPECT_THAT(before.ChangesIn(after),
-              ElementsAre(HasSubstr("limit of open files")));
+              ElementsAre(HasSubstr("limit of open files"),
+                          "no more file can be opened"));
 }
 
 }  // namespace

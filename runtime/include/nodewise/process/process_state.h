@@ -53,6 +53,7 @@ class ProcessState {
   // Without a value if the descriptor is open and nothing more can be told.
   std::map<int, std::optional<Descriptor>> descriptors_;
   bool has_all_descriptors_ = false;
+  bool has_no_descriptor_left_ = false;
   std::array<struct sigaction, NSIG> actions_{};
   sigset_t mask_{};
   std::array<rlimit, RLIM_NLIMITS> limits_{};
