@@ -7,11 +7,14 @@
 
 #include "apps/nodewise/aligned_model.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "apps/nodewise/locate_builds.h"
+#include "apps/nodewise/opaque_text.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -45,7 +48,7 @@ class AlignWithModel : public Command {
     Outcome outcome;
     LoadOptions load = load_;
     load.model = ModelOptions();
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                               LoadTarget(load, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget model,
@@ -67,13 +70,13 @@ class AlignWithModel : public Command {
   }
 
  private:
-  absl::StatusOr<ModelOfTarget> Model(const LoadedTarget& loaded,
+  absl::StatusOr<ModelOfTarget> Model(const Session& loaded,
                                       Outcome* outcome) const {
     if (IsModel(model_)) {
       return LoadModelOf(loaded, model_, load_.model, outcome);
     }
     NODEWISE_ASSIGN_OR_RETURN(
-        const LoadedTarget build,
+        const Session build,
         LoadBuild("MODEL", model_, load_, inputs_, outcome));
     if (outcome->status != Outcome::Status::kOk) return ModelOfTarget();
     return BuildAsModel(loaded, build);

@@ -8,6 +8,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/runner_list.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -15,7 +16,7 @@ namespace nodewise {
 namespace {
 
 // The target's inputs by the names that the model has for them.
-std::vector<NamedTensor> InputsOfModel(const LoadedTarget& target,
+std::vector<NamedTensor> InputsOfModel(const Session& target,
                                        const Network& network,
                                        absl::Span<const size_t> pairs) {
   std::vector<NamedTensor> inputs;
@@ -26,7 +27,7 @@ std::vector<NamedTensor> InputsOfModel(const LoadedTarget& target,
   return inputs;
 }
 
-absl::Status PairAll(const LoadedTarget& target, const Network& network,
+absl::Status PairAll(const Session& target, const Network& network,
                      ModelOfTarget* model) {
   const InputList& compiled = target.target->inputs();
   const auto list = ListInputs(network);
@@ -53,14 +54,15 @@ void ShowPairs(const ModelOfTarget& model, Outcome* outcome) {
   for (const std::string& note : model.notes) outcome->notes.push_back(note);
 }
 
-absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
+absl::StatusOr<ModelOfTarget> LoadModelOf(const Session& target,
                                           const std::string& path,
                                           const ModelOptions& options,
                                           Outcome* outcome) {
   ModelOfTarget model;
   model.path = path;
+  NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options));
   DiagnosticList diagnostics;
-  auto network = LoadModel(path, options, &diagnostics);
+  auto network = LoadModel(path, spec, &diagnostics);
   if (!network.ok()) {
     if (!diagnostics.HasErrors()) return network.status();
     outcome->AddErrors(diagnostics);
@@ -78,15 +80,15 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
         {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
   }
   BindSizes(given, &*network);
-  auto opaque = TakeOpaque(options, &*network);
+  auto opaque = TakeOpaque(spec, &*network);
   if (!opaque.ok()) return At(path, opaque.status());
   model.opaque = *std::move(opaque);
   model.network = std::make_shared<const Network>(*std::move(network));
   return model;
 }
 
-absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
-                                           const LoadedTarget& build) {
+absl::StatusOr<ModelOfTarget> BuildAsModel(const Session& target,
+                                           const Session& build) {
   ModelOfTarget model;
   model.path = build.target->name();
   NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
@@ -110,7 +112,7 @@ std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
                          : "inputs with NaN and infinities";
 }
 
-absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
+absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const Session& target,
                                                      const ModelOfTarget& model,
                                                      const SetsOfInputs& sets) {
   const std::string& name = target.target->name();
@@ -149,7 +151,7 @@ absl::StatusOr<ValueLocateResult> LocateInRecorded(
   return LocateByValue(index, network, pairs, alignment, AllOperators());
 }
 
-absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
+absl::StatusOr<ValueLocateResult> LocateBeside(const Session& target,
                                                const ModelOfTarget& model,
                                                const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,

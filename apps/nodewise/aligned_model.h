@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "apps/nodewise/model_options.h"
 #include "nodewise/align/alignment.h"
 #include "nodewise/align/value_locate.h"
@@ -34,15 +34,15 @@ void ShowPairs(const ModelOfTarget& model, Outcome* outcome);
 
 // Reads the model, with the sizes that the inputs of the target have. All its
 // faults go into the outcome, which is then kError. Fails as PairInputs().
-absl::StatusOr<ModelOfTarget> LoadModelOf(const LoadedTarget& target,
+absl::StatusOr<ModelOfTarget> LoadModelOf(const Session& target,
                                           const std::string& path,
                                           const ModelOptions& options,
                                           Outcome* outcome);
 
 // Takes another build of the network for the model. Fails as NetworkOfBuild()
 // and PairInputs().
-absl::StatusOr<ModelOfTarget> BuildAsModel(const LoadedTarget& target,
-                                           const LoadedTarget& build);
+absl::StatusOr<ModelOfTarget> BuildAsModel(const Session& target,
+                                           const Session& build);
 
 // What both are run with: the inputs of the target, and others that are drawn
 // like them.
@@ -59,7 +59,7 @@ void AddSetsOption(OptionList* options, std::optional<uint64_t>* sets);
 std::string NameOfSet(const SetsOfInputs& sets, size_t set);
 
 // Runs both with all sets. Fails as the runs do, naming the side.
-absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const LoadedTarget& target,
+absl::StatusOr<std::vector<RecordedPair>> RecordBoth(const Session& target,
                                                      const ModelOfTarget& model,
                                                      const SetsOfInputs& sets);
 
@@ -69,7 +69,7 @@ absl::StatusOr<ValueLocateResult> LocateInRecorded(
     const std::vector<RecordedPair>& pairs, std::vector<ValueId> open);
 
 // Runs both with all sets of inputs, and locates in what they make.
-absl::StatusOr<ValueLocateResult> LocateBeside(const LoadedTarget& target,
+absl::StatusOr<ValueLocateResult> LocateBeside(const Session& target,
                                                const ModelOfTarget& model,
                                                const SetsOfInputs& sets);
 

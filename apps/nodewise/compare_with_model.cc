@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "apps/nodewise/aligned_model.h"
+#include "apps/nodewise/opaque_text.h"
 #include "apps/nodewise/value_report.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/runner_list.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/dump_graph.h"
@@ -32,8 +34,9 @@ absl::Status CompareDumpWithModel(const std::string& dump,
                                   const std::string& model,
                                   const ModelOptions& options,
                                   Outcome* outcome) {
+  NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options));
   DiagnosticList diagnostics;
-  auto read = LoadModel(model, options, &diagnostics);
+  auto read = LoadModel(model, spec, &diagnostics);
   if (!read.ok()) {
     if (!diagnostics.HasErrors()) return read.status();
     outcome->AddErrors(diagnostics);
@@ -44,7 +47,7 @@ absl::Status CompareDumpWithModel(const std::string& dump,
                             PlanStorage(run.graph, kDLCPU));
   const GraphIndex index(run.graph, plan);
   BindSizes(TypesOfInputs(index), &*read);
-  const auto opaque = TakeOpaque(options, &*read);
+  const auto opaque = TakeOpaque(spec, &*read);
   if (!opaque.ok()) return At(model, opaque.status());
   ShowOpaque(*opaque, outcome);
   const auto network = std::make_shared<const Network>(*std::move(read));

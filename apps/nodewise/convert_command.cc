@@ -4,10 +4,12 @@
 #include "absl/strings/str_split.h"
 #include "apps/nodewise/artefact_folder.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
-#include "apps/nodewise/model_options.h"
+#include "apps/nodewise/load_options.h"
+#include "apps/nodewise/model_passes.h"
+#include "apps/nodewise/target_support.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network_text.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -54,15 +56,13 @@ class ConvertModel : public Command {
       return outcome;
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
+    NODEWISE_RETURN_IF_ERROR(CheckPasses(load_.passes));
     load_.precision.measure_errors = true;
     if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
     const bool writes = !output_.empty();
     // A text holds what no graph can: open sizes, unknown operators.
     load_.keeps_opaque = !writes && !text_.empty();
-    InputFiles files;
-    const auto load = load_.keeps_opaque ? &LoadNetworkAlone : &LoadToLower;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                              load(load_, &files, &outcome));
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded, Load(&outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     if (writes && !loaded.opaque->operators.empty()) {
       return absl::UnimplementedError(fmt::format(
@@ -102,17 +102,16 @@ class ConvertModel : public Command {
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<LoadedTarget> LoadNetworkAlone(const LoadOptions& load,
-                                                       InputFiles* files,
-                                                       Outcome* outcome) {
-    NODEWISE_RETURN_IF_ERROR(CheckModelTarget(load.target));
-    return LoadModelNetwork(load, InputOptions(), files, outcome);
-  }
-  static absl::StatusOr<LoadedTarget> LoadToLower(const LoadOptions& load,
-                                                  InputFiles* files,
-                                                  Outcome* outcome) {
-    return LoadModelTarget(load, InputOptions(), OpenSizes::kRefused, files,
-                           outcome);
+  absl::StatusOr<Session> Load(Outcome* outcome) const {
+    NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec,
+                              SpecOf(load_, InputOptions()));
+    DiagnosticList faults;
+    InputFiles files;
+    // What is not a model is refused as one.
+    const bool stays_network = load_.keeps_opaque || !IsModelOrText(spec.path);
+    auto opened = stays_network ? OpenNetwork(spec, &files, &faults)
+                                : OpenWithoutInputs(spec, &files, &faults);
+    return Opened(std::move(opened), faults, outcome);
   }
 
   // On stdout the text stands alone, so that it can be read back from there.
@@ -147,7 +146,7 @@ class ConvertModel : public Command {
     return WriteArtefactFolder(output_, texts, artefact.params);
   }
 
-  void Show(const LoadedTarget& loaded, Outcome* outcome) const {
+  void Show(const Session& loaded, Outcome* outcome) const {
     const Artefact& artefact = loaded.target->artefact();
     const size_t operations = loaded.network->order().size();
     const size_t params = artefact.params.tensors.size();

@@ -132,7 +132,7 @@ void ShowStop(const DebugRunOptions& options, const RunResult& result,
 }
 
 absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
-                                       const LoadedTarget& loaded,
+                                       const Session& loaded,
                                        Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(
@@ -192,7 +192,7 @@ void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
   }
 }
 
-absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& loaded,
+absl::StatusOr<DebugRunResult> Sanitized(const Session& loaded,
                                          Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   absl::Status made;
@@ -219,7 +219,7 @@ absl::StatusOr<DebugRunResult> Sanitized(const LoadedTarget& loaded,
 }
 
 absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
-                                        const LoadedTarget& loaded,
+                                        const Session& loaded,
                                         Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(const auto executor,
@@ -257,8 +257,7 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   return result;
 }
 
-absl::StatusOr<DebugRunResult> Swept(const LoadedTarget& loaded,
-                                     Outcome* outcome) {
+absl::StatusOr<DebugRunResult> Swept(const Session& loaded, Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   SweepOptions options;
   Progress progress("sweep");
@@ -302,7 +301,7 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
 }
 
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const LoadedTarget& loaded,
+                                        const Session& loaded,
                                         Outcome* outcome) {
   if (options.sanitize) return Sanitized(loaded, outcome);
   if (options.isolate) return Isolated(options, loaded, outcome);

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 
 namespace nodewise {
 
@@ -23,7 +23,7 @@ struct DebugRunResult {
 // Runs as the options say and adds the findings to the outcome. Errors of the
 // run begin with the target's name.
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const LoadedTarget& loaded,
+                                        const Session& loaded,
                                         Outcome* outcome);
 
 }  // namespace nodewise

@@ -22,7 +22,7 @@ constexpr std::string_view kReference = "reference";
 
 // The keys of all nodes of a build that may be wrong.
 std::vector<std::string> KeysOf(const ValueCulprit& culprit,
-                                const LoadedTarget& loaded) {
+                                const Session& loaded) {
   const GraphIndex& index = loaded.target->index();
   std::vector<std::string> keys = {index.KeyOf(culprit.node)};
   for (const NodeId node : culprit.parts) keys.push_back(index.KeyOf(node));
@@ -30,8 +30,8 @@ std::vector<std::string> KeysOf(const ValueCulprit& culprit,
 }
 
 // The keys of the nodes of a build that differ from another one's.
-absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
-                                                     const LoadedTarget& other,
+absl::StatusOr<std::set<std::string>> DifferingNodes(const Session& loaded,
+                                                     const Session& other,
                                                      const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const ModelOfTarget source,
                             BuildAsModel(loaded, other));
@@ -46,9 +46,9 @@ absl::StatusOr<std::set<std::string>> DifferingNodes(const LoadedTarget& loaded,
 
 // What a third build says of each difference.
 absl::StatusOr<std::vector<std::string>> KindsByThird(
-    const LoadedTarget& loaded, const LoadedTarget& reference,
-    const LoadedTarget& third, const Network& reference_network,
-    const ValueLocateResult& result, const SetsOfInputs& sets) {
+    const Session& loaded, const Session& reference, const Session& third,
+    const Network& reference_network, const ValueLocateResult& result,
+    const SetsOfInputs& sets) {
   NODEWISE_ASSIGN_OR_RETURN(const auto in_target,
                             DifferingNodes(loaded, third, sets));
   NODEWISE_ASSIGN_OR_RETURN(const auto in_reference,
@@ -116,12 +116,12 @@ absl::Status BuildChoice::Check(bool are_two_builds) const {
       "--third: is given with --trust, expected one of the two");
 }
 
-absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
-                                 const LoadedTarget& reference,
+absl::Status LocateBetweenBuilds(const Session& loaded,
+                                 const Session& reference,
                                  const BuildChoice& choice,
                                  const LoadOptions& options,
                                  const InputOptions& inputs, Outcome* outcome) {
-  std::optional<LoadedTarget> third;
+  std::optional<Session> third;
   if (!choice.third.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(
         third, LoadBuild("--third", choice.third, options, inputs, outcome));
@@ -130,7 +130,7 @@ absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
   KeepFreedMemory();
   const SetsOfInputs sets{choice.sets, inputs.seed.value_or(1)};
   const bool is_swapped = choice.trust == kTarget;
-  const LoadedTarget& judged = is_swapped ? reference : loaded;
+  const Session& judged = is_swapped ? reference : loaded;
   NODEWISE_ASSIGN_OR_RETURN(
       const ModelOfTarget source,
       BuildAsModel(judged, is_swapped ? loaded : reference));

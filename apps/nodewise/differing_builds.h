@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 
 namespace nodewise {
 
@@ -27,8 +27,8 @@ void AddBuildChoice(OptionList* options, BuildChoice* choice);
 // nodes of the one that is trusted are the reference of the other; with
 // neither, a third build decides if there is one. The document has `culprits`,
 // `verdicts`, `model`, and `side`, which they are of: "target" or "reference".
-absl::Status LocateBetweenBuilds(const LoadedTarget& loaded,
-                                 const LoadedTarget& reference,
+absl::Status LocateBetweenBuilds(const Session& loaded,
+                                 const Session& reference,
                                  const BuildChoice& choice,
                                  const LoadOptions& options,
                                  const InputOptions& inputs, Outcome* outcome);

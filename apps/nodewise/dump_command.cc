@@ -6,9 +6,10 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_dump.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/target_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
@@ -81,7 +82,7 @@ class DumpNetwork : public Command {
         CheckNoForeignOptions(foreign_, load_.target.target, load_.model));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     const GraphTarget& target = *loaded.target;

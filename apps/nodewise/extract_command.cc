@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/onnx/onnx_model.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -41,8 +42,9 @@ class ExtractModel : public Command {
           "-o: is missing, expected the file to write");
     }
     Outcome outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options_));
     DiagnosticList diagnostics;
-    const auto network = LoadModel(model_, options_, &diagnostics);
+    const auto network = LoadModel(model_, spec, &diagnostics);
     if (!network.ok()) {
       if (!diagnostics.HasErrors()) return network.status();
       outcome.AddErrors(diagnostics);

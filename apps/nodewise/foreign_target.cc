@@ -4,7 +4,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "apps/nodewise/interpreted_run.h"
+#include "apps/nodewise/opaque_text.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
 #include "nodewise/runner/input_collector.h"
 #include "nodewise/support/diagnostic.h"
@@ -262,10 +263,12 @@ absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
   loaded.target.most_at_once = foreign.at_once.value_or(0);
   LoadOptions model = load;
   model.target.target = loaded.target.model_file;
+  NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(model, inputs));
   InputFiles input_files;
-  NODEWISE_ASSIGN_OR_RETURN(
-      const LoadedTarget read,
-      LoadModelNetwork(model, inputs, &input_files, outcome));
+  DiagnosticList faults;
+  auto opened = OpenNetwork(spec, &input_files, &faults);
+  NODEWISE_ASSIGN_OR_RETURN(const Session read,
+                            Opened(std::move(opened), faults, outcome));
   if (read.network == nullptr) return loaded;
   loaded.target.network = read.network;
   // The file says nothing of what was changed since it was read.
@@ -276,8 +279,8 @@ absl::StatusOr<LoadedForeign> LoadForeign(const LoadOptions& load,
   if (is_changed) loaded.target.model_file.clear();
   loaded.list = ListInputs(*loaded.target.network);
   DiagnosticList diagnostics;
-  loaded.inputs = CollectInputs(inputs, *loaded.list, input_files, &diagnostics,
-                                &HowToSize);
+  loaded.inputs =
+      CollectInputs(spec.inputs, *loaded.list, input_files, &diagnostics);
   if (diagnostics.HasErrors()) outcome->AddErrors(diagnostics);
   return loaded;
 }

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/input_options.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "nodewise/runner/foreign_runner.h"
 
 namespace nodewise {

@@ -4,6 +4,7 @@
 
 #include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -13,6 +14,18 @@ absl::StatusOr<InputFile> ParseInput(const std::string& argument) {
   NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
                             SplitAtEquals("--input", argument, "NAME=FILE"));
   return InputFile{std::move(parts.name), std::move(parts.value)};
+}
+
+// Names the options that give the unknown sides of an input their sizes.
+std::string HowToSize(const std::string& name, const TensorType& type) {
+  if (!type.has_rank()) return "";
+  std::string options;
+  for (size_t i = 0; i < type.shape->size(); ++i) {
+    const Dim& side = (*type.shape)[i];
+    if (side.is_known()) continue;
+    options += fmt::format(" --dim {}=N", NameOfSide(name, i, side));
+  }
+  return ":" + options;
 }
 
 }  // namespace
@@ -32,44 +45,22 @@ void AddInputOptions(OptionList* options, InputOptions* inputs) {
                      {&inputs->seed});
 }
 
-absl::StatusOr<std::vector<InputFile>> InputFilesOf(
-    const InputOptions& options) {
-  std::vector<InputFile> files;
+absl::StatusOr<InputSpec> SpecOf(const InputOptions& options) {
+  InputSpec spec;
+  spec.seed = options.seed;
   for (const std::string& argument : options.inputs) {
     NODEWISE_ASSIGN_OR_RETURN(InputFile file, ParseInput(argument));
-    files.push_back(std::move(file));
+    spec.files.push_back(std::move(file));
   }
   for (const std::string& file : options.inputs_files) {
-    files.push_back({"", file});
+    spec.files.push_back({"", file});
   }
-  return files;
-}
-
-std::vector<RunInput> CollectInputs(
-    const InputOptions& options, const InputList& list, const InputFiles& files,
-    DiagnosticList* diagnostics,
-    std::function<std::string(const std::string& name, const TensorType& type)>
-        how_to_size) {
-  InputCollector collector(list, files, diagnostics);
-  for (const std::string& argument : options.inputs) {
-    const auto file = ParseInput(argument);
-    if (file.ok()) {
-      collector.Give(*file);
-    } else {
-      diagnostics->Add(DiagnosticOf(file.status()));
-    }
-  }
-  for (const std::string& file : options.inputs_files) {
-    collector.Give({"", file});
-  }
-  InputCollector::Hints hints;
-  hints.how_to_give = [](const std::string& name) {
+  spec.hints.how_to_give = [](const std::string& name) {
     return fmt::format("--input {}=FILE, --inputs FILE or --random-inputs SEED",
                        name);
   };
-  hints.how_to_size = std::move(how_to_size);
-  collector.Complete(options.seed, hints);
-  return collector.Inputs();
+  spec.hints.how_to_size = &HowToSize;
+  return spec;
 }
 
 }  // namespace nodewise

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
-#include "nodewise/runner/input_collector.h"
+#include "nodewise/session/target_spec.h"
 
 namespace nodewise {
 
@@ -21,16 +20,7 @@ struct InputOptions {
 
 void AddInputOptions(OptionList* options, InputOptions* inputs);
 
-// Returns the files that the options name.
-absl::StatusOr<std::vector<InputFile>> InputFilesOf(
-    const InputOptions& options);
-
-// Collects the inputs that the options describe; all faults go into
-// `diagnostics`. `how_to_size` is InputCollector::Hints::how_to_size.
-std::vector<RunInput> CollectInputs(
-    const InputOptions& options, const InputList& list, const InputFiles& files,
-    DiagnosticList* diagnostics,
-    std::function<std::string(const std::string& name, const TensorType& type)>
-        how_to_size = nullptr);
+// Returns what the options mean, with hints that name them.
+absl::StatusOr<InputSpec> SpecOf(const InputOptions& options);
 
 }  // namespace nodewise

@@ -8,6 +8,7 @@
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"

@@ -3,11 +3,12 @@
 #include <system_error>
 
 #include "apps/nodewise/inspect.h"
-#include "apps/nodewise/opaque_operations.h"
+#include "apps/nodewise/opaque_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ops/opaque.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -130,9 +131,10 @@ void AddOpaque(const Network& network, Inspection* inspection) {
 
 absl::Status InspectModel(const std::string& path, const ModelOptions& options,
                           Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options));
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(const Network network,
-                            LoadModel(path, options, &diagnostics));
+                            LoadModel(path, spec, &diagnostics));
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
   inspection->text +=
       fmt::format("{}: ONNX model, opset {}, {}\n", Printable(path),

@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include "apps/nodewise/loaded_target.h"
 #include "apps/nodewise/outputs.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
-#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/runner/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -25,39 +24,23 @@ void ShowModel(const std::string& path, const Network& network,
 
 }  // namespace
 
-std::string HowToSize(const std::string& name, const TensorType& type) {
-  if (!type.has_rank()) return "";
-  std::string options;
-  for (size_t i = 0; i < type.shape->size(); ++i) {
-    const Dim& side = (*type.shape)[i];
-    if (side.is_known()) continue;
-    options += fmt::format(" --dim {}=N", NameOfSide(name, i, side));
-  }
-  return ":" + options;
-}
-
-absl::StatusOr<RunResult> RunInterpreted(
-    const std::string& path, const std::shared_ptr<const Network>& network,
-    const InputOptions& inputs, const InputFiles& input_files,
-    const std::string& output, uint64_t repeats, Outcome* outcome) {
-  NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output, network->outputs().size()));
+absl::StatusOr<RunResult> RunInterpreted(const std::string& path,
+                                         const Session& session,
+                                         const InputOptions& inputs,
+                                         const std::string& output,
+                                         uint64_t repeats, Outcome* outcome) {
+  const Network& network = *session.network;
+  NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output, network.outputs().size()));
   NODEWISE_ASSIGN_OR_RETURN(
       const RunnerMaker maker,
-      MakerOf("interpreter", RunnerTarget{path, nullptr, network}));
+      MakerOf("interpreter", RunnerTarget{path, nullptr, session.network}));
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
-  DiagnosticList diagnostics;
-  const std::vector<RunInput> given = CollectInputs(
-      inputs, runner->inputs(), input_files, &diagnostics, &HowToSize);
-  if (diagnostics.HasErrors()) {
-    outcome->AddErrors(diagnostics);
-    return RunResult();
-  }
   RunOptions options;
   options.repeats = repeats;
-  auto result = runner->Run(NameInputs(runner->inputs(), given), options);
+  auto result = runner->Run(session.NamedInputs(), options);
   if (!result.ok()) return At(path, result.status());
-  ShowModel(path, *network, outcome);
-  ShowInputs(runner->inputs(), given, inputs, outcome);
+  ShowModel(path, network, outcome);
+  ShowInputs(runner->inputs(), session.inputs, inputs, outcome);
   return result;
 }
 

@@ -3,7 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
+#include "apps/nodewise/target_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/support/words.h"
@@ -114,7 +115,7 @@ class KernelReport {
 
 }  // namespace
 
-void ShowKernels(const LoadedTarget& loaded, Outcome* outcome) {
+void ShowKernels(const Session& loaded, Outcome* outcome) {
   if (!loaded.built_ins) return;
   const KernelReport report(loaded.built_ins->choices());
   if (report.empty()) return;

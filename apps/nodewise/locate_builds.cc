@@ -6,6 +6,7 @@
 #include "apps/nodewise/bisect_text.h"
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/locate_target.h"
@@ -41,12 +42,12 @@ LoadOptions OptionsOfBuild(const LoadOptions& load, const std::string& build) {
   return options;
 }
 
-absl::StatusOr<LoadedTarget> LoadBuild(const LoadOptions& load,
-                                       const InputOptions& inputs,
-                                       const std::string& build) {
+absl::StatusOr<Session> LoadBuild(const LoadOptions& load,
+                                  const InputOptions& inputs,
+                                  const std::string& build) {
   Outcome loading;
   NODEWISE_ASSIGN_OR_RETURN(
-      LoadedTarget loaded,
+      Session loaded,
       LoadTarget(OptionsOfBuild(load, build), inputs, &loading));
   if (loading.status == Outcome::Status::kOk) return loaded;
   return absl::InvalidArgumentError(loading.errors.empty()
@@ -56,11 +57,10 @@ absl::StatusOr<LoadedTarget> LoadBuild(const LoadOptions& load,
 
 }  // namespace
 
-absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
-                                       const std::string& build,
-                                       const LoadOptions& options,
-                                       const InputOptions& inputs,
-                                       Outcome* outcome) {
+absl::StatusOr<Session> LoadBuild(const char* option, const std::string& build,
+                                  const LoadOptions& options,
+                                  const InputOptions& inputs,
+                                  Outcome* outcome) {
   LoadOptions load = options;
   load.target = TargetOptions();
   load.stand_ins.clear();
@@ -73,7 +73,7 @@ absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
   return loaded;
 }
 
-absl::Status BisectTarget(const LoadedTarget& loaded, int64_t node_limit_ms,
+absl::Status BisectTarget(const Session& loaded, int64_t node_limit_ms,
                           Outcome* outcome) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(
@@ -101,9 +101,8 @@ absl::Status BisectTarget(const LoadedTarget& loaded, int64_t node_limit_ms,
   return absl::OkStatus();
 }
 
-absl::Status MixTargets(const LoadedTarget& candidate,
-                        const LoadedTarget& reference, int64_t node_limit_ms,
-                        Outcome* outcome) {
+absl::Status MixTargets(const Session& candidate, const Session& reference,
+                        int64_t node_limit_ms, Outcome* outcome) {
   MixOptions options;
   options.node_limit_ms = node_limit_ms;
   Progress progress("locate");
@@ -135,7 +134,7 @@ absl::Status LocateInSeries(const LoadOptions& load, const InputOptions& inputs,
         {build,
          [&load, &inputs,
           &build]() -> absl::StatusOr<std::shared_ptr<const GraphTarget>> {
-           NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+           NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                                      LoadBuild(load, inputs, build));
            return loaded.target;
          }});
@@ -151,9 +150,9 @@ absl::Status LocateInSeries(const LoadOptions& load, const InputOptions& inputs,
   ShowSeries(found, series, outcome);
   ShowGivenNan(given, outcome);
   if (!found.first_bad.has_value()) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget good,
+  NODEWISE_ASSIGN_OR_RETURN(const Session good,
                             LoadBuild(load, inputs, series[found.last_good]));
-  NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget bad,
+  NODEWISE_ASSIGN_OR_RETURN(const Session bad,
                             LoadBuild(load, inputs, series[*found.first_bad]));
   const auto differences =
       CompareSides({good.target->graph(), good.target->artefact().params},

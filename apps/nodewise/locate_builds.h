@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 
 namespace nodewise {
 
@@ -13,21 +13,18 @@ namespace nodewise {
 
 // Loads another build as the options that are not about TARGET alone say;
 // `option` names it. The outcome gets the errors of that, and no more.
-absl::StatusOr<LoadedTarget> LoadBuild(const char* option,
-                                       const std::string& build,
-                                       const LoadOptions& options,
-                                       const InputOptions& inputs,
-                                       Outcome* outcome);
+absl::StatusOr<Session> LoadBuild(const char* option, const std::string& build,
+                                  const LoadOptions& options,
+                                  const InputOptions& inputs, Outcome* outcome);
 
 // Finds the node by which a target differs from the definitions of its
 // operators. A node may take `node_limit_ms`.
-absl::Status BisectTarget(const LoadedTarget& loaded, int64_t node_limit_ms,
+absl::Status BisectTarget(const Session& loaded, int64_t node_limit_ms,
                           Outcome* outcome);
 
 // Finds the functions by which a target differs from another build of it.
-absl::Status MixTargets(const LoadedTarget& candidate,
-                        const LoadedTarget& reference, int64_t node_limit_ms,
-                        Outcome* outcome);
+absl::Status MixTargets(const Session& candidate, const Session& reference,
+                        int64_t node_limit_ms, Outcome* outcome);
 
 // Finds the first bad build of a sequence, and then the functions by which it
 // differs from the last good one. Libraries go with the graph and the

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/nodewise/aligned_model.h"
+#include "apps/nodewise/opaque_text.h"
 #include "apps/nodewise/repro_by_value.h"
 #include "apps/nodewise/value_report.h"
 #include "fmt/format.h"
@@ -91,13 +92,12 @@ bool IsUnlike(const GraphIndex& index, const Network& network,
 
 }  // namespace
 
-bool SaysNothing(const LoadedTarget& loaded) {
+bool SaysNothing(const Session& loaded) {
   const std::vector<GraphNode>& nodes = loaded.target->graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), &SaysItsRegion);
 }
 
-absl::Status LocateByValueIn(const LoadedTarget& loaded,
-                             const std::string& model,
+absl::Status LocateByValueIn(const Session& loaded, const std::string& model,
                              const ModelOptions& options,
                              const SetsOfInputs& sets, const std::string& repro,
                              Outcome* outcome) {

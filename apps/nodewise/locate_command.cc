@@ -6,7 +6,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/differing_builds.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "apps/nodewise/locate_builds.h"
 #include "apps/nodewise/locate_by_value.h"
 #include "apps/nodewise/locate_foreign.h"
@@ -14,15 +14,18 @@
 #include "apps/nodewise/locate_replay.h"
 #include "apps/nodewise/locate_samples.h"
 #include "apps/nodewise/locate_text.h"
+#include "apps/nodewise/opaque_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/repro_folders.h"
 #include "apps/nodewise/stand_in_option.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/repro/write_repro.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -131,7 +134,7 @@ class LocateCulprit : public Command {
                               LocateOtherwise(options));
     if (other.has_value()) return *std::move(other);
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                               LoadTarget(LoadOfTarget(), inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     ShowTarget(loaded, inputs_, &outcome);
@@ -144,7 +147,7 @@ class LocateCulprit : public Command {
         method_ == kRecursive
             ? LocateRecursively(loaded, options.node_limit_ms, &outcome)
             : LocateIn(loaded, std::move(options), referee.make, &opinions);
-    if (!located.ok()) return At(loaded.target->name(), located.status());
+    if (!located.ok()) return WhyNotJudged(loaded, located.status());
     outcome.text += "\n";
     ShowLocated(*located, &outcome);
     if (method_ == kRecursive) {
@@ -169,8 +172,24 @@ class LocateCulprit : public Command {
     return load;
   }
 
+  // Nodes of other compilers do not say what they compute, so that something
+  // must be there to compare with, unless they crash or hang.
+  static absl::Status WhyNotJudged(const Session& loaded,
+                                   const absl::Status& status) {
+    const std::string& name = loaded.target->name();
+    if (!absl::IsFailedPrecondition(status) || !SaysNothing(loaded)) {
+      return At(name, status);
+    }
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: its nodes do not say what they compute, as those of any compiler "
+        "but nodewise's own, expected what to compare them with (--reference "
+        "MODEL.onnx, the model that it was compiled from, or --reference "
+        "BUILD, another build of that)",
+        name));
+  }
+
   // Does what needs no search node by node, and returns whether that was all.
-  absl::StatusOr<bool> AnswerBefore(const LoadedTarget& loaded,
+  absl::StatusOr<bool> AnswerBefore(const Session& loaded,
                                     const LocateOptions& options,
                                     Outcome* outcome) const {
     if (IsModel(reference_) && SaysNothing(loaded)) {
@@ -184,7 +203,7 @@ class LocateCulprit : public Command {
     if (has_special_) return SpecialInputsMeanNothing();
     if (!reference_.empty() && reference_ != "interpreter") {
       NODEWISE_ASSIGN_OR_RETURN(
-          const LoadedTarget reference,
+          const Session reference,
           LoadBuild("--reference", reference_, load_, inputs_, outcome));
       if (outcome->status != Outcome::Status::kOk) return true;
       if (method_ != kBisect && SaysNothing(loaded) && SaysNothing(reference)) {
@@ -395,8 +414,8 @@ class LocateCulprit : public Command {
   }
 
   static absl::StatusOr<LocateResult> LocateIn(
-      const LoadedTarget& loaded, LocateOptions options,
-      const RefereeMaker& referee, std::vector<RefereeOpinion>* opinions) {
+      const Session& loaded, LocateOptions options, const RefereeMaker& referee,
+      std::vector<RefereeOpinion>* opinions) {
     Progress progress("locate");
     options.progress = progress.Updater();
     return LocateInTarget(
@@ -414,8 +433,7 @@ class LocateCulprit : public Command {
                      report.key) != located.stand_ins.end();
   }
 
-  absl::Status WriteCulprits(const LoadedTarget& loaded,
-                             const LocateResult& located,
+  absl::Status WriteCulprits(const Session& loaded, const LocateResult& located,
                              Outcome* outcome) const {
     std::vector<ReproFolder> folders;
     for (const Culprit& culprit : located.culprits) {

@@ -6,12 +6,14 @@
 
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/target_text.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/outside_reference.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -94,7 +96,7 @@ absl::StatusOr<Outcome> LocateByOtherProgram(LoadOptions load,
     load = WithOpaqueBy(reference, std::move(load));
   }
   Outcome outcome;
-  NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+  NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                             LoadTarget(load, inputs, &outcome));
   if (outcome.status != Outcome::Status::kOk) return outcome;
   ShowTarget(loaded, inputs, &outcome);

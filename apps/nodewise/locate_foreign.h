@@ -4,7 +4,7 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/referee.h"
 

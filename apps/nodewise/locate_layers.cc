@@ -32,7 +32,7 @@ class LayerProgress : public LayerObserver {
 
 }  // namespace
 
-absl::StatusOr<LocateResult> LocateRecursively(const LoadedTarget& loaded,
+absl::StatusOr<LocateResult> LocateRecursively(const Session& loaded,
                                                int64_t node_limit_ms,
                                                Outcome* outcome) {
   const GraphTarget& target = *loaded.target;

@@ -4,13 +4,14 @@
 
 #include "apps/nodewise/compare_with_model.h"
 #include "apps/nodewise/locate_text.h"
-#include "apps/nodewise/opaque_operations.h"
+#include "apps/nodewise/opaque_text.h"
 #include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/locate/replay.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -96,7 +97,8 @@ absl::StatusOr<Outcome> LocateReplay(const LoadOptions& load,
         CompareDumpWithModel(path, reference, load.model, &outcome));
     return outcome;
   }
-  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(load.model));
+  NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(load.model));
+  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(spec));
   Progress progress("locate");
   const auto located = ReplayDump(path, AllOperators(), {progress.Updater()});
   if (!located.ok()) return WithHint(located.status(), path);

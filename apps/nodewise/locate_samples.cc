@@ -6,6 +6,7 @@
 
 #include "apps/nodewise/locate_text.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/target_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
@@ -53,25 +54,25 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
                                                     const InputList& list,
                                                     const InputOptions& shared,
                                                     const ModelOptions& model) {
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<InputFile> files, InputFilesOf(shared));
+  NODEWISE_ASSIGN_OR_RETURN(InputSpec spec, SpecOf(shared));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<InputFile> own,
                             FilesOfSample(sample, list));
-  files.insert(files.end(), own.begin(), own.end());
-  InputFiles reader;
-  SetFrozen(model, &reader);
-  DiagnosticList diagnostics;
-  InputCollector collector(list, reader, &diagnostics);
-  for (const InputFile& file : files) collector.Give(file);
-  InputCollector::Hints hints;
-  hints.how_to_give = [](const std::string& name) {
+  spec.files.insert(spec.files.end(), own.begin(), own.end());
+  spec.hints.how_to_give = [](const std::string& name) {
     return fmt::format(
         "in the sample, with --input {}=FILE or --random-inputs "
         "SEED",
         name);
   };
-  collector.Complete(shared.seed, hints);
+  InputFiles reader;
+  for (const std::string& text : model.freeze) {
+    reader.SetFrozen(text.substr(0, text.find('=')));
+  }
+  DiagnosticList diagnostics;
+  const std::vector<RunInput> inputs =
+      CollectInputs(spec, list, reader, &diagnostics);
   NODEWISE_RETURN_IF_ERROR(diagnostics.ToStatus());
-  return NameInputs(list, collector.Inputs());
+  return NameInputs(list, inputs);
 }
 
 std::vector<InputSample> SamplesOf(const std::vector<std::string>& paths,
@@ -258,11 +259,10 @@ absl::StatusOr<Outcome> LocateOnSamples(const LoadOptions& load,
   NODEWISE_ASSIGN_OR_RETURN(const SampleFolder folder,
                             ListSamples(choice.folder));
   Outcome outcome;
-  InputFiles files;
   NODEWISE_ASSIGN_OR_RETURN(
-      const LoadedTarget loaded,
+      const Session loaded,
       LoadWithoutInputs(load, InputsForSizes(folder.samples, inputs),
-                        OpenSizes::kRefused, &files, &outcome));
+                        &outcome));
   if (outcome.status != Outcome::Status::kOk) return outcome;
   ShowTarget(loaded, inputs, &outcome);
   if (!folder.passed_over.empty()) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "nodewise/locate/locate.h"
 
 namespace nodewise {

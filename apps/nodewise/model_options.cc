@@ -1,12 +1,56 @@
 #include "apps/nodewise/model_options.h"
 
-#include <filesystem>
+#include <charconv>
+#include <utility>
 
+#include "apps/nodewise/foreign_target.h"
 #include "fmt/format.h"
-#include "nodewise/ir/network_text.h"
-#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
+    const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                            SplitAtEquals("--dim", text, "NAME=N"));
+  int64_t size = 0;
+  const char* const end = parts.value.data() + parts.value.size();
+  const auto [stop, error] = std::from_chars(parts.value.data(), end, size);
+  if (error != std::errc() || stop != end || size < 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--dim: found \"{}\", expected NAME=N, as in batch=1", text));
+  }
+  return std::pair(std::move(parts.name), size);
+}
+
+absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                            SplitAtEquals("--freeze", text, "NAME=FILE"));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                            ReadOneTensor(parts.value, {parts.name}));
+  return NamedTensor{std::move(parts.name), std::move(tensor)};
+}
+
+// None if nothing was said.
+absl::StatusOr<std::optional<Backend>> BackendOf(
+    const LoweringOptions& options) {
+  if (options.backend.empty()) {
+    return options.reference ? std::optional(Backend::kReference)
+                             : std::nullopt;
+  }
+  if (options.backend == "reference") return Backend::kReference;
+  if (options.backend != "onednn") {
+    return absl::InvalidArgumentError(
+        fmt::format("--backend: found \"{}\", expected onednn or reference",
+                    options.backend));
+  }
+  if (!options.reference) return Backend::kFastest;
+  return absl::InvalidArgumentError(
+      "--backend onednn: contradicts --reference");
+}
+
+}  // namespace
 
 void AddModelOptions(OptionList* options, ModelOptions* model) {
   options->AddTexts("--dim", "NAME=N",
@@ -40,21 +84,6 @@ void AddBackendOption(OptionList* options, LoweringOptions* lowering) {
                    &lowering->backend);
 }
 
-absl::StatusOr<Backend> BackendOf(const LoweringOptions& options) {
-  if (options.backend.empty()) {
-    return options.reference ? Backend::kReference : Backend::kFastest;
-  }
-  if (options.backend == "reference") return Backend::kReference;
-  if (options.backend != "onednn") {
-    return absl::InvalidArgumentError(
-        fmt::format("--backend: found \"{}\", expected onednn or reference",
-                    options.backend));
-  }
-  if (!options.reference) return Backend::kFastest;
-  return absl::InvalidArgumentError(
-      "--backend onednn: contradicts --reference");
-}
-
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
   options->AddFlag("--no-fuse", "of an ONNX model: one node for each operation",
                    &lowering->no_fuse);
@@ -67,24 +96,35 @@ void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
                    &lowering->no_layouts);
 }
 
-void SetFrozen(const ModelOptions& options, InputFiles* files) {
-  for (const std::string& text : options.freeze) {
-    files->SetFrozen(text.substr(0, text.find('=')));
+absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options) {
+  ModelSpec spec;
+  spec.seed = options.seed;
+  for (const std::string& text : options.dims) {
+    NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));
+    spec.dims.push_back(std::move(dim));
   }
+  for (const std::string& text : options.freeze) {
+    NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadFrozen(text));
+    spec.freeze.push_back(std::move(tensor));
+  }
+  if (options.opaque.empty()) return spec;
+  ForeignOptions foreign;
+  foreign.python = options.opaque_python;
+  foreign.limit_s = options.opaque_limit_s;
+  NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
+                            ProgramNamed("--opaque", options.opaque, foreign));
+  spec.opaque_program =
+      std::make_shared<const ForeignTarget>(std::move(program));
+  return spec;
 }
 
-bool IsModel(const std::string& path) {
-  return std::filesystem::path(path).extension() == ".onnx";
-}
-
-bool IsNetworkText(const std::string& path) {
-  const auto file = MappedFile::Open(path);
-  if (!file.ok()) return false;
-  return LooksLikeNetworkText(file->text());
-}
-
-bool IsModelOrText(const std::string& path) {
-  return IsModel(path) || IsNetworkText(path);
+absl::StatusOr<LoweringSpec> SpecOf(const LoweringOptions& options) {
+  LoweringSpec spec;
+  NODEWISE_ASSIGN_OR_RETURN(spec.backend, BackendOf(options));
+  spec.fuses = !options.no_fuse && !options.reference;
+  spec.reuses_storage = !options.no_reuse;
+  spec.chooses_layouts = !options.no_layouts;
+  return spec;
 }
 
 absl::Status CheckNoneGiven(

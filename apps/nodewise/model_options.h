@@ -2,23 +2,14 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/option_list.h"
-#include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/finding.h"
-#include "nodewise/ir/network.h"
-#include "nodewise/lower/lower.h"
-#include "nodewise/lower/lowered_library.h"
-#include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/input_collector.h"
-#include "nodewise/support/diagnostic.h"
+#include "nodewise/session/target_spec.h"
 
 namespace nodewise {
 
@@ -32,20 +23,12 @@ struct ModelOptions {
   std::string opaque = {};
   std::string opaque_python = {};  // The Python of ort.
   std::optional<uint64_t> opaque_limit_s = {};
-  // What has been found of types that the model does not state, by value.
-  std::vector<std::pair<std::string, TensorType>> opaque_types = {};
-  // As in ImportOptions.
-  bool report_unused = false;
-  std::vector<const FindingKind*>* kinds = nullptr;
 
   bool any() const {
     return !dims.empty() || !freeze.empty() || seed.has_value() ||
            !opaque.empty();
   }
 };
-
-// The seed where `--seed` is not given.
-inline constexpr uint64_t kUsualSeed = 1;
 
 void AddModelOptions(OptionList* options, ModelOptions* model);
 
@@ -63,43 +46,11 @@ void AddReferenceOption(OptionList* options, LoweringOptions* lowering);
 void AddBackendOption(OptionList* options, LoweringOptions* lowering);
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
-// Returns true for a file called *.onnx; the bytes do not tell.
-bool IsModel(const std::string& path);
-// Returns whether a file holds a network as text
-// (docs/formats/network_text.md). A file that cannot be read does not.
-bool IsNetworkText(const std::string& path);
-// Returns whether LoadModel() can read it: one of both.
-bool IsModelOrText(const std::string& path);
-
-// Says which inputs are frozen, so that files of inputs may hold them.
-void SetFrozen(const ModelOptions& options, InputFiles* files);
-
-// Loads the model, or the text of a network, as a network. All its faults go
-// into `diagnostics`, and so do warnings that come with a network; the status
-// is the first error, or says that the file cannot be read or is not a model.
-absl::StatusOr<Network> LoadModel(const std::string& path,
-                                  const ModelOptions& options,
-                                  DiagnosticList* diagnostics);
-
-// Reads a file that holds a network as text (docs/formats/network_text.md),
-// whether it is valid or not.
-absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
-
-// Returns the functions of models' graphs, or null in a build without ONNX.
-// They bind nodes as the table says, if one is given.
-Ref<LoweredLibrary> BuiltIns(
-    Backend backend = Backend::kFastest,
-    std::shared_ptr<const KernelTable> table = nullptr);
-
-// Returns how a model becomes a graph for them.
-LowerOptions LowerOptionsOf(const LoweringOptions& options, Backend backend);
-
-// Writes the functions of a model's graph as C.
-absl::StatusOr<EmittedC> EmitModelC(const Graph& graph);
-
-// Returns what is to compute the nodes. Fails with kInvalidArgument for a word
-// that names nothing, or if two options contradict each other.
-absl::StatusOr<Backend> BackendOf(const LoweringOptions& options);
+// Return what the options mean. Fail with kInvalidArgument for a word that
+// names nothing, for options that contradict each other, and as a frozen
+// input's file cannot be read.
+absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options);
+absl::StatusOr<LoweringSpec> SpecOf(const LoweringOptions& options);
 
 // Fail with kInvalidArgument if they are given with a target that is not a
 // model.

@@ -1,7 +1,5 @@
 #include "apps/nodewise/precision_options.h"
 
-#include <filesystem>
-
 #include "apps/nodewise/model_options.h"
 
 namespace nodewise {
@@ -32,17 +30,6 @@ absl::Status CheckNoPrecisionChoice(const PrecisionChoice& choice,
                          {!choice.calibration.empty(), "--calibration"},
                          {!choice.keep.empty(), "--keep"}},
                         target);
-}
-
-std::vector<InputFile> CalibrationFilesOf(const PrecisionChoice& choice) {
-  std::vector<InputFile> files;
-  for (const std::string& path : choice.calibrate) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path, error)) {
-      files.push_back({"", path});
-    }
-  }
-  return files;
 }
 
 }  // namespace nodewise

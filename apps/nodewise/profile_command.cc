@@ -3,10 +3,11 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "apps/nodewise/output_check.h"
 #include "apps/nodewise/outputs.h"
 #include "apps/nodewise/progress.h"
+#include "apps/nodewise/target_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
@@ -93,7 +94,7 @@ class ProfileNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(At("--trace", CheckFilePath(trace_)));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     const GraphTarget& target = *loaded.target;

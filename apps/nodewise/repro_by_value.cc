@@ -20,7 +20,7 @@ namespace {
 // Makes cases of the nodes of one target.
 class CaseMaker {
  public:
-  CaseMaker(const LoadedTarget& loaded, const Network& network,
+  CaseMaker(const Session& loaded, const Network& network,
             const RecordedPair& recorded, const ValueLocateResult& located)
       : target_(*loaded.target),
         index_(loaded.target->index()),
@@ -130,8 +130,7 @@ absl::Status KeepInputs(const GraphIndex& index,
 
 }  // namespace
 
-absl::Status WriteValueRepros(const LoadedTarget& loaded,
-                              const Network& network,
+absl::Status WriteValueRepros(const Session& loaded, const Network& network,
                               const std::vector<RecordedPair>& recorded,
                               const ValueLocateResult& located,
                               const std::string& dir, Outcome* outcome) {

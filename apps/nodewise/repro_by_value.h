@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "nodewise/align/alignment.h"
 #include "nodewise/align/value_locate.h"
 #include "nodewise/ir/network.h"
@@ -18,8 +18,7 @@ namespace nodewise {
 // which cannot be written, and why. The inputs of the target that show one are
 // written, too, if the given ones do not. The document has `repros` and
 // `kept_inputs`.
-absl::Status WriteValueRepros(const LoadedTarget& loaded,
-                              const Network& network,
+absl::Status WriteValueRepros(const Session& loaded, const Network& network,
                               const std::vector<RecordedPair>& recorded,
                               const ValueLocateResult& located,
                               const std::string& dir, Outcome* outcome);

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "apps/nodewise/repro_folders.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/ops/ops.h"
@@ -68,7 +69,7 @@ class WriteRepros : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const Shard shard, ParseShard(shard_));
     NODEWISE_RETURN_IF_ERROR(CheckReproFolder(output_));
     Outcome outcome;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
                               LoadTarget(load_, inputs_, &outcome));
     if (outcome.status != Outcome::Status::kOk) return outcome;
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<ReproFolder> folders,

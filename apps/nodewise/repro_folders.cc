@@ -69,7 +69,7 @@ void AddRepro(const ReproCase& node_case, const std::string& path,
 
 // Runs all nodes but those that end runs or spoil memory.
 absl::StatusOr<std::unique_ptr<Runner>> MakeSafeRunner(
-    const LoadedTarget& loaded, const std::set<std::string>& failing) {
+    const Session& loaded, const std::set<std::string>& failing) {
   std::shared_ptr<const GraphTarget> target = loaded.target;
   if (!failing.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(target,
@@ -86,8 +86,7 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeSafeRunner(
 // Writes folders one after the other.
 class FolderWriter {
  public:
-  FolderWriter(const LoadedTarget& loaded,
-               const std::vector<ReproFolder>& folders,
+  FolderWriter(const Session& loaded, const std::vector<ReproFolder>& folders,
                const ShrinkOptions& shrink, Outcome* outcome,
                int64_t node_limit_ms)
       : loaded_(loaded),
@@ -232,7 +231,7 @@ class FolderWriter {
     return WriteOne(*made, folder);
   }
 
-  const LoadedTarget& loaded_;
+  const Session& loaded_;
   const GraphTarget& target_;
   const std::vector<ReproFolder>& folders_;
   const ShrinkOptions& shrink_;
@@ -287,7 +286,7 @@ absl::Status MakeReproRoot(const std::string& dir) {
       fmt::format("{}: cannot make the folder: {}", dir, error.message()));
 }
 
-absl::Status WriteReproFolders(const LoadedTarget& loaded,
+absl::Status WriteReproFolders(const Session& loaded,
                                const std::vector<ReproFolder>& folders,
                                const ShrinkOptions& shrink, Outcome* outcome,
                                int64_t node_limit_ms) {

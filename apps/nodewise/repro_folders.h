@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/shrink.h"
 #include "nodewise/runner/graph_target.h"
@@ -58,7 +58,7 @@ absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
 // makes and reads it; a note says why, where that is not possible. The outcome
 // says what each of them
 // shows; the document has `repros`.
-absl::Status WriteReproFolders(const LoadedTarget& loaded,
+absl::Status WriteReproFolders(const Session& loaded,
                                const std::vector<ReproFolder>& folders,
                                const ShrinkOptions& shrink, Outcome* outcome,
                                int64_t node_limit_ms = 60'000);

@@ -7,8 +7,10 @@
 #include "apps/nodewise/foreign_run.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/interpreted_run.h"
-#include "apps/nodewise/loaded_target.h"
+#include "apps/nodewise/load_options.h"
+#include "apps/nodewise/opaque_text.h"
 #include "apps/nodewise/outputs.h"
+#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/runner/runner_list.h"
@@ -83,7 +85,7 @@ class RunNetwork : public Command {
     Outcome outcome;
     // A model that is looked into must be a graph.
     NODEWISE_ASSIGN_OR_RETURN(
-        const LoadedTarget loaded,
+        const Session loaded,
         LoadTarget(
             load_, inputs_, &outcome,
             debug_.Given().empty() ? OpenSizes::kKept : OpenSizes::kRefused));
@@ -124,21 +126,17 @@ class RunNetwork : public Command {
     return outcome;
   }
 
-  absl::Status RunWithInterpreter(const LoadedTarget& loaded,
+  absl::Status RunWithInterpreter(const Session& loaded,
                                   Outcome* outcome) const {
-    InputFiles input_files;
-    SetFrozen(load_.model, &input_files);
-    NODEWISE_ASSIGN_OR_RETURN(
-        const RunResult result,
-        RunInterpreted(target(), loaded.network, inputs_, input_files, output_,
-                       repeat_.value_or(1), outcome));
-    if (outcome->status != Outcome::Status::kOk) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
+                              RunInterpreted(target(), loaded, inputs_, output_,
+                                             repeat_.value_or(1), outcome));
     ShowOpaque(*loaded.opaque, outcome);
     ShowResult(result, outcome);
     return absl::OkStatus();
   }
 
-  absl::Status RunGraph(const LoadedTarget& loaded, Outcome* outcome) const {
+  absl::Status RunGraph(const Session& loaded, Outcome* outcome) const {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.target->graph().heads.size()));
 #ifdef NODEWISE_USE_PROFILER
@@ -179,7 +177,7 @@ class RunNetwork : public Command {
     return absl::OkStatus();
   }
 
-  absl::Status RunDebugged(const LoadedTarget& loaded, Outcome* outcome) const {
+  absl::Status RunDebugged(const Session& loaded, Outcome* outcome) const {
     ShowTarget(loaded, inputs_, outcome);
     NODEWISE_ASSIGN_OR_RETURN(const DebugRunResult result,
                               DebugRun(debug_, loaded, outcome));

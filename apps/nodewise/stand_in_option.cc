@@ -13,12 +13,12 @@ void AddStandInOption(OptionList* options,
                     expressions);
 }
 
-void ShowStandIns(const LoadedTarget& loaded, Outcome* outcome) {
-  if (loaded.stand_ins.empty()) return;
+void ShowStandIns(const Session& session, Outcome* outcome) {
+  if (session.stand_ins.empty()) return;
   outcome->text += fmt::format("{} computed by the reference: {}\n",
-                               CountOf(loaded.stand_ins.size(), "node"),
-                               ListOf(loaded.stand_ins));
-  outcome->json.Add("stand_ins", loaded.stand_ins);
+                               CountOf(session.stand_ins.size(), "node"),
+                               ListOf(session.stand_ins));
+  outcome->json.Add("stand_ins", session.stand_ins);
 }
 
 }  // namespace nodewise

@@ -6,7 +6,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_library.h"
 
@@ -33,6 +32,19 @@ absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
   return device;
 }
 
+absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target) {
+  std::vector<DLDevice> devices;
+  for (const std::string& text : target.devices) {
+    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, ParseDevice(text));
+    devices.push_back(device);
+  }
+  if (std::none_of(devices.begin(), devices.end(),
+                   [](DLDevice device) { return device == kCpu; })) {
+    devices.push_back(kCpu);
+  }
+  return devices;
+}
+
 }  // namespace
 
 void AddTargetOptions(OptionList* options, TargetOptions* target) {
@@ -56,15 +68,14 @@ void AddDeviceOption(OptionList* options, TargetOptions* target) {
                     &target->devices);
 }
 
-absl::StatusOr<ArtefactFiles> FilesOf(const TargetOptions& target) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      ArtefactFiles files,
-      FindArtefact(target.target, target.library, target.params));
-  files.function = target.function;
-  for (const std::string& file : PathsIn(files)) {
-    NODEWISE_RETURN_IF_ERROR(CheckReadable(file));
-  }
-  return files;
+absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target) {
+  TargetSpec spec;
+  spec.path = target.target;
+  spec.library = target.library;
+  spec.params = target.params;
+  spec.function = target.function;
+  NODEWISE_ASSIGN_OR_RETURN(spec.devices, DevicesOf(target));
+  return spec;
 }
 
 std::vector<std::string> PathsIn(const ArtefactFiles& files) {
@@ -94,19 +105,6 @@ absl::Status CheckModelTarget(const TargetOptions& target) {
 bool MayBeVmLibrary(const std::string& path) {
   const auto library = OpenVmLibrary(path);
   return !library.ok() || *library != nullptr;
-}
-
-absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target) {
-  std::vector<DLDevice> devices;
-  for (const std::string& text : target.devices) {
-    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, ParseDevice(text));
-    devices.push_back(device);
-  }
-  if (std::none_of(devices.begin(), devices.end(),
-                   [](DLDevice device) { return device == kCpu; })) {
-    devices.push_back(kCpu);
-  }
-  return devices;
 }
 
 }  // namespace nodewise

@@ -5,11 +5,12 @@
 #include <optional>
 
 #include "absl/strings/str_join.h"
-#include "apps/nodewise/model_options.h"
 #include "fmt/format.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/lower/lowering_plan.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/passes/known_part.h"
+#include "nodewise/session/session.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -17,10 +18,10 @@ namespace {
 
 // As `run` and `convert --emit c` lower.
 LowerOptions OptionsFor(const std::string& target) {
-  if (target == "onednn") return LowerOptionsOf({}, Backend::kFastest);
-  LoweringOptions lowering;
-  lowering.no_layouts = true;
-  LowerOptions options = LowerOptionsOf(lowering, Backend::kFastest);
+  LoweringSpec lowering;
+  if (target == "onednn") return LowerOptionsOf(lowering);
+  lowering.chooses_layouts = false;
+  LowerOptions options = LowerOptionsOf(lowering);
   options.makers = {CKernels()};
   return options;
 }
@@ -122,6 +123,10 @@ absl::StatusOr<TargetSupport> AskTarget(const Network& network,
                      ""},
       fmt::format("{} cannot be lowered for it: {}", target, support.why_not)));
   return support;
+}
+
+absl::StatusOr<EmittedC> EmitModelC(const Graph& graph) {
+  return EmitC(graph, AllOperators());
 }
 
 }  // namespace nodewise

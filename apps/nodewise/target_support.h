@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
+#include "nodewise/emit_c/emit_c.h"
 #include "nodewise/ir/network.h"
 
 namespace nodewise {
@@ -33,5 +34,8 @@ std::string TitleOfKernel(const std::string& kernel);
 // REQUIRES: the target is one of them. Fails in a build without operators.
 absl::StatusOr<TargetSupport> AskTarget(const Network& network,
                                         const std::string& target);
+
+// Writes the functions of a model's graph as C.
+absl::StatusOr<EmittedC> EmitModelC(const Graph& graph);
 
 }  // namespace nodewise

@@ -6,6 +6,8 @@
 #include "apps/nodewise/verify_network.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/session/session.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -65,7 +67,8 @@ class VerifyTarget : public Command {
       }
       options.device_types.push_back(*type);
     }
-    NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target_));
+    NODEWISE_ASSIGN_OR_RETURN(const TargetSpec target, SpecOf(target_));
+    NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target));
     NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
     NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
                               VerifyArtefact(files, options));

@@ -11,6 +11,7 @@
 #include "nodewise/interp/reference_target.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/verifier.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -59,12 +60,14 @@ struct Verdict {
   std::optional<NetworkData> network;
 };
 
-absl::StatusOr<Verdict> ReadModel(const std::string& path, ModelOptions model) {
+absl::StatusOr<Verdict> ReadModel(const std::string& path,
+                                  const ModelOptions& options) {
   DiagnosticList found;
   std::vector<const FindingKind*> kinds;
-  model.report_unused = true;
-  model.kinds = &kinds;
-  auto network = LoadModel(path, model, &found);
+  NODEWISE_ASSIGN_OR_RETURN(ModelSpec spec, SpecOf(options));
+  spec.report_unused = true;
+  spec.kinds = &kinds;
+  auto network = LoadModel(path, spec, &found);
   if (!network.ok() && !found.HasErrors()) return network.status();
   Verdict verdict;
   kinds.resize(found.items().size());

@@ -102,6 +102,10 @@ void InputCollector::Give(const InputFile& file) {
   file.name.empty() ? GiveAll(file.path) : GiveOne(file);
 }
 
+void InputCollector::Give(const NamedTensor& tensor) {
+  if (!files_.IsFrozen(tensor.name)) Set(tensor.name, tensor.tensor, "memory");
+}
+
 void InputCollector::GiveOne(const InputFile& file) {
   if (files_.IsFrozen(file.name)) {
     return AddError(absl::InvalidArgumentError(fmt::format(

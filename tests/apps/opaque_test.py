@@ -292,7 +292,7 @@ class ByAProgramTest(Opaque):
         done = nodewise("run", self.model, "--random-inputs", "1", "--opaque",
                         self.program(), "--precision", "fp16")
         self.assertEqual(done.code, 2)
-        self.assertIn("--precision: cannot be lowered where exec:", done.err)
+        self.assertIn("cannot be lowered to fp16 where exec:", done.err)
 
     def test_it_means_nothing_for_an_artefact(self):
         done = nodewise("run", self.folder, "--opaque", self.program())

@@ -132,7 +132,7 @@ class Convert(Precision):
             {"x": Tensor("float32", [2, 8], [float("nan")] * 16)}))
         error = self.refused("convert", self.model, "-o", self.folder / "net",
                              "--precision", "int8", "--calibrate", file)
-        self.assertIn("--precision int8: with 1 sample input, no float32 value "
+        self.assertIn("int8: with 1 sample input, no float32 value "
                       "of the model has a finite number", error)
 
     def test_sensitivity_without_a_sample_is_refused(self):

@@ -84,8 +84,9 @@ class InputCollector {
   InputCollector(const InputList& list, const InputFiles& files,
                  DiagnosticList* diagnostics);
 
-  // Takes what a file holds.
+  // Take what a file holds, and a tensor in memory.
   void Give(const InputFile& file);
+  void Give(const NamedTensor& tensor);
   // Draws what is needed and not given if there is a seed, each input from a
   // stream of its name, so that giving one does not change the others. Without
   // a seed adds a fault for each. Does nothing if there are errors already,

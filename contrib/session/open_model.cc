@@ -1,0 +1,260 @@
+// A model: from its file, or from memory, to a graph that executors run.
+
+#include "contrib/session/open_model.h"
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/op/random_seed.h"
+#include "nodewise/ops/opaque.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runner/node_choice.h"
+#include "nodewise/runner/stand_in.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+size_t CountRandom(const Network& network) {
+  size_t count = 0;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (DrawsRandomNumbers(operation.def(), operation.inputs.size())) {
+      ++count;
+    }
+    for (const AttrField& field : operation.def().fields) {
+      if (!field.is_graph) continue;
+      const auto value = field.get(operation.attrs.get());
+      if (!value.has_value()) continue;
+      count += CountRandom(*std::get<Subgraph>(*value).body);
+    }
+  }
+  return count;
+}
+
+void NoteSeed(const Network& network, const ModelSpec& spec,
+              std::vector<std::string>* notes) {
+  const size_t count = CountRandom(network);
+  if (count == 0) return;
+  notes->push_back(fmt::format(
+      "{} random numbers: those without a seed of their own draw from seed {}",
+      count == 1 ? "1 operation draws"
+                 : fmt::format("{} operations draw", count),
+      spec.seed.value_or(kUsualSeed)));
+}
+
+// Models take their open sizes from samples, too, but not from folders.
+std::vector<InputFile> FilesWithSizes(const TargetSpec& spec) {
+  std::vector<InputFile> files = spec.inputs.files;
+  for (const SampleSpec& sample : spec.precision.samples) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(sample.path, error)) {
+      files.push_back({"", sample.path});
+    }
+  }
+  return files;
+}
+
+std::vector<VmInputType> TypesOf(const std::vector<NamedTensor>& tensors) {
+  std::vector<VmInputType> types;
+  for (const NamedTensor& each : tensors) {
+    const absl::Span<const int64_t> shape = each.tensor.shape();
+    types.push_back(
+        {each.name, {shape.begin(), shape.end()}, each.tensor.dtype()});
+  }
+  return types;
+}
+
+// Reads the model, with the sizes that the inputs at hand have.
+absl::StatusOr<Network> ReadNetwork(const TargetSpec& spec, InputFiles* files,
+                                    DiagnosticList* diagnostics,
+                                    std::vector<std::string>* notes) {
+  std::optional<Network> network;
+  if (spec.network != nullptr) {
+    network = *spec.network;
+  } else {
+    DiagnosticList found;
+    auto read = LoadModel(spec.path, spec.model, &found);
+    for (Diagnostic& diagnostic : found.items()) {
+      if (read.ok()) {
+        notes->push_back(diagnostic.ToString());
+      } else {
+        diagnostics->Add(std::move(diagnostic));
+      }
+    }
+    NODEWISE_RETURN_IF_ERROR(read.status());
+    network = *std::move(read);
+  }
+  NoteSeed(*network, spec.model, notes);
+  SetFrozen(spec.model, files);
+  const auto given = files->TypesOf(FilesWithSizes(spec));
+  if (given.ok()) BindSizes(*given, &*network);
+  BindSizes(TypesOf(spec.inputs.tensors), &*network);
+  return *std::move(network);
+}
+
+// Returns whether opaque operations make something of which the model does not
+// state the type with all its sizes.
+bool HasOpenTypes(const Network& network) {
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (operation.attrs.As<ops::Opaque>() == nullptr) continue;
+    for (const ValueId output : operation.outputs) {
+      if (output == kNoValue) continue;
+      const TensorType& type = network.value(output).type;
+      if (!type.has_dtype() || !type.is_static()) return true;
+    }
+  }
+  return false;
+}
+
+// Runs the network, to find the types of these values; inputs must be there for
+// all of its own.
+absl::StatusOr<std::vector<std::pair<std::string, TensorType>>> FindOpenTypes(
+    const Network& network, absl::Span<const NamedTensor> inputs) {
+  std::vector<NDArray> tensors;
+  for (const NamedTensor& input : inputs) tensors.push_back(input.tensor);
+  std::vector<std::pair<std::string, TensorType>> types;
+  InterpretOptions options;
+  options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    if (run.operation.attrs.As<ops::Opaque>() == nullptr) return false;
+    for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
+      const ValueId output = run.operation.outputs[i];
+      if (output == kNoValue) continue;
+      types.emplace_back(network.value(output).name,
+                         TensorType::Of(*run.result.outputs[i]));
+    }
+    return false;
+  };
+  NODEWISE_RETURN_IF_ERROR(
+      Interpret(network, std::move(tensors), options).status());
+  return types;
+}
+
+// Reads the model again, with the types that opaque operations turn out to
+// make, if there are some that it does not state.
+absl::StatusOr<Network> WithFoundTypes(const TargetSpec& spec, Network network,
+                                       InputFiles* files,
+                                       DiagnosticList* diagnostics) {
+  if (!HasOpenTypes(network)) return network;
+  DiagnosticList faults;
+  const auto list = ListInputs(network);
+  const std::vector<RunInput> given =
+      CollectInputs(spec.inputs, *list, *files, &faults);
+  // The caller that needs the inputs says what is wrong with them.
+  if (faults.HasErrors()) return network;
+  TargetSpec again = spec;
+  NODEWISE_ASSIGN_OR_RETURN(again.model.opaque_types,
+                            FindOpenTypes(network, NameInputs(*list, given)));
+  std::vector<std::string> known_notes;
+  return ReadNetwork(again, files, diagnostics, &known_notes);
+}
+
+absl::StatusOr<OpaqueReport> SettleOpaque(const TargetSpec& spec,
+                                          InputFiles* files, Network* network,
+                                          DiagnosticList* diagnostics) {
+  if (spec.keeps_opaque) return OpaqueReport();
+  auto opaque = TakeOpaque(spec.model, network);
+  if (!opaque.ok()) return At(spec.path, opaque.status());
+  if (opaque->operators.empty() || opaque->program.empty()) return opaque;
+  if (spec.precision.precision.has_value()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: cannot be lowered to {} where {} runs operations, expected one of "
+        "both",
+        spec.path, ToString(*spec.precision.precision), opaque->program));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      *network, WithFoundTypes(spec, std::move(*network), files, diagnostics));
+  NODEWISE_RETURN_IF_ERROR(OrderOpaqueOperations(network));
+  return opaque;
+}
+
+}  // namespace
+
+absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
+                                    DiagnosticList* diagnostics) {
+  Session session;
+  NODEWISE_ASSIGN_OR_RETURN(
+      Network network, ReadNetwork(spec, files, diagnostics, &session.notes));
+  NODEWISE_ASSIGN_OR_RETURN(OpaqueReport opaque,
+                            SettleOpaque(spec, files, &network, diagnostics));
+  session.opaque = std::make_shared<const OpaqueReport>(std::move(opaque));
+  NODEWISE_ASSIGN_OR_RETURN(
+      session.precision,
+      ChangePrecision(spec.precision, &network, diagnostics));
+  if (!spec.passes.empty()) {
+    auto ran = RunPassList(spec.passes, &network);
+    if (!ran.ok()) return At(spec.path, ran.status());
+    session.passes = std::make_shared<const PassesReport>(*std::move(ran));
+  }
+  session.network = std::make_shared<const Network>(std::move(network));
+  return session;
+}
+
+LowerOptions LowerOptionsOf(const LoweringSpec& spec) {
+  const Backend backend = spec.backend.value_or(Backend::kFastest);
+  LowerOptions lower;
+  if (spec.chooses_layouts) lower = LoweringFor(AllOperators(), backend);
+  lower.fuse = spec.fuses;
+  lower.reuse_storage = spec.reuses_storage;
+  lower.makers = KernelMakersOf(backend);
+  return lower;
+}
+
+Ref<LoweredLibrary> BuiltIns(Backend backend,
+                             std::shared_ptr<const KernelTable> table) {
+  return BuiltInFunctions(AllOperators(), backend, std::move(table));
+}
+
+absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
+                                  DiagnosticList* diagnostics) {
+  NODEWISE_ASSIGN_OR_RETURN(Session session,
+                            OpenNetwork(spec, files, diagnostics));
+  auto lowered = Lower(*session.network, spec.path + ": graph JSON",
+                       LowerOptionsOf(spec.lowering));
+  if (absl::IsUnimplemented(lowered.status()) && spec.keeps_open_sizes) {
+    session.notes.push_back(fmt::format("{}: {}; so the interpreter runs it",
+                                        spec.path,
+                                        MessageOf(lowered.status())));
+    return session;
+  }
+  if (!lowered.ok()) return At(spec.path, lowered.status());
+  session.built_ins = BuiltIns(
+      spec.lowering.backend.value_or(Backend::kFastest), lowered->kernels);
+  NODEWISE_ASSIGN_OR_RETURN(
+      session.target,
+      GraphTarget::FromArtefact(spec.path,
+                                {std::move(lowered->graph), session.built_ins,
+                                 Params{std::move(lowered->params)}},
+                                {kCpu}));
+  return session;
+}
+
+absl::Status StandIn(const std::vector<std::string>& expressions,
+                     Session* session) {
+  if (expressions.empty()) return absl::OkStatus();
+  if (session->target == nullptr) {
+    return absl::InvalidArgumentError(
+        "stand-in: the interpreter runs the whole model, expected a model or "
+        "an artefact that becomes a graph");
+  }
+  auto nodes = ChooseNodes(session->target->index(), expressions);
+  if (!nodes.ok()) return At("stand-in", nodes.status());
+  const std::set<std::string> chosen(nodes->begin(), nodes->end());
+  NODEWISE_ASSIGN_OR_RETURN(session->target,
+                            WithStandIns(*session->target, AllOperators(),
+                                         [chosen](const std::string& node) {
+                                           return chosen.count(node) > 0;
+                                         }));
+  session->stand_ins = *std::move(nodes);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

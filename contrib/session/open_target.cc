@@ -1,0 +1,150 @@
+// From a spec to what is ready to run.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "contrib/session/open_model.h"
+#include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/session/session.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostListed = 8;
+
+// What is read of the inputs meanwhile is kept.
+absl::StatusOr<Session> OpenArtefact(const TargetSpec& spec,
+                                     InputFiles* input_files) {
+  NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files, FilesOf(spec));
+  const auto types = [&] { return input_files->TypesOf(spec.inputs.files); };
+  std::vector<DLDevice> devices = spec.devices;
+  if (devices.empty()) devices.push_back(kCpu);
+  Session session;
+  session.built_ins =
+      BuiltIns(spec.lowering.backend.value_or(Backend::kFastest));
+  NODEWISE_ASSIGN_OR_RETURN(
+      session.target, GraphTarget::Load(std::move(files), std::move(devices),
+                                        types, session.built_ins));
+  if (spec.lowering.backend.has_value() &&
+      !HasBuiltInFunctions(session.target->graph())) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: has compiled functions, expected a model or an artefact of "
+        "built-in functions, for which a backend can be chosen",
+        session.target->name()));
+  }
+  return session;
+}
+
+absl::StatusOr<Session> Open(const TargetSpec& spec, InputFiles* files,
+                             DiagnosticList* diagnostics) {
+  if (spec.graph != nullptr) {
+    Session session;
+    session.target = spec.graph;
+    return session;
+  }
+  if (spec.network == nullptr && !IsModelOrText(spec.path)) {
+    return OpenArtefact(spec, files);
+  }
+  return OpenModel(spec, files, diagnostics);
+}
+
+// A run of such a graph looks like any other, and its results are those of
+// another node.
+void NoteLostOutputs(Session* session) {
+  const GraphTarget& target = *session->target;
+  const auto plan = PlanStorage(
+      target.graph(),
+      target.devices().empty() ? kDLCPU : target.devices().front().device_type);
+  if (!plan.ok()) return;  // No executor can be made, which says why.
+  const GraphIndex& index = target.index();
+  for (const LostOutput& lost : LostOutputs(target.graph(), *plan)) {
+    session->notes.push_back(fmt::format(
+        "output {} of the graph ({}) is lost: {} is written over it, in "
+        "storage {}",
+        lost.output, index.TitleOf(lost.entry),
+        index.TitleOf(lost.written_over_by),
+        target.graph().entry(lost.written_over_by).storage_id));
+  }
+}
+
+void NoteUnknownParams(Session* session) {
+  const auto& unknown = session->target->unknown_params();
+  if (unknown.empty()) return;
+  session->notes.push_back(fmt::format(
+      "{}: {} that the graph does not have: {}",
+      session->target->WhereParamsAre(), CountOf(unknown.size(), "parameter"),
+      ListOf(unknown, kMostListed)));
+}
+
+}  // namespace
+
+absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec) {
+  NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files,
+                            FindArtefact(spec.path, spec.library, spec.params));
+  files.function = spec.function;
+  for (const std::string* file :
+       {&files.graph, &files.library, &files.params}) {
+    if (!file->empty()) NODEWISE_RETURN_IF_ERROR(CheckReadable(*file));
+  }
+  return files;
+}
+
+std::vector<NamedTensor> Session::NamedInputs() const {
+  if (target != nullptr) return NameInputs(target->inputs(), inputs);
+  return NameInputs(*ListInputs(*network), inputs);
+}
+
+void SetFrozen(const ModelSpec& spec, InputFiles* files) {
+  for (const NamedTensor& frozen : spec.freeze) files->SetFrozen(frozen.name);
+}
+
+std::vector<RunInput> CollectInputs(const InputSpec& spec,
+                                    const InputList& list,
+                                    const InputFiles& files,
+                                    DiagnosticList* diagnostics) {
+  InputCollector collector(list, files, diagnostics);
+  for (const InputFile& file : spec.files) collector.Give(file);
+  for (const NamedTensor& tensor : spec.tensors) collector.Give(tensor);
+  collector.Complete(spec.seed, spec.hints);
+  return collector.Inputs();
+}
+
+absl::StatusOr<Session> OpenWithoutInputs(const TargetSpec& spec,
+                                          InputFiles* files,
+                                          DiagnosticList* diagnostics) {
+  NODEWISE_ASSIGN_OR_RETURN(Session session, Open(spec, files, diagnostics));
+  NODEWISE_RETURN_IF_ERROR(StandIn(spec.stand_ins, &session));
+  if (session.target == nullptr) return session;
+  NoteLostOutputs(&session);
+  NoteUnknownParams(&session);
+  return session;
+}
+
+absl::StatusOr<Session> OpenTarget(const TargetSpec& spec,
+                                   DiagnosticList* diagnostics) {
+  InputFiles files;
+  NODEWISE_ASSIGN_OR_RETURN(Session session,
+                            OpenWithoutInputs(spec, &files, diagnostics));
+  DiagnosticList faults;
+  if (session.target != nullptr) {
+    session.inputs =
+        CollectInputs(spec.inputs, session.target->inputs(), files, &faults);
+  } else {
+    session.inputs = CollectInputs(spec.inputs, *ListInputs(*session.network),
+                                   files, &faults);
+  }
+  const absl::Status status = faults.ToStatus();
+  for (Diagnostic& fault : faults.items()) diagnostics->Add(std::move(fault));
+  NODEWISE_RETURN_IF_ERROR(status);
+  return session;
+}
+
+}  // namespace nodewise
