@@ -17,7 +17,7 @@ from onnx_bytes import (onnx_graph, onnx_model, onnx_node,  # noqa: E402
                         value_info)
 
 BUILD = pathlib.Path(os.environ["NODEWISE_BUILD"])
-README = TESTS.parent / "README.md"
+PAGE = TESTS.parent / "docs/cpp.md"
 
 
 def run(*command, **options):
@@ -28,10 +28,10 @@ def run(*command, **options):
     return done.stdout
 
 
-def readme_program():
-    """The C++ of README.md in one function. Each piece may use what those
+def page_program():
+    """The C++ of docs/cpp.md in one function. Each piece may use what those
     before it declare, and declare it anew."""
-    pieces = re.findall(r"^```cpp\n(.*?)^```", README.read_text(),
+    pieces = re.findall(r"^```cpp\n(.*?)^```", PAGE.read_text(),
                         re.MULTILINE | re.DOTALL)
     assert pieces
     lines = [line for piece in pieces for line in piece.splitlines()]
@@ -215,10 +215,10 @@ class InstallTest(unittest.TestCase):
         # As TVM's own target has it.
         run("cmake", "--build", project / "build", "--target", "logging")
 
-    def test_readme_compiles_and_links(self):
-        project = self.folder / "readme"
+    def test_page_compiles_and_links(self):
+        project = self.folder / "page"
         project.mkdir()
-        (project / "main.cc").write_text(readme_program())
+        (project / "main.cc").write_text(page_program())
         shutil.copy(TESTS / "install/consumer/CMakeLists.txt", project)
         run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
             f"-DCMAKE_PREFIX_PATH={self.prefix}")
