@@ -211,11 +211,12 @@ std::vector<std::string> OptionList::SharedWith(
         std::any_of(except.begin(), except.end(), [&](const std::string& name) {
           return row->IsCalled(name);
         });
-    const bool is_taken =
-        row == nullptr
-            ? places-- > 0
-            : !is_excepted && other.Find(first.substr(0, equals)) != nullptr;
-    if (is_taken) {
+    // `run --reference` takes no value, `locate --reference` does.
+    const Row* const theirs = other.Find(first.substr(0, equals));
+    const bool means_as_much = row != nullptr && theirs != nullptr &&
+                               !is_excepted &&
+                               row->value.index() == theirs->value.index();
+    if (row == nullptr ? places-- > 0 : means_as_much) {
       shared.insert(shared.end(), arguments.begin() + i,
                     arguments.begin() + i + count);
     }

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -14,6 +15,13 @@ import support
 from debug_support import DebugLibrary, chain
 from support import (DATA, NODEWISE, Graph, Scratch, document, nodewise,
                      npy_bytes)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
+                       "support"))
+
+# pylint: disable=wrong-import-position
+from onnx_bytes import (onnx_graph, onnx_model, onnx_node,  # noqa: E402
+                        value_info)
 
 KERNELS = r"""
 #include <pthread.h>
@@ -114,6 +122,19 @@ class EarlyEnd(Chains):
         error, = found["errors"]
         self.assertEqual(error["where"], "node 2 (low_exit_1)")
         self.assertIn("nodewise run --isolate ", error["hint"])
+
+    def test_the_command_has_no_option_that_means_something_else_there(self):
+        # `locate --reference` takes a value, `run --reference` does not.
+        model = self.write("model.onnx", onnx_model(onnx_graph(
+            [onnx_node("Relu", ["data"], ["a"], name="a"),
+             onnx_node("Neg", ["a"], ["b"], name="b")],
+            [value_info("data", dims=(2, 3))], [value_info("b")])))
+        result = self.run_chain("locate", "copy", "raw_exit",
+                                options=["--reference", model])
+        command = re.search(r"nodewise run --isolate [^)]*",
+                            result.err).group(0)
+        self.assertNotIn("--reference", command)
+        self.assertNotIn("model.onnx", command)
 
     def test_comes_with_a_command_that_names_the_node(self):
         result = self.run_chain("profile", "copy", "low_exit",
