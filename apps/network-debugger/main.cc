@@ -25,6 +25,7 @@
 #include "nodewise/support/shortage.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -32,6 +33,28 @@ namespace {
 
 constexpr double kBytesPerMiB = 1 << 20;
 constexpr size_t kNamedLayers = 8;
+
+// Glow's flags have no such thing: the other command does.
+std::string_view CommandFor(Way way) {
+  switch (way) {
+    case Way::kDims:
+      return "nodewise convert --dim";
+    case Way::kFreeze:
+      return "nodewise convert --freeze";
+    case Way::kOpaqueProgram:
+      return "nodewise locate --opaque ort";
+    case Way::kSanitizer:
+      return "nodewise run --sanitize";
+    case Way::kMoreTime:
+      return "nodewise locate --node-timeout";
+    case Way::kNodeByNode:
+      return "nodewise locate";
+    case Way::kModelBeside:
+      return "nodewise locate --reference MODEL.onnx";
+    default:
+      return "";
+  }
+}
 
 // Errors of the model, all of them, one a line.
 absl::Status AllOf(const DiagnosticList& diagnostics,
@@ -212,6 +235,7 @@ int Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const nodewise::DefaultFloatEnvironment floats;
+  nodewise::SetNamesOfWays(&nodewise::CommandFor);
   nodewise::CleanUpOnSignals();
   nodewise::EndWithStatus("network-debugger", 2);
   return nodewise::Main({argv + std::min(argc, 1), argv + argc});

@@ -12,6 +12,7 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/error_text.h"
+#include "apps/nodewise/option_names.h"
 #include "apps/nodewise/supervisor.h"
 #include "fmt/format.h"
 #include "nodewise/graph/float_findings.h"
@@ -329,6 +330,7 @@ int Main(Arguments arguments) {
 int main(int argc, char** argv) {
   // Compiled code leaves it for its own environment, and comes back from there.
   const nodewise::DefaultFloatEnvironment floats;
+  nodewise::UseOptionNames();
   nodewise::EndWithStatus("nodewise", 2);
   nodewise::FillClosedDescriptors();
   nodewise::main_process = getpid();

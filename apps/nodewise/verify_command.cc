@@ -85,10 +85,11 @@ class VerifyTarget : public Command {
     const bool may_choose =
         files.graph.empty() && MayBeVmLibrary(files.library);
     if (files.function.empty() || may_choose) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: is no VM library, so it has no function {} to choose (leave out "
-        "--function)",
-        files.target, files.function));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is not a VM library, so it has no function {} to "
+                    "choose (leave out "
+                    "--function)",
+                    files.target, files.function));
   }
 
   TargetOptions target_;

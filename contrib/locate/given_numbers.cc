@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -25,10 +26,9 @@ absl::Status CheckGivenNumbers(absl::Span<const NamedTensor> inputs) {
       if (!std::isnan(numbers[i])) continue;
       return absl::FailedPreconditionError(fmt::format(
           "input {}: element {} is NaN, expected numbers: what it reaches is "
-          "NaN on both sides and counts as equal, so that nobody has judged it "
-          "(give numbers; locate --method auto names the nodes that are given "
-          "NaN)",
-          Printable(input.name), i));
+          "NaN on both sides and counts as equal, so that it is not judged "
+          "(give numbers; {} names the nodes that are given NaN)",
+          Printable(input.name), i, NameOf(Way::kNodeByNode)));
     }
   }
   return absl::OkStatus();

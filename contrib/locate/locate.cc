@@ -17,6 +17,7 @@
 #include "nodewise/locate/exact_inputs.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 
 namespace nodewise {
 namespace {
@@ -274,8 +275,8 @@ class Locator {
       }
       result_.notes.push_back(fmt::format(
           "{}: something has written over it, but by the storage plan no node "
-          "does (run with --sanitize says who)",
-          index_.KeyOf(found.victim)));
+          "does ({} says which function it was)",
+          index_.KeyOf(found.victim), NameOf(Way::kSanitizer)));
     }
   }
 

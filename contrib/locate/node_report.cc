@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -172,16 +173,17 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
 
 absl::Status WithWhatItMeans(const absl::Status& status,
                              const NodeFailure& failure) {
-  std::string_view means =
+  std::string means = fmt::format(
       "and so it does where the reference computes it: a node before it may "
-      "have written over memory that is not its own (run --sanitize looks for "
-      "it)";
+      "have written over memory that is not its own ({} looks for it)",
+      NameOf(Way::kSanitizer));
   if (failure.kind == NodeFailure::Kind::kError) {
     means = "and so it does where the reference computes it";
   } else if (failure.kind == NodeFailure::Kind::kHang) {
-    means =
-        "and neither does the reference where it computes it (--node-timeout "
-        "gives nodes more time)";
+    means = fmt::format(
+        "and neither does the reference where it computes it ({} gives nodes "
+        "more time)",
+        NameOf(Way::kMoreTime));
   }
   return WithMessage(status, fmt::format("{}, {}", MessageOf(status), means));
 }

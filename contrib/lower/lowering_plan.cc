@@ -14,6 +14,7 @@
 #include "nodewise/ops/control_flow.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -21,18 +22,19 @@ namespace {
 
 constexpr char kPass[] = "lowering";
 
-// Names the options that give the unknown sides of an input their sizes.
+// Names what gives the unknown sides of an input their sizes.
 std::string HowToSize(const NetworkValue& input) {
   const auto& shape = input.type.shape;
+  const std::string_view dims = NameOf(Way::kDims);
   std::string options;
   for (size_t i = 0; shape.has_value() && i < shape->size(); ++i) {
     const Dim& side = (*shape)[i];
     if (side.is_known()) continue;
     options += side.name().empty()
-                   ? fmt::format("--dim {}:{}=N or ", input.name, i)
-                   : fmt::format("--dim {}=N or ", side.name());
+                   ? fmt::format("{} {}:{}=N or ", dims, input.name, i)
+                   : fmt::format("{} {}=N or ", dims, side.name());
   }
-  return fmt::format("{}--freeze {}=FILE", options, input.name);
+  return fmt::format("{}{} {}=FILE", options, NameOf(Way::kFreeze), input.name);
 }
 
 absl::Status CheckName(const std::string& name, std::string_view what) {
@@ -84,9 +86,10 @@ bool DependsOnInputs(const Network& network, ValueId value) {
 std::string HowToSizeResult(const Network& network, const Operation& operation,
                             ValueId result) {
   if (EndsByCondition(operation) || !DependsOnInputs(network, result)) {
-    return "no option can tell them, since only its run does";
+    return "nothing but its run can tell them";
   }
-  return "--freeze NAME=FILE for the inputs that decide them, or --dim";
+  return fmt::format("{} for the inputs that decide them, or {}",
+                     NameOf(Way::kFreeze), NameOf(Way::kDims));
 }
 
 absl::Status CheckNetwork(const Network& network) {

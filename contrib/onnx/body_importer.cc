@@ -8,6 +8,8 @@
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -72,7 +74,7 @@ std::optional<Subgraph> GraphImporter::ImportBody(
 std::string GraphImporter::HowToRuleOut(ValueId condition) const {
   std::vector<ValueId> open = {condition};
   std::set<ValueId> seen;
-  std::string options;
+  std::vector<std::string> inputs;
   while (!open.empty()) {
     const ValueId id = open.back();
     open.pop_back();
@@ -83,11 +85,14 @@ std::string GraphImporter::HowToRuleOut(ValueId condition) const {
       open.insert(open.end(), maker.inputs.begin(), maker.inputs.end());
     } else if (value.kind == NetworkValue::Kind::kInput &&
                !IsFloat(value.type.dtype)) {
-      options += fmt::format(" --freeze {}=FILE", Shortened(value.name));
+      inputs.push_back(value.name);
     }
   }
-  if (options.empty()) return "";
-  return "a branch that is never taken is left out with" + options;
+  if (inputs.empty()) return "";
+  return fmt::format(
+      "a branch that is never taken is left out where these are constants: {} "
+      "({})",
+      ListOf(inputs), NameOf(Way::kFreeze));
 }
 
 // Gives the errors from `first` on, which are in branches, that hint.

@@ -10,6 +10,7 @@
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 
 namespace nodewise {
 namespace {
@@ -97,7 +98,8 @@ struct Opaque : ops::Opaque {
     const auto runner = CurrentOpaqueRunner();
     if (runner == nullptr) {
       return absl::UnimplementedError(
-          WhyNot() + ", expected a program that runs it (--opaque ort)");
+          fmt::format("{}, expected a program that runs it ({})", WhyNot(),
+                      NameOf(Way::kOpaqueProgram)));
     }
     std::vector<NDArray> inputs(args.num_inputs());
     for (size_t i = 0; i < inputs.size(); ++i) {

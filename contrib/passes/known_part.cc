@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -208,8 +209,8 @@ absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
     }
     return absl::FailedPreconditionError(fmt::format(
         "everything depends on opaque operations ({}), expected a program that "
-        "runs them (--opaque ort)",
-        ListOf(names, kMostListed)));
+        "runs them ({})",
+        ListOf(names, kMostListed), NameOf(Way::kOpaqueProgram)));
   }
   NODEWISE_RETURN_IF_ERROR(part.network.SetOutputs(std::move(outputs)));
   part.network.RemoveUnused();

@@ -19,6 +19,7 @@
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 
 namespace nodewise {
 namespace {
@@ -284,8 +285,8 @@ class GuardedRun : public PendingRun {
                                  : end.ToString(options_.node_limit_ms);
     return absl::AbortedError(fmt::format(
         "{}: {}, outside of any node, {} (has a node written over memory that "
-        "is not its own? run --sanitize looks for it)",
-        name_, what, where));
+        "is not its own? {} looks for it)",
+        name_, what, where, NameOf(Way::kSanitizer)));
   }
 
   const std::string name_;

@@ -11,6 +11,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_sink.h"
 
@@ -24,9 +25,8 @@ absl::StatusOr<Graph> ReadGraph(const std::string& folder) {
     return absl::NotFoundError(fmt::format(
         "{}: has no {}, expected a dump with the graph that ran, as nodewise "
         "dump writes it where there is one (libraries of today's TVM have "
-        "none: "
-        "nodewise locate takes these themselves, with --reference MODEL.onnx)",
-        folder, kSourceGraphFile));
+        "none: {} takes these themselves)",
+        folder, kSourceGraphFile, NameOf(Way::kModelBeside)));
   }
   NODEWISE_RETURN_IF_ERROR(text.status());
   return ParseGraph(*std::move(text));

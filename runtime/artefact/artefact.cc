@@ -10,6 +10,7 @@
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/vm/vm_graph.h"
 
 namespace nodewise {
@@ -112,9 +113,9 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
   Module* const factory = FindFactory(root);
   if (factory == nullptr || factory->imports().empty()) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}: holds no graph (it is compiled code alone; name its graph JSON "
-        "as the target and this with --lib)",
-        files.library));
+        "{}: holds no graph (it is compiled code alone; open its graph JSON, "
+        "with this as {})",
+        files.library, NameOf(Way::kLibraryFile)));
   }
   Artefact artefact;
   NODEWISE_ASSIGN_OR_RETURN(PackedFunc get_json,
@@ -191,8 +192,9 @@ absl::StatusOr<Ref<Library>> LibraryFor(const ArtefactFiles& files,
                                         const Ref<Library>& built_ins) {
   if (root) return LibraryOf(root);
   if (!HasBuiltInFunctions(graph)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: no compiled library beside it (name it with --lib)", files.graph));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: no compiled library beside it (name it: {})",
+                    files.graph, NameOf(Way::kLibraryFile)));
   }
   if (built_ins) return built_ins;
   return absl::FailedPreconditionError(fmt::format(
@@ -204,9 +206,9 @@ absl::StatusOr<Ref<Library>> LibraryFor(const ArtefactFiles& files,
 absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
   if (files.function.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "{}: is no VM library, so it has no function {} to choose (leave out "
-      "--function)",
-      files.target, files.function));
+      "{}: is not a VM library, so it has no function {} to choose (leave out "
+      "{})",
+      files.target, files.function, NameOf(Way::kFunction)));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/vm/vm_graph.h"
 #include "runtime/artefact/count_check.h"
 #include "runtime/artefact/library_devices.h"
@@ -106,9 +107,9 @@ class ArtefactChecker {
     }
     if (!library_.blob_status.ok()) return GraphText();
     return absl::InvalidArgumentError(fmt::format(
-        "{}: holds no graph (it is compiled code alone; name its graph JSON as "
-        "the target and this with --lib)",
-        files_.library));
+        "{}: holds no graph (it is compiled code alone; open its graph JSON, "
+        "with this as {})",
+        files_.library, NameOf(Way::kLibraryFile)));
   }
 
   // A malformed params file is a fault; an unreadable one is an error.
@@ -232,8 +233,8 @@ class ArtefactChecker {
     Add(file, std::move(path), std::move(found),
         options_.device_types.empty() ? "a device that this build has"
                                       : "one of the devices of the target",
-        fmt::format("--target {} verifies for a machine that has it",
-                    DeviceTypeName(type)));
+        fmt::format("{} {} verifies for a machine that has it",
+                    NameOf(Way::kMachine), DeviceTypeName(type)));
   }
 
   // Compiled functions refuse tensors whose elements are vectors: TVM makes

@@ -12,6 +12,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "runtime/dump/dump_layout.h"
 
 namespace nodewise {
@@ -89,8 +90,8 @@ absl::StatusOr<ByNode<bool>> ChooseNodes(const GraphIndex& index,
   if (any) return chosen;
   return absl::InvalidArgumentError(fmt::format(
       "no node is chosen by {}, expected at least one of nodes 0 to {} (a "
-      "dump of all nodes, or nodewise profile --csv, has their names)",
-      ChoiceText(options), graph.nodes.size() - 1));
+      "dump of all nodes, or {}, has their names)",
+      ChoiceText(options), graph.nodes.size() - 1, NameOf(Way::kNodeTable)));
 }
 
 // Returns the items in the order of recording: inputs first, then functions.

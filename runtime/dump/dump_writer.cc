@@ -13,6 +13,7 @@
 #include "nodewise/support/check.h"
 #include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "runtime/dump/dump_folder.h"
 #include "runtime/dump/dump_layout.h"
 #include "runtime/dump/dump_record.h"
@@ -365,9 +366,9 @@ absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
   if (!status.ok()) {
     return absl::Status(
         status.code(),
-        fmt::format("{} (nodewise inspect --recover reads the tensors that "
-                    "are complete in {})",
-                    MessageOf(status), PathOf(kTensorsFile)));
+        fmt::format("{} ({} reads the tensors that are complete in {})",
+                    MessageOf(status), NameOf(Way::kRecovery),
+                    PathOf(kTensorsFile)));
   }
   return status_.ok() ? trace : status_;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/support/ways.h"
 
 namespace nodewise {
 namespace {
@@ -39,7 +40,7 @@ Finding FloatFindingOfRun(const std::string& network,
   Finding finding =
       MakeFinding(float_kinds::kRunLeftChanged, NamedPlace{network},
                   "left " + DescribeChange(change), NumbersOf(change));
-  finding.hint = "nodewise run --sanitize says which node does";
+  finding.hint = std::string(NameOf(Way::kSanitizer)) + " says which node does";
   return finding;
 }
 

@@ -10,6 +10,7 @@
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -190,8 +191,8 @@ absl::StatusOr<NodeId> GraphIndex::FindNode(std::string_view key) const {
   if (const auto node = NodeCovering(graph_, key)) {
     return absl::NotFoundError(fmt::format(
         "node {}: is one of the operations in node {}, expected a node "
-        "(--no-fuse makes a node of each operation)",
-        key, KeyOf(*node)));
+        "({} makes a node of each operation)",
+        key, KeyOf(*node), NameOf(Way::kUnfused)));
   }
   return absl::NotFoundError(
       fmt::format("node {}: the graph has no such node{}", key,

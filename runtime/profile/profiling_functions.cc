@@ -4,6 +4,7 @@
 #include "nodewise/func/containers.h"
 #include "nodewise/module/module.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "runtime/profile/tvm_report.h"
 
 namespace nodewise {
@@ -103,8 +104,8 @@ absl::Status RefuseCollectors(PackedArgs args, int index) {
       collectors.AsObject<ArrayObject>("an array of collectors or null"));
   if (array->items().empty()) return absl::OkStatus();
   return absl::UnimplementedError(
-      "profile: TVM's metric collectors are not supported (use `nodewise "
-      "profile --counter`)");
+      fmt::format("profile: TVM's metric collectors are not supported (use {})",
+                  NameOf(Way::kCounters)));
 }
 
 absl::Span<const FunctionRow> ProfilingFunctions() {

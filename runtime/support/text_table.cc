@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -56,8 +57,10 @@ std::string TextTable::ToString(size_t indent, size_t limit,
     text += line + "\n";
   }
   if (shown < rows_.size()) {
+    const std::string_view how = NameOf(Way::kEveryLine);
     text += std::string(indent, ' ') +
-            fmt::format("... {} more (--all)\n", rows_.size() - shown);
+            fmt::format("... {} more{}\n", rows_.size() - shown,
+                        how.empty() ? "" : fmt::format(" ({})", how));
   }
   return text;
 }

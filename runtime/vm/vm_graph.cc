@@ -11,6 +11,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "runtime/vm/vm_reader.h"
 
@@ -272,10 +273,10 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
   }
   if (main != nullptr) return main;
   if (names.size() == 1) return last;
-  return absl::InvalidArgumentError(
-      fmt::format("{}: has {} functions and none is called main, expected "
-                  "a choice of: {} (--function)",
-                  library.path, names.size(), ListOf(names)));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: has {} functions and none is called main, expected "
+      "a choice of: {} ({})",
+      library.path, names.size(), ListOf(names), NameOf(Way::kFunction)));
 }
 
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,

@@ -300,8 +300,8 @@ class Run(Models):
                           ints("n", 4), proto_tensor("c", [1], BOOL,
                                                      (9, b"\1")))))
         error = self.refused("convert", model, "-o", self.folder / "net")
-        self.assertIn("expected all its sizes known before the run (no option "
-                      "can tell them, since only its run does)", error)
+        self.assertIn("expected all its sizes known before the run (nothing "
+                      "but its run can tell them)", error)
 
     def test_a_node_is_computed_by_what_computes_its_operations(self):
         # No library computes products with such a zero point of the weights.

@@ -34,7 +34,7 @@ class UnusedOptions(Scratch):
                        [self.net / "graph.json", "--lib", VM_LIBRARY]):
             with self.subTest(target=target):
                 error = self.refused("verify", *target, "--function", "main")
-                self.assertIn(f"{target[0]}: is no VM library, so it has no "
+                self.assertIn(f"{target[0]}: is not a VM library, so it has no "
                               "function main to choose (leave out "
                               "--function)", error)
         shown = nodewise("verify", VM_LIBRARY, "--function", "main")

@@ -218,7 +218,8 @@ TEST(LowerTest, OpenSizesAreRefusedWithTheOptionsThatGiveThem) {
       Lower(b.net, "net"),
       FailsWith(kUnimplemented,
                 AllOf(HasSubstr("input x: is float32[2, n, ?]"),
-                      HasSubstr("--dim n=N or --dim x:2=N or --freeze x="))));
+                      HasSubstr("dims n=N or ImportOptions::dims x:2=N or "
+                                "ImportOptions::freeze x="))));
 }
 
 TEST(LowerTest, NamesThatAreNoTextAreRefused) {

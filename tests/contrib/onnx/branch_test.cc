@@ -113,8 +113,8 @@ TEST(OnnxBranchTest, ABranchThatFreezingRulesOutIsNoFaultAndSaidToBeNone) {
           .ok());
   ASSERT_EQ(diagnostics.items().size(), 1);
   EXPECT_EQ(diagnostics.items()[0].hint,
-            "a branch that is never taken is left out with --freeze "
-            "which=FILE");
+            "a branch that is never taken is left out where these are "
+            "constants: which (ImportOptions::freeze)");
   EXPECT_THAT(
       ImportBytes(bytes,
                   {.freeze = {{"which", MakeTensor<int64_t>({1}, {2})}}}),

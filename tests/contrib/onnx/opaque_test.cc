@@ -261,7 +261,7 @@ TEST(OpaqueTest, ItIsNotEvaluatedUnlessSomethingRunsIt) {
       FailsWith(absl::StatusCode::kUnimplemented,
                 HasSubstr("operation magic (Opaque): is opaque, since "
                           "vendor.ops.Magic is not known here, expected a "
-                          "program that runs it (--opaque ort)")));
+                          "program that runs it (SetOpaqueRunner())")));
   const auto doubler = std::make_shared<Doubler>();
   const WithRunner running(doubler);
   const auto outputs = Interpret(network, {Floats({1, -3})});

@@ -56,8 +56,9 @@ TEST(ArtefactCheckTest, LibraryWithCodeForADeviceThatIsNotThereIsAnError) {
                             LibraryPath("opencl"), "", "net"};
   EXPECT_THAT(ErrorsOf(files),
               ElementsAre(": module 1 (opencl): code for opencl, expected a "
-                          "device that this build has (--target opencl "
-                          "verifies for a machine that has it)"));
+                          "device that this build has "
+                          "(VerifyOptions::device_types opencl verifies for a "
+                          "machine that has it)"));
 }
 
 TEST(ArtefactCheckTest, CodeForADeviceOfTheTargetIsNoFault) {
@@ -103,8 +104,9 @@ TEST(ArtefactCheckTest, VmLibraryForCudaIsAnError) {
   for (const std::string& folder : folders) {
     const ArtefactFiles files{"", folder + "/vm.so", "", folder};
     const auto errors = ErrorsOf(files);
-    EXPECT_THAT(errors, testing::Contains(AllOf(HasSubstr("(cuda): code for"),
-                                                HasSubstr("--target cuda"))))
+    EXPECT_THAT(errors,
+                testing::Contains(AllOf(HasSubstr("(cuda): code for"),
+                                        HasSubstr("device_types cuda"))))
         << folder;
     EXPECT_THAT(ErrorsOf(files, {{kDLCUDA}}),
                 testing::Not(testing::Contains(HasSubstr("code for"))))

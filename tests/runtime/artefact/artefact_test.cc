@@ -128,7 +128,7 @@ TEST(LoadArtefactTest, GraphWithoutLibraryIsRefusedWithAHint) {
   EXPECT_THAT(LoadArtefact(*FindArtefact(folder)),
               FailsWith(StatusCode::kInvalidArgument,
                         AllOf(HasSubstr("graph.json: no compiled library"),
-                              HasSubstr("--lib"))));
+                              HasSubstr("ArtefactFiles::library"))));
 }
 
 // A folder whose graph says that its functions are built in.

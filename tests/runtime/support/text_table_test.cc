@@ -31,7 +31,7 @@ TEST(TextTableTest, LinesFitTheWidthThatIsGiven) {
             "    short                 int8 ()\n");
   EXPECT_EQ(table.ToString(0, 1, 0), std::string(50, 'a') +
                                          "  float32 (1, 3)\n"
-                                         "... 1 more (--all)\n");
+                                         "... 1 more\n");
 }
 
 TEST(TextTableTest, ColumnsThatFitKeepTheirWidths) {

@@ -400,10 +400,10 @@ TEST(VmGraphTest, OnlyFunctionNeedsNoName) {
 TEST(VmGraphTest, SeveralFunctionsWithoutMainNeedAChoice) {
   const std::string bytes = TwoFunctions("encode", "decode").Bytes();
   const auto library = VmLibraryOf(bytes, {"relu"});
-  EXPECT_THAT(
-      ReadVmGraph(*library, ""),
-      FailsWith(StatusCode::kInvalidArgument,
-                AllOf(HasSubstr("encode, decode"), HasSubstr("--function"))));
+  EXPECT_THAT(ReadVmGraph(*library, ""),
+              FailsWith(StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("encode, decode"),
+                              HasSubstr("ArtefactFiles::function"))));
   EXPECT_THAT(ReadVmGraph(*library, "encoed"),
               FailsWith(StatusCode::kNotFound,
                         AllOf(HasSubstr("no function encoed"),
@@ -450,7 +450,8 @@ TEST(VmLibraryTest, FunctionOfALibraryWithoutBytecodeIsRefused) {
   ArtefactFiles files{"", LibraryPath("factory"), "", "factory.so"};
   files.function = "main";
   EXPECT_THAT(LoadArtefact(files),
-              FailsWith(StatusCode::kInvalidArgument, HasSubstr("--function")));
+              FailsWith(StatusCode::kInvalidArgument,
+                        HasSubstr("leave out ArtefactFiles::function")));
 }
 
 }  // namespace

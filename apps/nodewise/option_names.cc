@@ -1,0 +1,50 @@
+#include "apps/nodewise/option_names.h"
+
+#include "nodewise/support/ways.h"
+
+namespace nodewise {
+namespace {
+
+std::string_view OptionOf(Way way) {
+  switch (way) {
+    case Way::kLibraryFile:
+      return "--lib";
+    case Way::kFunction:
+      return "--function";
+    case Way::kMachine:
+      return "--target";
+    case Way::kUnfused:
+      return "--no-fuse";
+    case Way::kDims:
+      return "--dim";
+    case Way::kFreeze:
+      return "--freeze";
+    case Way::kOpaqueProgram:
+      return "--opaque ort";
+    case Way::kSanitizer:
+      return "nodewise run --sanitize";
+    case Way::kMoreTime:
+      return "--node-timeout";
+    case Way::kRecovery:
+      return "nodewise inspect --recover";
+    case Way::kNodeTable:
+      return "nodewise profile --csv";
+    case Way::kEveryLine:
+      return "--all";
+    case Way::kCounters:
+      return "nodewise profile --counter";
+    case Way::kNodeByNode:
+      return "locate --method auto";
+    case Way::kModelBeside:
+      return "nodewise locate --reference MODEL.onnx";
+    case Way::kCount:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+void UseOptionNames() { SetNamesOfWays(&OptionOf); }
+
+}  // namespace nodewise

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace nodewise {
+
+// What messages advise has another name for each kind of reader: a C++ program
+// sets a field where the user of a command types an option. Messages name a
+// Way, so that a library never tells its user to type an option.
+enum class Way : uint8_t {
+  kLibraryFile,    // Names the compiled library.
+  kFunction,       // Chooses a function of a library with several.
+  kMachine,        // Names the devices of another machine.
+  kUnfused,        // Makes a node of each operation.
+  kDims,           // Gives open dimensions their sizes.
+  kFreeze,         // Makes an input a constant.
+  kOpaqueProgram,  // Has a program run operations that are not known.
+  kSanitizer,      // Looks for functions that write where they must not.
+  kMoreTime,       // Lets nodes take longer.
+  kRecovery,       // Takes out of a cut dump what is complete.
+  kNodeTable,      // Lists the nodes of a network.
+  kEveryLine,      // Shows lists in full.
+  kCounters,       // Reads counters of the processor.
+  kNodeByNode,     // Judges each node of a run.
+  kModelBeside,    // Compares a compiled network with its model.
+  kCount           // How many there are.
+};
+
+// Returns its name: that of the C++ API, unless the program has set others.
+// Empty if there is none.
+std::string_view NameOf(Way way);
+
+// Has messages use other names. What `names` returns must stay valid. Called
+// before there is any message; not thread-safe.
+void SetNamesOfWays(std::string_view (*names)(Way way));
+
+}  // namespace nodewise

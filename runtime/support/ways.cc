@@ -1,0 +1,54 @@
+#include "nodewise/support/ways.h"
+
+namespace nodewise {
+namespace {
+
+std::string_view NameInCpp(Way way) {
+  switch (way) {
+    case Way::kLibraryFile:
+      return "ArtefactFiles::library";
+    case Way::kFunction:
+      return "ArtefactFiles::function";
+    case Way::kMachine:
+      return "VerifyOptions::device_types";
+    case Way::kUnfused:
+      return "LowerOptions::fuse";
+    case Way::kDims:
+      return "ImportOptions::dims";
+    case Way::kFreeze:
+      return "ImportOptions::freeze";
+    case Way::kOpaqueProgram:
+      return "SetOpaqueRunner()";
+    case Way::kSanitizer:
+      return "Sanitize()";
+    case Way::kMoreTime:
+      return "node_limit_ms";
+    case Way::kRecovery:
+      return "`nodewise inspect --recover`";
+    case Way::kNodeTable:
+      return "GraphIndex::keys()";
+    case Way::kEveryLine:
+      return "";
+    case Way::kCounters:
+      return "`nodewise profile --counter`";
+    case Way::kNodeByNode:
+      return "LocateInTarget()";
+    case Way::kModelBeside:
+      return "LocateByValue()";
+    case Way::kCount:
+      break;
+  }
+  return "";
+}
+
+std::string_view (*names_of_ways)(Way way) = &NameInCpp;
+
+}  // namespace
+
+std::string_view NameOf(Way way) { return names_of_ways(way); }
+
+void SetNamesOfWays(std::string_view (*names)(Way way)) {
+  names_of_ways = names;
+}
+
+}  // namespace nodewise
