@@ -1,7 +1,7 @@
 """docs/architecture.md names files and identifiers that are there.
 
-Whoever follows the page to change something relies on both: a step in the wrong
-file costs an hour, and one that is missing a wrong result without a word.
+A reader who follows the page to change something relies on both: a step in the
+wrong file costs an hour, and one that is missing a wrong result without a word.
 """
 
 import collections
