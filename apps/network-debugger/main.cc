@@ -78,13 +78,7 @@ absl::StatusOr<OpenedBackend> Load(const DebuggerFlags& flags,
   auto network = LoadModelFile(flags.model, import, &diagnostics);
   if (!network.ok()) return AllOf(diagnostics, network.status());
   NODEWISE_ASSIGN_OR_RETURN(*samples, ReadSamples(flags.inputs, *network));
-  std::vector<VmInputType> types;
-  for (const NamedTensor& input : (*samples)[0].inputs) {
-    const auto shape = input.tensor.shape();
-    types.push_back(
-        {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
-  }
-  BindSizes(types, &*network);
+  BindSizes((*samples)[0].inputs, &*network);
   if (flags.fp16) {
     PrecisionOptions options;
     options.precision = Precision::kFloat16;

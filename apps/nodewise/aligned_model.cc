@@ -72,14 +72,7 @@ absl::StatusOr<ModelOfTarget> LoadModelOf(const Session& target,
     outcome->notes.push_back(diagnostic.ToString());
   }
   NODEWISE_RETURN_IF_ERROR(PairAll(target, *network, &model));
-  std::vector<VmInputType> given;
-  for (const NamedTensor& input :
-       InputsOfModel(target, *network, model.inputs)) {
-    const absl::Span<const int64_t> shape = input.tensor.shape();
-    given.push_back(
-        {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
-  }
-  BindSizes(given, &*network);
+  BindSizes(InputsOfModel(target, *network, model.inputs), &*network);
   auto opaque = TakeOpaque(spec, &*network);
   if (!opaque.ok()) return At(path, opaque.status());
   model.opaque = *std::move(opaque);

@@ -53,7 +53,7 @@ InputOptions InputsForSizes(const std::vector<std::string>& samples,
 absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
                                                     const InputList& list,
                                                     const InputOptions& shared,
-                                                    const ModelOptions& model) {
+                                                    const ModelSpec& model) {
   NODEWISE_ASSIGN_OR_RETURN(InputSpec spec, SpecOf(shared));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<InputFile> own,
                             FilesOfSample(sample, list));
@@ -65,9 +65,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
         name);
   };
   InputFiles reader;
-  for (const std::string& text : model.freeze) {
-    reader.SetFrozen(text.substr(0, text.find('=')));
-  }
+  SetFrozen(model, &reader);
   DiagnosticList diagnostics;
   const std::vector<RunInput> inputs =
       CollectInputs(spec, list, reader, &diagnostics);
@@ -78,7 +76,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
 std::vector<InputSample> SamplesOf(const std::vector<std::string>& paths,
                                    const InputList& list,
                                    const InputOptions& shared,
-                                   const ModelOptions& model) {
+                                   const ModelSpec& model) {
   std::vector<InputSample> samples;
   for (const std::string& path : paths) {
     samples.push_back({path, [path, &list, &shared, &model] {
@@ -270,8 +268,9 @@ absl::StatusOr<Outcome> LocateOnSamples(const LoadOptions& load,
         fmt::format("{}: passed over what is no sample: {}", choice.folder,
                     ListOf(folder.passed_over, kMostNames)));
   }
+  NODEWISE_ASSIGN_OR_RETURN(const ModelSpec model, SpecOf(load.model));
   const std::vector<InputSample> samples =
-      SamplesOf(folder.samples, loaded.target->inputs(), inputs, load.model);
+      SamplesOf(folder.samples, loaded.target->inputs(), inputs, model);
   KeepFreedMemory();
   Progress progress("samples");
   SamplesOptions ranking{choice.most_located, options.node_limit_ms,

@@ -47,7 +47,7 @@ void AddBackendOption(OptionList* options, LoweringOptions* lowering);
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering);
 
 // Return what the options mean. Fail with kInvalidArgument for a word that
-// names nothing, for options that contradict each other, and as a frozen
+// names nothing, for options that contradict each other, and if a frozen
 // input's file cannot be read.
 absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options);
 absl::StatusOr<LoweringSpec> SpecOf(const LoweringOptions& options);

@@ -9,6 +9,7 @@
 
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
+#include "nodewise/locate/locate_target.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
@@ -184,11 +185,9 @@ class FolderWriter {
   // something else.
   absl::StatusOr<std::optional<NodeFailure>> FailureOfVictim(
       const std::string& victim) const {
-    const RunnerTarget target{target_.name(), loaded_.target};
-    NODEWISE_ASSIGN_OR_RETURN(
-        const RunnerMaker maker,
-        MakerOf(HasRunnerFor("guarded", target) ? "guarded" : "debug", target));
-    NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+    NODEWISE_ASSIGN_OR_RETURN(const CandidateMakers makers,
+                              MakersOf(loaded_.target));
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
     RunOptions options;
     options.node_limit_ms = node_limit_ms_;
     auto failure = FailureOf(runner->Run(inputs_, options).status());

@@ -29,4 +29,14 @@ void BindSizes(absl::Span<const VmInputType> given, Network* network) {
   }
 }
 
+void BindSizes(absl::Span<const NamedTensor> given, Network* network) {
+  std::vector<VmInputType> types;
+  for (const NamedTensor& each : given) {
+    const absl::Span<const int64_t> shape = each.tensor.shape();
+    types.push_back(
+        {each.name, {shape.begin(), shape.end()}, each.tensor.dtype()});
+  }
+  BindSizes(types, network);
+}
+
 }  // namespace nodewise

@@ -62,16 +62,6 @@ std::vector<InputFile> FilesWithSizes(const TargetSpec& spec) {
   return files;
 }
 
-std::vector<VmInputType> TypesOf(const std::vector<NamedTensor>& tensors) {
-  std::vector<VmInputType> types;
-  for (const NamedTensor& each : tensors) {
-    const absl::Span<const int64_t> shape = each.tensor.shape();
-    types.push_back(
-        {each.name, {shape.begin(), shape.end()}, each.tensor.dtype()});
-  }
-  return types;
-}
-
 // Reads the model, with the sizes that the inputs at hand have.
 absl::StatusOr<Network> ReadNetwork(const TargetSpec& spec, InputFiles* files,
                                     DiagnosticList* diagnostics,
@@ -96,7 +86,7 @@ absl::StatusOr<Network> ReadNetwork(const TargetSpec& spec, InputFiles* files,
   SetFrozen(spec.model, files);
   const auto given = files->TypesOf(FilesWithSizes(spec));
   if (given.ok()) BindSizes(*given, &*network);
-  BindSizes(TypesOf(spec.inputs.tensors), &*network);
+  BindSizes(spec.inputs.tensors, &*network);
   return *std::move(network);
 }
 
