@@ -7,7 +7,7 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   libfmt-dev libre2-dev libxxhash-dev libdlpack-dev libdmlc-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libdnnl-dev libprotobuf-dev
   protobuf-compiler libgtest-dev libgmock-dev libbenchmark-dev python3
-  python3-numpy binutils"
+  python3-numpy python3-jsonschema binutils"
 # The last ONNX whose package has the cases as files.
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
 # The newest, which makes its cases in memory.

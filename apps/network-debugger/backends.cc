@@ -15,9 +15,9 @@
 
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/foreign_runner.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"

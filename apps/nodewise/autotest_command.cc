@@ -7,21 +7,20 @@
 #include <utility>
 #include <vector>
 
-#include "apps/nodewise/autotest_candidates.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/finding_folder.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/model_list.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
+#include "nodewise/autotest/autotest_report.h"
 #include "nodewise/autotest/autotest_run.h"
+#include "nodewise/autotest/candidate_list.h"
+#include "nodewise/autotest/finding_folder.h"
+#include "nodewise/autotest/model_list.h"
 #include "nodewise/autotest/network_draw.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -100,7 +99,7 @@ class TestOperators : public Command {
     AddForeignOptions(options, &foreign_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(ReadShard());
     NODEWISE_RETURN_IF_ERROR(ReadWith());
     if (networks_ && !mutated_.empty()) {
@@ -112,8 +111,9 @@ class TestOperators : public Command {
     if (candidate_ == "c") {
       NODEWISE_ASSIGN_OR_RETURN(compiler_, CCompiler::Create());
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::unique_ptr<Candidate> candidate,
-                              MakeAutotestCandidate(ForCandidate()));
+    auto made = MakeAutotestCandidate(ForCandidate());
+    if (!made.ok()) return At("--candidate", made.status());
+    const std::unique_ptr<Candidate> candidate = *std::move(made);
     if (!case_.empty()) return RunCase(*candidate);
     if (!folder_.empty()) {
       NODEWISE_RETURN_IF_ERROR(MakeFindingsFolder(folder_));
@@ -151,30 +151,16 @@ class TestOperators : public Command {
         finding.attribution = Attribute(finding, variants);
       }
     }
-    Outcome outcome;
-    Show(result, *candidate, &outcome);
-    NODEWISE_RETURN_IF_ERROR(WriteFolders(result, &outcome));
-    return outcome;
+    Report report = ReportOf(result, candidate->name(), options_);
+    NODEWISE_RETURN_IF_ERROR(WriteFolders(result, &report));
+    return report;
   }
 
  private:
-  absl::StatusOr<Outcome> RunCase(Candidate& candidate) const {
+  absl::StatusOr<Report> RunCase(Candidate& candidate) const {
     NODEWISE_ASSIGN_OR_RETURN(const AutotestFinding finding,
                               JudgeFolder(case_, candidate));
-    Outcome outcome;
-    const CaseOutcome found = finding.verdict.outcome;
-    outcome.text = fmt::format(
-        "candidate: {}\n{}{}\n{}", candidate.name(), NameOf(found),
-        finding.verdict.reason.empty() ? "" : ": " + finding.verdict.reason,
-        DescribeTensors(finding));
-    outcome.json.Add("candidate", candidate.name());
-    outcome.json.Add("outcome", NameOf(found));
-    outcome.json.Add("reason", finding.verdict.reason);
-    if (IsFinding(found)) outcome.status = Outcome::Status::kDiffers;
-    if (found == CaseOutcome::kCandidateRefuses) {
-      outcome.AddError(finding.actual.status());
-    }
-    return outcome;
+    return ReportOfCase(finding, candidate.name());
   }
 
   absl::Status ReadShard() {
@@ -256,7 +242,7 @@ class TestOperators : public Command {
   CandidateOptions ForCandidate() const {
     CandidateOptions options;
     options.name = candidate_;
-    options.foreign = foreign_;
+    options.program = SpecOf(foreign_, candidate_);
     options.limit_ms = static_cast<int64_t>(
         limit_ms_.value_or(static_cast<uint64_t>(kUsualLimitMs)));
     options.networks = DrawsNetworks() || !case_.empty();
@@ -299,130 +285,8 @@ class TestOperators : public Command {
     return GradientSource(std::move(source));
   }
 
-  static std::string Counted(uint64_t count) {
-    return count == 0 ? "" : fmt::format("{}", count);
-  }
-
-  void Show(const AutotestResult& result, const Candidate& candidate,
-            Outcome* outcome) const {
-    outcome->text = fmt::format(
-        "candidate: {}\nseed: {} (--seed {} draws the same cases again)\n"
-        "runs: {}\n\n",
-        candidate.name(), options_.seed, options_.seed, result.runs);
-    outcome->json.Add("candidate", candidate.name());
-    outcome->json.Add("seed", options_.seed);
-    outcome->json.Add("runs", result.runs);
-    ShowOperators(result, outcome);
-    ShowFindings(result, outcome);
-    if (!result.findings.empty()) {
-      outcome->status = Outcome::Status::kDiffers;
-    } else if (const absl::Status status = CheckCompared(result, candidate);
-               !status.ok()) {
-      outcome->AddError(status);
-    } else {
-      outcome->text += "\nnothing found\n";
-    }
-  }
-
-  // A program that cannot even be started has no fault either.
-  absl::Status CheckCompared(const AutotestResult& result,
-                             const Candidate& candidate) const {
-    const uint64_t compared = result.CountOf(CaseOutcome::kAgrees) +
-                              result.CountOf(CaseOutcome::kInconclusive);
-    // A part of a small run may have no case.
-    if (compared > 0 || (result.runs == 0 && options_.shards > 1)) {
-      return absl::OkStatus();
-    }
-    std::string why;
-    for (const auto& [name, count] : result.operators) {
-      why = count.why_refused.empty() ? count.why_no_case : count.why_refused;
-      if (!why.empty()) break;
-    }
-    why = why.substr(0, why.find('\n'));
-    return absl::FailedPreconditionError(fmt::format(
-        "nothing was compared: {} refused {} of {} sets of numbers{}{}",
-        candidate.name(), result.CountOf(CaseOutcome::kCandidateRefuses),
-        result.runs, why.empty() ? "" : ", first: ", why));
-  }
-
-  static void ShowOperators(const AutotestResult& result, Outcome* outcome) {
-    TextTable table;
-    table.AddRow({"Operator", "Cases", "Agrees", "Inconclusive", "Wrong",
-                  "Refuses", "Reference refuses", "No case, or why refused"});
-    outcome->json.BeginArray("operators");
-    for (const auto& entry : result.operators) {
-      const std::string& name = entry.first;
-      const OperatorCount& count = entry.second;
-      const auto of = [&count](CaseOutcome one) {
-        return count.outcomes[static_cast<size_t>(one)];
-      };
-      uint64_t wrong = 0;
-      for (size_t i = 0; i < kCaseOutcomes; ++i) {
-        const auto each = static_cast<CaseOutcome>(i);
-        if (IsFinding(each)) wrong += of(each);
-      }
-      std::string why = count.why_no_case.empty() || count.configurations > 0
-                            ? count.why_refused
-                            : count.why_no_case;
-      why = why.substr(0, why.find('\n'));
-      table.AddRow({name, Counted(count.configurations),
-                    Counted(of(CaseOutcome::kAgrees)),
-                    Counted(of(CaseOutcome::kInconclusive)), Counted(wrong),
-                    Counted(of(CaseOutcome::kCandidateRefuses)),
-                    Counted(of(CaseOutcome::kReferenceRefuses)), why});
-      outcome->json.BeginObject();
-      outcome->json.Add("operator", name);
-      outcome->json.Add("configurations", count.configurations);
-      outcome->json.Add("refused_draws", count.refused_draws);
-      for (size_t i = 0; i < kCaseOutcomes; ++i) {
-        std::string key(NameOf(static_cast<CaseOutcome>(i)));
-        std::replace(key.begin(), key.end(), ' ', '_');
-        outcome->json.Add(key, count.outcomes[i]);
-      }
-      outcome->json.EndObject();
-    }
-    outcome->json.EndArray();
-    outcome->text += table.ToString(0, 0);
-  }
-
-  static void ShowFindings(const AutotestResult& result, Outcome* outcome) {
-    outcome->json.BeginArray("findings");
-    for (const AutotestFinding& finding : result.findings) {
-      outcome->text += fmt::format(
-          "\n{}: {}{}\n  {}{}\n  found in configuration {}, set {}; {} times; "
-          "{} simpler cases tried\n",
-          NameOf(finding.verdict.outcome),
-          finding.made.backward != nullptr ? "gradient of " : "",
-          ToString(finding.made), Printable(finding.verdict.reason),
-          finding.is_flaky ? " (not each time)" : "", finding.configuration,
-          finding.set_number, finding.times, finding.tries);
-      if (!finding.attribution.empty()) {
-        outcome->text += fmt::format("  {}\n", finding.attribution);
-      }
-      outcome->text += DescribeTensors(finding);
-      outcome->json.BeginObject();
-      outcome->json.Add("outcome", NameOf(finding.verdict.outcome));
-      outcome->json.Add("case", ToString(finding.made));
-      outcome->json.Add("is_backward", finding.made.backward != nullptr);
-      outcome->json.Add("reason", finding.verdict.reason);
-      outcome->json.Add("cause", finding.cause);
-      if (!finding.attribution.empty()) {
-        outcome->json.Add("attribution", finding.attribution);
-      }
-      outcome->json.Add("times", static_cast<uint64_t>(finding.times));
-      outcome->json.Add("is_flaky", finding.is_flaky);
-      outcome->json.EndObject();
-    }
-    outcome->json.EndArray();
-    if (result.not_looked_at > 0) {
-      outcome->text += fmt::format(
-          "\n{} more configurations fail that were not looked at.\n",
-          result.not_looked_at);
-    }
-  }
-
   absl::Status WriteFolders(const AutotestResult& result,
-                            Outcome* outcome) const {
+                            Report* report) const {
     if (folder_.empty()) return absl::OkStatus();
     for (size_t i = 0; i < result.findings.size(); ++i) {
       const std::string path = fmt::format("{}/{:03}_{}", folder_, i + 1,
@@ -431,7 +295,7 @@ class TestOperators : public Command {
           result.findings[i],
           {candidate_.empty() ? "onednn" : candidate_, foreign_.ort_level},
           path));
-      outcome->text += fmt::format("written: {}\n", Printable(path));
+      report->text += fmt::format("written: {}\n", Printable(path));
     }
     return absl::OkStatus();
   }

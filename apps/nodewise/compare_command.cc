@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/compare_with_model.h"
-#include "apps/nodewise/comparison_text.h"
+#include "apps/nodewise/diagnose_dump.h"
 #include "apps/nodewise/model_options.h"
-#include "apps/nodewise/opaque_text.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/report/comparison_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -69,7 +68,7 @@ class CompareTensorSources : public Command {
     AddOpaqueOption(options, &model_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     if (IsModel(expected_) || IsModel(actual_)) return RunWithModel();
     NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, actual_));
     SourceOptions options;
@@ -87,22 +86,22 @@ class CompareTensorSources : public Command {
     actual = InModelOrder(std::move(actual));
     NODEWISE_ASSIGN_OR_RETURN(const Comparison comparison,
                               CompareSources(*expected, *actual, options));
-    Outcome outcome;
-    outcome.json.Add("expected", expected->name());
-    outcome.json.Add("actual", actual->name());
-    outcome.json.Add("rule", NameOf(options.compare.rule.kind));
-    ShowComparison(comparison, all_ ? 0 : kShownLines, &outcome);
-    if (Differs(comparison)) outcome.status = Outcome::Status::kDiffers;
+    Report report;
+    report.json.Add("expected", expected->name());
+    report.json.Add("actual", actual->name());
+    report.json.Add("rule", NameOf(options.compare.rule.kind));
+    ShowComparison(comparison, all_ ? 0 : kShownLines, &report);
+    if (Differs(comparison)) report.status = Report::Status::kDiffers;
     for (TensorSource* source : {expected.get(), actual.get()}) {
       const absl::Status complete = source->CheckComplete();
-      if (!complete.ok()) outcome.AddError(complete);
+      if (!complete.ok()) report.AddError(complete);
     }
-    return outcome;
+    return report;
   }
 
  private:
   // Of a model and a dump of what was compiled from it.
-  absl::StatusOr<Outcome> RunWithModel() const {
+  absl::StatusOr<Report> RunWithModel() const {
     const bool judges_otherwise = !rule_.empty() || !atol_.empty() ||
                                   !rtol_.empty() || !threshold_.empty() ||
                                   !map_.empty() || is_fuzzy_ || may_convert_ ||
@@ -112,12 +111,10 @@ class CompareTensorSources : public Command {
           "compare: finds a model, expected a dump of what was compiled from "
           "it beside it, and no option about pairs and rules");
     }
-    Outcome outcome;
     const bool is_second = IsModel(actual_);
-    NODEWISE_RETURN_IF_ERROR(CompareDumpWithModel(
-        is_second ? expected_ : actual_, is_second ? actual_ : expected_,
-        model_, &outcome));
-    return outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(model_));
+    return DiagnoseDump(is_second ? expected_ : actual_,
+                        is_second ? actual_ : expected_, spec);
   }
 
   static std::string RuleHelp() {

@@ -2,14 +2,15 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "apps/nodewise/artefact_folder.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
 #include "apps/nodewise/model_passes.h"
-#include "apps/nodewise/target_support.h"
 #include "fmt/format.h"
+#include "nodewise/artefact/artefact_folder.h"
 #include "nodewise/ir/network_text.h"
+#include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
+#include "nodewise/session/target_support.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -49,11 +50,11 @@ class ConvertModel : public Command {
                      &load_.precision.sensitivity);
   }
 
-  absl::StatusOr<Outcome> Run() override {
-    Outcome outcome;
+  absl::StatusOr<Report> Run() override {
+    Report report;
     if (load_.passes == "help") {
-      outcome.text = PassHelp();
-      return outcome;
+      report.text += PassHelp();
+      return report;
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
     NODEWISE_RETURN_IF_ERROR(CheckPasses(load_.passes));
@@ -62,8 +63,8 @@ class ConvertModel : public Command {
     const bool writes = !output_.empty();
     // A text holds what no graph can: open sizes, unknown operators.
     load_.keeps_opaque = !writes && !text_.empty();
-    NODEWISE_ASSIGN_OR_RETURN(const Session loaded, Load(&outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded, Load(&report));
+    if (report.status != Report::Status::kOk) return report;
     if (writes && !loaded.opaque->operators.empty()) {
       return absl::UnimplementedError(fmt::format(
           "{}: has opaque operations, which no artefact can hold ({}), "
@@ -71,18 +72,18 @@ class ConvertModel : public Command {
           Printable(load_.target.target), loaded.opaque->text));
     }
     if (loaded.precision != nullptr) {
-      ShowPrecision(*loaded.precision, &outcome);
+      ShowPrecision(*loaded.precision, &report);
     }
     if (loaded.passes != nullptr) {
-      outcome.text += ShowPasses(*loaded.passes, &outcome.json);
+      ShowPasses(*loaded.passes, &report);
     }
     if (!text_.empty()) {
-      NODEWISE_RETURN_IF_ERROR(WriteText(*loaded.network, &outcome));
+      NODEWISE_RETURN_IF_ERROR(WriteText(*loaded.network, &report));
     }
-    if (!writes) return outcome;
+    if (!writes) return report;
     NODEWISE_RETURN_IF_ERROR(Write(loaded.target->artefact()));
-    Show(loaded, &outcome);
-    return outcome;
+    Show(loaded, &report);
+    return report;
   }
 
  private:
@@ -102,7 +103,7 @@ class ConvertModel : public Command {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Session> Load(Outcome* outcome) const {
+  absl::StatusOr<Session> Load(Report* report) const {
     NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec,
                               SpecOf(load_, InputOptions()));
     DiagnosticList faults;
@@ -111,25 +112,26 @@ class ConvertModel : public Command {
     const bool stays_network = load_.keeps_opaque || !IsModelOrText(spec.path);
     auto opened = stays_network ? OpenNetwork(spec, &files, &faults)
                                 : OpenWithoutInputs(spec, &files, &faults);
-    return Opened(std::move(opened), faults, outcome);
+    return Opened(std::move(opened), faults, report);
   }
 
   // On stdout the text stands alone, so that it can be read back from there.
-  absl::Status WriteText(const Network& network, Outcome* outcome) const {
+  absl::Status WriteText(const Network& network, Report* report) const {
     const std::string text = NetworkToText(network.data());
     if (text_ == "-") {
-      for (std::string& line : LinesOf(outcome->text)) {
-        outcome->notes.push_back(std::move(line));
+      for (std::string& line : LinesOf(report->text.ToString())) {
+        report->notes.push_back(std::move(line));
       }
-      outcome->text = text;
-      outcome->json.Add("network", text);
+      report->text.clear();
+      report->text += text;
+      report->json.Add("network", text);
       return absl::OkStatus();
     }
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(text_));
     NODEWISE_RETURN_IF_ERROR(file.Write(text));
     NODEWISE_RETURN_IF_ERROR(file.Commit());
-    outcome->text += fmt::format("wrote {}\n", Printable(text_));
-    outcome->json.Add("text", text_);
+    report->text += fmt::format("wrote {}\n", Printable(text_));
+    report->json.Add("text", text_);
     return absl::OkStatus();
   }
 
@@ -146,7 +148,7 @@ class ConvertModel : public Command {
     return WriteArtefactFolder(output_, texts, artefact.params);
   }
 
-  void Show(const Session& loaded, Outcome* outcome) const {
+  void Show(const Session& loaded, Report* report) const {
     const Artefact& artefact = loaded.target->artefact();
     const size_t operations = loaded.network->order().size();
     const size_t params = artefact.params.tensors.size();
@@ -154,19 +156,19 @@ class ConvertModel : public Command {
     for (const GraphNode& node : artefact.graph.nodes) {
       functions += node.kind == GraphNode::Kind::kInput ? 0 : 1;
     }
-    outcome->text += fmt::format(
+    report->text += fmt::format(
         "{}: {} in {}, {}\nwrote {}\n", Printable(load_.target.target),
         CountOf(operations, "operation"), CountOf(functions, "function node"),
         CountOf(params, "parameter"), Printable(output_));
     if (!emit_.empty()) {
-      outcome->text +=
+      report->text +=
           fmt::format("compile its functions, in that folder, with\n  {}\n",
                       kHowToCompileC);
     }
-    outcome->json.Add("operations", uint64_t{operations});
-    outcome->json.Add("function_nodes", uint64_t{functions});
-    outcome->json.Add("params", uint64_t{params});
-    outcome->json.Add("written", output_);
+    report->json.Add("operations", uint64_t{operations});
+    report->json.Add("function_nodes", uint64_t{functions});
+    report->json.Add("params", uint64_t{params});
+    report->json.Add("written", output_);
   }
 
   LoadOptions load_;

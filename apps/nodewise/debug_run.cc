@@ -5,20 +5,17 @@
 #include <cmath>
 #include <utility>
 
-#include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
-#include "nodewise/graph/float_findings.h"
 #include "nodewise/graph/named_outputs.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
-#include "nodewise/ndarray/dtype.h"
 #include "nodewise/process/isolation.h"
+#include "nodewise/report/debug_run_report.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/runner/patch_file.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/sweep/sweep.h"
 #include "nodewise/tensors/model_order.h"
@@ -90,50 +87,8 @@ absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
   return run;
 }
 
-void ShowUnread(const std::vector<UnreadTensor>& unread, Outcome* outcome) {
-  std::vector<std::string> names;
-  std::vector<std::string> shown;
-  for (const UnreadTensor& tensor : unread) {
-    names.push_back(tensor.name);
-    shown.push_back(
-        fmt::format("{} ({})", tensor.name, ToString(tensor.dtype)));
-  }
-  outcome->json.Add("not_looked_at", names);
-  if (unread.empty()) return;
-  outcome->notes.push_back(fmt::format(
-      "--stop-on: did not look at {}, whose types it cannot read: {}",
-      CountOf(unread.size(), "output"), ListOf(shown, 8)));
-}
-
-void ShowStop(const DebugRunOptions& options, const RunResult& result,
-              Outcome* outcome) {
-  const bool looks = !options.stop_on.empty();
-  const auto& stop = result.stopped;
-  const bool made_value = stop.has_value() && stop->made_value;
-  if (looks && !made_value) {
-    outcome->text += result.unread.empty()
-                         ? "no node made such a value\n"
-                         : "no node that was looked at made such a value\n";
-  }
-  if (stop.has_value()) {
-    outcome->text += fmt::format(
-        "stopped after {}{}{}\n", Printable(stop->title),
-        stop->function.empty() ? ", an input"
-                               : ", function " + Printable(stop->function),
-        made_value ? ": the first to make such a value" : "");
-  }
-  if (looks || stop.has_value()) {
-    outcome->json.Add("stopped_at", stop.has_value() ? stop->key : "");
-  }
-  if (!looks) return;
-  outcome->json.Add("made_the_value", made_value);
-  ShowUnread(result.unread, outcome);
-  if (made_value) outcome->status = Outcome::Status::kDiffers;
-}
-
 absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
-                                       const Session& loaded,
-                                       Outcome* outcome) {
+                                       const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(
       const RunnerMaker maker,
@@ -146,9 +101,9 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
   };
   auto result = run();
   if (!result.ok()) return At(target.name(), result.status());
-  outcome->notes.insert(outcome->notes.end(), result->notes.begin(),
-                        result->notes.end());
-  ShowStop(options, *result, outcome);
+  report->notes.insert(report->notes.end(), result->notes.begin(),
+                       result->notes.end());
+  ShowStop(*result, !options.stop_on.empty(), report);
   if (result->stopped.has_value()) {
     for (NamedTensor& output : result->outputs) {
       NODEWISE_ASSIGN_OR_RETURN(const EntryId entry,
@@ -160,40 +115,8 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
   return DebugRunResult{std::move(result->outputs)};
 }
 
-void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
-                  Outcome* outcome) {
-  for (const Finding& finding : findings) {
-    outcome->text += Printable(finding.ToString()) + "\n";
-  }
-  AddFindings(what, findings, &outcome->json);
-  if (!findings.empty()) outcome->status = Outcome::Status::kDiffers;
-}
-
-size_t CountChangedFloats(const std::vector<Finding>& findings) {
-  return static_cast<size_t>(std::count_if(
-      findings.begin(), findings.end(), [](const Finding& finding) {
-        return finding.kind == float_kinds::kLeftChanged;
-      }));
-}
-
-std::string ChangedFloatsText(size_t count) {
-  if (count == 0) return "";
-  return fmt::format(", {} left floats changed", CountOf(count, "node"));
-}
-
-// Findings are a verdict; finding none is one only if everything was compared.
-void ShowNotCompared(const SanitizeReport& report, Outcome* outcome) {
-  for (const absl::Status& why : report.not_compared) {
-    if (report.findings.empty()) {
-      outcome->AddError(why);
-    } else {
-      outcome->notes.emplace_back(MessageOf(why));
-    }
-  }
-}
-
 absl::StatusOr<DebugRunResult> Sanitized(const Session& loaded,
-                                         Outcome* outcome) {
+                                         Report* report) {
   const GraphTarget& target = *loaded.target;
   absl::Status made;
   auto checked =
@@ -203,24 +126,14 @@ absl::StatusOr<DebugRunResult> Sanitized(const Session& loaded,
   if (!checked.ok()) {
     return made.ok() ? At(target.name(), checked.status()) : made;
   }
-  SanitizeReport& report = *checked;
-  const size_t floats = CountChangedFloats(report.findings);
-  outcome->text += fmt::format(
-      "sanitized {}: {}{}{}\n", CountOf(report.nodes, "node"),
-      CountOf(report.findings.size() - floats, "memory fault"),
-      ChangedFloatsText(floats),
-      report.had_more_findings ? ", and more that are not listed" : "");
-  ShowFindings("memory_faults", report.findings, outcome);
-  outcome->json.Add("more_faults", report.had_more_findings);
-  ShowNotCompared(report, outcome);
-  ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, report.outputs),
-            outcome);
-  return DebugRunResult{std::move(report.outputs)};
+  ShowSanitized(*checked, report);
+  ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, checked->outputs),
+            report);
+  return DebugRunResult{std::move(checked->outputs)};
 }
 
 absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
-                                        const Session& loaded,
-                                        Outcome* outcome) {
+                                        const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                             MakerOfDebugExecutors(target, loaded.inputs)({}));
@@ -230,34 +143,19 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   }
   const auto isolated = RunIsolated(executor.get(), isolation);
   if (!isolated.ok()) return At(target.name(), isolated.status());
-  const IsolationReport& report = *isolated;
-  const size_t floats = CountChangedFloats(report.findings);
-  const size_t failures = report.findings.size() - floats;
-  outcome->text +=
-      fmt::format("isolated {}: {}{}\n", CountOf(report.nodes, "node"),
-                  CountOf(failures, "failure"), ChangedFloatsText(floats));
-  ShowFindings("failures", report.findings, outcome);
-  const GraphIndex& index = executor->index();
-  std::vector<std::string> tainted;
-  for (const NodeId node : report.tainted) tainted.push_back(index.KeyOf(node));
-  outcome->json.Add("tainted", tainted);
-  if (!tainted.empty()) {
-    outcome->text +=
-        fmt::format("{} on what a node that failed should have made\n",
-                    CountOf(tainted.size(), "node") + " ran");
-  }
+  ShowIsolated(*isolated, executor->index(), report);
   DebugRunResult result;
-  if (failures > 0) {
-    outcome->text += "outputs: not compared, since nodes failed\n";
+  if (CountFaults(isolated->findings) > 0) {
+    report->text += "outputs: not compared, since nodes failed\n";
     return result;
   }
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
   ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, result.outputs),
-            outcome);
+            report);
   return result;
 }
 
-absl::StatusOr<DebugRunResult> Swept(const Session& loaded, Outcome* outcome) {
+absl::StatusOr<DebugRunResult> Swept(const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   SweepOptions options;
   Progress progress("sweep");
@@ -267,19 +165,7 @@ absl::StatusOr<DebugRunResult> Swept(const Session& loaded, Outcome* outcome) {
       Sweep(MakerOfDebugExecutors(target, loaded.inputs, &made), options);
   NODEWISE_RETURN_IF_ERROR(made);
   if (!swept.ok()) return At(target.name(), swept.status());
-  const SweepReport& report = *swept;
-  outcome->text += fmt::format(
-      "swept {}: {}", CountOf(report.runs, "run"),
-      report.findings.empty() ? "always the same bits"
-                              : CountOf(report.findings.size(), "finding"));
-  if (report.inherited > 0) {
-    outcome->text += fmt::format(", and {} that only passed them on",
-                                 CountOf(report.inherited, "node"));
-  }
-  outcome->text += '\n';
-  outcome->json.Add("runs", uint64_t{report.runs});
-  outcome->json.Add("inherited", uint64_t{report.inherited});
-  ShowFindings("unsteady", report.findings, outcome);
+  ShowSwept(*swept, report);
   return DebugRunResult();
 }
 
@@ -301,12 +187,11 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
 }
 
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const Session& loaded,
-                                        Outcome* outcome) {
-  if (options.sanitize) return Sanitized(loaded, outcome);
-  if (options.isolate) return Isolated(options, loaded, outcome);
-  if (options.sweep) return Swept(loaded, outcome);
-  return Stepped(options, loaded, outcome);
+                                        const Session& loaded, Report* report) {
+  if (options.sanitize) return Sanitized(loaded, report);
+  if (options.isolate) return Isolated(options, loaded, report);
+  if (options.sweep) return Swept(loaded, report);
+  return Stepped(options, loaded, report);
 }
 
 }  // namespace nodewise

@@ -20,10 +20,9 @@ struct DebugRunResult {
   std::vector<NamedTensor> outputs;
 };
 
-// Runs as the options say and adds the findings to the outcome. Errors of the
+// Runs as the options say and adds the findings to the report. Errors of the
 // run begin with the target's name.
 absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const Session& loaded,
-                                        Outcome* outcome);
+                                        const Session& loaded, Report* report);
 
 }  // namespace nodewise

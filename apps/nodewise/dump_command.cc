@@ -4,16 +4,18 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/foreign_dump.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/output_check.h"
 #include "apps/nodewise/progress.h"
-#include "apps/nodewise/target_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
+#include "nodewise/foreign/foreign_dump.h"
 #include "nodewise/profile/recorded_run.h"
+#include "nodewise/report/debug_run_report.h"
+#include "nodewise/report/run_report.h"
+#include "nodewise/report/target_report.h"
+#include "nodewise/report/tensor_digest.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -72,51 +74,58 @@ class DumpNetwork : public Command {
     AddObservationOption(options, &foreign_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     ShareWithOpaque(foreign_, &load_.model);
     NODEWISE_RETURN_IF_ERROR(TakeWhat());
     NODEWISE_RETURN_IF_ERROR(TakeNodes());
     record_.max_bytes = max_bytes_.value_or(0);
-    if (IsForeign(load_.target.target)) return DumpOtherProgram();
+    if (NamesProgram(load_.target.target)) return DumpOtherProgram();
     NODEWISE_RETURN_IF_ERROR(
         CheckNoForeignOptions(foreign_, load_.target.target, load_.model));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
-    Outcome outcome;
+    Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadTarget(load_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
+                              LoadTarget(load_, inputs_, &report));
+    if (report.status != Report::Status::kOk) return report;
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
     NODEWISE_RETURN_IF_ERROR(
         At(SelectingOptions(), executor->StartRecording(record_)));
-    ShowTarget(loaded, inputs_, &outcome);
-    ShowKernels(loaded, &outcome);
-    ShowPlan(*executor->dump_plan(), &outcome);
-    if (RunAll(executor.get(), &outcome)) {
-      ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &outcome);
+    ShowTarget(loaded, &report);
+    ShowKernels(loaded, &report);
+    ShowPlan(*executor->dump_plan(), &report);
+    if (keeps_archive()) AddDigestsOf(loaded, &report);
+    if (RunAll(executor.get(), &report)) {
+      ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &report);
     }
-    return outcome;
+    return report;
   }
 
  private:
-  absl::StatusOr<Outcome> DumpOtherProgram() const {
+  absl::StatusOr<Report> DumpOtherProgram() const {
     const std::string& target = load_.target.target;
     if (threads_.has_value()) {
       return absl::InvalidArgumentError(fmt::format(
           "--threads: means nothing for {}, which another program runs",
           target));
     }
-    Outcome outcome;
+    Report report;
     LoadOptions load = load_;
     load.keeps_opaque = true;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                              LoadForeign(load, foreign_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
-    ShowForeign(loaded, inputs_, &outcome);
-    NODEWISE_RETURN_IF_ERROR(
-        DumpForeign(loaded, record_, runs_.value_or(1), &outcome));
-    return outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
+                              LoadForeign(load, foreign_, inputs_, &report));
+    if (report.status != Report::Status::kOk) return report;
+    ShowTarget(loaded, &report);
+    auto dump =
+        DumpForeign(*loaded.program, {loaded.network, loaded.model_file},
+                    loaded.NamedInputs(), record_, runs_.value_or(1));
+    if (absl::IsInvalidArgument(dump.status())) {
+      return At(SelectingOptions(), dump.status());
+    }
+    NODEWISE_RETURN_IF_ERROR(dump.status());
+    ShowForeignDump(*dump, &report);
+    return report;
   }
 
   absl::Status TakeWhat() {
@@ -166,26 +175,26 @@ class DumpNetwork : public Command {
     return record_.select.empty() ? "--nodes" : "--select, --nodes";
   }
 
-  void ShowPlan(const DumpPlan& plan, Outcome* outcome) const {
-    outcome->json.Add("entries", uint64_t{plan.items.size()});
-    outcome->json.Add("tensor_bytes", uint64_t{plan.tensor_bytes});
+  void ShowPlan(const DumpPlan& plan, Report* report) const {
+    report->json.Add("entries", uint64_t{plan.items.size()});
+    report->json.Add("tensor_bytes", uint64_t{plan.tensor_bytes});
     std::vector<std::string> left_out;
     for (const DumpPlan::Item& item : plan.left_out) {
       left_out.push_back(item.key);
     }
-    outcome->json.Add("left_out", left_out);
+    report->json.Add("left_out", left_out);
     if (left_out.empty()) return;
-    outcome->text += fmt::format("left out by --max-bytes: {}\n",
-                                 CountOf(left_out.size(), "tensor"));
+    report->text += fmt::format("left out by --max-bytes: {}\n",
+                                CountOf(left_out.size(), "tensor"));
     TextTable table;
     for (const DumpPlan::Item& item : plan.left_out) {
       table.AddRow({item.key, CountOf(item.bytes, "byte")});
     }
-    outcome->text += table.ToString(2, kShownLines, LineWidth());
+    report->text.Add(table, 2, kShownLines);
   }
 
   // Returns false if a run failed; what it recorded before is still a dump.
-  bool RunAll(DebugExecutor* executor, Outcome* outcome) const {
+  bool RunAll(DebugExecutor* executor, Report* report) const {
     Progress bar("dump");
     ProgressObserver progress(executor->graph(), &bar);
     executor->AddObserver(&progress);
@@ -194,28 +203,28 @@ class DumpNetwork : public Command {
     options.table.line_width = LineWidth();
     const RecordedRuns recorded = RunRecorded(executor, options);
     executor->RemoveObserver(&progress);
-    ShowTable(executor->index(), recorded, outcome);
+    ShowTable(executor->index(), recorded, report);
     const bool has_run = recorded.status.ok();
     for (size_t i = 0; i < recorded.dumps.size(); ++i) {
       const bool is_whole = has_run || i + 1 < recorded.dumps.size();
-      outcome->text +=
+      report->text +=
           fmt::format("dump    {}: {}\n", Printable(recorded.dumps[i]),
                       is_whole ? TextOf(*executor->dump_plan())
                                : "what was made before the run failed");
     }
-    if (!has_run) outcome->AddError(At(load_.target.target, recorded.status));
+    if (!has_run) report->AddError(At(load_.target.target, recorded.status));
     // The run's result is still good: the rest of the report follows.
-    if (!recorded.dump_status.ok()) outcome->AddError(recorded.dump_status);
-    outcome->json.Add("dumps", recorded.dumps);
+    if (!recorded.dump_status.ok()) report->AddError(recorded.dump_status);
+    report->json.Add("dumps", recorded.dumps);
     return has_run;
   }
 
   void ShowTable(const GraphIndex& index, const RecordedRuns& recorded,
-                 Outcome* outcome) const {
+                 Report* report) const {
     if (no_table_ || recorded.table.empty()) return;
-    outcome->text += "\n" + recorded.table + "\n\n";
-    outcome->json.AddRaw(
-        "profile", ProfileJson(index, recorded.summary, recorded.profile));
+    report->text += "\n" + recorded.table + "\n\n";
+    report->json.AddRaw("profile",
+                        ProfileJson(index, recorded.summary, recorded.profile));
   }
 
   std::string TextOf(const DumpPlan& plan) const {

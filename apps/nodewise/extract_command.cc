@@ -32,7 +32,7 @@ class ExtractModel : public Command {
     AddModelOptions(options, &options_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     if (to_.empty()) {
       return absl::InvalidArgumentError(
           "--to: is missing, expected what the part is to end with");
@@ -41,22 +41,22 @@ class ExtractModel : public Command {
       return absl::InvalidArgumentError(
           "-o: is missing, expected the file to write");
     }
-    Outcome outcome;
+    Report report;
     NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options_));
     DiagnosticList diagnostics;
     const auto network = LoadModel(model_, spec, &diagnostics);
     if (!network.ok()) {
       if (!diagnostics.HasErrors()) return network.status();
-      outcome.AddErrors(diagnostics);
-      return outcome;
+      report.AddErrors(diagnostics);
+      return report;
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto from, Find(*network, from_, true));
     NODEWISE_ASSIGN_OR_RETURN(const auto to, Find(*network, to_, false));
     const auto part = ExtractNetwork(*network, from, to);
     if (!part.ok()) return At(model_, part.status());
     NODEWISE_RETURN_IF_ERROR(Write(*part));
-    Show(*part, &outcome);
-    return outcome;
+    Show(*part, &report);
+    return report;
   }
 
  private:
@@ -104,16 +104,16 @@ class ExtractModel : public Command {
     return file.Commit();
   }
 
-  void Show(const Network& network, Outcome* outcome) const {
-    outcome->text = fmt::format("{}: {}, {}, {}\nwrote {}\n", Printable(model_),
+  void Show(const Network& network, Report* report) const {
+    report->text += fmt::format("{}: {}, {}, {}\nwrote {}\n", Printable(model_),
                                 CountOf(network.order().size(), "operation"),
                                 CountOf(network.inputs().size(), "input"),
                                 CountOf(network.outputs().size(), "output"),
                                 Printable(output_));
-    outcome->json.Add("operations", uint64_t{network.order().size()});
-    outcome->json.Add("inputs", NamesOf(network, network.inputs()));
-    outcome->json.Add("outputs", NamesOf(network, network.outputs()));
-    outcome->json.Add("written", output_);
+    report->json.Add("operations", uint64_t{network.order().size()});
+    report->json.Add("inputs", NamesOf(network, network.inputs()));
+    report->json.Add("outputs", NamesOf(network, network.outputs()));
+    report->json.Add("written", output_);
   }
 
   static std::vector<std::string> NamesOf(const Network& network,

@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/opaque_text.h"
-#include "apps/nodewise/stand_in_option.h"
 #include "fmt/format.h"
+#include "nodewise/foreign/known_programs.h"
+#include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 
@@ -13,7 +12,7 @@ namespace nodewise {
 namespace {
 
 absl::Status CheckIsHere(const std::string& target) {
-  if (!IsForeign(target)) return absl::OkStatus();
+  if (!NamesProgram(target)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{}: is run by another program, expected an artefact or a model here "
       "(run, dump and locate take such a TARGET)",
@@ -29,12 +28,20 @@ absl::Status CheckMeant(const LoadOptions& options) {
 }
 
 // Other verbs show more of it.
-void NotePrecision(const Session& session, Outcome* outcome) {
+void NotePrecision(const Session& session, Report* report) {
   if (session.precision == nullptr) return;
-  outcome->notes.push_back(PrecisionLine(*session.precision));
+  report->notes.push_back(PrecisionLine(*session.precision));
 }
 
 }  // namespace
+
+void AddStandInOption(OptionList* options,
+                      std::vector<std::string>* expressions) {
+  options->AddTexts("--stand-in", "REGEX",
+                    "has the reference compute the nodes in whose name, key or "
+                    "function it is found; may be repeated",
+                    expressions);
+}
 
 void AddLoadOptions(OptionList* options, LoadOptions* load,
                     InputOptions* inputs) {
@@ -65,39 +72,39 @@ absl::StatusOr<TargetSpec> SpecOf(const LoadOptions& options,
 }
 
 absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
-                               const DiagnosticList& faults, Outcome* outcome) {
+                               const DiagnosticList& faults, Report* report) {
   if (faults.HasErrors()) {
-    outcome->AddErrors(faults);
+    report->AddErrors(faults);
     return Session();
   }
   NODEWISE_RETURN_IF_ERROR(session.status());
-  for (const std::string& note : session->notes) outcome->notes.push_back(note);
+  for (const std::string& note : session->notes) report->notes.push_back(note);
   return session;
 }
 
 absl::StatusOr<Session> LoadTarget(const LoadOptions& options,
-                                   const InputOptions& inputs, Outcome* outcome,
+                                   const InputOptions& inputs, Report* report,
                                    OpenSizes open) {
   NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options, inputs));
   spec.keeps_open_sizes = open == OpenSizes::kKept;
   DiagnosticList faults;
   auto opened = OpenTarget(spec, &faults);
   NODEWISE_ASSIGN_OR_RETURN(Session session,
-                            Opened(std::move(opened), faults, outcome));
-  NotePrecision(session, outcome);
+                            Opened(std::move(opened), faults, report));
+  NotePrecision(session, report);
   return session;
 }
 
 absl::StatusOr<Session> LoadWithoutInputs(const LoadOptions& options,
                                           const InputOptions& inputs,
-                                          Outcome* outcome) {
+                                          Report* report) {
   NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(options, inputs));
   DiagnosticList faults;
   InputFiles files;
   auto opened = OpenWithoutInputs(spec, &files, &faults);
   NODEWISE_ASSIGN_OR_RETURN(Session session,
-                            Opened(std::move(opened), faults, outcome));
-  NotePrecision(session, outcome);
+                            Opened(std::move(opened), faults, report));
+  NotePrecision(session, report);
   return session;
 }
 

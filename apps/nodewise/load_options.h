@@ -25,6 +25,9 @@ struct LoadOptions {
   bool keeps_opaque = false;
 };
 
+// --stand-in REGEX
+void AddStandInOption(OptionList* options,
+                      std::vector<std::string>* expressions);
 // Declares all of them, and those of inputs.
 void AddLoadOptions(OptionList* options, LoadOptions* load,
                     InputOptions* inputs);
@@ -41,20 +44,20 @@ enum class OpenSizes {
 };
 
 // Opens the target that the options name (nodewise/session/session.h). All
-// faults of the model and of the inputs go into the outcome, which is then
+// faults of the model and of the inputs go into the report, which is then
 // kError, and so does what is worth knowing about them.
 absl::StatusOr<Session> LoadTarget(const LoadOptions& options,
-                                   const InputOptions& inputs, Outcome* outcome,
+                                   const InputOptions& inputs, Report* report,
                                    OpenSizes open = OpenSizes::kRefused);
 // Does the same without collecting inputs: those that the options name only
 // give their sizes.
 absl::StatusOr<Session> LoadWithoutInputs(const LoadOptions& options,
                                           const InputOptions& inputs,
-                                          Outcome* outcome);
+                                          Report* report);
 
-// Returns what was opened, after its notes went into the outcome; or, with
+// Returns what was opened, after its notes went into the report; or, with
 // kError, its faults.
 absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
-                               const DiagnosticList& faults, Outcome* outcome);
+                               const DiagnosticList& faults, Report* report);
 
 }  // namespace nodewise

@@ -11,24 +11,24 @@
 #include <vector>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "apps/nodewise/option_names.h"
+#include "apps/nodewise/output_path.h"
 #include "apps/nodewise/supervisor.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/float_findings.h"
 #include "nodewise/support/exceptions.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/foreign_words.h"
 #include "nodewise/support/shortage.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
+#include "nodewise/support/version.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
-
-// Indexed by Outcome::Status.
-constexpr const char* kStatusNames[] = {"ok", "differs", "error"};
 
 using Arguments = std::vector<std::string>;
 
@@ -58,19 +58,25 @@ struct Invocation {
   std::unique_ptr<Command> command = row.make();
   OptionList options;
   bool json = false;
+  std::string archive;
 
   explicit Invocation(const CommandRow& command_row) : row(command_row) {
     command->AddOptions(&options);
     options.AddFlag(
         "--json", "one JSON document on stdout, and nothing else there", &json);
+    options.AddText("--archive", "FILE",
+                    "writes that document to FILE, with what a picture or a "
+                    "page needs; nodewise report shows it again",
+                    &archive);
   }
 };
 
 std::string HelpOf(const CommandRow& row) {
   const Invocation invocation(row);
-  return fmt::format("nodewise {}: {}\n\nusage: nodewise {}{}\n\n{}\n{}",
+  return fmt::format("nodewise {}: {}\n\nusage: nodewise {}{}\n\n{}\n{}{}",
                      row.name, row.summary, row.name,
                      invocation.options.Usage(), invocation.options.Help(),
+                     row.more_help == nullptr ? "" : row.more_help() + "\n",
                      row.examples);
 }
 
@@ -82,17 +88,17 @@ const CommandRow* FindCommand(std::string_view name) {
 }
 
 // Reports bad use: the error and where to read more.
-Outcome BadUse(std::string_view where, const absl::Status& status,
-               const std::string& help) {
+Report BadUse(std::string_view where, const absl::Status& status,
+              const std::string& help) {
   Finding error = FindingOf(At(where, status));
   error.hint += error.hint.empty() ? help : "; " + help;
-  Outcome outcome;
-  outcome.status = Outcome::Status::kError;
-  outcome.errors.push_back(std::move(error));
-  return outcome;
+  Report report;
+  report.status = Report::Status::kError;
+  report.errors.push_back(std::move(error));
+  return report;
 }
 
-Outcome UnknownCommand(const std::string& name) {
+Report UnknownCommand(const std::string& name) {
   std::vector<std::string> names = {"help"};
   std::string listed = "help";
   for (const CommandRow& row : Commands()) {
@@ -107,79 +113,85 @@ Outcome UnknownCommand(const std::string& name) {
                 "nodewise help");
 }
 
-Outcome MissingCommand(const CommandRow& row) {
-  Outcome outcome;
-  outcome.AddError(row.missing());
-  return outcome;
+Report MissingCommand(const CommandRow& row) {
+  Report report;
+  report.AddError(row.missing());
+  return report;
 }
 
 // Returns the command that says which node ended the process.
 std::string IsolatingCommand(const CommandRow& row,
                              const Arguments& arguments) {
   const std::vector<std::string> except = {
-      "--output",   "--repeat", "--until",   "--patch",        "--stop-on",
-      "--sanitize", "--sweep",  "--isolate", "--time-limit-ms"};
+      "--output",   "--repeat", "--until",   "--patch",         "--stop-on",
+      "--sanitize", "--sweep",  "--isolate", "--time-limit-ms", "--archive"};
   Arguments shared = Invocation(row).options.SharedWith(
       Invocation(kRunCommand).options, arguments, except);
   shared.insert(shared.begin(), {"nodewise", "run", "--isolate"});
   return ShellLine(shared);
 }
 
-Outcome EarlyEnd(const Finding& finding, const CommandRow& row,
-                 const Arguments& arguments) {
-  Outcome outcome;
-  outcome.status = Outcome::Status::kError;
-  outcome.errors.push_back(finding);
-  outcome.errors.back().hint =
+Report EarlyEnd(const Finding& finding, const CommandRow& row,
+                const Arguments& arguments) {
+  Report report;
+  report.status = Report::Status::kError;
+  report.errors.push_back(finding);
+  report.errors.back().hint =
       fmt::format("each node in a process of its own: {}",
                   IsolatingCommand(row, arguments));
-  return outcome;
+  return report;
 }
 
-absl::StatusOr<Outcome> TryCommand(const CommandRow& row,
-                                   const Arguments& arguments) {
+// The process that shows the report.
+pid_t main_process = 0;
+
+// The verb that is running, and where its report goes.
+struct Task {
+  std::string verb;
+  bool json = false;
+  Arguments command = {};
+  std::string archive = {};  // The file that it is kept in, or empty.
+  std::FILE* out = stdout;
+};
+
+Task current_task;
+
+absl::StatusOr<Report> TryCommand(const CommandRow& row,
+                                  const Arguments& arguments) {
   Invocation invocation(row);
   const absl::Status parsed = invocation.options.Parse(arguments);
   if (!parsed.ok()) {
     return BadUse(row.name, parsed,
                   fmt::format("nodewise {} --help", row.name));
   }
+  if (!invocation.archive.empty()) {
+    NODEWISE_RETURN_IF_ERROR(
+        At("--archive", CheckFilePath(invocation.archive)));
+    current_task.archive = invocation.archive;
+    invocation.command->KeepArchive();
+  }
   return invocation.command->Run();
 }
 
 // Memory may run out anywhere, also in the libraries that we call. It is caught
 // here, where whatever the command has begun has been taken back.
-Outcome RunCommand(const CommandRow& row, const Arguments& arguments) {
+Report RunCommand(const CommandRow& row, const Arguments& arguments) {
   const WorkingOn on(row.name);
-  absl::StatusOr<Outcome> outcome;
+  absl::StatusOr<Report> report;
   try {
-    outcome = TryCommand(row, arguments);
+    report = TryCommand(row, arguments);
   } catch (...) {
-    outcome = StatusOfHandled(row.name);
+    report = StatusOfHandled(row.name);
   }
-  if (outcome.ok()) {
+  if (report.ok()) {
     const auto shortage = FirstShortage();
-    const bool is_said = outcome->status == Outcome::Status::kError;
-    if (shortage.has_value() && !is_said) outcome->AddError(*shortage);
-    return *std::move(outcome);
+    const bool is_said = report->status == Report::Status::kError;
+    if (shortage.has_value() && !is_said) report->AddError(*shortage);
+    return *std::move(report);
   }
-  Outcome failed;
-  failed.AddError(outcome.status());
+  Report failed;
+  failed.AddError(report.status());
   return failed;
-}
-
-std::string DocumentOf(const Outcome& outcome, const std::string& verb) {
-  JsonWriter document;
-  document.Add("schema", "nodewise/1");
-  document.Add("verb", verb);
-  document.Add("status", kStatusNames[static_cast<int>(outcome.status)]);
-  AddFindings("errors", outcome.errors, &document);
-  document.Add("notes", outcome.notes);
-  if (!outcome.float_findings.empty()) {
-    AddFindings("float_environment", outcome.float_findings, &document);
-  }
-  document.Append(outcome.json);
-  return document.Document();
 }
 
 // Returns false, and says so, if writing to stdout fails.
@@ -216,44 +228,50 @@ void SayBusError(int) {
   _exit(2);
 }
 
-// The process that shows the report.
-pid_t main_process = 0;
+// Returns false, and says so, if writing fails.
+bool WriteArchive(const Report& report, const Task& task) {
+  if (task.archive.empty()) return true;
+  auto file = OutputFile::Create(task.archive);
+  absl::Status status = file.status();
+  if (status.ok()) {
+    status = file->Write(DocumentOf(report, {task.verb, task.command}));
+  }
+  if (status.ok()) status = file->Commit();
+  if (status.ok()) return true;
+  PrintToStderr(
+      fmt::format("nodewise: --archive: {}\n", Printable(MessageOf(status))));
+  return false;
+}
 
-// The verb that is running, and where its report goes.
-struct Task {
-  std::string verb;
-  bool json = false;
-  std::FILE* out = stdout;
-};
-
-int Show(Outcome outcome, const Task& task) {
+int Show(Report report, const Task& task) {
   // A function of the network may have forked, and both have come here.
   if (getpid() != main_process) _exit(2);
   if (std::string note = NoteOfLeftThread(); !note.empty()) {
-    outcome.notes.push_back(std::move(note));
+    report.notes.push_back(std::move(note));
   }
-  outcome.float_findings = TakeFloatFindings();
+  report.float_findings = TakeFloatFindings();
+  if (!WriteArchive(report, task)) return 2;
   const std::string text =
-      task.json ? DocumentOf(outcome, task.verb) : PrintableLines(outcome.text);
+      task.json ? DocumentOf(report, {task.verb, task.command})
+                : PrintableLines(report.text.ToString({LineWidth(), false}));
   if (!Print(text, task.out)) return 2;
-  if (task.json) return static_cast<int>(outcome.status);
-  for (const std::string& note : outcome.notes) {
+  if (task.json) return static_cast<int>(report.status);
+  for (const std::string& note : report.notes) {
     PrintToStderr(fmt::format("nodewise: note: {}\n", Printable(note)));
   }
-  for (const Finding& finding : outcome.float_findings) {
+  for (const Finding& finding : report.float_findings) {
     PrintToStderr(fmt::format("nodewise: warning: {}\n", LineOf(finding)));
   }
-  if (outcome.status == Outcome::Status::kError) {
-    for (const Finding& error : outcome.errors) {
+  if (report.status == Report::Status::kError) {
+    for (const Finding& error : report.errors) {
       PrintToStderr(fmt::format("nodewise: {}\n", LineOf(error)));
     }
   }
-  return static_cast<int>(outcome.status);
+  return static_cast<int>(report.status);
 }
 
 // A network's function may call exit(), which must not look like success. Where
 // another process waits for this one, that one says so.
-Task current_task;
 bool is_finished = false;
 void RefuseEarlyExit() {
   if (is_finished || getpid() != main_process) return;
@@ -263,15 +281,15 @@ void RefuseEarlyExit() {
     if (is_short) NoteShortMemory();
     return;
   }
-  Outcome outcome;
-  outcome.AddError(
+  Report report;
+  report.AddError(
       is_short ? OutOfMemory()
                : absl::AbortedError(
                      "the process was ended by a function of the network, "
                      "which called exit() (nodewise run --isolate says by "
                      "which)"));
   RemoveLeftBehind();
-  _exit(Show(outcome, current_task));
+  _exit(Show(report, current_task));
 }
 
 // Files opened later must not become stdin, stdout or stderr, to which a
@@ -288,11 +306,13 @@ int Main(Arguments arguments) {
     PrintToStderr(MainHelp());
     return 2;
   }
+  Arguments command = {"nodewise"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
   const bool json = Has(arguments, "--json");
   std::string verb = arguments[0];
   arguments.erase(arguments.begin());
   if (verb == "--version") {
-    return Print("nodewise " NODEWISE_VERSION "\n") ? 0 : 2;
+    return Print(fmt::format("nodewise {}\n", Version())) ? 0 : 2;
   }
   bool wants_help = Has(arguments, "--help") || Has(arguments, "-h");
   if (verb == "help" || verb == "--help" || verb == "-h") {
@@ -303,7 +323,7 @@ int Main(Arguments arguments) {
     wants_help = true;
   }
   const CommandRow* const row = FindCommand(verb);
-  current_task = {verb, json};
+  current_task = {verb, json, command};
   if (row == nullptr) return Show(UnknownCommand(verb), current_task);
   if (row->missing != nullptr) {
     return Show(MissingCommand(*row), current_task);

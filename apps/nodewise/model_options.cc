@@ -68,6 +68,18 @@ void AddModelOptions(OptionList* options, ModelOptions* model) {
                      {&model->seed});
 }
 
+void AddOpaqueOption(OptionList* options, ModelOptions* model) {
+#ifdef NODEWISE_USE_ONNX
+  options->AddText("--opaque", "PROGRAM",
+                   "of an ONNX model: what runs the operations that are not "
+                   "known here, each as a model of its own: ort or "
+                   "exec:COMMAND",
+                   &model->opaque);
+#else
+  (void)options, (void)model;
+#endif
+}
+
 void AddReferenceOption(OptionList* options, LoweringOptions* lowering) {
   options->AddFlag("--reference",
                    "computes an ONNX model slowly but surely, by the "

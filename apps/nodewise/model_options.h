@@ -31,6 +31,8 @@ struct ModelOptions {
 };
 
 void AddModelOptions(OptionList* options, ModelOptions* model);
+// --opaque PROGRAM
+void AddOpaqueOption(OptionList* options, ModelOptions* model);
 
 // How a model becomes a graph that executors run.
 struct LoweringOptions {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "apps/nodewise/error_text.h"
 #include "fmt/format.h"
 #include "nodewise/passes/pass_list.h"
 #include "nodewise/support/diagnostic.h"
@@ -26,26 +25,6 @@ std::string PassHelp() {
 absl::Status CheckPasses(const std::string& list) {
   return list.empty() ? absl::OkStatus()
                       : At("--passes", ParsePassList(list).status());
-}
-
-std::string ShowPasses(const PassesReport& report, JsonWriter* json) {
-  std::string text;
-  json->BeginArray("passes");
-  for (const PassesReport::Ran& ran : report.ran) {
-    text += fmt::format("pass {}: {}\n{}", ran.pass,
-                        CountOf(ran.operations, "operation"), ran.text);
-    json->BeginObject();
-    json->Add("pass", ran.pass);
-    json->Add("operations", uint64_t{ran.operations});
-    json->Add("report", ran.text);
-    json->EndObject();
-  }
-  json->EndArray();
-  for (const Finding& finding : report.left) {
-    text += fmt::format("warning: {}\n", Printable(LineOf(finding)));
-  }
-  if (!report.left.empty()) AddFindings("warnings", report.left, json);
-  return text;
 }
 
 }  // namespace nodewise

@@ -2,7 +2,7 @@
 // parts; they say which.
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/compare_with_model.h"
+#include "apps/nodewise/diagnose_dump.h"
 #include "fmt/format.h"
 
 namespace nodewise {
@@ -45,8 +45,8 @@ const CommandRow kReproCommand = {
     "repro", "cuts a node out as a folder (not in this build)", "", nullptr,
     [] { return NeedsMore("repro"); }};
 
-absl::Status CompareDumpWithModel(const std::string&, const std::string&,
-                                  const ModelOptions&, Outcome*) {
+absl::StatusOr<Report> DiagnoseDump(const std::string&, const std::string&,
+                                    const ModelSpec&) {
   return NeedsMore("compare of a dump with a model");
 }
 

@@ -37,8 +37,42 @@ std::string_view OptionOf(Way way) {
       return "locate --method auto";
     case Way::kModelBeside:
       return "nodewise locate --reference MODEL.onnx";
-    case Way::kCount:
-      break;
+    case Way::kSeed:
+      return "--seed";
+    case Way::kWholeDocument:
+      return "--json";
+    case Way::kKeep:
+      return "--keep";
+    case Way::kVerification:
+      return "nodewise verify";
+    case Way::kModelOfProgram:
+      return "--model FILE";
+    case Way::kReference:
+      return "--reference";
+    case Way::kMethod:
+      return "--method";
+    case Way::kRepeats:
+      return "--repeats";
+    case Way::kExactInputs:
+      return "--inputs exact";
+    case Way::kReferee:
+      return "--referee";
+    case Way::kReproFolder:
+      return "--repro";
+    case Way::kInputSets:
+      return "--sets";
+    case Way::kSpecialInputs:
+      return "--special-inputs";
+    case Way::kTrust:
+      return "--trust";
+    case Way::kThird:
+      return "--third";
+    case Way::kSeries:
+      return "--series";
+    case Way::kSamples:
+      return "--samples";
+    case Way::kMostSamples:
+      return "--worst";
   }
   return "";
 }

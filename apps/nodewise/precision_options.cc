@@ -3,7 +3,6 @@
 #include "apps/nodewise/model_options.h"
 
 namespace nodewise {
-
 void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
   options->AddText("--precision", "NAME",
                    "of an ONNX model: fp16, bf16 or int8, as far as its "

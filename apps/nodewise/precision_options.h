@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "apps/nodewise/command.h"
 #include "apps/nodewise/option_list.h"
-#include "nodewise/session/precision_result.h"
 #include "nodewise/session/target_spec.h"
 
 namespace nodewise {
@@ -32,9 +30,5 @@ absl::Status CheckNoPrecisionChoice(const PrecisionChoice& choice,
 // Returns what they mean. Fails with kInvalidArgument for a text that cannot be
 // read, and for an option that means nothing without another.
 absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice& choice);
-
-// Shows all of it; and in one line, for verbs that have other things to show.
-void ShowPrecision(const PrecisionResult& result, Outcome* outcome);
-std::string PrecisionLine(const PrecisionResult& result);
 
 }  // namespace nodewise

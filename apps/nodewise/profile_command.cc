@@ -4,14 +4,15 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/output_check.h"
-#include "apps/nodewise/outputs.h"
+#include "apps/nodewise/output_path.h"
 #include "apps/nodewise/progress.h"
-#include "apps/nodewise/target_text.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
+#include "nodewise/report/debug_run_report.h"
+#include "nodewise/report/target_report.h"
+#include "nodewise/report/tensor_digest.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
@@ -89,32 +90,34 @@ class ProfileNetwork : public Command {
                      &trace_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckWords());
     NODEWISE_RETURN_IF_ERROR(At("--trace", CheckFilePath(trace_)));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
-    Outcome outcome;
+    Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadTarget(load_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
+                              LoadTarget(load_, inputs_, &report));
+    if (report.status != Report::Status::kOk) return report;
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
-    ShowTarget(loaded, inputs_, &outcome);
-    ShowKernels(loaded, &outcome);
-    Show(*executor, summary, profile, &outcome);
-    // Only the CSV goes to stdout; text becomes notes.
-    if (csv_) outcome.text.clear();
-    ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &outcome);
-    if (!trace_.empty()) ShowTrace(*executor, profile, &outcome);
+    ShowTarget(loaded, &report);
+    ShowKernels(loaded, &report);
+    Show(*executor, summary, profile, &report);
+    const OutputCheck check =
+        CheckAgainstPlain(target, loaded.inputs, *executor);
+    ShowCheck(check, &report);
+    if (!trace_.empty()) ShowTrace(*executor, profile, &report);
+    if (keeps_archive()) AddDigestsOf(loaded, &report);
     if (csv_) {
-      outcome.text.pop_back();  // The end of the line.
-      outcome.notes.push_back(std::move(outcome.text));
-      outcome.text = ProfileCsv(executor->graph(), summary, profile);
+      // Only the CSV goes to stdout; what else there is to say becomes notes.
+      report.notes.push_back(check.text);
+      report.text.clear();
+      report.text += ProfileCsv(executor->graph(), summary, profile);
     }
-    return outcome;
+    return report;
   }
 
  private:
@@ -189,7 +192,7 @@ class ProfileNetwork : public Command {
   }
 
   void Show(const DebugExecutor& executor, const ProfileSummary& summary,
-            const Profile& profile, Outcome* outcome) const {
+            const Profile& profile, Report* report) const {
     const Graph& graph = executor.graph();
     TableOptions table;
     if (layout_ == "measurements") table.layout = TableLayout::kMeasurements;
@@ -197,20 +200,22 @@ class ProfileNetwork : public Command {
     table.max_rows = static_cast<size_t>(top_.value_or(0));
     table.line_width = LineWidth();
     if (csv_) {
-      outcome->notes.insert(outcome->notes.end(), profile.notes.begin(),
-                            profile.notes.end());
+      report->notes.insert(report->notes.end(), profile.notes.begin(),
+                           profile.notes.end());
     } else {
-      outcome->text += "\n" + ProfileTable(graph, summary, profile, table) +
-                       "\n\n" + ProfileFooter(summary, profile);
-      if (outcome->text.back() != '\n') outcome->text += '\n';
+      report->text +=
+          "\n" + ProfileTable(graph, summary, profile, table) + "\n\n";
+      const std::string footer = ProfileFooter(summary, profile);
+      report->text += footer;
+      if (!footer.ends_with('\n')) report->text += '\n';
       if (IsIsolated() && table.layout == TableLayout::kClock) {
-        outcome->text +=
+        report->text +=
             "note       isolated times are in --layout measurements, --csv and "
             "--json, not in this table\n";
       }
     }
-    outcome->json.AddRaw("profile",
-                         ProfileJson(executor.index(), summary, profile));
+    report->json.AddRaw("profile",
+                        ProfileJson(executor.index(), summary, profile));
   }
 
   absl::Status WriteTrace(const std::string& trace) const {
@@ -220,14 +225,14 @@ class ProfileNetwork : public Command {
   }
 
   void ShowTrace(const DebugExecutor& executor, const Profile& profile,
-                 Outcome* outcome) const {
+                 Report* report) const {
     const absl::Status status =
         WriteTrace(ProfileTrace(executor.index(), profile));
-    if (!status.ok()) return outcome->AddError(status);
+    if (!status.ok()) return report->AddError(status);
     if (!csv_) {
-      outcome->text += fmt::format("wrote {}\n", Printable(trace_));
+      report->text += fmt::format("wrote {}\n", Printable(trace_));
     }
-    outcome->json.Add("trace", trace_);
+    report->json.Add("trace", trace_);
   }
 
   LoadOptions load_;

@@ -4,11 +4,13 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/repro_folders.h"
-#include "apps/nodewise/target_text.h"
 #include "fmt/format.h"
+#include "nodewise/diagnose/repro_folders.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/locate/locate.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/report/answer_report.h"
+#include "nodewise/report/target_report.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -64,24 +66,27 @@ class WriteRepros : public Command {
                        {&shrink_runs_, 0, 1'000'000});
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
     NODEWISE_ASSIGN_OR_RETURN(const Shard shard, ParseShard(shard_));
     NODEWISE_RETURN_IF_ERROR(CheckReproFolder(output_));
-    Outcome outcome;
+    Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadTarget(load_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
+                              LoadTarget(load_, inputs_, &report));
+    if (report.status != Report::Status::kOk) return report;
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<ReproFolder> folders,
                               Choose(*loaded.target, shard));
-    ShowTarget(loaded, inputs_, &outcome);
+    ShowTarget(loaded, &report);
     if (all_nodes_) NODEWISE_RETURN_IF_ERROR(MakeReproRoot(output_));
     ShrinkOptions shrink;
     shrink.most_runs = shrink_runs_.value_or(shrink.most_runs);
+    WrittenRepros written;
     const absl::Status status =
-        WriteReproFolders(loaded, folders, shrink, &outcome);
-    if (!status.ok()) return At(loaded.target->name(), status);
-    return outcome;
+        WriteReproFolders(loaded.target, loaded.NamedInputs(), folders, shrink,
+                          LocateOptions().node_limit_ms, &written);
+    if (!status.ok()) return At(loaded.name, status);
+    ShowRepros(written, &report);
+    return report;
   }
 
  private:

@@ -4,16 +4,16 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/debug_run_options.h"
-#include "apps/nodewise/foreign_run.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/interpreted_run.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/opaque_text.h"
-#include "apps/nodewise/outputs.h"
-#include "apps/nodewise/target_text.h"
+#include "apps/nodewise/output_path.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/report/model_report.h"
+#include "nodewise/report/run_report.h"
+#include "nodewise/report/target_report.h"
+#include "nodewise/report/tensor_digest.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
@@ -29,33 +29,6 @@ namespace nodewise {
 namespace {
 
 constexpr uint64_t kMostRepeats = 1'000'000;
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-void ShowTimes(const std::vector<int64_t>& durations_ns, Outcome* outcome) {
-  std::vector<double> milliseconds;
-  for (const int64_t duration : durations_ns) {
-    milliseconds.push_back(static_cast<double>(duration) * 1e-6);
-  }
-  const size_t runs = milliseconds.size();
-  const double min =
-      *std::min_element(milliseconds.begin(), milliseconds.end());
-  const double median = Median(std::move(milliseconds));
-  outcome->text += runs == 1 ? fmt::format("ran in {:.3f} ms\n", min)
-                             : fmt::format(
-                                   "ran {} times in {:.3f} ms (median; min "
-                                   "{:.3f} ms)\n",
-                                   runs, median, min);
-  outcome->json.BeginObject("time");
-  outcome->json.Add("runs", uint64_t{runs});
-  outcome->json.Add("median_ms", median);
-  outcome->json.Add("min_ms", min);
-  outcome->json.EndObject();
-}
 
 class RunNetwork : public Command {
  public:
@@ -74,34 +47,35 @@ class RunNetwork : public Command {
     AddForeignOptions(options, &foreign_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
     ShareWithOpaque(foreign_, &load_.model);
-    if (IsForeign(target())) return RunInOtherProgram();
+    if (NamesProgram(target())) return RunInOtherProgram();
     NODEWISE_RETURN_IF_ERROR(
         CheckNoForeignOptions(foreign_, target(), load_.model));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
-    Outcome outcome;
+    Report report;
     // A model that is looked into must be a graph.
     NODEWISE_ASSIGN_OR_RETURN(
         const Session loaded,
         LoadTarget(
-            load_, inputs_, &outcome,
+            load_, inputs_, &report,
             debug_.Given().empty() ? OpenSizes::kKept : OpenSizes::kRefused));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
+    if (report.status != Report::Status::kOk) return report;
     if (loaded.network != nullptr) KeepFreedMemory();
     NODEWISE_RETURN_IF_ERROR(loaded.target == nullptr
-                                 ? RunWithInterpreter(loaded, &outcome)
-                                 : RunGraph(loaded, &outcome));
-    if (loaded.opaque != nullptr) AddMissingOutputs(*loaded.opaque, &outcome);
-    return outcome;
+                                 ? RunNetworkOf(loaded, &report)
+                                 : RunGraph(loaded, &report));
+    if (loaded.opaque != nullptr) AddMissingOutputs(*loaded.opaque, &report);
+    if (keeps_archive()) AddDigestsOf(loaded, &report);
+    return report;
   }
 
  private:
   const std::string& target() const { return load_.target.target; }
 
-  absl::StatusOr<Outcome> RunInOtherProgram() const {
+  absl::StatusOr<Report> RunInOtherProgram() const {
     const std::string_view given =
         threads_.has_value() ? "--threads" : debug_.Given();
     if (!given.empty()) {
@@ -109,38 +83,36 @@ class RunNetwork : public Command {
           fmt::format("{}: means nothing for {}, which another program runs",
                       given, target()));
     }
-    Outcome outcome;
+    Report report;
     LoadOptions load = load_;
     load.keeps_opaque = true;
-    NODEWISE_ASSIGN_OR_RETURN(const LoadedForeign loaded,
-                              LoadForeign(load, foreign_, inputs_, &outcome));
-    if (outcome.status != Outcome::Status::kOk) return outcome;
-    NODEWISE_RETURN_IF_ERROR(
-        CheckOutputPath(output_, loaded.target.network->outputs().size()));
-    RunOptions options;
-    options.repeats = repeat_.value_or(1);
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
-                              RunForeign(loaded, loaded.target, options));
-    ShowForeign(loaded, inputs_, &outcome);
-    ShowResult(result, &outcome);
-    return outcome;
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
+                              LoadForeign(load, foreign_, inputs_, &report));
+    if (report.status != Report::Status::kOk) return report;
+    NODEWISE_RETURN_IF_ERROR(RunNetworkOf(loaded, &report));
+    if (keeps_archive()) AddDigestsOf(loaded, &report);
+    return report;
   }
 
-  absl::Status RunWithInterpreter(const Session& loaded,
-                                  Outcome* outcome) const {
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
-                              RunInterpreted(target(), loaded, inputs_, output_,
-                                             repeat_.value_or(1), outcome));
-    ShowOpaque(*loaded.opaque, outcome);
-    ShowResult(result, outcome);
+  // What stays a network: another program runs it, or the interpreter.
+  absl::Status RunNetworkOf(const Session& loaded, Report* report) const {
+    NODEWISE_RETURN_IF_ERROR(
+        CheckOutputPath(output_, loaded.network->outputs().size()));
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, MakeNetworkRunner(loaded));
+    RunOptions options;
+    options.repeats = repeat_.value_or(1);
+    const auto result = runner->Run(loaded.NamedInputs(), options);
+    if (!result.ok()) return At(loaded.name, result.status());
+    ShowTarget(loaded, report);
+    ShowResult(*result, report);
     return absl::OkStatus();
   }
 
-  absl::Status RunGraph(const Session& loaded, Outcome* outcome) const {
+  absl::Status RunGraph(const Session& loaded, Report* report) const {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.target->graph().heads.size()));
 #ifdef NODEWISE_USE_PROFILER
-    if (!debug_.Given().empty()) return RunDebugged(loaded, outcome);
+    if (!debug_.Given().empty()) return RunDebugged(loaded, report);
 #endif
     NODEWISE_ASSIGN_OR_RETURN(
         const RunnerMaker maker,
@@ -151,16 +123,16 @@ class RunNetwork : public Command {
     const auto result =
         runner->Run(NameInputs(runner->inputs(), loaded.inputs), options);
     if (!result.ok()) return At(target(), result.status());
-    ShowTarget(loaded, inputs_, outcome);
-    ShowKernels(loaded, outcome);
-    ShowResult(*result, outcome);
+    ShowTarget(loaded, report);
+    ShowKernels(loaded, report);
+    ShowResult(*result, report);
     return absl::OkStatus();
   }
 
-  void ShowResult(const RunResult& result, Outcome* outcome) const {
-    ShowOutputs(result.outputs, outcome);
-    ShowTimes(result.durations_ns, outcome);
-    Write(result.outputs, outcome);
+  void ShowResult(const RunResult& result, Report* report) const {
+    ShowOutputs(result.outputs, report);
+    ShowTimes(result.durations_ns, report);
+    Write(result.outputs, report);
   }
 
 #ifdef NODEWISE_USE_PROFILER
@@ -177,15 +149,15 @@ class RunNetwork : public Command {
     return absl::OkStatus();
   }
 
-  absl::Status RunDebugged(const Session& loaded, Outcome* outcome) const {
-    ShowTarget(loaded, inputs_, outcome);
+  absl::Status RunDebugged(const Session& loaded, Report* report) const {
+    ShowTarget(loaded, report);
     NODEWISE_ASSIGN_OR_RETURN(const DebugRunResult result,
-                              DebugRun(debug_, loaded, outcome));
-    ShowKernels(loaded, outcome);
-    ShowOutputs(result.outputs, outcome);
-    const bool could_judge = outcome->status != Outcome::Status::kError;
+                              DebugRun(debug_, loaded, report));
+    ShowKernels(loaded, report);
+    ShowOutputs(result.outputs, report);
+    const bool could_judge = report->status != Report::Status::kError;
     if (could_judge && !result.outputs.empty()) {
-      Write(result.outputs, outcome);
+      Write(result.outputs, report);
     }
     return absl::OkStatus();
   }
@@ -196,12 +168,12 @@ class RunNetwork : public Command {
   }
 #endif
 
-  void Write(const std::vector<NamedTensor>& outputs, Outcome* outcome) const {
+  void Write(const std::vector<NamedTensor>& outputs, Report* report) const {
     if (output_.empty()) return;
     const absl::Status status = WriteTensorFile(output_, outputs);
-    if (!status.ok()) return outcome->AddError(status);
-    outcome->text += fmt::format("wrote {}\n", Printable(output_));
-    outcome->json.Add("written", output_);
+    if (!status.ok()) return report->AddError(status);
+    report->text += fmt::format("wrote {}\n", Printable(output_));
+    report->json.Add("written", output_);
   }
 
   LoadOptions load_;

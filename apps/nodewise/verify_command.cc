@@ -3,9 +3,9 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/model_options.h"
 #include "apps/nodewise/target_options.h"
-#include "apps/nodewise/verify_network.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
+#include "nodewise/report/verification_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/status_macros.h"
@@ -37,23 +37,24 @@ class VerifyTarget : public Command {
     AddModelOptions(options, &model_);
   }
 
-  absl::StatusOr<Outcome> Run() override {
+  absl::StatusOr<Report> Run() override {
     const bool is_model = IsModel(target_.target);
     if (!is_model) {
       NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
     }
     if (is_model || IsNetworkText(target_.target)) {
       NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
-      NODEWISE_ASSIGN_OR_RETURN(
-          Outcome outcome, VerifyNetwork(target_.target, model_, targets_));
-      outcome.json.Add("files", std::vector<std::string>{target_.target});
-      return outcome;
+      NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(model_));
+      NODEWISE_ASSIGN_OR_RETURN(Report report,
+                                VerifyNetwork(target_.target, spec, targets_));
+      report.json.Add("files", std::vector<std::string>{target_.target});
+      return report;
     }
     return VerifyFiles();
   }
 
  private:
-  absl::StatusOr<Outcome> VerifyFiles() const {
+  absl::StatusOr<Report> VerifyFiles() const {
     VerifyOptions options;
     options.built_ins = BuiltIns();
     for (const std::string& name : targets_) {
@@ -72,13 +73,13 @@ class VerifyTarget : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
     NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
                               VerifyArtefact(files, options));
-    Outcome outcome;
+    Report report;
     std::vector<Finding> warnings;
     AddFindingLines(FindingsOf(found.items(), finding_kinds::kFaultyFile), "",
-                    &warnings, &outcome);
-    FinishVerdict(target_.target, warnings, &outcome);
-    outcome.json.Add("files", PathsIn(files));
-    return outcome;
+                    &warnings, &report);
+    FinishVerdict(target_.target, warnings, &report);
+    report.json.Add("files", PathsIn(files));
+    return report;
   }
 
   static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {

@@ -11,7 +11,7 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/runner/node_graph.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -1,13 +1,16 @@
 # Random tests of operators against the reference.
 add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/attention_spaces.cc
+  autotest/autotest_report.cc
   autotest/autotest_run.cc
   autotest/backward.cc
   autotest/c_compiler.cc
   autotest/candidate.cc
+  autotest/candidate_list.cc
   autotest/case_verdict.cc
   autotest/choices.cc
   autotest/classic_spaces.cc
+  autotest/compiled_finding.cc
   autotest/configuration.cc
   autotest/configuration_draw.cc
   autotest/cotangents.cc
@@ -18,6 +21,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/dual_object.cc
   autotest/emitted_candidate.cc
   autotest/fill_spaces.cc
+  autotest/finding_folder.cc
   autotest/foreign_candidate.cc
   autotest/generator.cc
   autotest/guarded_candidate.cc
@@ -25,6 +29,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/index_spaces.cc
   autotest/input_domain.cc
   autotest/math_spaces.cc
+  autotest/model_list.cc
   autotest/network_adapt.cc
   autotest/network_bodies.cc
   autotest/network_builder.cc
@@ -54,8 +59,10 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/window_spaces.cc
 )
 target_link_libraries(nodewise_autotest
-  PUBLIC nodewise_kernels nodewise_locate nodewise_gradient
-  PRIVATE nodewise_options nodewise_no_loops absl::strings fmt::fmt)
+  PUBLIC nodewise_kernels nodewise_locate nodewise_gradient nodewise_passes
+         nodewise_report
+  PRIVATE $<BUILD_INTERFACE:nodewise_options>
+          $<BUILD_INTERFACE:nodewise_no_loops> absl::strings fmt::fmt)
 target_include_directories(nodewise_autotest PRIVATE ${PROJECT_SOURCE_DIR})
 nodewise_precompile(nodewise_autotest)
 nodewise_compile_together(nodewise_autotest)

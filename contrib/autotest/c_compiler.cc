@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/runner/foreign_process.h"
+#include "nodewise/foreign/foreign_process.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "contrib/autotest/dual_case.h"
@@ -132,7 +133,13 @@ std::string TensorText(const NDArray& tensor) {
     return fmt::format("Tensor(\"{}\") /* {} elements, as drawn */", type,
                        count);
   }
-  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(numbers, ", "));
+  std::vector<std::string> texts;
+  for (const double x : numbers) {
+    texts.push_back(std::isnan(x)   ? "NAN"
+                    : std::isinf(x) ? (x < 0 ? "-INFINITY" : "INFINITY")
+                                    : fmt::format("{}", x));
+  }
+  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(texts, ", "));
 }
 
 }  // namespace nodewise

@@ -390,6 +390,7 @@ absl::Status DualCase::JudgeOn(const Network& network,
                         MessageOf(made.status()))};
   }
   bool is_wrong = IsFinding(verdict.outcome);
+  CaseOutcome outcome = verdict.outcome;
   std::string reason = verdict.reason;
   if (has_tolerance && verdict.outcome <= CaseOutcome::kMismatch) {
     is_wrong = false;
@@ -399,8 +400,8 @@ absl::Status DualCase::JudgeOn(const Network& network,
           MeasureDifference(*(*expected)[i], *(*made)[i], *options_.tolerance));
       if (metrics.outside == 0) continue;
       is_wrong = true;
-      reason =
-          fmt::format("{} elements are beyond the tolerance", metrics.outside);
+      outcome = CaseOutcome::kMismatch;
+      reason = CountOf(metrics.outside, "element") + " beyond the tolerance";
     }
   }
   if (!is_wrong) return absl::OkStatus();
@@ -408,7 +409,7 @@ absl::Status DualCase::JudgeOn(const Network& network,
       network.outputs()[std::min(verdict.output, network.outputs().size() - 1)];
   return absl::InternalError(fmt::format(
       "{} of {} ({}): {}: {}", network.value(output).name, tested_.name(),
-      std::string(how), std::string(NameOf(verdict.outcome)), reason));
+      std::string(how), std::string(NameOf(outcome)), reason));
 }
 
 std::string DualCase::Text() const { return text_; }

@@ -4,8 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/generator.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -93,6 +97,51 @@ class TensorNode : public GeneratorNode {
   const bool is_rank_;
 };
 
+// What cannot be made, and why.
+class FailingNode : public GeneratorNode {
+ public:
+  explicit FailingNode(absl::Status why) : why_(std::move(why)) {}
+  double Size() const override { return 1; }
+
+ protected:
+  absl::StatusOr<GeneratedValue> CalcValue(CaseDraw&) override { return why_; }
+
+ private:
+  const absl::Status why_;
+};
+
+// Reads "[2, 3]".
+absl::StatusOr<std::vector<int64_t>> SidesIn(std::string_view text) {
+  const absl::Status wrong = absl::InvalidArgumentError(fmt::format(
+      "Tensor: found the sides \"{}\", expected such as [2, 3]", text));
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
+    return wrong;
+  }
+  std::vector<int64_t> sides;
+  text = text.substr(1, text.size() - 2);
+  if (text.empty()) return sides;
+  const std::vector<std::string> parts = absl::StrSplit(std::string(text), ',');
+  for (const std::string& part : parts) {
+    int64_t side = 0;
+    if (!absl::SimpleAtoi(part, &side) || side < 0) return wrong;
+    sides.push_back(side);
+  }
+  return sides;
+}
+
+absl::StatusOr<NDArray> TensorOfNumbers(DLDataType dtype,
+                                        const std::vector<int64_t>& shape,
+                                        const std::vector<double>& numbers) {
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(shape));
+  if (static_cast<uint64_t>(count) != numbers.size()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "Tensor: found {} numbers, expected {}", numbers.size(), count));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, NDArray::Empty(shape, dtype, kCpu));
+  StoreDoubles(numbers.data(), 0, count, tensor);
+  return tensor;
+}
+
 }  // namespace
 
 generator random_tensor(std::vector<generator> sides, TensorOptions options) {
@@ -102,6 +151,24 @@ generator random_tensor(std::vector<generator> sides, TensorOptions options) {
 generator random_tensor_of_rank(generator rank, TensorOptions options) {
   return generator(std::make_shared<TensorNode>(
       std::vector<generator>{std::move(rank)}, std::move(options), true));
+}
+
+generator Tensor(std::string_view type, std::vector<double> numbers) {
+  const size_t bracket = std::min(type.find('['), type.size());
+  const auto dtype = ParseDType(type.substr(0, bracket));
+  auto shape = SidesIn(type.substr(bracket));
+  if (!dtype.ok())
+    return generator(std::make_shared<FailingNode>(dtype.status()));
+  if (!shape.ok())
+    return generator(std::make_shared<FailingNode>(shape.status()));
+  if (numbers.empty()) {
+    return random_tensor({shape->begin(), shape->end()}, {.dtype = *dtype});
+  }
+  auto tensor = TensorOfNumbers(*dtype, *shape, numbers);
+  if (!tensor.ok()) {
+    return generator(std::make_shared<FailingNode>(tensor.status()));
+  }
+  return constant(GeneratedValue{*std::move(tensor)});
 }
 
 }  // namespace nodewise

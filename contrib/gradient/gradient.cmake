@@ -24,7 +24,7 @@ add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
 )
 target_link_libraries(nodewise_gradient
   PUBLIC nodewise_ops nodewise_precision
-  PRIVATE nodewise_options absl::strings fmt::fmt)
+  PRIVATE $<BUILD_INTERFACE:nodewise_options> absl::strings fmt::fmt)
 target_include_directories(nodewise_gradient PRIVATE ${PROJECT_SOURCE_DIR})
 nodewise_precompile(nodewise_gradient)
 nodewise_compile_together(nodewise_gradient)

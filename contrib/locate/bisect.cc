@@ -268,7 +268,7 @@ class Bisector {
     check.selects = [&](NodeId node) { return is_judged[node]; };
     NODEWISE_ASSIGN_OR_RETURN(
         const NodeChecks checks,
-        CheckNodes(graph_, request_.operators, run, check));
+        CheckNodes(index_, request_.operators, run, check));
     ++result_.candidate_runs;
     ++result_.reference_runs;
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, CheckSteady(run.hashes()));
@@ -344,7 +344,7 @@ class Bisector {
       check.selects = [node](NodeId id) { return id == node; };
       NODEWISE_ASSIGN_OR_RETURN(
           const NodeChecks checks,
-          CheckNodes(graph_, request_.operators, run, check));
+          CheckNodes(index_, request_.operators, run, check));
       ++result_.candidate_runs;
       ++result_.reference_runs;
       for (const NodeCheck& checked : checks.nodes) {

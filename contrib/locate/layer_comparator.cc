@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<TensorComparison>> CheckAlone(
     NODEWISE_RETURN_IF_ERROR(take(NodeId{last}, slot, made[slot].tensor));
   }
   NODEWISE_ASSIGN_OR_RETURN(NodeChecks checks,
-                            CheckNodes(one, AllOperators(), run));
+                            CheckNodes(index, AllOperators(), run));
   return std::move(checks.nodes[0].outputs);
 }
 

@@ -9,8 +9,8 @@
 #include "fmt/format.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/runner_list.h"
 #include "nodewise/runner/stand_in.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -181,7 +181,7 @@ class Locator {
     NodeCheckOptions check;
     check.with_accumulated = true;
     check.progress = options_.progress;
-    auto checks = CheckNodes(graph_, request_.operators, source, check);
+    auto checks = CheckNodes(index_, request_.operators, source, check);
     if (checks.ok()) {
       checks_ = *std::move(checks);
       return absl::OkStatus();
@@ -231,7 +231,7 @@ class Locator {
     check.selects = looks_wrong;
     NODEWISE_ASSIGN_OR_RETURN(
         const NodeChecks checks,
-        CheckNodes(graph_, request_.operators, run, check));
+        CheckNodes(index_, request_.operators, run, check));
     for (const NodeCheck& checked : checks.nodes) {
       FindReport(checked.node)->evidence.isolated_privately =
           IsolatedVerdict(checked);
@@ -317,7 +317,7 @@ class Locator {
     ObservedRun run(*candidate_, request_.inputs);
     run.SetNodeLimit(options_.node_limit_ms);
     return BlameForSubnormals(
-        {graph_, request_.operators, run, checks_.reference_outputs,
+        {index_, request_.operators, run, checks_.reference_outputs,
          options_.most_confirmed},
         &result_);
   }
@@ -336,7 +336,7 @@ class Locator {
       check.selects = [node](NodeId id) { return id == node; };
       NODEWISE_ASSIGN_OR_RETURN(
           const NodeChecks checks,
-          CheckNodes(graph_, request_.operators, run, check));
+          CheckNodes(index_, request_.operators, run, check));
       std::vector<TensorPatch> more = PatchesOf(checks, node);
       patches.insert(patches.end(), more.begin(), more.end());
     }

@@ -9,8 +9,8 @@
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/private_storage.h"
-#include "nodewise/runner/runner_list.h"
 #include "nodewise/runner/stand_in.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
@@ -91,12 +91,9 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
                                             const OpSet& operators,
                                             const LocateOptions& options) {
   const GraphTarget& target = *request.target;
-  NODEWISE_ASSIGN_OR_RETURN(
-      const StoragePlan plan,
-      PlanStorage(target.graph(), target.devices()[0].device_type));
-  const GraphIndex index(target.graph(), plan);
+  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
   NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(request.target));
-  LocateRequest located{index,
+  LocateRequest located{*index,
                         operators,
                         std::move(makers.candidate),
                         std::move(makers.with_private_storage),
@@ -106,7 +103,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   located.with_stand_ins = [&](const std::vector<std::string>& nodes) {
     return MakersWithStandIns(target, operators, nodes);
   };
-  located.runs_at_once = HasRoomForRunsAtOnce(plan);
+  located.runs_at_once = HasRoomForRunsAtOnce(index->plan());
 #ifdef NODEWISE_USE_PROFILER
   std::unique_ptr<StrayWriteSearch> search;
   const auto start_search = [&]() -> absl::Status {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "contrib/locate/kept_run.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

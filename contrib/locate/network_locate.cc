@@ -7,10 +7,10 @@
 #include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/output_error.h"
 #include "fmt/format.h"
+#include "nodewise/foreign/observation_search.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/runner/graph_view.h"
-#include "nodewise/runner/observation_search.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

@@ -52,20 +52,20 @@ double LargestError(absl::Span<const TensorComparison> outputs) {
 // Checks each node as soon as the run has handed out what it made.
 class NodeChecker : public TensorSink {
  public:
-  NodeChecker(const Graph& graph, const OpSet& ops,
+  NodeChecker(const GraphIndex& index, const OpSet& ops,
               const NodeCheckOptions& options)
-      : graph_(graph),
+      : graph_(index.graph()),
         ops_(ops),
         options_(options),
-        index_(graph),
-        made_(graph),
-        reference_(graph),
-        error_(graph),
-        non_finite_(graph),
-        read_(graph),
-        is_done_(graph),
-        tolerance_(AccumulatedTolerance(graph)) {
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+        index_(index),
+        made_(graph_),
+        reference_(graph_),
+        error_(graph_),
+        non_finite_(graph_),
+        read_(graph_),
+        is_done_(graph_),
+        tolerance_(AccumulatedTolerance(graph_)) {
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       nodes_.emplace(index_.KeyOf(NodeId{n}), NodeId{n});
     }
   }
@@ -303,7 +303,7 @@ class NodeChecker : public TensorSink {
   const Graph& graph_;
   const OpSet& ops_;
   const NodeCheckOptions& options_;
-  const GraphIndex index_;
+  const GraphIndex& index_;
   std::unordered_map<std::string, NodeId> nodes_;  // By key.
   ByEntry<NDArray> made_;
   // With accumulated errors: the reference's run of the whole network, how far
@@ -367,11 +367,11 @@ const NodeCheck* NodeChecks::FirstWrong() const {
   return found == nodes.end() ? nullptr : &*found;
 }
 
-absl::StatusOr<NodeChecks> CheckNodes(const Graph& graph, const OpSet& ops,
+absl::StatusOr<NodeChecks> CheckNodes(const GraphIndex& index, const OpSet& ops,
                                       TensorSource& run,
                                       const NodeCheckOptions& options) {
   const DefaultFloatEnvironment floats;
-  NodeChecker checker(graph, ops, options);
+  NodeChecker checker(index, ops, options);
   NODEWISE_RETURN_IF_ERROR(run.Visit(checker));
   NodeChecks checks = checker.Finish();
   if (!checks.nodes.empty()) return checks;

@@ -200,7 +200,7 @@ class Replayer {
     check.selects = [this](NodeId node) { return bool{is_judged_[node]}; };
     check.progress = options_.progress;
     NODEWISE_ASSIGN_OR_RETURN(const NodeChecks checks,
-                              CheckNodes(graph_, operators_, tensors, check));
+                              CheckNodes(index_, operators_, tensors, check));
     for (const NodeCheck& checked : checks.nodes) {
       result_.nodes.push_back(ReportOf(index_, checked));
     }
@@ -221,7 +221,7 @@ class Replayer {
     constexpr size_t kMostTried = 32;
     JudgedTensors tensors(dump_, index_, is_judged_);
     return BlameForSubnormals(
-        {graph_, operators_, tensors, reference_outputs_, kMostTried},
+        {index_, operators_, tensors, reference_outputs_, kMostTried},
         &result_);
   }
 

@@ -21,7 +21,7 @@ absl::StatusOr<bool> AreOutputsWrongWith(NodeId node, const JudgedRun& judged) {
   check.with_accumulated = true;
   check.selects = [node](NodeId id) { return id != node; };
   const auto checks =
-      CheckNodes(judged.graph, judged.operators, judged.run, check);
+      CheckNodes(judged.index, judged.operators, judged.run, check);
   // A network of this node alone: what it made is what comes out.
   if (absl::IsFailedPrecondition(checks.status())) return true;
   NODEWISE_RETURN_IF_ERROR(checks.status());
@@ -33,7 +33,7 @@ absl::StatusOr<bool> AreOutputsWrongWith(NodeId node, const JudgedRun& judged) {
   NODEWISE_ASSIGN_OR_RETURN(
       const std::vector<TensorComparison> compared,
       CompareNetworkOutputs(judged.reference_outputs, outputs,
-                            AccumulatedTolerance(judged.graph)));
+                            AccumulatedTolerance(judged.index.graph())));
   return std::any_of(
       compared.begin(), compared.end(),
       [](const TensorComparison& output) { return output.is_wrong(); });

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
@@ -17,7 +18,7 @@ namespace nodewise {
 
 // What was found out with a run of the graph.
 struct JudgedRun {
-  const Graph& graph;
+  const GraphIndex& index;
   const OpSet& operators;
   TensorSource& run;  // Is visited again.
   absl::Span<const NDArray> reference_outputs;

@@ -21,12 +21,16 @@ absl::Status WrongList(std::string_view attribute, std::string_view expected) {
 }
 
 absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
+  if (const auto kept = ops.memo().Find(text)) {
+    return *static_cast<const Network*>(kept.get());
+  }
   const std::string where =
       fmt::format("attribute {}", std::string(kNetworkAttribute));
   NODEWISE_ASSIGN_OR_RETURN(NetworkData data,
                             ParseNetworkText(text, ops, where));
   auto network = Network::FromData(std::move(data));
   if (!network.ok()) return At(where, network.status());
+  ops.memo().Keep(text, std::make_shared<const Network>(*network));
   return network;
 }
 

@@ -48,7 +48,7 @@ function(nodewise_add_onednn target)
   # g++'s OpenMP runtime by its file name: clang would link its own.
   target_link_libraries(${target}
     PUBLIC nodewise_contrib
-    PRIVATE nodewise_options fmt::fmt ${${target}_LIBRARY} -l:libgomp.so.1)
+    PRIVATE $<BUILD_INTERFACE:nodewise_options> fmt::fmt ${${target}_LIBRARY} -l:libgomp.so.1)
   nodewise_precompile(${target})
   nodewise_compile_together(${target})
 endfunction()
@@ -62,7 +62,7 @@ else()
   target_include_directories(nodewise_onednn PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(nodewise_onednn
     PUBLIC nodewise_contrib
-    PRIVATE nodewise_options fmt::fmt)
+    PRIVATE $<BUILD_INTERFACE:nodewise_options> fmt::fmt)
   nodewise_precompile(nodewise_onednn)
   nodewise_compile_together(nodewise_onednn)
 endif()

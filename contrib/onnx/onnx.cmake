@@ -15,7 +15,8 @@ add_custom_command(
 # Apart, since what protoc writes is not held to our warnings.
 add_library(nodewise_onnx_proto STATIC ${proto_stem}.cc)
 add_custom_target(nodewise_onnx_header DEPENDS ${proto_stem}.h)
-target_include_directories(nodewise_onnx_proto SYSTEM PUBLIC ${proto_folder})
+target_include_directories(nodewise_onnx_proto SYSTEM
+  PUBLIC $<BUILD_INTERFACE:${proto_folder}>)
 target_link_libraries(nodewise_onnx_proto PUBLIC protobuf::libprotobuf-lite)
 add_dependencies(nodewise_onnx_proto nodewise_onnx_header)
 

@@ -332,6 +332,7 @@ std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs) {
 }
 
 void OpSet::Add(absl::Span<const OperatorDef> rows) {
+  memo_ = std::make_shared<TextMemo>();
   for (const OperatorDef& row : rows) rows_.push_back(&row);
   std::stable_sort(rows_.begin(), rows_.end(),
                    [](const OperatorDef* a, const OperatorDef* b) {

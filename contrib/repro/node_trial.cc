@@ -12,7 +12,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/node_failure.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -9,8 +9,8 @@
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/repro/case_of_nodes.h"
-#include "nodewise/runner/runner_list.h"
 #include "nodewise/runner/stand_in.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

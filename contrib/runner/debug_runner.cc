@@ -1,4 +1,4 @@
-#include "contrib/runner/debug_runner.h"
+#include "nodewise/runner/debug_runner.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,7 +6,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "contrib/runner/graph_patches.h"
-#include "contrib/runner/graph_runner.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/float_findings.h"
@@ -14,6 +13,7 @@
 #include "nodewise/graph/noted_run.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/debug_target.h"
+#include "nodewise/runner/graph_runner.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
@@ -150,7 +150,7 @@ class DebugRunner : public GraphRunner {
         observer.nodes.push_back(options.select(key));
       }
     }
-    return std::make_unique<TensorObserver>(executor_.graph(), options.sink,
+    return std::make_unique<TensorObserver>(executor_.index(), options.sink,
                                             std::move(observer));
   }
 

@@ -1,4 +1,4 @@
-#include "contrib/runner/graph_runner.h"
+#include "nodewise/runner/graph_runner.h"
 
 #include <utility>
 

@@ -54,6 +54,21 @@ absl::Status GraphTarget::Init() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<const GraphIndex*> GraphTarget::PlannedIndex() const {
+  std::call_once(is_planned_, [&] {
+    auto plan = PlanStorage(
+        graph(), devices_.empty() ? kDLCPU : devices_.front().device_type);
+    plan_status_ = plan.status();
+    if (!plan.ok()) return;
+    plan_ = *std::move(plan);
+    planned_index_ = std::make_unique<const GraphIndex>(graph(), plan_);
+    // As in Init().
+    if (!graph().nodes.empty()) planned_index_->KeyOf(NodeId{0});
+  });
+  NODEWISE_RETURN_IF_ERROR(plan_status_);
+  return planned_index_.get();
+}
+
 // A library that is the whole artefact may have some parameters, and a file
 // beside it more.
 std::string GraphTarget::WhereParamsAre() const {

@@ -110,7 +110,7 @@ absl::StatusOr<MixedTarget> MixedTarget::Create(const GraphTarget& candidate,
       auto target,
       GraphTarget::FromArtefact(
           fmt::format("{} mixed with {}", candidate.name(), reference.name()),
-          {WithNodeMarks(artefact.graph),
+          {WithNodeMarks(candidate.index()),
            MakeRef<MixedLibrary>(artefact.library, reference.artefact().library,
                                  std::move(partners), sides),
            artefact.params},

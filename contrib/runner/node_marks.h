@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/module/module.h"
 
 namespace nodewise {
@@ -13,7 +13,7 @@ namespace nodewise {
 
 // Gives each function node its GraphIndex::KeyOf(). A mark that is there
 // already is replaced.
-Graph WithNodeMarks(Graph graph);
+Graph WithNodeMarks(const GraphIndex& index);
 
 // Returns the key of the node that asks; empty if its graph has no marks. Valid
 // while the request is.

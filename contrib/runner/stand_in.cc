@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> WithStandIns(
     const GraphTarget& target, const OpSet& ops, NodeChoice replaces) {
   const Artefact& artefact = target.artefact();
   return target.WithArtefact(
-      {WithNodeMarks(artefact.graph),
+      {WithNodeMarks(target.index()),
        WithStandIns(artefact.library, ops, std::move(replaces)),
        artefact.params});
 }

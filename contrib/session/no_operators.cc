@@ -3,6 +3,7 @@
 
 #include "contrib/session/open_model.h"
 #include "nodewise/session/model_file.h"
+#include "nodewise/session/target_support.h"
 
 namespace nodewise {
 namespace {
@@ -57,6 +58,13 @@ absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
 }
 absl::StatusOr<PassesReport> RunPassList(const std::string& list, Network*) {
   return NeedsOperators(list + ": are passes");
+}
+absl::StatusOr<TargetSupport> AskTarget(const Network&,
+                                        const std::string& target) {
+  return NeedsOperators(target + ": is asked about a network");
+}
+absl::StatusOr<EmittedC> EmitModelC(const Graph&) {
+  return NeedsOperators("the functions of a graph: become C");
 }
 
 }  // namespace nodewise

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "nodewise/foreign/opaque_runner.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/opaque_runner.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -216,6 +216,7 @@ absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
     return session;
   }
   if (!lowered.ok()) return At(spec.path, lowered.status());
+  session.lowering = spec.lowering;
   session.built_ins = BuiltIns(
       spec.lowering.backend.value_or(Backend::kFastest), lowered->kernels);
   NODEWISE_ASSIGN_OR_RETURN(

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "contrib/session/open_model.h"
+#include "contrib/session/open_with_samples.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/lower/lower.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/file.h"
@@ -24,12 +26,24 @@ constexpr size_t kMostListed = 8;
 absl::StatusOr<Session> OpenArtefact(const TargetSpec& spec,
                                      InputFiles* input_files) {
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files, FilesOf(spec));
-  const auto types = [&] { return input_files->TypesOf(spec.inputs.files); };
+  const auto types = [&]() -> absl::StatusOr<std::vector<VmInputType>> {
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<VmInputType> types,
+                              input_files->TypesOf(spec.inputs.files));
+    for (const NamedTensor& input : spec.inputs.tensors) {
+      const absl::Span<const int64_t> shape = input.tensor.shape();
+      types.push_back(
+          {input.name, {shape.begin(), shape.end()}, input.tensor.dtype()});
+    }
+    return types;
+  };
   std::vector<DLDevice> devices = spec.devices;
   if (devices.empty()) devices.push_back(kCpu);
   Session session;
-  session.built_ins =
-      BuiltIns(spec.lowering.backend.value_or(Backend::kFastest));
+  // Compiled code needs no operators, and they take longer than its own start.
+  if (files.library.empty()) {
+    session.built_ins =
+        BuiltIns(spec.lowering.backend.value_or(Backend::kFastest));
+  }
   NODEWISE_ASSIGN_OR_RETURN(
       session.target, GraphTarget::Load(std::move(files), std::move(devices),
                                         types, session.built_ins));
@@ -43,8 +57,25 @@ absl::StatusOr<Session> OpenArtefact(const TargetSpec& spec,
   return session;
 }
 
+// The file says nothing of what was changed since it was read.
+absl::StatusOr<Session> OpenForProgram(const TargetSpec& spec,
+                                       InputFiles* files,
+                                       DiagnosticList* diagnostics) {
+  NODEWISE_ASSIGN_OR_RETURN(Session session,
+                            OpenNetwork(spec, files, diagnostics));
+  session.program = spec.program;
+  session.name = spec.program->name;
+  const bool is_changed =
+      spec.network != nullptr || !spec.model.freeze.empty() ||
+      spec.precision.precision.has_value() || !spec.passes.empty() ||
+      (!session.opaque->operators.empty() && session.opaque->program.empty());
+  if (!is_changed) session.model_file = spec.path;
+  return session;
+}
+
 absl::StatusOr<Session> Open(const TargetSpec& spec, InputFiles* files,
                              DiagnosticList* diagnostics) {
+  if (spec.program != nullptr) return OpenForProgram(spec, files, diagnostics);
   if (spec.graph != nullptr) {
     Session session;
     session.target = spec.graph;
@@ -59,19 +90,16 @@ absl::StatusOr<Session> Open(const TargetSpec& spec, InputFiles* files,
 // A run of such a graph looks like any other, and its results are those of
 // another node.
 void NoteLostOutputs(Session* session) {
-  const GraphTarget& target = *session->target;
-  const auto plan = PlanStorage(
-      target.graph(),
-      target.devices().empty() ? kDLCPU : target.devices().front().device_type);
-  if (!plan.ok()) return;  // No executor can be made, which says why.
-  const GraphIndex& index = target.index();
-  for (const LostOutput& lost : LostOutputs(target.graph(), *plan)) {
+  const auto planned = session->target->PlannedIndex();
+  if (!planned.ok()) return;  // No executor can be made, which says why.
+  const GraphIndex& index = **planned;
+  for (const LostOutput& lost : LostOutputs(index)) {
     session->notes.push_back(fmt::format(
         "output {} of the graph ({}) is lost: {} is written over it, in "
         "storage {}",
         lost.output, index.TitleOf(lost.entry),
         index.TitleOf(lost.written_over_by),
-        target.graph().entry(lost.written_over_by).storage_id));
+        index.graph().entry(lost.written_over_by).storage_id));
   }
 }
 
@@ -95,6 +123,18 @@ absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec) {
     if (!file->empty()) NODEWISE_RETURN_IF_ERROR(CheckReadable(*file));
   }
   return files;
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeNetworkRunner(
+    const Session& session, std::optional<std::vector<std::string>> observed) {
+  if (session.program != nullptr) {
+    return session.program->make(
+        {session.network, session.model_file, std::move(observed)});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunnerMaker maker,
+      MakerOf("interpreter", {session.name, nullptr, session.network}));
+  return maker();
 }
 
 std::vector<NamedTensor> Session::NamedInputs() const {
@@ -121,6 +161,11 @@ absl::StatusOr<Session> OpenWithoutInputs(const TargetSpec& spec,
                                           InputFiles* files,
                                           DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(Session session, Open(spec, files, diagnostics));
+  if (session.name.empty()) {
+    session.name =
+        session.target != nullptr ? session.target->name() : spec.path;
+  }
+  session.seed = spec.inputs.seed;
   NODEWISE_RETURN_IF_ERROR(StandIn(spec.stand_ins, &session));
   if (session.target == nullptr) return session;
   NoteLostOutputs(&session);
@@ -130,6 +175,12 @@ absl::StatusOr<Session> OpenWithoutInputs(const TargetSpec& spec,
 
 absl::StatusOr<Session> OpenTarget(const TargetSpec& spec,
                                    DiagnosticList* diagnostics) {
+  if (spec.is_dump) {
+    Session session;
+    session.name = session.dump = spec.path;
+    return session;
+  }
+  if (!spec.samples.empty()) return OpenWithSamples(spec, diagnostics);
   InputFiles files;
   NODEWISE_ASSIGN_OR_RETURN(Session session,
                             OpenWithoutInputs(spec, &files, diagnostics));

@@ -15,7 +15,7 @@ class RunSource final : public TensorSource {
 
   const std::string& name() const override { return options_.source; }
   absl::Status Visit(TensorSink& sink) override {
-    TensorObserver observer(executor_.graph(), &sink, options_);
+    TensorObserver observer(executor_.index(), &sink, options_);
     executor_.AddObserver(&observer);
     absl::Status status = executor_.Restart();
     if (status.ok()) status = executor_.Continue();
@@ -31,10 +31,10 @@ class RunSource final : public TensorSource {
 
 }  // namespace
 
-TensorObserver::TensorObserver(const Graph& graph, TensorSink* sink,
+TensorObserver::TensorObserver(const GraphIndex& index, TensorSink* sink,
                                TensorObserverOptions options)
-    : graph_(graph), sink_(*sink), options_(std::move(options)) {
-  const GraphIndex index(graph);
+    : graph_(index.graph()), sink_(*sink), options_(std::move(options)) {
+  const Graph& graph = graph_;
   keys_.reserve(graph.entries.size());
   read_keys_.resize(graph.nodes.size());
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {

@@ -29,15 +29,15 @@ constexpr int64_t kClasses = 10;
 
 class DemoBuilder : public ZooBuilder {
  public:
-  DemoBuilder(const OpSet& ops, uint64_t seed)
-      : ZooBuilder(ops, "demo", seed) {}
+  DemoBuilder(const OpSet& ops, uint64_t seed, std::string_view exchanged)
+      : ZooBuilder(ops, "demo", seed), exchanged_(exchanged) {}
 
   absl::StatusOr<Network> Build() {
     ValueId x = Input("image", Shape{1, 3, kSide, kSide});
     x = Stem(x);
     x = ResidualBlock("block1", x, 16, 16, 1);
     x = ResidualBlock("block2", x, 16, kWidth, 2);
-    x = Op("pool", PoolOf2(), {x});
+    x = OpOr("pool", PoolOf2<ops::MaxPool>(), PoolOf2<ops::AveragePool>(), x);
     x = Tokens(x);
     x = SelfAttention(x);
     x = FeedForward(x);
@@ -62,7 +62,7 @@ class DemoBuilder : public ZooBuilder {
       x = ConvAndNorm(name + "_shortcut", x, from, to, 1, stride);
     }
     y = Op(name + "_add", ops::Add(), {y, x});
-    return Op(name + "_relu", ops::Relu(), {y});
+    return OpOr(name + "_relu", ops::Relu(), ops::Abs(), y);
   }
 
   // Makes a row of the channels of each place, and adds what tells places
@@ -112,7 +112,7 @@ class DemoBuilder : public ZooBuilder {
   ValueId Gelu(const std::string& name, ValueId x) {
     ValueId y = Op(name + "_divided", ops::Div(),
                    {x, Number(name + "_root", std::sqrt(2.0F))});
-    y = Op(name + "_erf", ops::Erf(), {y});
+    y = OpOr(name + "_erf", ops::Erf(), ops::Tanh(), y);
     y = Op(name + "_plus", ops::Add(), {y, Number(name + "_one", 1)});
     y = Op(name + "_times", ops::Mul(), {x, y});
     return Op(name, ops::Mul(), {y, Number(name + "_half", 0.5F)});
@@ -135,8 +135,16 @@ class DemoBuilder : public ZooBuilder {
 
   // --- What the parts are made of ---
 
-  static ops::MaxPool PoolOf2() {
-    ops::MaxPool pool;
+  // An operation that may be exchanged for another one.
+  template <typename Usual, typename Other>
+  ValueId OpOr(const std::string& name, const Usual& usual, const Other& other,
+               ValueId x) {
+    return name == exchanged_ ? Op(name, other, {x}) : Op(name, usual, {x});
+  }
+
+  template <typename Pool>
+  static Pool PoolOf2() {
+    Pool pool;
     pool.kernel_shape = {2, 2};
     pool.strides = {2, 2};
     return pool;
@@ -147,12 +155,28 @@ class DemoBuilder : public ZooBuilder {
     transpose.perm = std::move(order);
     return transpose;
   }
+
+  const std::string_view exchanged_;
+};
+
+constexpr DemoExchange kExchanges[] = {
+    {"pool", "AveragePool", "MaxPool"},
+    {"block1_relu", "Abs", "Relu"},
+    {"feed_gelu_erf", "Tanh", "Erf"},
+    {"block2_relu", "Abs", "Relu"},
 };
 
 }  // namespace
 
+absl::Span<const DemoExchange> DemoExchanges() { return kExchanges; }
+
 absl::StatusOr<Network> MakeDemoNetwork(const OpSet& ops, uint64_t seed) {
-  return DemoBuilder(ops, seed).Build();
+  return DemoBuilder(ops, seed, "").Build();
+}
+
+absl::StatusOr<Network> MakeExchangedDemo(const OpSet& ops, uint64_t seed,
+                                          const DemoExchange& exchange) {
+  return DemoBuilder(ops, seed, exchange.operation).Build();
 }
 
 }  // namespace nodewise

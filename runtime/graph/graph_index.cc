@@ -1,6 +1,7 @@
 #include "nodewise/graph/graph_index.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <numeric>
 #include <optional>
@@ -15,6 +16,8 @@
 
 namespace nodewise {
 namespace {
+
+std::atomic<int64_t> count_made = 0;
 
 std::optional<uint32_t> NumberIn(std::string_view text) {
   uint32_t number = 0;
@@ -67,7 +70,10 @@ GraphIndex::GraphIndex(const Graph& graph, const StoragePlan* plan)
       lifetimes_(graph) {
   FindSizes();
   FindLifetimes();
+  ++count_made;
 }
+
+int64_t GraphIndex::CountMade() { return count_made; }
 
 void GraphIndex::FindSizes() {
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {

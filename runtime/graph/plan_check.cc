@@ -129,9 +129,8 @@ void CheckPlan(const Graph& graph, const StoragePlan& plan,
   LocateDiagnostics(graph.text, diagnostics);
 }
 
-std::vector<LostOutput> LostOutputs(const Graph& graph,
-                                    const StoragePlan& plan) {
-  const GraphIndex index(graph, plan);
+std::vector<LostOutput> LostOutputs(const GraphIndex& index) {
+  const Graph& graph = index.graph();
   std::vector<LostOutput> lost;
   for (uint32_t h = 0; h < graph.heads.size(); ++h) {
     const EntryId entry = graph.EntryOf(graph.heads[h]);
@@ -139,7 +138,8 @@ std::vector<LostOutput> LostOutputs(const Graph& graph,
     const int64_t written = index.LifetimeOf(base).written;
     // The tensors are in the order in which they are written: the last one is
     // what the storage holds in the end.
-    const EntryId last = index.TensorsIn(plan.slot_of[Index(base)]).back();
+    const EntryId last =
+        index.TensorsIn(index.plan().slot_of[Index(base)]).back();
     if (index.LifetimeOf(last).written > written) {
       lost.push_back({h, entry, last});
     }

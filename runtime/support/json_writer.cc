@@ -97,6 +97,16 @@ void JsonWriter::Add(std::string_view key,
   EndArray();
 }
 
+void JsonWriter::AddTexts(std::string_view key,
+                          const std::vector<std::string>& texts) {
+  NextMember(key);
+  text_ += '[';
+  for (size_t i = 0; i < texts.size(); ++i) {
+    text_ += (i == 0 ? "" : ", ") + Quoted(texts[i]);
+  }
+  text_ += ']';
+}
+
 void JsonWriter::AddScalar(std::string_view key, std::string_view text) {
   NextMember(key);
   text_ += ScalarText(text);

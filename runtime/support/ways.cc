@@ -35,8 +35,42 @@ std::string_view NameInCpp(Way way) {
       return "LocateInTarget()";
     case Way::kModelBeside:
       return "LocateByValue()";
-    case Way::kCount:
-      break;
+    case Way::kSeed:
+      return "AutotestOptions::seed";
+    case Way::kWholeDocument:
+      return "the document";
+    case Way::kKeep:
+      return "PrecisionSpec::keep";
+    case Way::kVerification:
+      return "VerifyNetwork()";
+    case Way::kModelOfProgram:
+      return "ProgramSpec::model";
+    case Way::kReference:
+      return "Question::reference:";
+    case Way::kMethod:
+      return "Question::method";
+    case Way::kRepeats:
+      return "Question::repeats";
+    case Way::kExactInputs:
+      return "Question::uses_exact_inputs";
+    case Way::kReferee:
+      return "Question::referee";
+    case Way::kReproFolder:
+      return "Question::repro_folder";
+    case Way::kInputSets:
+      return "Question::input_sets";
+    case Way::kSpecialInputs:
+      return "Question::has_special_inputs";
+    case Way::kTrust:
+      return "Question::trust";
+    case Way::kThird:
+      return "Question::third";
+    case Way::kSeries:
+      return "Reference::builds";
+    case Way::kSamples:
+      return "TargetSpec::samples";
+    case Way::kMostSamples:
+      return "Question::most_samples";
   }
   return "";
 }

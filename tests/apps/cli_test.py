@@ -7,7 +7,8 @@ from support import NODEWISE, Scratch, document, nodewise
 
 
 VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "align", "repro",
-         "inspect", "verify", "convert", "extract", "autotest")
+         "report", "inspect", "verify", "convert", "extract",
+         "autotest")
 
 
 class Help(unittest.TestCase):
@@ -101,8 +102,8 @@ class BadUse(Scratch):
 
     def test_errors_in_json_are_taken_apart(self):
         error = document(nodewise("run", "a", "--threds=3", "--json"))
-        self.assertEqual(list(error), ["schema", "verb", "status", "errors",
-                                       "notes"])
+        self.assertEqual(list(error), ["schema", "verb", "version", "command",
+                                       "status", "errors", "notes", "report"])
         self.assertEqual(error["errors"], [{
             "where": "run", "found": "unknown option --threds",
             "expected": "",

@@ -126,9 +126,9 @@ class ForeignReference(Foreign):
         command = self.command()
         for options, expected in (
                 (["--model", self.model, "--method", "bisect"],
-                 "is another program, expected no --series"),
+                 "--method bisect: does not judge"),
                 (["--model", self.model, "--repeats", "2"],
-                 "is another program, expected no --series"),
+                 "--repeats: means nothing for"),
                 ([], "has no model, expected --model FILE")):
             with self.subTest(options=options):
                 self.assertIn(expected, self.refused(

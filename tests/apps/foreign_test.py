@@ -274,7 +274,7 @@ class DumpTest(Foreign):
                             self.folder / "d")
         self.assertEqual((dumped.code, dumped.err), (0, ""), dumped)
         self.assertIn("6 tensors, 72 bytes\n", dumped.out)
-        self.assertIn("outputs: equal to those of a run that nobody looked "
+        self.assertIn("outputs: equal to those of a run that was not looked "
                       "into\n", dumped.out)
         compared = nodewise("compare", self.folder / "d", self.folder / "d")
         self.assertEqual(compared.code, 0, compared)
@@ -307,7 +307,7 @@ class DumpTest(Foreign):
         dumped = self.asked("dump", target, "--dump-root", self.folder / "d")
         self.assertEqual(dumped.code, 1, dumped)
         self.assertIn("outputs: 1 of 1 output differ from those of a run that "
-                      "nobody looked into\n  y: 3 of 3 elements beyond",
+                      "was not looked into\n  y: 3 of 3 elements beyond",
                       dumped.out)
 
 

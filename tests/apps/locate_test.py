@@ -299,7 +299,7 @@ class Locate(Scratch):
                 (["--method", "bisect", "--repeats", "3"],
                  "means nothing with --method bisect"),
                 (["--method", "replay"],
-                 "--random-inputs: means nothing with --method replay"),
+                 "--random-inputs: means nothing for a dump"),
                 (["--method", "intermediate", "--repeats", "3"],
                  "means nothing with --method intermediate")):
             with self.subTest(options=options):

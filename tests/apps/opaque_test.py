@@ -103,7 +103,7 @@ class KnownPartTest(Opaque):
         done = nodewise("run", self.model, "--random-inputs", "1")
         self.assertEqual(done.code, 2)
         self.assertIn("opaque  vendor.Magic: 1 operation (not run; --opaque "
-                      "PROGRAM has a program run them)", done.out)
+                      "ort has a program run them)", done.out)
         self.assertIn("without output y, which depends on magic", done.out)
         self.assertIn("outputs that these operations read: a", done.out)
         self.assertIn("output y: was not computed, since it depends on what "

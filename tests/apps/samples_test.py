@@ -158,7 +158,7 @@ class Samples(Scratch):
         for options, expected in (
                 (["--inputs", "x.npz"], "--inputs: means nothing with --samp"),
                 (["--repro", "d"], "--repro: means nothing with --samples"),
-                (["--method", "bisect"], "--method: means nothing with")):
+                (["--method", "bisect"], "--samples: means nothing with --method")):
             with self.subTest(options=options):
                 self.assertIn(expected, self.refused(
                     "locate", self.model, "--samples", self.data, *options))

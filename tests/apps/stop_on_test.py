@@ -21,7 +21,7 @@ class Types(Scratch):
 
     def test_says_which_outputs_it_did_not_look_at(self):
         shown, found = self.run_on(Tensor("int1", (3,), (0, 1, 1)))
-        note = ("--stop-on: did not look at 1 output, whose types it cannot "
+        note = ("did not look at 1 output, whose types it cannot "
                 "read: copy:0 (int1)")
         self.assertIn("\nno node that was looked at made such a value\n",
                       shown.out)

@@ -89,10 +89,10 @@ KERNEL(fail) {
 """
 
 
-def nodewise(*arguments):
+def nodewise(*arguments, env=None):
     child = subprocess.run([NODEWISE, *map(str, arguments)],
                            stdin=subprocess.DEVNULL, capture_output=True,
-                           timeout=60, check=False)
+                           timeout=60, check=False, env=env)
     return Result(child.returncode, child.stdout.decode(errors="replace"),
                   child.stderr.decode(errors="replace"))
 
@@ -117,9 +117,30 @@ def nodewise_on_terminal(columns, *arguments):
     return shown.decode(errors="replace").replace("\r\n", "\n")
 
 
+@functools.cache
+def schema():
+    """Checks documents, or None where Python's jsonschema is missing."""
+    try:
+        import jsonschema
+    except ImportError:
+        return None
+    with open(ROOT / "contrib/report/nodewise-1.schema.json") as file:
+        return jsonschema.Draft202012Validator(json.load(file))
+
+
+def check_schema(text):
+    """Fails unless the document is as the schema file says."""
+    shown = json.loads(text)
+    if schema() is not None:
+        fault = next(schema().iter_errors(shown), None)
+        if fault is not None:
+            raise AssertionError(f"{fault.json_path}: {fault.message[:500]}")
+    return shown
+
+
 def document(result):
-    """The one JSON document of a run with --json."""
-    return json.loads(result.out)
+    """The one JSON document of a run with --json, which is as the schema says."""
+    return check_schema(result.out)
 
 
 class Scratch(unittest.TestCase):

@@ -108,7 +108,8 @@ class JudgedRun {
   absl::Status Judge(bool with_all_bounds) {
     NodeCheckOptions options;
     options.with_all_bounds = with_all_bounds;
-    return CheckNodes(lowered_.graph, AllOperators(), run_, options).status();
+    return CheckNodes(GraphIndex(lowered_.graph), AllOperators(), run_, options)
+        .status();
   }
 
  private:

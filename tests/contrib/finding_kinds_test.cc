@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "nodewise/diagnose/answer.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/float_findings.h"
 #include "nodewise/ir/verifier.h"
@@ -26,6 +27,7 @@ TEST(FindingKindsTest, NamesAreUniqueAmongAllParts) {
   add(sweep_kinds::kAll);
   add(network_kinds::kAll);
   add(float_kinds::kAll);
+  add(verdict_kinds::kAll);
 }
 
 }  // namespace

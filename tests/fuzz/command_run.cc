@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/error_text.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/report/finding_line.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {

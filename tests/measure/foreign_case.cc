@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/foreign_runner.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "tests/measure/method.h"

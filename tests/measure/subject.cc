@@ -14,7 +14,7 @@
 #include "nodewise/precision/precision.h"
 #include "nodewise/random/random.h"
 #include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "nodewise/zoo/zoo_networks.h"

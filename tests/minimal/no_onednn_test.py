@@ -26,7 +26,7 @@ class NoOneDnnTest(unittest.TestCase):
     def test_the_main_job_runs_and_the_option_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             shown = self.run_command("demo", "-o", folder)
-            self.assertIn("Found.", shown)
+            self.assertIn("That is what was named.", shown)
             shown = self.run_command("run", pathlib.Path(folder) / "net",
                                      "--random-inputs", "1")
             self.assertIn("this build has no oneDNN (USE_ONEDNN", shown)

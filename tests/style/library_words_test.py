@@ -14,7 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OPTION = re.compile(r"(?:^|[\s(\"`'])--[a-z][a-z-]+")
 # Files that a reader runs commands from, and other programs' options.
-ALLOWED = {"contrib/repro/repro_texts.cc", "contrib/repro/repro_program.cc"}
+ALLOWED = {"contrib/repro/repro_texts.cc", "contrib/repro/repro_program.cc",
+           "contrib/autotest/candidate_list.cc",
+           "contrib/autotest/finding_folder.cc",
+           "contrib/foreign/known_programs.cc"}
 SOURCES = ("runtime", "contrib")
 # What the C++ API calls the ways for which it has nothing of its own.
 WAYS = "runtime/support/ways.cc"

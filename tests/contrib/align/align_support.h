@@ -12,7 +12,7 @@
 #include "nodewise/align/similar_inputs.h"
 #include "nodewise/align/value_locate.h"
 #include "nodewise/random/random.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

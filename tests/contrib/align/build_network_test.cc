@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 

@@ -11,7 +11,7 @@
 
 #include "nodewise/planter/planter.h"
 #include "nodewise/random/random.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"

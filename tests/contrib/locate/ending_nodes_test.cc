@@ -16,7 +16,7 @@
 
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/planter/planter.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"

@@ -13,7 +13,7 @@
 #include "nodewise/interp/exact_tensors.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/planter/planter.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

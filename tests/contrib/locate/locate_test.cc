@@ -11,7 +11,7 @@
 
 #include "nodewise/locate/private_storage.h"
 #include "nodewise/planter/planter.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

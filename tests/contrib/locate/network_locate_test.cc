@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "nodewise/runner/foreign_runner.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/runner/interpreter_runner.h"
 #include "tests/contrib/lower/lower_support.h"
 

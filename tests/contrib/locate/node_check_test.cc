@@ -57,7 +57,8 @@ TEST(NodeCheckTest, ASoundRunHasNoWrongNode) {
   const Lowered lowered = Chain();
   TensorCollector run = RunOf(
       lowered.graph, BuiltInFunctions(AllOperators(), Backend::kReference));
-  const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
+  const auto checks =
+      CheckNodes(GraphIndex(lowered.graph), AllOperators(), run);
   ASSERT_THAT(checks, IsOk());
   EXPECT_EQ(checks->CountEqual(), size_t{kChain});
   EXPECT_EQ(checks->FirstWrong(), nullptr);
@@ -73,7 +74,8 @@ TEST(NodeCheckTest, OnlyTheNodeThatMadeTheErrorIsWrong) {
                    BuiltInFunctions(AllOperators(), Backend::kReference), seed);
     ASSERT_THAT(planted, IsOk());
     TensorCollector run = RunOf(planted->graph, planted->library);
-    const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
+    const auto checks =
+        CheckNodes(GraphIndex(lowered.graph), AllOperators(), run);
     ASSERT_THAT(checks, IsOk());
     ASSERT_NE(checks->FirstWrong(), nullptr);
     EXPECT_EQ(checks->FirstWrong()->key, planted->fault.name);
@@ -100,7 +102,8 @@ TEST(NodeCheckTest, WhatANodeReadCountsMoreThanWhatWasMadeForIt) {
     item.tensor = kept.tensor.tensor();
     ASSERT_THAT(run.Take(item), IsOk());
   }
-  const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
+  const auto checks =
+      CheckNodes(GraphIndex(lowered.graph), AllOperators(), run);
   ASSERT_THAT(checks, IsOk());
   ASSERT_NE(checks->FirstWrong(), nullptr);
   EXPECT_EQ(checks->FirstWrong()->key, "tanh2");
@@ -111,7 +114,8 @@ TEST(NodeCheckTest, NodesThatDoNotSayWhatTheyComputeAreSkipped) {
   TensorCollector run = RunOf(
       lowered.graph, BuiltInFunctions(AllOperators(), Backend::kReference));
   lowered.graph.nodes[2].attrs.clear();
-  const auto checks = CheckNodes(lowered.graph, AllOperators(), run);
+  const auto checks =
+      CheckNodes(GraphIndex(lowered.graph), AllOperators(), run);
   ASSERT_THAT(checks, IsOk());
   EXPECT_EQ(checks->nodes.size(), size_t{kChain - 1});
   ASSERT_EQ(checks->skipped.size(), 1U);
@@ -141,7 +145,8 @@ TEST(NodeCheckTest, OutputsInAnotherOrderThanTheGraphsAreNotChecked) {
   take({"sum"}, sum);
   NodeCheckOptions options;
   options.with_accumulated = true;
-  const auto checks = CheckNodes(lowered.graph, AllOperators(), run, options);
+  const auto checks =
+      CheckNodes(GraphIndex(lowered.graph), AllOperators(), run, options);
   ASSERT_THAT(checks, IsOk());
   EXPECT_EQ(checks->CountEqual(), 1u);
   ASSERT_EQ(checks->skipped.size(), 1u);
@@ -151,7 +156,7 @@ TEST(NodeCheckTest, OutputsInAnotherOrderThanTheGraphsAreNotChecked) {
 TEST(NodeCheckTest, ARunThatHandsOutNothingIsAnError) {
   const Lowered lowered = Chain();
   TensorCollector run("empty");
-  EXPECT_THAT(CheckNodes(lowered.graph, AllOperators(), run),
+  EXPECT_THAT(CheckNodes(GraphIndex(lowered.graph), AllOperators(), run),
               FailsWith(absl::StatusCode::kFailedPrecondition,
                         HasSubstr("empty: no node could be checked")));
 }

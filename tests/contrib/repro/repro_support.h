@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nodewise/repro/repro_case.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

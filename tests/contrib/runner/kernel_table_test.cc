@@ -7,11 +7,11 @@
 #include <map>
 
 #include "nodewise/emit_c/emit_c.h"
+#include "nodewise/foreign/opaque_runner.h"
 #include "nodewise/lower/lowering_plan.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/opaque.h"
-#include "nodewise/runner/opaque_runner.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

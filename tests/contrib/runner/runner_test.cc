@@ -11,7 +11,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "nodewise/ir/network_text.h"
-#include "nodewise/runner/runner_list.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/session/model_file.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"

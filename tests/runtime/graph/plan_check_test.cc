@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fmt/format.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/storage_plan.h"
 #include "tests/support/graph_builder.h"
 
@@ -79,7 +80,7 @@ std::vector<std::string> LostIn(const GraphBuilder& builder) {
   const Graph graph = builder.Build();
   const StoragePlan plan = PlanStorage(graph, kDLCPU).value();
   std::vector<std::string> lost;
-  for (const LostOutput& output : LostOutputs(graph, plan)) {
+  for (const LostOutput& output : LostOutputs(GraphIndex(graph, plan))) {
     lost.push_back(
         fmt::format("{}:{}", output.output,
                     graph.node(graph.NodeOf(output.written_over_by)).name));

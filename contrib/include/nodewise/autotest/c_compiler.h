@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "nodewise/runner/foreign_runner.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/support/temporary.h"
 
 namespace nodewise {

@@ -11,13 +11,13 @@
 #include "absl/types/span.h"
 #include "nodewise/autotest/backward.h"
 #include "nodewise/autotest/c_compiler.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ir/pass.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/runner/foreign_runner.h"
 
 namespace nodewise {
 

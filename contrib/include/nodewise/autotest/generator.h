@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -159,6 +160,9 @@ generator random_tensor(std::vector<generator> sides,
                         TensorOptions options = {});
 // A tensor of so many sides, each from 1 to 5.
 generator random_tensor_of_rank(generator rank, TensorOptions options = {});
+// The tensor of a type such as "float32[2, 3]" with these numbers, row by row:
+// what programs are shown with. Without numbers they are drawn.
+generator Tensor(std::string_view type, std::vector<double> numbers = {});
 // NOLINTEND(readability-identifier-naming)
 
 // Of numbers: whole if both are; a division by zero is an error. `|` is one of

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/locate/layer.h"
@@ -17,7 +18,6 @@
 #include "nodewise/locate/verdict.h"
 #include "nodewise/module/module.h"
 #include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/foreign_runner.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 

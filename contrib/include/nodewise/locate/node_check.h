@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/tensors/tensor_source.h"
@@ -119,7 +119,7 @@ struct NodeChecks {
 // Lower() do; others are skipped with the reason, and so are those whose
 // tensors are not in the source. Fails as Visit() does, and with
 // kFailedPrecondition, naming the source, if no node could be checked.
-absl::StatusOr<NodeChecks> CheckNodes(const Graph& graph, const OpSet& ops,
+absl::StatusOr<NodeChecks> CheckNodes(const GraphIndex& index, const OpSet& ops,
                                       TensorSource& run,
                                       const NodeCheckOptions& options = {});
 

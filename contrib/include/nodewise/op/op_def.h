@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/text_memo.h"
 #include "nodewise/support/check.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -356,9 +357,12 @@ class OpSet {
   absl::Span<const OperatorDef* const> rows() const { return rows_; }
   // For hints.
   std::vector<std::string> Names() const;
+  // What has been read with these rows. Copies share it until they get others.
+  TextMemo& memo() const { return *memo_; }
 
  private:
   std::vector<const OperatorDef*> rows_;  // By domain, name, since.
+  std::shared_ptr<TextMemo> memo_ = std::make_shared<TextMemo>();
 };
 
 }  // namespace nodewise

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/storage_plan.h"
 #include "nodewise/runner/input_collector.h"
 #include "nodewise/runner/input_list.h"
 
@@ -61,8 +63,11 @@ class GraphTarget {
   const Graph& graph() const { return artefact_.graph; }
   const std::vector<DLDevice>& devices() const { return devices_; }
   const InputList& inputs() const { return *inputs_; }
-  // The index of the graph, without a plan: executors have their own.
+  // The index of the graph, without a plan.
   const GraphIndex& index() const { return *index_; }
+  // The one with the storage plan of the first device, made when it is first
+  // asked for and owned by the target. Fails as PlanStorage().
+  absl::StatusOr<const GraphIndex*> PlannedIndex() const;
 
   // Names the files that the parameters come from, for messages.
   std::string WhereParamsAre() const;
@@ -101,6 +106,10 @@ class GraphTarget {
   const ParamUse param_use_;
   std::unique_ptr<const InputList> inputs_;
   std::unique_ptr<const GraphIndex> index_;
+  mutable std::once_flag is_planned_;
+  mutable absl::Status plan_status_;
+  mutable StoragePlan plan_;
+  mutable std::unique_ptr<const GraphIndex> planned_index_;
   std::vector<std::string> unknown_params_;
 };
 

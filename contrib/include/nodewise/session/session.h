@@ -1,12 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/locate/samples.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/network_program.h"
 #include "nodewise/session/opaque.h"
 #include "nodewise/session/passes_report.h"
 #include "nodewise/session/precision_result.h"
@@ -19,12 +23,18 @@ namespace nodewise {
 // it. Nothing is read again later: files of models and inputs may change, and
 // all executors have the same inputs whatever the code that runs does to files.
 struct Session {
+  std::string name;  // What reports call it: its path, or that of its model.
   // Null for a model that stays a network.
   std::shared_ptr<const GraphTarget> target;
   // In the order of the target's inputs, or of ListInputs(*network).
   std::vector<RunInput> inputs;
   // The network of a model; null for what is compiled already.
   std::shared_ptr<const Network> network;
+  // What runs the network, if that is something else; then there is no target.
+  std::shared_ptr<const NetworkProgram> program;
+  // The file of that network; empty if it was changed since it was read.
+  std::string model_file;
+  LoweringSpec lowering;  // How the network became the target's graph.
   // The functions of nodewise's own that the graph calls; null if it has none.
   Ref<LoweredLibrary> built_ins;
   // What has been done to a model; null if nothing was asked for.
@@ -32,8 +42,13 @@ struct Session {
   std::shared_ptr<const PassesReport> passes;
   // What is opaque in a model; null for what is compiled already.
   std::shared_ptr<const OpaqueReport> opaque;
+  // A folder with the dump of a run; then nothing runs, and all else is empty.
+  std::string dump;
+  // Many inputs, in the place of `inputs`, if the spec has a folder of them.
+  std::vector<InputSample> samples;
   // The keys of the nodes that the reference computes, since the spec says so.
   std::vector<std::string> stand_ins;
+  std::optional<uint64_t> seed;  // Of inputs that were drawn.
   // Worth knowing, but no faults.
   std::vector<std::string> notes;
 
@@ -64,6 +79,13 @@ absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
 // Returns the files of a compiled network, after checking that each can be
 // read. Fails as FindArtefact() and CheckReadable().
 absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec);
+
+// Makes a runner of a session's network: of the program, which hands out these
+// values (ProgramRequest::observed), or of the interpreter, which hands out
+// all. REQUIRES: there is no target.
+absl::StatusOr<std::unique_ptr<Runner>> MakeNetworkRunner(
+    const Session& session,
+    std::optional<std::vector<std::string>> observed = std::nullopt);
 
 // Collects the inputs that the spec describes; all faults go into
 // `diagnostics`.

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "nodewise/artefact/artefact.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/precision/calibration.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/foreign_runner.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/input_collector.h"
+#include "nodewise/runner/network_program.h"
 
 namespace nodewise {
 
@@ -84,6 +85,8 @@ struct TargetSpec {
   std::string path = {};
   std::shared_ptr<const GraphTarget> graph = nullptr;  // Compiled, in memory.
   std::shared_ptr<const Network> network = nullptr;    // A model in memory.
+  // What runs the model, if that is something else; the model stays a network.
+  std::shared_ptr<const NetworkProgram> program = nullptr;
 
   // For a compiled network: its files, if they do not lie beside `path`, the
   // function of a library for virtual machines, and the devices (the CPU).
@@ -104,6 +107,12 @@ struct TargetSpec {
   bool keeps_open_sizes = false;
 
   InputSpec inputs = {};
+  // A folder with many inputs (nodewise/runner/sample_folder.h), each read when
+  // it is its turn; `inputs` are for all of them: what it names, and a seed for
+  // what is not in a sample.
+  std::string samples = {};
+  // The path is the folder of a dump, of which nothing runs.
+  bool is_dump = false;
   // Regular expressions: the nodes that the reference is to compute.
   std::vector<std::string> stand_ins = {};
 };

@@ -30,7 +30,7 @@ struct TensorObserverOptions {
 class TensorObserver : public NodeObserver {
  public:
   // Both must outlive it.
-  TensorObserver(const Graph& graph, TensorSink* sink,
+  TensorObserver(const GraphIndex& index, TensorSink* sink,
                  TensorObserverOptions options = {});
 
   absl::Status BeforePass(const RunView& run) override;

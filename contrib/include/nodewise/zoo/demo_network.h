@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/ir/network.h"
 
 namespace nodewise {
@@ -17,5 +19,17 @@ namespace nodewise {
 // REQUIRES: `ops` has the operators of ONNX (AllOperators()); it may be dropped
 // afterwards.
 absl::StatusOr<Network> MakeDemoNetwork(const OpSet& ops, uint64_t seed);
+
+// A fault as compilers make them.
+struct DemoExchange {
+  std::string_view operation;  // Its name.
+  std::string_view made;       // The kind that it becomes.
+  std::string_view meant;      // The kind that it is.
+};
+absl::Span<const DemoExchange> DemoExchanges();
+// Makes the network with one of these operations exchanged and the same
+// weights.
+absl::StatusOr<Network> MakeExchangedDemo(const OpSet& ops, uint64_t seed,
+                                          const DemoExchange& exchange);
 
 }  // namespace nodewise

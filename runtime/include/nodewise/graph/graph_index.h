@@ -41,6 +41,9 @@ class GraphIndex {
   // Without a plan every entry is a tensor of its own.
   explicit GraphIndex(const Graph& graph);
 
+  // How many this process has made: what searches hand down is not made again.
+  static int64_t CountMade();
+
   const Graph& graph() const { return graph_; }
   // REQUIRES: there is a plan.
   const StoragePlan& plan() const { return *plan_; }

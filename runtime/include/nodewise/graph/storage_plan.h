@@ -9,6 +9,8 @@
 
 namespace nodewise {
 
+class GraphIndex;
+
 // A block of memory that entries share.
 struct StorageSlot {
   int32_t storage_id = 0;  // The graph's number for it.
@@ -46,8 +48,8 @@ struct LostOutput {
   EntryId entry{};      // The tensor that it should be.
   EntryId written_over_by{};
 };
-// Returns the outputs that are lost by the plan, in their order.
-std::vector<LostOutput> LostOutputs(const Graph& graph,
-                                    const StoragePlan& plan);
+// Returns the outputs that are lost by the plan, in their order. REQUIRES:
+// there is one.
+std::vector<LostOutput> LostOutputs(const GraphIndex& index);
 
 }  // namespace nodewise

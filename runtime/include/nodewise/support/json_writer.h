@@ -28,6 +28,8 @@ class JsonWriter {
   // Writes the array on one line.
   void Add(std::string_view key, absl::Span<const int64_t> numbers);
   void Add(std::string_view key, const std::vector<std::string>& texts);
+  // Writes such an array on one line.
+  void AddTexts(std::string_view key, const std::vector<std::string>& texts);
   // Adds a value that is text already: as it is if it is a number, true, false
   // or null, else in quotes.
   void AddScalar(std::string_view key, std::string_view text);

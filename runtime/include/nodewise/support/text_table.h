@@ -12,6 +12,7 @@ class TextTable {
  public:
   // The cells are made printable.
   void AddRow(const std::vector<std::string>& cells);
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
   // Returns the lines, each indented by `indent` blanks. If there are more than
   // `limit`, returns the first ones and how many more there are. 0 means all.

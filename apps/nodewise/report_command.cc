@@ -1,0 +1,61 @@
+#include <memory>
+#include <string>
+
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/output_path.h"
+#include "fmt/format.h"
+#include "nodewise/report/archive.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+class ShowArchive : public Command {
+ public:
+  void AddOptions(OptionList* options) override {
+    options->AddPositional("ARCHIVE",
+                           "what a verb has written with --archive, or printed "
+                           "with --json",
+                           &archive_);
+    options->AddText("--svg", "FILE",
+                     "writes a picture of the graph around the culprits",
+                     &svg_);
+  }
+
+  absl::StatusOr<Report> Run() override {
+    NODEWISE_RETURN_IF_ERROR(At("--svg", CheckFilePath(svg_)));
+    NODEWISE_ASSIGN_OR_RETURN(const Archive archive, ReadArchive(archive_));
+    Report report = ReportOf(archive);
+    if (svg_.empty()) return report;
+    const auto picture = PictureOf(archive);
+    if (!picture.ok()) return At(archive_, picture.status());
+    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(svg_));
+    NODEWISE_RETURN_IF_ERROR(file.Write(*picture));
+    NODEWISE_RETURN_IF_ERROR(file.Commit());
+    report.text += fmt::format("wrote {}\n", Printable(svg_));
+    report.json.Add("written", svg_);
+    return report;
+  }
+
+ private:
+  std::string archive_;
+  std::string svg_;
+};
+
+}  // namespace
+
+const CommandRow kReportCommand = {
+    "report", "shows again what was found out, from an archive",
+    "examples:\n"
+    "  nodewise locate net --reference model.onnx --random-inputs 1 "
+    "--archive a.json\n"
+    "  nodewise report a.json\n"
+    "  nodewise report a.json --svg culprit.svg\n"
+    "\nNothing runs. An archive is the document of --json; --archive keeps "
+    "more in it.\n"
+    "\nExit status: 0 it was shown, 2 it was not.\n",
+    [] { return std::unique_ptr<Command>(new ShowArchive); }};
+
+}  // namespace nodewise

@@ -1,0 +1,285 @@
+#include "nodewise/autotest/candidate_list.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/passes/quantization.h"
+#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+using Made = absl::StatusOr<std::unique_ptr<Candidate>>;
+
+constexpr const char* kWithout = "--without";  // An option of the adapter.
+constexpr const char* kOptimised = "-O2";
+constexpr const char* kNotOptimised = "-O0";
+// Compiling counts, too.
+constexpr int64_t kCompileMs = 600'000;
+
+// onnxruntime's names of what it does to graphs.
+constexpr const char* kOptimizers[] = {
+    "AttentionFusion",
+    "BiasDropoutFusion",
+    "BiasGeluFusion",
+    "BiasSoftmaxFusion",
+    "CastElimination",
+    "ClipQuantRewrite",
+    "CommonSubexpressionElimination",
+    "ConcatSliceElimination",
+    "ConstantFolding",
+    "ConstantSharing",
+    "ConvActivationFusion",
+    "ConvAddActivationFusion",
+    "ConvAddFusion",
+    "ConvBNFusion",
+    "ConvMulFusion",
+    "DivMulFusion",
+    "DoubleQDQPairsRemover",
+    "DynamicQuantizeMatMulFusion",
+    "EliminateDropout",
+    "EliminateIdentity",
+    "EliminateSlice",
+    "EnsureUniqueDQForNodeUnit",
+    "ExpandElimination",
+    "FastGeluFusion",
+    "FuseReluClip",
+    "GeluFusionL1",
+    "GeluFusionL2",
+    "GemmActivationFusion",
+    "GemmSumFusion",
+    "GemmTransposeFusion",
+    "LayerNormFusionL1",
+    "LayerNormFusionL2",
+    "MatMulAddFusion",
+    "MatMulScaleFusion",
+    "MatMul_BatchNormalization_Fusion",
+    "MatmulTransposeFusion",
+    "NchwcTransformer",
+    "NoopElimination",
+    "NotWhereFusion",
+    "PadFusion",
+    "PreShapeNodeElimination",
+    "QDQPropagationTransformer",
+    "QDQS8ToU8Transformer",
+    "QDQSelectorActionTransformer",
+    "QuickGeluFusion",
+    "ReluQuantRewrite",
+    "ReshapeFusion",
+    "SimplifiedLayerNormFusion",
+    "SkipLayerNormFusion",
+    "TransposeOptimizer",
+    "UnsqueezeElimination",
+};
+constexpr const char* kLevels[] = {"all", "extended", "basic", "disabled"};
+
+std::unique_ptr<Candidate> OneDnn(const CandidateOptions& options,
+                                  LowerOptions lowering) {
+  auto forward = LoweredCandidate(
+      "onednn", std::move(lowering), [has_others = options.networks] {
+        return has_others ? BuiltInFunctions(AllOperators())
+                          : MakeRef<LoweredLibrary>(
+                                AllOperators(), std::vector{OneDnnKernels()});
+      });
+  return GuardedCandidate(
+      BackwardCandidate(std::move(forward), OneDnnBackward()),
+      options.limit_ms);
+}
+
+std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
+                                          LowerOptions lowering) {
+  return GuardedCandidate(
+      LoweredCandidate(
+          "graph", std::move(lowering),
+          [] { return BuiltInFunctions(AllOperators(), Backend::kReference); }),
+      options.limit_ms);
+}
+
+Made Emitted(const CandidateOptions& options, const char* optimisation,
+             const LowerOptions& lowering) {
+  return GuardedCandidate(EmittedCandidate(AllOperators(), options.compiler,
+                                           optimisation, lowering),
+                          options.limit_ms + kCompileMs);
+}
+
+Made Program(const CandidateOptions& options,
+             const std::vector<std::string>& arguments = {}) {
+  ProgramSpec spec = options.program;
+  spec.text = options.name;
+  spec.model.clear();
+  NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program, ProgramForParts(spec));
+  std::vector<std::string>& all = program.command.arguments;
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return ForeignCandidate(options.name, std::move(program.command),
+                          program.limits);
+}
+
+// What lowering does, one thing less at a time.
+std::vector<CandidateVariant> LoweringVariants(
+    const LowerOptions& usual,
+    const std::function<Made(LowerOptions lowering)>& make) {
+  std::vector<CandidateVariant> variants;
+  const auto add = [&](const char* without, LowerOptions lowering) {
+    variants.push_back({without, [make, lowering = std::move(lowering)] {
+                          return make(lowering);
+                        }});
+  };
+  LowerOptions plain = usual;
+  plain.fuse = false;
+  add("fusing", plain);
+  plain = usual;
+  plain.reuse_storage = false;
+  add("tensors that share memory", plain);
+  if (usual.preference_of != nullptr) {
+    plain = usual;
+    plain.preference_of = nullptr;
+    add("channels last", plain);
+  }
+  return variants;
+}
+
+std::vector<CandidateVariant> OrtVariants(const CandidateOptions& options) {
+  std::vector<CandidateVariant> variants;
+  const std::string level =
+      options.program.level.empty() ? "disabled" : options.program.level;
+  const auto* const own =
+      std::find(std::begin(kLevels), std::end(kLevels), level);
+  if (own == std::end(kLevels) || level == "disabled") return variants;
+  for (const auto* lower = own + 1; lower != std::end(kLevels); ++lower) {
+    variants.push_back(
+        {fmt::format("more than level {}", *lower), [options, lower] {
+           CandidateOptions less = options;
+           less.program.level = *lower;
+           return Program(less);
+         }});
+  }
+  for (const char* name : kOptimizers) {
+    variants.push_back({name, [options, name] {
+                          return Program(options, {kWithout, name});
+                        }});
+  }
+  return variants;
+}
+
+Made MakePlain(const CandidateOptions& options) {
+  if (options.name.empty() || options.name == "onednn") {
+    return OneDnn(options, LoweringFor(AllOperators()));
+  }
+  if (options.name == "graph") {
+    return ReferenceGraph(options,
+                          LoweringFor(AllOperators(), Backend::kReference));
+  }
+  if (options.name == "c") return Emitted(options, kOptimised, {});
+  if (options.name != "ort" && options.name != "onnx" &&
+      !options.name.starts_with("exec:")) {
+    return absl::InvalidArgumentError(fmt::format(
+        "found \"{}\", expected onednn, c, graph, ort, onnx or exec:COMMAND",
+        Printable(options.name)));
+  }
+  return Program(options);
+}
+
+std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
+  if (options.name == "ort") return OrtVariants(options);
+  if (options.name == "graph") {
+    return LoweringVariants(LoweringFor(AllOperators(), Backend::kReference),
+                            [options](LowerOptions lowering) -> Made {
+                              return ReferenceGraph(options,
+                                                    std::move(lowering));
+                            });
+  }
+  if (options.name == "c") {
+    std::vector<CandidateVariant> variants =
+        LoweringVariants({}, [options](const LowerOptions& lowering) {
+          return Emitted(options, kOptimised, lowering);
+        });
+    variants.push_back({"what the C compiler optimises", [options] {
+                          return Emitted(options, kNotOptimised, {});
+                        }});
+    return variants;
+  }
+  if (!options.name.empty() && options.name != "onednn") return {};
+  std::vector<CandidateVariant> variants = LoweringVariants(
+      LoweringFor(AllOperators()), [options](LowerOptions lowering) -> Made {
+        return OneDnn(options, std::move(lowering));
+      });
+  variants.push_back({"oneDNN's kernels", [options]() -> Made {
+                        return ReferenceGraph(
+                            options,
+                            LoweringFor(AllOperators(), Backend::kReference));
+                      }});
+  return variants;
+}
+
+}  // namespace
+
+Made MakeAutotestCandidate(const CandidateOptions& options) {
+  if (options.passes.empty()) return MakePlain(options);
+  std::vector<Pass> passes;
+  for (const std::string& name : options.passes) {
+    if (name != "merge" && name != "split") {
+      return absl::InvalidArgumentError(fmt::format(
+          "pass: found \"{}\", expected merge or split", Printable(name)));
+    }
+    passes.push_back(name == "merge" ? MergeQuantizationPass()
+                                     : SplitQuantizationPass());
+  }
+  NODEWISE_ASSIGN_OR_RETURN(auto inner, MakePlain(options));
+  return RewrittenCandidate(std::move(inner), std::move(passes));
+}
+
+std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
+  std::vector<CandidateVariant> variants;
+  for (size_t i = 0; i < options.passes.size(); ++i) {
+    CandidateOptions less = options;
+    less.passes.erase(less.passes.begin() + static_cast<ptrdiff_t>(i));
+    variants.push_back({fmt::format("pass {}", options.passes[i]),
+                        [less] { return MakeAutotestCandidate(less); }});
+  }
+  for (CandidateVariant& plain : PlainVariantsOf(options)) {
+    variants.push_back(std::move(plain));
+  }
+  return variants;
+}
+
+std::string Attribute(const AutotestFinding& finding,
+                      const std::vector<CandidateVariant>& variants) {
+  if (variants.empty()) {
+    return "nothing of this candidate can be switched off";
+  }
+  const CaseReference reference(finding.made);
+  const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
+  const CandidateJob job{finding.made.network.get(), sets,
+                         finding.made.backward.get()};
+  std::vector<std::string> gone;
+  for (const CandidateVariant& variant : variants) {
+    const auto candidate = variant.make();
+    if (!candidate.ok()) continue;
+    const CandidateOutputs actual = RunJobs(**candidate, {&job, 1})[0].sets[0];
+    const CaseVerdict verdict =
+        reference.Judge(finding.set, finding.expected, actual);
+    if (verdict.outcome <= CaseOutcome::kInconclusive) {
+      gone.push_back(variant.without);
+    }
+  }
+  if (!gone.empty()) {
+    return fmt::format("goes away without {}",
+                       fmt::join(gone, ", or without "));
+  }
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> names;
+  for (const CandidateVariant& variant : variants) {
+    if (names.size() < kMostNamed) names.push_back(variant.without);
+  }
+  return fmt::format("stays, whatever is switched off ({}{})",
+                     fmt::join(names, ", "),
+                     variants.size() > kMostNamed ? ", ..." : "");
+}
+
+}  // namespace nodewise

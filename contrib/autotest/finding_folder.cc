@@ -1,0 +1,314 @@
+#include "nodewise/autotest/finding_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/autotest/compiled_finding.h"
+#include "nodewise/ndarray/elements.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/repro/write_repro.h"
+#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/own_file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_file.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostShown = 16;
+// What a compiler or another program has to say belongs to the finding.
+constexpr size_t kLongestReason = 2000;
+
+std::string NumbersOf(const NDArray& tensor) {
+  std::vector<double> numbers(kMostShown);
+  uint64_t count = 1;
+  for (const int64_t side : tensor.shape())
+    count *= static_cast<uint64_t>(side);
+  numbers.resize(std::min<uint64_t>(count, kMostShown));
+  if (!DecodeToDoubles(tensor.dtype(), tensor.data(), numbers.size(),
+                       numbers.data())) {
+    return "?";
+  }
+  return fmt::format("{}{}", fmt::join(numbers, " "),
+                     count > kMostShown ? " ..." : "");
+}
+
+std::string Line(const std::string& name, const NDArray& tensor) {
+  if (!tensor.defined()) return fmt::format("  {}: none\n", Printable(name));
+  return fmt::format("  {}: {} {}\n", Printable(name),
+                     ToString(TensorType::Of(*tensor)), NumbersOf(tensor));
+}
+
+}  // namespace
+
+std::string DescribeTensors(const AutotestFinding& finding) {
+  std::string text;
+  const Network& network = *finding.made.network;
+  for (size_t i = 0; i < finding.set.inputs.size(); ++i) {
+    text +=
+        Line(network.value(network.inputs()[i]).name, finding.set.inputs[i]);
+  }
+  for (const auto& value : network.data().values) {
+    if (value.has_value() && value->kind == NetworkValue::Kind::kConstant) {
+      text += Line(value->name + " (constant)", value->data);
+    }
+  }
+  const auto add = [&](const char* what, const CandidateOutputs& outputs) {
+    if (!outputs.ok()) {
+      text += fmt::format("  {}: {}\n", what,
+                          Printable(MessageOf(outputs.status())));
+      return;
+    }
+    if (finding.verdict.output >= outputs->size()) return;
+    text +=
+        Line(fmt::format(
+                 "{} {}", what,
+                 network.value(network.outputs()[finding.verdict.output]).name),
+             (*outputs)[finding.verdict.output]);
+  };
+  add("expected", finding.expected);
+  add("found", finding.actual);
+  return text;
+}
+
+namespace {
+
+constexpr const char* kForwardFile = "/forward.onnx";
+
+// What a folder says its model is the gradient of: none, unless there is such a
+// file and its inputs and outputs have the names of a gradient's.
+absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
+    const std::string& folder, const Network& gradient) {
+  const std::string path = folder + kForwardFile;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return nullptr;
+  DiagnosticList diagnostics;
+  auto forward = ImportOnnx(path, AllOperators(), {}, &diagnostics);
+  NODEWISE_RETURN_IF_ERROR(forward.status());
+  BackwardCase made{*std::move(forward), {}, {}};
+  const auto has_name = [&](absl::Span<const ValueId> all,
+                            const std::string& name) {
+    return std::any_of(all.begin(), all.end(), [&](ValueId id) {
+      return gradient.value(id).name == name;
+    });
+  };
+  const Network& read = made.forward;
+  for (size_t i = 0; i < read.outputs().size(); ++i) {
+    const std::string& name = read.value(read.outputs()[i]).name;
+    if (has_name(gradient.inputs(), "cotangent_" + name)) {
+      made.outputs.push_back(i);
+    }
+  }
+  for (size_t i = 0; i < read.inputs().size(); ++i) {
+    const std::string& name = read.value(read.inputs()[i]).name;
+    if (has_name(gradient.outputs(), "gradient_" + name)) {
+      made.inputs.push_back(i);
+    }
+  }
+  if (read.inputs().size() + made.outputs.size() != gradient.inputs().size() ||
+      made.inputs.size() != gradient.outputs().size()) {
+    return absl::InvalidArgumentError(
+        path + ": model.onnx beside it is not its gradient");
+  }
+  return std::make_shared<const BackwardCase>(std::move(made));
+}
+
+}  // namespace
+
+absl::Status MakeFindingsFolder(const std::string& folder) {
+  NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("{}: cannot be made: {}", folder, error.message()));
+}
+
+namespace {
+
+// Programs that show the finding without nodewise: how they make a runner of
+// the model.
+struct OtherRuntime {
+  std::string_view candidate;
+  std::string_view import;
+  std::string_view run;
+};
+constexpr OtherRuntime kOtherRuntimes[] = {
+    {"ort", "import onnxruntime",
+     "options = onnxruntime.SessionOptions()\n"
+     "options.graph_optimization_level = (\n"
+     "    onnxruntime.GraphOptimizationLevel.{level})\n"
+     "session = onnxruntime.InferenceSession(\n"
+     "    str(HERE / \"model.onnx\"), options,\n"
+     "    providers=[\"CPUExecutionProvider\"])\n"
+     "made = session.run(None, inputs)\n"
+     "print(\"onnxruntime\", onnxruntime.__version__)\n"},
+    {"onnx", "from onnx import reference",
+     "evaluator = reference.ReferenceEvaluator(str(HERE / \"model.onnx\"))\n"
+     "made = evaluator.run(None, inputs)\n"
+     "print(\"onnx\", onnx.__version__)\n"},
+};
+
+constexpr std::string_view kProgramHead = R"(import pathlib
+
+import numpy
+import onnx
+from onnx import numpy_helper
+{}
+
+HERE = pathlib.Path(__file__).resolve().parent
+model = onnx.load(HERE / "model.onnx")
+
+
+def tensors(kind):
+    files = sorted((HERE / "test_data_set_0").glob(kind + "_*.pb"),
+                   key=lambda file: int(file.stem.split("_")[1]))
+    return [numpy_helper.to_array(onnx.load_tensor(file)) for file in files]
+
+
+inputs = dict(zip([info.name for info in model.graph.input],
+                  tensors("input")))
+)";
+constexpr std::string_view kProgramEnd = R"(
+for name, array in inputs.items():
+    print("input", name, array.dtype, array.tolist())
+for info, right, found in zip(model.graph.output, tensors("output"), made):
+    print("output", info.name)
+    print("  expected", numpy.asarray(right).tolist())
+    print("  found   ", numpy.asarray(found).tolist())
+)";
+
+// onnxruntime's name of a level; the usual one is none.
+std::string_view NameOfLevel(const std::string& level) {
+  if (level == "basic") return "ORT_ENABLE_BASIC";
+  if (level == "extended") return "ORT_ENABLE_EXTENDED";
+  return level == "all" ? "ORT_ENABLE_ALL" : "ORT_DISABLE_ALL";
+}
+
+// Returns the text of repro.py; empty for what only nodewise runs.
+std::string ProgramText(const TestedCandidate& candidate) {
+  constexpr std::string_view kLevel = "{level}";
+  for (const OtherRuntime& runtime : kOtherRuntimes) {
+    if (runtime.candidate != candidate.name) continue;
+    std::string head(kProgramHead);
+    head.replace(head.find("{}"), 2, runtime.import);
+    std::string run(runtime.run);
+    const size_t level = run.find(kLevel);
+    if (level != std::string::npos) {
+      run.replace(level, kLevel.size(), NameOfLevel(candidate.ort_level));
+    }
+    return head + run + std::string(kProgramEnd);
+  }
+  return "";
+}
+
+std::string PageText(const AutotestFinding& finding,
+                     const TestedCandidate& candidate, bool has_program,
+                     bool has_c) {
+  const bool is_backward = finding.made.backward != nullptr;
+  std::string page = fmt::format(
+      "# {}{}: {}\n\n`{}` makes of the inputs in `test_data_set_0` what no "
+      "correct implementation makes: `{}`.\n\n{}\n"
+      "`model.onnx` is {}, `test_data_set_0` its inputs and "
+      "the right outputs, in the layout of ONNX's own tests.\n\n"
+      "    nodewise autotest --case . --candidate {}{}\n\n"
+      "runs it again, and ends with status 1 as long as it is wrong.\n",
+      is_backward ? "gradient of " : "", TitleOf(finding.made),
+      NameOf(finding.verdict.outcome), CodeSpan(candidate.name),
+      CodeSpan(finding.verdict.reason, kLongestReason),
+      CodeBlock(ToString(finding.made) + "\n" + DescribeTensors(finding)),
+      is_backward && finding.made.configuration.is_network()
+          ? "the gradient of the network in `forward.onnx`"
+      : is_backward ? "the gradient of the operation in `forward.onnx`"
+      : finding.made.configuration.is_network() ? "the network alone"
+                                                : "the operation alone",
+      ShellWord(candidate.name),
+      candidate.ort_level.empty()
+          ? ""
+          : " --ort-level " + ShellWord(candidate.ort_level));
+  if (has_program) {
+    page += "`python3 repro.py` shows both outputs without nodewise.\n";
+  }
+  if (has_c) {
+    page +=
+        "`repro.cc` needs the installed runtime library alone: `net` is the "
+        "network as C.\n\n```\ncmake -B build . && cmake --build build && "
+        "build/repro .\n```\n\nshows what differs.\n";
+  }
+  if (!finding.attribution.empty()) {
+    page += fmt::format("\nThe finding: {}.\n", finding.attribution);
+  }
+  if (finding.is_flaky) page += "\nIt does not fail each time.\n";
+  return page;
+}
+
+}  // namespace
+
+absl::Status WriteFindingFolder(const AutotestFinding& finding,
+                                const TestedCandidate& candidate,
+                                const std::string& folder) {
+  const std::vector<NDArray> none;
+  NODEWISE_RETURN_IF_ERROR(
+      WriteOnnxCase(folder, *finding.made.network, finding.set.inputs,
+                    finding.expected.ok() ? *finding.expected : none));
+  if (finding.made.backward != nullptr) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string forward,
+                              ExportOnnx(finding.made.backward->forward));
+    NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder + kForwardFile, forward));
+  }
+  bool has_c = false;
+  if (candidate.name == "c") {
+    const absl::Status written = WriteCompiledFinding(finding, folder);
+    if (!written.ok() && !absl::IsUnimplemented(written)) return written;
+    has_c = written.ok();
+  }
+  const std::string program = ProgramText(candidate);
+  if (!program.empty()) {
+    NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder + "/repro.py", program));
+  }
+  return ReplaceFile(folder + "/README.md",
+                     PageText(finding, candidate, !program.empty(), has_c));
+}
+
+absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
+                                            Candidate& candidate) {
+  DiagnosticList diagnostics;
+  auto network =
+      ImportOnnx(folder + "/model.onnx", AllOperators(), {}, &diagnostics);
+  NODEWISE_RETURN_IF_ERROR(network.status());
+  AutotestFinding finding;
+  finding.made.network = std::make_shared<const Network>(*std::move(network));
+  const Network& read = *finding.made.network;
+  NODEWISE_ASSIGN_OR_RETURN(finding.made.backward, ReadForward(folder, read));
+  for (size_t i = 0; i < read.inputs().size(); ++i) {
+    const std::string path =
+        fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
+                              ReadTensorFile(path));
+    const NetworkValue& input = read.value(read.inputs()[i]);
+    if (tensors.size() != 1 || !IsOfType(tensors[0].tensor, input.type)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: does not hold one tensor of the type {} of input {}",
+                      path, ToString(input.type), input.name));
+    }
+    finding.set.inputs.push_back(tensors[0].tensor);
+  }
+  const CaseReference reference(read, finding.made.backward != nullptr);
+  finding.expected = reference.Run(finding.set.inputs);
+  NODEWISE_RETURN_IF_ERROR(finding.expected.status());
+  const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
+  const CandidateJob job{&read, sets, finding.made.backward.get()};
+  finding.actual = RunJobs(candidate, {&job, 1})[0].sets[0];
+  finding.verdict =
+      reference.Judge(finding.set, finding.expected, finding.actual);
+  return finding;
+}
+
+}  // namespace nodewise

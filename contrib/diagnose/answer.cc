@@ -1,0 +1,211 @@
+// What all searches answer with, made of what each found in its own words.
+
+#include "nodewise/diagnose/answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "contrib/diagnose/searches.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/locate/given_numbers.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+const FindingKind& KindOf(NodeVerdict verdict) {
+  switch (verdict) {
+    case NodeVerdict::kPlanFault:
+      return verdict_kinds::kPlanFault;
+    case NodeVerdict::kNotDeterministic:
+      return verdict_kinds::kNotDeterministic;
+    case NodeVerdict::kChangesFloats:
+      return verdict_kinds::kChangesFloats;
+    case NodeVerdict::kSideEffect:
+      return verdict_kinds::kSideEffect;
+    case NodeVerdict::kOverrun:
+      return verdict_kinds::kOverrun;
+    case NodeVerdict::kHangs:
+      return verdict_kinds::kHangs;
+    case NodeVerdict::kCrashes:
+      return verdict_kinds::kCrashes;
+    default:
+      return verdict_kinds::kBroken;
+  }
+}
+
+std::string InSpecialNumbers(const std::string& expected) {
+  return fmt::format("differs from {} only where numbers are NaN or infinite",
+                     expected);
+}
+
+NodePlace PlaceOfNode(NodeId node, const std::string& key) {
+  return {node, key, fmt::format("node {} ({})", Index(node), Printable(key))};
+}
+
+NamedCulprit NameCulprit(const LocateResult& located, const Culprit& culprit) {
+  const NodeReport& node = located.nodes[culprit.report];
+  NamedCulprit named;
+  named.kind = NameOf(node.verdict);
+  named.operations = node.covers;
+  named.finding = MakeFinding(KindOf(node.verdict),
+                              PlaceOfNode(node.node, node.key), node.reason);
+  if (culprit.share.has_value()) {
+    named.finding.numbers.push_back({"share", *culprit.share});
+  }
+  return named;
+}
+
+// What one enlarges most is where to look if no node is to blame.
+std::string WhyNoCulprit(const LocateResult& located) {
+  std::string text =
+      "outputs differ from the reference's, and every node that could be "
+      "judged is right on what it read";
+  if (!located.largest_gain.has_value()) return text;
+  const NodeReport& node = located.nodes[*located.largest_gain];
+  return text + fmt::format(
+                    "; {} enlarges the error that it receives most, {:.3g} "
+                    "times",
+                    node.key, node.gain());
+}
+
+NamedCulprit NameCulprit(const ValueEvidence& evidence, size_t i) {
+  const ValueCulprit& culprit = evidence.result.culprits[i];
+  const Network& network = *evidence.network;
+  NamedCulprit named;
+  named.kind = KindOf(evidence, i);
+  for (const OperationId id : culprit.operations) {
+    named.operations.push_back(network.operation(id).name);
+  }
+  for (const Explanation& explanation : culprit.explanations) {
+    named.explanations.push_back(
+        fmt::format("{}: {}", network.operation(explanation.operation).name,
+                    explanation.what));
+  }
+  named.finding = MakeFinding(
+      named.kind == kBrokenKind ? verdict_kinds::kBroken
+                                : verdict_kinds::kDiffers,
+      PlaceOfNode(culprit.node, evidence.index->KeyOf(culprit.node)),
+      ReasonFor(evidence, i));
+  named.finding.numbers.push_back({"distance", culprit.distance});
+  return named;
+}
+
+// A node is what the last of its entries is, in the order of the states.
+EntryState StateOfNode(const ValueEvidence& evidence, uint32_t node) {
+  const Graph& graph = evidence.index->graph();
+  EntryState state = EntryState::kConstant;
+  for (uint32_t e = graph.node_row_ptr[node]; e < graph.node_row_ptr[node + 1];
+       ++e) {
+    state = std::max(state, evidence.result.entries[e].state);
+  }
+  return state;
+}
+
+}  // namespace
+
+void Answer::AddDoubt(const absl::Status& status) {
+  state = State::kUnknown;
+  doubts.push_back(FindingOf(status));
+}
+
+std::string_view NameOf(EntryState state) {
+  switch (state) {
+    case EntryState::kConstant:
+      return "constant";
+    case EntryState::kHealthy:
+      return "healthy";
+    case EntryState::kOnTheWay:
+      return "on the way";
+    case EntryState::kBroken:
+      return "broken";
+    case EntryState::kUnknown:
+      return "unknown";
+  }
+  return "";
+}
+
+std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
+  const ValueCulprit& culprit = evidence.result.culprits[number];
+  if (culprit.expected == kNoValue) {
+    return fmt::format("holds no tensor of {}", evidence.called);
+  }
+  const NetworkValue& value = evidence.network->value(culprit.expected);
+  const std::string& expected = value.name;
+  const bool is_far = !std::isfinite(culprit.distance);
+  if (KindOf(evidence, number) != kBrokenKind) {
+    if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
+    return is_far ? fmt::format("differs from {} by far", expected)
+                  : fmt::format("differs from {} by {:.2g} of its size",
+                                expected, culprit.distance);
+  }
+  if (!culprit.output_shape.empty()) {
+    const auto sizes = value.type.sizes();
+    return fmt::format("is the output {} in the shape ({}), expected ({})",
+                       expected, fmt::join(culprit.output_shape, ", "),
+                       fmt::join(sizes.value_or(std::vector<int64_t>()), ", "));
+  }
+  if (culprit.is_exchanged) {
+    return fmt::format(
+        "holds another tensor instead of {}: two are exchanged, here or where "
+        "they are read",
+        expected);
+  }
+  if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
+  return is_far ? fmt::format("should hold {}, and is far from it", expected)
+                : fmt::format("is off by {:.2g} of its size from {}",
+                              culprit.distance, expected);
+}
+
+std::string KindOf(const ValueEvidence& evidence, size_t number) {
+  return number < evidence.kinds.size() ? evidence.kinds[number]
+                                        : std::string(kBrokenKind);
+}
+
+void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
+  for (const NodeReport& node : located.nodes) {
+    answer->verdicts.push_back({node.key, node.node,
+                                std::string(NameOf(node.verdict)), node.reason,
+                                Accuses(node.verdict)});
+  }
+  for (const Culprit& culprit : located.culprits) {
+    answer->culprits.push_back(NameCulprit(located, culprit));
+  }
+  answer->notes.insert(answer->notes.end(), located.notes.begin(),
+                       located.notes.end());
+  if (!located.culprits.empty()) {
+    answer->state = Answer::State::kWrong;
+  } else if (located.AreOutputsWrong()) {
+    answer->AddDoubt(absl::FailedPreconditionError(WhyNoCulprit(located)));
+  }
+  answer->evidence.judged_all = judged_all;
+  answer->evidence.located = std::move(located);
+}
+
+void TakeByValue(ValueEvidence evidence, Answer* answer) {
+  const Graph& graph = evidence.index->graph();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!graph.IsFunction(NodeId{n})) continue;
+    const EntryState state = StateOfNode(evidence, n);
+    answer->verdicts.push_back({evidence.index->KeyOf(NodeId{n}), NodeId{n},
+                                std::string(NameOf(state)), "",
+                                state == EntryState::kBroken});
+  }
+  for (size_t i = 0; i < evidence.result.culprits.size(); ++i) {
+    answer->culprits.push_back(NameCulprit(evidence, i));
+  }
+  if (!evidence.result.culprits.empty()) {
+    answer->state = Answer::State::kWrong;
+  }
+  answer->evidence.by_value = std::move(evidence);
+}
+
+void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer) {
+  if (answer->state != Answer::State::kRight) return;
+  const absl::Status status = CheckGivenNumbers(inputs);
+  if (!status.ok()) answer->AddDoubt(status);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,332 @@
+// Searches in a target, or a dump of it, whose nodes do not say what they
+// compute: what they make is matched with a model, or with another build.
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "contrib/diagnose/culprit_folders.h"
+#include "contrib/diagnose/searches.h"
+#include "fmt/format.h"
+#include "nodewise/align/value_locate.h"
+#include "nodewise/diagnose/model_beside.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runners/runner_list.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/dump_graph.h"
+
+namespace nodewise {
+namespace {
+
+constexpr std::string_view kDiffers = "differs";
+
+// --- Beside a model ---
+
+// Returns how many operations with weights, which a compiler keeps, are named
+// or lie in what is named, without a change that explains it; and how many
+// there are.
+std::pair<size_t, size_t> WrongWeights(const ValueEvidence& evidence) {
+  constexpr int64_t kFewestNumbers = 16;
+  const Network& network = *evidence.network;
+  std::set<OperationId> wrong;
+  for (const ValueCulprit& culprit : evidence.result.culprits) {
+    if (!culprit.explanations.empty()) continue;
+    wrong.insert(culprit.region.begin(), culprit.region.end());
+  }
+  std::pair<size_t, size_t> counts;
+  for (const OperationId id : network.order()) {
+    const std::vector<ValueId>& inputs = network.operation(id).inputs;
+    const bool has_weights =
+        std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+          return input != kNoValue &&
+                 network.value(input).kind == NetworkValue::Kind::kConstant &&
+                 CountOf(network.value(input).data) >= kFewestNumbers;
+        });
+    if (!has_weights) continue;
+    ++counts.second;
+    if (wrong.count(id) > 0) ++counts.first;
+  }
+  return counts;
+}
+
+// Returns whether the model is likely to be another one than the network was
+// compiled from: no node is right and of no wrong one it can be said what it
+// should have made, or most weights seem to be others.
+bool IsUnlike(const ValueEvidence& evidence) {
+  constexpr size_t kFewest = 3;
+  const std::vector<ValueCulprit>& culprits = evidence.result.culprits;
+  if (culprits.empty()) return false;
+  const auto [wrong, all] = WrongWeights(evidence);
+  if (wrong >= kFewest && 2 * wrong > all) return true;
+  for (const ValueCulprit& culprit : culprits) {
+    if (culprit.share_explained > 0 || !culprit.explanations.empty()) {
+      return false;
+    }
+  }
+  const GraphIndex& index = *evidence.index;
+  for (uint32_t e = 0; e < evidence.result.entries.size(); ++e) {
+    const NodeId node = index.NodeOf(EntryId{e});
+    if (index.graph().IsFunction(node) &&
+        evidence.result.entries[e].state == EntryState::kHealthy) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void AskWhetherModel(ValueEvidence* evidence, Answer* answer) {
+  if (!IsUnlike(*evidence)) return;
+  // Then one question says more than a list.
+  evidence->most_shown = 3;
+  const auto [wrong, all] = WrongWeights(*evidence);
+  answer->notes.push_back(fmt::format(
+      "is {} the model of this network, with the weights that it was compiled "
+      "with? {}",
+      evidence->model,
+      wrong > 0 ? fmt::format("{} of {} with weights make something else",
+                              wrong, CountOf(all, "operation"))
+                : "no node makes a tensor of it"));
+}
+
+absl::StatusOr<ValueEvidence> Examine(std::shared_ptr<const GraphIndex> index,
+                                      std::shared_ptr<const Network> network,
+                                      const std::vector<RecordedPair>& pairs,
+                                      std::vector<ValueId> open) {
+  ValueEvidence evidence;
+  NODEWISE_ASSIGN_OR_RETURN(Alignment alignment,
+                            Align(*index, *network, pairs));
+  alignment.open = std::move(open);
+  NODEWISE_ASSIGN_OR_RETURN(
+      evidence.result,
+      LocateByValue(*index, *network, pairs, alignment, AllOperators()));
+  evidence.index = std::move(index);
+  evidence.network = std::move(network);
+  return evidence;
+}
+
+absl::StatusOr<ValueEvidence> ExamineBeside(const Session& judged,
+                                            const NetworkBeside& beside,
+                                            const SetsOfInputs& sets) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+                            RecordBoth(judged, beside, sets));
+  NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
+                            Examine(IndexOf(judged.target), beside.network,
+                                    pairs, beside.opaque.open));
+  evidence.model = beside.name;
+  return evidence;
+}
+
+void AddNotes(const std::vector<std::string>& notes, Answer* answer) {
+  answer->notes.insert(answer->notes.end(), notes.begin(), notes.end());
+}
+
+// All faults of a model become doubts. Returns whether there are some.
+bool DoubtFaults(const DiagnosticList& faults, Answer* answer) {
+  if (!faults.HasErrors()) return false;
+  answer->state = Answer::State::kUnknown;
+  for (const Diagnostic& fault : faults.items()) {
+    answer->doubts.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
+  }
+  return true;
+}
+
+// --- Dumps ---
+
+// A dumped run with what is known of its graph.
+struct IndexedDump {
+  DumpedRun run;
+  StoragePlan plan;
+  std::unique_ptr<const GraphIndex> index;
+};
+
+absl::StatusOr<std::shared_ptr<IndexedDump>> OpenIndexed(
+    const std::string& path) {
+  auto dump = std::make_shared<IndexedDump>();
+  NODEWISE_ASSIGN_OR_RETURN(dump->run, OpenDumpedRun(path));
+  NODEWISE_ASSIGN_OR_RETURN(dump->plan, PlanStorage(dump->run.graph, kDLCPU));
+  dump->index = std::make_unique<const GraphIndex>(dump->run.graph, dump->plan);
+  return dump;
+}
+
+std::vector<VmInputType> TypesOfInputs(const GraphIndex& index) {
+  const Graph& graph = index.graph();
+  std::vector<VmInputType> types;
+  for (const uint32_t node : graph.arg_nodes) {
+    const GraphEntry& entry = graph.entry(graph.EntryOf(NodeId{node}, 0));
+    types.push_back({index.KeyOf(NodeId{node}), entry.shape, entry.dtype});
+  }
+  return types;
+}
+
+// --- Between builds ---
+
+// The keys of all nodes of a build that may be wrong.
+std::vector<std::string> KeysOf(const ValueCulprit& culprit,
+                                const GraphIndex& index) {
+  std::vector<std::string> keys = {index.KeyOf(culprit.node)};
+  for (const NodeId node : culprit.parts) keys.push_back(index.KeyOf(node));
+  return keys;
+}
+
+// The keys of the nodes of a build that differ from another one's.
+absl::StatusOr<std::set<std::string>> DifferingNodes(const Session& build,
+                                                     const Session& other,
+                                                     const SetsOfInputs& sets) {
+  NODEWISE_ASSIGN_OR_RETURN(const NetworkBeside beside, BuildFor(build, other));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueEvidence evidence,
+                            ExamineBeside(build, beside, sets));
+  std::set<std::string> nodes;
+  for (const ValueCulprit& culprit : evidence.result.culprits) {
+    for (const std::string& key : KeysOf(culprit, *evidence.index)) {
+      nodes.insert(key);
+    }
+  }
+  return nodes;
+}
+
+// What a third build says of each difference.
+absl::StatusOr<std::vector<std::string>> KindsByThird(
+    const Session& target, const Session& reference, const Session& third,
+    const ValueEvidence& evidence, const SetsOfInputs& sets) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto in_target,
+                            DifferingNodes(target, third, sets));
+  NODEWISE_ASSIGN_OR_RETURN(const auto in_reference,
+                            DifferingNodes(reference, third, sets));
+  std::vector<std::string> kinds;
+  for (const ValueCulprit& culprit : evidence.result.culprits) {
+    const std::vector<std::string> keys = KeysOf(culprit, *evidence.index);
+    bool is_target = std::any_of(
+        keys.begin(), keys.end(),
+        [&](const std::string& key) { return in_target.count(key) > 0; });
+    bool is_reference = std::any_of(
+        culprit.operations.begin(), culprit.operations.end(),
+        [&](OperationId id) {
+          return in_reference.count(evidence.network->operation(id).name) > 0;
+        });
+    // The third one may name another node of a pair, where the nodes of builds
+    // do not go together one by one.
+    if (!is_target && !is_reference) {
+      is_target = !in_target.empty();
+      is_reference = !in_reference.empty();
+    }
+    if (is_target == is_reference) {
+      kinds.push_back(
+          fmt::format("{}{}", kDiffers,
+                      is_target ? ", and both from the third build" : ""));
+    } else {
+      kinds.push_back(is_target ? "broken" : "right, and the reference broken");
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+absl::Status SearchBesideModel(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  DiagnosticList faults;
+  const auto beside = ModelFor(session, question.reference.spec, &faults);
+  if (DoubtFaults(faults, answer)) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(beside.status());
+  AddNotes(beside->notes, answer);
+  answer->evidence.opaque = beside->opaque;
+  const SetsOfInputs sets{question.input_sets.value_or(kInputSets),
+                          session.seed.value_or(1),
+                          question.has_special_inputs};
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+                            RecordBoth(session, *beside, sets));
+  NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
+                            Examine(IndexOf(session.target), beside->network,
+                                    pairs, beside->opaque.open));
+  evidence.model = beside->name;
+  evidence.called = "the model";
+  for (size_t set = 0; set < pairs.size(); ++set) {
+    evidence.sets.push_back(NameOfSet(sets, set));
+  }
+  AskWhetherModel(&evidence, answer);
+  TakeByValue(std::move(evidence), answer);
+  if (question.repro_folder.empty()) return absl::OkStatus();
+  return WriteValueRepros(session, pairs, question.repro_folder, answer);
+}
+
+absl::Status SearchBetweenBuilds(const Question& question, Answer* answer) {
+  const Session& target = question.target;
+  NODEWISE_ASSIGN_OR_RETURN(const std::optional<Session> reference,
+                            OpenBuild(question, question.reference.spec,
+                                      NameOf(Way::kReference), answer));
+  if (!reference.has_value()) return absl::OkStatus();
+  std::optional<Session> third;
+  if (question.third.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(third, OpenBuild(question, *question.third,
+                                               NameOf(Way::kThird), answer));
+    if (!third.has_value()) return absl::OkStatus();
+  }
+  const SetsOfInputs sets{question.input_sets.value_or(kInputSets),
+                          target.seed.value_or(1)};
+  const bool is_swapped = question.trust == Trust::kTarget;
+  const Session& judged = is_swapped ? *reference : target;
+  NODEWISE_ASSIGN_OR_RETURN(const NetworkBeside beside,
+                            BuildFor(judged, is_swapped ? target : *reference));
+  NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
+                            ExamineBeside(judged, beside, sets));
+  AddNotes(beside.notes, answer);
+  evidence.called = beside.name;
+  evidence.side = is_swapped ? "reference" : "target";
+  if (is_swapped) evidence.owner = " of " + judged.name;
+  if (third.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        evidence.kinds,
+        KindsByThird(target, *reference, *third, evidence, sets));
+  } else if (question.trust == Trust::kNeither) {
+    evidence.kinds.assign(evidence.result.culprits.size(),
+                          std::string(kDiffers));
+    if (!evidence.kinds.empty()) {
+      answer->notes.push_back(
+          fmt::format("nothing says which of the two is right ({} SIDE does, "
+                      "or {} BUILD, or a model)",
+                      NameOf(Way::kTrust), NameOf(Way::kThird)));
+    }
+  }
+  TakeByValue(std::move(evidence), answer);
+  return absl::OkStatus();
+}
+
+absl::Status SearchDumpBesideModel(const Question& question, Answer* answer) {
+  const TargetSpec& model = question.reference.spec;
+  DiagnosticList faults;
+  auto read = model.network != nullptr
+                  ? absl::StatusOr<Network>(*model.network)
+                  : LoadModel(model.path, model.model, &faults);
+  if (DoubtFaults(faults, answer)) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(read.status());
+  NODEWISE_ASSIGN_OR_RETURN(const auto dump, OpenIndexed(question.target.dump));
+  BindSizes(TypesOfInputs(*dump->index), &*read);
+  auto opaque = TakeOpaque(model.model, &*read);
+  if (!opaque.ok()) return At(model.path, opaque.status());
+  const auto network = std::make_shared<const Network>(*std::move(read));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunnerMaker maker,
+      MakerOf("interpreter", {model.path, nullptr, network}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  std::vector<RecordedPair> pairs(1);
+  NODEWISE_ASSIGN_OR_RETURN(
+      pairs[0],
+      RecordFromDump(*dump->index, dump->run.source.get(), runner.get()));
+  NODEWISE_ASSIGN_OR_RETURN(
+      ValueEvidence evidence,
+      Examine({dump, dump->index.get()}, network, pairs, opaque->open));
+  answer->evidence.opaque = *std::move(opaque);
+  evidence.model = model.path;
+  evidence.called = "the model";
+  TakeByValue(std::move(evidence), answer);
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,281 @@
+#include "nodewise/diagnose/repro_folders.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/locate/locate_target.h"
+#include "nodewise/locate/verdict.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/repro/write_repro.h"
+#include "nodewise/runner/stand_in.h"
+#include "nodewise/runners/runner_list.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string ShownBy(const ReproCase& node_case) {
+  if (node_case.plan_fault.has_value()) {
+    return fmt::format("{}: writes over {}, which {} still reads",
+                       node_case.verdict, node_case.plan_fault->tensor,
+                       node_case.plan_fault->reader);
+  }
+  if (!node_case.region.has_value()) {
+    return "not judged: " + node_case.why_no_region;
+  }
+  const std::string simpler =
+      node_case.is_shrunk() ? ", with simpler inputs"
+      : node_case.earlier_nodes.empty()
+          ? ""
+          : fmt::format(", after {} before it",
+                        CountOf(node_case.earlier_nodes.size(), "node"));
+  if (node_case.failure.has_value()) {
+    if (node_case.fails_alone == false) return "came to its end alone";
+    return node_case.verdict + ": " + node_case.failure->what + simpler;
+  }
+  const ReproOutput* const wrong = node_case.FindWrong();
+  if (wrong == nullptr) {
+    return node_case.verdict.empty() ? "right" : "right when it ran alone";
+  }
+  return "wrong: " + wrong->comparison->judgement.reason + simpler;
+}
+
+// Runs all nodes but those that end runs or spoil memory.
+absl::StatusOr<std::unique_ptr<Runner>> MakeSafeRunner(
+    std::shared_ptr<const GraphTarget> target,
+    const std::set<std::string>& failing) {
+  if (!failing.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(target,
+                              WithStandIns(*target, AllOperators(),
+                                           [failing](const std::string& node) {
+                                             return failing.count(node) > 0;
+                                           }));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
+                            MakerOf("debug", {target->name(), target}));
+  return maker();
+}
+
+// Writes folders one after the other.
+class FolderWriter {
+ public:
+  FolderWriter(const std::shared_ptr<const GraphTarget>& target,
+               absl::Span<const NamedTensor> inputs,
+               const std::vector<ReproFolder>& folders,
+               const ShrinkOptions& shrink, int64_t node_limit_ms,
+               WrittenRepros* written)
+      : shared_target_(target),
+        target_(*target),
+        folders_(folders),
+        shrink_(shrink),
+        written_(*written),
+        node_limit_ms_(node_limit_ms),
+        source_(SourceOf(target_)),
+        inputs_(inputs.begin(), inputs.end()) {}
+
+  absl::Status Write() {
+    std::vector<NodeId> nodes;
+    for (const ReproFolder& folder : folders_) {
+      const std::string key = target_.index().KeyOf(folder.node);
+      if (folder.victim.has_value()) continue;
+      if (folder.failure.has_value()) failing_.insert(key);
+      if (folder.plan_fault.has_value()) continue;
+      nodes.push_back(folder.node);
+      by_node_[key] = &folder;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                              MakeSafeRunner(shared_target_, failing_));
+    source_.may_run = [&](NodeId node) {
+      return failing_.count(target_.index().KeyOf(node)) == 0;
+    };
+    if (!nodes.empty()) {
+      NODEWISE_RETURN_IF_ERROR(VisitCases(
+          source_, nodes, *runner, inputs_,
+          [&](ReproCase node_case) { return Begin(std::move(node_case)); }));
+    }
+    // These need further runs of the network.
+    for (ReproCase& node_case : needy_) {
+      const ReproFolder& folder = *by_node_[node_case.node];
+      NODEWISE_RETURN_IF_ERROR(AddEarlierNodes(source_, folder.node, *runner,
+                                               inputs_, {}, &node_case));
+      NODEWISE_RETURN_IF_ERROR(Finish(&node_case, folder));
+    }
+    for (const ReproFolder& folder : folders_) {
+      if (folder.victim.has_value()) {
+        NODEWISE_RETURN_IF_ERROR(WriteVictim(folder));
+      } else if (folder.plan_fault.has_value()) {
+        NODEWISE_RETURN_IF_ERROR(WritePlanFault(folder, *runner));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Begin(ReproCase node_case) {
+    const ReproFolder& folder = *by_node_[node_case.node];
+    node_case.verdict = folder.verdict;
+    node_case.reason = folder.reason;
+    node_case.harms_others =
+        folder.verdict == NameOf(NodeVerdict::kChangesFloats);
+    node_case.failure = folder.failure;
+    node_case.node_limit_ms = node_limit_ms_;
+    if (folder.failure.has_value()) CheckFailsAlone(&node_case);
+    if (!MayNeedOthers(node_case)) return Finish(&node_case, folder);
+    needy_.push_back(std::move(node_case));
+    return absl::OkStatus();
+  }
+
+  // Only functions of a library keep something from call to call.
+  static bool MayNeedOthers(const ReproCase& node_case) {
+    if (node_case.library_file.empty() || !node_case.region.has_value()) {
+      return false;
+    }
+    if (node_case.failure.has_value()) return node_case.fails_alone == false;
+    return node_case.verdict == NameOf(NodeVerdict::kBroken) &&
+           node_case.FindWrong() == nullptr;
+  }
+
+  absl::Status Finish(ReproCase* node_case, const ReproFolder& folder) {
+    // Earlier nodes read what the node does not, so its inputs stay.
+    if (node_case->earlier_nodes.empty()) {
+      NODEWISE_RETURN_IF_ERROR(ShrinkCase(shrink_, node_case));
+    }
+    return WriteOne(*node_case, folder);
+  }
+
+  absl::Status WriteOne(const ReproCase& node_case, const ReproFolder& folder) {
+    return WriteCase(node_case, folder.path, &written_);
+  }
+
+  // How the victim ends a run of the network; none if it only computes
+  // something else.
+  absl::StatusOr<std::optional<NodeFailure>> FailureOfVictim(
+      const std::string& victim) const {
+    NODEWISE_ASSIGN_OR_RETURN(const CandidateMakers makers,
+                              MakersOf(shared_target_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
+    RunOptions options;
+    options.node_limit_ms = node_limit_ms_;
+    auto failure = FailureOf(runner->Run(inputs_, options).status());
+    if (failure.has_value() && failure->node != victim) failure.reset();
+    return failure;
+  }
+
+  absl::Status WriteVictim(const ReproFolder& folder) {
+    const std::string victim = target_.index().KeyOf(*folder.victim);
+    NODEWISE_ASSIGN_OR_RETURN(const auto failure, FailureOfVictim(victim));
+    std::set<std::string> failing = failing_;
+    if (failure.has_value()) failing.insert(victim);
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                              MakeSafeRunner(shared_target_, failing));
+    return VisitCases(
+        source_, {*folder.victim}, *runner, inputs_,
+        [&](ReproCase node_case) -> absl::Status {
+          node_case.verdict = "harmed by a side effect";
+          node_case.reason = folder.reason;
+          node_case.failure = failure;
+          node_case.node_limit_ms = node_limit_ms_;
+          if (failure.has_value()) CheckFailsAlone(&node_case);
+          NODEWISE_RETURN_IF_ERROR(AddEarlierNodes(
+              source_, *folder.victim, *runner, inputs_, {}, &node_case));
+          return WriteOne(node_case, folder);
+        });
+  }
+
+  absl::Status WritePlanFault(const ReproFolder& folder, Runner& runner) {
+    auto made = CutPlanFault(source_, *folder.plan_fault, runner, inputs_);
+    if (absl::IsUnimplemented(made.status())) {
+      written_.notes.push_back(fmt::format(
+          "{}: {}: is not written: {}", NameOf(Way::kReproFolder),
+          target_.index().KeyOf(folder.node), MessageOf(made.status())));
+      return absl::OkStatus();
+    }
+    NODEWISE_RETURN_IF_ERROR(made.status());
+    made->verdict = folder.verdict;
+    made->reason = folder.reason;
+    return WriteOne(*made, folder);
+  }
+
+  const std::shared_ptr<const GraphTarget>& shared_target_;
+  const GraphTarget& target_;
+  const std::vector<ReproFolder>& folders_;
+  const ShrinkOptions& shrink_;
+  WrittenRepros& written_;
+  const int64_t node_limit_ms_;
+  ReproSource source_;
+  const std::vector<NamedTensor> inputs_;
+  std::map<std::string, const ReproFolder*> by_node_;  // By its key.
+  std::set<std::string> failing_;
+  std::vector<ReproCase> needy_;  // They do not fail alone.
+};
+
+}  // namespace
+
+ReproSource SourceOf(const GraphTarget& target) {
+  ReproSource source{target.index(),
+                     AllOperators(),
+                     target.artefact().library,
+                     target.files().library,
+                     {}};
+  for (const NamedTensor& param : target.artefact().params.tensors) {
+    source.params.push_back(param.name);
+  }
+  if (source.library_file.empty()) return source;
+  // What cannot be loaded apart runs with what the network has left behind.
+  auto apart = LoadApart(target.files());
+  if (apart.ok()) source.library = *std::move(apart);
+  return source;
+}
+
+absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
+                       WrittenRepros* written) {
+  NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, path));
+  WrittenRepro repro;
+  repro.node = node_case.node;
+  repro.folder = path;
+  repro.is_judged = node_case.is_judged();
+  repro.is_wrong = node_case.FindWrong() != nullptr;
+  if (node_case.failure.has_value()) {
+    repro.failure = NameOf(node_case.failure->kind);
+    repro.fails_alone = node_case.fails_alone;
+  }
+  repro.earlier_nodes = node_case.earlier_nodes;
+  repro.is_shrunk = node_case.is_shrunk();
+  repro.shrink_runs = node_case.shrink_runs;
+  repro.shows = ShownBy(node_case);
+  written->folders.push_back(std::move(repro));
+  return absl::OkStatus();
+}
+
+std::string ReproPath(const std::string& dir, size_t number,
+                      const std::string& key) {
+  const std::filesystem::path path(dir);
+  return (path / fmt::format("{:03}_{}", number, PlainName(key))).string();
+}
+
+absl::Status MakeReproRoot(const std::string& dir) {
+  NODEWISE_RETURN_IF_ERROR(CheckReproFolder(dir));
+  std::error_code error;
+  std::filesystem::create_directory(dir, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("{}: cannot make the folder: {}", dir, error.message()));
+}
+
+absl::Status WriteReproFolders(const std::shared_ptr<const GraphTarget>& target,
+                               absl::Span<const NamedTensor> inputs,
+                               const std::vector<ReproFolder>& folders,
+                               const ShrinkOptions& shrink,
+                               int64_t node_limit_ms, WrittenRepros* written) {
+  return FolderWriter(target, inputs, folders, shrink, node_limit_ms, written)
+      .Write();
+}
+
+}  // namespace nodewise

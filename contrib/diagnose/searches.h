@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/diagnose/answer.h"
+#include "nodewise/diagnose/question.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/support/diagnostic.h"
+
+namespace nodewise {
+
+// The searches. Each fills in what it finds out; the question has been checked,
+// and the answer's target is the question's. A search that ends without a
+// status has an answer, if only a doubt.
+absl::Status SearchNodes(const Question& question, Answer* answer);
+absl::Status SearchByBisecting(const Question& question, Answer* answer);
+absl::Status SearchLayers(const Question& question, Answer* answer);
+absl::Status SearchSamples(const Question& question, Answer* answer);
+absl::Status SearchByMixing(const Question& question, const Session& reference,
+                            Answer* answer);
+absl::Status SearchBesideModel(const Question& question, Answer* answer);
+absl::Status SearchBetweenBuilds(const Question& question, Answer* answer);
+absl::Status SearchInSeries(const Question& question, Answer* answer);
+absl::Status SearchDump(const Question& question, Answer* answer);
+absl::Status SearchDumpBesideModel(const Question& question, Answer* answer);
+absl::Status SearchInProgram(const Question& question, Answer* answer);
+absl::Status SearchByProgram(const Question& question, Answer* answer);
+
+// --- What they share ---
+
+// Opens another build, with the sizes of the target's inputs where the spec has
+// no inputs.
+absl::StatusOr<Session> OpenReference(const Session& target,
+                                      const TargetSpec& spec,
+                                      DiagnosticList* diagnostics);
+// Does so for an answer: `side` is what messages call the build, and faults of
+// a model become doubts. Then there is no session.
+absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
+                                                 const TargetSpec& spec,
+                                                 std::string_view side,
+                                                 Answer* answer);
+
+// Compares what both sides say, and returns whether they say the same.
+bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
+                   Answer* answer);
+
+LocateOptions LocateOptionsOf(const Question& question);
+// Calls the question's progress with `what`.
+std::function<void(size_t done, size_t total)> ProgressOf(
+    const Question& question, std::string_view what);
+
+// Returns the index of a target's graph, which keeps the target.
+std::shared_ptr<const GraphIndex> IndexOf(
+    std::shared_ptr<const GraphTarget> target);
+
+// Takes what was located as the answer's verdicts, culprits and notes, and says
+// whether the outputs are wrong and no node is to blame.
+void TakeLocated(LocateResult located, bool judged_all, Answer* answer);
+// Does so with what matching values showed.
+void TakeByValue(ValueEvidence evidence, Answer* answer);
+
+// Adds a doubt where nothing was found and an input holds a NaN, beyond which
+// nothing can be judged. For searches that do not look at what nodes read.
+void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer);
+
+// Writes each culprit as a folder, if the question says so.
+absl::Status WriteCulprits(const Question& question, Answer* answer);
+
+}  // namespace nodewise

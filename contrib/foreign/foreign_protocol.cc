@@ -1,0 +1,351 @@
+// The format is described in docs/formats/foreign_runner.md.
+
+#include "contrib/foreign/foreign_protocol.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/json_writer.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kRequestFile = "request.json";
+constexpr const char* kAnswerFile = "answer.json";
+constexpr uint64_t kVersion = 1;
+// How large an answer may be: so much, and so much for each tensor and repeat.
+constexpr size_t kAnswerBytes = 1 << 16;
+constexpr size_t kAnswerBytesOfTensor = 1 << 13;
+constexpr int kMostDepth = 6;
+constexpr size_t kAnswerBytesOfRepeat = 24;
+constexpr size_t kMostRefusal = 2000;  // Characters.
+
+// Today's names: the old ones of the 8-bit floats are known to TVM alone.
+std::string DTypeName(DLDataType dtype) {
+  if (dtype.code == kDTypeE4M3 && dtype.lanes == 1) return "float8_e4m3fn";
+  if (dtype.code == kDTypeE5M2 && dtype.lanes == 1) return "float8_e5m2";
+  return ToString(dtype);
+}
+
+absl::Status Garbled(std::string_view place, std::string_view what) {
+  return absl::DataLossError(fmt::format("{}:{} {}", kAnswerFile, place, what));
+}
+
+// A member that must be a text; empty where it is optional and not there.
+absl::StatusOr<std::string> TextIn(const Json& object, const char* key,
+                                   const std::string& place) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::string();
+  if (!found->is_string()) {
+    return Garbled(place + "/" + key + ":", "is no text, expected one");
+  }
+  return found->get<std::string>();
+}
+
+// Whether a text can only be the name of a file in a folder.
+bool IsPlainName(std::string_view name) {
+  constexpr std::string_view kOther = "._-";
+  constexpr size_t kMostNameBytes = 200;
+  return !name.empty() && name.size() <= kMostNameBytes && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                  (c >= 'A' && c <= 'Z') ||
+                  kOther.find(c) != std::string_view::npos;
+         });
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
+                                               const std::string& place) {
+  const auto found = object.find("shape");
+  if (found == object.end() || !found->is_array() ||
+      found->size() > static_cast<size_t>(kMostDims)) {
+    return Garbled(
+        place + "/shape:",
+        fmt::format("is no list of {} sizes at most, expected one", kMostDims));
+  }
+  std::vector<int64_t> shape;
+  for (const Json& side : *found) {
+    const bool is_size =
+        side.is_number_unsigned() && side.get<uint64_t>() <= INT64_MAX;
+    if (!is_size) {
+      return Garbled(place + "/shape:",
+                     fmt::format("side {} is no size, expected a whole number",
+                                 shape.size()));
+    }
+    shape.push_back(side.get<int64_t>());
+  }
+  return shape;
+}
+
+// Reads what the answer says of one tensor.
+absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
+                                               const AskedTensor& asked,
+                                               const std::string& place) {
+  AnsweredTensor tensor;
+  NODEWISE_ASSIGN_OR_RETURN(tensor.why_absent, TextIn(object, "absent", place));
+  if (!tensor.why_absent.empty()) {
+    tensor.why_absent = Printable(Shortened(tensor.why_absent));
+    return tensor;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(tensor.file, TextIn(object, "file", place));
+  if (!IsPlainName(tensor.file)) {
+    return Garbled(place + "/file:",
+                   fmt::format("found \"{}\", expected the name of a file in "
+                               "the folder of outputs: letters, digits and ._-",
+                               Printable(Shortened(tensor.file))));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string dtype,
+                            TextIn(object, "dtype", place));
+  const auto parsed = ParseDType(dtype);
+  const absl::Status is_type =
+      parsed.ok() ? CheckDType(*parsed) : parsed.status();
+  if (!is_type.ok()) return Garbled(place + "/dtype:", MessageOf(is_type));
+  tensor.dtype = *parsed;
+  NODEWISE_ASSIGN_OR_RETURN(tensor.shape, ReadShape(object, place));
+  const Shape sides(tensor.shape.begin(), tensor.shape.end());
+  const TensorType type(tensor.dtype, sides);
+  const auto bytes = TensorBytes(tensor.shape, tensor.dtype);
+  if (!bytes.ok()) return Garbled(place + "/shape:", MessageOf(bytes.status()));
+  if (!AreCompatible(type, asked.type)) {
+    return Garbled(place + ":",
+                   fmt::format("{} is {}, expected {}", Printable(asked.name),
+                               ToString(type), ToString(asked.type)));
+  }
+  return tensor;
+}
+
+// Reads the tensors that an answer, or what it says of a case, lists.
+absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
+    const Json& document, absl::Span<const AskedTensor> asked,
+    const std::string& of = "") {
+  const std::string all = of + "/outputs";
+  const auto list = document.find("outputs");
+  if (list == document.end() || !list->is_array()) {
+    return Garbled(all + ":", "is no list, expected one");
+  }
+  if (list->size() != asked.size()) {
+    return Garbled(all + ":",
+                   fmt::format("has {}, expected {}, as was asked for",
+                               CountOf(list->size(), "tensor"), asked.size()));
+  }
+  std::vector<AnsweredTensor> tensors;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const std::string place = fmt::format("{}/{}", all, i);
+    const Json& object = (*list)[i];
+    if (!object.is_object()) {
+      return Garbled(place + ":", "is no object, expected one");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::string name,
+                              TextIn(object, "name", place));
+    if (name != asked[i].name) {
+      return Garbled(
+          place + "/name:",
+          fmt::format("found \"{}\", expected \"{}\", in the order "
+                      "of the request",
+                      Printable(Shortened(name)), Printable(asked[i].name)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(AnsweredTensor tensor,
+                              ReadTensorEntry(object, asked[i], place));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::Status ReadDurations(const Json& document, uint64_t repeats,
+                           ForeignAnswer* answer) {
+  const auto list = document.find("durations_ns");
+  if (list == document.end()) return absl::OkStatus();
+  if (list->is_array() && list->size() == repeats) {
+    for (const Json& item : *list) {
+      if (!item.is_number_unsigned() || item.get<uint64_t>() > INT64_MAX) break;
+      answer->durations_ns.push_back(item.get<int64_t>());
+    }
+    if (answer->durations_ns.size() == repeats) return absl::OkStatus();
+  }
+  return Garbled(
+      "/durations_ns:",
+      fmt::format("is no list of {}, expected one of whole nanoseconds",
+                  CountOf(repeats, "duration")));
+}
+
+// Adds up what tensors take; fails where that is too much.
+absl::Status AddBytes(const std::vector<AnsweredTensor>& tensors,
+                      uint64_t most_bytes, uint64_t* bytes) {
+  for (const AnsweredTensor& tensor : tensors) {
+    if (tensor.file.empty()) continue;
+    const uint64_t more = *TensorBytes(tensor.shape, tensor.dtype);
+    if (more > most_bytes - *bytes) {
+      return Garbled(
+          "/outputs:",
+          fmt::format("take more than {} bytes, expected no more", most_bytes));
+    }
+    *bytes += more;
+  }
+  return absl::OkStatus();
+}
+
+// Writes the inputs of a model as files, and the list of them. The names of the
+// files begin with `prefix`.
+absl::Status WriteInputs(absl::Span<const NamedTensor> inputs,
+                         const std::string& prefix, const ForeignFolder& folder,
+                         JsonWriter* json) {
+  json->BeginArray("inputs");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                              inputs[i].tensor.CopyToHost());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::string file,
+        folder.Write(fmt::format("{}input_{}.bin", prefix, i), tensor.data(),
+                     tensor.bytes()));
+    json->BeginObject();
+    json->Add("name", inputs[i].name);
+    json->Add("dtype", DTypeName(tensor.dtype()));
+    json->Add("shape", tensor.shape());
+    json->Add("file", file);
+    json->EndObject();
+  }
+  json->EndArray();
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NamesOf(absl::Span<const AskedTensor> asked) {
+  std::vector<std::string> names;
+  for (const AskedTensor& each : asked) names.push_back(each.name);
+  return names;
+}
+
+absl::StatusOr<std::string> Finish(const ForeignFolder& folder,
+                                   JsonWriter* json) {
+  json->Add("output_folder", folder.outputs_path());
+  json->Add("answer", folder.path() + "/" + kAnswerFile);
+  const std::string text = json->Document();
+  return folder.Write(kRequestFile, text.data(), text.size());
+}
+
+absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
+                                  size_t most_bytes) {
+  auto text = folder.Read(kAnswerFile, most_bytes);
+  if (absl::IsNotFound(text.status())) {
+    return Garbled("", "was not written, expected what it has computed");
+  }
+  NODEWISE_RETURN_IF_ERROR(text.status());
+  bool is_deep = false;
+  const auto see = [&](int depth, Json::parse_event_t, Json&) {
+    is_deep = is_deep || depth > kMostDepth;
+    return depth <= kMostDepth;
+  };
+  Json document = Json::parse(*text, see, /*allow_exceptions=*/false);
+  if (is_deep) return Garbled("", "is nested too deeply");
+  if (!document.is_object()) {
+    return Garbled("", "is no JSON object, expected one");
+  }
+  const auto version = document.find("version");
+  if (version == document.end() || *version != kVersion) {
+    return Garbled("/version:", fmt::format("expected {}", kVersion));
+  }
+  return document;
+}
+
+absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
+    const Json& object, absl::Span<const AskedTensor> asked,
+    const std::string& place) {
+  if (!object.is_object()) {
+    return Garbled(place + ":", "is no object, expected one");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string refused,
+                            TextIn(object, "refused", place));
+  if (!refused.empty()) {
+    return absl::UnavailableError(Printable(refused.substr(0, kMostRefusal)));
+  }
+  return ReadTensors(object, asked, place);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> WriteRequest(const ForeignRequest& request,
+                                         const ForeignFolder& folder) {
+  JsonWriter json;
+  json.Add("version", kVersion);
+  json.Add("model", request.model);
+  NODEWISE_RETURN_IF_ERROR(WriteInputs(request.inputs, "", folder, &json));
+  json.Add("outputs", NamesOf(request.asked));
+  json.Add("repeats", request.repeats);
+  return Finish(folder, &json);
+}
+
+absl::StatusOr<std::string> WriteCases(absl::Span<const ForeignRequest> cases,
+                                       const ForeignFolder& folder) {
+  JsonWriter json;
+  json.Add("version", kVersion);
+  json.BeginArray("cases");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    json.BeginObject();
+    json.Add("model", cases[i].model);
+    NODEWISE_RETURN_IF_ERROR(WriteInputs(
+        cases[i].inputs, fmt::format("case_{}_", i), folder, &json));
+    json.Add("outputs", NamesOf(cases[i].asked));
+    json.EndObject();
+  }
+  json.EndArray();
+  return Finish(folder, &json);
+}
+
+absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
+                                         const ForeignRequest& request,
+                                         uint64_t most_bytes) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Json document,
+      ReadDocument(folder, kAnswerBytes +
+                               kAnswerBytesOfTensor * request.asked.size() +
+                               kAnswerBytesOfRepeat * request.repeats));
+  ForeignAnswer answer;
+  NODEWISE_ASSIGN_OR_RETURN(const std::string runtime,
+                            TextIn(document, "runtime", ""));
+  answer.runtime = Printable(Shortened(runtime));
+  const auto takes_cases = document.find("takes_cases");
+  answer.takes_cases = takes_cases != document.end() && *takes_cases == true;
+  NODEWISE_ASSIGN_OR_RETURN(answer.tensors,
+                            ReadTensors(document, request.asked));
+  NODEWISE_RETURN_IF_ERROR(ReadDurations(document, request.repeats, &answer));
+  uint64_t bytes = 0;
+  NODEWISE_RETURN_IF_ERROR(AddBytes(answer.tensors, most_bytes, &bytes));
+  return answer;
+}
+
+absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
+    const ForeignFolder& folder, absl::Span<const ForeignRequest> cases,
+    uint64_t most_bytes) {
+  size_t tensors = 0;
+  for (const ForeignRequest& each : cases) tensors += each.asked.size();
+  const size_t most =
+      kAnswerBytes + kAnswerBytesOfTensor * (tensors + cases.size());
+  NODEWISE_ASSIGN_OR_RETURN(const Json document, ReadDocument(folder, most));
+  const auto list = document.find("cases");
+  if (list == document.end() || !list->is_array() ||
+      list->size() != cases.size()) {
+    return Garbled("/cases:", fmt::format("is no list of {}, expected one",
+                                          CountOf(cases.size(), "case")));
+  }
+  std::vector<AnsweredCase> answers;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    AnsweredCase answer =
+        ReadCase((*list)[i], cases[i].asked, fmt::format("/cases/{}", i));
+    if (answer.ok()) {
+      NODEWISE_RETURN_IF_ERROR(AddBytes(*answer, most_bytes, &bytes));
+    }
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+}  // namespace nodewise

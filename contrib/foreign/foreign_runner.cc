@@ -1,0 +1,377 @@
+#include "nodewise/foreign/foreign_runner.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "contrib/foreign/foreign_folder.h"
+#include "contrib/foreign/foreign_model.h"
+#include "contrib/foreign/foreign_protocol.h"
+#include "fmt/format.h"
+#include "nodewise/foreign/foreign_process.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// What a program may leave beside the tensors that it was asked for.
+constexpr uint64_t kSpareBytes = uint64_t{1} << 24;
+
+// One run of the program, and what it left.
+class ForeignRun {
+ public:
+  static absl::StatusOr<ForeignRun> Create(const ForeignTarget& target,
+                                           std::vector<AskedTensor> asked) {
+    NODEWISE_ASSIGN_OR_RETURN(ForeignFolder folder, ForeignFolder::Create());
+    return ForeignRun(target, std::move(asked), std::move(folder));
+  }
+
+  absl::StatusOr<std::string> WriteModel(const std::string& bytes) const {
+    return folder_.Write("model.onnx", bytes.data(), bytes.size());
+  }
+
+  absl::Status Run(const std::string& model,
+                   absl::Span<const NamedTensor> inputs, uint64_t repeats) {
+    const ForeignRequest request{model, inputs, asked_, repeats};
+    NODEWISE_ASSIGN_OR_RETURN(const std::string path,
+                              WriteRequest(request, folder_));
+    ForeignProcess process;
+    process.name = target_.command.name;
+    process.arguments = target_.command.arguments;
+    process.arguments.push_back(path);
+    process.time_limit_ms = target_.limits.time_ms;
+    process.most_printed_bytes = target_.limits.printed_bytes;
+    process.most_file_bytes = target_.limits.answer_bytes;
+    process.folder = folder_.outputs_path();
+    process.most_folder_bytes = MostBytes();
+    process.most_folder_files = asked_.size() + kSpareForeignFiles;
+    const int64_t start_ns = ClockNanoseconds();
+    NODEWISE_RETURN_IF_ERROR(RunForeignProcess(process));
+    const int64_t duration_ns = ClockNanoseconds() - start_ns;
+    auto answer = ReadAnswer(folder_, request, target_.limits.answer_bytes);
+    if (!answer.ok()) return At(target_.command.name, answer.status());
+    answer_ = *std::move(answer);
+    // Without times of its own only the whole program can be timed, and what
+    // it took is shared out.
+    if (answer_.durations_ns.empty()) {
+      answer_.durations_ns.assign(repeats,
+                                  duration_ns / static_cast<int64_t>(repeats));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<AskedTensor>& asked() const { return asked_; }
+  const std::vector<int64_t>& durations_ns() const {
+    return answer_.durations_ns;
+  }
+  // Empty if the program has handed out the tensor.
+  const std::string& WhyAbsent(size_t asked) const {
+    return answer_.tensors[asked].why_absent;
+  }
+  absl::StatusOr<NDArray> Read(size_t asked) const {
+    const AnsweredTensor& said = answer_.tensors[asked];
+    auto tensor = folder_.ReadOutput(said.file, said.shape, said.dtype);
+    if (tensor.ok()) return tensor;
+    return At(
+        fmt::format("{}: tensor {}", target_.command.name, asked_[asked].name),
+        tensor.status());
+  }
+
+ private:
+  ForeignRun(const ForeignTarget& target, std::vector<AskedTensor> asked,
+             ForeignFolder folder)
+      : target_(target), asked_(std::move(asked)), folder_(std::move(folder)) {}
+
+  // How much the folder of outputs may hold: no more than the tensors need, if
+  // their sizes are known.
+  uint64_t MostBytes() const {
+    uint64_t bytes = kSpareBytes;
+    for (const AskedTensor& asked : asked_) {
+      if (!asked.type.is_static() || !asked.type.has_dtype()) {
+        return target_.limits.answer_bytes;
+      }
+      const auto more = TensorBytes(*asked.type.sizes(), asked.type.dtype);
+      bytes += more.value_or(0);
+    }
+    return std::min(bytes, target_.limits.answer_bytes);
+  }
+
+  const ForeignTarget& target_;
+  std::vector<AskedTensor> asked_;
+  ForeignFolder folder_;
+  ForeignAnswer answer_;
+};
+
+class ForeignRunner : public Runner {
+ public:
+  explicit ForeignRunner(ForeignTarget target)
+      : target_(std::move(target)),
+        name_("foreign " + target_.name),
+        network_(*target_.network),
+        inputs_(ListInputs(network_)) {
+    std::vector<NamedTensor> outputs;
+    for (const ValueId id : network_.outputs()) {
+      value_outputs_.push_back(network_.value(id).name);
+      outputs.push_back({value_outputs_.back(), NDArray()});
+    }
+    MakeNamesUnique(&outputs);
+    for (NamedTensor& output : outputs) {
+      outputs_.push_back(std::move(output.name));
+    }
+  }
+
+  // Finds the values that are handed out, in the order of the run.
+  absl::Status Init() {
+    const std::vector<std::string> all = ObservableValues(network_);
+    std::set<std::string> observed(all.begin(), all.end());
+    if (target_.observed.has_value()) {
+      for (const std::string& name : *target_.observed) {
+        if (observed.contains(name)) continue;
+        return absl::InvalidArgumentError(fmt::format(
+            "{}: value {}: is no value between operations that can be "
+            "observed, expected one",
+            target_.name, name));
+      }
+      observed = {target_.observed->begin(), target_.observed->end()};
+    }
+    observed.insert(value_outputs_.begin(), value_outputs_.end());
+    for (const OperationId operation : network_.order()) {
+      for (const ValueId id : network_.operation(operation).outputs) {
+        if (id == kNoValue) continue;
+        const std::string& name = network_.value(id).name;
+        if (observed.contains(name)) handed_.push_back(name);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& name() const override { return name_; }
+  const InputList& inputs() const override { return *inputs_; }
+  const std::vector<std::string>& outputs() const override { return outputs_; }
+  bool Can(Capability capability) const override {
+    return capability == Capability::kTensors ||
+           capability == Capability::kPatches;
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    NODEWISE_ASSIGN_OR_RETURN(ForeignModel model,
+                              ForeignModel::Create(network_, options.patches));
+    std::vector<NamedTensor> inputs;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].defined()) continue;
+      inputs.push_back({inputs_->Name(i), std::move(tensors[i])});
+    }
+    inputs = model.InputsOf(inputs);
+    Found given;
+    for (const NamedTensor& input : inputs) given[input.name] = input.tensor;
+    Found found = given;
+    RunResult result;
+    if (options.sink == nullptr) {
+      NODEWISE_RETURN_IF_ERROR(
+          RunUnseen(&model, inputs, options, &found, &result));
+    }
+    for (uint64_t i = 0; options.sink != nullptr && i < options.repeats; ++i) {
+      found = given;
+      NODEWISE_RETURN_IF_ERROR(
+          RunSeen(&model, inputs, options, &found, &result));
+    }
+    NODEWISE_RETURN_IF_ERROR(NameOutputs(found, &result));
+    return result;
+  }
+
+ private:
+  // The values that are known, by name.
+  using Found = std::map<std::string, NDArray>;
+
+  absl::Status RunUnseen(ForeignModel* model,
+                         absl::Span<const NamedTensor> inputs,
+                         const RunOptions& options, Found* found,
+                         RunResult* result) const {
+    const bool is_as_read =
+        options.patches.empty() && !target_.model_file.empty();
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto run,
+        Execute(model, value_outputs_, is_as_read, inputs, options.repeats));
+    if (run == nullptr) return absl::OkStatus();
+    result->durations_ns = run->durations_ns();
+    for (size_t i = 0; i < run->asked().size(); ++i) {
+      if (!run->WhyAbsent(i).empty()) continue;
+      NODEWISE_RETURN_IF_ERROR(KeepOutput(*run, i, found).status());
+    }
+    return absl::OkStatus();
+  }
+
+  // Runs the program as often as it takes to see all values, a part of them
+  // each time.
+  absl::Status RunSeen(ForeignModel* model,
+                       absl::Span<const NamedTensor> inputs,
+                       const RunOptions& options, Found* found,
+                       RunResult* result) const {
+    for (const NamedTensor& input : inputs) {
+      NODEWISE_RETURN_IF_ERROR(Hand(input.name, input.tensor, "", options));
+    }
+    std::vector<std::string> wanted;
+    for (const std::string& name : handed_) {
+      if (!options.select || options.select(name)) wanted.push_back(name);
+    }
+    const size_t most =
+        target_.most_at_once == 0 ? wanted.size() : target_.most_at_once;
+    int64_t duration_ns = 0;
+    size_t begin = 0;
+    do {
+      const size_t end = std::min(wanted.size(), begin + most);
+      const std::set<std::string> part(wanted.begin() + begin,
+                                       wanted.begin() + end);
+      NODEWISE_ASSIGN_OR_RETURN(
+          auto run, Execute(model, WithOutputs(part), false, inputs, 1));
+      for (size_t i = 0; run != nullptr && i < run->asked().size(); ++i) {
+        NODEWISE_RETURN_IF_ERROR(TakeSeen(*run, i, part, options, found));
+      }
+      if (run != nullptr) duration_ns += run->durations_ns()[0];
+      begin = end;
+    } while (begin < wanted.size());
+    result->durations_ns.push_back(duration_ns);
+    return absl::OkStatus();
+  }
+
+  // The outputs are always asked for, so that the runtime computes the same in
+  // every part.
+  std::vector<std::string> WithOutputs(
+      const std::set<std::string>& values) const {
+    std::vector<std::string> names;
+    const std::set<std::string> outputs(value_outputs_.begin(),
+                                        value_outputs_.end());
+    for (const std::string& name : handed_) {
+      if (values.contains(name) || outputs.contains(name)) {
+        names.push_back(name);
+      }
+    }
+    for (const std::string& name : value_outputs_) names.push_back(name);
+    return names;
+  }
+
+  // Null if there is nothing to compute.
+  absl::StatusOr<std::unique_ptr<ForeignRun>> Execute(
+      ForeignModel* model, const std::vector<std::string>& values,
+      bool is_as_read, absl::Span<const NamedTensor> inputs,
+      uint64_t repeats) const {
+    std::vector<AskedTensor> asked = model->Ask(values);
+    if (asked.empty()) return nullptr;
+    NODEWISE_ASSIGN_OR_RETURN(ForeignRun made,
+                              ForeignRun::Create(target_, asked));
+    auto run = std::make_unique<ForeignRun>(std::move(made));
+    std::string path;
+    if (is_as_read) {
+      std::error_code error;
+      path = std::filesystem::absolute(target_.model_file, error);
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(const std::string bytes, model->Write(asked));
+      NODEWISE_ASSIGN_OR_RETURN(path, run->WriteModel(bytes));
+    }
+    NODEWISE_RETURN_IF_ERROR(run->Run(path, inputs, repeats));
+    return run;
+  }
+
+  bool IsOutput(const std::string& name) const {
+    return std::find(value_outputs_.begin(), value_outputs_.end(), name) !=
+           value_outputs_.end();
+  }
+
+  // Reads a tensor, and keeps it if it is an output of the network.
+  absl::StatusOr<NDArray> KeepOutput(const ForeignRun& run, size_t i,
+                                     Found* found) const {
+    const std::string& name = run.asked()[i].name;
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, run.Read(i));
+    if (IsOutput(name)) (*found)[name] = tensor;
+    return tensor;
+  }
+
+  absl::Status TakeSeen(const ForeignRun& run, size_t i,
+                        const std::set<std::string>& wanted,
+                        const RunOptions& options, Found* found) const {
+    const std::string& name = run.asked()[i].name;
+    const bool is_wanted = wanted.contains(name);
+    // Another part hands it out, or has done so.
+    if (!is_wanted && (!IsOutput(name) || found->contains(name))) {
+      return absl::OkStatus();
+    }
+    if (!run.WhyAbsent(i).empty()) {
+      if (!is_wanted) return absl::OkStatus();
+      return Hand(name, NDArray(), run.WhyAbsent(i), options);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, KeepOutput(run, i, found));
+    if (!is_wanted) return absl::OkStatus();
+    return Hand(name, tensor, "", options);
+  }
+
+  absl::Status Hand(const std::string& name, const NDArray& tensor,
+                    const std::string& why_absent,
+                    const RunOptions& options) const {
+    if (options.select && !options.select(name)) return absl::OkStatus();
+    const TensorKey key{name, 0, TensorRole::kOutput, name_};
+    TensorItem item{key};
+    if (tensor.defined()) {
+      item.tensor = tensor.tensor();
+      item.lasting = tensor;
+    }
+    item.why_absent = why_absent;
+    const auto id = network_.FindValue(name);
+    item.is_network_input =
+        id.ok() && network_.value(*id).kind == NetworkValue::Kind::kInput;
+    return options.sink->Take(item);
+  }
+
+  absl::Status NameOutputs(const Found& found, RunResult* result) const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const auto known = found.find(value_outputs_[i]);
+      if (known == found.end()) {
+        return absl::UnavailableError(
+            fmt::format("{}: has not handed out output {}, expected all",
+                        target_.command.name, value_outputs_[i]));
+      }
+      // A sink, or another output, may have the same tensor.
+      NODEWISE_ASSIGN_OR_RETURN(NDArray copy, known->second.CopyToHost());
+      result->outputs.push_back({outputs_[i], std::move(copy)});
+    }
+    return absl::OkStatus();
+  }
+
+  const ForeignTarget target_;
+  const std::string name_;
+  const Network& network_;
+  const std::unique_ptr<const InputList> inputs_;
+  std::vector<std::string> value_outputs_;  // As the network calls them.
+  std::vector<std::string> outputs_;        // Made unique.
+  std::vector<std::string> handed_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeForeignRunner(
+    ForeignTarget target) {
+  auto runner = std::make_unique<ForeignRunner>(std::move(target));
+  NODEWISE_RETURN_IF_ERROR(runner->Init());
+  return runner;
+}
+
+std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target) {
+  NetworkProgram program;
+  program.name = target.name;
+  program.command = target.command.arguments;
+  program.make = [target = std::move(target)](ProgramRequest request) {
+    ForeignTarget asked = target;
+    asked.network = std::move(request.network);
+    asked.model_file = std::move(request.model_file);
+    asked.observed = std::move(request.observed);
+    return MakeForeignRunner(std::move(asked));
+  };
+  return std::make_shared<const NetworkProgram>(std::move(program));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/runner/network_program.h"
+#include "nodewise/session/session.h"
+#include "nodewise/session/target_spec.h"
+
+namespace nodewise {
+
+// What Diagnose() is asked: about what, beside what, and how.
+
+// What is taken for right.
+struct Reference {
+  enum class Kind : uint8_t {
+    kDefinitions,  // What the operators are defined to compute.
+    kModel,        // The model that the target was compiled from.
+    kBuild,        // Another build of the network.
+    kBuilds,       // Builds in their order, the first good and the last bad.
+    kProgram,      // A model that something else runs.
+    kDump,         // What another run has left behind.
+  };
+
+  Kind kind = Kind::kDefinitions;
+  // A model, a build or a program (TargetSpec::program). Of its inputs only the
+  // sizes count, and it need not have any: the target's are used.
+  TargetSpec spec = {};
+  std::vector<TargetSpec> builds = {};  // Of kBuilds.
+};
+
+// Return such a reference. A model that is only a path is read when it is
+// needed.
+Reference ModelReference(std::string path);
+Reference BuildReference(TargetSpec spec);
+
+enum class Method : uint8_t {
+  kAuto,
+  kIntermediate,  // Each node runs once in the network and once alone.
+  kBisect,        // Halves the network, or mixes functions of two builds.
+  kRecursive,     // For each node what leads to it runs, in little memory.
+  kReplay,        // Nothing runs: the target is a dump.
+};
+// Returns "auto", "intermediate", ...
+std::string_view NameOf(Method method);
+// Fails with kInvalidArgument, naming the nearest.
+absl::StatusOr<Method> ParseMethod(const std::string& name);
+
+// Which of two builds is right whose nodes do not say what they compute.
+enum class Trust : uint8_t { kNeither, kTarget, kReference };
+
+struct Question {
+  Session target;
+  Reference reference = {};
+  Method method = Method::kAuto;
+
+  // What is not set means the usual; what means nothing for the search that is
+  // chosen is refused.
+
+  // How often the target runs again, to find nodes that are not deterministic.
+  std::optional<int> repeats = {};
+  std::optional<int64_t> node_limit_ms = {};  // A node that takes longer hangs.
+  // Nodes that only move, choose, add and multiply numbers get inputs with
+  // which they must be right bit for bit.
+  bool uses_exact_inputs = false;
+  // Beside a model or a build, by values: how many sets of inputs both run
+  // with, and whether there is one more with NaN and infinities.
+  std::optional<uint64_t> input_sets = {};
+  bool has_special_inputs = false;
+  Trust trust = Trust::kNeither;
+  std::optional<TargetSpec> third = {};  // A third build, which decides.
+  // With Session::samples: how many of the worst are examined.
+  std::optional<size_t> most_samples = {};
+  // What else computes a node that the reference accuses; may be null.
+  std::shared_ptr<const NetworkProgram> referee = nullptr;
+  // Where each culprit becomes a folder of its own; empty: nowhere.
+  std::string repro_folder = {};
+
+  // Called with what is being done, how much of it is, and of how much. May be
+  // null.
+  std::function<void(std::string_view what, size_t done, size_t total)>
+      progress = nullptr;
+};
+
+}  // namespace nodewise

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/runner/network_program.h"
+#include "nodewise/runner/runner.h"
+
+namespace nodewise {
+
+// Another program that runs models: a runtime's own tool, or a script around
+// one. It is asked, and answers, in files (docs/formats/foreign_runner.md). It
+// runs with the rights of whoever starts it, so a command comes from a command
+// line or from code, never from a file.
+struct ForeignCommand {
+  std::string name;  // What messages call it: "my_runtime".
+  // The program, looked for in PATH unless it has a slash, and its arguments;
+  // the path of the request is added behind them. No shell sees them.
+  std::vector<std::string> arguments;
+};
+
+// Splits a text into a program and its arguments, at blanks and tabs. Between
+// '...' everything counts as it is; between "..." \" and \\ stand for " and \;
+// elsewhere \ makes the next character count as it is. Nothing else means
+// anything. Fails with kInvalidArgument for a quote or a \ that nothing
+// follows, and for a text without a program.
+absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text);
+
+// What a foreign program may take for one run.
+struct ForeignLimits {
+  int64_t time_ms = 600'000;
+  uint64_t answer_bytes = uint64_t{8} << 30;  // Of all its tensors together.
+  uint64_t printed_bytes = uint64_t{64} << 20;
+};
+
+// What a foreign program is to run.
+struct ForeignTarget {
+  std::string name;  // What messages call it: "ort:model.onnx".
+  ForeignCommand command;
+  // The model, as it was read. Must not change any more.
+  std::shared_ptr<const Network> network;
+  // The file that it was read from, which is handed over as it is when nobody
+  // looks inside. Empty: a model is written from the network then, too. That is
+  // right for one that was changed since it was read, by a frozen input say.
+  std::string model_file = {};
+  ForeignLimits limits = {};
+  // The values that are handed to a sink, beside inputs and outputs; none: all
+  // of ObservableValues(). Others count as not there.
+  std::optional<std::vector<std::string>> observed = std::nullopt;
+  // How many of them are asked for in one run of the program; 0: all at once.
+  size_t most_at_once = 0;
+};
+
+// Returns the names of the values that a foreign runtime can be made to hand
+// out, in the order of the run: those that operations make for others. The
+// outputs of the network, which it hands out anyway, are not among them.
+std::vector<std::string> ObservableValues(const Network& network);
+
+// Makes a runner of the program. It has the capabilities kTensors and
+// kPatches. For these it writes a model in which the observed values are
+// outputs, and what is patched an input. That may change which operations the
+// runtime computes together, and with that the result: compare the outputs with
+// those of a run without a sink. A value that the program cannot hand out comes
+// without a tensor. Fails with kInvalidArgument for an observed value that is
+// none.
+absl::StatusOr<std::unique_ptr<Runner>> MakeForeignRunner(ForeignTarget target);
+
+// Returns the program, for whatever network it is asked to run; what the target
+// has of a network, a file and observed values means nothing here.
+std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target);
+
+}  // namespace nodewise

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nodewise/graph/finding.h"
+#include "nodewise/report/report_text.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/json_writer.h"
+
+namespace nodewise {
+
+// What one question to nodewise came to, before it takes a form. Functions of
+// this folder each add what they know; text for people and the document for
+// programs are made of it here alone (docs/formats/archive.md).
+struct Report {
+  // The numbers are the exit statuses of the command.
+  enum class Status {
+    kOk = 0,       // Fine, or a match.
+    kDiffers = 1,  // A mismatch, or faults in what was judged.
+    kError = 2,    // Could not judge.
+  };
+
+  Status status = Status::kOk;
+  ReportText text;  // For people.
+  JsonWriter json;  // What the document holds after its envelope.
+  // With kError they are why; otherwise `text` contains them.
+  std::vector<Finding> errors;
+  std::vector<std::string> notes;  // Worth knowing, but no faults.
+  // What compiled code has done to the floating-point environment. No reason
+  // for another status by itself.
+  std::vector<Finding> float_findings;
+
+  // For failures when there is already something to show.
+  void AddError(const absl::Status& error);
+  void AddErrors(const DiagnosticList& found);
+};
+
+// Returns "ok", "differs" or "error".
+std::string_view NameOf(Report::Status status);
+
+// What the documents of this version are called. A later one with the same name
+// may have more members; one that a reader of these would misunderstand has
+// another name.
+inline constexpr std::string_view kDocumentSchema = "nodewise/1";
+
+// Where a document comes from.
+struct DocumentOrigin {
+  std::string verb;                  // "locate"
+  std::vector<std::string> command;  // What was typed; empty if nothing was.
+};
+
+// Returns the document: its envelope, what the report has for programs, and
+// its text, from which it can be shown again (nodewise/report/archive.h).
+std::string DocumentOf(const Report& report, const DocumentOrigin& origin);
+
+// Returns a finding as a line of text, or several if a message in it has
+// several.
+std::string LineOf(const Finding& finding);
+
+}  // namespace nodewise

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "nodewise/foreign/foreign_dump.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/report/report.h"
+
+namespace nodewise {
+
+// What a run has made, and whether looking into it changed that.
+
+// Shows type, range and first values of each output. The document has
+// `outputs`.
+void ShowOutputs(const std::vector<NamedTensor>& outputs, Report* report);
+
+// Shows how long runs took. The document has `time`. REQUIRES: there is one.
+void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report);
+
+// Shows whether the outputs of a run in another program that was looked into
+// are those of one that was not. If they differ by more than rounding does, a
+// report that was fine becomes kDiffers.
+void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
+                     absl::Span<const NamedTensor> unseen, Report* report);
+
+// Shows what recording runs of a program has left, with that check. The
+// document has `dumps`, `entries` and `tensor_bytes`.
+void ShowForeignDump(const ForeignDump& dump, Report* report);
+
+}  // namespace nodewise

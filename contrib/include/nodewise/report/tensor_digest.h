@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nodewise/report/report.h"
+#include "nodewise/session/session.h"
+#include "nodewise/tensors/tensor_key.h"
+
+namespace nodewise {
+
+// What an archive keeps of a tensor, a few kilobytes however large it is, so
+// that a page can show it without another run.
+struct TensorDigest {
+  TensorKey key;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  bool has_numbers = false;  // Else what follows is empty.
+  uint64_t nans = 0;
+  uint64_t infinities = 0;
+  double min = 0, max = 0, mean = 0;  // Of finite numbers.
+  // How many finite numbers lie in each of equal parts of [min, max].
+  std::vector<uint64_t> histogram;
+  // Numbers at equal distances along the two last sides of the first part, row
+  // by row.
+  uint64_t slice_rows = 0, slice_columns = 0;
+  std::vector<double> slice;
+};
+
+// REQUIRES: the tensor is compact and in host memory; it need not be aligned.
+TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor);
+
+// Runs what the session opened once, or reads its dump, and digests every
+// tensor of it. What was digested before a failure is in `digests`.
+absl::Status DigestRun(const Session& session,
+                       std::vector<TensorDigest>* digests);
+
+// Adds what a run of the session makes as the document's `digests`. A note says
+// why where there is not all of it.
+void AddDigestsOf(const Session& session, Report* report);
+
+}  // namespace nodewise

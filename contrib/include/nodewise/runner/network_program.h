@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/runner/runner.h"
+
+namespace nodewise {
+
+// What a program is to run.
+struct ProgramRequest {
+  // Must not change any more.
+  std::shared_ptr<const Network> network;
+  // The file that it was read from; empty if it was changed since, by a frozen
+  // input say, so that the file would be another network.
+  std::string model_file = {};
+  // The values that are handed to a sink, beside inputs and outputs; none: all
+  // that there are. Others count as not there.
+  std::optional<std::vector<std::string>> observed = std::nullopt;
+};
+
+// Something else that runs networks: another program, or a runner of your own.
+struct NetworkProgram {
+  std::string name;  // What reports call it: "ort:model.onnx".
+  // Makes a runner with the capabilities kTensors and kPatches. It is called
+  // more than once, for the whole network and for parts of it.
+  std::function<absl::StatusOr<std::unique_ptr<Runner>>(ProgramRequest)> make;
+  std::vector<std::string> command = {};  // For reports; may be empty.
+};
+
+}  // namespace nodewise

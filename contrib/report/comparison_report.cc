@@ -1,0 +1,215 @@
+#include "nodewise/report/comparison_report.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string TitleOf(const TensorComparison& tensor) {
+  const std::string name = tensor.key.Name();
+  const std::string partner = tensor.candidate.Name();
+  return name == partner ? name : name + " -> " + partner;
+}
+
+std::string Percent(uint64_t part, uint64_t whole) {
+  return fmt::format(
+      "{:.3g} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// NaN and infinities are what they are here.
+std::string Short(double value) { return fmt::format("{:.6g}", value); }
+
+// Those that differ, in the order of the reference: the first is where it
+// began.
+void AddTable(const Comparison& comparison, size_t max_lines,
+              ReportText* text) {
+  TextTable table;
+  table.AddRow({"tensor", "verdict", "largest error", "relative", "rmse",
+                "1 - cosine", "different"});
+  size_t rows = 0;
+  for (const TensorComparison& tensor : comparison.tensors) {
+    if (tensor.is_equal()) continue;
+    ++rows;
+    const Metrics& metrics = tensor.metrics;
+    table.AddRow({TitleOf(tensor), std::string(NameOf(tensor.verdict())),
+                  fmt::format("{:.3g}", metrics.largest_error.error),
+                  fmt::format("{:.3g}", metrics.relative_error()),
+                  fmt::format("{:.3g}", metrics.rmse),
+                  fmt::format("{:.3g}", metrics.cosine_distance),
+                  Percent(metrics.different, metrics.elements)});
+  }
+  if (rows == 0) return;
+  // The titles are a row, too.
+  text->Add(table, 2, max_lines == 0 ? 0 : max_lines + 1);
+  *text += '\n';
+}
+
+// Adds what makes the first of the worst so.
+void AddWorst(const Comparison& comparison, ReportText* text) {
+  const auto worst = std::max_element(
+      comparison.tensors.begin(), comparison.tensors.end(),
+      [](const TensorComparison& a, const TensorComparison& b) {
+        return a.verdict() < b.verdict();
+      });
+  if (worst == comparison.tensors.end() || worst->verdict() == Verdict::kPass) {
+    return;
+  }
+  const ElementDifference& element = worst->Worst();
+  *text += fmt::format(
+      "first {}: {} {}\n  {}\n  at element {} found {}, expected {}\n",
+      NameOf(worst->verdict()), Printable(TitleOf(*worst)), worst->type,
+      worst->judgement.reason, element.element, Short(element.actual),
+      Short(element.expected));
+  if (!worst->judgement.would_pass.empty()) {
+    *text += fmt::format("  would pass with {}\n", worst->judgement.would_pass);
+  }
+  if (worst->details.has_value()) {
+    for (const FailurePattern& pattern : worst->details->patterns) {
+      *text += fmt::format("  {}: {}\n", NameOf(pattern.shape),
+                           Printable(pattern.words));
+    }
+  }
+  *text += '\n';
+}
+
+// "40 tensors compared: 30 equal, 9 pass, 1 error; 2 skipped"
+std::string TallyOf(const Comparison& comparison) {
+  const auto equal = static_cast<size_t>(std::count_if(
+      comparison.tensors.begin(), comparison.tensors.end(),
+      [](const TensorComparison& tensor) { return tensor.is_equal(); }));
+  std::string text =
+      CountOf(comparison.tensors.size() + comparison.equal_hashes, "tensor") +
+      " compared: ";
+  std::string_view comma;
+  const auto add = [&](size_t count, std::string_view what) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", comma, count, what);
+    comma = ", ";
+  };
+  add(equal, "equal");
+  add(comparison.equal_hashes, "with equal hashes");
+  add(comparison.CountOf(Verdict::kPass) - equal, "pass");
+  add(comparison.CountOf(Verdict::kWarning), "warning");
+  add(comparison.CountOf(Verdict::kInconclusive), "inconclusive");
+  add(comparison.CountOf(Verdict::kError), "error");
+  if (!comparison.skipped.empty()) {
+    text += fmt::format("; {} skipped", comparison.skipped.size());
+  }
+  return text;
+}
+
+std::string_view NameOf(SkippedTensor::Kind kind) {
+  switch (kind) {
+    case SkippedTensor::Kind::kMissing:
+      return "missing";
+    case SkippedTensor::Kind::kOtherType:
+      return "other type";
+    case SkippedTensor::Kind::kOtherHash:
+      return "other hash";
+    case SkippedTensor::Kind::kNotRecorded:
+      return "not recorded";
+  }
+  return "";
+}
+
+void AddElement(std::string_view name, const ElementDifference& element,
+                JsonWriter* json) {
+  json->BeginObject(name);
+  json->Add("element", element.element);
+  json->Add("expected", element.expected);
+  json->Add("actual", element.actual);
+  json->Add("error", element.error);
+  json->EndObject();
+}
+
+void AddMetrics(const Metrics& metrics, JsonWriter* json) {
+  json->Add("elements", metrics.elements);
+  json->Add("different", metrics.different);
+  json->Add("outside", metrics.outside);
+  json->Add("nan_mismatches", metrics.nan_mismatches);
+  json->Add("infinity_mismatches", metrics.infinity_mismatches);
+  json->Add("flushed_subnormals", metrics.flushed);
+  json->Add("above_hundredth", metrics.above_hundredth);
+  json->Add("above_thousandth", metrics.above_thousandth);
+  json->Add("above_ten_thousandth", metrics.above_ten_thousandth);
+  if (metrics.different > 0) {
+    AddElement("largest_error", metrics.largest_error, json);
+    AddElement("largest_relative", metrics.largest_relative, json);
+  }
+  json->Add("relative_error", metrics.relative_error());
+  json->Add("rmse", metrics.rmse);
+  json->Add("cosine_distance", metrics.cosine_distance);
+  json->Add("snr_db", metrics.snr_db());
+  json->Add("scale", metrics.scale);
+}
+
+void AddDetails(const DifferenceDetails& details, JsonWriter* json) {
+  json->BeginArray("patterns");
+  for (const FailurePattern& pattern : details.patterns) {
+    json->BeginObject();
+    json->Add("shape", NameOf(pattern.shape));
+    json->Add("words", pattern.words);
+    json->EndObject();
+  }
+  json->EndArray();
+  const std::vector<int64_t> ulps(details.ulps.begin(), details.ulps.end());
+  json->Add("ulp_histogram", absl::MakeConstSpan(ulps));
+}
+
+void AddTensor(const TensorComparison& tensor, JsonWriter* json) {
+  json->BeginObject();
+  json->Add("tensor", tensor.key.Name());
+  json->Add("candidate", tensor.candidate.Name());
+  json->Add("paired_by", NameOf(tensor.paired_by));
+  json->Add("type", tensor.type);
+  json->Add("verdict", NameOf(tensor.verdict()));
+  json->Add("reason", tensor.judgement.reason);
+  json->Add("would_pass", tensor.judgement.would_pass);
+  if (!tensor.is_equal()) AddElement("worst", tensor.Worst(), json);
+  AddMetrics(tensor.metrics, json);
+  if (tensor.details.has_value()) AddDetails(*tensor.details, json);
+  json->EndObject();
+}
+
+void AddDocument(const Comparison& comparison, JsonWriter* json) {
+  json->BeginArray("tensors");
+  for (const TensorComparison& tensor : comparison.tensors) {
+    AddTensor(tensor, json);
+  }
+  json->EndArray();
+  json->Add("equal_hashes", comparison.equal_hashes);
+  json->BeginArray("skipped");
+  for (const SkippedTensor& skipped : comparison.skipped) {
+    json->BeginObject();
+    json->Add("tensor", skipped.key.Name());
+    json->Add("kind", NameOf(skipped.kind));
+    json->Add("why", skipped.why);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
+void ShowComparison(const Comparison& comparison, size_t max_lines,
+                    Report* report) {
+  ReportText& text = report->text;
+  AddTable(comparison, max_lines, &text);
+  AddWorst(comparison, &text);
+  text += TallyOf(comparison) + "\n";
+  TextTable skipped;
+  for (const SkippedTensor& tensor : comparison.skipped) {
+    skipped.AddRow({tensor.key.Name(), tensor.why});
+  }
+  text.Add(skipped, 2, max_lines);
+  AddDocument(comparison, &report->json);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,162 @@
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "nodewise/graph/finding.h"
+#include "nodewise/ops/opaque.h"
+#include "nodewise/report/inspection.h"
+#include "nodewise/report/model_report.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/support/path_kind.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// The network's operations and their cost.
+struct Operators {
+  std::map<std::string, uint64_t> counts;  // By kind.
+  double flops = 0;
+  uint64_t without_flops = 0;
+};
+
+std::string KindOf(const Operation& operation) {
+  if (const auto* const opaque = operation.attrs.As<ops::Opaque>()) {
+    return NameOf(*opaque) + " (opaque)";
+  }
+  const OperatorDef& def = operation.def();
+  return def.domain.empty() ? std::string(def.name)
+                            : fmt::format("{}.{}", def.domain, def.name);
+}
+
+double FlopsOf(const Network& network, const Operation& operation) {
+  const std::vector<InputInfo> inputs = network.InputsOf(operation.id);
+  std::vector<OutputInfo> outputs;
+  for (const ValueId id : operation.outputs) {
+    outputs.emplace_back(id == kNoValue ? TensorType()
+                                        : network.value(id).type);
+  }
+  return operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
+}
+
+Operators CountOperators(const Network& network) {
+  Operators found;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    ++found.counts[KindOf(operation)];
+    const double flops = FlopsOf(network, operation);
+    found.flops += flops;
+    found.without_flops += flops > 0 ? 0 : 1;
+  }
+  return found;
+}
+
+void AddValues(const char* title, const Network& network,
+               absl::Span<const ValueId> values, Inspection* inspection) {
+  TextTable table;
+  inspection->json.BeginArray(title);
+  for (const ValueId id : values) {
+    const NetworkValue& value = network.value(id);
+    table.AddRow({value.name, ToString(value.type)});
+    inspection->json.BeginObject();
+    inspection->json.Add("name", value.name);
+    inspection->json.Add("type", ToString(value.type));
+    inspection->json.EndObject();
+  }
+  inspection->json.EndArray();
+  AddLine(title, fmt::format("{}", values.size()), inspection);
+  inspection->text.Add(table, 4, inspection->max_lines);
+}
+
+void AddOperators(const Network& network, Inspection* inspection) {
+  const Operators found = CountOperators(network);
+  const uint64_t operations = network.order().size();
+  TextTable table;
+  inspection->json.Add("operations", operations);
+  inspection->json.BeginArray("operators");
+  for (const auto& [kind, count] : found.counts) {
+    table.AddRow({kind, fmt::format("{}", count)});
+    inspection->json.BeginObject();
+    inspection->json.Add("name", kind);
+    inspection->json.Add("uses", count);
+    inspection->json.EndObject();
+  }
+  inspection->json.EndArray();
+  AddLine("operators",
+          fmt::format("{} in {}", found.counts.size(),
+                      CountOf(operations, "operation")),
+          inspection);
+  inspection->text.Add(table, 4, inspection->max_lines);
+  inspection->json.Add("flops", found.flops);
+  inspection->json.Add("operations_without_flops", found.without_flops);
+  AddLine("FLOPs",
+          fmt::format("{:.4g}, {} not counted", found.flops,
+                      CountOf(found.without_flops, "operation")),
+          inspection);
+}
+
+void AddConstants(const Network& network, Inspection* inspection) {
+  uint64_t tensors = 0;
+  uint64_t elements = 0;
+  uint64_t bytes = 0;
+  for (const auto& value : network.data().values) {
+    if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
+      continue;
+    }
+    ++tensors;
+    elements += value->data.bytes() / ElementBytes(value->data.dtype());
+    bytes += value->data.bytes();
+  }
+  inspection->json.BeginObject("constants");
+  inspection->json.Add("tensors", tensors);
+  inspection->json.Add("elements", elements);
+  inspection->json.Add("bytes", bytes);
+  inspection->json.EndObject();
+  AddLine("constants",
+          fmt::format("{}, {}, {}", CountOf(tensors, "tensor"),
+                      CountOf(elements, "element"), CountOf(bytes, "byte")),
+          inspection);
+}
+
+void AddOpaque(const Network& network, Inspection* inspection) {
+  const std::string text = DescribeOpaque(network, &inspection->json);
+  if (!text.empty()) AddLine("opaque", text, inspection);
+}
+
+}  // namespace
+
+absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
+                          Inspection* inspection) {
+  DiagnosticList diagnostics;
+  NODEWISE_ASSIGN_OR_RETURN(const Network network,
+                            LoadModel(path, spec, &diagnostics));
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
+  inspection->text +=
+      fmt::format("{}: ONNX model, opset {}, {}\n", Printable(path),
+                  network.opset(), CountOf(bytes, "byte"));
+  inspection->json.Add("kind", "model");
+  inspection->json.Add("bytes", bytes);
+  inspection->json.Add("name", network.name());
+  inspection->json.Add("opset", uint64_t(network.opset()));
+  AddValues("inputs", network, network.inputs(), inspection);
+  AddValues("outputs", network, network.outputs(), inspection);
+  AddOperators(network, inspection);
+  AddConstants(network, inspection);
+  AddOpaque(network, inspection);
+  AddFindings("warnings",
+              FindingsOf(diagnostics.items(), finding_kinds::kFaultyFile),
+              &inspection->json);
+  if (!diagnostics.items().empty()) {
+    AddLine("warnings",
+            fmt::format("{} ({} lists them)", diagnostics.items().size(),
+                        NameOf(Way::kVerification)),
+            inspection);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,271 @@
+#include "nodewise/report/located_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/report/tensor_summary.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string ShareText(const Culprit& culprit) {
+  if (!culprit.share.has_value()) return "not measured";
+  return fmt::format("{:.1f} % of the error of the outputs",
+                     100 * *culprit.share);
+}
+
+bool IsStandIn(const LocateResult& result, const NodeReport& node) {
+  return std::find(result.stand_ins.begin(), result.stand_ins.end(),
+                   node.key) != result.stand_ins.end();
+}
+
+void AddCulpritText(const LocateResult& result, const Culprit& culprit,
+                    ReportText* text) {
+  const NodeReport& node = result.nodes[culprit.report];
+  TextTable table;
+  *text += fmt::format("culprit: {}, {}\n", Printable(node.key),
+                       NameOf(node.verdict));
+  if (!node.covers.empty()) {
+    table.AddRow({"operations", ListOf(node.covers)});
+  }
+  table.AddRow({"reason", node.reason});
+  if (node.worst.has_value() && !node.worst->is_equal()) {
+    const ElementDifference& worst = node.worst->Worst();
+    table.AddRow({"worst", fmt::format("{}, element {}: found {}, expected {}",
+                                       node.worst->key.Name(), worst.element,
+                                       ShortNumber(worst.actual),
+                                       ShortNumber(worst.expected))});
+  }
+  if (!node.failure.has_value()) {
+    table.AddRow({"explains", ShareText(culprit)});
+  } else if (IsStandIn(result, node)) {
+    table.AddRow({"instead", "the reference computed it for the others"});
+  } else {
+    table.AddRow({"instead", "nothing: what comes after it was not judged"});
+  }
+  text->Add(table, 2);
+  *text += "\n";
+}
+
+std::string TallyOf(const LocateResult& result) {
+  std::string text = CountOf(result.nodes.size(), "function node") + ":";
+  std::string_view comma = " ";
+  // The tally counts the verdicts that nodes have, and needs no list of all
+  // verdicts, which could lack one. The worst come first.
+  std::map<NodeVerdict, size_t, std::greater<>> counts;
+  for (const NodeReport& node : result.nodes) ++counts[node.verdict];
+  for (const auto& [verdict, count] : counts) {
+    text += fmt::format("{}{} {}", comma, count, NameOf(verdict));
+    comma = ", ";
+  }
+  return text + "\n";
+}
+
+double LargestOutputError(const LocateResult& result) {
+  double largest = 0;
+  for (const TensorComparison& output : result.outputs) {
+    largest = std::max(largest, RelativeError(output));
+  }
+  return largest;
+}
+
+std::string OutputsText(const LocateResult& result) {
+  if (result.outputs.empty()) return "outputs: not compared\n";
+  const double error = LargestOutputError(result);
+  const std::string with =
+      result.stand_ins.empty()
+          ? ""
+          : fmt::format(", with {} computed by it",
+                        CountOf(result.stand_ins.size(), "node"));
+  if (error == 0) {
+    return fmt::format("outputs: equal to the reference's{}\n", with);
+  }
+  return fmt::format(
+      "outputs: {} the reference's by {:.2g} of their size at most{}\n",
+      result.AreOutputsWrong() ? "differ from" : "within the tolerance of",
+      error, with);
+}
+
+std::string_view TwoAgainstOne(RefereeSide side) {
+  switch (side) {
+    case RefereeSide::kReference:
+      return ": two against one";
+    case RefereeSide::kCandidate:
+      return ": two against one, so the reference may be wrong";
+    default:
+      return "";
+  }
+}
+
+// Shows a referee's opinion about a node, as an item of the document's array.
+void ShowOpinion(const std::string& referee, const std::string& node,
+                 const RefereeOpinion& opinion, Report* report) {
+  report->text += fmt::format("referee: {}: {} {}", Printable(node),
+                              Printable(referee), NameOf(opinion.side));
+  if (opinion.side == RefereeSide::kNotAsked) {
+    report->text += ": " + Printable(opinion.why_not);
+  } else {
+    report->text += fmt::format(
+        " (off by {:.2g} of its size from the reference, by {:.2g} from the "
+        "candidate){}",
+        opinion.from_reference, opinion.from_candidate,
+        TwoAgainstOne(opinion.side));
+  }
+  report->text += "\n";
+  report->json.BeginObject();
+  report->json.Add("node", node);
+  report->json.Add("side", NameOf(opinion.side));
+  report->json.Add("from_reference", opinion.from_reference);
+  report->json.Add("from_candidate", opinion.from_candidate);
+  report->json.Add("why_not", opinion.why_not);
+  report->json.EndObject();
+}
+
+void AddWorstElement(const NodeReport& node, JsonWriter* json) {
+  if (!node.worst.has_value() || node.worst->is_equal()) return;
+  const ElementDifference& worst = node.worst->Worst();
+  json->BeginObject("worst");
+  json->Add("element", worst.element);
+  json->Add("expected", worst.expected);
+  json->Add("actual", worst.actual);
+  json->Add("error", worst.error);
+  json->EndObject();
+}
+
+// What verdicts and culprits have in common.
+void AddNode(const NodeReport& node, JsonWriter* json) {
+  json->Add("node", node.key);
+  json->Add("node_index", uint64_t{Index(node.node)});
+  const uint64_t slot = node.worst.has_value() ? node.worst->key.slot : 0;
+  json->Add("output", slot);
+  json->Add("kind", NameOf(node.verdict));
+  json->Add("source_nodes", node.covers);
+}
+
+void AddVerdict(const NodeReport& node, JsonWriter* json) {
+  json->BeginObject();
+  AddNode(node, json);
+  json->Add("reason", node.reason);
+  json->Add("isolated", NameOf(node.evidence.isolated));
+  if (!node.on_exact_inputs.empty()) {
+    json->Add("on_exact_inputs", node.on_exact_inputs);
+  }
+  json->Add("accumulated", NameOf(node.evidence.accumulated));
+  json->Add("received", node.received);
+  json->Add("made", node.made);
+  json->Add("passed_on", node.passed_on);
+  json->Add("gain", node.gain());
+  json->EndObject();
+}
+
+void AddCulprit(const LocateResult& result, const Culprit& culprit,
+                JsonWriter* json) {
+  const NodeReport& node = result.nodes[culprit.report];
+  json->BeginObject();
+  AddNode(node, json);
+  json->BeginObject("evidence");
+  json->Add("reason", node.reason);
+  json->Add("isolated", NameOf(node.evidence.isolated));
+  if (node.evidence.isolated_privately.has_value()) {
+    json->Add("isolated_privately", NameOf(*node.evidence.isolated_privately));
+  }
+  json->Add("steady", node.evidence.is_steady);
+  if (node.failure.has_value()) {
+    json->Add("failure", NameOf(node.failure->kind));
+    json->Add("stand_in", IsStandIn(result, node));
+  }
+  AddWorstElement(node, json);
+  if (culprit.share.has_value()) json->Add("share", *culprit.share);
+  if (!culprit.victims.empty()) json->Add("victims", culprit.victims);
+  json->EndObject();
+  json->EndObject();
+}
+
+void AddLocated(const LocateResult& result, JsonWriter* json) {
+  json->BeginArray("culprits");
+  for (const Culprit& culprit : result.culprits) {
+    AddCulprit(result, culprit, json);
+  }
+  json->EndArray();
+  json->BeginArray("verdicts");
+  for (const NodeReport& node : result.nodes) AddVerdict(node, json);
+  json->EndArray();
+  json->Add("outputs_differ", result.AreOutputsWrong());
+  json->Add("output_error", LargestOutputError(result));
+  if (result.share_of_all.has_value()) {
+    json->Add("share_of_all", *result.share_of_all);
+  }
+  if (result.largest_gain.has_value()) {
+    json->Add("largest_gain", result.nodes[*result.largest_gain].key);
+  }
+}
+
+}  // namespace
+
+void ShowLocated(const LocateResult& result, bool judged_all, Report* report) {
+  for (const Culprit& culprit : result.culprits) {
+    AddCulpritText(result, culprit, &report->text);
+  }
+  if (result.culprits.empty()) report->text += "no culprit\n\n";
+  if (result.culprits.size() > 1 && result.share_of_all.has_value()) {
+    report->text += fmt::format(
+        "together they explain {:.1f} % of the error of the outputs\n",
+        100 * *result.share_of_all);
+  }
+  // A search that judged only some nodes has no counts of verdicts.
+  if (judged_all) report->text += TallyOf(result);
+  report->text += OutputsText(result);
+  AddLocated(result, &report->json);
+}
+
+void ShowNotJudged(const LocateResult& result, Report* report) {
+  constexpr size_t kMostNotJudged = 20;
+  TextTable table;
+  for (const NodeReport& node : result.nodes) {
+    if (node.verdict != NodeVerdict::kInconclusive) continue;
+    table.AddRow({"not judged", node.key, node.reason});
+  }
+  report->text.Add(table, 0, kMostNotJudged);
+}
+
+void ShowOpinions(
+    const std::string& referee,
+    const std::vector<std::pair<std::string, RefereeOpinion>>& opinions,
+    Report* report) {
+  report->json.BeginArray("referee");
+  for (const auto& [node, opinion] : opinions) {
+    ShowOpinion(referee, node, opinion, report);
+  }
+  report->json.EndArray();
+}
+
+void ShowSideDifferences(const std::vector<SideDifference>& differences,
+                         Report* report) {
+  TextTable table;
+  report->json.BeginArray("differences");
+  for (const SideDifference& difference : differences) {
+    const std::string what(NameOf(difference.what));
+    table.AddRow({what, difference.name, "found " + difference.found,
+                  "expected " + difference.expected});
+    report->json.BeginObject();
+    report->json.Add("what", what);
+    report->json.Add("name", difference.name);
+    report->json.Add("found", difference.found);
+    report->json.Add("expected", difference.expected);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  if (differences.empty()) return;
+  report->text += fmt::format("\n{} from the reference, so nothing was run:\n",
+                              CountOf(differences.size(), "difference"));
+  report->text.Add(table, 2, kShownLines);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,224 @@
+#include "nodewise/report/model_report.h"
+
+#include "fmt/format.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// More lines would hide the rest of the report; the document has all.
+constexpr size_t kMostLeftAlone = 20;
+constexpr size_t kMostListed = 8;
+
+void AddOperators(const std::vector<OpaqueOperator>& operators,
+                  JsonWriter* json) {
+  json->BeginArray("operators");
+  for (const OpaqueOperator& each : operators) {
+    json->BeginObject();
+    json->Add("name", each.name);
+    json->Add("operations", each.operations);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void AddOpaque(const OpaqueReport& opaque, JsonWriter* json) {
+  json->BeginObject("opaque");
+  json->Add("program", opaque.program);
+  AddOperators(opaque.operators, json);
+  json->BeginArray("missing_outputs");
+  for (const MissingOutput& output : opaque.missing) {
+    json->BeginObject();
+    json->Add("name", output.name);
+    json->Add("because", output.because);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Add("ends", opaque.ends);
+  json->EndObject();
+}
+
+std::string Number(double x) { return fmt::format("{:.3g}", x); }
+
+size_t MergedProducts(const PrecisionResult& result) {
+  return result.merges.CountOf("QLinearConv") +
+         result.merges.CountOf("QLinearMatMul");
+}
+
+void ShowLeftAlone(const PrecisionResult& result, Report* report) {
+  TextTable table;
+  report->json.BeginArray("left_alone");
+  for (const auto& [operation, kind, reason] : result.report.left_alone) {
+    table.AddRow({operation, kind, reason});
+    report->json.BeginObject();
+    report->json.Add("operation", operation);
+    report->json.Add("kind", kind);
+    report->json.Add("reason", reason);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  if (result.report.left_alone.empty()) return;
+  report->text += "left alone:\n";
+  report->text.Add(table, 2, kMostLeftAlone);
+}
+
+void ShowErrors(const PrecisionResult& result, Report* report) {
+  if (result.errors.empty()) return;
+  TextTable table;
+  table.AddRow({"operation", "kind", "max abs", "relative L2"});
+  report->json.BeginArray("errors");
+  for (const ValueError& error : result.errors) {
+    table.AddRow({error.operation, error.kind, Number(error.max_abs),
+                  Number(error.relative_l2)});
+    report->json.BeginObject();
+    report->json.Add("operation", error.operation);
+    report->json.Add("kind", error.kind);
+    report->json.Add("value", error.value);
+    report->json.Add("max_abs", error.max_abs);
+    report->json.Add("relative_l2", error.relative_l2);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  report->text += fmt::format("error against float32, over {}:\n",
+                              CountOf(result.samples, "sample"));
+  report->text.Add(table, 2, 0);
+}
+
+void ShowRanking(const Sensitivity& found, Report* report) {
+  TextTable table;
+  table.AddRow({"operation", "kind", "lowered alone"});
+  report->json.BeginArray("ranking");
+  for (const auto& [operation, kind, error] : found.ranking) {
+    table.AddRow({operation, kind, Number(error)});
+    report->json.BeginObject();
+    report->json.Add("operation", operation);
+    report->json.Add("kind", kind);
+    report->json.Add("error", error);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  report->text += "relative L2 of the outputs against float32:\n";
+  report->text.Add(table, 2, kShownLines + 1);
+}
+
+void ShowSensitivity(const PrecisionResult& result, Report* report) {
+  if (!result.sensitivity.has_value()) return;
+  const Sensitivity& found = *result.sensitivity;
+  report->json.BeginObject("sensitivity");
+  ShowRanking(found, report);
+  TextTable table;
+  table.AddRow({"first left alone", "all others lowered"});
+  report->json.BeginArray("curve");
+  for (const auto& [kept, error] : found.curve) {
+    table.AddRow({std::to_string(kept), Number(error)});
+    report->json.BeginObject();
+    report->json.Add("kept", uint64_t{kept});
+    report->json.Add("error", error);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  report->text.Add(table, 2, 0);
+  const std::string keep =
+      found.suggested == 0 ? "" : found.KeepExpression(result.keep);
+  report->json.Add("suggested_keep", keep);
+  report->json.EndObject();
+  report->text += keep.empty()
+                      ? "no operation stands out: nothing to keep\n"
+                      : fmt::format("suggested: {} '{}'\n", NameOf(Way::kKeep),
+                                    Printable(keep));
+}
+
+}  // namespace
+
+std::string DescribeOpaque(const Network& network, JsonWriter* json) {
+  const std::vector<OpaqueOperator> operators = OpaqueOperators(network);
+  if (operators.empty()) return "";
+  json->BeginObject("opaque");
+  AddOperators(operators, json);
+  json->EndObject();
+  return TextOf(operators);
+}
+
+void ShowOpaque(const OpaqueReport& opaque, Report* report) {
+  if (opaque.operators.empty()) return;
+  AddOpaque(opaque, &report->json);
+  report->text += fmt::format("opaque  {}", opaque.text);
+  if (!opaque.program.empty()) {
+    report->text += fmt::format(" (run by {})\n", Printable(opaque.program));
+    return;
+  }
+  report->text += fmt::format(" (not run; {} has a program run them)\n",
+                              NameOf(Way::kOpaqueProgram));
+  for (const MissingOutput& output : opaque.missing) {
+    report->text += fmt::format("  without output {}, which depends on {}\n",
+                                Printable(output.name),
+                                ListOf(output.because, kMostListed));
+  }
+  if (!opaque.ends.empty()) {
+    report->text +=
+        fmt::format("  in its place outputs that these operations read: {}\n",
+                    ListOf(opaque.ends, kMostListed));
+  }
+}
+
+void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
+  for (const MissingOutput& output : opaque.missing) {
+    report->AddError(absl::UnimplementedError(fmt::format(
+        "output {}: was not computed, since it depends on what is opaque ({}), "
+        "expected a program that runs that ({})",
+        Printable(output.name), ListOf(output.because, kMostListed),
+        NameOf(Way::kOpaqueProgram))));
+  }
+}
+
+void ShowPasses(const PassesReport& passes, Report* report) {
+  report->json.BeginArray("passes");
+  for (const PassesReport::Ran& ran : passes.ran) {
+    report->text += fmt::format("pass {}: {}\n{}", ran.pass,
+                                CountOf(ran.operations, "operation"), ran.text);
+    report->json.BeginObject();
+    report->json.Add("pass", ran.pass);
+    report->json.Add("operations", uint64_t{ran.operations});
+    report->json.Add("report", ran.text);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  for (const Finding& finding : passes.left) {
+    report->text += fmt::format("warning: {}\n", Printable(LineOf(finding)));
+  }
+  if (!passes.left.empty()) {
+    AddFindings("warnings", passes.left, &report->json);
+  }
+}
+
+std::string PrecisionLine(const PrecisionResult& result) {
+  std::string line = fmt::format(
+      "{}: {} lowered, {} left alone", ToString(result.report.precision),
+      CountOf(result.report.changes.size(), "operation"),
+      result.report.left_alone.size());
+  if (result.report.precision == Precision::kInt8) {
+    line += fmt::format(", {} merged into products of integers",
+                        MergedProducts(result));
+  }
+  return line;
+}
+
+void ShowPrecision(const PrecisionResult& result, Report* report) {
+  report->text += PrecisionLine(result) + '\n';
+  report->json.BeginObject("precision");
+  report->json.Add("name", ToString(result.report.precision));
+  report->json.Add("samples", uint64_t{result.samples});
+  report->json.Add("lowered", uint64_t{result.report.changes.size()});
+  report->json.Add("merged", uint64_t{MergedProducts(result)});
+  ShowLeftAlone(result, report);
+  ShowErrors(result, report);
+  ShowSensitivity(result, report);
+  report->json.EndObject();
+  for (const std::string& note : result.report.notes) {
+    report->notes.push_back(note);
+  }
+}
+
+}  // namespace nodewise

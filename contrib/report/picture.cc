@@ -1,0 +1,340 @@
+// The graph around the culprits, as a picture.
+//
+// Nodes lie in rows by the longest way to them from what is drawn above; within
+// a row they are moved towards the middle of their neighbours a few times,
+// which leaves few edges that cross. That is the usual way to draw layered
+// graphs, without its last step, since the pictures are small.
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/report/archive.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int kBoxWidth = 236, kBoxHeight = 44;
+constexpr int kGapAcross = 22, kGapDown = 38;
+constexpr int kMargin = 18, kLegendHeight = 34;
+constexpr size_t kShownCharacters = 32;
+constexpr int kSweeps = 4;
+
+struct Colours {
+  std::string_view fill, line;
+};
+
+// What was found of a node, as far as a picture tells it apart. The words stand
+// in the box, too, so that nothing depends on seeing colours.
+enum class Look { kCulprit, kInherits, kOpen, kRight, kInput };
+
+Look LookAlone(const Archive::Node& node) {
+  if (node.is_culprit) return Look::kCulprit;
+  if (node.function.empty()) return Look::kInput;
+  if (node.kind == "inherits" || node.kind == "unknown") return Look::kInherits;
+  return node.kind == "inconclusive" ? Look::kOpen : Look::kRight;
+}
+
+Colours ColoursOf(Look look) {
+  switch (look) {
+    case Look::kCulprit:
+      return {"#f8c8c4", "#c62828"};
+    case Look::kInherits:
+      return {"#e4e4e4", "#8a8a8a"};
+    case Look::kOpen:
+      return {"#fdf0cf", "#b8860b"};
+    case Look::kRight:
+      return {"#ffffff", "#5a9367"};
+    case Look::kInput:
+      break;
+  }
+  return {"#e8eefc", "#7a8fc4"};
+}
+
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : Printable(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+class Picture {
+ public:
+  Picture(const Archive& archive, const PictureOptions& options)
+      : nodes_(archive.nodes), options_(options), readers_(nodes_.size()) {
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      for (const uint32_t read : nodes_[n].reads) readers_[read].push_back(n);
+    }
+  }
+
+  absl::StatusOr<std::string> Draw() {
+    if (nodes_.empty()) {
+      return absl::NotFoundError(
+          "has no graph to draw, expected the archive of a search for a "
+          "culprit");
+    }
+    Spread();
+    Choose();
+    if (chosen_.empty()) {
+      return absl::NotFoundError(
+          fmt::format("names no node of its {}, which are too many to draw all",
+                      nodes_.size()));
+    }
+    Arrange();
+    return Written();
+  }
+
+ private:
+  // What comes behind a culprit computes with what that has made.
+  void Spread() {
+    is_behind_.resize(nodes_.size());
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      is_behind_[n] = std::any_of(
+          nodes_[n].reads.begin(), nodes_[n].reads.end(), [&](uint32_t read) {
+            return nodes_[read].is_culprit || is_behind_[read];
+          });
+    }
+  }
+
+  Look LookOf(uint32_t n) const {
+    const Look look = LookAlone(nodes_[n]);
+    return look == Look::kRight && is_behind_[n] ? Look::kInherits : look;
+  }
+
+  void Choose() {
+    std::vector<uint32_t> culprits;
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].is_culprit) culprits.push_back(n);
+    }
+    if (culprits.empty()) {
+      if (nodes_.size() > options_.most_nodes) return;
+      for (uint32_t n = 0; n < nodes_.size(); ++n) chosen_.insert(n);
+      return;
+    }
+    Take(culprits);
+    Reach(culprits, options_.steps_before,
+          [&](uint32_t n) -> const std::vector<uint32_t>& {
+            return nodes_[n].reads;
+          });
+    Reach(culprits, options_.steps_behind,
+          [&](uint32_t n) -> const std::vector<uint32_t>& {
+            return readers_[n];
+          });
+  }
+
+  void Take(const std::vector<uint32_t>& nodes) {
+    for (const uint32_t n : nodes) {
+      if (chosen_.size() < options_.most_nodes) chosen_.insert(n);
+    }
+  }
+
+  template <typename Neighbours>
+  void Reach(std::vector<uint32_t> edge, size_t steps, Neighbours neighbours) {
+    for (size_t step = 0; step < steps; ++step) {
+      std::vector<uint32_t> next;
+      for (const uint32_t n : edge) {
+        for (const uint32_t other : neighbours(n)) next.push_back(other);
+      }
+      Take(next);
+      edge = std::move(next);
+      std::erase_if(edge, [&](uint32_t n) { return !chosen_.contains(n); });
+      std::sort(edge.begin(), edge.end());
+      edge.erase(std::unique(edge.begin(), edge.end()), edge.end());
+    }
+  }
+
+  void Arrange() {
+    std::map<uint32_t, size_t> row_of;
+    for (const uint32_t n : chosen_) {  // In order: what is read comes first.
+      size_t row = 0;
+      for (const uint32_t read : nodes_[n].reads) {
+        if (chosen_.contains(read)) row = std::max(row, row_of[read] + 1);
+      }
+      row_of[n] = row;
+      if (rows_.size() <= row) rows_.resize(row + 1);
+      rows_[row].push_back(n);
+    }
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      for (std::vector<uint32_t>& row : rows_) SortByNeighbours(&row);
+    }
+    PlaceRows();
+  }
+
+  void PlaceRows() {
+    size_t widest = 0;
+    for (const auto& row : rows_) widest = std::max(widest, row.size());
+    width_ = 2 * kMargin + static_cast<int>(widest) * (kBoxWidth + kGapAcross) -
+             kGapAcross;
+    width_ = std::max(width_, 700);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const int used =
+          static_cast<int>(rows_[r].size()) * (kBoxWidth + kGapAcross) -
+          kGapAcross;
+      int x = (width_ - used) / 2;
+      for (const uint32_t n : rows_[r]) {
+        place_[n] = {x,
+                     kMargin + static_cast<int>(r) * (kBoxHeight + kGapDown)};
+        x += kBoxWidth + kGapAcross;
+      }
+    }
+    height_ = 2 * kMargin + kLegendHeight +
+              static_cast<int>(rows_.size()) * (kBoxHeight + kGapDown) -
+              kGapDown;
+  }
+
+  void SortByNeighbours(std::vector<uint32_t>* row) {
+    PlaceRows();
+    std::map<uint32_t, double> middle;
+    for (const uint32_t n : *row) {
+      double sum = 0;
+      int count = 0;
+      for (const bool before : {true, false}) {
+        for (const uint32_t other : before ? nodes_[n].reads : readers_[n]) {
+          const auto at = place_.find(other);
+          if (at == place_.end()) continue;
+          sum += at->second.first;
+          ++count;
+        }
+      }
+      middle[n] = count == 0 ? place_[n].first : sum / count;
+    }
+    std::stable_sort(row->begin(), row->end(), [&](uint32_t a, uint32_t b) {
+      return middle[a] < middle[b];
+    });
+  }
+
+  std::string Written() const {
+    std::string svg = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" "
+        "height=\"{1}\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" "
+        "fill=\"#ffffff\"/>\n",
+        width_, height_);
+    for (const uint32_t n : chosen_) svg += Edges(n);
+    for (const uint32_t n : chosen_) svg += Box(n);
+    return svg + Legend() + "</svg>\n";
+  }
+
+  std::string Edges(uint32_t n) const {
+    std::string edges;
+    std::set<uint32_t> drawn;
+    const auto [x, y] = place_.at(n);
+    for (const uint32_t read : nodes_[n].reads) {
+      const auto from = place_.find(read);
+      if (from == place_.end() || !drawn.insert(read).second) continue;
+      const int x1 = from->second.first + kBoxWidth / 2;
+      const int y1 = from->second.second + kBoxHeight;
+      const int x2 = x + kBoxWidth / 2;
+      const int bend = std::max(kGapDown / 2, (y - y1) / 2);
+      edges += fmt::format(
+          "<path d=\"M{} {}C{} {} {} {} {} {}\" fill=\"none\" "
+          "stroke=\"#9a9a9a\"/>\n",
+          x1, y1, x1, y1 + bend, x2, y - bend, x2, y);
+    }
+    return edges;
+  }
+
+  std::string Box(uint32_t n) const {
+    const Archive::Node& node = nodes_[n];
+    const auto [x, y] = place_.at(n);
+    const Colours colours = ColoursOf(LookOf(n));
+    const std::string below =
+        node.is_culprit
+            ? node.explanation.empty() ? node.kind : node.explanation
+        : LookOf(n) == Look::kInherits && node.kind != "unknown"
+            ? "right on what it reads"
+        : !node.kind.empty()    ? node.kind
+        : node.function.empty() ? "input"
+                                : node.function;
+    const bool is_alone = nodes_.size() == chosen_.size();
+    std::string box = fmt::format(
+        "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" "
+        "height=\"{}\" rx=\"6\" fill=\"{}\" stroke=\"{}\" "
+        "stroke-width=\"{}\"{}/>",
+        Escaped(node.reason.empty() ? node.key : node.key + ": " + node.reason),
+        x, y, kBoxWidth, kBoxHeight, colours.fill, colours.line,
+        node.is_culprit ? 3 : 1,
+        !is_alone && HasMore(n) ? " stroke-dasharray=\"5 3\"" : "");
+    const auto line = [&](int dy, std::string_view style,
+                          const std::string& text) {
+      box += fmt::format(
+          "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\"{}>{}</text>",
+          x + kBoxWidth / 2, y + dy, style,
+          Escaped(CutInMiddle(text, kShownCharacters)));
+    };
+    line(18, node.is_culprit ? " font-weight=\"bold\"" : "", node.key);
+    line(34, " fill=\"#444444\"", below);
+    return box + "</g>\n";
+  }
+
+  // Returns whether it has a neighbour that is not drawn.
+  bool HasMore(uint32_t n) const {
+    const auto is_hidden = [&](uint32_t other) {
+      return !chosen_.contains(other);
+    };
+    return std::any_of(nodes_[n].reads.begin(), nodes_[n].reads.end(),
+                       is_hidden) ||
+           std::any_of(readers_[n].begin(), readers_[n].end(), is_hidden);
+  }
+
+  std::string Legend() const {
+    constexpr std::pair<Look, std::string_view> kRows[] = {
+        {Look::kCulprit, "culprit"},
+        {Look::kInherits, "inherits, or unknown"},
+        {Look::kRight, "right"},
+        {Look::kInput, "input"}};
+    std::string legend;
+    int x = kMargin;
+    const int y = height_ - kMargin - 12;
+    for (const auto& [look, words] : kRows) {
+      const Colours colours = ColoursOf(look);
+      legend += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"14\" rx=\"3\" "
+          "fill=\"{}\" stroke=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
+          x, y, colours.fill, colours.line, x + 20, y + 12, words);
+      x += 175;
+    }
+    return legend;
+  }
+
+  const std::vector<Archive::Node>& nodes_;
+  const PictureOptions& options_;
+  std::vector<std::vector<uint32_t>> readers_;
+  std::vector<bool> is_behind_;
+  std::set<uint32_t> chosen_;
+  std::vector<std::vector<uint32_t>> rows_;
+  std::map<uint32_t, std::pair<int, int>> place_;  // Of the upper left corner.
+  int width_ = 0, height_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> PictureOf(const Archive& archive,
+                                      const PictureOptions& options) {
+  return Picture(archive, options).Draw();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,269 @@
+#include "nodewise/report/verification_report.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/interp/reference_target.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/ir/verifier.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/session/target_support.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// The targets that Verify() asks operation by operation; the others are those
+// that networks are lowered for, whose table is asked.
+const Target* const kTargets[] = {&ReferenceTarget()};
+
+struct WantedTargets {
+  std::vector<Target> by_operation;
+  std::vector<std::string> by_lowering;
+  bool empty() const { return by_operation.empty() && by_lowering.empty(); }
+};
+
+absl::StatusOr<WantedTargets> TargetsNamed(
+    const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const Target* target : kTargets) known.emplace_back(target->traits.name);
+  for (const std::string_view name : kLoweringTargets) known.emplace_back(name);
+  WantedTargets wanted;
+  for (const std::string& name : names) {
+    const auto place = std::find(known.begin(), known.end(), name);
+    if (place == known.end()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} {}: there is no such target of networks, expected one of "
+          "{}",
+          NameOf(Way::kMachine), name, ListOf(known)));
+    }
+    const auto i = static_cast<size_t>(place - known.begin());
+    if (i < std::size(kTargets)) {
+      wanted.by_operation.push_back(*kTargets[i]);
+    } else {
+      wanted.by_lowering.push_back(name);
+    }
+  }
+  return wanted;
+}
+
+// What was found about a network before and after it could be checked.
+struct ReadNetwork {
+  std::vector<Finding> in_file;
+  std::vector<Finding> at_import;  // Of the three parts.
+  std::optional<NetworkData> network;
+};
+
+absl::StatusOr<ReadNetwork> ReadModel(const std::string& path, ModelSpec spec) {
+  DiagnosticList found;
+  std::vector<const FindingKind*> kinds;
+  spec.report_unused = true;
+  spec.kinds = &kinds;
+  auto network = LoadModel(path, spec, &found);
+  if (!network.ok() && !found.HasErrors()) return network.status();
+  ReadNetwork verdict;
+  kinds.resize(found.items().size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const Diagnostic& each = found.items()[i];
+    if (kinds[i] == nullptr) {
+      verdict.in_file.push_back(FindingOf(each, finding_kinds::kFaultyFile));
+    } else {
+      verdict.at_import.push_back(FindingOf(each, *kinds[i]));
+    }
+  }
+  if (network.ok()) verdict.network = network->data();
+  return verdict;
+}
+
+absl::StatusOr<ReadNetwork> ReadText(const std::string& path) {
+  ReadNetwork verdict;
+  NODEWISE_ASSIGN_OR_RETURN(verdict.network, LoadNetworkText(path));
+  return verdict;
+}
+
+// How much of a part was checked.
+struct Extent {
+  std::string why_not;  // Why nothing was; or "".
+  bool is_partial = false;
+};
+
+// Links are known by names alone. An operation whose inputs are at fault has no
+// types, so that more faults may turn up once these are mended.
+Extent ExtentOf(const NetworkPart& part, const ReadNetwork& verdict,
+                const std::vector<std::string>& targets, bool has_errors) {
+  const bool is_partial = !verdict.network.has_value();
+  if (part.name == network_kinds::kStructure) return {};
+  if (part.name == network_kinds::kInformation) return {"", is_partial};
+  if (is_partial || has_errors) return {"there are errors"};
+  if (targets.empty())
+    return {fmt::format("no target was named ({} onednn, c or reference)",
+                        NameOf(Way::kMachine))};
+  return {};
+}
+
+// `nothing` is what a part without findings says.
+void AddPart(const NetworkPart& part, std::vector<Finding> findings,
+             const Extent& extent, const char* nothing,
+             std::vector<Finding>* warnings, Report* report) {
+  const size_t errors = report->errors.size();
+  const size_t warned = warnings->size();
+  const bool is_empty = findings.empty();
+  report->text +=
+      fmt::format("{}{}:{}\n", part.heading,
+                  extent.is_partial ? ", as far as it could be checked" : "",
+                  !extent.why_not.empty() ? " not checked: " + extent.why_not
+                  : is_empty              ? nothing
+                                          : "");
+  AddFindingLines(std::move(findings), "  ", warnings, report);
+  report->json.BeginObject();
+  report->json.Add("part", part.name);
+  report->json.Add("checked", extent.why_not.empty());
+  if (!extent.why_not.empty()) report->json.Add("why_not", extent.why_not);
+  if (extent.is_partial) report->json.Add("partly", true);
+  report->json.Add("errors", uint64_t{report->errors.size() - errors});
+  report->json.Add("warnings", uint64_t{warnings->size() - warned});
+  report->json.EndObject();
+}
+
+template <typename Predicate>
+std::vector<Finding> TakeIf(std::vector<Finding>* findings,
+                            Predicate predicate) {
+  std::vector<Finding> taken;
+  std::copy_if(findings->begin(), findings->end(), std::back_inserter(taken),
+               predicate);
+  std::erase_if(*findings, predicate);
+  return taken;
+}
+
+}  // namespace
+
+void AddFindingLines(std::vector<Finding> findings, const char* indent,
+                     std::vector<Finding>* warnings, Report* report) {
+  for (Finding& finding : findings) {
+    const bool is_error = finding.severity == Severity::kError;
+    report->text +=
+        fmt::format("{}{}: {}\n", indent, is_error ? "error" : "warning",
+                    Printable(LineOf(finding)));  // One line each.
+    (is_error ? report->errors : *warnings).push_back(std::move(finding));
+  }
+}
+
+void FinishVerdict(const std::string& path,
+                   const std::vector<Finding>& warnings, Report* report) {
+  if (!report->errors.empty()) report->status = Report::Status::kDiffers;
+  report->text += fmt::format("{}: {}, {}\n", Printable(path),
+                              CountOf(report->errors.size(), "error"),
+                              CountOf(warnings.size(), "warning"));
+  AddFindings("warnings", warnings, &report->json);
+}
+
+namespace {
+
+absl::StatusOr<std::vector<TargetSupport>> AskAll(
+    const NetworkData& data, const std::vector<std::string>& targets) {
+  std::vector<TargetSupport> supports;
+  if (targets.empty()) return supports;
+  NODEWISE_ASSIGN_OR_RETURN(const Network network, Network::FromData(data));
+  for (const std::string& target : targets) {
+    NODEWISE_ASSIGN_OR_RETURN(TargetSupport support,
+                              AskTarget(network, target));
+    supports.push_back(std::move(support));
+  }
+  return supports;
+}
+
+// One line for each target, and one object.
+void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
+  if (supports.empty()) return;
+  report->json.BeginArray("targets");
+  for (const TargetSupport& support : supports) {
+    std::vector<std::string> counts;
+    report->json.BeginObject();
+    report->json.Add("target", support.target);
+    report->json.Add("nodes", uint64_t{support.nodes});
+    report->json.Add("operations", uint64_t{support.operations});
+    report->json.BeginObject("by");
+    for (const auto& [kernel, count] : support.by) {
+      counts.push_back(fmt::format("{} by {}", count, TitleOfKernel(kernel)));
+      report->json.Add(kernel, uint64_t{count});
+    }
+    report->json.EndObject();
+    if (!support.why_not.empty()) {
+      report->json.Add("why_not", support.why_not);
+    }
+    report->json.EndObject();
+    report->text +=
+        support.why_not.empty()
+            ? fmt::format("{}: {} in {}: {}\n", support.target,
+                          CountOf(support.operations, "operation"),
+                          CountOf(support.nodes, "node"),
+                          counts.empty() ? "nothing to run" : ListOf(counts))
+            : fmt::format("{}: not asked\n", support.target);
+  }
+  report->json.EndArray();
+}
+
+}  // namespace
+
+absl::StatusOr<Report> VerifyNetwork(const std::string& path,
+                                     const ModelSpec& model,
+                                     const std::vector<std::string>& names) {
+  NODEWISE_ASSIGN_OR_RETURN(const WantedTargets targets, TargetsNamed(names));
+  NODEWISE_ASSIGN_OR_RETURN(ReadNetwork verdict, IsModel(path)
+                                                     ? ReadModel(path, model)
+                                                     : ReadText(path));
+  std::vector<Finding> found;
+  if (verdict.network.has_value()) {
+    found = Verify(*verdict.network, targets.by_operation);
+  }
+  std::vector<TargetSupport> supports;
+  if (verdict.network.has_value() && ToStatus(found).ok()) {
+    NODEWISE_ASSIGN_OR_RETURN(supports,
+                              AskAll(*verdict.network, targets.by_lowering));
+  }
+  const bool has_errors =
+      !ToStatus(found).ok() || !ToStatus(verdict.at_import).ok();
+  for (TargetSupport& support : supports) {
+    std::move(support.findings.begin(), support.findings.end(),
+              std::back_inserter(found));
+  }
+  for (Finding& finding : found) {
+    auto& place = std::get<OperationPlace>(finding.place);
+    place.text = path + ": " + place.text;
+  }
+  found.insert(found.begin(), verdict.at_import.begin(),
+               verdict.at_import.end());
+  Report report;
+  std::vector<Finding> warnings;
+  if (!verdict.in_file.empty()) {
+    report.text += "File:\n";
+    AddFindingLines(verdict.in_file, "  ", &warnings, &report);
+  }
+  // That the list is cut belongs to no part.
+  auto cut = TakeIf(&found, [](const Finding& finding) {
+    return finding.kind == network_kinds::kNotListed;
+  });
+  const char* const nothing = cut.empty() ? " no faults" : " none listed";
+  report.json.BeginArray("parts");
+  for (const NetworkPart& part : NetworkParts()) {
+    auto findings = TakeIf(&found, [&](const Finding& finding) {
+      return finding.part() == part.name;
+    });
+    AddPart(part, std::move(findings),
+            ExtentOf(part, verdict, names, has_errors), nothing, &warnings,
+            &report);
+  }
+  report.json.EndArray();
+  AddFindingLines(std::move(cut), "", &warnings, &report);
+  ShowSupports(supports, &report);
+  FinishVerdict(path, warnings, &report);
+  return report;
+}
+
+}  // namespace nodewise

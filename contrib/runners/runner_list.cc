@@ -1,0 +1,109 @@
+#include "nodewise/runners/runner_list.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/runner/graph_runner.h"
+#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+#ifdef NODEWISE_USE_PROFILER
+#include "nodewise/guarded/guarded_runner.h"
+#include "nodewise/runner/debug_runner.h"
+#endif
+
+namespace nodewise {
+namespace {
+
+bool IsGraph(const RunnerTarget& target) { return target.graph != nullptr; }
+bool IsNetwork(const RunnerTarget& target) { return target.network != nullptr; }
+bool IsForeign(const RunnerTarget& target) { return target.foreign != nullptr; }
+
+absl::StatusOr<std::unique_ptr<Runner>> MakePlain(const RunnerTarget& target) {
+  NODEWISE_ASSIGN_OR_RETURN(auto executor, target.graph->MakeExecutor());
+  return std::make_unique<GraphRunner>("plain", target.graph,
+                                       std::move(executor));
+}
+
+#ifdef NODEWISE_USE_PROFILER
+absl::StatusOr<std::unique_ptr<Runner>> MakeDebug(const RunnerTarget& target) {
+  return MakeDebugRunner(target.graph);
+}
+
+bool IsGuardable(const RunnerTarget& target) {
+  return IsGraph(target) && CanBeGuarded(*target.graph);
+}
+absl::StatusOr<std::unique_ptr<Runner>> MakeGuarded(
+    const RunnerTarget& target) {
+  return MakeGuardedRunner(target.graph);
+}
+absl::StatusOr<std::unique_ptr<Runner>> MakeBarelyAligned(
+    const RunnerTarget& target) {
+  return MakeGuardedRunner(target.graph, TensorAddresses::kBarelyAligned);
+}
+#endif
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeInterpreter(
+    const RunnerTarget& target) {
+  return MakeNetworkRunner("interpreter", target.name, target.network);
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeForeign(
+    const RunnerTarget& target) {
+  return MakeForeignRunner(*target.foreign);
+}
+
+constexpr RunnerKind kKinds[] = {
+    {"plain", "a compiled graph as it is deployed", &IsGraph, &MakePlain},
+#ifdef NODEWISE_USE_PROFILER
+    {"debug", "a compiled graph that can be looked into", &IsGraph, &MakeDebug},
+    {"guarded",
+     "a compiled graph on a CPU that can be looked into, each run in a process "
+     "of its own",
+     &IsGuardable, &MakeGuarded},
+    {"barely_aligned",
+     "as guarded, with tensors at odd multiples of the 64 bytes that TVM "
+     "promises",
+     &IsGuardable, &MakeBarelyAligned},
+#endif
+    {"interpreter", "a network by the definitions of its operators", &IsNetwork,
+     &MakeInterpreter},
+    {"foreign", "a network and another program that runs it", &IsForeign,
+     &MakeForeign},
+};
+
+}  // namespace
+
+absl::Span<const RunnerKind> RunnerKinds() { return kKinds; }
+
+bool HasRunnerFor(std::string_view kind, const RunnerTarget& target) {
+  return std::any_of(std::begin(kKinds), std::end(kKinds),
+                     [&](const RunnerKind& row) {
+                       return row.name == kind && row.takes(target);
+                     });
+}
+
+absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
+                                    RunnerTarget target) {
+  std::vector<std::string> names;
+  for (const RunnerKind& row : kKinds) {
+    names.emplace_back(row.name);
+    if (row.name != kind) continue;
+    if (!row.takes(target)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: is nothing that runner {} can run, expected {}",
+                      target.name, kind, row.summary));
+    }
+    return RunnerMaker(
+        [make = row.make, target = std::move(target)] { return make(target); });
+  }
+  return absl::NotFoundError(
+      fmt::format("runner {}: this build has none of that name{}", kind,
+                  DidYouMean(kind, names)));
+}
+
+}  // namespace nodewise
