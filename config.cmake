@@ -12,8 +12,12 @@ set(USE_ONNX ON)
 # Fast kernels for models. Needs oneDNN 2.6 or newer (libdnnl-dev).
 set(USE_ONEDNN ON)
 
-# The `nodewise` command. Needs CLI11, nlohmann_json and zlib; without it only
+# The libraries that find out what is wrong with a run, for C++ programs:
+# nodewise::diagnose and others. Need nlohmann_json and zlib; without them only
 # the runtime library is built.
+set(USE_CONTRIB ON)
+
+# The `nodewise` command. Needs USE_CONTRIB and CLI11.
 set(USE_COMMAND ON)
 
 # `cmake --install` also makes a link libtvm_runtime.so, by which programs that

@@ -1,6 +1,8 @@
 # `find_package(nodewise)` after `cmake --install`: nodewise::runtime is the
 # library, nodewise::tvm_host what a C++ program written for TVM links instead
-# of tvm_runtime.
+# of tvm_runtime; with the components session, diagnose, report, autotest and
+# others the libraries of contrib. Projects that add this one as a folder have
+# the same names.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS nodewise_runtime EXPORT nodewise_targets
@@ -14,6 +16,32 @@ if(USE_COMMAND)
       RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endif()
+
+# Which libraries there are depends on the options; the package says what is
+# missing.
+set(contrib_components)
+if(USE_CONTRIB)
+  list(APPEND contrib_components contrib session report)
+  if(USE_ONNX)
+    list(APPEND contrib_components ops onednn kernels passes precision gradient
+      onnx_proto)
+  endif()
+  if(USE_ONNX AND USE_PROFILER)
+    list(APPEND contrib_components locate layers diagnose zoo autotest)
+  endif()
+  foreach(component IN LISTS contrib_components)
+    set_target_properties(nodewise_${component} PROPERTIES
+      EXPORT_NAME ${component} EXCLUDE_FROM_ALL OFF)
+    add_library(nodewise::${component} ALIAS nodewise_${component})
+    install(TARGETS nodewise_${component} EXPORT nodewise_contrib_targets
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endforeach()
+  install(DIRECTORY contrib/include/nodewise
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(FILES contrib/report/nodewise-1.schema.json
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/nodewise/schema)
+endif()
+add_library(nodewise::runtime ALIAS nodewise_runtime)
 
 set(tvm_host_dir ${CMAKE_INSTALL_DATADIR}/nodewise/tvm_host)
 install(DIRECTORY apps/tvm_host/ DESTINATION ${tvm_host_dir})
@@ -40,12 +68,16 @@ endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nodewise)
 install(EXPORT nodewise_targets NAMESPACE nodewise:: DESTINATION ${package_dir})
+if(contrib_components)
+  install(EXPORT nodewise_contrib_targets NAMESPACE nodewise::
+    DESTINATION ${package_dir})
+endif()
 configure_package_config_file(cmake/nodewise-config.cmake.in
-  ${CMAKE_BINARY_DIR}/nodewise-config.cmake
+  ${PROJECT_BINARY_DIR}/nodewise-config.cmake
   INSTALL_DESTINATION ${package_dir}
   PATH_VARS tvm_host_dir)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/nodewise-config-version.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/nodewise-config-version.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/nodewise-config.cmake
-  ${CMAKE_BINARY_DIR}/nodewise-config-version.cmake
+install(FILES ${PROJECT_BINARY_DIR}/nodewise-config.cmake
+  ${PROJECT_BINARY_DIR}/nodewise-config-version.cmake
   DESTINATION ${package_dir})

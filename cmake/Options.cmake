@@ -1,15 +1,15 @@
 # Reads config.cmake as TVM does: the build folder's copy wins over the source
 # folder's. What was given as -DOPTION=VALUE is in the cache already and wins
 # over both.
-if(EXISTS ${CMAKE_BINARY_DIR}/config.cmake)
-  set(NODEWISE_CONFIG ${CMAKE_BINARY_DIR}/config.cmake)
+if(EXISTS ${PROJECT_BINARY_DIR}/config.cmake)
+  set(NODEWISE_CONFIG ${PROJECT_BINARY_DIR}/config.cmake)
 else()
-  set(NODEWISE_CONFIG ${CMAKE_SOURCE_DIR}/config.cmake)
+  set(NODEWISE_CONFIG ${PROJECT_SOURCE_DIR}/config.cmake)
 endif()
 message(STATUS "nodewise: options from ${NODEWISE_CONFIG}")
 
-set(NODEWISE_OPTION_NAMES USE_PROFILER USE_COMMAND USE_ONNX
-  USE_ONEDNN INSTALL_TVM_LINK)
+set(NODEWISE_OPTION_NAMES USE_PROFILER USE_CONTRIB USE_COMMAND
+  USE_ONNX USE_ONEDNN INSTALL_TVM_LINK)
 foreach(name ${NODEWISE_OPTION_NAMES})
   if(DEFINED CACHE{${name}})
     set(given_${name} $CACHE{${name}})
@@ -22,6 +22,11 @@ foreach(name ${NODEWISE_OPTION_NAMES})
   endif()
   message(STATUS "nodewise: ${name} ${${name}}")
 endforeach()
+
+if(USE_COMMAND AND NOT USE_CONTRIB)
+  message(FATAL_ERROR "nodewise: USE_COMMAND needs USE_CONTRIB (set both OFF for "
+    "the runtime library alone)")
+endif()
 
 # For those who work on nodewise itself.
 option(NODEWISE_TESTS "Build the tests and benchmarks" OFF)

@@ -1,5 +1,6 @@
 """What `cmake --install` leaves can be used by a project of someone else."""
 
+import json
 import os
 import pathlib
 import re
@@ -219,22 +220,99 @@ class InstallTest(unittest.TestCase):
         project = self.folder / "page"
         project.mkdir()
         (project / "main.cc").write_text(page_program())
-        shutil.copy(TESTS / "install/consumer/CMakeLists.txt", project)
+        lines = re.findall(r"^```cmake\n(.*?)^```", PAGE.read_text(),
+                           re.MULTILINE | re.DOTALL)
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\n"
+            "project(page LANGUAGES CXX)\nset(CMAKE_CXX_STANDARD 20)\n"
+            "add_executable(my_program main.cc)\n" + "".join(lines))
         run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
             f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", project / "build")
 
+    def programs(self, *more):
+        """The programs of tests/install/contrib, built."""
+        project = self.folder / "programs"
+        if not project.exists():
+            shutil.copytree(TESTS / "install/contrib", project)
+        build = project / ("build" + "_".join(more).replace("/", "_")[-20:])
+        run("cmake", "-S", project, "-B", build, "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}", *more)
+        return project, build
+
+    def test_a_program_names_the_culprit_of_a_compiled_network(self):
+        _, build = self.programs()
+        run("cmake", "--build", build)
+        demo = self.folder / "demo"
+        run(self.prefix / "bin/nodewise", "demo", "-o", demo)
+        shown = subprocess.run(
+            [build / "diagnose", demo / "net", demo / "model.onnx"], text=True,
+            capture_output=True, check=False)
+        self.assertEqual(shown.returncode, 1, shown)
+        self.assertIn("(fused_6): should hold pool", shown.stderr)
+        found = json.loads(shown.stdout)
+        self.assertEqual(found["culprits"][0]["explanations"][0]["what"],
+                         "AveragePool instead of MaxPool")
+
+    def test_a_runner_of_ones_own_is_diagnosed(self):
+        _, build = self.programs()
+        run("cmake", "--build", build, "--target", "own_runner")
+        self.assertRegex(run(build / "own_runner"), r"\(size\): ")
+
+    def test_a_test_of_an_operator_is_five_lines(self):
+        project, build = self.programs()
+        run("cmake", "--build", build, "--target", "dual")
+        self.assertEqual(run(build / "dual"), "OK\n")
+        shown = subprocess.run([build / "dual", "wrong"], text=True,
+                               capture_output=True, check=False)
+        self.assertEqual(shown.returncode, 1, shown)
+        lines = re.findall(r"^ *(const (?:generator|DualObject) .*;.*)$",
+                           shown.stdout, re.MULTILINE)
+        self.assertEqual(len(lines), 3, shown.stdout)
+        # What it prints compiles, and fails in the same way.
+        dual = (project / "dual.cc").read_text()
+        (project / "printed.cc").write_text(re.sub(
+            r" *onnx\[.*\n", "".join(line + "\n" for line in lines), dual))
+        self.programs()
+        run("cmake", "--build", build, "--target", "printed")
+        shown = subprocess.run([build / "printed", "wrong"], text=True,
+                               capture_output=True, check=False)
+        self.assertEqual(shown.returncode, 1, shown)
+        self.assertIn("mismatch", shown.stdout)
+
+    def test_a_project_can_add_it_as_a_folder(self):
+        _, build = self.programs(f"-DNODEWISE_SOURCE={TESTS.parent}",
+                                 "-DUSE_COMMAND=OFF")
+        out = run("ninja", "-C", build, "-t", "query", "diagnose")
+        self.assertIn("libnodewise_diagnose.a", out)
+
+    def test_a_component_that_was_not_built_is_named(self):
+        project = self.folder / "lacks"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\n"
+            "project(lacks LANGUAGES CXX)\n"
+            "find_package(nodewise REQUIRED COMPONENTS planter)\n")
+        shown = subprocess.run(
+            ["cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
+             f"-DCMAKE_PREFIX_PATH={self.prefix}"], text=True,
+            capture_output=True, check=False)
+        self.assertNotEqual(shown.returncode, 0)
+        self.assertRegex(re.sub(r"\s+", " ", shown.stderr),
+                         "built without the component planter")
+
     def test_copy_of_the_options_in_the_build_folder_wins(self):
         build = self.folder / "options"
         build.mkdir()
-        (build / "config.cmake").write_text("set(USE_COMMAND OFF)\n")
+        (build / "config.cmake").write_text("set(USE_COMMAND OFF)\n"
+                                            "set(USE_CONTRIB OFF)\n")
         out = run("cmake", "-S", TESTS.parent, "-B", build, "-G", "Ninja")
         self.assertIn("USE_COMMAND OFF", out)
 
     def test_option_on_the_command_line_wins_over_the_file(self):
         build = self.folder / "given"
         out = run("cmake", "-S", TESTS.parent, "-B", build, "-G", "Ninja",
-                  "-DUSE_COMMAND=OFF")
+                  "-DUSE_COMMAND=OFF", "-DUSE_CONTRIB=OFF")
         self.assertIn("USE_COMMAND OFF", out)
 
 
