@@ -207,7 +207,8 @@ class LocateCulprit : public Command {
                                 SeriesNamed(series_, load_, inputs_));
       return absl::OkStatus();
     }
-    auto reference = ReferenceNamed(reference_, load_, inputs_, foreign_);
+    auto reference =
+        ReferenceNamed(reference_, WithOpaqueProgram(), inputs_, foreign_);
     if (!reference.ok()) return At("--reference", reference.status());
     question->reference = *std::move(reference);
     if (third_.empty()) return absl::OkStatus();
@@ -226,14 +227,7 @@ class LocateCulprit : public Command {
       spec.is_dump = true;
       return spec;
     }
-    LoadOptions load = load_;
-    const std::string& program = NamesProgram(target) ? target : reference_;
-    // What runs the whole model knows the operations in it that are opaque
-    // here, so it runs each of them alone, too, unless another one is named.
-    if (NamesProgram(program) && load.model.opaque.empty() &&
-        (NamesProgram(target) || IsModel(target))) {
-      load.model.opaque = program.starts_with("ort:") ? "ort" : program;
-    }
+    LoadOptions load = WithOpaqueProgram();
     // Sizes and frozen inputs are the reference's where it alone is a model.
     if (IsModel(reference_) && !IsModel(target)) load.model = ModelOptions();
     if (NamesProgram(target)) return ForeignSpec(load, foreign_, inputs_);
@@ -246,6 +240,19 @@ class LocateCulprit : public Command {
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(load, inputs_));
     spec.samples = samples_;
     return spec;
+  }
+
+  // What runs the whole model knows the operations in it that are opaque here,
+  // so it runs each of them alone, too, unless another one is named.
+  LoadOptions WithOpaqueProgram() const {
+    LoadOptions load = load_;
+    const std::string& target = load.target.target;
+    const std::string& program = NamesProgram(target) ? target : reference_;
+    if (NamesProgram(program) && load.model.opaque.empty() &&
+        (NamesProgram(target) || IsModel(target))) {
+      load.model.opaque = program.starts_with("ort:") ? "ort" : program;
+    }
+    return load;
   }
 
   bool LooksLikeDump() const {

@@ -27,6 +27,8 @@ absl::StatusOr<Session> WithoutLayouts(const Session& session) {
   spec.network = session.network;
   spec.lowering = session.lowering;
   spec.lowering.chooses_layouts = false;
+  // They have what runs them since the model was opened.
+  spec.keeps_opaque = true;
   spec.inputs.tensors = session.NamedInputs();
   DiagnosticList faults;
   NODEWISE_ASSIGN_OR_RETURN(Session made, OpenTarget(spec, &faults));
