@@ -38,8 +38,8 @@ if(USE_CONTRIB)
   endforeach()
   install(DIRECTORY contrib/include/nodewise
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(FILES contrib/report/nodewise-1.schema.json
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/nodewise/schema)
+  install(FILES contrib/report/nodewise-1.schema.json docs/skill.md
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/nodewise)
 endif()
 add_library(nodewise::runtime ALIAS nodewise_runtime)
 

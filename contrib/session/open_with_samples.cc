@@ -88,7 +88,7 @@ absl::StatusOr<Session> OpenWithSamples(const TargetSpec& spec,
   }
   if (!folder.passed_over.empty()) {
     session.notes.push_back(
-        fmt::format("{}: passed over what is no sample: {}", spec.samples,
+        fmt::format("{}: passed over what is not a sample: {}", spec.samples,
                     ListOf(folder.passed_over, kMostNames)));
   }
   return session;

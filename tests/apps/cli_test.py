@@ -1,9 +1,11 @@
 """The command line itself: help, versions, and bad use."""
 
+import json
+import re
 import subprocess
 import unittest
 
-from support import NODEWISE, Scratch, document, nodewise
+from support import NODEWISE, ROOT, Scratch, document, nodewise
 
 
 VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "align", "repro",
@@ -30,6 +32,27 @@ class Help(unittest.TestCase):
                 self.assertIn("--json", result.out)
                 self.assertIn(f"  nodewise {verb} ", result.out)
                 self.assertEqual(result.out, nodewise("help", verb).out)
+
+    def test_the_page_of_locate_has_the_table_of_its_help(self):
+        shown = nodewise("locate", "--help").out
+        table = shown[shown.index("what is done, by TARGET"):
+                      shown.index("\nexamples:")]
+        self.assertIn("```\n" + table + "```",
+                      (ROOT / "docs/locate.md").read_text())
+
+    def test_the_page_for_assistants_names_verbs_options_and_members(self):
+        page = (ROOT / "docs/skill.md").read_text()
+        for verb, words in re.findall(r"`nodewise ([a-z]+)([^`]*)`", page):
+            options = nodewise(verb, "--help").out
+            for option in re.findall(r"--[a-z-]+", words):
+                self.assertIn(option, options, verb)
+        members = re.findall(r"^- `([a-z]+)`:", page, re.MULTILINE)
+        self.assertGreater(len(members), 4)
+        schema = json.loads(
+            (ROOT / "contrib/report/nodewise-1.schema.json").read_text())
+        for member in members:
+            self.assertIn(member,
+                          schema["$defs"]["verb_locate"]["properties"])
 
     def test_help_fits_80_columns(self):
         for verb in VERBS:

@@ -96,7 +96,7 @@ class Samples(Scratch):
         self.assertIn("recurs among those that were examined:\n"
                       "  bend, broken  in 2 of 3 samples\n", shown.out)
         self.assertRegex(shown.out, r"\non \S*/s3.npy:\nculprit: bend, broken")
-        self.assertIn("passed over what is no sample: notes.txt", shown.err)
+        self.assertIn("passed over what is not a sample: notes.txt", shown.err)
 
     def test_the_document_has_the_ranking_and_what_recurs(self):
         self.add_all()

@@ -240,6 +240,11 @@ class InstallTest(unittest.TestCase):
             f"-DCMAKE_PREFIX_PATH={self.prefix}", *more)
         return project, build
 
+    def test_the_schema_and_the_page_for_assistants_are_installed(self):
+        folder = self.prefix / "share/nodewise"
+        json.loads((folder / "nodewise-1.schema.json").read_text())
+        self.assertIn("name: nodewise", (folder / "skill.md").read_text())
+
     def test_a_program_names_the_culprit_of_a_compiled_network(self):
         _, build = self.programs()
         run("cmake", "--build", build)
