@@ -278,8 +278,8 @@ class Picture {
         x, y, kBoxWidth, kBoxHeight, colours.fill, colours.line,
         node.is_culprit ? 3 : 1,
         !is_alone && HasMore(n) ? " stroke-dasharray=\"5 3\"" : "");
-    const auto line = [&](int dy, std::string_view style,
-                          const std::string& text) {
+    const auto line = [&, x = x, y = y](int dy, std::string_view style,
+                                        const std::string& text) {
       box += fmt::format(
           "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\"{}>{}</text>",
           x + kBoxWidth / 2, y + dy, style,

@@ -11,7 +11,7 @@
 #include "nodewise/ir/network_text.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/report/finding_line.h"
+#include "nodewise/report/report.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {
@@ -40,8 +40,8 @@ const CommandRow& RowOf(std::string_view verb) {
   std::abort();
 }
 
-absl::StatusOr<Outcome> Run(const CommandRow& row,
-                            const std::vector<std::string>& arguments) {
+absl::StatusOr<Report> Run(const CommandRow& row,
+                           const std::vector<std::string>& arguments) {
   const std::unique_ptr<Command> command = row.make();
   OptionList options;
   command->AddOptions(&options);
@@ -87,13 +87,13 @@ void RemoveCommandFile(const std::string& name) {
 }
 
 int RunVerb(std::string_view verb, const std::vector<std::string>& arguments) {
-  absl::StatusOr<Outcome> outcome = Run(RowOf(verb), arguments);
+  absl::StatusOr<Report> outcome = Run(RowOf(verb), arguments);
   if (!outcome.ok()) {
     // "PLACE: TEXT", as whoever has typed it must see.
     NODEWISE_CHECK(outcome.status().message().find(": ") != std::string::npos);
-    return static_cast<int>(Outcome::Status::kError);
+    return static_cast<int>(Report::Status::kError);
   }
-  if (outcome->status == Outcome::Status::kError) {
+  if (outcome->status == Report::Status::kError) {
     for (const Finding& error : outcome->errors) {
       NODEWISE_CHECK(LineOf(error).find(": ") != std::string::npos);
     }
