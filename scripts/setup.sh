@@ -7,7 +7,7 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   libfmt-dev libre2-dev libxxhash-dev libdlpack-dev libdmlc-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libdnnl-dev libprotobuf-dev
   protobuf-compiler libgtest-dev libgmock-dev libbenchmark-dev python3
-  python3-numpy python3-jsonschema binutils"
+  python3-numpy binutils"
 # The last ONNX whose package has the cases as files.
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
 # The newest, which makes its cases in memory.
@@ -108,6 +108,12 @@ need_peers() {
   else
     say setup "could not install them; tests against them will be skipped"
   fi
+}
+
+# The tests of the command check every document against its schema with it.
+need_schema() {
+  (need python3-jsonschema) ||
+    say setup "documents will not be checked against their schema"
 }
 
 need_onnx() {

@@ -5,7 +5,7 @@ import re
 import unittest
 import xml.etree.ElementTree
 
-from support import Scratch, check_schema, document, nodewise
+from support import Scratch, check_schema, document, nodewise, schema
 
 # Of everything that an archive has for a page, for a thousand nodes.
 MOST_BYTES_A_NODE = 5_000
@@ -92,6 +92,14 @@ class ReportTest(Scratch):
         self.assertEqual(result.code, 2)
         self.assertIn("run.json: ", result.err)
         self.assertFalse(svg.exists())
+
+    def test_documents_are_checked_against_the_schema(self):
+        if schema() is None:
+            self.skipTest("python3-jsonschema is not installed")
+        check_schema(json.dumps(self.kept))
+        for members in ({"from_tomorrow": 1}, {"culprits": 1}):
+            with self.assertRaises(AssertionError):
+                check_schema(json.dumps(dict(self.kept, **members)))
 
     def test_members_of_a_later_version_are_skipped(self):
         file = self.changed(from_tomorrow={"a": 1})
