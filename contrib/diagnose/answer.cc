@@ -111,6 +111,15 @@ void Answer::AddDoubt(const absl::Status& status) {
   doubts.push_back(FindingOf(status));
 }
 
+bool Answer::AddDoubts(const DiagnosticList& faults) {
+  if (!faults.HasErrors()) return false;
+  state = State::kUnknown;
+  for (const Diagnostic& fault : faults.items()) {
+    doubts.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
+  }
+  return true;
+}
+
 std::string_view NameOf(EntryState state) {
   switch (state) {
     case EntryState::kConstant:

@@ -69,13 +69,7 @@ absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
                                                  Answer* answer) {
   DiagnosticList faults;
   auto session = OpenReference(question.target, spec, &faults);
-  if (faults.HasErrors()) {
-    answer->state = Answer::State::kUnknown;
-    for (const Diagnostic& fault : faults.items()) {
-      answer->doubts.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
-    }
-    return std::nullopt;
-  }
+  if (answer->AddDoubts(faults)) return std::nullopt;
   if (!session.ok()) return At(side, session.status());
   return std::optional<Session>(*std::move(session));
 }

@@ -127,16 +127,6 @@ void AddNotes(const std::vector<std::string>& notes, Answer* answer) {
   answer->notes.insert(answer->notes.end(), notes.begin(), notes.end());
 }
 
-// All faults of a model become doubts. Returns whether there are some.
-bool DoubtFaults(const DiagnosticList& faults, Answer* answer) {
-  if (!faults.HasErrors()) return false;
-  answer->state = Answer::State::kUnknown;
-  for (const Diagnostic& fault : faults.items()) {
-    answer->doubts.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
-  }
-  return true;
-}
-
 // --- Dumps ---
 
 // A dumped run with what is known of its graph.
@@ -233,7 +223,7 @@ absl::Status SearchBesideModel(const Question& question, Answer* answer) {
   const Session& session = question.target;
   DiagnosticList faults;
   const auto beside = ModelFor(session, question.reference.spec, &faults);
-  if (DoubtFaults(faults, answer)) return absl::OkStatus();
+  if (answer->AddDoubts(faults)) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(beside.status());
   AddNotes(beside->notes, answer);
   answer->evidence.opaque = beside->opaque;
@@ -304,7 +294,7 @@ absl::Status SearchDumpBesideModel(const Question& question, Answer* answer) {
   auto read = model.network != nullptr
                   ? absl::StatusOr<Network>(*model.network)
                   : LoadModel(model.path, model.model, &faults);
-  if (DoubtFaults(faults, answer)) return absl::OkStatus();
+  if (answer->AddDoubts(faults)) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(read.status());
   NODEWISE_ASSIGN_OR_RETURN(const auto dump, OpenIndexed(question.target.dump));
   BindSizes(TypesOfInputs(*dump->index), &*read);

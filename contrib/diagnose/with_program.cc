@@ -91,13 +91,7 @@ absl::Status SearchByProgram(const Question& question, Answer* answer) {
   }
   DiagnosticList faults;
   auto opened = OpenTarget(spec, &faults);
-  if (faults.HasErrors()) {
-    answer->state = Answer::State::kUnknown;
-    for (const Diagnostic& fault : faults.items()) {
-      answer->doubts.push_back(FindingOf(fault, finding_kinds::kCannotJudge));
-    }
-    return absl::OkStatus();
-  }
+  if (answer->AddDoubts(faults)) return absl::OkStatus();
   if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
   const Session& right = *opened;
   const GraphTarget& target = *session.target;

@@ -122,6 +122,9 @@ struct Answer {
   bool is_wrong() const { return state == State::kWrong; }
   // Adds a doubt, with which nothing can be said.
   void AddDoubt(const absl::Status& status);
+  // Makes doubts of all that was found where there is an error among it.
+  // Returns whether there is.
+  bool AddDoubts(const DiagnosticList& faults);
 };
 
 // Kinds of findings that name a culprit.
