@@ -71,6 +71,17 @@ std::string LimitText(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit);
 }
 
+// The numbers of what is open, and of what lists them.
+std::vector<int> OpenDescriptors(std::error_code* error) {
+  std::vector<int> numbers;
+  std::filesystem::directory_iterator files("/proc/self/fd", *error);
+  for (; !*error && files != std::filesystem::directory_iterator();
+       files.increment(*error)) {
+    numbers.push_back(std::atoi(files->path().filename().c_str()));
+  }
+  return numbers;
+}
+
 bool IsSameAction(const struct sigaction& a, const struct sigaction& b) {
   // The C library adds a flag of its own, SA_RESTORER, to what it sets.
   constexpr int kOurs = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK |
@@ -87,21 +98,21 @@ ProcessState ProcessState::Take() {
   state.folder_ = WorkingFolder();
   state.lines_ = ReadLines();
   std::error_code error;
-  std::filesystem::directory_iterator files("/proc/self/fd", error);
-  std::vector<int> numbers;
-  for (; !error && files != std::filesystem::directory_iterator();
-       files.increment(error)) {
-    numbers.push_back(std::atoi(files->path().filename().c_str()));
+  std::vector<int> numbers = OpenDescriptors(&error);
+  // What the system lacked for a moment is not what a function has used up.
+  if (error == std::errc::too_many_files_open) {
+    numbers = OpenDescriptors(&error);
   }
   state.has_all_descriptors_ = !error;
   state.has_no_descriptor_left_ = error == std::errc::too_many_files_open;
-  files = {};  // Its own descriptor is closed.
   for (const int number : numbers) {
+    // The list has the descriptor that it was read through, closed by now.
+    const int flags = fcntl(number, F_GETFL);
+    if (flags < 0) continue;
     struct stat status {};
     if (fstat(number, &status) == 0) {
-      state.descriptors_[number] = {status.st_dev, status.st_ino,
-                                    fcntl(number, F_GETFL)};
-    } else if (errno != EBADF) {
+      state.descriptors_[number] = {status.st_dev, status.st_ino, flags};
+    } else {
       state.descriptors_[number] = std::nullopt;
     }
   }
