@@ -1,7 +1,10 @@
 #include "nodewise/report/archive.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "fmt/format.h"
@@ -16,10 +19,26 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A document of a thousand nodes has 5 MB. Parsed, a text takes about ten times
-// its own memory.
-constexpr size_t kMostBytes = size_t{256} << 20;
+// A document of a thousand nodes has 5 MB. Parsed, a text of many short members
+// takes twenty times its own memory.
+constexpr size_t kMostBytes = size_t{64} << 20;
+// What tables may take when they are laid out: a long cell makes every row of
+// its column as long.
+constexpr uint64_t kMostLaidOut = uint64_t{64} << 20;
+constexpr size_t kMostColumns = 64;
 constexpr std::string_view kFamily = "nodewise/";
+
+// How long a table gets if every cell is as wide as the widest of its column.
+uint64_t BytesLaidOut(const TextTable& table) {
+  std::array<uint64_t, kMostColumns> widest{};
+  for (const std::vector<std::string>& row : table.rows()) {
+    for (size_t c = 0; c < row.size(); ++c) {
+      widest[c] = std::max<uint64_t>(widest[c], row[c].size());
+    }
+  }
+  return table.rows().size() *
+         std::accumulate(widest.begin(), widest.end(), uint64_t{1});
+}
 
 // Reads members of one document; an error says which one is wrong.
 class ArchiveReader {
@@ -107,7 +126,7 @@ class ArchiveReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadText(const Json& document, Archive* archive) const {
+  absl::Status ReadText(const Json& document, Archive* archive) {
     const auto blocks = document.find("report");
     if (blocks == document.end()) return absl::OkStatus();
     if (!blocks->is_array()) return Wrong("report", "an array");
@@ -121,7 +140,7 @@ class ArchiveReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadTable(const Json& block, Archive* archive) const {
+  absl::Status ReadTable(const Json& block, Archive* archive) {
     constexpr uint64_t kMostIndent = 40;
     if (!block.is_object()) return Wrong("report", "texts and tables");
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t indent, NumberIn(block, "indent"));
@@ -134,12 +153,23 @@ class ArchiveReader {
     TextTable table;
     for (const Json& row : *rows) {
       if (!row.is_array()) return Wrong("report/rows", "arrays of texts");
+      if (row.size() > kMostColumns) {
+        return Wrong("report/rows",
+                     fmt::format("at most {}", CountOf(kMostColumns, "cell")));
+      }
       std::vector<std::string> cells;
       for (const Json& cell : row) {
         if (!cell.is_string()) return Wrong("report/rows", "arrays of texts");
         cells.push_back(cell.get<std::string>());
       }
       table.AddRow(cells);
+    }
+    laid_out_ += BytesLaidOut(table);
+    if (laid_out_ > kMostLaidOut) {
+      return Wrong("report/rows",
+                   fmt::format("tables that take at most {} when all rows are "
+                               "as long as the longest",
+                               CountOf(kMostLaidOut, "byte")));
     }
     archive->text.Add(std::move(table), std::min(indent, kMostIndent), most);
     return absl::OkStatus();
@@ -228,6 +258,7 @@ class ArchiveReader {
   }
 
   const std::string& name_;
+  uint64_t laid_out_ = 0;  // By all tables so far.
 };
 
 Report::Status StatusNamed(std::string_view name) {

@@ -38,7 +38,10 @@ enum class Look { kCulprit, kInherits, kOpen, kRight, kInput };
 Look LookAlone(const Archive::Node& node) {
   if (node.is_culprit) return Look::kCulprit;
   if (node.function.empty()) return Look::kInput;
-  if (node.kind == "inherits" || node.kind == "unknown") return Look::kInherits;
+  if (node.kind == "inherits" || node.kind == "follows" ||
+      node.kind == "unknown") {
+    return Look::kInherits;
+  }
   return node.kind == "inconclusive" ? Look::kOpen : Look::kRight;
 }
 
@@ -121,7 +124,9 @@ class Picture {
 
   Look LookOf(uint32_t n) const {
     const Look look = LookAlone(nodes_[n]);
-    return look == Look::kRight && is_behind_[n] ? Look::kInherits : look;
+    return look == Look::kRight && is_behind_[n] && nodes_[n].kind != "alike"
+               ? Look::kInherits
+               : look;
   }
 
   void Choose() {
@@ -257,18 +262,25 @@ class Picture {
     return edges;
   }
 
+  std::string WordsBelow(uint32_t n) const {
+    const Archive::Node& node = nodes_[n];
+    if (node.is_culprit) {
+      return node.explanation.empty() ? node.kind : node.explanation;
+    }
+    // Two dumps do not say whether it is right, but what it read.
+    if (node.kind == "follows") return "reads what differs";
+    if (LookOf(n) == Look::kInherits && node.kind != "unknown") {
+      return "right on what it reads";
+    }
+    if (!node.kind.empty()) return node.kind;
+    return node.function.empty() ? "input" : node.function;
+  }
+
   std::string Box(uint32_t n) const {
     const Archive::Node& node = nodes_[n];
     const auto [x, y] = place_.at(n);
     const Colours colours = ColoursOf(LookOf(n));
-    const std::string below =
-        node.is_culprit
-            ? node.explanation.empty() ? node.kind : node.explanation
-        : LookOf(n) == Look::kInherits && node.kind != "unknown"
-            ? "right on what it reads"
-        : !node.kind.empty()    ? node.kind
-        : node.function.empty() ? "input"
-                                : node.function;
+    const std::string below = WordsBelow(n);
     const bool is_alone = nodes_.size() == chosen_.size();
     std::string box = fmt::format(
         "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" "

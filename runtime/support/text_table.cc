@@ -82,6 +82,10 @@ std::string CutInMiddle(std::string_view text, size_t width) {
 
 void FitColumns(size_t line, std::vector<size_t>* widths) {
   if (line == 0 || widths->empty()) return;
+  // No column stays wider than the line; what narrows them goes in small steps.
+  for (size_t& width : *widths) {
+    width = std::min(width, std::max(line, kNarrowest));
+  }
   size_t used = kGap * (widths->size() - 1);
   for (const size_t width : *widths) used += width;
   while (used > line) {

@@ -47,6 +47,9 @@ if(NODEWISE_FUZZ)
   if(TARGET nodewise_onnx_proto)
     nodewise_add_fuzz_target(onnx nodewise_ops)
   endif()
+  if(TARGET nodewise_report)
+    nodewise_add_fuzz_target(archive nodewise_report)
+  endif()
 
   # Whole commands: all of the command but its main().
   if(USE_ONNX AND USE_PROFILER AND TARGET nodewise)

@@ -107,6 +107,27 @@ TEST(ArchiveTest, AMemberOfAnotherTypeIsNamed) {
   }
 }
 
+TEST(ArchiveTest, ATableThatOneLongCellMakesHugeIsRefused) {
+  const std::string long_cell(100'000, 'a');
+  std::string rows = "[\"" + long_cell + "\", \"b\"]";
+  for (int i = 0; i < 1000; ++i) rows += R"(, ["", "b"])";
+  EXPECT_THAT(ParseArchive(R"({"schema": "nodewise/1", "report": [{"rows": [)" +
+                               rows + "]}]}",
+                           "a.json"),
+              FailsWith(absl::StatusCode::kDataLoss,
+                        HasSubstr("expected tables that take at most")));
+}
+
+TEST(ArchiveTest, ARowOfVeryManyCellsIsRefused) {
+  std::string row = "\"\"";
+  for (int i = 0; i < 64; ++i) row += ", \"\"";
+  EXPECT_THAT(
+      ParseArchive(
+          R"({"schema": "nodewise/1", "report": [{"rows": [[)" + row + "]]}]}",
+          "a.json"),
+      FailsWith(absl::StatusCode::kDataLoss, HasSubstr("at most 64 cells")));
+}
+
 TEST(PictureTest, TheCulpritIsMarkedAndWhatIsBehindItIsGrey) {
   const auto archive = ParseArchive(Document(Told()), "a.json");
   ASSERT_THAT(archive, IsOk());
@@ -116,6 +137,24 @@ TEST(PictureTest, TheCulpritIsMarkedAndWhatIsBehindItIsGrey) {
               AllOf(HasSubstr("b&lt;&amp;"),
                     HasSubstr("AveragePool instead of MaxPool"),
                     HasSubstr("right on what it reads"), HasSubstr("</svg>")));
+}
+
+TEST(PictureTest, OfTwoDumpsItDoesNotSayWhatIsRight) {
+  const auto archive = ParseArchive(
+      R"({"schema": "nodewise/1", "graph": {"nodes": [
+          {"node": "a", "function": "f", "reads": []},
+          {"node": "b", "function": "f", "reads": [0]},
+          {"node": "c", "function": "f", "reads": [0]}]},
+          "culprits": [{"node_index": 0, "kind": "differs"}],
+          "verdicts": [{"node_index": 1, "kind": "follows"},
+          {"node_index": 2, "kind": "alike"}]})",
+      "a.json");
+  ASSERT_THAT(archive, IsOk());
+  const auto picture = PictureOf(*archive);
+  ASSERT_THAT(picture, IsOk());
+  EXPECT_THAT(*picture,
+              AllOf(HasSubstr("reads what differs"), HasSubstr(">alike<"),
+                    Not(HasSubstr("right on what it reads"))));
 }
 
 TEST(PictureTest, NodesFarFromTheCulpritAreLeftOut) {

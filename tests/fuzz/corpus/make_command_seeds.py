@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Writes the seeds of the fuzz targets of whole commands, NAME_command_fuzz,
-into NAME_command/, beside this file. Those of models are onnx/'s, of which
-these take the ones that commands can run, and one of their own."""
+into NAME_command/, and of archive_fuzz into archive/, beside this file. Those
+of models are onnx/'s, of which these take the ones that commands can run, and
+one of their own."""
 
+import json
 import pathlib
 import shutil
 import struct
@@ -86,8 +88,35 @@ def replay_seeds():
                                       [0.0] * 32)}
 
 
+def archive_seeds():
+    """A search that names a culprit; an error; a member of another type."""
+    graph = {"nodes": [
+        {"node": "x", "function": "", "reads": []},
+        {"node": "conv", "function": "f", "reads": [0]},
+        {"node": "pool", "function": "g", "reads": [1]},
+        {"node": "add", "function": "h", "reads": [2, 1]}]}
+    located = {
+        "schema": "nodewise/1", "version": "0.1.0", "verb": "locate",
+        "command": ["nodewise", "locate", "net"], "status": "differs",
+        "report": ["culprit: pool, broken\n",
+                   {"indent": 2, "most_rows": 1,
+                    "rows": [["reads", "conv:0"], ["evidence", "all of it"]]}],
+        "notes": ["a note"], "graph": graph,
+        "verdicts": [{"node": "add", "node_index": 3, "kind": "inherits",
+                      "reason": "what it read was off"}],
+        "culprits": [{"node": "pool", "node_index": 2, "kind": "broken",
+                      "explanations": [{"what": "AveragePool"}],
+                      "source_nodes": ["pool1"]}]}
+    error = {"schema": "nodewise/1", "status": "error",
+             "errors": [{"text": "x.npz: has no tensor"}]}
+    return {name: json.dumps(document).encode() for name, document in {
+        "located": located, "error": error,
+        "newer": {"schema": "nodewise/2"},
+        "type": {**located, "graph": [graph]}}.items()}
+
+
 def main():
-    seeds = {"compare_command": compare_seeds(),
+    seeds = {"archive": archive_seeds(), "compare_command": compare_seeds(),
              "replay_command": replay_seeds()}
     models = {"small": small_model(), "pool": pool_model()}
     for target in ("align_command", "case_command", "convert_command"):
