@@ -29,16 +29,21 @@ target_link_libraries(nodewise_precompiled PRIVATE nodewise_options
 target_precompile_headers(nodewise_precompiled PRIVATE
   ${NODEWISE_COMMON_HEADERS})
 
-# nodewise_precompile(TARGET [HEADER...]); libraries have no headers of their
-# own.
+# nodewise_precompile(TARGET [HEADER...]); only an executable may have headers of
+# its own, which are parsed for it alone. Others share, for which it must be
+# compiled as libraries are.
 function(nodewise_precompile target)
   get_target_property(type ${target} TYPE)
-  if(type STREQUAL EXECUTABLE)
+  if(type STREQUAL EXECUTABLE AND ARGN)
     target_precompile_headers(${target} PRIVATE
       ${NODEWISE_COMMON_HEADERS} ${ARGN})
-  else()
-    target_precompile_headers(${target} REUSE_FROM nodewise_precompiled)
+    return()
   endif()
+  if(type STREQUAL EXECUTABLE)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM nodewise_precompiled)
 endfunction()
 
 # nodewise_compile_with(FILE OPTION...): a file with options of its own. It goes
