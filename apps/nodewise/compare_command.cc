@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/report/comparison_report.h"
+#include "nodewise/report/graph_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -90,7 +91,10 @@ class CompareTensorSources : public Command {
     report.json.Add("expected", expected->name());
     report.json.Add("actual", actual->name());
     report.json.Add("rule", NameOf(options.compare.rule.kind));
-    ShowComparison(comparison, all_ ? 0 : kShownLines, &report);
+    const auto where = WhereDumpsDiffer(expected_, actual_, comparison);
+    ShowComparison(comparison, where.ok() ? &*where : nullptr,
+                   all_ ? 0 : kShownLines, &report);
+    if (where.ok()) AddGraph(*where->index, &report.json);
     if (Differs(comparison)) report.status = Report::Status::kDiffers;
     for (TensorSource* source : {expected.get(), actual.get()}) {
       const absl::Status complete = source->CheckComplete();
@@ -196,6 +200,8 @@ const CommandRow kCompareCommand = {
     "  nodewise compare a.npz b.npz --atol 1e-4 --rtol 1e-3\n"
     "  nodewise compare onnx.npz dump --fuzzy --rule ascend\n"
     "  nodewise compare dump model.onnx\n"
+    "\nOf two dumps of one graph it says which node differs though what it "
+    "reads is\nalike: there it begins.\n"
     "\nBeside the model that it was compiled from, a dump is searched for the "
     "broken\nnode as locate --reference MODEL does it, and nothing of it runs."
     "\n"

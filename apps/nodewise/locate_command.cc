@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
 #include "nodewise/diagnose/diagnose.h"
+#include "nodewise/graph/dumped_graph.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/report/answer_report.h"
@@ -257,7 +259,11 @@ class LocateCulprit : public Command {
 
   bool LooksLikeDump() const {
     const std::string& target = load_.target.target;
-    return method_.empty() && IsDump(target) && !FindArtefact(target).ok();
+    if (!method_.empty() || !IsDump(target)) return false;
+    // A dump has its graph beside it, which is not one to run.
+    const auto files = FindArtefact(target);
+    return !files.ok() ||
+           std::filesystem::path(files->graph).filename() == kSourceGraphFile;
   }
 
   absl::Status CheckNothingRuns() const {

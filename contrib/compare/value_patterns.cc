@@ -146,7 +146,7 @@ void AddValuePatterns(const TensorPair& pair, DifferenceDetails* details) {
   if (counts.same_as_first == counts.wrong && !counts.is_constant) {
     details->patterns.push_back(
         {FailureShape::kUnwritten,
-         fmt::format("wrong elements are all {}", counts.first)});
+         fmt::format("all wrong elements are {}", counts.first)});
   }
   if (is_float && Share(counts.absurd, counts.wrong) > kAbsurdShare) {
     details->patterns.push_back(

@@ -163,9 +163,11 @@ std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
         expected);
   }
   if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
-  return is_far ? fmt::format("should hold {}, and is far from it", expected)
-                : fmt::format("is off by {:.2g} of its size from {}",
-                              culprit.distance, expected);
+  return is_far
+             ? fmt::format("should hold {}, but its numbers are far from that",
+                           expected)
+             : fmt::format("is off by {:.2g} of its size from {}",
+                           culprit.distance, expected);
 }
 
 std::string KindOf(const ValueEvidence& evidence, size_t number) {

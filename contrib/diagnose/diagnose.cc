@@ -210,6 +210,8 @@ absl::Status Run(const Question& question, Answer* answer) {
       return SearchDump(question, answer);
     case Search::kDumpValues:
       return SearchDumpBesideModel(question, answer);
+    case Search::kDumps:
+      return SearchBetweenDumps(question, answer);
     case Search::kProgramNodes:
       return SearchInProgram(question, answer);
     case Search::kOutside:

@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::string_view kDumpsAreCompared =
     "record a dump of the other side, too, and compare the two dumps";
+constexpr std::string_view kDumpsInOrder =
+    "nothing was run: the tensors of both dumps were compared, and the graph "
+    "says which node differs though what it reads is alike";
 constexpr std::string_view kThirdDecides =
     "leave out the third build: the nodes say what is right";
 
@@ -38,13 +41,13 @@ constexpr SearchRow kTable[] = {
      "that crash, hang or write where they must not"},
     {Subject::kSilent, Beside::kModel, Search::kValues,
      "the nodes do not say what they compute, so both ran on the same inputs, "
-     "and what they make was matched by its values"},
+     "and their tensors were paired by their values"},
     {Subject::kSilent, Beside::kBuild, Search::kBuilds,
      "the nodes of both builds do not say what they compute, so both ran on "
-     "the same inputs, and what they make was matched by its values"},
+     "the same inputs, and their tensors were paired by their values"},
     {Subject::kSilent, Beside::kThirdBuild, Search::kBuilds,
      "the nodes of the builds do not say what they compute, so all three ran "
-     "on the same inputs, what they make was matched by its values, and two "
+     "on the same inputs, their tensors were paired by their values, and two "
      "were right against one"},
     {Subject::kSilent, Beside::kBuilds, Search::kSeries,
      "the builds were halved until the first bad one was left, and then its "
@@ -58,23 +61,22 @@ constexpr SearchRow kTable[] = {
      "nothing was run: each node was computed again, from what the dump says "
      "that it had read, by the definitions of its operators"},
     {Subject::kSpeakingDump, Beside::kModel, Search::kDumpValues,
-     "nothing of the target was run: what the dump holds was matched with what "
-     "the model makes by its values"},
+     "nothing of the target was run: the tensors of the dump were paired with "
+     "those of the model by their values"},
     {Subject::kSpeakingDump, Beside::kBuild, Search::kNone, kDumpsAreCompared},
     {Subject::kSpeakingDump, Beside::kThirdBuild, Search::kNone, kThirdDecides},
     {Subject::kSpeakingDump, Beside::kBuilds, Search::kNone,
      "take the builds themselves: a dump is of one run of one of them"},
     {Subject::kSpeakingDump, Beside::kProgram, Search::kNone,
      kDumpsAreCompared},
-    {Subject::kSpeakingDump, Beside::kDump, Search::kNone,
-     "compare the two dumps"},
+    {Subject::kSpeakingDump, Beside::kDump, Search::kDumps, kDumpsInOrder},
 
     {Subject::kSilentDump, Beside::kDefinitions, Search::kNone,
      "the nodes do not say what they compute, so take the model for right that "
      "it was compiled from"},
     {Subject::kSilentDump, Beside::kModel, Search::kDumpValues,
      "nothing of the target was run: the nodes do not say what they compute, "
-     "so what the dump holds was matched with what the model makes by its "
+     "so the tensors of the dump were paired with those of the model by their "
      "values"},
     {Subject::kSilentDump, Beside::kBuild, Search::kNone, kDumpsAreCompared},
     {Subject::kSilentDump, Beside::kThirdBuild, Search::kNone,
@@ -84,8 +86,7 @@ constexpr SearchRow kTable[] = {
     {Subject::kSilentDump, Beside::kProgram, Search::kNone,
      "take the model itself for right: it says what the program should "
      "compute, which the nodes do not"},
-    {Subject::kSilentDump, Beside::kDump, Search::kNone,
-     "compare the two dumps"},
+    {Subject::kSilentDump, Beside::kDump, Search::kDumps, kDumpsInOrder},
 
     {Subject::kProgram, Beside::kDefinitions, Search::kProgramNodes,
      "the program ran the model, and each operation was computed again, from "
@@ -109,7 +110,7 @@ struct MethodRow {
   Method method;
   Search search;
 };
-constexpr MethodRow kMethods[] = {
+constexpr MethodRow kSearchesByMethod[] = {
     {Search::kNodes, Method::kIntermediate, Search::kNodes},
     {Search::kNodes, Method::kBisect, Search::kBisect},
     {Search::kNodes, Method::kRecursive, Search::kLayers},
@@ -117,6 +118,7 @@ constexpr MethodRow kMethods[] = {
     {Search::kSeries, Method::kBisect, Search::kSeries},
     {Search::kReplay, Method::kReplay, Search::kReplay},
     {Search::kDumpValues, Method::kReplay, Search::kDumpValues},
+    {Search::kDumps, Method::kReplay, Search::kDumps},
     {Search::kProgramNodes, Method::kIntermediate, Search::kProgramNodes},
     {Search::kOutside, Method::kIntermediate, Search::kOutside},
 };
@@ -131,7 +133,7 @@ absl::Span<const SearchRow> SearchTable() { return kTable; }
 
 Search SearchBy(const SearchRow& row, Method method) {
   if (method == Method::kAuto) return row.search;
-  for (const MethodRow& by : kMethods) {
+  for (const MethodRow& by : kSearchesByMethod) {
     if (by.usual != row.search || by.method != method) continue;
     // Halving nodes asks about definitions, halving builds about functions.
     const bool mixes = method == Method::kBisect &&
@@ -196,6 +198,8 @@ std::string_view NameOf(Search search) {
       return "builds-by-value";
     case Search::kSeries:
       return "series";
+    case Search::kDumps:
+      return "dumps";
     case Search::kReplay:
       return "replay";
     case Search::kDumpValues:

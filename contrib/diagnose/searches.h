@@ -29,6 +29,7 @@ absl::Status SearchBetweenBuilds(const Question& question, Answer* answer);
 absl::Status SearchInSeries(const Question& question, Answer* answer);
 absl::Status SearchDump(const Question& question, Answer* answer);
 absl::Status SearchDumpBesideModel(const Question& question, Answer* answer);
+absl::Status SearchBetweenDumps(const Question& question, Answer* answer);
 absl::Status SearchInProgram(const Question& question, Answer* answer);
 absl::Status SearchByProgram(const Question& question, Answer* answer);
 

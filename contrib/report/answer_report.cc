@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
+#include "nodewise/report/comparison_report.h"
 #include "nodewise/report/graph_report.h"
 #include "nodewise/report/located_report.h"
 #include "nodewise/report/model_report.h"
@@ -120,6 +121,11 @@ void ShowNodes(const Answer& answer, Report* report) {
     if (answer.search == Search::kReplay) {
       ShowNotJudged(*evidence.located, report);
     }
+  }
+  if (evidence.dumps.has_value()) {
+    report->text += "\n";
+    ShowComparison(evidence.dumps->comparison, &evidence.dumps->where,
+                   kShownLines, report);
   }
   if (evidence.by_value.has_value()) {
     report->json.Add("model", evidence.by_value->model);

@@ -26,24 +26,39 @@ std::string Percent(uint64_t part, uint64_t whole) {
 // NaN and infinities are what they are here.
 std::string Short(double value) { return fmt::format("{:.6g}", value); }
 
-// Those that differ, in the order of the reference: the first is where it
-// began.
-void AddTable(const Comparison& comparison, size_t max_lines,
-              ReportText* text) {
+// What the node that made a tensor is; empty without a graph.
+std::string_view KindAt(const TensorKey& key, const DumpDifference* where) {
+  if (where == nullptr) return "";
+  const auto node = where->index->FindNode(key.node);
+  return node.ok() ? KindOf(where->nodes[*node]) : "";
+}
+
+// Those that differ, in the order of the reference.
+void AddTable(const Comparison& comparison, const DumpDifference* where,
+              size_t max_lines, ReportText* text) {
   TextTable table;
-  table.AddRow({"tensor", "verdict", "largest error", "relative", "rmse",
-                "1 - cosine", "different"});
+  std::vector<std::string> titles = {"tensor",   "verdict", "largest error",
+                                     "relative", "rmse",    "1 - cosine",
+                                     "different"};
+  if (where != nullptr) titles.insert(titles.begin() + 2, "node");
+  table.AddRow(titles);
   size_t rows = 0;
   for (const TensorComparison& tensor : comparison.tensors) {
     if (tensor.is_equal()) continue;
     ++rows;
     const Metrics& metrics = tensor.metrics;
-    table.AddRow({TitleOf(tensor), std::string(NameOf(tensor.verdict())),
-                  fmt::format("{:.3g}", metrics.largest_error.error),
-                  fmt::format("{:.3g}", metrics.relative_error()),
-                  fmt::format("{:.3g}", metrics.rmse),
-                  fmt::format("{:.3g}", metrics.cosine_distance),
-                  Percent(metrics.different, metrics.elements)});
+    std::vector<std::string> cells = {
+        TitleOf(tensor),
+        std::string(NameOf(tensor.verdict())),
+        fmt::format("{:.3g}", metrics.largest_error.error),
+        fmt::format("{:.3g}", metrics.relative_error()),
+        fmt::format("{:.3g}", metrics.rmse),
+        fmt::format("{:.3g}", metrics.cosine_distance),
+        Percent(metrics.different, metrics.elements)};
+    if (where != nullptr) {
+      cells.insert(cells.begin() + 2, std::string(KindAt(tensor.key, where)));
+    }
+    table.AddRow(cells);
   }
   if (rows == 0) return;
   // The titles are a row, too.
@@ -77,6 +92,43 @@ void AddWorst(const Comparison& comparison, ReportText* text) {
     }
   }
   *text += '\n';
+}
+
+std::vector<std::string> KeysOf(const GraphIndex& index,
+                                const std::vector<NodeId>& nodes) {
+  std::vector<std::string> keys;
+  for (const NodeId node : nodes) keys.push_back(index.KeyOf(node));
+  return keys;
+}
+
+// Says where it begins, and how much only follows from that.
+void AddWhere(const DumpDifference& where, ReportText* text) {
+  constexpr size_t kMostShown = 8, kMostReaders = 2;
+  const std::vector<NodeId> begins = where.NodesThat(DumpedNode::kBegins);
+  TextTable table;
+  for (const NodeId node : begins) {
+    const std::string& key = where.index->KeyOf(node);
+    std::string reason(ReasonFor(where, node));
+    if (!where.index->graph().IsFunction(node)) {
+      reason +=
+          ", read by " +
+          ListOf(KeysOf(*where.index, where.ReadersOf(node)), kMostReaders);
+    }
+    table.AddRow({"begins at", key + ": " + reason});
+  }
+  text->Add(table, 0, kMostShown);
+  const auto tell = [&](DumpedNode state, std::string_view one,
+                        std::string_view many, std::string_view what) {
+    const size_t count = where.NodesThat(state).size();
+    if (count == 0) return;
+    *text += fmt::format("{} {} {}\n", CountOf(count, "node"),
+                         count == 1 ? one : many, what);
+  };
+  tell(DumpedNode::kFollows,
+       "follows:", "follow:", "what is read there differs, too");
+  tell(DumpedNode::kUnclear, "may be where it begins:",
+       "may be where it begins:", "what is read there was not compared");
+  if (!table.rows().empty()) *text += '\n';
 }
 
 // "40 tensors compared: 30 equal, 9 pass, 1 error; 2 skipped"
@@ -163,13 +215,15 @@ void AddDetails(const DifferenceDetails& details, JsonWriter* json) {
   json->Add("ulp_histogram", absl::MakeConstSpan(ulps));
 }
 
-void AddTensor(const TensorComparison& tensor, JsonWriter* json) {
+void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
+               JsonWriter* json) {
   json->BeginObject();
   json->Add("tensor", tensor.key.Name());
   json->Add("candidate", tensor.candidate.Name());
   json->Add("paired_by", NameOf(tensor.paired_by));
   json->Add("type", tensor.type);
   json->Add("verdict", NameOf(tensor.verdict()));
+  if (where != nullptr) json->Add("node_kind", KindAt(tensor.key, where));
   json->Add("reason", tensor.judgement.reason);
   json->Add("would_pass", tensor.judgement.would_pass);
   if (!tensor.is_equal()) AddElement("worst", tensor.Worst(), json);
@@ -178,10 +232,37 @@ void AddTensor(const TensorComparison& tensor, JsonWriter* json) {
   json->EndObject();
 }
 
-void AddDocument(const Comparison& comparison, JsonWriter* json) {
+// Of a node that differs, as a culprit or as a verdict.
+void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
+  json->BeginObject();
+  json->Add("node", where.index->KeyOf(node));
+  json->Add("node_index", uint64_t{Index(node)});
+  json->Add("kind", KindOf(where.nodes[node]));
+}
+
+void AddNodes(const DumpDifference& where, JsonWriter* json) {
+  json->BeginArray("culprits");
+  for (const NodeId node : where.NodesThat(DumpedNode::kBegins)) {
+    AddNode(where, node, json);
+    json->BeginObject("evidence");
+    json->Add("reason", ReasonFor(where, node));
+    json->EndObject();
+    json->EndObject();
+  }
+  json->EndArray();
+  json->BeginArray("verdicts");
+  for (uint32_t n = 0; n < where.index->graph().nodes.size(); ++n) {
+    AddNode(where, NodeId{n}, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void AddDocument(const Comparison& comparison, const DumpDifference* where,
+                 JsonWriter* json) {
   json->BeginArray("tensors");
   for (const TensorComparison& tensor : comparison.tensors) {
-    AddTensor(tensor, json);
+    AddTensor(tensor, where, json);
   }
   json->EndArray();
   json->Add("equal_hashes", comparison.equal_hashes);
@@ -198,10 +279,11 @@ void AddDocument(const Comparison& comparison, JsonWriter* json) {
 
 }  // namespace
 
-void ShowComparison(const Comparison& comparison, size_t max_lines,
-                    Report* report) {
+void ShowComparison(const Comparison& comparison, const DumpDifference* where,
+                    size_t max_lines, Report* report) {
   ReportText& text = report->text;
-  AddTable(comparison, max_lines, &text);
+  AddTable(comparison, where, max_lines, &text);
+  if (where != nullptr) AddWhere(*where, &text);
   AddWorst(comparison, &text);
   text += TallyOf(comparison) + "\n";
   TextTable skipped;
@@ -209,7 +291,8 @@ void ShowComparison(const Comparison& comparison, size_t max_lines,
     skipped.AddRow({tensor.key.Name(), tensor.why});
   }
   text.Add(skipped, 2, max_lines);
-  AddDocument(comparison, &report->json);
+  AddDocument(comparison, where, &report->json);
+  if (where != nullptr) AddNodes(*where, &report->json);
 }
 
 }  // namespace nodewise

@@ -156,7 +156,24 @@ class CheckedSource final : public TensorSource {
   std::unordered_map<TensorKey, Type> types_;
 };
 
+// The graph as TVM's debugger writes it.
+absl::StatusOr<Graph> ReadRewrittenGraph(const std::string& folder) {
+  NODEWISE_ASSIGN_OR_RETURN(const GraphText text,
+                            GraphText::FromFile(folder + "/" + kGraphDumpFile));
+  Graph graph;
+  DiagnosticList diagnostics;
+  if (ParseDumpedGraph(text, &graph, &diagnostics)) return graph;
+  return diagnostics.ToStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<Graph> GraphOfDump(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
+  auto graph = ReadGraph(dump.folder);
+  if (!absl::IsNotFound(graph.status())) return graph;
+  return ReadRewrittenGraph(dump.folder);
+}
 
 absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));

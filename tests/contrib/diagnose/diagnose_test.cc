@@ -32,6 +32,8 @@ struct Cases {
   std::shared_ptr<const Network> wrong = ThreeOperations("Neg");
   DumpOf speaking_dump{Lying(*right, *wrong)};
   DumpOf silent_dump{Silent(*wrong)};
+  DumpOf right_dump{Speaking(*right)};
+  DumpOf right_silent_dump{Silent(*right)};
 
   Session SubjectOf(Subject subject) const {
     TargetSpec program = SpecOfNetwork(right);
@@ -84,6 +86,10 @@ struct Cases {
         return;
       case Beside::kDump:
         reference.kind = Reference::Kind::kDump;
+        reference.spec = nodewise::SubjectOf(question->target).value() ==
+                                 Subject::kSilentDump
+                             ? right_silent_dump.spec()
+                             : right_dump.spec();
         return;
     }
   }
@@ -242,6 +248,40 @@ TEST(DiagnoseTest, WhatTheModelSaysInsteadIsToldBeforeAnythingRuns) {
   ASSERT_TRUE(answer->evidence.differences.has_value());
   EXPECT_THAT(*answer->evidence.differences, SizeIs(1));
   EXPECT_FALSE(answer->evidence.located.has_value());
+}
+
+TEST(DiagnoseTest, BetweenTwoDumpsWhatIsBehindTheFirstWrongNodeFollows) {
+  const DumpOf wrong(Silent(*ThreeOperations("Neg")));
+  const DumpOf right(Silent(*ThreeOperations()));
+  Question question;
+  question.target = Opened(wrong.spec());
+  question.reference.kind = Reference::Kind::kDump;
+  question.reference.spec = right.spec();
+  const auto answer = Diagnose(question);
+  ASSERT_THAT(answer, IsOk());
+  ASSERT_THAT(answer->culprits, SizeIs(1));
+  EXPECT_EQ(answer->culprits[0].finding.kind, verdict_kinds::kDiffers);
+  ASSERT_THAT(answer->verdicts, SizeIs(3));
+  EXPECT_EQ(answer->verdicts[0].kind, "alike");
+  EXPECT_EQ(answer->verdicts[1].kind, "differs");
+  EXPECT_EQ(answer->verdicts[2].kind, "follows");
+  const Report report = ReportOf(*answer);
+  EXPECT_THAT(report.text.ToString(),
+              AllOf(HasSubstr("begins at  fused_1: what it reads is alike, and "
+                              "what it makes is not\n"),
+                    HasSubstr("1 node follows: ")));
+}
+
+TEST(DiagnoseTest, DumpsOfDifferentGraphsAreRefused) {
+  const DumpOf three(Silent(*ThreeOperations()));
+  const DumpOf five(Silent(*FiveOperations(), "five"));
+  Question question;
+  question.target = Opened(three.spec());
+  question.reference.kind = Reference::Kind::kDump;
+  question.reference.spec = five.spec();
+  EXPECT_THAT(Diagnose(question),
+              FailsWith(absl::StatusCode::kFailedPrecondition,
+                        HasSubstr("expected dumps of the same graph")));
 }
 
 TEST(DiagnoseTest, WithoutTrustABuildIsOnlySaidToDiffer) {

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "nodewise/align/value_locate.h"
+#include "nodewise/compare/compare.h"
 #include "nodewise/diagnose/repro_folders.h"
 #include "nodewise/diagnose/search_table.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/locate/bisect.h"
+#include "nodewise/locate/dump_difference.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/mix_builds.h"
@@ -68,6 +70,12 @@ struct ValueEvidence {
   size_t most_shown = SIZE_MAX;    // How many culprits a text need show.
 };
 
+// What comparing two dumps has shown.
+struct DumpEvidence {
+  Comparison comparison;
+  DumpDifference where;
+};
+
 // What nodes, layers, builds and samples have shown. What a search did not look
 // for is empty.
 struct Evidence {
@@ -84,6 +92,7 @@ struct Evidence {
   std::shared_ptr<const GraphIndex> index;
   std::shared_ptr<const void> graph;
   std::optional<ValueEvidence> by_value;
+  std::optional<DumpEvidence> dumps;
   std::optional<BisectResult> bisected;  // Without its `located`.
   std::optional<MixResult> mixed;        // Without its `located`.
   std::optional<LayerCost> cost;

@@ -43,6 +43,7 @@ enum class Search : uint8_t {
   kSeries,        // FindFirstBad()
   kReplay,        // ReplayDump()
   kDumpValues,    // LocateByValue() of a dump
+  kDumps,         // WhereDumpsDiffer()
   kProgramNodes,  // LocateInNetwork()
   kOutside,       // LocateByOutsideReference()
 };
