@@ -77,7 +77,7 @@ class ProfileNetwork : public Command {
                      &sort_);
     options->AddText("--layout", "NAME",
                      "clock: with start and end times; measurements: as TVM "
-                     "0.9 and later",
+                     "0.9 and later (clock; measurements with --isolated)",
                      &layout_);
     options->AddNumber("--top", "N",
                        "only the N slowest nodes, or the first N rows in the "
@@ -195,7 +195,10 @@ class ProfileNetwork : public Command {
             const Profile& profile, Report* report) const {
     const Graph& graph = executor.graph();
     TableOptions table;
-    if (layout_ == "measurements") table.layout = TableLayout::kMeasurements;
+    // The layout with a clock has no place for what --isolated asks for.
+    if (layout_ == "measurements" || (layout_.empty() && IsIsolated())) {
+      table.layout = TableLayout::kMeasurements;
+    }
     table.sort_by_time = sort_ == "time" || (sort_.empty() && top_.has_value());
     table.max_rows = static_cast<size_t>(top_.value_or(0));
     table.line_width = LineWidth();
@@ -208,11 +211,6 @@ class ProfileNetwork : public Command {
       const std::string footer = ProfileFooter(summary, profile);
       report->text += footer;
       if (!footer.ends_with('\n')) report->text += '\n';
-      if (IsIsolated() && table.layout == TableLayout::kClock) {
-        report->text +=
-            "note       isolated times are in --layout measurements, --csv and "
-            "--json, not in this table\n";
-      }
     }
     report->json.AddRaw("profile",
                         ProfileJson(executor.index(), summary, profile));
@@ -255,8 +253,7 @@ const CommandRow kProfileCommand = {
     "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time\n"
     "  nodewise profile build/mlp --random-inputs 1 --trace t.json\n"
     "  nodewise profile model.onnx --dim batch=1 --random-inputs 1\n"
-    "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5 \\\n"
-    "    --layout measurements\n"
+    "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run.\n",
     [] { return std::unique_ptr<Command>(new ProfileNetwork); },

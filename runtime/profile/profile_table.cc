@@ -245,6 +245,15 @@ std::string ProfileFooter(const ProfileSummary& summary,
         "\ncost       {:>12.2f} us  {:.2f} % of the plain run, "
         "by the means",
         cost, percent(cost, summary.plain_us));
+    // Then something else ran now and then, and no mean says much.
+    constexpr double kNoisy = 1.2;
+    if (summary.plain_us > kNoisy * summary.plain_median_us) {
+      text += fmt::format(
+          "\nnoise      the mean of the plain runs is {:.2f} times their "
+          "median: the machine\n           was busy, and means say little; "
+          "more runs on a quiet one say more",
+          summary.plain_us / summary.plain_median_us);
+    }
   }
   text += "\nmemory     " + BytesText(summary.peak_live_bytes) +
           " needed at most at once, by the storage plan";

@@ -244,13 +244,12 @@ class Isolated(WithNetwork):
             for node in self.profile(*given)["nodes"]:
                 self.assertEqual(len(node["isolated"]["repeats_us"]), 1)
 
-    def test_text_without_their_times_says_where_they_are(self):
-        note = "\nnote       isolated times are in --layout measurements, "
+    def test_their_times_are_in_the_table_unless_another_is_asked_for(self):
         for given in (["--isolated"], ["--number", 2]):
-            self.assertIn(note, self.text(*given))
-            self.assertNotIn(note, self.text(*given, "--layout",
-                                             "measurements"))
-        self.assertNotIn(note, self.text())
+            self.assertIn("Measurements(us)", self.text(*given))
+            self.assertNotIn("Measurements(us)",
+                             self.text(*given, "--layout", "clock"))
+        self.assertNotIn("Measurements(us)", self.text())
 
     def test_repeat_counts_the_measurements(self):
         for node in self.profile("--isolated", "--repeat", 3)["nodes"]:
