@@ -61,17 +61,22 @@ class Bench:
         verb_cases.make_files(self.work)
         self.given = set(self.work.iterdir())
 
+    def environment(self, program, kind="file", number=0, least=1):
+        """What a program runs in; what is preloaded takes memory, too."""
+        return dict(
+            os.environ, LD_PRELOAD=str(self.shim), NODEWISE_FAIL=kind,
+            NODEWISE_FAIL_AT=str(number), NODEWISE_FAIL_LEAST=str(least),
+            NODEWISE_FAIL_NAME=f"bin/{program}",
+            NODEWISE_FAIL_LOG=str(self.folder / "log"),
+            TMPDIR=str(self.temporary))
+
     def run(self, case, kind="file", number=0, least=1, limit=None):
         """Runs a case with a call that fails, or none for number 0."""
         log = self.folder / "log"
         for old in [*self.made(), *self.temporary.iterdir(), log]:
             if old.exists() or old.is_symlink():
                 remove(old)
-        environment = dict(
-            os.environ, LD_PRELOAD=str(self.shim), NODEWISE_FAIL=kind,
-            NODEWISE_FAIL_AT=str(number), NODEWISE_FAIL_LEAST=str(least),
-            NODEWISE_FAIL_NAME=f"bin/{case.program}",
-            NODEWISE_FAIL_LOG=str(log), TMPDIR=str(self.temporary))
+        environment = self.environment(case.program, kind, number, least)
         try:
             done = subprocess.run(
                 [BUILD / "bin" / case.program, *case.arguments], cwd=self.work,

@@ -78,7 +78,7 @@ class LittleMemory(Disturbed):
         def starts(size):
             return subprocess.run(
                 [BUILD / "bin" / program, asks], capture_output=True,
-                preexec_fn=limited(size), check=False).returncode == 0
+                env=self.bench.environment(program), preexec_fn=limited(size), check=False).returncode == 0
         if program not in self.least:
             self.least[program] = failing_calls.least_that_works(
                 starts, 16, 4096)
