@@ -71,7 +71,8 @@ const CommandRow kAlignCommand = {
     "  nodewise align build/net model.onnx --random-inputs 1\n"
     "  nodewise align net.so model.onnx --inputs all.npz --json\n"
     "  nodewise align new.so old.so --random-inputs 1\n"
-    "\nBoth are run and what they make is matched by its values, so that names "
+    "\nBoth are run and their tensors are paired by their values, so that "
+    "names "
     "and\nfusion do not matter. Layouts that compilers use are undone.\n"
     "\nExit status: 0 if it could be done, 2 if not.\n",
     [] { return std::unique_ptr<Command>(new AlignWithModel); },

@@ -271,7 +271,10 @@ absl::Status OptionList::SortRest(
     }
     if (row == rows_.size()) {
       return absl::InvalidArgumentError(
-          fmt::format("{} is one argument too many", *it));
+          fmt::format("{} is one argument too many{}", *it,
+                      it->ends_with(".json")
+                          ? " (--json prints; --archive FILE writes a file)"
+                          : ""));
     }
     (*given)[row].push_back(*it);
   }

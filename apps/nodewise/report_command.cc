@@ -30,7 +30,10 @@ class ShowArchive : public Command {
     Report report = ReportOf(archive);
     if (svg_.empty()) return report;
     const auto picture = PictureOf(archive);
-    if (!picture.ok()) return At(archive_, picture.status());
+    if (!picture.ok()) {
+      report.AddError(At(archive_, picture.status()));
+      return report;
+    }
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(svg_));
     NODEWISE_RETURN_IF_ERROR(file.Write(*picture));
     NODEWISE_RETURN_IF_ERROR(file.Commit());

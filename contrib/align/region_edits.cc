@@ -199,11 +199,7 @@ class EditSearch {
         inputs_[i] = kept;
         return made;
       };
-      for (const double from : FactorsFor(inputs_[i]->tensors[0])) {
-        const std::string format =
-            network_.value(operation.inputs[i]).name + " times {:.6g}";
-        if (Fit(operation, reference, from, format, scaled_by)) break;
-      }
+      FitConstant(operation, i, reference, scaled_by);
     }
     if (!IsFloat(made_->facts.dtype)) return;
     Fit(
@@ -216,6 +212,34 @@ class EditSearch {
           return made;
         },
         FittingEdit::Kind::kFactorOfResult);
+  }
+
+  // A number alone is told as what it is, all others by their factor.
+  template <typename ScaledBy>
+  void FitConstant(const Operation& operation, size_t slot,
+                   const FollowedReference& reference,
+                   const ScaledBy& scaled_by) {
+    const NetworkValue& value = network_.value(operation.inputs[slot]);
+    const double alone = value.kind == NetworkValue::Kind::kConstant
+                             ? NumberAlone(inputs_[slot]->tensors[0])
+                             : 0;
+    for (const double from : FactorsFor(inputs_[slot]->tensors[0])) {
+      const bool fits =
+          alone == 0
+              ? Fit(operation, reference, from, value.name + " times {:.6g}",
+                    scaled_by)
+              : Fit(operation, reference, from * alone,
+                    value.name + " {:.4g}" +
+                        fmt::format(" instead of {:.4g}", alone),
+                    [&](double number) { return scaled_by(number / alone); });
+      if (fits) return;
+    }
+  }
+
+  // Returns the number of a tensor that has only one; else 0.
+  static double NumberAlone(const NDArray& tensor) {
+    if (CountOf(tensor) != 1) return 0;
+    return NumbersOf(tensor)[0];
   }
 
   // Where to begin to look for a factor. A small number alone (an epsilon) may

@@ -172,8 +172,8 @@ absl::StatusOr<Region> RegionOf(const KernelRequest& request,
       FindAttribute(request.attrs, kNetworkAttribute);
   if (text == nullptr) {
     return absl::InvalidArgumentError(fmt::format(
-        "function {}: the node has no attribute {}, which says what a built-in "
-        "function computes",
+        "function {}: the node does not say what it computes (it has no "
+        "attribute {}, which only nodewise writes)",
         request.function, kNetworkAttribute));
   }
   Region region;

@@ -232,8 +232,9 @@ class ValueReport {
 
   static std::string EvidenceFor(const ValueCulprit& culprit) {
     if (culprit.share_explained > 0) {
-      return fmt::format("{:.0f} % of the next nodes are right then",
-                         100 * culprit.share_explained);
+      return fmt::format(
+          "had it held that, {:.0f} % of what reads it would be right",
+          100 * culprit.share_explained);
     }
     return culprit.explanations.empty()
                ? "none: the nodes behind it could not be judged"
@@ -297,7 +298,9 @@ class ValueReport {
           EntryState::kOnTheWay, EntryState::kConstant}) {
       const size_t count = counts[static_cast<size_t>(state)];
       if (count == 0) continue;
-      report->text += fmt::format("{} {} {}", comma, count, NameOf(state));
+      report->text += fmt::format(
+          "{} {} {}{}", comma, count, NameOf(state),
+          state == EntryState::kOnTheWay ? " to a tensor of the model" : "");
       comma = ",";
     }
     report->text += "\n";

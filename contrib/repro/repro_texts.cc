@@ -78,7 +78,8 @@ std::string BesideText(const ReproCase& node_case) {
 std::string RightText(const ReproCase& node_case) {
   if (node_case.harms_others) {
     return "What it makes is right. What it leaves behind is not, and the "
-           "command names it with\nexit status 1. Once it is mended, the exit "
+           "command names it with\nexit status 1. Once it is repaired, the "
+           "exit "
            "status is 0.\n";
   }
   if (!node_case.verdict.empty()) {
@@ -99,29 +100,46 @@ std::string FailureText(const ReproCase& node_case) {
            "1 the command names the node.\n";
   }
   return "The command runs it in a process of its own and names it with exit "
-         "status 1. Once\nit is mended, the exit status is 0.\n";
+         "status 1. Once\nit is repaired, the exit status is 0.\n";
+}
+
+bool HasParams(const ReproCase& node_case) {
+  const auto is_param = [](const ReproInput& input) { return input.is_param; };
+  return std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
+                     is_param) ||
+         std::any_of(node_case.earlier_inputs.begin(),
+                     node_case.earlier_inputs.end(), is_param);
+}
+
+// A compiler writes its mistakes into code or into constants.
+std::string WhatToReplace(const ReproCase& node_case) {
+  if (node_case.library_file.empty()) return "";
+  return HasParams(node_case)
+             ? ": put a new `lib.so`,\nor new `params.params`, in their place"
+             : ": put a new `lib.so` in its\nplace";
 }
 
 std::string StateText(const ReproCase& node_case) {
   if (node_case.plan_fault.has_value()) return PlanFaultText(node_case);
   if (node_case.failure.has_value()) return FailureText(node_case);
   if (!node_case.may_run) {
-    return "It has not been run alone. Once it is mended, the exit status is "
+    return "It has not been run alone. Once it is repaired, the exit status is "
            "0.\n";
   }
   if (!node_case.region.has_value()) {
     return fmt::format(
-        "Nobody has judged it: `{}`.\nThe command runs it, with exit status "
-        "0.\n",
+        "Whether it is right is not known: `{}`.\nThe command runs it, with "
+        "exit status 0.\n",
         CodeSpan(node_case.why_no_region));
   }
   const ReproOutput* const wrong = node_case.FindWrong();
   if (wrong == nullptr) return RightText(node_case);
   return fmt::format(
       "It is wrong: the command names the node with exit status 1. Once it is\n"
-      "mended, the exit status is 0.\n\n"
+      "repaired, the exit status is 0{}.\n\n"
       "- output `{}`: `{}`\n- `{}`\n",
-      wrong->role, CodeSpan(wrong->comparison->judgement.reason),
+      WhatToReplace(node_case), wrong->role,
+      CodeSpan(wrong->comparison->judgement.reason),
       CodeSpan(WorstText(*wrong)));
 }
 
@@ -137,14 +155,6 @@ std::string ShrinkText(const ReproCase& node_case) {
 
 bool IsJudged(const ReproCase& node_case) {
   return node_case.is_judged() && node_case.may_run;
-}
-
-bool HasParams(const ReproCase& node_case) {
-  const auto is_param = [](const ReproInput& input) { return input.is_param; };
-  return std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
-                     is_param) ||
-         std::any_of(node_case.earlier_inputs.begin(),
-                     node_case.earlier_inputs.end(), is_param);
 }
 
 bool HasSeveralNodes(const ReproCase& node_case) {
@@ -197,6 +207,15 @@ std::string FilesText(const ReproCase& node_case,
   return text;
 }
 
+// Whether it reads anything else than parameters.
+bool HasInputs(const ReproCase& node_case) {
+  const auto is_input = [](const ReproInput& input) { return !input.is_param; };
+  return std::any_of(node_case.inputs.begin(), node_case.inputs.end(),
+                     is_input) ||
+         std::any_of(node_case.earlier_inputs.begin(),
+                     node_case.earlier_inputs.end(), is_input);
+}
+
 std::string MoreCommands(const ReproCase& node_case,
                          const ReproContents& contents) {
   std::string text;
@@ -205,6 +224,12 @@ std::string MoreCommands(const ReproCase& node_case,
         "\nTo see what it made beside what it should make:\n\n"
         "    nodewise compare data/reference.params data/candidate.params "
         "--map data/names.txt\n";
+  }
+  if (node_case.may_run && !node_case.failure.has_value()) {
+    text += fmt::format(
+        "\nTo see how long it takes:\n\n"
+        "    nodewise profile .{} --runs 1000 --threads 1\n",
+        HasInputs(node_case) ? " --inputs data/inputs.params" : "");
   }
   if (contents.has_program) {
     text +=
@@ -261,11 +286,6 @@ void AddOutput(const ReproCase& node_case, size_t slot, JsonWriter* json) {
 }  // namespace
 
 std::string ReproCommand(const ReproCase& node_case) {
-  const auto is_input = [](const ReproInput& input) { return !input.is_param; };
-  const bool has_inputs =
-      std::any_of(node_case.inputs.begin(), node_case.inputs.end(), is_input) ||
-      std::any_of(node_case.earlier_inputs.begin(),
-                  node_case.earlier_inputs.end(), is_input);
   // The limit decides what hangs.
   const bool hangs = node_case.failure.has_value() &&
                      node_case.failure->kind == NodeFailure::Kind::kHang;
@@ -275,7 +295,7 @@ std::string ReproCommand(const ReproCase& node_case) {
   return fmt::format(
       "nodewise {} .{}{}{}", node_case.is_judged() ? "locate" : "run",
       node_case.beside.has_value() ? " --reference model.onnx" : "",
-      has_inputs ? " --inputs data/inputs.params" : "", limit);
+      HasInputs(node_case) ? " --inputs data/inputs.params" : "", limit);
 }
 
 std::string ReproReadme(const ReproCase& node_case,
@@ -292,8 +312,8 @@ std::string ReproReadme(const ReproCase& node_case,
                       ReproCommand(node_case));
   if (!node_case.library_file.empty()) {
     text +=
-        "**`lib.so` is somebody's compiled code, and the command runs it.** "
-        "Run it only\nif you trust where this folder is from.\n\n";
+        "**`lib.so` is compiled code, and the command runs it.** Run it only "
+        "if you trust\nwhere this folder is from.\n\n";
   }
   text += AccusationText(node_case) + StateText(node_case);
   text += BesideText(node_case) + EarlierText(node_case);

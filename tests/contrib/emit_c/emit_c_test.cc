@@ -126,7 +126,7 @@ TEST(EmitCTest, AGraphWithoutRegionsIsRefused) {
   lowered->graph.nodes[1].attrs.clear();
   EXPECT_THAT(EmitC(lowered->graph, AllOperators()),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                        HasSubstr("has no attribute nodewise.network")));
+                        HasSubstr("does not say what it computes")));
 }
 
 // Sides of a billion elements: a table for each place would take gigabytes.
