@@ -1,5 +1,4 @@
-// Glow's network debugger: its flags and lines, over the comparators of
-// nodewise/locate/layer_comparator.h.
+// Glow's network debugger: its flags and lines, over DiagnoseLayers().
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include "apps/network-debugger/model_file.h"
 #include "apps/network-debugger/sample_files.h"
 #include "fmt/format.h"
+#include "nodewise/diagnose/layers.h"
 #include "nodewise/graph/float_findings.h"
 #include "nodewise/locate/given_numbers.h"
 #include "nodewise/locate/layer_comparator.h"
@@ -102,54 +102,52 @@ bool JudgesByBounds(const DebuggerFlags& flags) {
   return flags.threshold == kGlowThreshold;
 }
 
-std::unique_ptr<LayerComparator> MakeComparator(const DebuggerFlags& flags,
-                                                const OpenedBackend& opened) {
-  Rule rule{Rule::Kind::kBounds};
+LayerQuestion QuestionOf(const DebuggerFlags& flags,
+                         const OpenedBackend& opened) {
+  LayerQuestion question{opened.mod, opened.backend};
   if (!JudgesByBounds(flags)) {
-    rule = {Rule::Kind::kAbsolute, {.absolute = flags.threshold}};
+    question.rule = {Rule::Kind::kAbsolute, {.absolute = flags.threshold}};
   }
-  std::unique_ptr<LayerComparator> comparator;
-  if (flags.is_recursive) {
-    comparator = std::make_unique<RecursiveLayerComparator>(
-        opened.mod, "Interpreter", opened.backend, rule);
-  } else {
-    comparator = std::make_unique<IntermediateLayerComparator>(
-        opened.mod, "Interpreter", opened.backend, rule);
-  }
-  comparator->set_all_alone(flags.all_alone);
-  return comparator;
+  question.is_recursive = flags.is_recursive;
+  question.all_alone = flags.all_alone;
+  return question;
 }
 
-size_t CountVerdicts(const LayerComparator& comparator, NodeVerdict verdict) {
-  const std::vector<LayerResult>& layers = comparator.layers();
-  return static_cast<size_t>(std::count_if(
-      layers.begin(), layers.end(),
-      [&](const auto& result) { return result.verdict == verdict; }));
-}
-
-void LogResult(const DebuggerFlags& flags, const LayerComparator& comparator) {
+void LogResult(const DebuggerFlags& flags, const Answer& answer) {
+  const LayerCost& cost = *answer.evidence.cost;
+  const LocateResult& located = *answer.evidence.located;
   LogLine(fmt::format(
       "{} comparator: {} in {:.2f} s, at most {:.1f} MiB of memory (VmHWM less "
       "what was resident before)",
       flags.is_recursive ? "Recursive" : "Intermediate",
-      CountOf(comparator.layers().size(), "layer"), comparator.cost().seconds,
-      static_cast<double>(comparator.cost().peak_bytes) / kBytesPerMiB));
+      CountOf(located.nodes.size(), "layer"), cost.seconds,
+      static_cast<double>(cost.peak_bytes) / kBytesPerMiB));
   std::vector<std::string> names;
-  for (const LayerResult& culprit : comparator.culprits()) {
-    if (!EndsRuns(culprit.verdict)) {
-      names.push_back(culprit.layer.name);
+  for (const Culprit& culprit : located.culprits) {
+    const NodeReport& layer = located.nodes[culprit.report];
+    if (!EndsRuns(layer.verdict)) {
+      names.push_back(layer.key);
       continue;
     }
-    LogLine(fmt::format("{} {}: {}", Printable(culprit.layer.name),
-                        NameOf(culprit.verdict), culprit.reason));
+    LogLine(fmt::format("{} {}: {}", Printable(layer.key),
+                        NameOf(layer.verdict), layer.reason));
   }
-  const size_t inherits = CountVerdicts(comparator, NodeVerdict::kInherits);
-  const size_t unclear = CountVerdicts(comparator, NodeVerdict::kInconclusive);
+  const size_t inherits = located.CountOf(NodeVerdict::kInherits);
+  const size_t unclear = located.CountOf(NodeVerdict::kInconclusive);
   if (names.empty() && inherits + unclear == 0) return;
   LogLine(fmt::format("{} broken{}{}, {} inherit, {} inconclusive",
                       names.size(), names.empty() ? "" : ": ",
                       names.empty() ? "" : ListOf(names, kNamedLayers),
                       inherits, unclear));
+}
+
+// Whether the layers match by the rule.
+bool DoMatch(const DebuggerFlags& flags, const Answer& answer) {
+  const LocateResult& located = *answer.evidence.located;
+  // Rounding errors add up from layer to layer, so that results drift apart
+  // where no layer is wrong.
+  if (JudgesByBounds(flags) && answer.culprits.empty()) return true;
+  return located.CountOf(NodeVerdict::kHealthy) == located.nodes.size();
 }
 
 // Returns whether all layers match on all samples.
@@ -160,8 +158,7 @@ absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
                   Printable(flags.backend)));
   std::vector<SampleInputs> samples;
   NODEWISE_ASSIGN_OR_RETURN(const OpenedBackend opened, Load(flags, &samples));
-  const std::unique_ptr<LayerComparator> comparator =
-      MakeComparator(flags, opened);
+  LayerQuestion question = QuestionOf(flags, opened);
   bool all_match = true;
   for (size_t i = 0; i < samples.size(); ++i) {
     std::string folder = flags.dump_tensors ? flags.dump_dir : "";
@@ -173,13 +170,11 @@ absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
     LayerLog log(std::move(folder), JudgesByBounds(flags)
                                         ? std::nullopt
                                         : std::optional(flags.threshold));
-    comparator->set_observer(&log);
-    NODEWISE_ASSIGN_OR_RETURN(bool match,
-                              comparator->verify(samples[i].inputs));
-    LogResult(flags, *comparator);
-    // Rounding errors add up from layer to layer, so that results drift apart
-    // where no layer is wrong.
-    if (JudgesByBounds(flags)) match |= comparator->culprits().empty();
+    question.observer = &log;
+    NODEWISE_ASSIGN_OR_RETURN(const Answer answer,
+                              DiagnoseLayers(question, samples[i].inputs));
+    LogResult(flags, answer);
+    const bool match = DoMatch(flags, answer);
     if (match) {
       NODEWISE_RETURN_IF_ERROR(
           At(samples[i].from, CheckGivenNumbers(samples[i].inputs)));

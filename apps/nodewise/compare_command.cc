@@ -9,6 +9,7 @@
 #include "nodewise/compare/compare.h"
 #include "nodewise/report/comparison_report.h"
 #include "nodewise/report/graph_report.h"
+#include "nodewise/report/tensor_digest.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -95,6 +96,7 @@ class CompareTensorSources : public Command {
     ShowComparison(comparison, where.ok() ? &*where : nullptr,
                    all_ ? 0 : kShownLines, &report);
     if (where.ok()) AddGraph(*where->index, &report.json);
+    if (keeps_archive()) AddDigestsOf(*expected, *actual, &report);
     if (Differs(comparison)) report.status = Report::Status::kDiffers;
     for (TensorSource* source : {expected.get(), actual.get()}) {
       const absl::Status complete = source->CheckComplete();

@@ -212,6 +212,7 @@ absl::Status WriteValueRepros(const Session& session,
   const absl::Status made_root = MakeReproRoot(dir);
   if (!made_root.ok()) return made_root;
   WrittenRepros& written = answer->repros.emplace();
+  // What was found out stands all the same where a folder cannot be written.
   for (size_t i = 0; i < culprits.size(); ++i) {
     const ValueCulprit& culprit = culprits[i];
     const std::string key = evidence.index->KeyOf(culprit.node);
@@ -234,11 +235,14 @@ absl::Status WriteValueRepros(const Session& session,
                                           NameOf(Way::kReproFolder), key,
                                           MessageOf(status)));
     } else if (!status.ok()) {
-      return named(status);
+      answer->AddDoubt(named(status));
+      return absl::OkStatus();
     }
   }
-  return named(
-      KeepInputs(*evidence.index, recorded, evidence.result, dir, &written));
+  const absl::Status kept =
+      KeepInputs(*evidence.index, recorded, evidence.result, dir, &written);
+  if (!kept.ok()) answer->AddDoubt(named(kept));
+  return absl::OkStatus();
 }
 
 }  // namespace nodewise

@@ -7,7 +7,6 @@
 #include "contrib/diagnose/searches.h"
 #include "fmt/format.h"
 #include "nodewise/locate/bisect.h"
-#include "nodewise/locate/layer_comparator.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
@@ -149,17 +148,15 @@ absl::Status SearchLayers(const Question& question, Answer* answer) {
   const Artefact& artefact = session.target->artefact();
   const LayerModule mod{session.name, artefact.graph, artefact.params,
                         session.NamedInputs()};
-  RecursiveLayerComparator comparator(
-      mod, "Interpreter", LayerBackend(session.name, artefact.library), Rule());
   LayerProgress progress(mod.graph, ProgressOf(question, "locate"));
-  comparator.set_observer(&progress);
-  comparator.set_node_limit_ms(
-      question.node_limit_ms.value_or(LocateOptions().node_limit_ms));
-  const auto verified = comparator.verify();
-  if (!verified.ok()) return WhyNotJudged(session, verified.status());
-  answer->evidence.cost = comparator.cost();
+  LayerQuestion layers{mod, LayerBackend(session.name, artefact.library)};
+  layers.is_recursive = true;
+  layers.node_limit_ms =
+      question.node_limit_ms.value_or(LocateOptions().node_limit_ms);
+  layers.observer = &progress;
   answer->evidence.index = IndexOf(session.target);
-  TakeLocated(LocatedLayers(mod, comparator), /*judged_all=*/true, answer);
+  const absl::Status compared = CompareLayers(layers, mod.inputs, answer);
+  if (!compared.ok()) return WhyNotJudged(session, compared);
   DoubtGivenNan(session.NamedInputs(), answer);
   return WriteCulprits(question, answer);
 }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/diagnose/answer.h"
+#include "nodewise/diagnose/layers.h"
 #include "nodewise/diagnose/question.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/support/diagnostic.h"
@@ -34,6 +35,11 @@ absl::Status SearchInProgram(const Question& question, Answer* answer);
 absl::Status SearchByProgram(const Question& question, Answer* answer);
 
 // --- What they share ---
+
+// Compares the layers of both backends, and takes what that shows.
+absl::Status CompareLayers(const LayerQuestion& question,
+                           const std::vector<NamedTensor>& inputs,
+                           Answer* answer);
 
 // Opens another build, with the sizes of the target's inputs where the spec has
 // no inputs.

@@ -20,7 +20,7 @@ constexpr int kSamples = 16;
 // large distance is missed by chance now and then, many are not.
 constexpr double kFactor = 0.75;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
 // The numbers of all float inputs, and zero. What an operation makes of these
 // alone it has only moved or chosen, and not rounded.
@@ -148,8 +148,8 @@ absl::StatusOr<std::vector<Bounds>> SampledBounds(
       for (size_t k = 0; k < bounds[i].proved.size(); ++k) {
         double& bound = bounds[i].proved[k];
         const bool is_known = evaluator.knows_all() && k < b.size();
-        const double apart = is_known ? std::fabs(b[k] - a[k]) : kUnknown;
-        bound += std::isfinite(apart) ? kFactor * apart : kUnknown;
+        const double apart = is_known ? std::fabs(b[k] - a[k]) : kNotKnown;
+        bound += std::isfinite(apart) ? kFactor * apart : kNotKnown;
       }
     }
   }

@@ -84,7 +84,7 @@ absl::StatusOr<QuantizedProduct> ProductOf(const Operation& operation,
   return product;
 }
 
-ValueId BiasOf(const Operation& operation) {
+ValueId QuantizedBiasOf(const Operation& operation) {
   return operation.inputs.size() > 8 ? operation.inputs[8] : kNoValue;
 }
 
@@ -158,10 +158,10 @@ absl::StatusOr<ValueId> AddFloatProduct(OperationId id,
     return rewriter.Add(ops::MatMul{}, {x, w}, id, name + "_float");
   }
   std::vector<ValueId> inputs = {x, w};
-  if (BiasOf(operation) != kNoValue) {
+  if (QuantizedBiasOf(operation) != kNoValue) {
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId bias,
-        AddBias(product, BiasOf(operation), id, name, rewriter));
+        AddBias(product, QuantizedBiasOf(operation), id, name, rewriter));
     inputs.push_back(bias);
   }
   const auto& op = *operation.attrs.As<ops::QLinearConv>();
@@ -229,7 +229,7 @@ absl::StatusOr<QuantizationReport::Change> SplitProduct(
                                      {floats, product.y.scale, product.y.zero},
                                      id, operation.name + "_quantize"));
   const Agreement agreement =
-      KnownAgreement(network, BiasOf(operation), product);
+      KnownAgreement(network, QuantizedBiasOf(operation), product);
   replacement.old = operation.outputs[0];
   replacement.removed = {id};
   replacement.named = network.value(floats).producer;

@@ -121,6 +121,12 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
   return maker();
 }
 
+void NoteNotAll(const absl::Status& status, Report* report) {
+  if (status.ok()) return;
+  report->notes.push_back(fmt::format(
+      "archive: has what came before a failure: {}", MessageOf(status)));
+}
+
 void AddNumbers(std::string_view key, absl::Span<const double> numbers,
                 JsonWriter* json) {
   std::vector<std::string> texts;
@@ -130,8 +136,9 @@ void AddNumbers(std::string_view key, absl::Span<const double> numbers,
   json->AddScalars(key, texts);
 }
 
-void AddDigests(const std::vector<TensorDigest>& digests, JsonWriter* json) {
-  json->BeginArray("digests");
+void AddDigests(std::string_view member,
+                const std::vector<TensorDigest>& digests, JsonWriter* json) {
+  json->BeginArray(member);
   for (const TensorDigest& digest : digests) {
     json->BeginObject();
     json->Add("tensor", digest.key.Name());
@@ -202,12 +209,20 @@ void AddDigestsOf(const Session& session, Report* report) {
   if (!session.samples.empty()) return;
   std::vector<TensorDigest> digests;
   const absl::Status status = DigestRun(session, &digests);
-  if (!status.ok()) {
-    report->notes.push_back(
-        fmt::format("archive: has what was made before the run failed: {}",
-                    MessageOf(status)));
+  NoteNotAll(status, report);
+  AddDigests("digests", digests, &report->json);
+}
+
+void AddDigestsOf(TensorSource& expected, TensorSource& actual,
+                  Report* report) {
+  const std::pair<std::string_view, TensorSource*> sides[] = {
+      {"expected_digests", &expected}, {"digests", &actual}};
+  for (const auto& [member, source] : sides) {
+    std::vector<TensorDigest> digests;
+    DigestSink sink(&digests);
+    NoteNotAll(source->Visit(sink), report);
+    AddDigests(member, digests, &report->json);
   }
-  AddDigests(digests, &report->json);
 }
 
 }  // namespace nodewise

@@ -85,11 +85,13 @@ class ReportTest(Scratch):
         self.assertIn(self.kept["culprits"][0]["node"], text)
 
     def test_an_archive_without_a_graph_has_no_picture(self):
-        file = self.write("run.json", json.dumps(
-            {"schema": "nodewise/1", "verb": "run", "report": []}).encode())
         svg = self.folder / "x.svg"
+        file = self.write("run.json", json.dumps(
+            {"schema": "nodewise/1", "verb": "run", "report": ["told\n"]}
+        ).encode())
         result = nodewise("report", file, "--svg", svg)
         self.assertEqual(result.code, 2)
+        self.assertIn("told\n", result.out)
         self.assertIn("run.json: ", result.err)
         self.assertFalse(svg.exists())
 
@@ -128,6 +130,38 @@ class ReportTest(Scratch):
                 self.assertEqual(told.code, 0, told.err)
                 check_schema(file.read_text())
                 self.assertEqual(nodewise("report", file).out, told.out)
+
+    def two_dumps(self):
+        """Of two runs of one network, which are given different inputs."""
+        net = str(self.made.folder / "demo/net")
+        for name, seed in (("good", "1"), ("bad", "2")):
+            told = nodewise("dump", net, "--random-inputs", seed,
+                            "--dump-root", self.folder / name)
+            self.assertEqual(told.code, 0, told.err)
+        return self.folder / "good", self.folder / "bad"
+
+    def test_of_two_dumps_it_has_the_graph_and_where_they_begin_to_differ(self):
+        file, svg = self.folder / "d.json", self.folder / "d.svg"
+        told = nodewise("compare", *self.two_dumps(), "--archive", file)
+        self.assertEqual(told.code, 1, told.err)
+        kept = check_schema(file.read_text())
+        [culprit] = kept["culprits"]
+        self.assertEqual(culprit["kind"], "differs")
+        self.assertEqual(kept["graph"]["nodes"][culprit["node_index"]],
+                         {"node": culprit["node"], "function": "", "reads": []})
+        self.assertIn(f"begins at  {culprit['node']}: an input", told.out)
+        self.assertEqual(len(kept["digests"]), len(kept["expected_digests"]))
+        self.assertNotEqual(kept["digests"], kept["expected_digests"])
+        self.assertEqual(nodewise("report", file, "--svg", svg).code, 0)
+        self.assertIn("reads what differs", svg.read_text())
+
+    def test_locate_asks_the_same_of_two_dumps(self):
+        good, bad = self.two_dumps()
+        found = document(nodewise("locate", bad, "--reference", good, "--json"))
+        self.assertEqual(found["search"], "dumps")
+        compared = document(nodewise("compare", good, bad, "--json"))
+        self.assertEqual(found["culprits"], compared["culprits"])
+        self.assertEqual(found["verdicts"], compared["verdicts"])
 
     def test_an_archive_that_cannot_be_written_is_an_error(self):
         result = nodewise(*self.words, "--archive", self.folder / "no/a.json")

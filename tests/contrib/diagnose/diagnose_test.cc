@@ -298,6 +298,21 @@ TEST(DiagnoseTest, WithoutTrustABuildIsOnlySaidToDiffer) {
               testing::Contains(HasSubstr("which of the two is right")));
 }
 
+TEST(DiagnoseTest, ACulpritThatCannotBecomeAFolderIsNamedAllTheSame) {
+  const TemporaryFolder folder = TemporaryFolder::Create("diagnose").value();
+  Question question;
+  // Its functions are in memory alone.
+  question.target = Opened(SpecOfGraph(Silent(*ThreeOperations("Neg"))));
+  question.reference.kind = Reference::Kind::kModel;
+  question.reference.spec = SpecOfNetwork(ThreeOperations());
+  question.repro_folder = folder.path() + "/culprits";
+  const auto answer = Diagnose(question);
+  ASSERT_THAT(answer, IsOk());
+  EXPECT_THAT(answer->culprits, SizeIs(1));
+  const size_t said = answer->doubts.size() + answer->repros->notes.size();
+  EXPECT_EQ(said, 1) << "why there is no folder";
+}
+
 TEST(DiagnoseTest, TheReportHasAllOfIt) {
   Question question;
   question.target = Opened(SpecOfGraph(Silent(*ThreeOperations("Neg"))));

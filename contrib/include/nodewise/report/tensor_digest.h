@@ -8,6 +8,7 @@
 #include "nodewise/report/report.h"
 #include "nodewise/session/session.h"
 #include "nodewise/tensors/tensor_key.h"
+#include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
 
@@ -40,5 +41,8 @@ absl::Status DigestRun(const Session& session,
 // Adds what a run of the session makes as the document's `digests`. A note says
 // why where there is not all of it.
 void AddDigestsOf(const Session& session, Report* report);
+// Adds what is compared, too: `digests` of what is judged, and of what it is
+// compared with `expected_digests`.
+void AddDigestsOf(TensorSource& expected, TensorSource& actual, Report* report);
 
 }  // namespace nodewise
