@@ -31,7 +31,7 @@ endif()
 # For those who work on nodewise itself.
 option(NODEWISE_TESTS "Build the tests and benchmarks" OFF)
 option(NODEWISE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
-set(NODEWISE_TOGETHER 8 CACHE STRING
+set(NODEWISE_TOGETHER 10 CACHE STRING
   "How many files of a folder are compiled together; 1: each alone")
 set(NODEWISE_ONEDNN3 "" CACHE PATH
   "A folder with include/ and lib/ of oneDNN 3, to test that version too")

@@ -42,7 +42,7 @@ struct Targets {
 };
 
 template <typename T>
-T Reduce(ScatterReduction reduction, T old, T update) {
+T Scattered(ScatterReduction reduction, T old, T update) {
   if constexpr (std::is_integral_v<T>) {
     // Without signs, so that it wraps around.
     using U = std::make_unsigned_t<T>;
@@ -121,8 +121,8 @@ absl::Status ReduceFloats(ScatterReduction reduction, const Targets& where,
   numbers.result = numbers.data;
   ForEachTarget(where, [&](int64_t to, int64_t from) {
     double& element = numbers.result[static_cast<size_t>(to)];
-    element =
-        Reduce(reduction, element, numbers.updates[static_cast<size_t>(from)]);
+    element = Scattered(reduction, element,
+                        numbers.updates[static_cast<size_t>(from)]);
   });
   StoreDoubles(numbers.result.data(), 0, CountOf(y), y);
   if (Bounds* const bounds = args.bounds(0)) {
@@ -160,7 +160,7 @@ absl::Status ScatterInto(ScatterReduction reduction, const Targets& where,
   return WithInteger(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     return write(zero, [reduction](T old, T update) {
-      return Reduce(reduction, old, update);
+      return Scattered(reduction, old, update);
     });
   });
 }

@@ -50,12 +50,13 @@ std::string Join(size_t count, Item item) {
   return text;
 }
 
-std::string Ref(const EntryRef& ref) {
+std::string TextOf(const EntryRef& ref) {
   return fmt::format("[{}, {}, {}]", ref.node, ref.output, ref.version);
 }
 
 std::string Refs(const std::vector<EntryRef>& refs) {
-  return "[" + Join(refs.size(), [&](size_t i) { return Ref(refs[i]); }) + "]";
+  return "[" + Join(refs.size(), [&](size_t i) { return TextOf(refs[i]); }) +
+         "]";
 }
 
 std::string Numbers(const std::vector<uint32_t>& numbers) {
