@@ -66,6 +66,8 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
   TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
   answer->evidence.unobserved = std::move(found->unobserved);
   answer->evidence.vanishes = found->vanishes;
+  answer->evidence.change = found->change;
+  answer->evidence.most_changed = found->most_changed;
   const LocateResult& located = *answer->evidence.located;
   for (const RefereeOpinion& opinion : found->opinions) {
     const Culprit& culprit = located.culprits[opinion.culprit];

@@ -46,8 +46,9 @@ absl::StatusOr<std::vector<AskedCase>> AskAll(
     absl::Span<const ForeignCase> cases, const ForeignFolder& folder) {
   std::vector<AskedCase> all;
   for (size_t i = 0; i < cases.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(ForeignModel model,
-                              ForeignModel::Create(*cases[i].network, {}));
+    NODEWISE_ASSIGN_OR_RETURN(
+        ForeignModel model,
+        ForeignModel::Create(*cases[i].network, nullptr, {}));
     NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, Ask(cases[i], &model));
     if (i > 0 && cases[i].network == cases[i - 1].network) {
       asked.model = all.back().model;

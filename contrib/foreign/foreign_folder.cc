@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -13,6 +15,8 @@
 
 namespace nodewise {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Opens a regular file in a folder; the caller closes it.
 absl::StatusOr<int> OpenIn(int folder, const std::string& name,
@@ -89,6 +93,31 @@ absl::StatusOr<std::string> ForeignFolder::Write(const std::string& name,
   NODEWISE_RETURN_IF_ERROR(file.Write(data, size));
   NODEWISE_RETURN_IF_ERROR(file.Close());
   return path;
+}
+
+absl::StatusOr<std::string> ForeignFolder::WriteModel(
+    const std::string& bytes, const UserModel* file) const {
+  if (file == nullptr || file->external_files().empty()) {
+    return Write("model.onnx", bytes.data(), bytes.size());
+  }
+  // A folder of its own, in which no file of ours has one of their names.
+  const fs::path folder = fs::path(path()) / "model";
+  const fs::path from = fs::path(file->path()).parent_path();
+  std::error_code error;
+  for (const std::string& name : file->external_files()) {
+    fs::create_directories((folder / name).parent_path(), error);
+    // Runtimes refuse links that lead out of the model's folder.
+    fs::create_hard_link(from / name, folder / name, error);
+    if (error) fs::copy_file(from / name, folder / name, error);
+    if (error) {
+      return absl::UnavailableError(
+          fmt::format("{}: cannot be had beside a copy of its model: {}",
+                      (from / name).string(), error.message()));
+    }
+  }
+  std::string name = "model/model.onnx";
+  while (file->external_files().contains(name.substr(6))) name += ".onnx";
+  return Write(name, bytes.data(), bytes.size());
 }
 
 absl::StatusOr<std::string> ForeignFolder::Read(const std::string& name,

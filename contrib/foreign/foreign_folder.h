@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/onnx/user_model.h"
 #include "nodewise/support/temporary.h"
 
 namespace nodewise {
@@ -27,6 +28,11 @@ class ForeignFolder {
   // Writes a new file and returns its path.
   absl::StatusOr<std::string> Write(const std::string& name, const void* data,
                                     size_t size) const;
+
+  // Writes a model and, beside it, what the model that it was made of has
+  // beside it, and returns its path.
+  absl::StatusOr<std::string> WriteModel(const std::string& bytes,
+                                         const UserModel* file) const;
 
   // Returns what stands in a file. Fails with kNotFound or kDataLoss, with the
   // name of the file, if it is not there, no regular file, or has more bytes.

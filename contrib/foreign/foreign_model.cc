@@ -29,10 +29,15 @@ std::vector<std::string> ObservableValues(const Network& network) {
 }
 
 absl::StatusOr<ForeignModel> ForeignModel::Create(
-    const Network& network, const std::vector<TensorPatch>& patches) {
-  ForeignModel model(network);
+    const Network& network, const UserModel* file,
+    const std::vector<TensorPatch>& patches) {
+  ForeignModel model(network, file);
   for (const TensorPatch& patch : patches) {
     NODEWISE_RETURN_IF_ERROR(At(patch.where, model.Apply(patch)));
+  }
+  // What is inside a function cannot be replaced from outside.
+  for (const UserModel::Value& value : model.given_) {
+    if (file != nullptr && !file->Makes(value.name)) model.file_ = nullptr;
   }
   return model;
 }
@@ -58,6 +63,7 @@ absl::Status ForeignModel::Apply(const TensorPatch& patch) {
   }
   patched_.push_back({value.name, patch.tensor});
   if (value.kind == NetworkValue::Kind::kInput) return absl::OkStatus();
+  given_.push_back({value.name, type});
   std::string free = value.name + "_before";
   while (network_.HasValue(free)) free += '_';
   NODEWISE_RETURN_IF_ERROR(network_.Rename(id, std::move(free)));
@@ -97,7 +103,8 @@ std::vector<AskedTensor> ForeignModel::Ask(
     const auto id = network_.FindValue(name);
     if (!id.ok() || !taken.insert(name).second) continue;
     const NetworkValue& value = network_.value(*id);
-    if (value.kind != NetworkValue::Kind::kInput) {
+    const bool is_there = file_ == nullptr || file_->Makes(name);
+    if (value.kind != NetworkValue::Kind::kInput && is_there) {
       asked.push_back({name, value.type});
     }
   }
@@ -106,6 +113,13 @@ std::vector<AskedTensor> ForeignModel::Ask(
 
 absl::StatusOr<std::string> ForeignModel::Write(
     absl::Span<const AskedTensor> outputs) {
+  if (file_ != nullptr) {
+    std::vector<UserModel::Value> values;
+    for (const AskedTensor& output : outputs) {
+      values.push_back({output.name, output.type});
+    }
+    return file_->With(values, given_);
+  }
   std::vector<ValueId> ids;
   for (const AskedTensor& output : outputs) {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId id,

@@ -30,8 +30,9 @@ class ForeignRun {
     return ForeignRun(target, std::move(asked), std::move(folder));
   }
 
-  absl::StatusOr<std::string> WriteModel(const std::string& bytes) const {
-    return folder_.Write("model.onnx", bytes.data(), bytes.size());
+  absl::StatusOr<std::string> WriteModel(const std::string& bytes,
+                                         const UserModel* file) const {
+    return folder_.WriteModel(bytes, file);
   }
 
   absl::Status Run(const std::string& model,
@@ -139,6 +140,11 @@ class ForeignRunner : public Runner {
       observed = {target_.observed->begin(), target_.observed->end()};
     }
     observed.insert(value_outputs_.begin(), value_outputs_.end());
+    if (!target_.model_file.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(UserModel file,
+                                UserModel::Open(target_.model_file));
+      file_ = std::make_unique<const UserModel>(std::move(file));
+    }
     for (const OperationId operation : network_.order()) {
       for (const ValueId id : network_.operation(operation).outputs) {
         if (id == kNoValue) continue;
@@ -160,8 +166,9 @@ class ForeignRunner : public Runner {
  protected:
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
-    NODEWISE_ASSIGN_OR_RETURN(ForeignModel model,
-                              ForeignModel::Create(network_, options.patches));
+    NODEWISE_ASSIGN_OR_RETURN(
+        ForeignModel model,
+        ForeignModel::Create(network_, file_.get(), options.patches));
     std::vector<NamedTensor> inputs;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i].defined()) continue;
@@ -233,6 +240,7 @@ class ForeignRunner : public Runner {
       for (size_t i = 0; run != nullptr && i < run->asked().size(); ++i) {
         NODEWISE_RETURN_IF_ERROR(TakeSeen(*run, i, part, options, found));
       }
+      NODEWISE_RETURN_IF_ERROR(HandHidden(*model, part, options));
       if (run != nullptr) duration_ns += run->durations_ns()[0];
       begin = end;
     } while (begin < wanted.size());
@@ -272,10 +280,26 @@ class ForeignRunner : public Runner {
       path = std::filesystem::absolute(target_.model_file, error);
     } else {
       NODEWISE_ASSIGN_OR_RETURN(const std::string bytes, model->Write(asked));
-      NODEWISE_ASSIGN_OR_RETURN(path, run->WriteModel(bytes));
+      NODEWISE_ASSIGN_OR_RETURN(path, run->WriteModel(bytes, model->file()));
     }
     NODEWISE_RETURN_IF_ERROR(run->Run(path, inputs, repeats));
     return run;
+  }
+
+  // Says which values the file does not have where they can be asked for.
+  absl::Status HandHidden(const ForeignModel& model,
+                          const std::set<std::string>& wanted,
+                          const RunOptions& options) const {
+    if (model.file() == nullptr) return absl::OkStatus();
+    for (const std::string& name : wanted) {
+      if (model.file()->Makes(name) || model.FindPatched(name) != nullptr) {
+        continue;
+      }
+      NODEWISE_RETURN_IF_ERROR(Hand(
+          name, NDArray(),
+          "it is inside a function, a branch or a loop of the file", options));
+    }
+    return absl::OkStatus();
   }
 
   bool IsOutput(const std::string& name) const {
@@ -349,6 +373,7 @@ class ForeignRunner : public Runner {
   std::vector<std::string> value_outputs_;  // As the network calls them.
   std::vector<std::string> outputs_;        // Made unique.
   std::vector<std::string> handed_;
+  std::unique_ptr<const UserModel> file_;  // Null: there is none.
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "nodewise/foreign/observation_search.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/locate/node_check.h"
 #include "nodewise/runner/graph_view.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -114,13 +115,9 @@ class NetworkLocator {
     return std::move(result.outputs);
   }
 
-  absl::StatusOr<bool> AreWrong(absl::Span<const NamedTensor> outputs) const {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto compared,
-        CompareNetworkOutputs(reference_, outputs, tolerance_));
-    return std::any_of(
-        compared.begin(), compared.end(),
-        [](const TensorComparison& output) { return output.is_wrong(); });
+  absl::StatusOr<std::vector<TensorComparison>> CompareWithReference(
+      absl::Span<const NamedTensor> outputs) const {
+    return CompareNetworkOutputs(reference_, outputs, tolerance_);
   }
 
   // Returns what is to be observed.
@@ -139,40 +136,122 @@ class NetworkLocator {
                                    CountOf(located_.unobserved.size(), "value"),
                                    ListOf(located_.unobserved, kNamedValues)));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const bool wrong_unseen, AreWrong(unseen));
-    NODEWISE_ASSIGN_OR_RETURN(const bool wrong_seen, AreWrong(seen));
-    if (wrong_seen && !wrong_unseen) {
-      notes_.push_back(
-          "the outputs are right as long as nobody looks inside: the fault is "
-          "in how the runtime computes the operations apart");
+    NODEWISE_RETURN_IF_ERROR(NoteChange(unseen, seen));
+    NODEWISE_ASSIGN_OR_RETURN(unseen_, CompareWithReference(unseen));
+    NODEWISE_ASSIGN_OR_RETURN(const auto looked_at, CompareWithReference(seen));
+    for (size_t i = 0; i < unseen_.size(); ++i) {
+      if (looked_at[i].is_wrong() && !unseen_[i].is_wrong()) {
+        notes_.push_back(fmt::format(
+            "output {} is right as long as nothing inside is handed out: the "
+            "fault is in how the runtime computes the operations apart",
+            unseen[i].name));
+      }
     }
-    if (!wrong_unseen || wrong_seen) return observed;
-    return Search(observed);
+    const std::vector<size_t> vanishing = Vanishing(looked_at);
+    if (vanishing.empty()) return observed;
+    return Search(observed, vanishing);
   }
 
+  // Says how much it changes the outputs that what is inside is handed out.
+  absl::Status NoteChange(absl::Span<const NamedTensor> unseen,
+                          absl::Span<const NamedTensor> seen) {
+    std::vector<NDArray> as_read;
+    for (const NamedTensor& output : unseen) as_read.push_back(output.tensor);
+    NODEWISE_ASSIGN_OR_RETURN(const auto changed,
+                              CompareNetworkOutputs(as_read, seen, tolerance_));
+    located_.change = 0;
+    for (size_t i = 0; i < changed.size(); ++i) {
+      const double change = RelativeError(changed[i]);
+      if (change > located_.change) {
+        located_.change = change;
+        located_.most_changed = unseen[i].name;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether more than half of an output's error is there.
+  bool IsLeft(size_t output, const TensorComparison& found) const {
+    return RelativeError(found) > RelativeError(unseen_[output]) / 2;
+  }
+
+  // Returns the outputs that are wrong as long as nothing is looked at, and
+  // lose most of their error otherwise; the worst comes first.
+  std::vector<size_t> Vanishing(
+      absl::Span<const TensorComparison> looked_at) const {
+    std::vector<size_t> vanishing;
+    for (size_t i = 0; i < unseen_.size(); ++i) {
+      if (unseen_[i].is_wrong() && !IsLeft(i, looked_at[i])) {
+        vanishing.push_back(i);
+      }
+    }
+    std::stable_sort(
+        vanishing.begin(), vanishing.end(), [&](size_t a, size_t b) {
+          return RelativeError(unseen_[a]) > RelativeError(unseen_[b]);
+        });
+    return vanishing;
+  }
+
+  // Observes as much as leaves more than half of the error of all these
+  // outputs; where nothing does, of the worst alone.
   absl::StatusOr<std::vector<std::string>> Search(
-      const std::vector<std::string>& observable) {
-    const auto names_of = [&](absl::Span<const size_t> numbers) {
-      std::vector<std::string> names;
-      for (const size_t i : numbers) names.push_back(observable[i]);
-      return names;
-    };
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ObservationSearch search,
-        SearchObservable(
-            observable.size(), request_.most_search_runs,
-            [&](absl::Span<const size_t> values) -> absl::StatusOr<bool> {
-              AbsentSink sink;
-              NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
-                                        OutputsWith(names_of(values), &sink));
-              return AreWrong(outputs);
-            }));
+      const std::vector<std::string>& observable,
+      const std::vector<size_t>& vanishing) {
     located_.vanishes = true;
-    if (search.kept.empty()) NODEWISE_RETURN_IF_ERROR(LookWithNothing());
-    const std::vector<std::string> dropped = names_of(search.dropped);
+    NODEWISE_ASSIGN_OR_RETURN(ObservationSearch search,
+                              SearchWith(observable, vanishing));
+    std::vector<size_t> followed = vanishing;
+    if (search.kept.empty() && vanishing.size() > 1) {
+      followed.resize(1);
+      NODEWISE_ASSIGN_OR_RETURN(search, SearchWith(observable, followed));
+    }
+    if (search.kept.empty())
+      NODEWISE_RETURN_IF_ERROR(LookWithNothing(followed));
+    NoteVanished(observable, search, followed);
+    for (size_t i = followed.size(); i < vanishing.size(); ++i) {
+      notes_.push_back(fmt::format(
+          "output {} loses most of its error, too, by what the search for {} "
+          "observes: ask for it alone",
+          unseen_[vanishing[i]].key.Name(), unseen_[followed[0]].key.Name()));
+    }
+    std::vector<std::string> kept;
+    for (const size_t i : search.kept) kept.push_back(observable[i]);
+    return kept;
+  }
+
+  absl::StatusOr<ObservationSearch> SearchWith(
+      const std::vector<std::string>& observable,
+      const std::vector<size_t>& followed) const {
+    return SearchObservable(
+        observable.size(), request_.most_search_runs,
+        [&](absl::Span<const size_t> values) -> absl::StatusOr<bool> {
+          std::vector<std::string> names;
+          for (const size_t i : values) names.push_back(observable[i]);
+          AbsentSink sink;
+          NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
+                                    OutputsWith(names, &sink));
+          return AreLeft(followed, outputs);
+        });
+  }
+
+  absl::StatusOr<bool> AreLeft(const std::vector<size_t>& followed,
+                               absl::Span<const NamedTensor> outputs) const {
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, CompareWithReference(outputs));
+    return std::all_of(followed.begin(), followed.end(),
+                       [&](size_t i) { return IsLeft(i, found[i]); });
+  }
+
+  void NoteVanished(const std::vector<std::string>& observable,
+                    const ObservationSearch& search,
+                    const std::vector<size_t>& followed) {
+    std::vector<std::string> dropped;
+    for (const size_t i : search.dropped) dropped.push_back(observable[i]);
+    std::vector<std::string> outputs;
+    for (const size_t i : followed) outputs.push_back(unseen_[i].key.Name());
     notes_.push_back(fmt::format(
-        "vanishes when observed: the outputs are right when {} handed out, so "
-        "the operations around {} were judged as one{}",
+        "vanishes when observed: most of the error of {} is gone when {} "
+        "handed out, so the operations around {} were judged as one{}",
+        ListOf(outputs, kNamedValues),
         ListOf(dropped, kNamedValues) + (dropped.size() == 1 ? " is" : " are"),
         dropped.size() == 1 ? "it" : "them",
         search.is_complete ? ""
@@ -180,14 +259,13 @@ class NetworkLocator {
                                          CountOf(search.runs, "run"))));
     located_.unobserved.insert(located_.unobserved.end(), dropped.begin(),
                                dropped.end());
-    return names_of(search.kept);
   }
 
-  absl::Status LookWithNothing() {
+  absl::Status LookWithNothing(const std::vector<size_t>& followed) {
     AbsentSink sink;
     NODEWISE_ASSIGN_OR_RETURN(const auto outputs, OutputsWith({}, &sink));
-    NODEWISE_ASSIGN_OR_RETURN(const bool wrong, AreWrong(outputs));
-    located_.is_gone = !wrong;
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_left, AreLeft(followed, outputs));
+    located_.is_gone = !is_left;
     return absl::OkStatus();
   }
 
@@ -195,6 +273,7 @@ class NetworkLocator {
   const LocateOptions& options_;
   Tolerance tolerance_;  // Of the outputs.
   std::vector<NDArray> reference_;
+  std::vector<TensorComparison> unseen_;  // The outputs of the file as it is.
   NetworkLocated located_;
   std::vector<std::string> notes_;
 };

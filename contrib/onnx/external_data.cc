@@ -92,6 +92,13 @@ absl::StatusOr<absl::Span<const uint8_t>> Cut(absl::Span<const uint8_t> bytes,
 
 }  // namespace
 
+std::optional<std::string> ExternalLocation(const proto::Tensor& tensor) {
+  if (tensor.data_location() != kExternal) return std::nullopt;
+  const auto place = PlaceOf(tensor);
+  if (!place.ok() || !CheckLocation(place->location).ok()) return std::nullopt;
+  return place->location;
+}
+
 absl::StatusOr<NDArray> TensorReader::Read(const proto::Tensor& tensor) {
   if (tensor.has_segment()) {
     return absl::UnimplementedError(

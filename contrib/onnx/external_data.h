@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,10 @@
 #include "nodewise/support/file.h"
 
 namespace nodewise {
+
+// Returns the file that a tensor's data is in, below the model's folder; none
+// if it is in the model, or is said to be where it must not be.
+std::optional<std::string> ExternalLocation(const proto::Tensor& tensor);
 
 // The tensors of one model: those with their data in the model, and those with
 // it in files of the model's folder, which are mapped once; no file outside the

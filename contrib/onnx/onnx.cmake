@@ -55,6 +55,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/onnx_types.cc
   onnx/quantized_functions.cc
   onnx/renumber.cc
+  onnx/user_model.cc
 )
 add_dependencies(nodewise_contrib nodewise_onnx_header)
 target_link_libraries(nodewise_contrib PRIVATE nodewise_onnx_proto)

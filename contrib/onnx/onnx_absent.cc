@@ -1,6 +1,7 @@
 // Replaces the rest of this folder in builds without ONNX.
 
 #include "nodewise/onnx/onnx_model.h"
+#include "nodewise/onnx/user_model.h"
 
 namespace nodewise {
 namespace {
@@ -27,6 +28,15 @@ absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t>, std::string where,
 
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   return Absent("network " + network.name());
+}
+
+absl::StatusOr<UserModel> UserModel::Open(const std::string& path) {
+  return Absent(path);
+}
+
+absl::StatusOr<std::string> UserModel::With(absl::Span<const Value>,
+                                            absl::Span<const Value>) const {
+  return Absent(path_);
 }
 
 absl::Status WriteOnnxCase(const std::string& folder, const Network&,

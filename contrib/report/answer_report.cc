@@ -99,6 +99,18 @@ void ShowSearch(const Evidence& evidence, Report* report) {
   }
 }
 
+// Whether a runtime does the same while it is looked into.
+void ShowChange(const Evidence& evidence, Report* report) {
+  if (!evidence.change.has_value()) return;
+  report->json.Add("change_when_observed", *evidence.change);
+  report->text +=
+      *evidence.change == 0
+          ? "looking inside: the outputs are those of the file as it is\n"
+          : fmt::format(
+                "looking inside changes output {} by {:.2g} of its size\n",
+                Printable(evidence.most_changed), *evidence.change);
+}
+
 void ShowNodes(const Answer& answer, Report* report) {
   const Evidence& evidence = answer.evidence;
   if (evidence.shown_sample.has_value()) {
@@ -134,6 +146,7 @@ void ShowNodes(const Answer& answer, Report* report) {
   if (evidence.unobserved.has_value()) {
     report->json.Add("unobserved", *evidence.unobserved);
     report->json.Add("vanishes_when_observed", evidence.vanishes);
+    ShowChange(evidence, report);
   }
   if (!evidence.referee.empty()) {
     ShowOpinions(evidence.referee, evidence.opinions, report);

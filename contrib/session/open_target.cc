@@ -69,7 +69,7 @@ absl::StatusOr<Session> OpenForProgram(const TargetSpec& spec,
       spec.network != nullptr || !spec.model.freeze.empty() ||
       spec.precision.precision.has_value() || !spec.passes.empty() ||
       (!session.opaque->operators.empty() && session.opaque->program.empty());
-  if (!is_changed) session.model_file = spec.path;
+  if (!is_changed && IsModel(spec.path)) session.model_file = spec.path;
   return session;
 }
 

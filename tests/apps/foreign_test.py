@@ -333,8 +333,25 @@ class LocateTest(Foreign):
         self.assertEqual(shown.code, 1, shown)
         self.assertIn("culprit: plus, broken\n  operations  times, plus\n",
                       shown.out)
-        self.assertIn("vanishes when observed: the outputs are right when m "
-                      "is handed out", shown.err)
+        self.assertIn("vanishes when observed: most of the error of y is gone "
+                      "when m is handed out", shown.err)
+
+    def test_the_runtime_is_handed_the_file_with_more_outputs(self):
+        shown = self.asked("locate", self.command(f"""
+            model = open(request["model"], "rb").read()
+            assert model.startswith(open({str(self.model)!r}, "rb").read())
+        """))
+        self.assertEqual(shown.code, 0, shown)
+        self.assertIn("looking inside: the outputs are those of the file",
+                      shown.out)
+
+    def test_how_much_looking_inside_changes_the_outputs_is_said(self):
+        def change(code):
+            return code.replace("a + b", 'a + b + 1e-5 * ("m" in asked)')
+        self.assertIn("looking inside changes output y by ",
+                      self.located(change).out)
+        found = document(self.located(change, "--json"))
+        self.assertGreater(found["change_when_observed"], 0)
 
     def test_the_document_says_what_was_not_observed(self):
         shown = self.located(lambda code: code.replace(

@@ -168,8 +168,8 @@ TEST(NetworkLocateTest, AFaultThatVanishesWhenObservedIsBracketed) {
   EXPECT_THAT(found->unobserved, ElementsAre("r"));
   EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"r", "s"}));
   EXPECT_THAT(found->result.notes,
-              Contains(HasSubstr("vanishes when observed: the outputs are "
-                                 "right when r is handed out")));
+              Contains(HasSubstr("vanishes when observed: most of the "
+                                 "error of y is gone when r is handed out")));
 }
 
 TEST(NetworkLocateTest, AFaultThatIsNeverSeenIsGone) {

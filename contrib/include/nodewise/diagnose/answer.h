@@ -105,6 +105,9 @@ struct Evidence {
   // there with less observed.
   std::optional<std::vector<std::string>> unobserved;
   bool vanishes = false;
+  // How much being observed changes the outputs, and which most.
+  std::optional<double> change;
+  std::string most_changed;
   // Who was asked about culprits, and what was said of each, by its key.
   std::string referee;
   std::vector<std::pair<std::string, RefereeOpinion>> opinions;

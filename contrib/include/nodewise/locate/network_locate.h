@@ -44,7 +44,12 @@ struct NetworkLocated {
   // The values that were not observed, since the candidate cannot hand them out
   // or the fault is gone when they are.
   std::vector<std::string> unobserved;
-  // The fault was only there with less observed than could be.
+  // How much the outputs of the candidate change when it hands out all that it
+  // can, as RelativeError(), and the output that changes most.
+  double change = 0;
+  std::string most_changed = {};
+  // Most of the error of an output was only there with less observed than could
+  // be.
   bool vanishes = false;
   // It is not even there when the candidate runs the model as it is written to
   // be observed, with nothing observed; so `result` is about a sound run.
@@ -52,10 +57,10 @@ struct NetworkLocated {
   std::vector<RefereeOpinion> opinions;  // If there is a referee.
 };
 
-// Runs the candidate twice, with and without being observed. Where its outputs
-// are wrong as long as nobody looks, and right otherwise, as much is observed
-// as leaves them wrong. Then does what Locate() does. Fails as that, and as
-// Lower().
+// Runs the candidate twice, with and without being observed. Where most of the
+// error of wrong outputs is only there as long as nothing is looked at, as much
+// is observed as leaves more than half of it. Then does what Locate() does.
+// Fails as that, and as Lower().
 absl::StatusOr<NetworkLocated> LocateInNetwork(
     const NetworkLocateRequest& request, const LocateOptions& options = {});
 

@@ -1,0 +1,118 @@
+#include "nodewise/onnx/user_model.h"
+
+#include <climits>
+#include <functional>
+#include <utility>
+
+#include "contrib/onnx/external_data.h"
+#include "contrib/onnx/onnx_types.h"
+#include "fmt/format.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+absl::Status ParseInto(std::string_view text, const std::string& path,
+                       proto::Model* model) {
+  const bool is_read =
+      text.size() <= INT_MAX &&
+      model->ParseFromArray(text.data(), static_cast<int>(text.size()));
+  if (is_read) return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "{}: is not an ONNX model, or a damaged one (protobuf cannot read it)",
+      path));
+}
+
+// Calls f with every tensor of a graph, also of the graphs in its attributes.
+void VisitTensors(const proto::Graph& graph,
+                  const std::function<void(const proto::Tensor&)>& f) {
+  for (const proto::Tensor& tensor : graph.initializer()) f(tensor);
+  for (const proto::Node& node : graph.node()) {
+    for (const proto::Attribute& attribute : node.attribute()) {
+      if (attribute.has_t()) f(attribute.t());
+      if (attribute.has_g()) VisitTensors(attribute.g(), f);
+    }
+  }
+}
+
+void WriteValue(const UserModel::Value& value, proto::ValueInfo* to) {
+  to->set_name(value.name);
+  WriteType(value.type, to->mutable_type());
+}
+
+// Replaces what makes the value: from now on it is an input.
+void Give(const UserModel::Value& value, const std::string& free_name,
+          proto::Graph* graph) {
+  for (proto::Node& node : *graph->mutable_node()) {
+    for (std::string& output : *node.mutable_output()) {
+      if (output == value.name) output = free_name;
+    }
+  }
+  auto* const outputs = graph->mutable_output();
+  for (int i = outputs->size(); i > 0; --i) {
+    if (outputs->Get(i - 1).name() == value.name) {
+      outputs->DeleteSubrange(i - 1, 1);
+    }
+  }
+  // What is said of its type twice may not agree.
+  auto* const infos = graph->mutable_value_info();
+  for (int i = infos->size(); i > 0; --i) {
+    if (infos->Get(i - 1).name() == value.name) {
+      infos->DeleteSubrange(i - 1, 1);
+    }
+  }
+  WriteValue(value, graph->add_input());
+}
+
+}  // namespace
+
+absl::StatusOr<UserModel> UserModel::Open(const std::string& path) {
+  UserModel opened;
+  opened.path_ = path;
+  NODEWISE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  opened.file_ = std::make_shared<const MappedFile>(std::move(file));
+  proto::Model model;
+  NODEWISE_RETURN_IF_ERROR(ParseInto(opened.file_->text(), path, &model));
+  for (const proto::Node& node : model.graph().node()) {
+    opened.made_.insert(node.output().begin(), node.output().end());
+  }
+  opened.made_.erase("");
+  for (const proto::ValueInfo& output : model.graph().output()) {
+    opened.outputs_.insert(output.name());
+  }
+  // A constant may be an output, which no node makes.
+  opened.made_.insert(opened.outputs_.begin(), opened.outputs_.end());
+  VisitTensors(model.graph(), [&](const proto::Tensor& tensor) {
+    const auto location = ExternalLocation(tensor);
+    if (location.has_value()) opened.external_.insert(*location);
+  });
+  return opened;
+}
+
+absl::StatusOr<std::string> UserModel::With(
+    absl::Span<const Value> outputs, absl::Span<const Value> given) const {
+  std::string bytes(file_->text());
+  std::set<std::string> known = outputs_;
+  if (!given.empty()) {
+    proto::Model model;
+    NODEWISE_RETURN_IF_ERROR(ParseInto(bytes, path_, &model));
+    for (const Value& value : given) {
+      std::string free_name = value.name + "_before";
+      while (made_.contains(free_name)) free_name += '_';
+      Give(value, free_name, model.mutable_graph());
+      known.erase(value.name);
+    }
+    bytes = model.SerializeAsString();
+  }
+  // Readers of protobuf join the parts of a message: the lists of a graph that
+  // comes twice are one list.
+  proto::Model more;
+  for (const Value& value : outputs) {
+    if (!known.insert(value.name).second) continue;
+    WriteValue(value, more.mutable_graph()->add_output());
+  }
+  if (more.has_graph()) bytes += more.SerializeAsString();
+  return bytes;
+}
+
+}  // namespace nodewise
