@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/model_options.h"
 #include "apps/nodewise/target_options.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
