@@ -158,6 +158,8 @@ std::string_view WorkingOn::Place() {
   return innermost == nullptr ? std::string_view() : innermost->place_;
 }
 
+void ForgetLeftPlace() { left_place.size = 0; }
+
 absl::Status OutOfMemory(std::string_view place) {
   std::string text(place);
   if (!text.empty()) text += ": ";

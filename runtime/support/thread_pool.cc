@@ -258,6 +258,7 @@ absl::Status TaskGroup::WatchTask(int task_id) {
 }
 
 absl::Status TaskGroup::CallTask(int task_id) {
+  ForgetLeftPlace();  // The thread has run other code before.
   try {
     return task_(task_id, *this);
   } catch (...) {

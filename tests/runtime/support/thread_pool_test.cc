@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "nodewise/support/exceptions.h"
+
 namespace nodewise {
 namespace {
 
@@ -209,6 +211,17 @@ TEST_F(ThreadPoolTest, ErrorsOfAllTasksAreJoinedInOrder) {
   });
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Message(status), "task 1 of 4: no kernel; task 3 of 4: bad bytes");
+}
+
+TEST_F(ThreadPoolTest, WhatTasksThrowHasNoPlaceOfAnEarlierException) {
+  try {
+    const WorkingOn node("conv1");
+    throw 7;
+  } catch (int) {
+  }
+  const absl::Status status = ParallelRun(
+      1, [](int, TaskGroup&) -> absl::Status { throw std::bad_alloc(); });
+  EXPECT_EQ(Message(status).find("conv1"), std::string::npos) << status;
 }
 
 TEST_F(ThreadPoolTest, WhatTasksThrowIsTheirError) {
