@@ -6,7 +6,9 @@
 # taken at a time. The preset `alone` has 1, which sees that files include what
 # they use.
 
-# nodewise_compile_together(TARGET): call it when the target has all its sources.
+# nodewise_compile_together(TARGET [MOST]): call it when the target has all its
+# sources. MOST is for a target that needs other parts: what is inlined depends
+# on them.
 function(nodewise_compile_together target)
   if(NODEWISE_TOGETHER LESS_EQUAL 1)
     return()
@@ -26,12 +28,15 @@ function(nodewise_compile_together target)
   # Tests have many names that are alike: smaller parts. Elsewhere a few files
   # that are left over would cost as much as a whole part, and join the others.
   set(most ${NODEWISE_TOGETHER})
+  if(ARGN)
+    set(most ${ARGN})
+  endif()
   set(spare 0)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL EXECUTABLE)
     math(EXPR most "(${NODEWISE_TOGETHER} * 4 + 4) / 5")
   else()
-    math(EXPR spare "${NODEWISE_TOGETHER} / 2 - 1")
+    math(EXPR spare "${most} / 2 - 1")
   endif()
   foreach(folder IN LISTS folders)
     list(LENGTH of_${folder} count)
