@@ -51,7 +51,7 @@ class ForeignModel {
   Network network_;
   const UserModel* file_;
   std::vector<NamedTensor> patched_;
-  std::vector<UserModel::Value> given_;  // Of the patched, what is made.
+  std::vector<UserModel::Value> given_;  // Patched values that operations make.
 };
 
 }  // namespace nodewise

@@ -232,7 +232,7 @@ void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
   json->EndObject();
 }
 
-// Of a node that differs, as a culprit or as a verdict.
+// Adds what culprits and verdicts have in common, and leaves the object open.
 void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
   json->BeginObject();
   json->Add("node", where.index->KeyOf(node));

@@ -310,7 +310,7 @@ TEST(DiagnoseTest, ACulpritThatCannotBecomeAFolderIsNamedAllTheSame) {
   ASSERT_THAT(answer, IsOk());
   EXPECT_THAT(answer->culprits, SizeIs(1));
   const size_t said = answer->doubts.size() + answer->repros->notes.size();
-  EXPECT_EQ(said, 1) << "why there is no folder";
+  EXPECT_EQ(said, 1) << "the reason why it has none";
 }
 
 TEST(DiagnoseTest, TheReportHasAllOfIt) {
