@@ -157,7 +157,7 @@ std::string TallyOf(const Comparison& comparison) {
   return text;
 }
 
-std::string_view NameOf(SkippedTensor::Kind kind) {
+std::string_view KindName(SkippedTensor::Kind kind) {
   switch (kind) {
     case SkippedTensor::Kind::kMissing:
       return "missing";
@@ -270,7 +270,7 @@ void AddDocument(const Comparison& comparison, const DumpDifference* where,
   for (const SkippedTensor& skipped : comparison.skipped) {
     json->BeginObject();
     json->Add("tensor", skipped.key.Name());
-    json->Add("kind", NameOf(skipped.kind));
+    json->Add("kind", KindName(skipped.kind));
     json->Add("why", skipped.why);
     json->EndObject();
   }
