@@ -30,25 +30,6 @@ constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
 constexpr std::string_view kExact = "exact";
 
-// Returns the question as text on a table of help: which target and which REF
-// are answered how.
-std::string TableHelp() {
-  std::string text = "what is done, by TARGET and what is taken for right:\n";
-  Subject subject{};
-  bool is_first = true;
-  for (const SearchRow& row : SearchTable()) {
-    if (is_first || row.subject != subject) {
-      text += fmt::format("  {}\n", TitleOf(row.subject));
-    }
-    is_first = false;
-    subject = row.subject;
-    if (row.search == Search::kNone) continue;
-    text +=
-        fmt::format("    {:<34}{}\n", TitleOf(row.beside), NameOf(row.search));
-  }
-  return text;
-}
-
 class LocateCulprit : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -90,6 +71,12 @@ class LocateCulprit : public Command {
                        "how long a node may take before it hangs (60)",
                        {&node_timeout_, 1, kMostSeconds});
     AddStandInOption(options, &load_.stand_ins);
+    options->AddFlag("--strict",
+                     "accuses every node that is beyond its bound, also where "
+                     "that is too little to matter for anything",
+                     &is_strict_);
+    options->AddNumber("--top", "N", "how many culprits are shown (10)",
+                       {&top_, 1, kMostSamples});
     options->AddText("--repro", "DIR",
                      "writes each culprit as a folder of its own in DIR, which "
                      "shows the failure wherever it is moved to",
@@ -136,7 +123,7 @@ class LocateCulprit : public Command {
     if (report.status != Report::Status::kOk) return report;
     if (question.method != Method::kRecursive) KeepFreedMemory();
     NODEWISE_ASSIGN_OR_RETURN(const Answer answer, Ask(question));
-    report = ReportOf(answer);
+    report = ReportOf(answer, top_.value_or(kShownCulprits));
     if (keeps_archive()) AddDigestsOf(answer.target, &report);
     return report;
   }
@@ -174,6 +161,7 @@ class LocateCulprit : public Command {
       inputs_.inputs_files.clear();
       if (!inputs_.seed.has_value()) inputs_.seed = 1;
     }
+    question->is_strict = is_strict_;
     question->input_sets = sets_;
     question->has_special_inputs = has_special_;
     question->repro_folder = repro_;
@@ -302,9 +290,9 @@ class LocateCulprit : public Command {
   InputOptions inputs_;
   std::string reference_, method_, repro_, referee_, samples_, trust_, third_;
   std::vector<std::string> series_;
-  std::optional<uint64_t> repeats_, node_timeout_, worst_, sets_;
+  std::optional<uint64_t> repeats_, node_timeout_, worst_, sets_, top_;
   ForeignOptions foreign_;
-  bool has_special_ = false;
+  bool has_special_ = false, is_strict_ = false;
 };
 
 }  // namespace
@@ -341,6 +329,6 @@ const CommandRow kLocateCommand = {
     [] { return std::unique_ptr<Command>(new LocateCulprit); },
     /*missing=*/nullptr,
     /*runs_code=*/true,
-    /*more_help=*/&TableHelp};
+    /*more_help=*/&SearchTableText};
 
 }  // namespace nodewise

@@ -57,6 +57,8 @@ std::string_view OptionOf(Way way) {
       return "--inputs exact";
     case Way::kReferee:
       return "--referee";
+    case Way::kStrict:
+      return "--strict";
     case Way::kReproFolder:
       return "--repro";
     case Way::kInputSets:
@@ -73,6 +75,8 @@ std::string_view OptionOf(Way way) {
       return "--samples";
     case Way::kMostSamples:
       return "--worst";
+    case Way::kMostCulprits:
+      return "--top";
   }
   return "";
 }

@@ -1,4 +1,4 @@
-#include "contrib/align/operation_edits.h"
+#include "nodewise/align/operation_edits.h"
 
 #include <algorithm>
 #include <array>

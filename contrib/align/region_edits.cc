@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "contrib/align/constant_edits.h"
-#include "contrib/align/operation_edits.h"
 #include "fmt/format.h"
+#include "nodewise/align/operation_edits.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"

@@ -127,6 +127,8 @@ absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
   } else {
     result.metrics = *metrics;
   }
+  result.is_large =
+      result.metrics.outside > 0 || IsFarOff(tolerance, result.metrics);
   if (result.metrics.different > 0 && expected.dtype() == actual.dtype()) {
     NODEWISE_RETURN_IF_ERROR(
         AddBounds(reference, expected, actual, options.rule, &result));

@@ -146,11 +146,6 @@ bool AreManyUnexpected(const Evidence& e) {
 // Bounds as large as the values say nothing about a kernel that makes others.
 constexpr double kVagueBounds = 0.1;
 
-// All elements together, not only some.
-bool IsFarOff(const Tolerance& usual, const Metrics& metrics) {
-  return metrics.difference_norm > usual.relative * metrics.expected_norm;
-}
-
 bool AreBoundsVague(const Evidence& e, const Tolerance& usual) {
   const Metrics& metrics = e.metrics;
   return e.bounds->allowed_norm > kVagueBounds * metrics.expected_norm &&
@@ -322,6 +317,10 @@ Tolerance ToleranceOf(const Rule& rule, DLDataType dtype) {
   if (IsExactType(dtype)) return {};
   const TypeTolerance* const row = RowOf(dtype);
   return row == nullptr ? Tolerance() : row->tolerance;
+}
+
+bool IsFarOff(const Tolerance& tolerance, const Metrics& metrics) {
+  return metrics.difference_norm > tolerance.relative * metrics.expected_norm;
 }
 
 Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,

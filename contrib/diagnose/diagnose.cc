@@ -49,6 +49,11 @@ const std::vector<SettingRow>& Settings() {
        {Search::kNodes},
        true,
        "a search of every node by the definitions, by no other method"},
+      {Way::kStrict,
+       [](const Question& q) { return q.is_strict; },
+       {Search::kNodes, Search::kProgramNodes},
+       false,
+       "a search of every node by the definitions"},
       {Way::kMoreTime,
        [](const Question& q) { return q.node_limit_ms.has_value(); },
        {Search::kNodes, Search::kBisect, Search::kLayers, Search::kMix,
@@ -251,6 +256,7 @@ LocateOptions LocateOptionsOf(const Question& question) {
     options.exact_inputs = ExactInputs::kNever;
   }
   if (question.uses_exact_inputs) options.exact_inputs = ExactInputs::kForAll;
+  options.is_strict = question.is_strict;
   options.repeats = question.repeats.value_or(options.repeats);
   options.node_limit_ms =
       question.node_limit_ms.value_or(options.node_limit_ms);

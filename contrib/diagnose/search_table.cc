@@ -131,6 +131,21 @@ bool AnySays(const Graph& graph) {
 
 absl::Span<const SearchRow> SearchTable() { return kTable; }
 
+std::string SearchTableText() {
+  std::string text = "what is done, by TARGET and what is taken for right:\n";
+  const SearchRow* before = nullptr;
+  for (const SearchRow& row : SearchTable()) {
+    if (before == nullptr || row.subject != before->subject) {
+      text += fmt::format("  {}\n", TitleOf(row.subject));
+    }
+    before = &row;
+    if (row.search == Search::kNone) continue;
+    text +=
+        fmt::format("    {:<34}{}\n", TitleOf(row.beside), NameOf(row.search));
+  }
+  return text;
+}
+
 Search SearchBy(const SearchRow& row, Method method) {
   if (method == Method::kAuto) return row.search;
   for (const MethodRow& by : kSearchesByMethod) {

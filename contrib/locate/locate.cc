@@ -181,6 +181,11 @@ class Locator {
     NodeCheckOptions check;
     check.with_accumulated = true;
     check.progress = options_.progress;
+    size_t explained = 0;
+    check.explain = [&](const WrongNode& node) -> std::optional<Cause> {
+      if (explained++ >= options_.most_explained) return std::nullopt;
+      return CauseOf(node, request_.operators);
+    };
     auto checks = CheckNodes(index_, request_.operators, source, check);
     if (checks.ok()) {
       checks_ = *std::move(checks);
@@ -281,9 +286,6 @@ class Locator {
   }
 
   absl::Status NameCulprits() {
-    const OutputError error =
-        is_cut_ ? OutputError() : ErrorOf(result_.outputs);
-    size_t confirmed = 0;
     for (size_t i = 0; i < result_.nodes.size(); ++i) {
       const NodeReport& report = result_.nodes[i];
       if (!Accuses(report.verdict)) continue;
@@ -293,23 +295,95 @@ class Locator {
         if (found.writer != report.node) continue;
         culprit.written_over.push_back({found.victim, found.reader});
       }
-      const bool can_be_confirmed = error.any() &&
-                                    !report.failure.has_value() &&
-                                    confirmed < options_.most_confirmed;
-      if (can_be_confirmed) {
-        NODEWISE_ASSIGN_OR_RETURN(
-            culprit.share,
-            ShareOf(report, PatchesOf(checks_, report.node), error));
-        ++confirmed;
-      }
       result_.culprits.push_back(std::move(culprit));
     }
-    const bool can_be_joined =
-        confirmed > 1 && result_.culprits.size() <= options_.most_confirmed &&
-        result_.CountOf(NodeVerdict::kPlanFault) == 0;
-    if (!error.any() || !can_be_joined) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll(error));
+    // Nothing is known of the outputs of a run that was cut.
+    if (is_cut_) return absl::OkStatus();
+    const OutputError error = ErrorOf(result_.outputs);
+    if (error.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares(error));
+    if (!options_.is_strict) NODEWISE_RETURN_IF_ERROR(ExcuseSmall(error));
+    if (error.any() && CanBeJoined()) {
+      NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll(error));
+    }
+    std::stable_sort(result_.culprits.begin(), result_.culprits.end(),
+                     [this](const Culprit& a, const Culprit& b) {
+                       return WeightOf(a) > WeightOf(b);
+                     });
     return absl::OkStatus();
+  }
+
+  // Measures the shares of the culprits with the largest errors.
+  absl::Status MeasureShares(const OutputError& error) {
+    std::vector<Culprit*> measured;
+    for (Culprit& culprit : result_.culprits) {
+      if (!NodeOf(culprit).failure.has_value()) measured.push_back(&culprit);
+    }
+    std::stable_sort(measured.begin(), measured.end(),
+                     [this](const Culprit* a, const Culprit* b) {
+                       return NodeOf(*a).made > NodeOf(*b).made;
+                     });
+    if (measured.size() > options_.most_confirmed) {
+      measured.resize(options_.most_confirmed);
+    }
+    for (Culprit* const culprit : measured) {
+      const NodeReport& report = NodeOf(*culprit);
+      NODEWISE_ASSIGN_OR_RETURN(
+          culprit->share,
+          ShareOf(report, PatchesOf(checks_, report.node), error));
+    }
+    return absl::OkStatus();
+  }
+
+  // Nodes whose errors matter nowhere are no culprits: neither beyond the
+  // tolerance of their types, nor the reason why an output is wrong.
+  absl::Status ExcuseSmall(const OutputError& error) {
+    // Many small errors may matter together, as where all is computed in a
+    // shorter type.
+    constexpr double kLeastShare = 0.05;
+    constexpr double kLeastShareOfAll = 0.5;
+    const bool are_outputs_wrong = result_.AreOutputsWrong();
+    const auto is_small = [&](const Culprit& culprit) {
+      const NodeReport& report = NodeOf(culprit);
+      const bool matters =
+          are_outputs_wrong && culprit.share.value_or(0) >= kLeastShare;
+      return report.verdict == NodeVerdict::kBroken &&
+             !report.evidence.is_large && !matters;
+    };
+    const auto small = static_cast<size_t>(std::count_if(
+        result_.culprits.begin(), result_.culprits.end(), is_small));
+    if (small == 0) return absl::OkStatus();
+    if (are_outputs_wrong && small == result_.culprits.size() &&
+        CanBeJoined()) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto share, ShareOfAll(error));
+      if (share.value_or(0) >= kLeastShareOfAll) return absl::OkStatus();
+    }
+    for (const Culprit& culprit : result_.culprits) {
+      if (!is_small(culprit)) continue;
+      result_.nodes[culprit.report].verdict = NodeVerdict::kDeviates;
+    }
+    std::erase_if(result_.culprits, [this](const Culprit& culprit) {
+      return NodeOf(culprit).verdict == NodeVerdict::kDeviates;
+    });
+    return absl::OkStatus();
+  }
+
+  // What matters more comes first.
+  std::pair<bool, double> WeightOf(const Culprit& culprit) const {
+    return {NodeOf(culprit).failure.has_value(),
+            culprit.share.value_or(-INFINITY)};
+  }
+
+  // Whether what all culprits should have made can be tried together.
+  bool CanBeJoined() const {
+    const auto measured = std::count_if(
+        result_.culprits.begin(), result_.culprits.end(),
+        [](const Culprit& culprit) { return culprit.share.has_value(); });
+    return measured > 1 && result_.culprits.size() <= options_.most_confirmed &&
+           result_.CountOf(NodeVerdict::kPlanFault) == 0;
+  }
+
+  const NodeReport& NodeOf(const Culprit& culprit) const {
+    return result_.nodes[culprit.report];
   }
 
   absl::Status JudgeRemarks() {

@@ -9,11 +9,13 @@
 
 #include "contrib/locate/accumulated_rule.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/locate/verdict.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/exceptions.h"
@@ -39,6 +41,23 @@ bool IsKept(const NDArray& kept, const TensorItem& item) {
   const void* const data = DataOf(*item.tensor);
   return kept.data() == data ||
          std::memcmp(kept.data(), data, kept.bytes()) == 0;
+}
+
+// "Conv+Relu": each operator once, in the order of the region. Of many only
+// the ends.
+std::string OperatorsOf(const Region& region) {
+  std::vector<std::string> names;
+  for (const OperationId id : SourceOperations(region)) {
+    const std::string name(region.network.operation(id).def().name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  constexpr size_t kMostNames = 4;
+  if (names.size() > kMostNames) {
+    names = {names[0], names[1], "...", names.back()};
+  }
+  return fmt::format("{}", fmt::join(names, "+"));
 }
 
 double LargestError(absl::Span<const TensorComparison> outputs) {
@@ -133,7 +152,7 @@ class NodeChecker : public TensorSink {
       StandIn(node);
       return DropAfter(node);
     }
-    NodeCheck check{node, index_.KeyOf(node), {}};
+    NodeCheck check{node, index_.KeyOf(node)};
     const WorkingOn on(graph_.node(node).name);
     const absl::Status status = Compare(&check);
     if (status.ok()) {
@@ -159,6 +178,7 @@ class NodeChecker : public TensorSink {
     }
     NODEWISE_ASSIGN_OR_RETURN(const Region region,
                               RegionOfNode(node, inputs, made));
+    check->operators = OperatorsOf(region);
     auto reference = RunWithLazyBounds(region.network, inputs);
     if (!reference.ok()) return At("the reference", reference.status());
     const std::vector<NDArray>& expected = (*reference)->outputs();
@@ -174,6 +194,11 @@ class NodeChecker : public TensorSink {
     }
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
+    }
+    if (options_.explain && IsLarge(check->outputs)) {
+      const TensorComparison& worst = check->Worst();
+      check->cause = options_.explain(
+          {region.network, inputs, expected, made, worst.key.slot, worst});
     }
     return absl::OkStatus();
   }

@@ -95,12 +95,15 @@ std::string ReasonOf(const GraphIndex& index,
 
 NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   NodeReport report = EmptyReport(index, check.node);
+  report.operators = check.operators;
+  report.cause = check.cause;
   report.worst = check.Worst();
   report.received = check.received;
   report.made = check.MadeError();
   report.passed_on = check.PassedOnError();
   NodeEvidence& evidence = report.evidence;
   evidence.isolated = IsolatedVerdict(check);
+  evidence.is_large = IsLarge(check.outputs);
   for (const TensorComparison& output : check.outputs) {
     const bool has_remark = output.verdict() == Verdict::kPass &&
                             output.bounds.has_value() &&
@@ -208,7 +211,10 @@ void AddExactCheck(const ExactCheck& check, NodeReport* report) {
       [](const TensorComparison& a, const TensorComparison& b) {
         return a.verdict() < b.verdict();
       });
-  if (worst.is_wrong()) report->worst = worst;
+  if (worst.is_wrong()) {
+    report->worst = worst;
+    report->evidence.is_large |= IsLarge(check.outputs);
+  }
   report->on_exact_inputs = fmt::format(
       "on exact inputs{}: {}",
       check.has_other_weights ? " and weights, so this is about the kernel"

@@ -391,7 +391,7 @@ class OutsideLocator {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto definition,
         RunWithLazyBounds(texts_[node].region->network, read));
-    NodeCheck candidate{node, index_.KeyOf(node), {}}, reference = candidate;
+    NodeCheck candidate{node, index_.KeyOf(node)}, reference = candidate;
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
       const TensorKey key{index_.KeyOf(node), slot, TensorRole::kOutput};
       TensorItem item{key};

@@ -12,6 +12,8 @@ std::string_view NameOf(NodeVerdict verdict) {
       return "intended infinity";
     case NodeVerdict::kInherits:
       return "inherits";
+    case NodeVerdict::kDeviates:
+      return "deviates";
     case NodeVerdict::kInconclusive:
       return "inconclusive";
     case NodeVerdict::kBadInput:
@@ -85,6 +87,13 @@ Verdict IsolatedVerdict(const NodeCheck& check) {
     worst = std::max(worst, WeighedVerdict(output));
   }
   return worst;
+}
+
+bool IsLarge(absl::Span<const TensorComparison> outputs) {
+  return std::any_of(
+      outputs.begin(), outputs.end(), [](const TensorComparison& output) {
+        return output.is_large && WeighedVerdict(output) == Verdict::kError;
+      });
 }
 
 }  // namespace nodewise

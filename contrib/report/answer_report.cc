@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
+#include "nodewise/diagnose/sentence.h"
 #include "nodewise/report/comparison_report.h"
 #include "nodewise/report/graph_report.h"
 #include "nodewise/report/located_report.h"
@@ -38,6 +39,11 @@ std::string Wrapped(const std::string& words) {
 }
 
 void ShowWhatWasDone(const Answer& answer, Report* report) {
+  const std::string said = SentenceOf(answer);
+  if (!said.empty()) {
+    report->text += Wrapped(said) + "\n";
+    report->json.Add("said", said);
+  }
   std::string sentence = answer.did;
   if (!sentence.empty()) {
     sentence[0] = static_cast<char>(std::toupper(sentence[0]));
@@ -111,7 +117,7 @@ void ShowChange(const Evidence& evidence, Report* report) {
                 Printable(evidence.most_changed), *evidence.change);
 }
 
-void ShowNodes(const Answer& answer, Report* report) {
+void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   const Evidence& evidence = answer.evidence;
   if (evidence.shown_sample.has_value()) {
     report->json.Add("shown_sample", *evidence.shown_sample);
@@ -128,7 +134,8 @@ void ShowNodes(const Answer& answer, Report* report) {
                           evidence.mixed->is_in_storage &&
                           evidence.located->culprits.empty();
     if (!has_none) {
-      ShowLocated(*evidence.located, evidence.judged_all, report);
+      ShowLocated(*evidence.located, evidence.judged_all, most_culprits,
+                  report);
     }
     if (answer.search == Search::kReplay) {
       ShowNotJudged(*evidence.located, report);
@@ -208,14 +215,14 @@ void ShowRepros(const WrittenRepros& written, Report* report) {
   report->json.Add("kept_inputs", *written.kept_inputs);
 }
 
-Report ReportOf(const Answer& answer) {
+Report ReportOf(const Answer& answer, size_t most_culprits) {
   Report report;
   ShowWhatWasDone(answer, &report);
   ShowSubject(answer, &report);
   report.notes.insert(report.notes.end(), answer.notes.begin(),
                       answer.notes.end());
   ShowSearch(answer.evidence, &report);
-  ShowNodes(answer, &report);
+  ShowNodes(answer, most_culprits, &report);
   if (answer.repros.has_value()) {
     report.text += "\n";
     ShowRepros(*answer.repros, &report);

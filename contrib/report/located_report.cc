@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/support/text_table.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -17,6 +18,10 @@ namespace {
 
 std::string ShareText(const Culprit& culprit) {
   if (!culprit.share.has_value()) return "not measured";
+  // Repairing one of several may make the outputs worse, by any factor.
+  if (*culprit.share < 0) {
+    return "not measurable: with it right alone the outputs are worse";
+  }
   return fmt::format("{:.1f} % of the error of the outputs",
                      100 * *culprit.share);
 }
@@ -35,13 +40,17 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   if (!node.covers.empty()) {
     table.AddRow({"operations", ListOf(node.covers)});
   }
+  if (!node.operators.empty()) table.AddRow({"computes", node.operators});
   table.AddRow({"reason", node.reason});
+  if (node.cause.has_value()) {
+    table.AddRow({"cause", "its " + node.cause->words});
+  }
   if (node.worst.has_value() && !node.worst->is_equal()) {
     const ElementDifference& worst = node.worst->Worst();
+    const auto [found, expected] = TellApart(worst.actual, worst.expected);
     table.AddRow({"worst", fmt::format("{}, element {}: found {}, expected {}",
                                        node.worst->key.Name(), worst.element,
-                                       ShortNumber(worst.actual),
-                                       ShortNumber(worst.expected))});
+                                       found, expected)});
   }
   if (!node.failure.has_value()) {
     table.AddRow({"explains", ShareText(culprit)});
@@ -52,6 +61,28 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   }
   text->Add(table, 2);
   *text += "\n";
+}
+
+// Says of each kind of operators how far those are off that matter nowhere.
+std::string DeviationsText(const LocateResult& result) {
+  std::map<std::string, std::pair<size_t, double>> kinds;
+  for (const NodeReport& node : result.nodes) {
+    if (node.verdict != NodeVerdict::kDeviates) continue;
+    auto& [count, made] = kinds[node.operators];
+    ++count;
+    made = std::max(made, node.made);
+  }
+  std::string text;
+  for (const auto& [operators, found] : kinds) {
+    const auto& [count, made] = found;
+    const bool is_one = count == 1;
+    text += fmt::format(
+        "remark: {} {} {} by up to {:.2g} of {} size, too little to matter ({} "
+        "accuses {})\n",
+        count, operators, is_one ? "deviates" : "deviate", made,
+        is_one ? "its" : "their", NameOf(Way::kStrict), is_one ? "it" : "them");
+  }
+  return text;
 }
 
 std::string TallyOf(const LocateResult& result) {
@@ -147,6 +178,7 @@ void AddNode(const NodeReport& node, JsonWriter* json) {
   json->Add("output", slot);
   json->Add("kind", NameOf(node.verdict));
   json->Add("source_nodes", node.covers);
+  if (!node.operators.empty()) json->Add("operators", node.operators);
 }
 
 void AddVerdict(const NodeReport& node, JsonWriter* json) {
@@ -177,6 +209,7 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
     json->Add("isolated_privately", NameOf(*node.evidence.isolated_privately));
   }
   json->Add("steady", node.evidence.is_steady);
+  if (node.cause.has_value()) json->Add("cause", node.cause->words);
   if (node.failure.has_value()) {
     json->Add("failure", NameOf(node.failure->kind));
     json->Add("stand_in", IsStandIn(result, node));
@@ -209,9 +242,17 @@ void AddLocated(const LocateResult& result, JsonWriter* json) {
 
 }  // namespace
 
-void ShowLocated(const LocateResult& result, bool judged_all, Report* report) {
-  for (const Culprit& culprit : result.culprits) {
-    AddCulpritText(result, culprit, &report->text);
+void ShowLocated(const LocateResult& result, bool judged_all,
+                 size_t most_culprits, Report* report) {
+  const size_t shown = std::min(most_culprits, result.culprits.size());
+  for (size_t i = 0; i < shown; ++i) {
+    AddCulpritText(result, result.culprits[i], &report->text);
+  }
+  if (shown < result.culprits.size()) {
+    report->text +=
+        fmt::format("and {} ({} shows more)\n\n",
+                    CountOf(result.culprits.size() - shown, "more culprit"),
+                    NameOf(Way::kMostCulprits));
   }
   if (result.culprits.empty()) report->text += "no culprit\n\n";
   if (result.culprits.size() > 1 && result.share_of_all.has_value()) {
@@ -220,7 +261,7 @@ void ShowLocated(const LocateResult& result, bool judged_all, Report* report) {
         100 * *result.share_of_all);
   }
   // A search that judged only some nodes has no counts of verdicts.
-  if (judged_all) report->text += TallyOf(result);
+  if (judged_all) report->text += TallyOf(result) + DeviationsText(result);
   report->text += OutputsText(result);
   AddLocated(result, &report->json);
 }

@@ -55,6 +55,8 @@ std::string_view NameInCpp(Way way) {
       return "Question::uses_exact_inputs";
     case Way::kReferee:
       return "Question::referee";
+    case Way::kStrict:
+      return "Question::is_strict";
     case Way::kReproFolder:
       return "Question::repro_folder";
     case Way::kInputSets:
@@ -71,6 +73,8 @@ std::string_view NameInCpp(Way way) {
       return "TargetSpec::samples";
     case Way::kMostSamples:
       return "Question::most_samples";
+    case Way::kMostCulprits:
+      return "ReportOf()";
   }
   return "";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
@@ -65,6 +66,18 @@ std::string ListOf(const std::vector<std::string>& names, size_t most) {
     list.append(i == 0 ? "" : ", ").append(Shortened(names[i]));
   }
   return names.size() > most ? list + ", ..." : list;
+}
+
+std::pair<std::string, std::string> TellApart(double a, double b) {
+  constexpr int kFewest = 6;
+  constexpr int kMost = std::numeric_limits<double>::max_digits10;
+  std::pair<std::string, std::string> texts;
+  for (int digits = kFewest; digits <= kMost; ++digits) {
+    texts = {fmt::format("{:.{}g}", a, digits),
+             fmt::format("{:.{}g}", b, digits)};
+    if (texts.first != texts.second) break;
+  }
+  return texts;
 }
 
 }  // namespace nodewise

@@ -327,6 +327,37 @@ class LocateTest(Foreign):
         self.assertIn("culprit: plus, broken\n  operations  plus\n", shown.out)
         self.assertIn("explains    100.0 % of the error", shown.out)
 
+    def test_what_deviates_too_little_to_matter_is_a_remark(self):
+        def change(code):
+            return code.replace("a + b", "(a + b) * 1.00002")
+        shown = self.located(change)
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        self.assertIn("no culprit\n", shown.out)
+        self.assertRegex(shown.out, r"remark: 1 Add deviates by up to \S+ of "
+                         r"its size, too little to matter \(--strict")
+        strict = self.located(change, "--strict")
+        self.assertEqual(strict.code, 1, strict)
+        self.assertIn("culprit: plus, broken\n", strict.out)
+
+    def test_the_first_sentence_is_the_answer(self):
+        shown = self.located(lambda code: code.replace("a + b", "a - b"))
+        self.assertEqual(
+            " ".join(shown.out.split("\n\n")[0].split()).split(" (found")[0],
+            "plus (Add) is wrong: its numbers fit one change: Sub instead of "
+            "Add")
+        found = document(self.located(lambda code: code, "--json"))
+        self.assertEqual(found["said"],
+                         "No operation is to blame: all are right on what they "
+                         "read, and the outputs are equal to the reference's.")
+
+    def test_only_as_many_culprits_are_shown_as_are_asked_for(self):
+        def change(code):
+            return code.replace("a + b", "a - b").replace("a * b", "a - b")
+        self.assertEqual(self.located(change).out.count("culprit:"), 2)
+        shown = self.located(change, "--top", "1").out
+        self.assertEqual(shown.count("culprit:"), 1)
+        self.assertIn("and 1 more culprit (--top shows more)\n", shown)
+
     def test_a_fault_that_vanishes_when_observed_is_bracketed(self):
         shown = self.located(lambda code: code.replace(
             "a + b", 'a + b + ("m" not in asked and "m" not in given)'))

@@ -148,6 +148,7 @@ class Locate(Scratch):
         self.assertIn(
             "culprit: bend, crashes\n"
             "  operations  product, sum, bend\n"
+            "  computes    MatMul+Add+Tanh\n"
             "  reason      crashed with SIGSEGV at address 0x10\n"
             "  instead     the reference computed it for the others\n"
             "\n"

@@ -55,7 +55,7 @@ absl::StatusOr<NodeCheck> CheckHalves(const Subject& subject, NodeId id,
   NODEWISE_ASSIGN_OR_RETURN(
       const std::vector<BoundedTensor> reference,
       InterpretCarryingBounds(region.network, sound.inputs));
-  NodeCheck check{id, node.name, {}};
+  NodeCheck check{id, node.name};
   for (uint32_t slot = 0; slot < reference.size(); ++slot) {
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray half,

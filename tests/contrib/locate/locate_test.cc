@@ -162,7 +162,7 @@ TEST(LocateTest, NodesBehindAFaultInheritIt) {
   EXPECT_EQ(located.Node("relu").received, 0);
 }
 
-TEST(LocateTest, TwoFaultsAreBothNamedAndEachExplainsAShare) {
+TEST(LocateTest, TwoFaultsAreBothNamedTheOneWithTheLargerShareFirst) {
   const Lowered net = BranchingNet();
   const PlantedGraph first =
       PlantIn("relu", net.graph, BuiltInFunctions(AllOperators()));
@@ -170,13 +170,15 @@ TEST(LocateTest, TwoFaultsAreBothNamedAndEachExplainsAShare) {
   const Located located = LocateIn(both.graph, both.library, net.params,
                                    {{"x", Ramp({4, 6}, 0.3F)}});
   ASSERT_THAT(located.result, IsOk());
-  EXPECT_THAT(located.Culprits(), ElementsAre("relu", "left"));
+  EXPECT_THAT(located.Culprits(), ElementsAre("left", "relu"));
   ASSERT_TRUE(located.result->share_of_all.has_value());
   EXPECT_GT(*located.result->share_of_all, 0.999);
   for (const Culprit& culprit : located.result->culprits) {
     ASSERT_TRUE(culprit.share.has_value());
     EXPECT_LT(*culprit.share, 0.99);
   }
+  EXPECT_GT(*located.result->culprits[0].share,
+            *located.result->culprits[1].share);
 }
 
 // x -> a -> b -> c, and y = a + c: a is needed until the end.

@@ -190,6 +190,94 @@ TEST(NetworkLocateTest, WhatIsNotHandedOutIsJudgedWithItsNeighbours) {
   EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m", "a"}));
 }
 
+// y = x * w - c, which is small; the factor is on w.
+std::shared_ptr<const Network> DifferenceNetwork(float factor, float end) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {4});
+  const ValueId w = b.Const(
+      "w", Floats({2 * factor, -1 * factor, 0.5F * factor, 3 * factor}));
+  const ValueId c = b.Const("c", Floats({end, -end, end, -end}));
+  const ValueId m = b.Op("Mul", {x, w}, {}, {"m"}, "m")[0];
+  b.Out({b.Op("Sub", {m, c}, {}, {"y"}, "y")[0]});
+  return std::make_shared<const Network>(b.net);
+}
+
+absl::StatusOr<NetworkLocated> LocateDifference(float factor, float end,
+                                                bool is_strict = false) {
+  const auto network = DifferenceNetwork(1, end);
+  const NetworkLocateRequest request{
+      *network,
+      AllOperators(),
+      [&](const std::vector<std::string>& observed) {
+        return std::make_unique<FakeRuntime>(
+            [&](bool, const auto&) { return DifferenceNetwork(factor, end); },
+            std::set<std::string>(observed.begin(), observed.end()),
+            std::set<std::string>());
+      },
+      ObservableValues(*network),
+      {{"x", Floats({1, 2, -3, 0.5})}}};
+  LocateOptions options;
+  options.repeats = 1;
+  options.is_strict = is_strict;
+  return LocateInNetwork(request, options);
+}
+
+// More than rounding does, and less than the tolerance of float32.
+constexpr float kSlightly = 1.00002F;
+
+TEST(NetworkLocateTest, AnErrorThatMattersNowhereOnlyDeviates) {
+  const auto found = LocateDifference(kSlightly, 100);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(CulpritsOf(*found), IsEmpty());
+  EXPECT_FALSE(found->result.AreOutputsWrong());
+  EXPECT_EQ(found->result.nodes[0].verdict, NodeVerdict::kDeviates);
+}
+
+TEST(NetworkLocateTest, AnErrorThatMattersNowhereIsNamedIfThatIsAskedFor) {
+  const auto found = LocateDifference(kSlightly, 100, /*is_strict=*/true);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m"}));
+}
+
+TEST(NetworkLocateTest, ASmallErrorThatMakesAnOutputWrongIsNamed) {
+  const auto found = LocateDifference(kSlightly, 2.00001F);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_TRUE(found->result.AreOutputsWrong());
+  EXPECT_FALSE(found->result.nodes[0].evidence.is_large);
+  ASSERT_THAT(CulpritsOf(*found), ElementsAre(Names{"m"}));
+  EXPECT_GT(found->result.culprits[0].share.value_or(0), 0.99);
+}
+
+TEST(NetworkLocateTest, ALargeErrorIsNamedThoughTheOutputsAreRight) {
+  // Multiplied by 1e-9, nothing of it is left.
+  const auto network = [](float factor) {
+    NetBuilder b;
+    const ValueId x = b.In("x", {4});
+    const ValueId w = b.Const("w", Floats({factor, factor, factor, factor}));
+    const ValueId tiny = b.Const("tiny", Floats({1e-9F, 1e-9F, 1e-9F, 1e-9F}));
+    const ValueId m = b.Op("Mul", {x, w}, {}, {"m"}, "m")[0];
+    const ValueId t = b.Op("Mul", {m, tiny}, {}, {"t"}, "t")[0];
+    b.Out({b.Op("Add", {t, x}, {}, {"y"}, "y")[0]});
+    return std::make_shared<const Network>(b.net);
+  };
+  const auto sound = network(1);
+  NetworkLocateRequest request{
+      *sound,
+      AllOperators(),
+      [&](const std::vector<std::string>& observed) {
+        return std::make_unique<FakeRuntime>(
+            [&](bool, const auto&) { return network(2); },
+            std::set<std::string>(observed.begin(), observed.end()),
+            std::set<std::string>());
+      },
+      ObservableValues(*sound),
+      {{"x", Floats({1, 2, -3, 0.5})}}};
+  const auto found = LocateInNetwork(request);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_FALSE(found->result.AreOutputsWrong());
+  EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m"}));
+}
+
 // A referee that computes a node as `spoil` makes it.
 RefereeMaker RefereeWith(
     std::function<std::shared_ptr<const Network>(const Network&)> spoil) {

@@ -35,6 +35,9 @@ struct TensorComparison {
   std::optional<BoundCheck> bounds;
   // All elements are surely within their bounds, which nobody worked out.
   bool is_surely_within = false;
+  // Beyond the tolerance of its type, or of a rule that has its own: an
+  // element, or all of them together.
+  bool is_large = false;
   Judgement judgement;
   // If it was asked for and something differs.
   std::optional<DifferenceDetails> details;

@@ -64,6 +64,10 @@ absl::StatusOr<Rule> RuleOfName(std::string_view name);
 // as outside in the metrics that Judge() is given.
 Tolerance ToleranceOf(const Rule& rule, DLDataType dtype);
 
+// Returns whether all elements together are beyond the relative part of a
+// tolerance.
+bool IsFarOff(const Tolerance& tolerance, const Metrics& metrics);
+
 // Judges a tensor of this type by its metrics, and by its bounds if any are
 // known (else null).
 Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,

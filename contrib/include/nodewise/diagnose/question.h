@@ -70,6 +70,8 @@ struct Question {
   // Nodes that only move, choose, add and multiply numbers get inputs with
   // which they must be right bit for bit.
   bool uses_exact_inputs = false;
+  // Accuses every node that is beyond its bound (LocateOptions::is_strict).
+  bool is_strict = false;
   // Beside a model or a build, by values: how many sets of inputs both run
   // with, and whether there is one more with NaN and infinities.
   std::optional<uint64_t> input_sets = {};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/types/span.h"
@@ -60,6 +61,9 @@ struct SearchRow {
 
 // Returns all cells, by subject and then by what is beside it.
 absl::Span<const SearchRow> SearchTable();
+
+// Returns the table as lines for a help text.
+std::string SearchTableText();
 
 // Returns the search of a cell for a method; kNone if it has none by it.
 Search SearchBy(const SearchRow& row, Method method);

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/locate/cause.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/op/op_def.h"
@@ -51,6 +52,12 @@ struct LocateOptions {
   size_t most_unsettled = 16;
   // How many culprits are confirmed at most, each by a run.
   size_t most_confirmed = 32;
+  // Accuses every node that is beyond its bound. Else a node whose error is
+  // within the tolerance of its type only deviates, as long as no output is
+  // beyond its own with a share of that error from this node.
+  bool is_strict = false;
+  // How many wrong nodes are examined at most for the cause (cause.h).
+  size_t most_explained = 16;
   // Called with the nodes that the reference has computed, and their number.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
@@ -100,6 +107,7 @@ struct NodeReport {
   NodeId node{};
   std::string key;                  // GraphIndex::KeyOf().
   std::vector<std::string> covers;  // The network's operations in it.
+  std::string operators = {};       // What these compute: "Conv+Relu".
   NodeEvidence evidence;
   NodeVerdict verdict = NodeVerdict::kHealthy;
   std::string reason;  // In words.
@@ -109,6 +117,8 @@ struct NodeReport {
   std::optional<FloatChange> floats = std::nullopt;
   // How it ended a run, or where it wrote astray, if it did.
   std::optional<NodeFailure> failure;
+  // Why it makes other numbers, if it was looked for and found.
+  std::optional<Cause> cause = std::nullopt;
   // What exact inputs showed, or why there are none for it, in words; empty if
   // they were not tried.
   std::string on_exact_inputs;
@@ -151,8 +161,10 @@ struct Culprit {
 };
 
 struct LocateResult {
-  std::vector<NodeReport> nodes;          // All function nodes in their order.
-  std::vector<Culprit> culprits;          // In the order of their nodes.
+  std::vector<NodeReport> nodes;  // All function nodes in their order.
+  // Those that end runs or write astray come first, then those with the largest
+  // share; those whose share is not known last. Else in the order of nodes.
+  std::vector<Culprit> culprits;
   std::vector<TensorComparison> outputs;  // Of the network, accumulated.
   // The share that several culprits together explain; none where one of them is
   // a plan fault.

@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/locate/cause.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/tensors/tensor_source.h"
@@ -31,6 +33,10 @@ struct NodeCheckOptions {
   // Returns whether a node is checked; null: all are. The others are neither
   // checked nor skipped.
   std::function<bool(NodeId node)> selects = nullptr;
+  // Called with each node that is wrong beyond the tolerance of its type, as
+  // soon as it has been compared; what it returns becomes NodeCheck::cause. May
+  // be null.
+  std::function<std::optional<Cause>(const WrongNode& node)> explain = nullptr;
   // Called with the nodes done and their number; may be null.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
@@ -52,10 +58,13 @@ struct NonFiniteCount {
 struct NodeCheck {
   NodeId node{};
   std::string key;  // GraphIndex::KeyOf().
-  std::vector<TensorComparison> outputs;
+  // What it computes: "Conv", "Conv+Relu".
+  std::string operators = {};
+  std::vector<TensorComparison> outputs = {};
   // What the reference makes of what the node read, by output; only where the
   // worst verdict is not a pass.
   std::vector<NDArray> expected = {};
+  std::optional<Cause> cause = {};  // With NodeCheckOptions::explain.
 
   // With NodeCheckOptions::with_accumulated:
   // Its outputs against the reference's run of the whole network, for which no

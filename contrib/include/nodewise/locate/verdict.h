@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/types/span.h"
 #include "nodewise/locate/node_check.h"
 
 namespace nodewise {
@@ -16,6 +17,7 @@ enum class NodeVerdict : uint8_t {
   kHealthy,
   kIntendedInfinity,  // It makes infinities, and so does the reference.
   kInherits,          // It is right, and what it read is not.
+  kDeviates,          // Beyond its bound, by too little to matter anywhere.
   kInconclusive,      // Nobody can say whether it is right.
   kBadInput,          // It is right, and was given NaN from outside.
   kNotDeterministic,  // It makes different bits of the same bits.
@@ -55,6 +57,8 @@ struct NodeEvidence {
   // That in a run in which every tensor has memory of its own; none if there
   // was no such run.
   std::optional<Verdict> isolated_privately = std::nullopt;
+  // What it makes wrong is beyond the tolerance of its type, too.
+  bool is_large = false;
   // On inputs with which it must be right bit for bit; none if that was not
   // tried, or cannot be.
   std::optional<Verdict> exact = std::nullopt;
@@ -82,5 +86,9 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence);
 // accuses if the differences are large enough to matter, beyond the tolerance
 // of the type; else it passes.
 Verdict IsolatedVerdict(const NodeCheck& check);
+
+// Returns whether a wrong output is beyond the tolerance of its type: an
+// element, or all of them together.
+bool IsLarge(absl::Span<const TensorComparison> outputs);
 
 }  // namespace nodewise

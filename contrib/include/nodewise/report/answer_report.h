@@ -9,8 +9,9 @@
 namespace nodewise {
 
 // Returns what Diagnose() has found out as text and document
-// (docs/locate.md has its members).
-Report ReportOf(const Answer& answer);
+// (docs/locate.md has its members). The text has so many culprits at most.
+inline constexpr size_t kShownCulprits = 10;
+Report ReportOf(const Answer& answer, size_t most_culprits = kShownCulprits);
 
 // Returns which tensors of the model, or of the build beside it, each node of a
 // target holds; a long list is cut unless all lines are wanted.

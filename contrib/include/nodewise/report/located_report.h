@@ -13,10 +13,11 @@ namespace nodewise {
 
 // The parts of an answer about nodes. Each shows one and sets no status.
 
-// Shows the culprits, then how many nodes have which verdict if all were
+// Shows so many culprits, then how many nodes have which verdict if all were
 // judged, then whether the outputs differ. The document has `culprits`,
 // `verdicts`, `outputs_differ` and `output_error`.
-void ShowLocated(const LocateResult& result, bool judged_all, Report* report);
+void ShowLocated(const LocateResult& result, bool judged_all,
+                 size_t most_culprits, Report* report);
 
 // Lists the nodes that nothing could be said about, and the reasons.
 void ShowNotJudged(const LocateResult& result, Report* report);

@@ -34,6 +34,7 @@ enum class Way : uint8_t {
   kRepeats,         // How often the target runs again.
   kExactInputs,     // Inputs that must give the same bits.
   kReferee,         // Who is asked about accusations.
+  kStrict,          // Accuses whatever is beyond its bound.
   kReproFolder,     // Where culprits become folders.
   kInputSets,       // How many sets of inputs both sides run with.
   kSpecialInputs,   // Inputs with NaN and infinities.
@@ -42,6 +43,7 @@ enum class Way : uint8_t {
   kSeries,          // Builds in their order.
   kSamples,         // Many inputs.
   kMostSamples,     // How many samples are examined.
+  kMostCulprits,    // How many culprits are shown.
 };
 
 // Returns its name: that of the C++ API, unless the program has set others.

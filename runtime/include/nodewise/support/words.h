@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nodewise {
@@ -26,5 +27,9 @@ std::string ShellLine(const std::vector<std::string>& arguments);
 // Returns "a, b, c" for a message; after the first `most` names comes "...".
 // Long names are shortened.
 std::string ListOf(const std::vector<std::string>& names, size_t most = 20);
+
+// Returns both numbers in as few digits as tell them apart, and no fewer than
+// six: "1.00001" and "1.00002". NaN and infinity as such.
+std::pair<std::string, std::string> TellApart(double a, double b);
 
 }  // namespace nodewise

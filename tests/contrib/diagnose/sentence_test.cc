@@ -1,0 +1,110 @@
+#include "nodewise/diagnose/sentence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nodewise {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kRounded = "inputs are rounded to bfloat16";
+
+NodeReport NodeOf(const std::string& name, const std::string& operators,
+                  const std::string& cause = "") {
+  NodeReport node;
+  node.key = name;
+  node.covers = {name};
+  node.operators = operators;
+  if (cause.empty()) return node;
+  node.verdict = NodeVerdict::kBroken;
+  node.cause = Cause{Cause::Kind::kPrecision, cause};
+  return node;
+}
+
+TensorComparison OutputThatIs(Verdict verdict) {
+  TensorComparison output;
+  output.judgement.verdict = verdict;
+  output.metrics.different = 1;
+  output.metrics.difference_norm = 0.5;
+  output.metrics.expected_norm = 1;
+  return output;
+}
+
+// The nodes with a verdict that accuses are the culprits.
+Answer AnswerWith(std::vector<NodeReport> nodes,
+                  Verdict output = Verdict::kError) {
+  LocateResult located;
+  located.nodes = std::move(nodes);
+  for (size_t i = 0; i < located.nodes.size(); ++i) {
+    if (Accuses(located.nodes[i].verdict))
+      located.culprits.push_back({i, std::nullopt, {}});
+  }
+  located.outputs.push_back(OutputThatIs(output));
+  Answer answer;
+  answer.search = Search::kProgramNodes;
+  if (!located.culprits.empty()) answer.state = Answer::State::kWrong;
+  answer.evidence.located = std::move(located);
+  return answer;
+}
+
+TEST(SentenceTest, NodesThatAreAllRoundedAreToldAsThePrecision) {
+  const std::string said =
+      SentenceOf(AnswerWith({NodeOf("a", "Conv", kRounded), NodeOf("b", "Relu"),
+                             NodeOf("c", "Conv", kRounded)}));
+  EXPECT_EQ(said,
+            "Both Conv are wrong: their inputs are rounded to bfloat16: this "
+            "is the runtime's precision, not a fault.");
+}
+
+TEST(SentenceTest, OneOfSeveralThatIsRoundedIsAFault) {
+  const std::string said = SentenceOf(
+      AnswerWith({NodeOf("a", "Conv", kRounded), NodeOf("b", "Conv")}));
+  EXPECT_EQ(said, "a (Conv) is wrong: its inputs are rounded to bfloat16.");
+}
+
+TEST(SentenceTest, SomeOfAKindAreCountedAndNamed) {
+  const std::string said = SentenceOf(
+      AnswerWith({NodeOf("a", "Conv", kRounded), NodeOf("b", "Conv", kRounded),
+                  NodeOf("c", "Conv")}));
+  EXPECT_THAT(said, StartsWith("2 of 3 Conv (a, b) are wrong: their inputs"));
+}
+
+TEST(SentenceTest, RepairingIsToldByWhatItDoesToTheOutputs) {
+  const auto said_with = [](double share) {
+    Answer answer = AnswerWith({NodeOf("a", "Conv", kRounded)});
+    answer.evidence.located->culprits[0].share = share;
+    return SentenceOf(answer);
+  };
+  EXPECT_THAT(said_with(1), HasSubstr("; repairing it repairs the outputs."));
+  EXPECT_THAT(said_with(0.5),
+              HasSubstr("; repairing it takes away 50 % of the error"));
+  EXPECT_THAT(said_with(-3), HasSubstr("; repairing it alone repairs no "));
+}
+
+TEST(SentenceTest, ANodeThatMattersNowhereIsCountedAndNotAccused) {
+  NodeReport small = NodeOf("a", "Sigmoid");
+  small.verdict = NodeVerdict::kDeviates;
+  EXPECT_EQ(SentenceOf(AnswerWith({small}, Verdict::kPass)),
+            "No operation is to blame: all are right on what they read, and "
+            "the outputs are within their tolerance; 1 node deviates from the "
+            "definition by more than rounding, too little to matter.");
+}
+
+TEST(SentenceTest, ANodeThatEndsTheRunIsToldByHowItDid) {
+  NodeReport node = NodeOf("a", "Conv");
+  node.verdict = NodeVerdict::kCrashes;
+  node.reason = "crashed with SIGSEGV at address 0x10";
+  node.failure = NodeFailure{};
+  EXPECT_EQ(SentenceOf(AnswerWith({node}, Verdict::kPass)),
+            "a (Conv): crashed with SIGSEGV at address 0x10.");
+}
+
+}  // namespace
+}  // namespace nodewise
