@@ -44,6 +44,7 @@ class TemporaryTest : public testing::Test {
     EXPECT_EQ(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
+      signal(signal_number, SIG_DFL);  // nohup has it ignored.
       if (cleans_up) CleanUpOnSignals();
       work();
       (void)!write(ready[1], "x", 1);
