@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -109,11 +110,12 @@ class ForeignRun {
 
 class ForeignRunner : public Runner {
  public:
-  explicit ForeignRunner(ForeignTarget target)
+  ForeignRunner(ForeignTarget target, std::shared_ptr<const UserModel> file)
       : target_(std::move(target)),
         name_("foreign " + target_.name),
         network_(*target_.network),
-        inputs_(ListInputs(network_)) {
+        inputs_(ListInputs(network_)),
+        file_(std::move(file)) {
     std::vector<NamedTensor> outputs;
     for (const ValueId id : network_.outputs()) {
       value_outputs_.push_back(network_.value(id).name);
@@ -140,11 +142,6 @@ class ForeignRunner : public Runner {
       observed = {target_.observed->begin(), target_.observed->end()};
     }
     observed.insert(value_outputs_.begin(), value_outputs_.end());
-    if (!target_.model_file.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(UserModel file,
-                                UserModel::Open(target_.model_file));
-      file_ = std::make_unique<const UserModel>(std::move(file));
-    }
     for (const OperationId operation : network_.order()) {
       for (const ValueId id : network_.operation(operation).outputs) {
         if (id == kNoValue) continue;
@@ -373,28 +370,67 @@ class ForeignRunner : public Runner {
   std::vector<std::string> value_outputs_;  // As the network calls them.
   std::vector<std::string> outputs_;        // Made unique.
   std::vector<std::string> handed_;
-  std::unique_ptr<const UserModel> file_;  // Null: there is none.
+  const std::shared_ptr<const UserModel> file_;  // Null: there is none.
+};
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeRunnerOf(
+    ForeignTarget target, std::shared_ptr<const UserModel> file) {
+  auto runner =
+      std::make_unique<ForeignRunner>(std::move(target), std::move(file));
+  NODEWISE_RETURN_IF_ERROR(runner->Init());
+  return runner;
+}
+
+// Null if the path is empty.
+absl::StatusOr<std::shared_ptr<const UserModel>> OpenUserModel(
+    const std::string& path) {
+  if (path.empty()) return nullptr;
+  NODEWISE_ASSIGN_OR_RETURN(UserModel file, UserModel::Open(path));
+  return std::make_shared<const UserModel>(std::move(file));
+}
+
+// The file that runners were made of last. A search makes a hundred of them,
+// and the file may be large. Any thread may ask.
+class LastUserModel {
+ public:
+  absl::StatusOr<std::shared_ptr<const UserModel>> Open(
+      const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    if (file_ == nullptr || file_->path() != path) {
+      NODEWISE_ASSIGN_OR_RETURN(file_, OpenUserModel(path));
+    }
+    return file_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const UserModel> file_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeForeignRunner(
     ForeignTarget target) {
-  auto runner = std::make_unique<ForeignRunner>(std::move(target));
-  NODEWISE_RETURN_IF_ERROR(runner->Init());
-  return runner;
+  NODEWISE_ASSIGN_OR_RETURN(auto file, OpenUserModel(target.model_file));
+  return MakeRunnerOf(std::move(target), std::move(file));
 }
 
 std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target) {
   NetworkProgram program;
   program.name = target.name;
   program.command = target.command.arguments;
-  program.make = [target = std::move(target)](ProgramRequest request) {
+  program.make =
+      [target = std::move(target), last = std::make_shared<LastUserModel>()](
+          ProgramRequest request) -> absl::StatusOr<std::unique_ptr<Runner>> {
     ForeignTarget asked = target;
     asked.network = std::move(request.network);
     asked.model_file = std::move(request.model_file);
     asked.observed = std::move(request.observed);
-    return MakeForeignRunner(std::move(asked));
+    std::shared_ptr<const UserModel> file;
+    if (!asked.model_file.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(file, last->Open(asked.model_file));
+    }
+    return MakeRunnerOf(std::move(asked), std::move(file));
   };
   return std::make_shared<const NetworkProgram>(std::move(program));
 }

@@ -49,6 +49,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/onnx_case.cc
   onnx/onnx_exporter.cc
   onnx/onnx_importer.cc
+  onnx/parse_model.cc
   onnx/opaque_importer.cc
   onnx/opaque_node.cc
   onnx/operator_finder.cc

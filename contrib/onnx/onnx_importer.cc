@@ -6,6 +6,7 @@
 
 #include "contrib/onnx/glow_types.h"
 #include "contrib/onnx/graph_importer.h"
+#include "contrib/onnx/parse_model.h"
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
@@ -23,24 +24,6 @@ constexpr int64_t kNewestIr = 14;
 constexpr int kOldestOpset = 1;
 // More are not listed in a message.
 constexpr size_t kMostNames = 8;
-
-absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
-    absl::Span<const uint8_t> bytes, const std::string& where) {
-  if (bytes.size() > INT_MAX) {
-    return absl::DataLossError(fmt::format(
-        "{}: has {} bytes, expected less than 2 GiB (weights may lie in files "
-        "beside it)",
-        where, bytes.size()));
-  }
-  auto model = std::make_shared<proto::Model>();
-  if (model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return model;
-  }
-  return absl::DataLossError(
-      fmt::format("{}: is no ONNX model, or a damaged one (protobuf cannot "
-                  "read it)",
-                  where));
-}
 
 template <typename Imports>
 Opsets ReadOpsets(const Imports& imports, const std::string& where,

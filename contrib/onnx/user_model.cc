@@ -1,27 +1,15 @@
 #include "nodewise/onnx/user_model.h"
 
-#include <climits>
 #include <functional>
 #include <utility>
 
 #include "contrib/onnx/external_data.h"
 #include "contrib/onnx/onnx_types.h"
-#include "fmt/format.h"
+#include "contrib/onnx/parse_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
-
-absl::Status ParseInto(std::string_view text, const std::string& path,
-                       proto::Model* model) {
-  const bool is_read =
-      text.size() <= INT_MAX &&
-      model->ParseFromArray(text.data(), static_cast<int>(text.size()));
-  if (is_read) return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "{}: is not an ONNX model, or a damaged one (protobuf cannot read it)",
-      path));
-}
 
 // Calls f with every tensor of a graph, also of the graphs in its attributes.
 void VisitTensors(const proto::Graph& graph,
@@ -71,18 +59,18 @@ absl::StatusOr<UserModel> UserModel::Open(const std::string& path) {
   opened.path_ = path;
   NODEWISE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   opened.file_ = std::make_shared<const MappedFile>(std::move(file));
-  proto::Model model;
-  NODEWISE_RETURN_IF_ERROR(ParseInto(opened.file_->text(), path, &model));
-  for (const proto::Node& node : model.graph().node()) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto model,
+                            ParseModel(opened.file_->bytes(), path));
+  for (const proto::Node& node : model->graph().node()) {
     opened.made_.insert(node.output().begin(), node.output().end());
   }
   opened.made_.erase("");
-  for (const proto::ValueInfo& output : model.graph().output()) {
+  for (const proto::ValueInfo& output : model->graph().output()) {
     opened.outputs_.insert(output.name());
   }
   // A constant may be an output, which no node makes.
   opened.made_.insert(opened.outputs_.begin(), opened.outputs_.end());
-  VisitTensors(model.graph(), [&](const proto::Tensor& tensor) {
+  VisitTensors(model->graph(), [&](const proto::Tensor& tensor) {
     const auto location = ExternalLocation(tensor);
     if (location.has_value()) opened.external_.insert(*location);
   });
@@ -94,15 +82,15 @@ absl::StatusOr<std::string> UserModel::With(
   std::string bytes(file_->text());
   std::set<std::string> known = outputs_;
   if (!given.empty()) {
-    proto::Model model;
-    NODEWISE_RETURN_IF_ERROR(ParseInto(bytes, path_, &model));
+    NODEWISE_ASSIGN_OR_RETURN(const auto model,
+                              ParseModel(file_->bytes(), path_));
     for (const Value& value : given) {
       std::string free_name = value.name + "_before";
       while (made_.contains(free_name)) free_name += '_';
-      Give(value, free_name, model.mutable_graph());
+      Give(value, free_name, model->mutable_graph());
       known.erase(value.name);
     }
-    bytes = model.SerializeAsString();
+    bytes = model->SerializeAsString();
   }
   // Readers of protobuf join the parts of a message: the lists of a graph that
   // comes twice are one list.

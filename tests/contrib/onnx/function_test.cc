@@ -299,7 +299,7 @@ TEST(OnnxBodyTest, TooManyBodiesWithinEachOtherAreRefused) {
   ModelBuilder builder;
   builder.graph().Swap(&graph);
   EXPECT_THAT(builder.Import(), FailsWith(absl::StatusCode::kDataLoss,
-                                          HasSubstr("is no ONNX model")));
+                                          HasSubstr("is not an ONNX model")));
 }
 
 }  // namespace

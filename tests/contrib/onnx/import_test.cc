@@ -464,7 +464,7 @@ TEST(OnnxImportTest, WhatIsNoModelIsDataLoss) {
       ImportOnnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
                  "model.onnx", "", TestOperators(), {}, &diagnostics),
       FailsWith(absl::StatusCode::kDataLoss,
-                HasSubstr("model.onnx: is no ONNX model")));
+                HasSubstr("model.onnx: is not an ONNX model")));
 }
 
 // OV-04.
