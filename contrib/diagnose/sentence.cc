@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -43,19 +44,39 @@ std::string_view WordsOf(NodeVerdict verdict, bool is_many) {
 
 // Culprits that are wrong in one way.
 struct Group {
-  std::string operators;
-  NodeVerdict verdict{};
-  std::optional<Cause> cause;
-  std::vector<const NodeReport*> nodes;
+  std::vector<const NodeReport*> nodes;  // The first says what they have.
 
+  const NodeReport& first() const { return *nodes[0]; }
+  bool Is(Cause::Kind kind) const {
+    return first().cause.has_value() && first().cause->kind == kind;
+  }
+  // Operators of all kinds may compute in one precision.
   bool Takes(const NodeReport& node) const {
-    const bool is_same_cause =
-        cause.has_value() == node.cause.has_value() &&
-        (!cause.has_value() || (cause->kind == node.cause->kind &&
-                                (cause->kind != Cause::Kind::kPrecision ||
-                                 cause->words == node.cause->words)));
-    return operators == node.operators && verdict == node.verdict &&
-           is_same_cause;
+    if (first().verdict != node.verdict ||
+        first().cause.has_value() != node.cause.has_value()) {
+      return false;
+    }
+    if (Is(Cause::Kind::kPrecision)) {
+      return node.cause->kind == Cause::Kind::kPrecision &&
+             node.cause->type == first().cause->type;
+    }
+    return first().operators == node.operators &&
+           (!node.cause.has_value() ||
+            (node.cause->kind == first().cause->kind &&
+             (node.cause->kind == Cause::Kind::kPattern ||
+              node.cause->words == first().cause->words)));
+  }
+  // Empty where each has another one.
+  std::string Words() const {
+    const bool is_one =
+        std::all_of(nodes.begin(), nodes.end(), [this](const NodeReport* node) {
+          return node->cause->words == first().cause->words;
+        });
+    if (is_one) return first().cause->words;
+    return Is(Cause::Kind::kPrecision)
+               ? fmt::format("inputs, results or both are rounded to {}",
+                             first().cause->type)
+               : "";
   }
 };
 
@@ -67,12 +88,28 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
         std::find_if(groups.begin(), groups.end(),
                      [&](const Group& one) { return one.Takes(node); });
     if (group == groups.end()) {
-      groups.push_back({node.operators, node.verdict, node.cause, {}});
+      groups.push_back({});
       group = groups.end() - 1;
     }
     group->nodes.push_back(&node);
   }
   return groups;
+}
+
+// How many of a group compute what, in the order of the group.
+std::vector<std::pair<std::string, size_t>> KindsOf(const Group& group) {
+  std::vector<std::pair<std::string, size_t>> kinds;
+  for (const NodeReport* const node : group.nodes) {
+    const auto kind = std::find_if(
+        kinds.begin(), kinds.end(),
+        [&](const auto& one) { return one.first == node->operators; });
+    if (kind != kinds.end()) {
+      ++kind->second;
+    } else {
+      kinds.emplace_back(node->operators, 1);
+    }
+  }
+  return kinds;
 }
 
 // What a node is called where people know its model.
@@ -132,61 +169,88 @@ class Teller {
   std::string TextOf(const Group& group, bool is_first) const {
     const bool is_many = group.nodes.size() > 1;
     const std::string names = NamesOf(group, is_first);
-    if (group.verdict != NodeVerdict::kBroken && !is_many) {
-      return names + ": " + Printable(group.nodes[0]->reason);
+    const NodeVerdict verdict = group.first().verdict;
+    if (verdict != NodeVerdict::kBroken && !is_many) {
+      return names + ": " + Printable(group.first().reason);
     }
-    std::string text =
-        fmt::format("{} {}", names, WordsOf(group.verdict, is_many));
-    if (group.verdict != NodeVerdict::kBroken) return text;
-    if (group.cause.has_value()) {
-      text += fmt::format(": {} {}", is_many ? "their" : "its",
-                          Printable(group.cause->words));
+    if (IsPrecision(group)) {
+      return fmt::format("{} {} in {}: this is {}", names,
+                         is_many ? "compute" : "computes",
+                         Printable(group.first().cause->type),
+                         answer_.search == Search::kProgramNodes
+                             ? "the runtime's precision, not a fault"
+                             : "the precision that it was compiled for");
     }
-    if (is_many) return text + WhatItIs(group);
-    const NodeReport& node = *group.nodes[0];
+    std::string text = fmt::format("{} {}", names, WordsOf(verdict, is_many));
+    if (verdict != NodeVerdict::kBroken) return text;
+    const std::string words =
+        group.first().cause.has_value() ? group.Words() : "";
+    if (!words.empty()) {
+      text +=
+          fmt::format(": {} {}", is_many ? "their" : "its", Printable(words));
+    }
+    if (is_many) return text;
+    const NodeReport& node = group.first();
     if (node.worst.has_value() && !node.worst->is_equal()) {
       const ElementDifference& worst = node.worst->Worst();
       const auto [found, expected] = TellApart(worst.actual, worst.expected);
       text += fmt::format(" (found {}, expected {})", found, expected);
     }
-    return text + WhatItIs(group);
+    return text;
   }
 
   std::string NamesOf(const Group& group, bool is_first) const {
-    if (group.nodes.size() == 1) return NameOfNode(*group.nodes[0]);
-    const auto all = static_cast<size_t>(
-        std::count_if(located_.nodes.begin(), located_.nodes.end(),
-                      [&](const NodeReport& node) {
-                        return node.operators == group.operators;
-                      }));
-    if (all == 2 && group.nodes.size() == 2) {
-      return fmt::format("{} {}", is_first ? "Both" : "both", group.operators);
+    if (group.nodes.size() == 1) return NameOfNode(group.first());
+    const auto kinds = KindsOf(group);
+    std::vector<std::string> parts;
+    for (const auto& [operators, count] : kinds) {
+      const bool has_names = kinds.size() == 1;
+      parts.push_back(PartOf(group, operators, count, has_names));
     }
-    if (all == group.nodes.size()) {
-      return fmt::format("{} {} {}", is_first ? "All" : "all", all,
-                         group.operators);
+    std::string text = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) {
+      text += (i + 1 == parts.size() ? " and " : ", ") + parts[i];
     }
+    if (is_first && text.starts_with("all ")) text[0] = 'A';
+    if (is_first && text.starts_with("both ")) text[0] = 'B';
+    return text;
+  }
+
+  size_t CountAll(const std::string& operators) const {
+    return static_cast<size_t>(std::count_if(
+        located_.nodes.begin(), located_.nodes.end(),
+        [&](const NodeReport& node) { return node.operators == operators; }));
+  }
+
+  // "all 38 Conv", "2 of 38 Conv (stem, head)"
+  std::string PartOf(const Group& group, const std::string& operators,
+                     size_t count, bool has_names) const {
+    const size_t all = CountAll(operators);
+    if (all == 1) return "the " + operators;
+    if (all == 2 && count == 2) return "both " + operators;
+    if (all == count && count > 1) {
+      return fmt::format("all {} {}", all, operators);
+    }
+    const std::string part = fmt::format("{} of {} {}", count, all, operators);
+    if (!has_names) return part;
     std::vector<std::string> names;
     for (const NodeReport* const node : group.nodes) {
       names.push_back(node->covers.size() == 1 ? node->covers[0] : node->key);
     }
-    return fmt::format("{} of {} {} ({})", group.nodes.size(), all,
-                       group.operators, ListOf(names, kMostNames));
+    return fmt::format("{} ({})", part, ListOf(names, kMostNames));
   }
 
-  // What rounds everywhere does so on purpose.
-  std::string WhatItIs(const Group& group) const {
-    const bool is_precision =
-        group.cause.has_value() && group.cause->kind == Cause::Kind::kPrecision;
-    if (!is_precision) return "";
-    for (const NodeReport& node : located_.nodes) {
-      if (node.operators == group.operators && !group.Takes(node)) {
-        return "";
+  // What rounds nearly everywhere does so on purpose.
+  bool IsPrecision(const Group& group) const {
+    constexpr double kMostly = 0.75;
+    if (!group.Is(Cause::Kind::kPrecision)) return false;
+    for (const auto& [operators, count] : KindsOf(group)) {
+      if (static_cast<double>(count) <
+          kMostly * static_cast<double>(CountAll(operators))) {
+        return false;
       }
     }
-    return answer_.search == Search::kProgramNodes
-               ? ": this is the runtime's precision, not a fault"
-               : ": this is the precision that it was compiled for";
+    return true;
   }
 
   std::string Consequence() const {

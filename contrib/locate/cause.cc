@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/locate/saturation.h"
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/interp/interpreter.h"
@@ -74,6 +75,7 @@ class CauseSearch {
   std::optional<Cause> Run() {
     if (node_.worst.metrics.non_finite() > 0) return Infinity();
     if (!(distance_ > 0)) return std::nullopt;
+    if (auto cause = Saturation()) return cause;
     if (auto cause = Step()) return cause;
     if (auto cause = Precision()) return cause;
     if (auto cause = Mistake()) return cause;
@@ -113,6 +115,16 @@ class CauseSearch {
                        [](float value) { return std::isfinite(value); });
   }
 
+  std::optional<Cause> Saturation() const {
+    const NDArray made =
+        SaturatedResult(node_.region, node_.inputs, node_.output, operators_);
+    if (!(DistanceOf(made) * kNearerByRounding < distance_)) {
+      return std::nullopt;
+    }
+    return Cause{Cause::Kind::kSaturation,
+                 "8-bit products saturate on this processor"};
+  }
+
   std::optional<Cause> Step() const {
     const Metrics& metrics = node_.worst.metrics;
     const uint8_t code = found_.dtype().code;
@@ -134,10 +146,12 @@ class CauseSearch {
     if (!IsFloat32(found_)) return std::nullopt;
     std::optional<Cause> best;
     double nearest = distance_ / kNearerByRounding;
-    const auto take = [&](double distance, double factor, std::string words) {
+    const auto take = [&](double distance, double factor, const char* what,
+                          const char* type) {
       if (!(distance * factor < nearest)) return;
       nearest = distance;
-      best = {Cause::Kind::kPrecision, std::move(words)};
+      best = {Cause::Kind::kPrecision,
+              fmt::format("{} are rounded to {}", what, type), type};
     };
     for (const auto& [bits, name] : kShortTypes) {
       if (!HasTime()) break;
@@ -147,11 +161,11 @@ class CauseSearch {
       }
       const NDArray made = Compute(std::move(inputs));
       if (!made.defined()) continue;
-      take(DistanceOf(made), 1, fmt::format("inputs are rounded to {}", name));
+      take(DistanceOf(made), 1, "inputs", name);
       take(DistanceOf(Rounded(node_.expected[node_.output], bits)), 1,
-           fmt::format("results are rounded to {}", name));
-      take(DistanceOf(Rounded(made, bits)), kNearerByBoth,
-           fmt::format("inputs and results are rounded to {}", name));
+           "results", name);
+      take(DistanceOf(Rounded(made, bits)), kNearerByBoth, "inputs and results",
+           name);
     }
     return best;
   }

@@ -15,6 +15,7 @@
 #include "contrib/locate/subnormal_blame.h"
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
@@ -181,10 +182,13 @@ class Locator {
     NodeCheckOptions check;
     check.with_accumulated = true;
     check.progress = options_.progress;
-    size_t explained = 0;
+    int64_t left_ns = options_.most_explain_ns;
     check.explain = [&](const WrongNode& node) -> std::optional<Cause> {
-      if (explained++ >= options_.most_explained) return std::nullopt;
-      return CauseOf(node, request_.operators);
+      if (left_ns <= 0) return std::nullopt;
+      const int64_t start_ns = ClockNanoseconds();
+      std::optional<Cause> cause = CauseOf(node, request_.operators);
+      left_ns -= ClockNanoseconds() - start_ns;
+      return cause;
     };
     auto checks = CheckNodes(index_, request_.operators, source, check);
     if (checks.ok()) {

@@ -24,7 +24,7 @@ NodeReport NodeOf(const std::string& name, const std::string& operators,
   node.operators = operators;
   if (cause.empty()) return node;
   node.verdict = NodeVerdict::kBroken;
-  node.cause = Cause{Cause::Kind::kPrecision, cause};
+  node.cause = Cause{Cause::Kind::kPrecision, cause, "bfloat16"};
   return node;
 }
 
@@ -59,8 +59,15 @@ TEST(SentenceTest, NodesThatAreAllRoundedAreToldAsThePrecision) {
       SentenceOf(AnswerWith({NodeOf("a", "Conv", kRounded), NodeOf("b", "Relu"),
                              NodeOf("c", "Conv", kRounded)}));
   EXPECT_EQ(said,
-            "Both Conv are wrong: their inputs are rounded to bfloat16: this "
-            "is the runtime's precision, not a fault.");
+            "Both Conv compute in bfloat16: this is the runtime's precision, "
+            "not a fault.");
+}
+
+TEST(SentenceTest, OperatorsOfSeveralKindsInOnePrecisionAreToldTogether) {
+  const std::string said = SentenceOf(
+      AnswerWith({NodeOf("a", "Conv", kRounded), NodeOf("b", "Conv", kRounded),
+                  NodeOf("c", "Gemm", "results are rounded to bfloat16")}));
+  EXPECT_THAT(said, StartsWith("Both Conv and the Gemm compute in bf"));
 }
 
 TEST(SentenceTest, OneOfSeveralThatIsRoundedIsAFault) {

@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "tests/contrib/lower/lower_support.h"
+#include "tests/support/tensors.h"
 
 namespace nodewise {
 namespace {
@@ -109,6 +112,104 @@ TEST(CauseTest, AnInfinityOfFiniteInputsIsTold) {
   NDArray made = (*Interpret(region, inputs))[0].CopyToHost().value();
   made.As<float>()[5] = INFINITY;
   EXPECT_EQ(CauseWith(region, inputs, made), "finite inputs become infinity");
+}
+
+// 8-bit numbers of all sizes, in no order.
+template <typename T>
+NDArray Bytes(const std::vector<int64_t>& shape, DLDataType dtype,
+              int64_t step) {
+  NDArray tensor = NDArray::Empty(shape, dtype, kCpu).value();
+  for (int64_t i = 0; i < static_cast<int64_t>(tensor.bytes()); ++i) {
+    tensor.As<T>()[i] = static_cast<T>(i * step + i / 7 * 11);
+  }
+  return tensor;
+}
+
+// What two products add up to in 16 bits.
+int32_t Pair(int32_t a, int32_t b, int32_t c, int32_t d) {
+  return std::clamp(a * b + c * d, -32768, 32767);
+}
+
+constexpr const char* kSaturates = "8-bit products saturate on this processor";
+
+TEST(CauseTest, AProductOfBytesThatSaturatesIsTold) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {16, 64}, kUint8);
+  const ValueId w = b.In("w", {64, 16}, kInt8);
+  b.Out({b.Op("MatMulInteger", {x, w}, {}, {"y"})[0]});
+  const NDArray left = Bytes<uint8_t>({16, 64}, kUint8, 37);
+  const NDArray right = Bytes<int8_t>({64, 16}, kInt8, 29);
+  NDArray made = NDArray::Empty({16, 16}, kInt32, kCpu).value();
+  for (int64_t m = 0; m < 16; ++m) {
+    for (int64_t n = 0; n < 16; ++n) {
+      int32_t sum = 0;
+      for (int64_t k = 0; k < 64; k += 2) {
+        sum +=
+            Pair(left.As<uint8_t>()[m * 64 + k], right.As<int8_t>()[k * 16 + n],
+                 left.As<uint8_t>()[m * 64 + k + 1],
+                 right.As<int8_t>()[(k + 1) * 16 + n]);
+      }
+      made.As<int32_t>()[m * 16 + n] = sum;
+    }
+  }
+  EXPECT_EQ(CauseWith(b.net, {left, right}, made), kSaturates);
+}
+
+// A convolution of 3 x 3 over 6 x 6 places with 4 channels, padded by the zero
+// point, whose operands and result are quantized.
+TEST(CauseTest, AQuantizedConvolutionThatSaturatesIsTold) {
+  constexpr int kZero = 3;
+  NetBuilder b;
+  const auto dequantized = [&](const char* name, ValueId id, float scale,
+                               const NDArray& zero) {
+    const ValueId s = b.Const(std::string(name) + "_s", Floats({scale}));
+    const ValueId z = b.Const(std::string(name) + "_z", zero);
+    return b.Op("DequantizeLinear", {id, s, z}, {}, {name})[0];
+  };
+  const NDArray zero = MakeTensor<uint8_t>({1}, {kZero}, kUint8);
+  const ValueId x =
+      dequantized("x", b.In("xq", {1, 4, 6, 6}, kUint8), 0.5F, zero);
+  const ValueId w = dequantized("w", b.In("wq", {5, 4, 3, 3}, kInt8), 0.25F,
+                                MakeTensor<int8_t>({1}, {0}, kInt8));
+  b.Out({b.Op("Conv", {x, w}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}},
+              {"y"})[0]});
+  const NDArray left = Bytes<uint8_t>({1, 4, 6, 6}, kUint8, 37);
+  const NDArray right = Bytes<int8_t>({5, 4, 3, 3}, kInt8, 29);
+  const auto left_at = [&](int64_t c, int64_t i, int64_t j) -> int32_t {
+    const bool is_inside = i >= 0 && i < 6 && j >= 0 && j < 6;
+    return is_inside ? left.As<uint8_t>()[(c * 6 + i) * 6 + j] : kZero;
+  };
+  NDArray made = NDArray::Empty({1, 5, 6, 6}, kFloat32, kCpu).value();
+  for (int64_t n = 0; n < 5; ++n) {
+    for (int64_t at = 0; at < 36; ++at) {
+      int32_t sum = 0;
+      for (int64_t t = 0; t < 9; ++t) {
+        const int64_t i = at / 6 + t / 3 - 1;
+        const int64_t j = at % 6 + t % 3 - 1;
+        int32_t weights[4];
+        for (int64_t c = 0; c < 4; ++c) {
+          weights[c] = right.As<int8_t>()[(n * 4 + c) * 9 + t];
+          sum -= kZero * weights[c];
+        }
+        sum += Pair(left_at(0, i, j), weights[0], left_at(1, i, j), weights[1]);
+        sum += Pair(left_at(2, i, j), weights[2], left_at(3, i, j), weights[3]);
+      }
+      made.As<float>()[n * 36 + at] = 0.125F * static_cast<float>(sum);
+    }
+  }
+  EXPECT_EQ(CauseWith(b.net, {left, right}, made), kSaturates);
+}
+
+TEST(CauseTest, AProductOfBytesThatIsWrongOtherwiseDoesNotSaturate) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {16, 64}, kUint8);
+  const ValueId w = b.In("w", {64, 16}, kInt8);
+  b.Out({b.Op("MatMulInteger", {x, w}, {}, {"y"})[0]});
+  const std::vector<NDArray> inputs = {Bytes<uint8_t>({16, 64}, kUint8, 37),
+                                       Bytes<int8_t>({64, 16}, kInt8, 29)};
+  NDArray made = (*Interpret(b.net, inputs))[0].CopyToHost().value();
+  for (int64_t i = 0; i < 256; ++i) made.As<int32_t>()[i] += i % 5 * 1000;
+  EXPECT_NE(CauseWith(b.net, inputs, made), kSaturates);
 }
 
 }  // namespace

@@ -17,16 +17,18 @@ namespace nodewise {
 // way to compute is looked for that makes what it made.
 struct Cause {
   enum class Kind : uint8_t {
-    kMistake,    // One small change of an operation makes these numbers.
-    kPrecision,  // It computes in a shorter type.
-    kStep,       // Integers are one step off, as rounding may leave them.
-    kInfinity,   // It makes infinities or NaN of finite numbers.
-    kPattern,    // Where wrong elements lie, and what they have in common.
+    kMistake,     // One small change of an operation makes these numbers.
+    kPrecision,   // It computes in a shorter type.
+    kStep,        // Integers are one step off, as rounding may leave them.
+    kSaturation,  // Sums of 8-bit products do not fit 16 bits.
+    kInfinity,    // It makes infinities or NaN of finite numbers.
+    kPattern,     // Where wrong elements lie, and what they have in common.
   };
 
   Kind kind{};
   // Behind "its" or "their": "inputs are rounded to bfloat16".
   std::string words;
+  std::string type = {};  // The shorter type of kPrecision: "bfloat16".
 };
 
 // A node that makes something else than the reference.

@@ -56,8 +56,9 @@ struct LocateOptions {
   // within the tolerance of its type only deviates, as long as no output is
   // beyond its own with a share of that error from this node.
   bool is_strict = false;
-  // How many wrong nodes are examined at most for the cause (cause.h).
-  size_t most_explained = 16;
+  // How long wrong nodes are examined at most for the cause (cause.h), all of
+  // them together.
+  int64_t most_explain_ns = 20'000'000'000;
   // Called with the nodes that the reference has computed, and their number.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
