@@ -86,6 +86,19 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
   return shape;
 }
 
+// Returns whether only sides of 1 are there on one side alone, which some
+// runtimes add, and others leave out.
+bool DifferInOnes(const TensorType& type, const TensorType& asked) {
+  if (!asked.is_static() || !type.is_static() || type.dtype != asked.dtype) {
+    return false;
+  }
+  std::vector<int64_t> a = *type.sizes();
+  std::vector<int64_t> b = *asked.sizes();
+  std::erase(a, 1);
+  std::erase(b, 1);
+  return a == b;
+}
+
 // Reads what the answer says of one tensor.
 absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
                                                const AskedTensor& asked,
@@ -115,11 +128,10 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   const TensorType type(tensor.dtype, sides);
   const auto bytes = TensorBytes(tensor.shape, tensor.dtype);
   if (!bytes.ok()) return Garbled(place + "/shape:", MessageOf(bytes.status()));
-  if (!AreCompatible(type, asked.type)) {
-    return Garbled(place + ":",
-                   fmt::format("{} is {}, expected {}", Printable(asked.name),
-                               ToString(type), ToString(asked.type)));
-  }
+  if (AreCompatible(type, asked.type)) return tensor;
+  tensor.misfit = fmt::format("{} is {}, expected {}", Printable(asked.name),
+                              ToString(type), ToString(asked.type));
+  tensor.differs_in_ones = DifferInOnes(type, asked.type);
   return tensor;
 }
 
@@ -266,7 +278,13 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
   if (!refused.empty()) {
     return absl::UnavailableError(Printable(refused.substr(0, kMostRefusal)));
   }
-  return ReadTensors(object, asked, place);
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<AnsweredTensor> tensors,
+                            ReadTensors(object, asked, place));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].misfit.empty()) continue;
+    return Garbled(fmt::format("{}/outputs/{}:", place, i), tensors[i].misfit);
+  }
+  return tensors;
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ struct AnsweredTensor {
   std::string why_absent;
   DLDataType dtype{};
   std::vector<int64_t> shape;
+  // How its type is not the one that was expected; empty if it is. And whether
+  // only sides of 1 are more or fewer.
+  std::string misfit;
+  bool differs_in_ones = false;
 };
 
 struct ForeignAnswer {

@@ -72,11 +72,25 @@ class ForeignRun {
   }
   // Empty if the program has handed out the tensor.
   const std::string& WhyAbsent(size_t asked) const {
-    return answer_.tensors[asked].why_absent;
+    const AnsweredTensor& said = answer_.tensors[asked];
+    return said.why_absent.empty() && !said.differs_in_ones ? said.misfit
+                                                            : said.why_absent;
+  }
+  // Fails if an output is of another type than it should be.
+  absl::Status CheckOutput(size_t asked) const {
+    const AnsweredTensor& said = answer_.tensors[asked];
+    const bool is_taken = said.misfit.empty() || (said.differs_in_ones &&
+                                                  target_.ignores_sides_of_one);
+    if (is_taken) return absl::OkStatus();
+    return absl::DataLossError(
+        fmt::format("{}: output {}", target_.command.name, said.misfit));
   }
   absl::StatusOr<NDArray> Read(size_t asked) const {
     const AnsweredTensor& said = answer_.tensors[asked];
     auto tensor = folder_.ReadOutput(said.file, said.shape, said.dtype);
+    if (tensor.ok() && said.differs_in_ones) {
+      return tensor->View(*asked_[asked].type.sizes(), said.dtype);
+    }
     if (tensor.ok()) return tensor;
     return At(
         fmt::format("{}: tensor {}", target_.command.name, asked_[asked].name),
@@ -173,7 +187,8 @@ class ForeignRunner : public Runner {
     }
     inputs = model.InputsOf(inputs);
     Found given;
-    for (const NamedTensor& input : inputs) given[input.name] = input.tensor;
+    for (const NamedTensor& input : inputs)
+      given.tensors[input.name] = input.tensor;
     Found found = given;
     RunResult result;
     if (options.sink == nullptr) {
@@ -190,8 +205,11 @@ class ForeignRunner : public Runner {
   }
 
  private:
-  // The values that are known, by name.
-  using Found = std::map<std::string, NDArray>;
+  // The values that are known, by name, and why others are not.
+  struct Found {
+    std::map<std::string, NDArray> tensors;
+    std::map<std::string, std::string> absent;
+  };
 
   absl::Status RunUnseen(ForeignModel* model,
                          absl::Span<const NamedTensor> inputs,
@@ -205,7 +223,11 @@ class ForeignRunner : public Runner {
     if (run == nullptr) return absl::OkStatus();
     result->durations_ns = run->durations_ns();
     for (size_t i = 0; i < run->asked().size(); ++i) {
-      if (!run->WhyAbsent(i).empty()) continue;
+      NODEWISE_RETURN_IF_ERROR(run->CheckOutput(i));
+      if (!run->WhyAbsent(i).empty()) {
+        found->absent[run->asked()[i].name] = run->WhyAbsent(i);
+        continue;
+      }
       NODEWISE_RETURN_IF_ERROR(KeepOutput(*run, i, found).status());
     }
     return absl::OkStatus();
@@ -309,7 +331,7 @@ class ForeignRunner : public Runner {
                                      Found* found) const {
     const std::string& name = run.asked()[i].name;
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, run.Read(i));
-    if (IsOutput(name)) (*found)[name] = tensor;
+    if (IsOutput(name)) found->tensors[name] = tensor;
     return tensor;
   }
 
@@ -319,10 +341,12 @@ class ForeignRunner : public Runner {
     const std::string& name = run.asked()[i].name;
     const bool is_wanted = wanted.contains(name);
     // Another part hands it out, or has done so.
-    if (!is_wanted && (!IsOutput(name) || found->contains(name))) {
+    if (!is_wanted && (!IsOutput(name) || found->tensors.contains(name))) {
       return absl::OkStatus();
     }
+    if (IsOutput(name)) NODEWISE_RETURN_IF_ERROR(run.CheckOutput(i));
     if (!run.WhyAbsent(i).empty()) {
+      found->absent[name] = run.WhyAbsent(i);
       if (!is_wanted) return absl::OkStatus();
       return Hand(name, NDArray(), run.WhyAbsent(i), options);
     }
@@ -350,11 +374,13 @@ class ForeignRunner : public Runner {
 
   absl::Status NameOutputs(const Found& found, RunResult* result) const {
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      const auto known = found.find(value_outputs_[i]);
-      if (known == found.end()) {
-        return absl::UnavailableError(
-            fmt::format("{}: has not handed out output {}, expected all",
-                        target_.command.name, value_outputs_[i]));
+      const auto known = found.tensors.find(value_outputs_[i]);
+      if (known == found.tensors.end()) {
+        const auto why = found.absent.find(value_outputs_[i]);
+        return absl::UnavailableError(fmt::format(
+            "{}: has not handed out output {}{}, expected all",
+            target_.command.name, value_outputs_[i],
+            why == found.absent.end() ? "" : " (" + why->second + ")"));
       }
       // A sink, or another output, may have the same tensor.
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy, known->second.CopyToHost());

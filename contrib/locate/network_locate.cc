@@ -1,6 +1,7 @@
 #include "nodewise/locate/network_locate.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -24,13 +25,14 @@ constexpr size_t kNamedValues = 8;
 class AbsentSink : public TensorSink {
  public:
   absl::Status Take(const TensorItem& item) override {
-    if (item.tensor == nullptr) absent_.insert(item.key.node);
+    if (item.tensor == nullptr) absent_[item.key.node] = item.why_absent;
     return absl::OkStatus();
   }
-  const std::set<std::string>& absent() const { return absent_; }
+  // By name, with the reasons.
+  const std::map<std::string, std::string>& absent() const { return absent_; }
 
  private:
-  std::set<std::string> absent_;
+  std::map<std::string, std::string> absent_;
 };
 
 class NetworkLocator {
@@ -123,22 +125,20 @@ class NetworkLocator {
   // Returns what is to be observed.
   absl::StatusOr<std::vector<std::string>> Choose() {
     NODEWISE_ASSIGN_OR_RETURN(const auto unseen, OutputsWith({}, nullptr));
+    std::vector<std::string> asked = request_.observable;
     AbsentSink sink;
-    NODEWISE_ASSIGN_OR_RETURN(const auto seen,
-                              OutputsWith(request_.observable, &sink));
-    std::vector<std::string> observed;
-    for (const std::string& name : request_.observable) {
-      (sink.absent().contains(name) ? located_.unobserved : observed)
-          .push_back(name);
+    auto seen = OutputsWith(asked, &sink);
+    if (absl::IsUnavailable(seen.status()) && !asked.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(asked, AskForLess(seen.status()));
+      sink = AbsentSink();
+      seen = OutputsWith(asked, &sink);
     }
-    if (!located_.unobserved.empty()) {
-      notes_.push_back(fmt::format("{}: the runtime does not hand out {}",
-                                   CountOf(located_.unobserved.size(), "value"),
-                                   ListOf(located_.unobserved, kNamedValues)));
-    }
-    NODEWISE_RETURN_IF_ERROR(NoteChange(unseen, seen));
+    if (!seen.ok()) return seen.status();
+    const std::vector<std::string> observed = HandedOut(asked, sink);
+    NODEWISE_RETURN_IF_ERROR(NoteChange(unseen, *seen));
     NODEWISE_ASSIGN_OR_RETURN(unseen_, CompareWithReference(unseen));
-    NODEWISE_ASSIGN_OR_RETURN(const auto looked_at, CompareWithReference(seen));
+    NODEWISE_ASSIGN_OR_RETURN(const auto looked_at,
+                              CompareWithReference(*seen));
     for (size_t i = 0; i < unseen_.size(); ++i) {
       if (looked_at[i].is_wrong() && !unseen_[i].is_wrong()) {
         notes_.push_back(fmt::format(
@@ -150,6 +150,60 @@ class NetworkLocator {
     const std::vector<size_t> vanishing = Vanishing(looked_at);
     if (vanishing.empty()) return observed;
     return Search(observed, vanishing);
+  }
+
+  // Returns those that came, and notes why the others did not.
+  std::vector<std::string> HandedOut(const std::vector<std::string>& asked,
+                                     const AbsentSink& sink) {
+    std::vector<std::string> observed;
+    std::vector<std::string> absent;
+    for (const std::string& name : asked) {
+      const auto found = sink.absent().find(name);
+      if (found == sink.absent().end()) {
+        observed.push_back(name);
+        continue;
+      }
+      located_.unobserved.push_back(name);
+      absent.push_back(found->second.empty()
+                           ? name
+                           : fmt::format("{} ({})", name, found->second));
+    }
+    if (!absent.empty()) {
+      notes_.push_back(fmt::format("{}: the runtime does not hand out {}",
+                                   CountOf(absent.size(), "value"),
+                                   ListOf(absent, kNamedValues)));
+    }
+    return observed;
+  }
+
+  // Returns the values that can be asked for together, where asking for all
+  // makes the runtime fail.
+  absl::StatusOr<std::vector<std::string>> AskForLess(
+      const absl::Status& failure) {
+    const std::vector<std::string>& all = request_.observable;
+    const auto named = [&](absl::Span<const size_t> values) {
+      std::vector<std::string> names;
+      for (const size_t i : values) names.push_back(all[i]);
+      return names;
+    };
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ObservationSearch search,
+        SearchObservable(
+            all.size(), request_.most_search_runs,
+            [&](absl::Span<const size_t> values) -> absl::StatusOr<bool> {
+              AbsentSink sink;
+              const auto made = OutputsWith(named(values), &sink);
+              if (absl::IsUnavailable(made.status())) return false;
+              NODEWISE_RETURN_IF_ERROR(made.status());
+              return true;
+            }));
+    located_.unobserved = named(search.dropped);
+    notes_.push_back(fmt::format(
+        "the runtime fails when it is asked for all values inside: {}; {} of "
+        "{} can be had together, without {}",
+        MessageOf(failure), search.kept.size(), all.size(),
+        ListOf(located_.unobserved, kNamedValues)));
+    return named(search.kept);
   }
 
   // Says how much it changes the outputs that what is inside is handed out.

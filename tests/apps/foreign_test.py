@@ -199,7 +199,7 @@ class HostileTest(Foreign):
             (f"{first}['name'] = 3", "/outputs/0/name: is no text"),
             (f"{first}['dtype'] = 'float99'", "/outputs/0/dtype: "),
             (f"{first}['dtype'] = 'int32'",
-             "/outputs/0: y is int32[3], expected float32[3]"),
+             "output y is int32[3], expected float32[3]"),
             (f"{first}['shape'] = [4]",
              "y is float32[4], expected float32[3]"),
             (f"{first}['shape'] = [-3]", "/shape: side 0 is no size"),
@@ -338,6 +338,35 @@ class LocateTest(Foreign):
         strict = self.located(change, "--strict")
         self.assertEqual(strict.code, 1, strict)
         self.assertIn("culprit: plus, broken\n", strict.out)
+
+    def test_a_runtime_that_fails_when_asked_for_a_value_is_asked_for_less(
+            self):
+        def change(code):
+            return code.replace("a + b", "a - b").replace(
+                "asked = request", "'m' in request['outputs'] and "
+                "sys.exit('m cannot be had')\nasked = request")
+        shown = self.located(change)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertIn("culprit: plus, broken\n  operations  times, plus\n",
+                      shown.out)
+        self.assertIn("the runtime fails when it is asked for all values "
+                      "inside: ", shown.err)
+        self.assertIn("m cannot be had", shown.err)
+
+    def test_sides_of_one_more_or_less_are_no_difference(self):
+        for shape in ("[1, 3]", "[3, 1, 1]"):
+            with self.subTest(shape=shape):
+                shown = self.located(lambda code: code.replace(
+                    "[3]", shape))  # pylint: disable=cell-var-from-loop
+                self.assertEqual((shown.code, shown.err), (0, ""), shown)
+                self.assertIn("3 function nodes: 3 healthy\n", shown.out)
+
+    def test_a_value_of_another_shape_is_absent_with_the_reason(self):
+        shown = self.located(lambda code: code.replace(
+            '"shape": [3]', '"shape": [4] if name == "m" else [3]'))
+        self.assertEqual(shown.code, 0, shown)
+        self.assertIn("1 value: the runtime does not hand out m (m is "
+                      "float32[4], expected float32[3])", shown.err)
 
     def test_the_first_sentence_is_the_answer(self):
         shown = self.located(lambda code: code.replace("a + b", "a - b"))
