@@ -51,7 +51,7 @@ bool IsFloat32(const NDArray& tensor) {
   return tensor.defined() && tensor.dtype() == DLDataType{kDLFloat, 32, 1};
 }
 
-// Returns the tensor itself if it is no float32, or there is no memory.
+// Returns the tensor itself unless it is float32 and there is memory.
 NDArray Rounded(const NDArray& tensor, int bits) {
   if (!IsFloat32(tensor)) return tensor;
   auto copy = tensor.CopyToHost();

@@ -338,7 +338,7 @@ class Locator {
     return absl::OkStatus();
   }
 
-  // Nodes whose errors matter nowhere are no culprits: neither beyond the
+  // Nodes whose errors matter nowhere are not culprits: neither beyond the
   // tolerance of their types, nor the reason why an output is wrong.
   absl::Status ExcuseSmall(const OutputError& error) {
     // Many small errors may matter together, as where all is computed in a

@@ -155,7 +155,7 @@ class SaturatedRun {
     const NDArray right = ValueOf(Quantized(form_->right));
     const bool are_bytes = left.defined() && right.defined() &&
                            left.dtype() == kUint8 && right.dtype() == kInt8;
-    if (!are_bytes) return false;
+    if (!are_bytes || CountOf(left) == 0 || CountOf(right) == 0) return false;
     return form_->is_convolution ? ReadConvolution(left, right)
                                  : ReadProduct(left, right);
   }
