@@ -65,6 +65,10 @@ class CompareTensorSources : public Command {
                      "warnings and tensors that only one side has count as "
                      "differences",
                      &is_strict_);
+    options->AddText("--sort", "HOW",
+                     "error: the worst first, and what a network is given "
+                     "last; order: as the reference has them (error)",
+                     &sort_);
     options->AddFlag("--all", "every line of lists that are cut otherwise",
                      &all_);
     AddOpaqueOption(options, &model_);
@@ -92,9 +96,14 @@ class CompareTensorSources : public Command {
     report.json.Add("expected", expected->name());
     report.json.Add("actual", actual->name());
     report.json.Add("rule", NameOf(options.compare.rule.kind));
+    ComparisonView view{all_ ? 0 : kShownLines};
+    if (!sort_.empty()) {
+      auto order = ParseComparisonOrder(sort_);
+      if (!order.ok()) return At("--sort", order.status());
+      view.order = *order;
+    }
     const auto where = WhereDumpsDiffer(expected_, actual_, comparison);
-    ShowComparison(comparison, where.ok() ? &*where : nullptr,
-                   all_ ? 0 : kShownLines, &report);
+    ShowComparison(comparison, where.ok() ? &*where : nullptr, view, &report);
     if (where.ok()) AddGraph(*where->index, &report.json);
     if (keeps_archive()) AddDigestsOf(*expected, *actual, &report);
     if (Differs(comparison)) report.status = Report::Status::kDiffers;
@@ -186,7 +195,7 @@ class CompareTensorSources : public Command {
   }
 
   std::string expected_, actual_;
-  std::string rule_, atol_, rtol_, threshold_, map_;
+  std::string rule_, atol_, rtol_, threshold_, map_, sort_;
   bool is_fuzzy_ = false, may_convert_ = false, is_strict_ = false;
   bool all_ = false;
   ModelOptions model_;

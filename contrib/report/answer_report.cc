@@ -144,7 +144,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   if (evidence.dumps.has_value()) {
     report->text += "\n";
     ShowComparison(evidence.dumps->comparison, &evidence.dumps->where,
-                   kShownLines, report);
+                   {kShownLines}, report);
   }
   if (evidence.by_value.has_value()) {
     report->json.Add("model", evidence.by_value->model);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/locate/node_check.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
@@ -23,9 +25,6 @@ std::string Percent(uint64_t part, uint64_t whole) {
       "{:.3g} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-// NaN and infinities are what they are here.
-std::string Short(double value) { return fmt::format("{:.6g}", value); }
-
 // What the node that made a tensor is; empty without a graph.
 std::string_view KindAt(const TensorKey& key, const DumpDifference* where) {
   if (where == nullptr) return "";
@@ -33,19 +32,43 @@ std::string_view KindAt(const TensorKey& key, const DumpDifference* where) {
   return node.ok() ? KindOf(where->nodes[*node]) : "";
 }
 
-// Those that differ, in the order of the reference.
-void AddTable(const Comparison& comparison, const DumpDifference* where,
-              size_t max_lines, ReportText* text) {
+// Whether the network is given the tensor: an input or a parameter.
+bool IsGiven(const TensorKey& key, const DumpDifference* where) {
+  if (where == nullptr) return false;
+  const auto node = where->index->FindNode(key.node);
+  return node.ok() && !where->index->graph().IsFunction(*node);
+}
+
+// Those that differ.
+std::vector<const TensorComparison*> Differing(const Comparison& comparison,
+                                               const DumpDifference* where,
+                                               ComparisonView::Order order) {
+  std::vector<const TensorComparison*> differing;
+  for (const TensorComparison& tensor : comparison.tensors) {
+    if (!tensor.is_equal()) differing.push_back(&tensor);
+  }
+  if (order == ComparisonView::Order::kReference) return differing;
+  const auto weight = [where](const TensorComparison* tensor) {
+    return std::tuple(!IsGiven(tensor->key, where), tensor->verdict(),
+                      RelativeError(*tensor));
+  };
+  std::stable_sort(differing.begin(), differing.end(),
+                   [&](const TensorComparison* a, const TensorComparison* b) {
+                     return weight(a) > weight(b);
+                   });
+  return differing;
+}
+
+void AddTable(const std::vector<const TensorComparison*>& differing,
+              const DumpDifference* where, size_t max_lines, ReportText* text) {
   TextTable table;
   std::vector<std::string> titles = {"tensor",   "verdict", "largest error",
                                      "relative", "rmse",    "1 - cosine",
                                      "different"};
   if (where != nullptr) titles.insert(titles.begin() + 2, "node");
   table.AddRow(titles);
-  size_t rows = 0;
-  for (const TensorComparison& tensor : comparison.tensors) {
-    if (tensor.is_equal()) continue;
-    ++rows;
+  for (const TensorComparison* const one : differing) {
+    const TensorComparison& tensor = *one;
     const Metrics& metrics = tensor.metrics;
     std::vector<std::string> cells = {
         TitleOf(tensor),
@@ -60,13 +83,14 @@ void AddTable(const Comparison& comparison, const DumpDifference* where,
     }
     table.AddRow(cells);
   }
-  if (rows == 0) return;
+  if (differing.empty()) return;
   // The titles are a row, too.
   text->Add(table, 2, max_lines == 0 ? 0 : max_lines + 1);
   *text += '\n';
 }
 
-// Adds what makes the first of the worst so.
+// Adds what makes the first of the worst so: the first in the order of the
+// reference, whatever the order of the table.
 void AddWorst(const Comparison& comparison, ReportText* text) {
   const auto worst = std::max_element(
       comparison.tensors.begin(), comparison.tensors.end(),
@@ -77,11 +101,11 @@ void AddWorst(const Comparison& comparison, ReportText* text) {
     return;
   }
   const ElementDifference& element = worst->Worst();
+  const auto [actual, expected] = TellApart(element.actual, element.expected);
   *text += fmt::format(
       "first {}: {} {}\n  {}\n  at element {} found {}, expected {}\n",
       NameOf(worst->verdict()), Printable(TitleOf(*worst)), worst->type,
-      worst->judgement.reason, element.element, Short(element.actual),
-      Short(element.expected));
+      worst->judgement.reason, element.element, actual, expected);
   if (!worst->judgement.would_pass.empty()) {
     *text += fmt::format("  would pass with {}\n", worst->judgement.would_pass);
   }
@@ -136,8 +160,12 @@ std::string TallyOf(const Comparison& comparison) {
   const auto equal = static_cast<size_t>(std::count_if(
       comparison.tensors.begin(), comparison.tensors.end(),
       [](const TensorComparison& tensor) { return tensor.is_equal(); }));
+  const auto others = static_cast<size_t>(std::count_if(
+      comparison.skipped.begin(), comparison.skipped.end(),
+      [](const SkippedTensor& tensor) { return tensor.is_difference(); }));
   std::string text =
-      CountOf(comparison.tensors.size() + comparison.equal_hashes, "tensor") +
+      CountOf(comparison.tensors.size() + comparison.equal_hashes + others,
+              "tensor") +
       " compared: ";
   std::string_view comma;
   const auto add = [&](size_t count, std::string_view what) {
@@ -151,8 +179,10 @@ std::string TallyOf(const Comparison& comparison) {
   add(comparison.CountOf(Verdict::kWarning), "warning");
   add(comparison.CountOf(Verdict::kInconclusive), "inconclusive");
   add(comparison.CountOf(Verdict::kError), "error");
-  if (!comparison.skipped.empty()) {
-    text += fmt::format("; {} skipped", comparison.skipped.size());
+  add(others, others == 1 ? "differs in type, shape or hash"
+                          : "differ in type, shape or hash");
+  if (others < comparison.skipped.size()) {
+    text += fmt::format("; {} skipped", comparison.skipped.size() - others);
   }
   return text;
 }
@@ -279,18 +309,31 @@ void AddDocument(const Comparison& comparison, const DumpDifference* where,
 
 }  // namespace
 
+absl::StatusOr<ComparisonView::Order> ParseComparisonOrder(
+    const std::string& text) {
+  if (text == "error") return ComparisonView::Order::kWorstFirst;
+  if (text == "order") return ComparisonView::Order::kReference;
+  return absl::InvalidArgumentError(
+      fmt::format("found \"{}\", expected error or order", Printable(text)));
+}
+
 void ShowComparison(const Comparison& comparison, const DumpDifference* where,
-                    size_t max_lines, Report* report) {
+                    const ComparisonView& view, Report* report) {
   ReportText& text = report->text;
-  AddTable(comparison, where, max_lines, &text);
+  const auto differing = Differing(comparison, where, view.order);
+  AddTable(differing, where, view.max_lines, &text);
   if (where != nullptr) AddWhere(*where, &text);
   AddWorst(comparison, &text);
   text += TallyOf(comparison) + "\n";
-  TextTable skipped;
-  for (const SkippedTensor& tensor : comparison.skipped) {
-    skipped.AddRow({tensor.key.Name(), tensor.why});
+  TextTable others;
+  for (const bool is_difference : {true, false}) {
+    for (const SkippedTensor& tensor : comparison.skipped) {
+      if (tensor.is_difference() != is_difference) continue;
+      others.AddRow({is_difference ? "differs" : "skipped", tensor.key.Name(),
+                     tensor.why});
+    }
   }
-  text.Add(skipped, 2, max_lines);
+  text.Add(others, 2, view.max_lines);
   AddDocument(comparison, where, &report->json);
   if (where != nullptr) AddNodes(*where, &report->json);
 }

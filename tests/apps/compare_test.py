@@ -90,6 +90,19 @@ class Compare(Scratch):
         self.assertEqual(nodewise("compare", a, b, "--rule", "ascend",
                                   "--strict").code, 1)
 
+    def test_the_worst_is_shown_first_unless_the_order_is_asked_for(self):
+        a = self.params("a.params", x=floats(1), y=floats(1), z=floats(1))
+        b = self.params("b.params", x=floats(1 + 1e-6), y=floats(2),
+                        z=floats(9))
+        def shown(*options):
+            lines = nodewise("compare", a, b, *options).out.split("\n")
+            return "".join(line.split()[0] for line in lines[1:4])
+        self.assertEqual(shown(), "zyx")
+        self.assertEqual(shown("--sort", "error"), "zyx")
+        self.assertEqual(shown("--sort", "order"), "xyz")
+        self.assertIn("--sort: found \"size\", expected error or order",
+                      self.refused("compare", a, b, "--sort", "size"))
+
     def test_what_only_one_side_has_is_listed(self):
         a = self.params("a.params", x=floats(1), y=floats(3))
         b = self.params("b.params", x=floats(1), z=floats(3))
@@ -106,7 +119,10 @@ class Compare(Scratch):
                         x=Tensor("float64", (2,), [1, 2]))
         result = nodewise("compare", a, b)
         self.assertEqual(result.code, 1)
-        self.assertIn("is float64 (2,), expected float32 (2,)", result.out)
+        self.assertIn("2 tensors compared: 1 equal, 1 differs in type, shape "
+                      "or hash\n", result.out)
+        self.assertRegex(result.out, r"differs +x +.*is float64 \(2,\), "
+                         r"expected float32 \(2,\)")
         self.assertEqual(nodewise("compare", a, b, "--convert").code, 0)
 
     def test_nothing_to_compare_is_an_error(self):
