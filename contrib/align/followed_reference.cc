@@ -1,8 +1,9 @@
-#include "contrib/align/followed_reference.h"
+#include "nodewise/align/followed_reference.h"
 
 #include <utility>
 
 #include "contrib/align/precision.h"
+#include "contrib/align/tensor_match.h"
 #include "fmt/format.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
@@ -14,9 +15,6 @@
 
 namespace nodewise {
 namespace {
-
-// What is read again and again should not come from the disk each time.
-constexpr size_t kMostBytesInMemory = size_t{32} << 20;
 
 TensorFacts FactsOf(const std::vector<NDArray>& tensors) {
   TensorFacts facts;
@@ -49,10 +47,11 @@ absl::StatusOr<std::vector<NDArray>> Moved(const std::vector<NDArray>& tensors,
 }  // namespace
 
 FollowedReference::FollowedReference(
-    const Network& network, absl::Span<const std::vector<NDArray>> inputs)
+    const Network& network, absl::Span<const std::vector<NDArray>> inputs,
+    size_t most_bytes_in_memory)
     : network_(network),
       sets_(inputs.size()),
-      store_(TensorStore::Create(kMostBytesInMemory)),
+      store_(TensorStore::Create(most_bytes_in_memory)),
       pinned_(network.data().values.size()),
       computed_(network.data().values.size()) {
   NODEWISE_CHECK(!inputs.empty());

@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/align/alike_values.h"
-#include "contrib/align/followed_reference.h"
 #include "contrib/align/precision.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/align/alignment.h"
+#include "nodewise/align/followed_reference.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 

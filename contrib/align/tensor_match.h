@@ -6,18 +6,10 @@
 
 #include "absl/types/span.h"
 #include "nodewise/align/layout.h"
+#include "nodewise/align/tensor_facts.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/ndarray/tensor_stats.h"
 
 namespace nodewise {
-
-// What is known of a tensor without its contents. Its shape and type are the
-// same with each set of inputs.
-struct TensorFacts {
-  std::vector<int64_t> shape;
-  DLDataType dtype{};
-  std::vector<TensorStats> stats;  // By set of inputs.
-};
 
 // How far two tensors are apart, relative to the largest number of the
 // network's, with the worst set of inputs.

@@ -213,6 +213,10 @@ void TakeByValue(ValueEvidence evidence, Answer* answer) {
   answer->evidence.by_value = std::move(evidence);
 }
 
+void AddNotes(const std::vector<std::string>& notes, Answer* answer) {
+  answer->notes.insert(answer->notes.end(), notes.begin(), notes.end());
+}
+
 void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer) {
   if (answer->state != Answer::State::kRight) return;
   const absl::Status status = CheckGivenNumbers(inputs);

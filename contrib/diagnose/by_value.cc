@@ -123,10 +123,6 @@ absl::StatusOr<ValueEvidence> ExamineBeside(const Session& judged,
   return evidence;
 }
 
-void AddNotes(const std::vector<std::string>& notes, Answer* answer) {
-  answer->notes.insert(answer->notes.end(), notes.begin(), notes.end());
-}
-
 // --- Dumps ---
 
 // A dumped run with what is known of its graph.

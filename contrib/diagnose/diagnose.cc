@@ -72,7 +72,7 @@ const std::vector<SettingRow>& Settings() {
        "a search that cuts nodes out: by the definitions, or beside a model"},
       {Way::kInputSets,
        [](const Question& q) { return q.input_sets.has_value(); },
-       {Search::kValues, Search::kBuilds},
+       {Search::kValues, Search::kBuilds, Search::kModels},
        false,
        "a model or another build for right, and a target whose nodes do not "
        "say what they compute"},
@@ -168,7 +168,19 @@ absl::StatusOr<Search> SearchFor(const Question& question,
 
 // Beside a build, or a model that becomes one, both sides are compared first:
 // as long as they say the same, what they say is right.
-absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
+absl::Status SearchBesideBuild(const Question& asked, Answer* answer) {
+  Question question = asked;
+  const Session& target = question.target;
+  if (question.reference.kind == Reference::Kind::kModel &&
+      target.network != nullptr && question.method == Method::kAuto) {
+    NODEWISE_ASSIGN_OR_RETURN(question.reference.spec.network,
+                              NetworkOfReference(question, answer));
+    const auto reference = question.reference.spec.network;
+    if (reference == nullptr) return absl::OkStatus();
+    if (!AreOneGraph(*reference, *target.network)) {
+      return SearchTwoModels(question, reference, answer);
+    }
+  }
   NODEWISE_ASSIGN_OR_RETURN(const std::optional<Session> reference,
                             OpenBuild(question, question.reference.spec,
                                       NameOf(Way::kReference), answer));
@@ -186,6 +198,25 @@ absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
     default:
       return SearchNodes(question, answer);
   }
+}
+
+// A program runs the target. Beside its own model that is what it should
+// compute.
+absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
+  NODEWISE_ASSIGN_OR_RETURN(auto reference,
+                            NetworkOfReference(question, answer));
+  if (reference == nullptr) return absl::OkStatus();
+  if (!AreOneGraph(*reference, *question.target.network)) {
+    return SearchTwoModels(question, std::move(reference), answer);
+  }
+  if (question.reference.kind == Reference::Kind::kProgram) {
+    return absl::FailedPreconditionError(
+        "both programs run one model: take the model itself for the target and "
+        "one of the programs for right");
+  }
+  answer->search = Search::kProgramNodes;
+  answer->did = CellOf(Subject::kProgram, Beside::kDefinitions).words;
+  return SearchInProgram(question, answer);
 }
 
 absl::Status Run(const Question& question, Answer* answer) {
@@ -221,6 +252,8 @@ absl::Status Run(const Question& question, Answer* answer) {
       return SearchInProgram(question, answer);
     case Search::kOutside:
       return SearchByProgram(question, answer);
+    case Search::kModels:
+      return SearchBesideProgram(question, answer);
   }
   return absl::OkStatus();
 }

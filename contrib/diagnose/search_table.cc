@@ -14,6 +14,9 @@ constexpr std::string_view kDumpsAreCompared =
 constexpr std::string_view kDumpsInOrder =
     "nothing was run: the tensors of both dumps were compared, and the graph "
     "says which node differs though what it reads is alike";
+constexpr std::string_view kLayersAreExchanged =
+    "the values of both models were paired by their names and numbers, and "
+    "each layer of one was run in the place of the other's";
 constexpr std::string_view kThirdDecides =
     "leave out the third build: the nodes say what is right";
 
@@ -91,16 +94,14 @@ constexpr SearchRow kTable[] = {
     {Subject::kProgram, Beside::kDefinitions, Search::kProgramNodes,
      "the program ran the model, and each operation was computed again, from "
      "what the program had made for it, by its definition"},
-    {Subject::kProgram, Beside::kModel, Search::kNone,
-     "leave out the reference: the program's own model says what is right"},
+    {Subject::kProgram, Beside::kModel, Search::kModels, kLayersAreExchanged},
     {Subject::kProgram, Beside::kBuild, Search::kNone,
      "take the build for the target and the program for right"},
     {Subject::kProgram, Beside::kThirdBuild, Search::kNone,
      "take the build for the target and the program for right"},
     {Subject::kProgram, Beside::kBuilds, Search::kNone,
      "take the first build for the target"},
-    {Subject::kProgram, Beside::kProgram, Search::kNone,
-     "take the model itself for the target and one of the programs for right"},
+    {Subject::kProgram, Beside::kProgram, Search::kModels, kLayersAreExchanged},
     {Subject::kProgram, Beside::kDump, Search::kNone, kDumpsAreCompared},
 };
 
@@ -223,6 +224,8 @@ std::string_view NameOf(Search search) {
       return "program";
     case Search::kOutside:
       return "outside-reference";
+    case Search::kModels:
+      return "two-models";
   }
   return "";
 }

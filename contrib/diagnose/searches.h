@@ -33,6 +33,10 @@ absl::Status SearchDumpBesideModel(const Question& question, Answer* answer);
 absl::Status SearchBetweenDumps(const Question& question, Answer* answer);
 absl::Status SearchInProgram(const Question& question, Answer* answer);
 absl::Status SearchByProgram(const Question& question, Answer* answer);
+// REQUIRES: the target has a network.
+absl::Status SearchTwoModels(const Question& question,
+                             std::shared_ptr<const Network> reference,
+                             Answer* answer);
 
 // --- What they share ---
 
@@ -53,6 +57,14 @@ absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
                                                  std::string_view side,
                                                  Answer* answer);
 
+// Reads the model that is taken for right; null if its faults became doubts.
+absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(
+    const Question& question, Answer* answer);
+
+// Returns whether both have the same operations, by their kinds and what they
+// call what they make. Attributes and constants may differ.
+bool AreOneGraph(const Network& a, const Network& b);
+
 // Compares what both sides say, and returns whether they say the same.
 bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
                    Answer* answer);
@@ -71,6 +83,8 @@ std::shared_ptr<const GraphIndex> IndexOf(
 void TakeLocated(LocateResult located, bool judged_all, Answer* answer);
 // Does so with what matching values showed.
 void TakeByValue(ValueEvidence evidence, Answer* answer);
+
+void AddNotes(const std::vector<std::string>& notes, Answer* answer);
 
 // Adds a doubt where nothing was found and an input holds a NaN, beyond which
 // nothing can be judged. For searches that do not look at what nodes read.

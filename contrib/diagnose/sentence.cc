@@ -305,6 +305,100 @@ std::string Told(const NamedCulprit& culprit, const Evidence& evidence) {
                      Printable(culprit.finding.found));
 }
 
+// How two models of one network differ.
+class ModelsTeller {
+ public:
+  explicit ModelsTeller(const ModelComparison& compared)
+      : compared_(compared) {}
+
+  std::string Text() const {
+    if (!compared_.AreOutputsWrong()) {
+      return fmt::format(
+          "Both models agree: their outputs are {}.",
+          compared_.error == 0
+              ? "equal"
+              : fmt::format("within their tolerance, off by {:.2g} of their "
+                            "size",
+                            compared_.error));
+    }
+    if (compared_.layers.empty()) {
+      return fmt::format(
+          "The outputs are off by {:.2g} of their size, and no layer that has "
+          "a partner makes something else.",
+          compared_.error);
+    }
+    return compared_.lowered.empty() ? WhatDiffers() : WhatItCosts();
+  }
+
+ private:
+  const ModelLayer& First() const { return compared_.layers[0]; }
+
+  std::string NameOf(const ModelLayer& layer) const {
+    return fmt::format("{} ({})", Printable(layer.name), layer.kind);
+  }
+
+  // Layers that cost nearly as much as the first.
+  std::vector<std::string> NextNames() const {
+    constexpr double kNearly = 0.5;
+    std::vector<std::string> names;
+    for (size_t i = 1; i < compared_.layers.size() && i < kMostNames; ++i) {
+      const ModelLayer& layer = compared_.layers[i];
+      if (layer.alone < kNearly * First().alone) break;
+      names.push_back(NameOf(layer));
+    }
+    return names;
+  }
+
+  std::string WhatItCosts() const {
+    std::string text = fmt::format(
+        "Computing in {} puts the outputs off by {:.2g} of their size; {} "
+        "costs "
+        "the most, {:.2g} alone",
+        compared_.lowered, compared_.error, NameOf(First()), First().alone);
+    const std::vector<std::string> next = NextNames();
+    if (!next.empty()) text += ", then " + ListOf(next, kMostNames);
+    const Sensitivity& found = compared_.sensitivity;
+    if (found.suggested > 0) {
+      const auto point = std::find_if(
+          found.curve.begin(), found.curve.end(),
+          [&](const auto& one) { return one.kept == found.suggested; });
+      text += fmt::format("; with {} as in the reference {:.2g} is left",
+                          found.suggested == 1
+                              ? "it"
+                              : fmt::format("the first {}", found.suggested),
+                          point->error);
+    }
+    return text + ".";
+  }
+
+  std::string WhatDiffers() const {
+    std::string text = fmt::format(
+        "{} makes something else than in the "
+        "reference",
+        NameOf(First()));
+    if (First().made.has_value() && !First().made->is_equal()) {
+      const ElementDifference& worst = First().made->Worst();
+      const auto [found, expected] = TellApart(worst.actual, worst.expected);
+      text += fmt::format(" (found {}, expected {})", found, expected);
+    }
+    text += fmt::format(
+        "; alone it puts the outputs off by {:.2g} of their "
+        "size",
+        First().alone);
+    if (First().left.has_value()) {
+      text += fmt::format(
+          ", and with it as in the reference {:.2g} of {:.2g} "
+          "is left",
+          *First().left, compared_.error);
+    }
+    const std::vector<std::string> next = NextNames();
+    if (!next.empty()) text += "; so do " + ListOf(next, kMostNames);
+    return text + ".";
+  }
+
+  const ModelComparison& compared_;
+};
+
 }  // namespace
 
 std::string SentenceOf(const Answer& answer) {
@@ -317,6 +411,8 @@ std::string SentenceOf(const Answer& answer) {
     } else if (evidence.judged_all) {
       text = teller.NoCulprit();
     }
+  } else if (evidence.models.has_value()) {
+    text = ModelsTeller(evidence.models->compared).Text();
   } else if (!answer.culprits.empty()) {
     text = Told(answer.culprits[0], evidence);
     const size_t more = answer.culprits.size() - 1;

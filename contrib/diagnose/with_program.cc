@@ -96,6 +96,10 @@ absl::Status SearchByProgram(const Question& question, Answer* answer) {
   if (answer->AddDoubts(faults)) return absl::OkStatus();
   if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
   const Session& right = *opened;
+  if (session.network != nullptr &&
+      !AreOneGraph(*right.network, *session.network)) {
+    return SearchTwoModels(question, right.network, answer);
+  }
   const GraphTarget& target = *session.target;
   NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
   NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));

@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "fmt/format.h"
@@ -91,31 +92,41 @@ absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
   }
 }
 
-size_t Suggested(absl::Span<const Sensitivity::Point> curve) {
+}  // namespace
+
+void Sensitivity::Suggest() {
   const double all = curve.front().error;
   const auto count = static_cast<double>(curve.back().kept);
-  if (all == 0 || count == 0) return 0;
-  const auto cost = [&](const Sensitivity::Point& point) {
+  suggested = 0;
+  if (all == 0 || count == 0) return;
+  const auto cost = [&](const Point& point) {
     // An error that is infinite is never worth having.
     const double remains = std::isinf(point.error) ? 2 : point.error / all;
     return remains + static_cast<double>(point.kept) / count;
   };
-  return std::min_element(
-             curve.begin(), curve.end(),
-             [&](const auto& a, const auto& b) { return cost(a) < cost(b); })
-      ->kept;
+  suggested = std::min_element(curve.begin(), curve.end(),
+                               [&](const Point& a, const Point& b) {
+                                 return cost(a) < cost(b);
+                               })
+                  ->kept;
 }
 
-}  // namespace
+std::string Sensitivity::ExpressionFor(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) {
+    if (!all.empty()) all += "|";
+    all += RE2::QuoteMeta(name);
+  }
+  return all.empty() ? "" : fmt::format("^({})$", all);
+}
 
 std::string Sensitivity::KeepExpression(const std::string& kept_before) const {
   if (suggested == 0) return kept_before;
-  std::string names;
+  std::vector<std::string> names;
   for (size_t i = 0; i < suggested; ++i) {
-    if (i > 0) names += "|";
-    names += RE2::QuoteMeta(ranking[i].operation);
+    names.push_back(ranking[i].operation);
   }
-  const std::string expression = fmt::format("^({})$", names);
+  const std::string expression = ExpressionFor(names);
   if (kept_before.empty()) return expression;
   return fmt::format("{}|{}", kept_before, expression);
 }
@@ -135,7 +146,7 @@ absl::StatusOr<Sensitivity> MeasureSensitivity(
   Sensitivity result;
   NODEWISE_ASSIGN_OR_RETURN(result.ranking, Ranking(meter, all));
   NODEWISE_ASSIGN_OR_RETURN(result.curve, Curve(meter, result.ranking));
-  result.suggested = Suggested(result.curve);
+  result.Suggest();
   return result;
 }
 

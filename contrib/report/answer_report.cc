@@ -10,6 +10,7 @@
 #include "nodewise/report/graph_report.h"
 #include "nodewise/report/located_report.h"
 #include "nodewise/report/model_report.h"
+#include "nodewise/report/models_report.h"
 #include "nodewise/report/search_report.h"
 #include "nodewise/report/target_report.h"
 #include "nodewise/report/value_report.h"
@@ -117,6 +118,22 @@ void ShowChange(const Evidence& evidence, Report* report) {
                 Printable(evidence.most_changed), *evidence.change);
 }
 
+// Layers that are to blame between two models, as other searches name nodes.
+void AddLayers(const std::vector<NamedCulprit>& culprits, JsonWriter* json) {
+  json->BeginArray("culprits");
+  for (const NamedCulprit& culprit : culprits) {
+    json->BeginObject();
+    json->Add("node", culprit.operations.back());
+    json->Add("kind", culprit.kind);
+    json->Add("source_nodes", culprit.operations);
+    json->BeginObject("evidence");
+    json->Add("reason", culprit.finding.found);
+    json->EndObject();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   const Evidence& evidence = answer.evidence;
   if (evidence.shown_sample.has_value()) {
@@ -145,6 +162,10 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
     report->text += "\n";
     ShowComparison(evidence.dumps->comparison, &evidence.dumps->where,
                    {kShownLines}, report);
+  }
+  if (evidence.models.has_value()) {
+    AddLayers(answer.culprits, &report->json);
+    ShowModels(*evidence.models, most_culprits, report);
   }
   if (evidence.by_value.has_value()) {
     report->json.Add("model", evidence.by_value->model);

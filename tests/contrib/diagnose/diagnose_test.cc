@@ -108,7 +108,8 @@ TEST(SearchTableTest, EveryPairHasOneCell) {
 TEST(DiagnoseTest, EveryAnsweredCellNamesTheCulprit) {
   const Cases cases;
   for (const SearchRow& row : SearchTable()) {
-    if (row.search == Search::kNone) continue;
+    // Two models have a test of their own, since their graphs must differ.
+    if (row.search == Search::kNone || row.search == Search::kModels) continue;
     SCOPED_TRACE(std::string(TitleOf(row.subject)) + " by " +
                  std::string(TitleOf(row.beside)));
     // A silent node that neither crashes nor hangs says nothing alone.
@@ -127,6 +128,52 @@ TEST(DiagnoseTest, EveryAnsweredCellNamesTheCulprit) {
         << answer->culprits[0].finding.ToString();
     EXPECT_THAT(answer->did, Not(IsEmpty()));
   }
+}
+
+TEST(DiagnoseTest, ModelsWhoseGraphsDifferAreComparedLayerByLayer) {
+  const auto right = ThreeOperations();
+  TargetSpec target = SpecOfNetwork(ThreeOperations("Neg"));
+  TargetSpec in_program = target;
+  in_program.program = ProgramFor(target.network);
+  Reference model{Reference::Kind::kModel, SpecOfNetwork(right)};
+  Reference program{Reference::Kind::kProgram, SpecOfNetwork(right)};
+  program.spec.program = ProgramFor(right);
+  for (const TargetSpec& one : {target, in_program}) {
+    for (const Reference& reference : {model, program}) {
+      Question question;
+      question.target = Opened(one);
+      question.reference = reference;
+      const auto answer = Diagnose(question);
+      ASSERT_THAT(answer, IsOk());
+      EXPECT_EQ(answer->search, Search::kModels);
+      EXPECT_EQ(answer->state, Answer::State::kWrong);
+      ASSERT_THAT(answer->culprits, SizeIs(1));
+      EXPECT_TRUE(IsTheCulprit(answer->culprits[0]))
+          << answer->culprits[0].finding.ToString();
+    }
+  }
+}
+
+TEST(DiagnoseTest, AProgramBesideItsOwnModelIsJudgedByThatModel) {
+  const Cases cases;
+  Question question;
+  question.target = cases.SubjectOf(Subject::kProgram);
+  cases.SetBeside(Beside::kModel, &question);
+  const auto answer = Diagnose(question);
+  ASSERT_THAT(answer, IsOk());
+  EXPECT_EQ(answer->search, Search::kProgramNodes);
+  ASSERT_THAT(answer->culprits, SizeIs(1));
+  EXPECT_TRUE(IsTheCulprit(answer->culprits[0]));
+}
+
+TEST(DiagnoseTest, TwoProgramsWithOneModelNeedTheModelItself) {
+  const Cases cases;
+  Question question;
+  question.target = cases.SubjectOf(Subject::kProgram);
+  cases.SetBeside(Beside::kProgram, &question);
+  EXPECT_THAT(Diagnose(question),
+              FailsWith(absl::StatusCode::kFailedPrecondition,
+                        HasSubstr("both programs run one model")));
 }
 
 TEST(DiagnoseTest, CellsWithoutAnAnswerSayWhatWouldMakeItPossible) {

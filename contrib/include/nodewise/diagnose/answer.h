@@ -26,6 +26,7 @@
 #include "nodewise/locate/side_difference.h"
 #include "nodewise/session/opaque.h"
 #include "nodewise/session/session.h"
+#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 
@@ -76,6 +77,14 @@ struct DumpEvidence {
   DumpDifference where;
 };
 
+// What comparing two models has shown.
+struct ModelsEvidence {
+  std::string name;  // Of the reference: its path.
+  std::shared_ptr<const Network> reference;
+  std::shared_ptr<const Network> target;
+  ModelComparison compared;
+};
+
 // What nodes, layers, builds and samples have shown. What a search did not look
 // for is empty.
 struct Evidence {
@@ -93,6 +102,7 @@ struct Evidence {
   std::shared_ptr<const void> graph;
   std::optional<ValueEvidence> by_value;
   std::optional<DumpEvidence> dumps;
+  std::optional<ModelsEvidence> models;
   std::optional<BisectResult> bisected;  // Without its `located`.
   std::optional<MixResult> mixed;        // Without its `located`.
   std::optional<LayerCost> cost;
@@ -167,10 +177,13 @@ inline constexpr FindingKind kCrashes = {
 inline constexpr FindingKind kDiffers = {
     "differs", "diagnose", Severity::kError,
     "a node differs between builds, and nothing says which one is right"};
+inline constexpr FindingKind kCostsAccuracy = {
+    "costs-accuracy", "diagnose", Severity::kError,
+    "a layer whose lower precision changes the outputs"};
 inline constexpr FindingKind kAll[] = {
-    kPlanFault, kNotDeterministic, kChangesFloats,
-    kBroken,    kSideEffect,       kOverrun,
-    kHangs,     kCrashes,          kDiffers};
+    kPlanFault,  kNotDeterministic, kChangesFloats, kBroken,
+    kSideEffect, kOverrun,          kHangs,         kCrashes,
+    kDiffers,    kCostsAccuracy};
 }  // namespace verdict_kinds
 
 // What a culprit is if nothing else is said of it.

@@ -47,6 +47,7 @@ enum class Search : uint8_t {
   kDumps,         // WhereDumpsDiffer()
   kProgramNodes,  // LocateInNetwork()
   kOutside,       // LocateByOutsideReference()
+  kModels,        // CompareModels()
 };
 
 // A cell of the table.

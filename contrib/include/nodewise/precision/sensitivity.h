@@ -32,6 +32,11 @@ struct Sensitivity {
   // none is.
   size_t suggested = 0;
 
+  // Sets `suggested` by the curve.
+  void Suggest();
+  // Returns an expression for PrecisionOptions::keep that selects operations of
+  // these names; empty for none.
+  static std::string ExpressionFor(const std::vector<std::string>& names);
   // Returns an expression for PrecisionOptions::keep that selects those that
   // options.keep did and the first `suggested`; empty if there are none.
   std::string KeepExpression(const std::string& kept_before = "") const;

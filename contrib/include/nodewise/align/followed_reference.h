@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "contrib/align/tensor_match.h"
+#include "nodewise/align/tensor_facts.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/tensors/tensor_store.h"
@@ -31,10 +31,15 @@ class FollowedReference {
     std::vector<NDArray> tensors;
   };
 
-  // `inputs` are by set and in the network's order. REQUIRES: the network
-  // outlives this.
+  // What is read again and again should not come from the disk each time.
+  static constexpr size_t kUsualBytesInMemory = size_t{32} << 20;
+
+  // `inputs` are by set and in the network's order. Tensors beyond
+  // `most_bytes_in_memory` are on the disk. REQUIRES: the network outlives
+  // this.
   FollowedReference(const Network& network,
-                    absl::Span<const std::vector<NDArray>> inputs);
+                    absl::Span<const std::vector<NDArray>> inputs,
+                    size_t most_bytes_in_memory = kUsualBytesInMemory);
 
   const Network& network() const { return network_; }
 

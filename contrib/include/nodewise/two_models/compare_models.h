@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/precision/sensitivity.h"
+#include "nodewise/two_models/pair_models.h"
+
+namespace nodewise {
+
+// Which layers make two models of one network differ, and how much each costs.
+//
+// A layer is what lies between pairs of values: operations of the reference,
+// and those of the target that stand for them. Either model's may be run in the
+// place of the other's. So what a layer costs is measured twice: alone in the
+// reference, where all else is right, and repaired in the target. The first
+// ranks: where every layer is a little wrong, repairing one shows nothing.
+
+struct ModelLayer {
+  // The operation that the layer is known by: the one with the most weights, or
+  // the last.
+  std::string name;
+  std::string kind;
+  std::vector<OperationId> reference;  // In the order of the model.
+  // Those that make what it reads of constants alone.
+  std::vector<OperationId> reference_constants;
+  std::vector<OperationId> target;
+  size_t pair = 0;  // ModelPairing::pairs: what the layer makes.
+  // How far it is from the reference's on what the target reads: relative L2.
+  double own_error = 0;
+  // The error of the outputs if this layer alone is the target's.
+  double alone = 0;
+  // Of the layers that cost the most: the error that is left if this layer
+  // alone is the reference's.
+  std::optional<double> left;
+  // And what it makes, on what the target reads.
+  std::optional<TensorComparison> made;
+};
+
+struct ModelComparison {
+  ModelPairing pairing;
+  std::vector<TensorComparison> outputs;  // In the order of the reference.
+  // OutputError() of the target, of all sets of inputs.
+  double error = 0;
+  // What the target computes in and the reference does not: "8-bit integers",
+  // "float16"; empty if nothing.
+  std::string lowered;
+  // Those that make something else, the most costly first.
+  std::vector<ModelLayer> layers;
+  // Layers that were looked at.
+  size_t judged = 0;
+  // With the first layers of the ranking as in the reference, and all others as
+  // in the target; for a target of lower precision.
+  Sensitivity sensitivity;
+  // The operations of the layers that are suggested to be kept.
+  std::vector<std::string> keep;
+  std::vector<std::string> notes;
+
+  bool AreOutputsWrong() const;
+};
+
+struct ModelComparisonRequest {
+  const Network& reference;
+  const Network& target;
+  // By set, in the order of the target's inputs.
+  std::vector<std::vector<NDArray>> inputs;
+  // For how many of the most costly layers it is measured what repairing does.
+  size_t most_repaired = 10;
+  // May be null.
+  std::function<void(size_t done, size_t total)> progress = nullptr;
+};
+
+// Compares both by the definitions of their operators. Fails as
+// MatchModelInputs(), and as running either model does.
+absl::StatusOr<ModelComparison> CompareModels(
+    const ModelComparisonRequest& request);
+
+}  // namespace nodewise

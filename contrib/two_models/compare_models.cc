@@ -1,0 +1,439 @@
+#include "nodewise/two_models/compare_models.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "contrib/two_models/mixed_models.h"
+#include "contrib/two_models/model_side.h"
+#include "contrib/two_models/pair_models.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/precision/node_error.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// Less is what rounding does to a few operations of float32, and costs nothing
+// worth a run of all that is behind.
+constexpr double kRounding = 4e-6;
+// More than rounding to few bits does: numbers have gone elsewhere.
+constexpr double kMoved = 0.25;
+// Of the tensors of one model: each is read again for every layer.
+constexpr size_t kMostBytes = size_t{512} << 20;
+constexpr size_t kNoPair = SIZE_MAX;
+
+bool ComputesInIntegers(const Network& network) {
+  return std::any_of(
+      network.order().begin(), network.order().end(), [&](OperationId id) {
+        const std::string_view kind = network.operation(id).kind();
+        return kind == "QuantizeLinear" || kind == "DynamicQuantizeLinear" ||
+               kind.substr(0, 7) == "QLinear" || kind == "MatMulInteger" ||
+               kind == "ConvInteger";
+      });
+}
+
+bool HasFloats(const Network& network, DLDataType dtype) {
+  return std::any_of(
+      network.order().begin(), network.order().end(), [&](OperationId id) {
+        const ValueId output = network.operation(id).outputs[0];
+        return output != kNoValue && network.value(output).type.dtype == dtype;
+      });
+}
+
+std::string LoweredTo(const Network& reference, const Network& target) {
+  if (ComputesInIntegers(target) && !ComputesInIntegers(reference)) {
+    return "8-bit integers";
+  }
+  const std::pair<DLDataType, const char*> shorter[] = {
+      {kFloat16, "float16"}, {kBfloat16, "bfloat16"}};
+  for (const auto& [dtype, name] : shorter) {
+    if (HasFloats(target, dtype) && !HasFloats(reference, dtype)) return name;
+  }
+  return "";
+}
+
+// What lies between pairs of one model.
+struct Layer {
+  std::vector<OperationId> operations;  // In the order of the model.
+  // Those that make what it reads of constants alone.
+  std::vector<OperationId> constants;
+  std::vector<size_t> reads;  // The pairs before it.
+};
+
+// Returns what makes the last value of a chain out of those of other pairs.
+// `pair_of` is by the first value of a chain.
+Layer LayerOf(const ModelSide& side, const ValueChain& chain,
+              const std::vector<size_t>& pair_of) {
+  const Network& network = side.network();
+  Layer layer;
+  std::vector<ValueId> waiting = {chain.read};
+  std::vector<bool> seen(network.data().operations.size());
+  while (!waiting.empty()) {
+    const NetworkValue& value = network.value(waiting.back());
+    waiting.pop_back();
+    if (value.kind != NetworkValue::Kind::kOutput ||
+        seen[Index(value.producer)]) {
+      continue;
+    }
+    seen[Index(value.producer)] = true;
+    for (const ValueId input : network.operation(value.producer).inputs) {
+      if (input == kNoValue) continue;
+      const ValueId made =
+          side.Varies(input) ? side.ChainOf(input).made : input;
+      const size_t pair = pair_of[Index(made)];
+      if (made == chain.made || pair == kNoPair) {
+        waiting.push_back(input);
+      } else {
+        layer.reads.push_back(pair);
+      }
+    }
+  }
+  for (const OperationId id : network.order()) {
+    if (!seen[Index(id)]) continue;
+    (side.VariesIn(id) ? layer.operations : layer.constants).push_back(id);
+  }
+  return layer;
+}
+
+// Operations that only move numbers cost nothing of their own: in what form the
+// numbers are is up to what computes with them.
+bool OnlyMoves(const Network& network,
+               const std::vector<OperationId>& operations) {
+  constexpr std::string_view kMoves[] = {"Reshape", "Transpose",    "Flatten",
+                                         "Squeeze", "Unsqueeze",    "Identity",
+                                         "Slice",   "DepthToSpace", "Expand"};
+  return std::all_of(operations.begin(), operations.end(), [&](OperationId id) {
+    return std::find(std::begin(kMoves), std::end(kMoves),
+                     network.operation(id).kind()) != std::end(kMoves);
+  });
+}
+
+size_t WeightsOf(const Network& network, OperationId id) {
+  size_t count = 0;
+  for (const ValueId input : network.operation(id).inputs) {
+    if (input == kNoValue) continue;
+    const NetworkValue& value = network.value(input);
+    if (value.kind == NetworkValue::Kind::kConstant) {
+      count += static_cast<size_t>(CountOf(value.data));
+    }
+  }
+  return count;
+}
+
+// The points of the curve: each of the first few, then at growing distances,
+// since each costs a run of both models.
+std::vector<size_t> PointsUpTo(size_t count) {
+  std::vector<size_t> points;
+  size_t next = 1;
+  for (size_t kept = 0; kept < count; kept = next) {
+    points.push_back(kept);
+    next = std::max(kept + 1, kept + kept / 2);
+  }
+  points.push_back(count);
+  return points;
+}
+
+class ModelComparer {
+ public:
+  explicit ModelComparer(const ModelComparisonRequest& request)
+      : request_(request),
+        reference_side_(request.reference),
+        target_side_(request.target) {}
+
+  absl::StatusOr<ModelComparison> Run() {
+    NODEWISE_RETURN_IF_ERROR(MatchInputs());
+    RunningModel reference{
+        &reference_side_,
+        FollowedReference(request_.reference, reference_inputs_, kMostBytes)};
+    RunningModel target{
+        &target_side_,
+        FollowedReference(request_.target, request_.inputs, kMostBytes)};
+    // Both as they are; what follows is tried on copies, which share what has
+    // been computed.
+    NODEWISE_ASSIGN_OR_RETURN(expected_, OutputsOf(&reference));
+    NODEWISE_RETURN_IF_ERROR(OutputsOf(&target).status());
+    RunningModel followed = reference;
+    NODEWISE_ASSIGN_OR_RETURN(result_.pairing,
+                              PairModels(&followed, &target, inputs_));
+    ListLayers();
+    MixedModels mixed(result_.pairing, reads_, &reference, &target);
+    NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed));
+    result_.lowered = LoweredTo(request_.reference, request_.target);
+    // Where models of one precision agree, there is nothing to share out.
+    if (result_.lowered.empty() && !result_.AreOutputsWrong()) {
+      result_.layers.clear();
+      return std::move(result_);
+    }
+    NODEWISE_RETURN_IF_ERROR(MeasureAlone(&mixed));
+    NODEWISE_RETURN_IF_ERROR(MeasureRepaired(&mixed, &followed));
+    if (!result_.lowered.empty()) NODEWISE_RETURN_IF_ERROR(DrawCurve(&mixed));
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status MatchInputs() {
+    for (const std::vector<NDArray>& set : request_.inputs) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          MatchedInputs matched,
+          MatchModelInputs(request_.reference, request_.target, set));
+      reference_inputs_.push_back(matched.tensors);
+      inputs_ = std::move(matched);
+    }
+    result_.notes = inputs_.notes;
+    return absl::OkStatus();
+  }
+
+  // The reference that goes on with the target's numbers has its outputs.
+  absl::Status CompareOutputs(RunningModel* followed) {
+    NODEWISE_ASSIGN_OR_RETURN(found_, OutputsOf(followed));
+    result_.error = OutputError(expected_, found_);
+    const Network& network = request_.reference;
+    for (size_t i = 0; i < network.outputs().size(); ++i) {
+      // The worst set is the one that counts.
+      std::optional<TensorComparison> worst;
+      for (size_t set = 0; set < expected_.size(); ++set) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            TensorComparison one,
+            Compared(network.value(network.outputs()[i]).name,
+                     expected_[set][i], found_[set][i]));
+        if (!worst.has_value() ||
+            one.metrics.difference_norm > worst->metrics.difference_norm) {
+          worst = std::move(one);
+        }
+      }
+      result_.outputs.push_back(*std::move(worst));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<TensorComparison> Compared(const std::string& name,
+                                                   const NDArray& expected,
+                                                   const NDArray& found) {
+    const TensorKey key{name, 0, TensorRole::kOutput, "reference"};
+    TensorItem item{key};
+    item.tensor = expected.tensor();
+    CompareOptions options;
+    options.rule = {Rule::Kind::kByType};
+    return CompareTensors(item, *found, options);
+  }
+
+  void ListLayers() {
+    const std::vector<ValuePair>& pairs = result_.pairing.pairs;
+    std::vector<size_t> in_reference(request_.reference.data().values.size(),
+                                     kNoPair);
+    std::vector<size_t> in_target(request_.target.data().values.size(),
+                                  kNoPair);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      in_reference[Index(pairs[i].reference.made)] = i;
+      in_target[Index(pairs[i].target.made)] = i;
+    }
+    is_made_.resize(pairs.size());
+    moves_.resize(pairs.size());
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      Layer in_one = LayerOf(reference_side_, pairs[i].reference, in_reference);
+      Layer in_other = LayerOf(target_side_, pairs[i].target, in_target);
+      reads_.push_back(in_one.reads);
+      for (const size_t read : in_other.reads) reads_.back().push_back(read);
+      ModelLayer layer;
+      layer.pair = i;
+      layer.own_error = pairs[i].own_error;
+      layer.reference = std::move(in_one.operations);
+      layer.reference_constants = std::move(in_one.constants);
+      layer.target = std::move(in_other.operations);
+      // An input is made by nothing; what becomes of it belongs to its readers.
+      if (pairs[i].way == ValuePair::Way::kInput || layer.reference.empty()) {
+        continue;
+      }
+      is_made_[i] = true;
+      if (layer.own_error < kMoved &&
+          OnlyMoves(request_.reference, layer.reference)) {
+        moves_[i] = std::move(layer.reference);
+        continue;
+      }
+      ++result_.judged;
+      NameLayer(&layer);
+      result_.layers.push_back(std::move(layer));
+    }
+  }
+
+  void NameLayer(ModelLayer* layer) const {
+    const Network& network = request_.reference;
+    OperationId known = layer->reference.back();
+    size_t weights = 0;
+    for (const OperationId id : layer->reference) {
+      if (WeightsOf(network, id) <= weights) continue;
+      weights = WeightsOf(network, id);
+      known = id;
+    }
+    layer->name = network.operation(known).name;
+    layer->kind = std::string(network.operation(known).kind());
+  }
+
+  absl::Status MeasureAlone(MixedModels* mixed) {
+    size_t done = 0;
+    for (ModelLayer& layer : result_.layers) {
+      Progress(done++, result_.layers.size());
+      const bool is_coarse =
+          target_side_.IsCoarse(result_.pairing.pairs[layer.pair].target.made);
+      // Numbers that the target has may hide an error, such as saturated ones;
+      // with the reference's own it shows.
+      if (result_.lowered.empty() && !is_coarse &&
+          layer.own_error < kRounding) {
+        continue;
+      }
+      std::vector<bool> is_target(result_.pairing.pairs.size());
+      is_target[layer.pair] = true;
+      NODEWISE_ASSIGN_OR_RETURN(const auto outputs, mixed->Run(is_target));
+      layer.alone = OutputError(expected_, outputs);
+    }
+    Progress(done, result_.layers.size());
+    std::erase_if(result_.layers, [](const ModelLayer& layer) {
+      return layer.alone == 0 && layer.own_error < kRounding;
+    });
+    std::stable_sort(result_.layers.begin(), result_.layers.end(),
+                     [](const ModelLayer& a, const ModelLayer& b) {
+                       return a.alone > b.alone;
+                     });
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureRepaired(MixedModels* mixed, RunningModel* followed) {
+    const size_t count =
+        std::min(request_.most_repaired, result_.layers.size());
+    for (size_t i = 0; i < count; ++i) {
+      ModelLayer& layer = result_.layers[i];
+      NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
+                                mixed->Run(TargetBut(KeptWith({layer.pair}))));
+      layer.left = OutputError(expected_, outputs);
+      NODEWISE_RETURN_IF_ERROR(CompareMade(followed, &layer));
+    }
+    return absl::OkStatus();
+  }
+
+  // What the layer makes, beside what the reference makes of the same numbers.
+  absl::Status CompareMade(RunningModel* followed, ModelLayer* layer) const {
+    const ValueId id = result_.pairing.pairs[layer->pair].reference.made;
+    NODEWISE_ASSIGN_OR_RETURN(const auto found, followed->Tensors(id));
+    RunningModel alone = *followed;
+    alone.values.Unpin(id);
+    NODEWISE_ASSIGN_OR_RETURN(const auto expected, alone.Tensors(id));
+    NODEWISE_ASSIGN_OR_RETURN(
+        layer->made,
+        Compared(request_.reference.value(id).name, expected[0], found[0]));
+    return absl::OkStatus();
+  }
+
+  absl::Status DrawCurve(MixedModels* mixed) {
+    Sensitivity& drawn = result_.sensitivity;
+    for (const ModelLayer& layer : result_.layers) {
+      if (layer.alone > 0) {
+        drawn.ranking.push_back({layer.name, layer.kind, layer.alone});
+      }
+    }
+    for (const size_t count : PointsUpTo(drawn.ranking.size())) {
+      double error = result_.error;
+      if (count > 0) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            const auto outputs, mixed->Run(TargetBut(KeptWith(First(count)))));
+        error = OutputError(expected_, outputs);
+      }
+      drawn.curve.push_back({count, error});
+    }
+    drawn.Suggest();
+    ListKept();
+    return absl::OkStatus();
+  }
+
+  std::vector<size_t> First(size_t count) const {
+    std::vector<size_t> pairs;
+    for (size_t i = 0; i < count; ++i) pairs.push_back(result_.layers[i].pair);
+    return pairs;
+  }
+
+  // Returns the layers of these pairs with what only moves the numbers that
+  // they read or make: a tool that lowers a move lowers the tensor.
+  std::vector<bool> KeptWith(const std::vector<size_t>& pairs) const {
+    std::vector<bool> kept(is_made_.size());
+    for (const size_t pair : pairs) kept[pair] = true;
+    const auto is_move = [&](size_t pair) { return !moves_[pair].empty(); };
+    for (size_t i = 0; i < kept.size(); ++i) {
+      for (const size_t read : reads_[i]) {
+        if (is_move(i) && kept[read]) kept[i] = true;
+      }
+    }
+    for (size_t i = kept.size(); i-- > 0;) {
+      for (const size_t read : reads_[i]) {
+        if (is_move(read) && kept[i]) kept[read] = true;
+      }
+    }
+    return kept;
+  }
+
+  std::vector<bool> TargetBut(const std::vector<bool>& kept) const {
+    std::vector<bool> is_target = is_made_;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i]) is_target[i] = false;
+    }
+    return is_target;
+  }
+
+  // All operations to keep, each once: a tool that makes the model again knows
+  // operations.
+  void ListKept() {
+    const auto add = [&](const std::vector<OperationId>& operations) {
+      for (const OperationId id : operations) {
+        const std::string& name = request_.reference.operation(id).name;
+        if (std::find(result_.keep.begin(), result_.keep.end(), name) ==
+            result_.keep.end()) {
+          result_.keep.push_back(name);
+        }
+      }
+    };
+    const size_t count = result_.sensitivity.suggested;
+    for (size_t i = 0; i < count; ++i) {
+      add(result_.layers[i].reference);
+      add(result_.layers[i].reference_constants);
+    }
+    const std::vector<bool> kept = KeptWith(First(count));
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i]) add(moves_[i]);
+    }
+  }
+
+  void Progress(size_t done, size_t total) const {
+    if (request_.progress != nullptr) request_.progress(done, total);
+  }
+
+  const ModelComparisonRequest& request_;
+  const ModelSide reference_side_;
+  const ModelSide target_side_;
+  std::vector<std::vector<NDArray>> reference_inputs_;
+  MatchedInputs inputs_;
+  std::vector<std::vector<size_t>> reads_;       // Both by pair.
+  std::vector<bool> is_made_;                    // Not an input.
+  std::vector<std::vector<OperationId>> moves_;  // If they only move numbers.
+  MixedModels::Outputs expected_;
+  MixedModels::Outputs found_;
+  ModelComparison result_;
+};
+
+}  // namespace
+
+bool ModelComparison::AreOutputsWrong() const {
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [](const TensorComparison& output) {
+                       return output.verdict() == Verdict::kError;
+                     });
+}
+
+absl::StatusOr<ModelComparison> CompareModels(
+    const ModelComparisonRequest& request) {
+  if (request.inputs.empty()) {
+    return absl::InvalidArgumentError(
+        "two models: there are no inputs, expected one set at least");
+  }
+  return ModelComparer(request).Run();
+}
+
+}  // namespace nodewise

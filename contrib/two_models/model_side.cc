@@ -1,0 +1,289 @@
+#include "contrib/two_models/model_side.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kNoEnd = std::numeric_limits<double>::infinity();
+
+// An operation whose output is its first input in another form.
+bool OnlyChangesForm(const Network& network, const Operation& operation) {
+  const std::string_view kind = operation.kind();
+  if (kind == "QuantizeLinear" || kind == "DequantizeLinear" ||
+      kind == "FakeQuantize" || kind == "Identity") {
+    return true;
+  }
+  return kind == "Cast" &&
+         IsFloat(network.value(operation.inputs[0]).type.dtype) &&
+         IsFloat(network.value(operation.outputs[0]).type.dtype);
+}
+
+// What only moves integers, so that they stand for the same floats after it.
+bool OnlyMoves(std::string_view kind) {
+  return kind == "Reshape" || kind == "Transpose" || kind == "Flatten" ||
+         kind == "Squeeze" || kind == "Unsqueeze" || kind == "Identity" ||
+         kind == "MaxPool" || kind == "Slice" || kind == "Gather" ||
+         kind == "Split" || kind == "Expand" || kind == "DepthToSpace" ||
+         kind == "SpaceToDepth";
+}
+
+std::optional<double> OneNumber(const Network& network, ValueId id) {
+  if (id == kNoValue) return std::nullopt;
+  const NetworkValue& value = network.value(id);
+  if (value.kind != NetworkValue::Kind::kConstant || CountOf(value.data) != 1) {
+    return std::nullopt;
+  }
+  return ToDoubles(value.data)[0];
+}
+
+// Operators of quantised numbers have each tensor's scale and zero point as the
+// next two inputs behind it.
+std::optional<Layout::Quantisation> ScaleAt(const Network& network,
+                                            const Operation& operation,
+                                            size_t slot) {
+  if (operation.inputs.size() <= slot) return std::nullopt;
+  const auto scale = OneNumber(network, operation.inputs[slot]);
+  if (!scale.has_value()) return std::nullopt;
+  const auto zero = operation.inputs.size() > slot + 1
+                        ? OneNumber(network, operation.inputs[slot + 1])
+                        : 0.0;
+  return Layout::Quantisation{*scale, zero.value_or(0), -kNoEnd, kNoEnd};
+}
+
+bool HasScales(std::string_view kind) {
+  return kind == "DequantizeLinear" || kind.substr(0, 7) == "QLinear";
+}
+
+absl::StatusOr<NDArray> FromNumbers(
+    std::vector<double> numbers,
+    const std::optional<Layout::Quantisation>& quantisation,
+    const NDArray& like) {
+  if (quantisation.has_value()) {
+    for (double& number : numbers) {
+      number = number / quantisation->scale + quantisation->zero_point;
+    }
+  }
+  if (IsInteger(like.dtype())) {
+    for (double& number : numbers) number = std::nearbyint(number);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                            NDArray::Empty(like.shape(), like.dtype(), kCpu));
+  StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
+  return tensor;
+}
+
+// Most pairs lie alike, and are of one type: then nothing is copied.
+bool NeedsNothing(const ValuePair& pair, const NDArray& from,
+                  const NDArray& like,
+                  const std::optional<Layout::Quantisation>& from_form,
+                  const std::optional<Layout::Quantisation>& to_form) {
+  return pair.layout.is_same_order() && from.dtype() == like.dtype() &&
+         !from_form.has_value() && !to_form.has_value();
+}
+
+}  // namespace
+
+ModelSide::ModelSide(const Network& network)
+    : network_(network),
+      varies_(network.data().values.size()),
+      first_(varies_.size(), kNoValue),
+      last_(varies_.size(), kNoValue),
+      lengths_(varies_.size()),
+      is_coarse_(varies_.size()),
+      positions_(varies_.size()) {
+  const auto begin = [this](ValueId id) {
+    first_[Index(id)] = id;
+    last_[Index(id)] = id;
+    is_coarse_[Index(id)] = IsCoarse(id);
+  };
+  for (const ValueId id : network.inputs()) {
+    varies_[Index(id)] = true;
+    begin(id);
+  }
+  size_t position = 0;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    ++position;
+    bool varies = false;
+    for (const ValueId input : operation.inputs) {
+      varies = varies || (input != kNoValue && varies_[Index(input)]);
+    }
+    for (const ValueId output : operation.outputs) {
+      if (output == kNoValue) continue;
+      varies_[Index(output)] = varies;
+      positions_[Index(output)] = position;
+      begin(output);
+    }
+    if (!varies || operation.inputs.empty() ||
+        operation.inputs[0] == kNoValue ||
+        !varies_[Index(operation.inputs[0])]) {
+      continue;
+    }
+    const ValueId input = operation.inputs[0];
+    const ValueId output = operation.outputs[0];
+    if (output == kNoValue || !OnlyChangesForm(network, operation)) continue;
+    const ValueId first = first_[Index(input)];
+    first_[Index(output)] = first;
+    lengths_[Index(output)] = lengths_[Index(input)] + 1;
+    is_coarse_[Index(first)] = is_coarse_[Index(first)] || IsCoarse(output);
+    // Several operations may read a tensor in forms of their own; the form that
+    // most was done to stands for all.
+    if (lengths_[Index(output)] > lengths_[Index(last_[Index(first)])]) {
+      last_[Index(first)] = output;
+    }
+  }
+}
+
+bool ModelSide::VariesIn(OperationId id) const {
+  const std::vector<ValueId>& outputs = network_.operation(id).outputs;
+  return std::any_of(outputs.begin(), outputs.end(), [this](ValueId output) {
+    return output != kNoValue && Varies(output);
+  });
+}
+
+ValueChain ModelSide::ChainOf(ValueId id) const {
+  const ValueId first = first_[Index(id)];
+  return {first, last_[Index(first)]};
+}
+
+bool ModelSide::IsCoarse(ValueId id) const {
+  if (first_[Index(id)] != kNoValue && is_coarse_[Index(first_[Index(id)])]) {
+    return true;
+  }
+  const DLDataType dtype = network_.value(id).type.dtype;
+  return (IsFloat(dtype) && dtype.bits < 32) ||
+         (IsInteger(dtype) && dtype.bits <= 16);
+}
+
+std::optional<Layout::Quantisation> ModelSide::QuantisationOf(
+    ValueId id) const {
+  if (!IsInteger(network_.value(id).type.dtype)) return std::nullopt;
+  const auto known = known_.find(id);
+  if (known != known_.end()) return known->second;
+  return known_[id] = FindQuantisation(id);
+}
+
+std::optional<Layout::Quantisation> ModelSide::FindQuantisation(
+    ValueId id) const {
+  const NetworkValue& value = network_.value(id);
+  if (value.kind == NetworkValue::Kind::kOutput) {
+    const Operation& maker = network_.operation(value.producer);
+    if (maker.kind() == "QuantizeLinear") return ScaleAt(network_, maker, 1);
+  }
+  // Otherwise what reads the numbers knows, if they have only been moved.
+  std::vector<ValueId> waiting = {id};
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    for (const Use& use : network_.value(waiting[i]).uses) {
+      if (use.slot == kBarrierSlot) continue;
+      const Operation& user = network_.operation(use.user);
+      if (HasScales(user.kind())) {
+        const auto found = ScaleAt(network_, user, use.slot + 1);
+        if (found.has_value()) return found;
+      } else if (use.slot == 0 && OnlyMoves(user.kind())) {
+        for (const ValueId output : user.outputs) {
+          if (output != kNoValue) waiting.push_back(output);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::vector<NDArray>> ToReference(
+    const ValuePair& pair, const ModelSide& reference, const ModelSide& target,
+    absl::Span<const NDArray> read, absl::Span<const NDArray> like) {
+  const auto from = target.QuantisationOf(pair.target.read);
+  const auto to = reference.QuantisationOf(pair.reference.made);
+  std::vector<NDArray> tensors;
+  for (size_t set = 0; set < read.size(); ++set) {
+    if (NeedsNothing(pair, read[set], like[set], from, to)) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          NDArray view, read[set].View(like[set].shape(), like[set].dtype()));
+      tensors.push_back(std::move(view));
+      continue;
+    }
+    const std::vector<double> numbers =
+        NumbersOfValue(target, pair.target.read, read[set]);
+    std::vector<double> placed(numbers.size());
+    const bool is_same = pair.layout.is_same_order();
+    const std::vector<int64_t> places =
+        is_same ? std::vector<int64_t>() : PlacesOf(pair.layout);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      placed[is_same ? i : static_cast<size_t>(places[i])] = numbers[i];
+    }
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              FromNumbers(std::move(placed), to, like[set]));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
+                                              const ModelSide& reference,
+                                              const ModelSide& target,
+                                              absl::Span<const NDArray> read,
+                                              absl::Span<const NDArray> like) {
+  const auto from = reference.QuantisationOf(pair.reference.read);
+  const auto to = target.QuantisationOf(pair.target.made);
+  std::vector<NDArray> tensors;
+  for (size_t set = 0; set < read.size(); ++set) {
+    if (NeedsNothing(pair, read[set], like[set], from, to)) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          NDArray view, read[set].View(like[set].shape(), like[set].dtype()));
+      tensors.push_back(std::move(view));
+      continue;
+    }
+    const std::vector<double> numbers =
+        NumbersOfValue(reference, pair.reference.read, read[set]);
+    std::vector<double> placed(numbers.size());
+    const bool is_same = pair.layout.is_same_order();
+    const std::vector<int64_t> places =
+        is_same ? std::vector<int64_t>() : PlacesOf(pair.layout);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      placed[i] = numbers[is_same ? i : static_cast<size_t>(places[i])];
+    }
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              FromNumbers(std::move(placed), to, like[set]));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,
+                                   const NDArray& tensor) {
+  std::vector<double> numbers = ToDoubles(tensor);
+  const auto quantisation = side.QuantisationOf(id);
+  if (!quantisation.has_value()) return numbers;
+  for (double& number : numbers) number = quantisation->Number(number);
+  return numbers;
+}
+
+double RelativeDistance(absl::Span<const double> expected,
+                        absl::Span<const double> found) {
+  double difference = 0;
+  double size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double a = expected[i];
+    const double b = found[i];
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      if (std::isfinite(a)) size += a * a;
+      continue;
+    }
+    // One of both alone is no number that could be near.
+    if (!std::isfinite(a) || !std::isfinite(b)) return kNoEnd;
+    difference += (a - b) * (a - b);
+    size += a * a;
+  }
+  if (difference == 0) return 0;
+  return size == 0 ? 1 : std::sqrt(difference / size);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/align/followed_reference.h"
+#include "nodewise/align/layout.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/two_models/pair_models.h"
+
+namespace nodewise {
+
+// What is known of one of two models before it is compared: which values depend
+// on inputs, which are one tensor in several forms, and how integers stand for
+// floats.
+class ModelSide {
+ public:
+  // REQUIRES: the network outlives this.
+  explicit ModelSide(const Network& network);
+
+  const Network& network() const { return network_; }
+  // Whether the value depends on an input.
+  bool Varies(ValueId id) const { return varies_[Index(id)]; }
+  // Whether what the operation makes does.
+  bool VariesIn(OperationId id) const;
+  // The chain that the value belongs to.
+  ValueChain ChainOf(ValueId id) const;
+  // Whether the value is the first of its chain.
+  bool IsMade(ValueId id) const { return first_[Index(id)] == id; }
+  // Whether some form of the tensor is coarser than float32: integers that
+  // stand for floats, or shorter floats.
+  bool IsCoarse(ValueId id) const;
+  // Where the operation stands that makes the value; 0 for an input.
+  size_t PositionOf(ValueId id) const { return positions_[Index(id)]; }
+  // How integers stand for floats, by the operation that reads or makes them
+  // with a constant scale; none for all else.
+  std::optional<Layout::Quantisation> QuantisationOf(ValueId id) const;
+
+ private:
+  std::optional<Layout::Quantisation> FindQuantisation(ValueId id) const;
+
+  const Network& network_;
+  std::vector<bool> varies_;     // All by value.
+  std::vector<ValueId> first_;   // Of the chain.
+  std::vector<ValueId> last_;    // Of the chain; kept at its first.
+  std::vector<size_t> lengths_;  // Of the chain up to this value.
+  std::vector<bool> is_coarse_;  // Kept at the first of the chain.
+  std::vector<size_t> positions_;
+  mutable std::map<ValueId, std::optional<Layout::Quantisation>> known_;
+};
+
+// A model that is being run: the side, and the numbers.
+struct RunningModel {
+  const ModelSide* side = nullptr;
+  FollowedReference values;
+
+  // Returns all sets of the value.
+  absl::StatusOr<std::vector<NDArray>> Tensors(ValueId id) {
+    auto value = values.ValueOf(id);
+    if (!value.ok()) return value.status();
+    return (*value)->tensors;
+  }
+};
+
+// Takes numbers of `pair` from one model to the other, in the form of the first
+// value of the other's chain; `like` is a tensor of that form. Fails as
+// UndoLayout().
+absl::StatusOr<std::vector<NDArray>> ToReference(
+    const ValuePair& pair, const ModelSide& reference, const ModelSide& target,
+    absl::Span<const NDArray> read, absl::Span<const NDArray> like);
+absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
+                                              const ModelSide& reference,
+                                              const ModelSide& target,
+                                              absl::Span<const NDArray> read,
+                                              absl::Span<const NDArray> like);
+
+// Returns the numbers that a tensor of this value stands for.
+std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,
+                                   const NDArray& tensor);
+
+// Returns the root of the sum of squared differences, relative to that of
+// `expected`; 1 for a difference from zeros alone.
+double RelativeDistance(absl::Span<const double> expected,
+                        absl::Span<const double> found);
+
+}  // namespace nodewise

@@ -1,0 +1,631 @@
+#include "contrib/two_models/pair_models.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// More elements of a tensor tell no more about whose numbers they are.
+constexpr int64_t kMostSampled = 4096;
+// Fewer different numbers may be those of many tensors.
+constexpr size_t kFewestNumbers = 8;
+
+// How far numbers may be apart that are one tensor, both made of the same
+// numbers: by rounding, and where one side has few bits. A variance and what an
+// epsilon was added to differ by more than the first.
+constexpr double kNear = 2e-5;
+constexpr double kNearIfCoarse = 0.25;
+// A name says more than numbers that are wrong, and less than numbers that are
+// surely another tensor's.
+constexpr double kFar = 0.1;
+
+// Elements at equal distances, as the numbers that they stand for.
+std::vector<double> Sampled(const std::vector<double>& numbers) {
+  const auto count = static_cast<int64_t>(numbers.size());
+  const int64_t stride = std::max<int64_t>(1, count / kMostSampled);
+  std::vector<double> sampled;
+  for (int64_t i = 0; i < count; i += stride) {
+    sampled.push_back(numbers[static_cast<size_t>(i)]);
+  }
+  return sampled;
+}
+
+// The root of the mean square.
+double SizeOf(const std::vector<double>& numbers) {
+  double sum = 0;
+  for (const double number : numbers) sum += number * number;
+  return std::sqrt(sum /
+                   static_cast<double>(std::max<size_t>(1, numbers.size())));
+}
+
+bool HasManyNumbers(const std::vector<double>& numbers) {
+  std::vector<double> seen;
+  for (const double number : numbers) {
+    if (std::find(seen.begin(), seen.end(), number) != seen.end()) continue;
+    seen.push_back(number);
+    if (seen.size() == kFewestNumbers) return true;
+  }
+  return false;
+}
+
+bool IsOneNumber(const std::vector<double>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [&](double number) { return number == numbers[0]; });
+}
+
+bool StandsForFloats(const ModelSide& side, ValueId id) {
+  return IsFloat(side.network().value(id).type.dtype) ||
+         side.QuantisationOf(id).has_value();
+}
+
+// Sides of 1 say nothing about how a tensor lies.
+std::vector<int64_t> WithoutOnes(absl::Span<const int64_t> shape) {
+  std::vector<int64_t> sides;
+  for (const int64_t side : shape) {
+    if (side != 1) sides.push_back(side);
+  }
+  return sides;
+}
+
+// A tensor of the target that may go with one of the reference.
+struct Candidate {
+  ValueId made = kNoValue;
+  std::vector<int64_t> shape;
+  std::vector<double> sampled;
+  bool is_used = false;
+};
+
+class Pairer {
+ public:
+  Pairer(RunningModel* reference, RunningModel* target,
+         const MatchedInputs& inputs)
+      : reference_(*reference), target_(*target), inputs_(inputs) {}
+
+  absl::StatusOr<ModelPairing> Run() {
+    NODEWISE_RETURN_IF_ERROR(ListCandidates());
+    NODEWISE_RETURN_IF_ERROR(TakeInputs());
+    ForceOutputs();
+    const ModelSide& side = *reference_.side;
+    for (const OperationId id : side.network().order()) {
+      for (const ValueId output : side.network().operation(id).outputs) {
+        if (output == kNoValue || !side.Varies(output)) continue;
+        if (!side.IsMade(output)) continue;
+        NODEWISE_RETURN_IF_ERROR(Consider(output));
+      }
+    }
+    ListAlone();
+    return std::move(pairing_);
+  }
+
+ private:
+  struct Choice {
+    size_t candidate = 0;
+    ValuePair::Way way = ValuePair::Way::kName;
+    Layout layout;
+  };
+
+  absl::StatusOr<std::vector<double>> NumbersOfMade(RunningModel* model,
+                                                    ValueId id) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, model->Tensors(id));
+    return NumbersOfValue(*model->side, id, tensors[0]);
+  }
+
+  absl::Status ListCandidates() {
+    const ModelSide& side = *target_.side;
+    const auto add = [&](ValueId id) -> absl::Status {
+      auto tensors = target_.Tensors(id);
+      // What the target cannot compute is not there.
+      if (!tensors.ok()) return absl::OkStatus();
+      const absl::Span<const int64_t> shape = (*tensors)[0].shape();
+      by_value_[id] = candidates_.size();
+      by_count_[CountOf((*tensors)[0])].push_back(candidates_.size());
+      candidates_.push_back({id,
+                             {shape.begin(), shape.end()},
+                             Sampled(NumbersOfValue(side, id, (*tensors)[0]))});
+      return absl::OkStatus();
+    };
+    for (const ValueId id : side.network().inputs()) {
+      NODEWISE_RETURN_IF_ERROR(add(id));
+    }
+    for (const OperationId id : side.network().order()) {
+      for (const ValueId output : side.network().operation(id).outputs) {
+        if (output == kNoValue || !side.Varies(output)) continue;
+        if (side.IsMade(output)) NODEWISE_RETURN_IF_ERROR(add(output));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeInputs() {
+    const Network& reference = reference_.side->network();
+    const Network& target = target_.side->network();
+    for (size_t i = 0; i < reference.inputs().size(); ++i) {
+      const auto found = by_value_.find(target.inputs()[inputs_.places[i]]);
+      if (found == by_value_.end()) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          Take(reference.inputs()[i],
+               {found->second, ValuePair::Way::kInput, inputs_.layouts[i]}));
+    }
+    return absl::OkStatus();
+  }
+
+  // Outputs go together whatever their numbers are: it is for their difference
+  // that the models are compared.
+  void ForceOutputs() {
+    const Network& reference = reference_.side->network();
+    const Network& target = target_.side->network();
+    for (size_t i = 0; i < reference.outputs().size(); ++i) {
+      const ValueId output = reference.outputs()[i];
+      ValueId partner = kNoValue;
+      for (const ValueId one : target.outputs()) {
+        if (target.value(one).name == reference.value(output).name) {
+          partner = one;
+        }
+      }
+      if (partner == kNoValue && i < target.outputs().size()) {
+        partner = target.outputs()[i];
+      }
+      if (partner == kNoValue || !reference_.side->Varies(output) ||
+          !target_.side->Varies(partner)) {
+        continue;
+      }
+      forced_[reference_.side->ChainOf(output).made] =
+          target_.side->ChainOf(partner).made;
+    }
+  }
+
+  // The target's chain that has a value of this name.
+  std::optional<size_t> OfName(ValueId id) const {
+    const Network& target = target_.side->network();
+    const std::string& name = reference_.side->network().value(id).name;
+    if (!target.HasValue(name)) return std::nullopt;
+    const ValueId named = *target.FindValue(name);
+    if (!target_.side->Varies(named)) return std::nullopt;
+    const auto found = by_value_.find(target_.side->ChainOf(named).made);
+    if (found == by_value_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  // Numbers of the target come later than those that they are made of.
+  size_t EarliestPosition(ValueId id) const {
+    const Network& network = reference_.side->network();
+    std::vector<ValueId> waiting = {id};
+    std::vector<bool> seen(network.data().values.size());
+    size_t earliest = 0;
+    while (!waiting.empty()) {
+      const ValueId next = waiting.back();
+      waiting.pop_back();
+      const NetworkValue& value = network.value(next);
+      if (value.kind != NetworkValue::Kind::kOutput) continue;
+      for (const ValueId input : network.operation(value.producer).inputs) {
+        if (input == kNoValue || seen[Index(input)] ||
+            !reference_.side->Varies(input)) {
+          continue;
+        }
+        seen[Index(input)] = true;
+        const auto pair = pair_of_.find(reference_.side->ChainOf(input).made);
+        if (pair == pair_of_.end()) {
+          waiting.push_back(input);
+        } else {
+          earliest =
+              std::max(earliest, target_.side->PositionOf(
+                                     pairing_.pairs[pair->second].target.made));
+        }
+      }
+    }
+    return earliest;
+  }
+
+  double DistanceTo(size_t candidate,
+                    const std::vector<double>& sampled) const {
+    const std::vector<double>& found = candidates_[candidate].sampled;
+    if (found.size() != sampled.size()) return kInfinity;
+    return RelativeDistance(sampled, found);
+  }
+
+  double Limit(ValueId id, size_t candidate) const {
+    const bool is_coarse = reference_.side->IsCoarse(id) ||
+                           target_.side->IsCoarse(candidates_[candidate].made);
+    return is_coarse ? kNearIfCoarse : kNear;
+  }
+
+  // The free candidate that is nearest by its numbers in their order, and how
+  // near the next one is.
+  struct Nearest {
+    std::optional<size_t> candidate;
+    double distance = kInfinity;
+    double next = kInfinity;
+  };
+  Nearest NearestTo(ValueId id, size_t count,
+                    const std::vector<double>& sampled) const {
+    Nearest nearest;
+    const auto found = by_count_.find(static_cast<int64_t>(count));
+    if (found == by_count_.end()) return nearest;
+    const size_t earliest = EarliestPosition(id);
+    for (const size_t i : found->second) {
+      const Candidate& candidate = candidates_[i];
+      if (candidate.is_used ||
+          target_.side->PositionOf(candidate.made) <= earliest ||
+          !StandsForFloats(*target_.side, candidate.made)) {
+        continue;
+      }
+      const double distance = DistanceTo(i, sampled);
+      if (distance < nearest.distance) {
+        nearest.next = nearest.distance;
+        nearest.distance = distance;
+        nearest.candidate = i;
+      } else {
+        nearest.next = std::min(nearest.next, distance);
+      }
+    }
+    return nearest;
+  }
+
+  // Where an operation that is applied next has the numbers more nearly, the
+  // target has both in one: a product and its activation.
+  bool IsNextNearer(ValueId id, size_t candidate, double distance) {
+    constexpr double kRounding = 1e-3;
+    constexpr size_t kMostSteps = 4;
+    if (distance < kRounding) return false;
+    const Network& network = reference_.side->network();
+    std::vector<ValueId> waiting = {id};
+    for (size_t i = 0; i < waiting.size() && i < kMostSteps; ++i) {
+      for (const Use& use : network.value(waiting[i]).uses) {
+        if (use.slot == kBarrierSlot) continue;
+        for (const ValueId output : network.operation(use.user).outputs) {
+          if (output == kNoValue) continue;
+          const auto numbers = NumbersOfMade(&reference_, output);
+          if (!numbers.ok()) continue;
+          if (DistanceTo(candidate, Sampled(*numbers)) < distance / 2) {
+            return true;
+          }
+          waiting.push_back(output);
+        }
+      }
+    }
+    return false;
+  }
+
+  // Numbers in another order: the other model has its channels last, say.
+  std::optional<Choice> InOtherOrder(ValueId id, const NDArray& expected,
+                                     const std::vector<double>& numbers) {
+    const auto found = by_count_.find(CountOf(expected));
+    if (found == by_count_.end()) return std::nullopt;
+    const size_t earliest = EarliestPosition(id);
+    const double expected_size = SizeOf(Sampled(numbers));
+    for (const size_t i : found->second) {
+      const Candidate& candidate = candidates_[i];
+      if (candidate.is_used ||
+          target_.side->PositionOf(candidate.made) <= earliest ||
+          !StandsForFloats(*target_.side, candidate.made)) {
+        continue;
+      }
+      // Another order changes no sum of squares.
+      const double size = SizeOf(candidate.sampled);
+      if (std::fabs(size - expected_size) > kNearIfCoarse * expected_size) {
+        continue;
+      }
+      const auto tensor = NumbersOfMade(&target_, candidate.made);
+      if (!tensor.ok()) continue;
+      const auto layout = LayoutBetween(expected.shape(), candidate.shape,
+                                        numbers, *tensor, Limit(id, i));
+      if (layout.has_value()) {
+        return Choice{i, ValuePair::Way::kNumbers, *layout};
+      }
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Layout> LayoutBetween(
+      absl::Span<const int64_t> source, absl::Span<const int64_t> compiled,
+      const std::vector<double>& expected, const std::vector<double>& found,
+      double limit) {
+    std::optional<Layout> nearest;
+    double distance = limit;
+    VisitLayouts(source, compiled, [&](const Layout& layout) {
+      if (layout.is_same_order() || !layout.paddings.empty() ||
+          layout.count() != static_cast<int64_t>(found.size())) {
+        return true;
+      }
+      std::vector<double> a;
+      std::vector<double> b;
+      const int64_t stride =
+          std::max<int64_t>(1, layout.count() / kMostSampled);
+      for (int64_t i = 0; i < layout.count(); i += stride) {
+        const int64_t place = PlaceOf(layout, i);
+        if (place == kPaddingPlace) return true;
+        a.push_back(expected[static_cast<size_t>(place)]);
+        b.push_back(found[static_cast<size_t>(i)]);
+      }
+      const double one = RelativeDistance(a, b);
+      if (one < distance) {
+        distance = one;
+        nearest = layout;
+      }
+      return true;
+    });
+    return nearest;
+  }
+
+  absl::Status Consider(ValueId id) {
+    const auto tensors = reference_.Tensors(id);
+    // The target's numbers may be no legal inputs of an operation of the
+    // reference: then there is nothing to compare.
+    if (!tensors.ok()) return absl::OkStatus();
+    const NDArray& expected = (*tensors)[0];
+    const auto forced = forced_.find(id);
+    if (forced != forced_.end()) {
+      const auto found = by_value_.find(forced->second);
+      if (found == by_value_.end()) return absl::OkStatus();
+      return TakeForced(id, expected, found->second);
+    }
+    if (!StandsForFloats(*reference_.side, id)) return absl::OkStatus();
+    const std::vector<double> numbers =
+        NumbersOfValue(*reference_.side, id, expected);
+    const std::vector<double> sampled = Sampled(numbers);
+    const Nearest nearest = NearestTo(id, numbers.size(), sampled);
+    const std::optional<size_t> named = OfName(id);
+    if (named.has_value() && !candidates_[*named].is_used &&
+        candidates_[*named].sampled.size() == sampled.size()) {
+      const double distance = DistanceTo(*named, sampled);
+      const bool is_another = (nearest.distance < kNear && distance > kFar) ||
+                              IsNextNearer(id, *named, distance);
+      if (!is_another) {
+        return Take(id, {*named, ValuePair::Way::kName,
+                         Layout::SameOrder(expected.shape(),
+                                           candidates_[*named].shape)});
+      }
+    }
+    // A few numbers are those of many tensors, unless one alone has them.
+    if (!HasManyNumbers(sampled) &&
+        (IsOneNumber(sampled) || nearest.distance > kNear ||
+         nearest.next < kFar)) {
+      return absl::OkStatus();
+    }
+    if (nearest.candidate.has_value() &&
+        nearest.distance < Limit(id, *nearest.candidate)) {
+      // Two that are nearly as near are told apart by their order alone: the
+      // first is taken.
+      if (IsNextNearer(id, *nearest.candidate, nearest.distance)) {
+        return absl::OkStatus();
+      }
+      return Take(id,
+                  {*nearest.candidate, ValuePair::Way::kNumbers,
+                   Layout::SameOrder(expected.shape(),
+                                     candidates_[*nearest.candidate].shape)});
+    }
+    const auto moved = InOtherOrder(id, expected, numbers);
+    return moved.has_value() ? Take(id, *moved) : absl::OkStatus();
+  }
+
+  absl::Status TakeForced(ValueId id, const NDArray& expected,
+                          size_t candidate) {
+    const Candidate& found = candidates_[candidate];
+    const size_t count = static_cast<size_t>(CountOf(expected));
+    const auto tensors = target_.Tensors(found.made);
+    if (!tensors.ok() || static_cast<size_t>(CountOf((*tensors)[0])) != count) {
+      return absl::OkStatus();
+    }
+    Layout layout = Layout::SameOrder(expected.shape(), found.shape);
+    if (WithoutOnes(expected.shape()) != WithoutOnes(found.shape)) {
+      const auto moved = LayoutBetween(
+          expected.shape(), found.shape,
+          NumbersOfValue(*reference_.side, id, expected),
+          NumbersOfValue(*target_.side, found.made, (*tensors)[0]),
+          kNearIfCoarse);
+      if (moved.has_value()) layout = *moved;
+    }
+    return Take(id, {candidate, ValuePair::Way::kOutput, layout});
+  }
+
+  // From here on the reference goes on with the target's numbers, so that what
+  // was wrong before does not matter for what comes behind.
+  absl::Status Take(ValueId id, const Choice& choice) {
+    Candidate& candidate = candidates_[choice.candidate];
+    ValuePair pair;
+    pair.reference = reference_.side->ChainOf(id);
+    pair.target = target_.side->ChainOf(candidate.made);
+    pair.layout = choice.layout;
+    pair.way = choice.way;
+    NODEWISE_ASSIGN_OR_RETURN(const auto made, reference_.Tensors(id));
+    NODEWISE_ASSIGN_OR_RETURN(const auto expected,
+                              reference_.Tensors(pair.reference.read));
+    NODEWISE_ASSIGN_OR_RETURN(const auto read,
+                              target_.Tensors(pair.target.read));
+    auto taken = ToReference(pair, *reference_.side, *target_.side, read, made);
+    // Sizes that depend on numbers may differ between sets: no pair then.
+    if (!taken.ok()) return absl::OkStatus();
+    if (choice.way != ValuePair::Way::kInput) {
+      for (size_t set = 0; set < made.size(); ++set) {
+        pair.own_error =
+            std::max(pair.own_error,
+                     RelativeDistance(
+                         NumbersOfValue(*reference_.side, pair.reference.read,
+                                        expected[set]),
+                         NumbersOfValue(*reference_.side, id, (*taken)[set])));
+      }
+    }
+    candidate.is_used = true;
+    reference_.values.Pin(id, *std::move(taken));
+    pair_of_[id] = pairing_.pairs.size();
+    pairing_.pairs.push_back(std::move(pair));
+    return absl::OkStatus();
+  }
+
+  void ListAlone() {
+    const ModelSide& side = *reference_.side;
+    for (const OperationId id : side.network().order()) {
+      for (const ValueId output : side.network().operation(id).outputs) {
+        if (output == kNoValue || !side.Varies(output)) continue;
+        if (side.IsMade(output) && pair_of_.count(output) == 0 &&
+            StandsForFloats(side, output)) {
+          pairing_.reference_alone.push_back(output);
+        }
+      }
+    }
+    for (const Candidate& candidate : candidates_) {
+      // A scale that is worked out from a tensor has none to go with.
+      if (!candidate.is_used && candidate.sampled.size() > 1 &&
+          StandsForFloats(*target_.side, candidate.made)) {
+        pairing_.target_alone.push_back(candidate.made);
+      }
+    }
+  }
+
+  RunningModel& reference_;
+  RunningModel& target_;
+  const MatchedInputs& inputs_;
+  std::vector<Candidate> candidates_;
+  std::unordered_map<ValueId, size_t> by_value_;  // By the first of the chain.
+  std::unordered_map<int64_t, std::vector<size_t>> by_count_;
+  std::unordered_map<ValueId, ValueId> forced_;
+  std::unordered_map<ValueId, size_t> pair_of_;
+  ModelPairing pairing_;
+};
+
+// --- Inputs ---
+
+int64_t CountOfShape(absl::Span<const int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
+// The shape of a model's input, with the sizes of a tensor where the model
+// leaves them open; none if they do not go together.
+std::optional<std::vector<int64_t>> ShapeFor(const TensorType& type,
+                                             const NDArray& given) {
+  if (const auto sizes = type.sizes(); sizes.has_value()) {
+    if (CountOfShape(*sizes) != CountOf(given)) return std::nullopt;
+    return *sizes;
+  }
+  return std::vector<int64_t>(given.shape().begin(), given.shape().end());
+}
+
+// How many pairs of sides are in another order than in the reference.
+size_t Inversions(const Layout& layout) {
+  size_t count = 0;
+  for (size_t i = 0; i < layout.loops.size(); ++i) {
+    for (size_t k = i + 1; k < layout.loops.size(); ++k) {
+      const Layout::Loop& outer = layout.loops[i];
+      const Layout::Loop& inner = layout.loops[k];
+      if (outer.count > 1 && inner.count > 1 && outer.step < inner.step) {
+        ++count;
+      }
+    }
+  }
+  return count;
+}
+
+// How a tensor of the one shape lies in the other, if both have these sides. A
+// height and a width that are alike stay in their order.
+std::optional<Layout> LayoutOfInput(absl::Span<const int64_t> reference,
+                                    absl::Span<const int64_t> target) {
+  if (WithoutOnes(reference) == WithoutOnes(target)) {
+    return Layout::SameOrder(reference, target);
+  }
+  std::optional<Layout> found;
+  VisitLayouts(reference, target, [&](const Layout& layout) {
+    std::vector<int64_t> sides;
+    for (const Layout::Loop& loop : layout.loops) sides.push_back(loop.count);
+    const bool is_nearer =
+        !found.has_value() || Inversions(layout) < Inversions(*found);
+    if (layout.paddings.empty() && is_nearer &&
+        WithoutOnes(sides) == WithoutOnes(target)) {
+      found = layout;
+    }
+    return true;
+  });
+  return found;
+}
+
+std::string NoteOf(const std::string& target, const std::string& reference,
+                   const Layout& layout, bool is_other_shape) {
+  if (target == reference && layout.is_same_order() && !is_other_shape) {
+    return "";
+  }
+  std::string how = layout.is_same_order() ? "" : ", with its " + layout.text;
+  if (layout.is_same_order() && is_other_shape) how = ", in another shape";
+  return fmt::format("input {} is taken for {} of the reference{}",
+                     Printable(target), Printable(reference), how);
+}
+
+}  // namespace
+
+absl::StatusOr<MatchedInputs> MatchModelInputs(
+    const Network& reference, const Network& target,
+    absl::Span<const NDArray> given) {
+  MatchedInputs matched;
+  std::vector<bool> used(given.size());
+  const ModelSide from(target);
+  const ModelSide to(reference);
+  for (size_t i = 0; i < reference.inputs().size(); ++i) {
+    const NetworkValue& wanted = reference.value(reference.inputs()[i]);
+    std::vector<size_t> order(given.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    // That of its name comes first, then that of its place, then the others.
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      const auto rank = [&](size_t place) {
+        const std::string& name = target.value(target.inputs()[place]).name;
+        return name == wanted.name ? 0 : place == i ? 1 : 2;
+      };
+      return rank(a) < rank(b);
+    });
+    std::optional<size_t> found;
+    for (const size_t place : order) {
+      if (used[place] || found.has_value()) continue;
+      const bool are_floats =
+          IsFloat(wanted.type.dtype) == IsFloat(given[place].dtype());
+      const auto shape = ShapeFor(wanted.type, given[place]);
+      if (!are_floats || !shape.has_value()) continue;
+      const auto layout = LayoutOfInput(*shape, given[place].shape());
+      if (!layout.has_value()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(
+          const NDArray like,
+          NDArray::Empty(*shape, wanted.type.dtype, given[place].device()));
+      ValuePair pair;
+      pair.reference = {wanted.id, wanted.id};
+      pair.target = {target.inputs()[place], target.inputs()[place]};
+      pair.layout = *layout;
+      const NDArray tensor[] = {given[place]};
+      const NDArray form[] = {like};
+      NODEWISE_ASSIGN_OR_RETURN(auto tensors,
+                                ToReference(pair, to, from, tensor, form));
+      const std::string note =
+          NoteOf(target.value(target.inputs()[place]).name, wanted.name,
+                 *layout, like.shape() != given[place].shape());
+      if (!note.empty()) matched.notes.push_back(note);
+      matched.tensors.push_back(std::move(tensors[0]));
+      matched.layouts.push_back(*layout);
+      matched.places.push_back(place);
+      found = place;
+    }
+    if (!found.has_value()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "input {} of the reference: the target has no input of this name or "
+          "with as many elements, expected one",
+          Printable(wanted.name)));
+    }
+    used[*found] = true;
+  }
+  return matched;
+}
+
+absl::StatusOr<ModelPairing> PairModels(RunningModel* reference,
+                                        RunningModel* target,
+                                        const MatchedInputs& inputs) {
+  return Pairer(reference, target, inputs).Run();
+}
+
+}  // namespace nodewise

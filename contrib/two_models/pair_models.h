@@ -1,0 +1,16 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "contrib/two_models/model_side.h"
+#include "nodewise/two_models/pair_models.h"
+
+namespace nodewise {
+
+// Pairs the values of two models that have been given the same inputs. The
+// reference is computed from what the target has made: at the end its values
+// are pinned to the target's numbers. Fails as reading back tensors does.
+absl::StatusOr<ModelPairing> PairModels(RunningModel* reference,
+                                        RunningModel* target,
+                                        const MatchedInputs& inputs);
+
+}  // namespace nodewise

@@ -1,0 +1,85 @@
+"""nodewise locate with two files of one network, whose graphs differ."""
+
+import sys
+import unittest
+
+from support import BUILD, ROOT, Scratch, document, nodewise
+
+sys.path.insert(0, str(ROOT / "tests/support"))
+
+# pylint: disable=wrong-import-position
+from howto_test import image_network  # noqa: E402
+
+
+class TwoModels(Scratch):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("model.onnx", image_network())
+
+    def lowered(self, precision, *options):
+        path = self.folder / f"{precision}.txt"
+        made = nodewise("convert", self.model, "--precision", precision,
+                        "--calibrate", "random:1", "--text", path, *options)
+        self.assertEqual(made.code, 0, made)
+        return path
+
+    def located(self, target, reference, *options):
+        return nodewise("locate", target, "--reference", reference,
+                        "--random-inputs", "1", *options)
+
+    def report(self, target, reference, *options):
+        shown = self.located(target, reference, "--json", *options)
+        return document(shown)
+
+    def test_the_first_sentence_says_what_lower_precision_costs(self):
+        shown = self.located(self.lowered("int8"), self.model)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertTrue(shown.out.startswith("Computing in 8-bit integers "
+                                             "puts the outputs off by "), shown)
+        self.assertIn("nodes_to_exclude=[", shown.out)
+
+    def test_a_model_that_is_made_with_the_keep_list_is_as_near_as_stated(self):
+        found = self.report(self.lowered("int8"), self.model)["models"]
+        self.assertGreater(len(found["nodes_to_exclude"]), 0)
+        stated = [point["error"] for point in found["curve"]
+                  if point["kept"] > 0]
+        kept = self.report(
+            self.lowered("int8", "--keep", found["suggested_keep"]), self.model)
+        self.assertLessEqual(kept["models"]["error"], 1.05 * max(stated))
+        self.assertLess(kept["models"]["error"], found["error"])
+
+    def test_two_precisions_are_told_apart(self):
+        found = self.report(self.lowered("fp16"), self.model)["models"]
+        self.assertEqual(found["lowered_to"], "float16")
+
+    def test_another_pool_in_another_graph_is_named(self):
+        bad = self.write("bad.onnx", image_network("AveragePool"))
+        shown = self.report(bad, self.model)
+        self.assertEqual(shown["models"]["layers"][0]["name"], "pool1")
+        self.assertEqual(shown["culprits"][0]["source_nodes"], ["pool1"])
+        self.assertTrue(shown["said"].startswith("pool1 (MaxPool) makes "
+                                                 "something else"), shown)
+
+    def test_the_layers_cost_what_the_curve_begins_with(self):
+        found = self.report(self.lowered("int8"), self.model)["models"]
+        self.assertEqual(found["curve"][0]["error"], found["error"])
+        self.assertEqual(found["curve"][-1]["error"], 0)
+        costs = [layer["alone"] for layer in found["layers"]]
+        self.assertEqual(costs, sorted(costs, reverse=True))
+
+    def test_a_program_is_measured_beside_its_own_model(self):
+        python = BUILD / "venv/bin/python"
+        if not python.exists():
+            self.skipTest("no build/venv")
+        shown = nodewise("locate", f"ort:{self.model}", "--reference",
+                         self.lowered("fp16"), "--random-inputs", "1",
+                         env={"NODEWISE_PYTHON": str(python)})
+        if shown.code == 2 and "onnxruntime" in shown.err:
+            self.skipTest("no onnxruntime")
+        self.assertEqual(shown.code, 1, shown)
+        self.assertIn("differs from the definitions of its own model",
+                      shown.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

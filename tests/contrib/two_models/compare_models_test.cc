@@ -1,0 +1,219 @@
+#include "nodewise/two_models/compare_models.h"
+
+#include <algorithm>
+#include <set>
+
+#include "nodewise/precision/sensitivity.h"
+#include "tests/contrib/precision/precision_support.h"
+
+namespace nodewise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ModelComparison Compared(const Network& reference, const Network& target,
+                         const Sample& inputs) {
+  auto compared = CompareModels({reference, target, {inputs}});
+  EXPECT_THAT(compared, IsOk());
+  return compared.ok() ? *std::move(compared) : ModelComparison();
+}
+
+std::vector<std::string> NamesOfLayers(const ModelComparison& compared) {
+  std::vector<std::string> names;
+  for (const ModelLayer& layer : compared.layers) names.push_back(layer.name);
+  return names;
+}
+
+// The same network with other names for all that it makes.
+Network Renamed(Network network) {
+  for (const OperationId id : std::vector<OperationId>(network.order().begin(),
+                                                       network.order().end())) {
+    EXPECT_THAT(network.Rename(id, network.operation(id).name + "_too"),
+                IsOk());
+    for (const ValueId output : network.operation(id).outputs) {
+      EXPECT_THAT(network.Rename(output, network.value(output).name + "_too"),
+                  IsOk());
+    }
+  }
+  return network;
+}
+
+// Puts another constant in the place of one.
+void Exchange(const std::string& name, NDArray data, Network* network) {
+  const ValueId old = *network->FindValue(name);
+  const auto added = network->AddConstant("", std::move(data));
+  ASSERT_THAT(added, IsOk());
+  const ValueId from[] = {old};
+  const ValueId to[] = {*added};
+  ASSERT_THAT(network->ReplaceUses(from, to), IsOk());
+}
+
+Network Products() {
+  NetBuilder b;
+  ValueId y = b.In("x", {4, 16});
+  for (const char* const name : {"one", "two", "three", "four"}) {
+    const ValueId w =
+        b.Const(std::string("w_") + name, RandomFloats(name, {16, 16}));
+    y = b.Op("MatMul", {y, w}, {}, {std::string("made_") + name}, name)[0];
+  }
+  b.Out({y});
+  return std::move(b.net);
+}
+
+// Lowering one operation after the other, which shares nothing with running
+// layers of one model in another, has the same errors.
+void ExpectErrorsOfLowering(const Network& net, Precision precision) {
+  const std::vector<Sample> samples = {SampleOf(net, 3)};
+  PrecisionOptions options = Int8Of(net, samples);
+  options.precision = precision;
+  Network lowered = net;
+  LowerTo(options, lowered);
+  const auto measured = MeasureSensitivity(net, options, samples);
+  ASSERT_THAT(measured, IsOk());
+  const ModelComparison compared = Compared(net, lowered, samples[0]);
+  ASSERT_FALSE(compared.layers.empty());
+  EXPECT_EQ(compared.layers[0].name, measured->ranking[0].operation);
+  for (const auto& one : measured->ranking) {
+    const auto layer = std::find_if(
+        compared.layers.begin(), compared.layers.end(),
+        [&](const ModelLayer& of) { return of.name == one.operation; });
+    if (layer == compared.layers.end()) continue;
+    EXPECT_NEAR(layer->alone, one.error, 0.2 * one.error + 1e-5)
+        << one.operation;
+  }
+  EXPECT_NEAR(compared.error, ErrorOf(lowered, net, samples[0]), 1e-6);
+}
+
+TEST(CompareModels, ALayerAloneCostsWhatLoweringItAloneToFloat16Costs) {
+  ExpectErrorsOfLowering(SmallNet(), Precision::kFloat16);
+}
+
+TEST(CompareModels, ALayerAloneCostsWhatQuantisingItAloneCosts) {
+  ExpectErrorsOfLowering(Products(), Precision::kInt8);
+}
+
+TEST(CompareModels, NothingIsLeftWithAllLayersOfTheReference) {
+  const Network net = SmallNet();
+  const std::vector<Sample> samples = {SampleOf(net, 3)};
+  Network lowered = net;
+  LowerTo(Int8Of(net, samples), lowered);
+  const ModelComparison compared = Compared(net, lowered, samples[0]);
+  ASSERT_FALSE(compared.sensitivity.curve.empty());
+  EXPECT_GT(compared.sensitivity.curve.front().error, 0);
+  EXPECT_EQ(compared.sensitivity.curve.back().error, 0);
+  EXPECT_EQ(compared.lowered, "8-bit integers");
+}
+
+TEST(CompareModels, ModelsThatAgreeHaveNoLayerToName) {
+  const Network net = SmallNet();
+  const ModelComparison compared = Compared(net, Renamed(net), SampleOf(net));
+  EXPECT_FALSE(compared.AreOutputsWrong());
+  EXPECT_EQ(compared.error, 0);
+  EXPECT_THAT(compared.layers, IsEmpty());
+  EXPECT_GT(compared.judged, 3u);
+}
+
+TEST(CompareModels, ValuesWithOtherNamesGoTogetherByTheirNumbers) {
+  const Network net = SmallNet();
+  const ModelComparison compared = Compared(net, Renamed(net), SampleOf(net));
+  EXPECT_THAT(compared.pairing.reference_alone, IsEmpty());
+  EXPECT_THAT(compared.pairing.target_alone, IsEmpty());
+}
+
+TEST(CompareModels, NamesTheLayerWithOtherWeights) {
+  const Network net = SmallNet();
+  for (const bool is_renamed : {false, true}) {
+    Network target = is_renamed ? Renamed(net) : net;
+    Exchange("v", RandomFloats("v", {16, 3}, 7), &target);
+    const ModelComparison compared = Compared(net, target, SampleOf(net));
+    EXPECT_TRUE(compared.AreOutputsWrong());
+    ASSERT_THAT(NamesOfLayers(compared), ElementsAre("fc"));
+    EXPECT_LT(*compared.layers[0].left, 1e-6);
+    EXPECT_NEAR(compared.layers[0].alone, compared.error, 1e-6);
+  }
+}
+
+TEST(CompareModels, WhatIsWrongBeforeALayerIsNotBlamedOnIt) {
+  const Network net = SmallNet();
+  Network target = net;
+  Exchange("b", RandomFloats("b", {4}, 9), &target);
+  EXPECT_THAT(NamesOfLayers(Compared(net, target, SampleOf(net))),
+              ElementsAre("conv"));
+}
+
+// x -> MatMul -> Mul -> Relu -> MatMul -> y, where Mul may be part of the first
+// product's weights.
+Network ScaledNet(bool is_folded, double factor = 2) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {3, 8});
+  NDArray weights = RandomFloats("w", {8, 8});
+  if (is_folded) {
+    std::vector<double> numbers = ToDoubles(weights);
+    weights = NDArray::Empty(weights.shape(), kFloat32, kCpu).value();
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      weights.As<float>()[i] = static_cast<float>(factor * numbers[i]);
+    }
+  }
+  ValueId y = b.Op("MatMul", {x, b.Const("w", weights)}, {}, {"m"}, "m")[0];
+  if (!is_folded) {
+    const NDArray two = NDArray::Empty({1}, kFloat32, kCpu).value();
+    two.As<float>()[0] = 2;
+    y = b.Op("Mul", {y, b.Const("two", two)}, {}, {"s"}, "s")[0];
+  }
+  y = b.Op("Relu", {y}, {}, {"r"}, "r")[0];
+  const ValueId v = b.Const("v", RandomFloats("v", {8, 4}));
+  b.Out({b.Op("MatMul", {y, v}, {}, {"y"}, "y")[0]});
+  return std::move(b.net);
+}
+
+TEST(CompareModels, AnOperationThatWasFoldedIsPartOfTheLayerThatTookIt) {
+  const Network net = ScaledNet(false);
+  const ModelComparison sound = Compared(net, ScaledNet(true), SampleOf(net));
+  EXPECT_FALSE(sound.AreOutputsWrong());
+  const ModelComparison wrong =
+      Compared(net, ScaledNet(true, 2.5), SampleOf(net));
+  EXPECT_TRUE(wrong.AreOutputsWrong());
+  ASSERT_FALSE(wrong.layers.empty());
+  // The product and its factor are one layer in the target.
+  const std::set<std::string> first = {"m", "s"};
+  EXPECT_EQ(first.count(wrong.layers[0].name), 1u) << wrong.layers[0].name;
+  EXPECT_LT(*wrong.layers[0].left, 1e-6);
+}
+
+TEST(CompareModels, AnInputWithItsChannelsLastIsTurned) {
+  const Network net = SmallNet();
+  NetBuilder b;
+  const ValueId x = b.In("picture", {1, 6, 6, 2});
+  const ValueId turned =
+      b.Op("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}})[0];
+  const ValueId w = b.Const("w", RandomFloats("w", {4, 2, 3, 3}));
+  const ValueId bias = b.Const("b", RandomFloats("b", {4}));
+  const ValueId conv = b.Op("Conv", {turned, w, bias})[0];
+  const ValueId relu = b.Op("Relu", {conv})[0];
+  const ValueId pool = b.Op("MaxPool", {relu},
+                            {{"kernel_shape", std::vector<int64_t>{2, 2}},
+                             {"strides", std::vector<int64_t>{2, 2}}})[0];
+  const ValueId flat = b.Op("Flatten", {pool})[0];
+  const ValueId v = b.Const("v", RandomFloats("v", {16, 3}));
+  const ValueId fc = b.Op("MatMul", {flat, v})[0];
+  b.Out({b.Op("Softmax", {fc}, {}, {"z"})[0]});
+  const ModelComparison compared = Compared(net, b.net, SampleOf(b.net));
+  EXPECT_FALSE(compared.AreOutputsWrong()) << compared.notes[0];
+  ASSERT_EQ(compared.notes.size(), 1u);
+  EXPECT_THAT(compared.notes[0], HasSubstr("picture is taken for x"));
+}
+
+TEST(CompareModels, AnInputWithoutAPartnerIsAnErrorThatNamesIt) {
+  const Network net = SmallNet();
+  NetBuilder b;
+  const ValueId x = b.In("x", {3, 5});
+  b.Out({b.Op("Relu", {x})[0]});
+  const auto compared = CompareModels({net, b.net, {SampleOf(b.net)}});
+  ASSERT_FALSE(compared.ok());
+  EXPECT_THAT(std::string(compared.status().message()), HasSubstr("input x"));
+}
+
+}  // namespace
+}  // namespace nodewise
