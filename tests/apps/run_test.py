@@ -1,6 +1,9 @@
 """nodewise run, on artefacts made here."""
 
 import math
+import os
+import re
+import subprocess
 import unittest
 import zipfile
 
@@ -344,6 +347,18 @@ class BadInput(WithNetwork):
                 error = self.refused("run", net, "--inputs", self.inputs,
                                      "--output", self.folder / name)
                 self.assertIn(message, error)
+
+
+class Waiting(unittest.TestCase):
+    def test_libgomp_is_initialised_when_it_has_been_told_not_to_spin(self):
+        child = subprocess.run(
+            [support.NODEWISE, "--version"], capture_output=True, text=True,
+            env={**os.environ, "LD_DEBUG": "files"}, check=True)
+        order = re.findall(r"calling init: \S*/(\w+)\.so", child.stderr)
+        if "libgomp" not in order:
+            self.skipTest("built without oneDNN")
+        self.assertLess(order.index("libnodewise_runtime"),
+                        order.index("libgomp"))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,18 @@
 #include "nodewise/onednn/onednn.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
 #include <optional>
+#include <string>
+#include <thread>
 
+#include "contrib/onednn/omp_team.h"
+#include "nodewise/support/omp_waiting.h"
 #include "tests/contrib/onednn/call_support.h"
 
 namespace nodewise {
@@ -510,6 +518,85 @@ TEST(OneDnnThreadsTest, TheCountHoldsWhileItLives) {
     EXPECT_EQ(OneDnnThreads::Count(), 1);
   }
   EXPECT_EQ(OneDnnThreads::Count(), before);
+}
+
+constexpr int kRegions = 20;
+
+// How much CPU time the second thread of a team takes for regions with nothing
+// to do and long pauses between them. Other programs do not change it.
+std::chrono::microseconds TimeOfIdleThread() {
+  const onednn::OmpThreads two(2);
+  clockid_t clock{};
+  const auto used = [&] {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return std::chrono::seconds(time.tv_sec) +
+           std::chrono::nanoseconds(time.tv_nsec);
+  };
+  onednn::OnOmpTeam(2, [&](int index, int) {
+    if (index == 1) pthread_getcpuclockid(pthread_self(), &clock);
+  });
+  const auto before = used();
+  for (int i = 0; i < kRegions; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    onednn::OnOmpTeam(2, [](int, int) {});
+  }
+  return std::chrono::duration_cast<std::chrono::microseconds>(used() - before);
+}
+
+// Whether this test passes in a process of its own with NAME=VALUE.
+bool PassesWith(const char* name, const char* value, const char* test) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv(name, value, 1);
+    setenv("NODEWISE_TEST_AGAIN", name, 1);
+    const std::string filter = std::string("--gtest_filter=") + test;
+    execl("/proc/self/exe", "tests", filter.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = -1;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+bool IsAgain() { return std::getenv("NODEWISE_TEST_AGAIN") != nullptr; }
+
+bool IsSetAlready() {
+  return std::getenv("OMP_WAIT_POLICY") != nullptr ||
+         std::getenv("GOMP_SPINCOUNT") != nullptr ||
+         std::getenv("OMP_NUM_THREADS") != nullptr;
+}
+
+TEST(OmpWaitingTest, ThreadsWithNothingToDoSleep) {
+  if (IsSetAlready() && !IsAgain()) GTEST_SKIP() << "the environment says how";
+  // Polling as long as libgomp does by default takes more than 1 ms.
+  EXPECT_LT(TimeOfIdleThread(), kRegions * std::chrono::microseconds(500));
+}
+
+TEST(OmpWaitingTest, LibgompIsToldBeforeItLooks) {
+  if (IsSetAlready()) GTEST_SKIP() << "the environment says how";
+  EXPECT_TRUE(OmpWaitsBriefly());
+}
+
+TEST(OmpWaitingTest, TheEnvironmentOfTheProcessStaysAsItWas) {
+  if (IsSetAlready()) GTEST_SKIP() << "the environment says how";
+  EXPECT_EQ(std::getenv("GOMP_SPINCOUNT"), nullptr);
+}
+
+TEST(OmpWaitingTest, ThreadsSleepWhereLibgompCannotBeTold) {
+  if (IsSetAlready()) GTEST_SKIP() << "the environment says how";
+  // The number of threads hides whether libgomp has looked.
+  EXPECT_TRUE(PassesWith("OMP_NUM_THREADS", "2",
+                         "OmpWaitingTest.ThreadsWithNothingToDoSleep"));
+}
+
+TEST(OmpWaitingTest, WhatTheEnvironmentSaysWins) {
+  if (IsAgain()) {
+    EXPECT_FALSE(OmpWaitsBriefly());
+    EXPECT_GT(TimeOfIdleThread(), kRegions * std::chrono::milliseconds(1));
+    return;
+  }
+  EXPECT_TRUE(PassesWith("GOMP_SPINCOUNT", "10000000",
+                         "OmpWaitingTest.WhatTheEnvironmentSaysWins"));
 }
 
 }  // namespace
