@@ -19,6 +19,7 @@ verb_measure() {
   } | tee build/measure.txt || status=$?
   measure_repros "${limit[@]}" | tee build/measure_repros.txt || status=$?
   measure_align | tee build/measure_align.txt || status=$?
+  measure_layers | tee build/measure_layers.txt || status=$?
   measure_gradients | tee build/measure_gradients.txt || status=$?
   measure_autotest | tee build/measure_autotest.txt || status=$?
   measure_mutants | tee build/measure_mutants.txt || status=$?
@@ -58,6 +59,21 @@ measure_align() {
   NODEWISE_BUILD=build python3 tests/tvm/judge_faulty_models.py --faults 20 ||
     status=$?
   NODEWISE_BUILD=build python3 tests/tvm/align_light_models.py || status=$?
+  return "$status"
+}
+
+# Quantises real models one layer at a time, and compares the order.
+measure_layers() {
+  local status=0
+  need_build
+  build_preset test nodewise
+  if ! build/venv/bin/python -c "import onnxruntime.quantization" 2>/dev/null ||
+    [[ ! -e build/bench_models/magika.onnx ]]; then
+    say skipped "ranks of layers: no onnxruntime, or no models of ./dev bench"
+    return
+  fi
+  when_and_where
+  build/venv/bin/python tests/measure/layer_ranking.py || status=$?
   return "$status"
 }
 

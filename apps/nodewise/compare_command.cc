@@ -96,12 +96,9 @@ class CompareTensorSources : public Command {
     report.json.Add("expected", expected->name());
     report.json.Add("actual", actual->name());
     report.json.Add("rule", NameOf(options.compare.rule.kind));
-    ComparisonView view{all_ ? 0 : kShownLines};
-    if (!sort_.empty()) {
-      auto order = ParseComparisonOrder(sort_);
-      if (!order.ok()) return At("--sort", order.status());
-      view.order = *order;
-    }
+    const auto order = ParseComparisonOrder(sort_);
+    if (!order.ok()) return At("--sort", order.status());
+    const ComparisonView view{all_ ? 0 : kShownLines, *order};
     const auto where = WhereDumpsDiffer(expected_, actual_, comparison);
     ShowComparison(comparison, where.ok() ? &*where : nullptr, view, &report);
     if (where.ok()) AddGraph(*where->index, &report.json);
@@ -195,7 +192,7 @@ class CompareTensorSources : public Command {
   }
 
   std::string expected_, actual_;
-  std::string rule_, atol_, rtol_, threshold_, map_, sort_;
+  std::string rule_, atol_, rtol_, threshold_, map_, sort_ = "error";
   bool is_fuzzy_ = false, may_convert_ = false, is_strict_ = false;
   bool all_ = false;
   ModelOptions model_;

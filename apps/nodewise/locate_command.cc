@@ -36,14 +36,12 @@ class LocateCulprit : public Command {
     AddTargetOptions(options, &load_.target);
     AddDeviceOption(options, &load_.target);
     AddInputOptions(options, &inputs_);
-    options->AddText(
-        "--reference", "REF",
-        "what is right: the model that TARGET was made of, by a "
-        "compiler, a quantiser or a simplifier; an artefact of the "
-        "same nodes; ort:MODEL.onnx, or exec:COMMAND with --model; "
-        "or interpreter, the definitions of the operators "
-        "(interpreter)",
-        &reference_);
+    options->AddText("--reference", "REF",
+                     "what is right: the model that TARGET was made of, also "
+                     "before a quantiser or simplifier; another build; "
+                     "ort:MODEL.onnx, or exec:COMMAND with --model; or "
+                     "interpreter, the operators' definitions (interpreter)",
+                     &reference_);
     options->AddText("--method", "NAME",
                      "auto; intermediate: nodes are run once, on what they "
                      "read and from end to end, and no more; bisect: halves "

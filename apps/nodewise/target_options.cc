@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target) {
 void AddTargetOptions(OptionList* options, TargetOptions* target) {
   options->AddPositional("TARGET",
                          "an artefact folder, a factory or VM library, a graph "
-                         "JSON with --lib and --params, or an ONNX model",
+                         "JSON with --lib and --params, or an ONNX model; run, "
+                         "dump and locate take ort:MODEL.onnx and exec:COMMAND",
                          &target->target);
   options->AddText("--lib", "FILE", "the compiled library to use",
                    &target->library);

@@ -359,14 +359,11 @@ class ModelsTeller {
     if (!next.empty()) text += ", then " + ListOf(next, kMostNames);
     const Sensitivity& found = compared_.sensitivity;
     if (found.suggested > 0) {
-      const auto point = std::find_if(
-          found.curve.begin(), found.curve.end(),
-          [&](const auto& one) { return one.kept == found.suggested; });
       text += fmt::format("; with {} as in the reference {:.2g} is left",
                           found.suggested == 1
                               ? "it"
                               : fmt::format("the first {}", found.suggested),
-                          point->error);
+                          found.ErrorWith(found.suggested));
     }
     return text + ".";
   }

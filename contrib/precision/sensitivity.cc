@@ -94,6 +94,12 @@ absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
 
 }  // namespace
 
+double Sensitivity::ErrorWith(size_t kept) const {
+  return std::find_if(curve.begin(), curve.end(),
+                      [&](const Point& point) { return point.kept == kept; })
+      ->error;
+}
+
 void Sensitivity::Suggest() {
   const double all = curve.front().error;
   const auto count = static_cast<double>(curve.back().kept);

@@ -153,6 +153,8 @@ class ModelsReport {
     }
     const std::string keep = Sensitivity::ExpressionFor(names);
     report->json.Add("suggested_keep", keep);
+    report->json.Add("suggested_layers", uint64_t{found.suggested});
+    report->json.Add("suggested_error", found.ErrorWith(found.suggested));
     report->json.Add("nodes_to_exclude", names);
     if (names.empty()) {
       report->text += "no layer stands out: nothing to keep\n";

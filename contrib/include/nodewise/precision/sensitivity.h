@@ -32,6 +32,8 @@ struct Sensitivity {
   // none is.
   size_t suggested = 0;
 
+  // Returns the error at a point of the curve. REQUIRES: the curve has it.
+  double ErrorWith(size_t kept) const;
   // Sets `suggested` by the curve.
   void Suggest();
   // Returns an expression for PrecisionOptions::keep that selects operations of
