@@ -155,6 +155,7 @@ class Teller {
       text += error == 0 ? ", and the outputs are equal to the reference's"
                          : ", and the outputs are within their tolerance";
     }
+    text += FirstNonFinite();
     const size_t deviating = located_.CountOf(NodeVerdict::kDeviates);
     if (deviating > 0) {
       text += fmt::format(
@@ -214,6 +215,23 @@ class Teller {
     if (is_first && text.starts_with("all ")) text[0] = 'A';
     if (is_first && text.starts_with("both ")) text[0] = 'B';
     return text;
+  }
+
+  // A result of NaN is a question even where the reference has it, too.
+  std::string FirstNonFinite() const {
+    const bool is_asked = std::any_of(
+        located_.outputs.begin(), located_.outputs.end(),
+        [](const TensorComparison& output) { return output.has_non_finite; });
+    const auto first =
+        std::find_if(located_.nodes.begin(), located_.nodes.end(),
+                     [](const NodeReport& node) {
+                       return node.verdict == NodeVerdict::kIntendedInfinity;
+                     });
+    if (!is_asked || first == located_.nodes.end()) return "";
+    return fmt::format(
+        "; they hold NaN or infinities, the first of which {} makes of finite "
+        "numbers, as its definition does",
+        NameOfNode(*first));
   }
 
   size_t CountAll(const std::string& operators) const {

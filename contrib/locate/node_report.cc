@@ -80,7 +80,9 @@ std::string ReasonOf(const GraphIndex& index,
     case NodeVerdict::kBadInput:
       return "right on what it read, but was given NaN from outside";
     case NodeVerdict::kIntendedInfinity:
-      return "makes infinities, as its definition does";
+      return report.evidence.made_infinity
+                 ? "makes infinities, as its definition does"
+                 : "makes NaN of finite numbers, as its definition does";
     default:
       if (report.evidence.isolated != Verdict::kError &&
           report.evidence.exact.has_value()) {
@@ -116,6 +118,9 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   evidence.was_given_nan = check.given_non_finite.nans > 0;
   evidence.made_infinity = check.made_non_finite.infinities > 0 &&
                            check.read_non_finite.infinities == 0;
+  evidence.made_nan = check.made_non_finite.nans > 0 &&
+                      !check.read_non_finite.any() &&
+                      !check.given_non_finite.any();
   return report;
 }
 

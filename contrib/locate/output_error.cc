@@ -5,6 +5,7 @@
 
 #include "contrib/locate/accumulated_rule.h"
 #include "fmt/format.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -48,6 +49,8 @@ absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
         TensorComparison output,
         CompareTensors(item, *outputs[i].tensor,
                        AccumulatedOptions(tolerance, reference[i].dtype())));
+    const TensorStats stats = StatsOf(*outputs[i].tensor);
+    output.has_non_finite = stats.nans + stats.infinities > 0;
     compared.push_back(std::move(output));
   }
   return compared;

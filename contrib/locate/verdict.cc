@@ -77,7 +77,9 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   if (evidence.was_given_nan) return NodeVerdict::kBadInput;
   // Small errors that add up are inherited, too: the node itself is right.
   if (evidence.accumulated == Verdict::kError) return NodeVerdict::kInherits;
-  if (evidence.made_infinity) return NodeVerdict::kIntendedInfinity;
+  if (evidence.made_infinity || evidence.made_nan) {
+    return NodeVerdict::kIntendedInfinity;
+  }
   return NodeVerdict::kHealthy;
 }
 

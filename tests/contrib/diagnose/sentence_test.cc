@@ -12,6 +12,7 @@ namespace nodewise {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 constexpr const char* kRounded = "inputs are rounded to bfloat16";
@@ -102,6 +103,16 @@ TEST(SentenceTest, ANodeThatMattersNowhereIsCountedAndNotAccused) {
             "No operation is to blame: all are right on what they read, and "
             "the outputs are within their tolerance; 1 node deviates from the "
             "definition by more than rounding, too little to matter.");
+}
+
+TEST(SentenceTest, TheFirstNodeThatMakesNanIsToldWhereAnOutputHasIt) {
+  NodeReport first = NodeOf("exp", "Exp");
+  first.verdict = NodeVerdict::kIntendedInfinity;
+  Answer answer = AnswerWith({NodeOf("scale", "Mul"), first}, Verdict::kPass);
+  EXPECT_THAT(SentenceOf(answer), Not(HasSubstr("exp")));
+  answer.evidence.located->outputs[0].has_non_finite = true;
+  EXPECT_THAT(SentenceOf(answer),
+              HasSubstr("the first of which exp (Exp) makes of finite"));
 }
 
 TEST(SentenceTest, ANodeThatEndsTheRunIsToldByHowItDid) {

@@ -100,6 +100,10 @@ const VerdictRow kVerdictRows[] = {
      {.made_infinity = true},
      NodeVerdict::kIntendedInfinity,
      false},
+    {"makes NaN as it should",
+     {.made_nan = true},
+     NodeVerdict::kIntendedInfinity,
+     false},
 };
 
 TEST(NodeVerdictTest, TheTruthTableHolds) {

@@ -38,6 +38,8 @@ struct TensorComparison {
   // Beyond the tolerance of its type, or of a rule that has its own: an
   // element, or all of them together.
   bool is_large = false;
+  // An output of a network that holds NaN or infinities, right or wrong.
+  bool has_non_finite = false;
   Judgement judgement;
   // If it was asked for and something differs.
   std::optional<DifferenceDetails> details;

@@ -15,7 +15,7 @@ namespace nodewise {
 
 enum class NodeVerdict : uint8_t {
   kHealthy,
-  kIntendedInfinity,  // It makes infinities, and so does the reference.
+  kIntendedInfinity,  // It makes infinities or NaN, and so does the reference.
   kInherits,          // It is right, and what it read is not.
   kDeviates,          // Beyond its bound, by too little to matter anywhere.
   kInconclusive,      // Nobody can say whether it is right.
@@ -77,6 +77,8 @@ struct NodeEvidence {
   bool was_given_nan = false;
   // It made infinities of finite numbers.
   bool made_infinity = false;
+  // It made NaN of finite numbers.
+  bool made_nan = false;
 };
 
 // Joins them into one verdict.
