@@ -94,6 +94,40 @@ TEST(CompareModels, ALayerAloneCostsWhatQuantisingItAloneCosts) {
   ExpectErrorsOfLowering(Products(), Precision::kInt8);
 }
 
+// x -> MatMul -> a, which a product and a function read; a may have eight bits.
+Network TwoReaders(bool is_quantised) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {4, 8});
+  const ValueId w = b.Const("w", RandomFloats("w", {8, 8}));
+  ValueId a = b.Op("MatMul", {x, w}, {}, {"a"}, "first")[0];
+  if (is_quantised) {
+    const NDArray scale = NDArray::Empty({}, kFloat32, kCpu).value();
+    scale.As<float>()[0] = 0.05F;
+    const NDArray zero = NDArray::Empty({}, kUint8, kCpu).value();
+    zero.As<uint8_t>()[0] = 128;
+    const ValueId s = b.Const("s", scale);
+    const ValueId z = b.Const("z", zero);
+    const ValueId q = b.Op("QuantizeLinear", {a, s, z})[0];
+    a = b.Op("DequantizeLinear", {q, s, z})[0];
+  }
+  const ValueId v = b.Const("v", RandomFloats("v", {8, 8}));
+  const ValueId left = b.Op("MatMul", {a, v}, {}, {"left"}, "product")[0];
+  const ValueId right = b.Op("Tanh", {a}, {}, {"right"}, "function")[0];
+  b.Out({b.Op("Add", {left, right}, {}, {"y"}, "sum")[0]});
+  return std::move(b.net);
+}
+
+TEST(CompareModels, ATensorIsQuantisedForAllThatReadIt) {
+  const Network net = TwoReaders(false);
+  const ModelComparison compared =
+      Compared(net, TwoReaders(true), SampleOf(net));
+  ASSERT_THAT(NamesOfLayers(compared),
+              testing::UnorderedElementsAre("first", "product", "function"));
+  for (const ModelLayer& layer : compared.layers) {
+    EXPECT_NEAR(layer.alone, compared.error, 1e-9) << layer.name;
+  }
+}
+
 TEST(CompareModels, NothingIsLeftWithAllLayersOfTheReference) {
   const Network net = SmallNet();
   const std::vector<Sample> samples = {SampleOf(net, 3)};
