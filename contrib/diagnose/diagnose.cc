@@ -7,6 +7,7 @@
 #include "nodewise/locate/replay.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
+#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -177,7 +178,7 @@ absl::Status SearchBesideBuild(const Question& asked, Answer* answer) {
                               NetworkOfReference(question, answer));
     const auto reference = question.reference.spec.network;
     if (reference == nullptr) return absl::OkStatus();
-    if (!AreOneGraph(*reference, *target.network)) {
+    if (!AreOneModel(*reference, *target.network)) {
       return SearchTwoModels(question, reference, answer);
     }
   }
@@ -206,7 +207,7 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
   NODEWISE_ASSIGN_OR_RETURN(auto reference,
                             NetworkOfReference(question, answer));
   if (reference == nullptr) return absl::OkStatus();
-  if (!AreOneGraph(*reference, *question.target.network)) {
+  if (!AreOneModel(*reference, *question.target.network)) {
     return SearchTwoModels(question, std::move(reference), answer);
   }
   if (question.reference.kind == Reference::Kind::kProgram) {
@@ -244,8 +245,13 @@ absl::Status Run(const Question& question, Answer* answer) {
       return SearchInSeries(question, answer);
     case Search::kReplay:
       return SearchDump(question, answer);
-    case Search::kDumpValues:
-      return SearchDumpBesideModel(question, answer);
+    case Search::kDumpValues: {
+      NODEWISE_ASSIGN_OR_RETURN(const PathKind kind,
+                                KindOfPath(question.target.dump));
+      return kind == PathKind::kFile
+                 ? SearchTensorsBesideModel(question, answer)
+                 : SearchDumpBesideModel(question, answer);
+    }
     case Search::kDumps:
       return SearchBetweenDumps(question, answer);
     case Search::kProgramNodes:

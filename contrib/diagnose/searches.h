@@ -33,6 +33,7 @@ absl::Status SearchDumpBesideModel(const Question& question, Answer* answer);
 absl::Status SearchBetweenDumps(const Question& question, Answer* answer);
 absl::Status SearchInProgram(const Question& question, Answer* answer);
 absl::Status SearchByProgram(const Question& question, Answer* answer);
+absl::Status SearchTensorsBesideModel(const Question& question, Answer* answer);
 // REQUIRES: the target has a network.
 absl::Status SearchTwoModels(const Question& question,
                              std::shared_ptr<const Network> reference,
@@ -61,9 +62,8 @@ absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
 absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(
     const Question& question, Answer* answer);
 
-// Returns whether both have the same operations, by their kinds and what they
-// call what they make. Attributes and constants may differ.
-bool AreOneGraph(const Network& a, const Network& b);
+// Returns whether both are one model, constants and names of values included.
+bool AreOneModel(const Network& a, const Network& b);
 
 // Compares what both sides say, and returns whether they say the same.
 bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,

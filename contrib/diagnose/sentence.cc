@@ -330,6 +330,9 @@ class ModelsTeller {
       : compared_(compared) {}
 
   std::string Text() const {
+    if (compared_.outputs.empty() && compared_.missing_outputs.empty()) {
+      return OnTensors();
+    }
     if (!compared_.AreOutputsWrong()) {
       return fmt::format(
           "Both models agree: their outputs are {}.",
@@ -338,6 +341,10 @@ class ModelsTeller {
               : fmt::format("within their tolerance, off by {:.2g} of their "
                             "size",
                             compared_.error));
+    }
+    if (!compared_.missing_outputs.empty()) {
+      return fmt::format("The outputs do not go together: {}.",
+                         ListOf(compared_.missing_outputs, kMostNames));
     }
     if (compared_.layers.empty()) {
       return fmt::format(
@@ -351,8 +358,15 @@ class ModelsTeller {
  private:
   const ModelLayer& First() const { return compared_.layers[0]; }
 
+  // Where little went together, a layer is long, and any of it may be wrong.
   std::string NameOf(const ModelLayer& layer) const {
-    return fmt::format("{} ({})", Printable(layer.name), layer.kind);
+    constexpr size_t kLong = 4;
+    if (layer.reference.size() < kLong) {
+      return fmt::format("{} ({})", Printable(layer.name), layer.kind);
+    }
+    return fmt::format("something in the {} that make {}",
+                       CountOf(layer.reference.size(), "operation"),
+                       Printable(layer.value));
   }
 
   // Layers that cost nearly as much as the first.
@@ -365,6 +379,33 @@ class ModelsTeller {
       names.push_back(NameOf(layer));
     }
     return names;
+  }
+
+  // A file of tensors has nothing that could be run.
+  std::string OnTensors() const {
+    if (compared_.layers.empty()) {
+      return fmt::format(
+          "The tensors are those of the model: all {} that have a partner are "
+          "what it makes of those before them.",
+          compared_.judged);
+    }
+    std::string text =
+        fmt::format("{} makes something else than in the model{}",
+                    NameOf(First()), Worst());
+    const size_t more = compared_.layers.size() - 1;
+    if (more > 0) {
+      text += fmt::format("; and so {} {}", more == 1 ? "does" : "do",
+                          CountOf(more, "more layer"));
+    }
+    return text + ".";
+  }
+
+  // " (found 1, expected 2)"; empty where nothing was compared.
+  std::string Worst() const {
+    if (!First().made.has_value() || First().made->is_equal()) return "";
+    const ElementDifference& worst = First().made->Worst();
+    const auto [found, expected] = TellApart(worst.actual, worst.expected);
+    return fmt::format(" (found {}, expected {})", found, expected);
   }
 
   std::string WhatItCosts() const {
@@ -391,11 +432,7 @@ class ModelsTeller {
         "{} makes something else than in the "
         "reference",
         NameOf(First()));
-    if (First().made.has_value() && !First().made->is_equal()) {
-      const ElementDifference& worst = First().made->Worst();
-      const auto [found, expected] = TellApart(worst.actual, worst.expected);
-      text += fmt::format(" (found {}, expected {})", found, expected);
-    }
+    text += Worst();
     text += fmt::format(
         "; alone it puts the outputs off by {:.2g} of their "
         "size",

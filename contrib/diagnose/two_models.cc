@@ -1,6 +1,7 @@
 // Searches between two models of one network, whose graphs differ.
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "contrib/diagnose/searches.h"
@@ -12,6 +13,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_file.h"
 #include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
@@ -20,6 +22,10 @@ namespace {
 constexpr std::string_view kDid =
     "the models differ, so their values were paired by their names and "
     "numbers, and each layer of one was run in the place of the other's";
+constexpr std::string_view kDidOnTensors =
+    "nothing of the target was run: its tensors were paired with the model's "
+    "values by their names and numbers, and each was compared with what the "
+    "model makes of those before it";
 // A layer that costs less of the error is not worth naming as a culprit.
 constexpr double kLeastOfError = 0.05;
 
@@ -74,14 +80,14 @@ absl::Status AddProgramNote(const Session& session,
     found.push_back(std::move(output.tensor));
   }
   const double error = OutputError({&expected, 1}, {&found, 1});
+  const bool is_part = compared.AreOutputsWrong() && error > compared.error / 4;
   answer->notes.push_back(fmt::format(
       "{} differs from the definitions of its own model by {:.2g} of the "
       "outputs' size{}",
       session.name, error,
-      error > compared.error / 4
-          ? ": that is part of the difference, and a search in it alone says "
-            "where it comes from"
-          : ", which is not where the models differ"));
+      is_part ? ": that is part of the difference, and a search in it alone "
+                "says where it comes from"
+              : ", which is not where the models differ"));
   return absl::OkStatus();
 }
 
@@ -98,54 +104,160 @@ std::string ReasonFor(const ModelLayer& layer,
   return reason;
 }
 
+void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
+                 const Network& reference, std::string reason, Answer* answer) {
+  const bool is_lowered = !compared.lowered.empty();
+  NamedCulprit culprit;
+  culprit.kind = is_lowered ? "costs accuracy" : "differs";
+  for (const OperationId id : layer.reference) {
+    culprit.operations.push_back(reference.operation(id).name);
+  }
+  culprit.finding = MakeFinding(
+      is_lowered ? verdict_kinds::kCostsAccuracy : verdict_kinds::kDiffers,
+      NodePlace{NodeId{Index(layer.reference.back())}, layer.name,
+                fmt::format("{} ({})", Printable(layer.name), layer.kind)},
+      std::move(reason));
+  culprit.finding.numbers.push_back({"alone", layer.alone});
+  answer->culprits.push_back(std::move(culprit));
+}
+
 void NameCulprits(const ModelComparison& compared, const Network& reference,
                   Answer* answer) {
   for (const ModelLayer& layer : compared.layers) {
     const bool is_first = answer->culprits.empty();
     if (!is_first && layer.alone < kLeastOfError * compared.error) break;
-    NamedCulprit culprit;
-    culprit.kind = compared.lowered.empty() ? "differs" : "costs accuracy";
-    for (const OperationId id : layer.reference) {
-      culprit.operations.push_back(reference.operation(id).name);
-    }
-    culprit.finding = MakeFinding(
-        compared.lowered.empty() ? verdict_kinds::kDiffers
-                                 : verdict_kinds::kCostsAccuracy,
-        NodePlace{NodeId{Index(layer.reference.back())}, layer.name,
-                  fmt::format("{} ({})", Printable(layer.name), layer.kind)},
-        ReasonFor(layer, compared));
-    culprit.finding.numbers.push_back({"alone", layer.alone});
-    answer->culprits.push_back(std::move(culprit));
+    NameCulprit(layer, compared, reference, ReasonFor(layer, compared), answer);
   }
 }
 
-}  // namespace
+// Whether two networks are one but for the numbers of their items.
+class SameModel {
+ public:
+  SameModel(const Network& a, const Network& b) : a_(a), b_(b) {}
 
-bool AreOneGraph(const Network& a, const Network& b) {
-  if (a.order().size() != b.order().size()) return false;
-  const auto have_same_names = [&](absl::Span<const ValueId> x,
-                                   absl::Span<const ValueId> y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                      [&](ValueId one, ValueId other) {
+  bool Holds() {
+    if (a_.order().size() != b_.order().size() ||
+        !AreAlike(a_.inputs(), b_.inputs())) {
+      return false;
+    }
+    for (size_t i = 0; i < a_.order().size(); ++i) {
+      const Operation& one = a_.operation(a_.order()[i]);
+      const Operation& other = b_.operation(b_.order()[i]);
+      if (!HaveOneForm(one.attrs, other.attrs) ||
+          !AreAlike(one.inputs, other.inputs) ||
+          !AreAlike(one.outputs, other.outputs)) {
+        return false;
+      }
+    }
+    return AreAlike(a_.outputs(), b_.outputs());
+  }
+
+ private:
+  // Bodies are networks of their own, which two files never share.
+  static bool HaveOneForm(const OpAttrs& a, const OpAttrs& b) {
+    if (&a.def() != &b.def() || a == b) return a == b;
+    for (const AttrField& field : a.def().fields) {
+      const std::optional<AttrValue> one = field.get(a.get());
+      const std::optional<AttrValue> other = field.get(b.get());
+      if (one.has_value() != other.has_value()) return false;
+      if (!one.has_value() || IsOne(*one, *other)) continue;
+      return false;
+    }
+    return true;
+  }
+
+  static bool IsOne(const AttrValue& a, const AttrValue& b) {
+    if (const auto* const body = std::get_if<Subgraph>(&a)) {
+      const auto* const other = std::get_if<Subgraph>(&b);
+      return other != nullptr && body->captures == other->captures &&
+             SameModel(*body->body, *other->body).Holds();
+    }
+    if (const auto* const tensor = std::get_if<NDArray>(&a)) {
+      const auto* const other = std::get_if<NDArray>(&b);
+      return other != nullptr && HaveOneContent(*tensor, *other);
+    }
+    return a.index() == b.index() && HaveOneText(a, b);
+  }
+
+  static bool HaveOneText(const AttrValue& a, const AttrValue& b) {
+    return std::visit(
+        [&](const auto& one) {
+          using Value = std::decay_t<decltype(one)>;
+          if constexpr (std::is_same_v<Value, NDArray> ||
+                        std::is_same_v<Value, Subgraph>) {
+            return false;
+          } else {
+            return one == std::get<Value>(b);
+          }
+        },
+        a);
+  }
+
+  static bool HaveOneContent(const NDArray& a, const NDArray& b) {
+    return a.bytes() == b.bytes() &&
+           std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+  }
+
+  bool AreAlike(absl::Span<const ValueId> a,
+                absl::Span<const ValueId> b) const {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [this](ValueId one, ValueId other) {
                         if (one == kNoValue || other == kNoValue) {
                           return one == other;
                         }
-                        return a.value(one).name == b.value(other).name;
+                        return IsAlike(a_.value(one), b_.value(other));
                       });
-  };
-  if (!have_same_names(a.inputs(), b.inputs()) ||
-      !have_same_names(a.outputs(), b.outputs())) {
-    return false;
   }
-  for (size_t i = 0; i < a.order().size(); ++i) {
-    const Operation& one = a.operation(a.order()[i]);
-    const Operation& other = b.operation(b.order()[i]);
-    if (one.kind() != other.kind() ||
-        !have_same_names(one.outputs, other.outputs)) {
-      return false;
+
+  static bool IsAlike(const NetworkValue& one, const NetworkValue& other) {
+    if (one.kind != other.kind || !(one.type == other.type)) return false;
+    if (one.kind != NetworkValue::Kind::kConstant) {
+      return one.name == other.name;
     }
+    return HaveOneContent(one.data, other.data);
   }
-  return true;
+
+  const Network& a_;
+  const Network& b_;
+};
+
+}  // namespace
+
+// The target is a file of tensors, and has no graph.
+absl::Status SearchTensorsBesideModel(const Question& question,
+                                      Answer* answer) {
+  answer->search = Search::kModels;
+  answer->did = kDidOnTensors;
+  NODEWISE_ASSIGN_OR_RETURN(auto reference,
+                            NetworkOfReference(question, answer));
+  if (reference == nullptr) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
+                            ReadTensorFile(question.target.dump));
+  auto compared = CompareWithTensors(*reference, tensors);
+  if (!compared.ok()) return At(question.target.dump, compared.status());
+  if (compared->pairing.pairs.size() <= reference->inputs().size()) {
+    answer->AddDoubt(absl::FailedPreconditionError(
+        "no tensor but the inputs is one of the model, by its name or its "
+        "numbers"));
+  }
+  if (!compared->layers.empty()) answer->state = Answer::State::kWrong;
+  for (const ModelLayer& layer : compared->layers) {
+    NameCulprit(layer, *compared, *reference,
+                fmt::format("is off by {:.2g} of its size from what the model "
+                            "makes of the tensors before it",
+                            layer.own_error),
+                answer);
+  }
+  ModelsEvidence evidence;
+  evidence.name = question.reference.spec.path;
+  evidence.reference = reference;
+  evidence.compared = *std::move(compared);
+  answer->evidence.models = std::move(evidence);
+  return absl::OkStatus();
+}
+
+bool AreOneModel(const Network& a, const Network& b) {
+  return SameModel(a, b).Holds();
 }
 
 absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(

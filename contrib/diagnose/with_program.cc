@@ -97,7 +97,7 @@ absl::Status SearchByProgram(const Question& question, Answer* answer) {
   if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
   const Session& right = *opened;
   if (session.network != nullptr &&
-      !AreOneGraph(*right.network, *session.network)) {
+      !AreOneModel(*right.network, *session.network)) {
     return SearchTwoModels(question, right.network, answer);
   }
   const GraphTarget& target = *session.target;

@@ -123,7 +123,7 @@ void AddLayers(const std::vector<NamedCulprit>& culprits, JsonWriter* json) {
   json->BeginArray("culprits");
   for (const NamedCulprit& culprit : culprits) {
     json->BeginObject();
-    json->Add("node", culprit.operations.back());
+    json->Add("node", culprit.finding.node()->key);
     json->Add("kind", culprit.kind);
     json->Add("source_nodes", culprit.operations);
     json->BeginObject("evidence");

@@ -1,6 +1,7 @@
 #include "nodewise/report/models_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -44,14 +45,18 @@ class ModelsReport {
     report->json.Add("reference", evidence_.name);
     report->json.Add("lowered_to", compared_.lowered);
     report->json.Add("error", compared_.error);
-    ShowOutputs(report);
-    ShowLayers(report);
+    if (HasModel()) ShowOutputs(report);
+    // Where outputs do not go together, no layer was asked.
+    if (compared_.missing_outputs.empty()) ShowLayers(report);
     ShowCurve(report);
     ShowUnpaired(report);
     report->json.EndObject();
   }
 
  private:
+  // Or a file of tensors, of which nothing can be run.
+  bool HasModel() const { return evidence_.target != nullptr; }
+
   void ShowOutputs(Report* report) const {
     TextTable table;
     table.AddRow({"output", "off by", "largest", ""});
@@ -60,7 +65,9 @@ class ModelsReport {
       const Metrics& metrics = output.metrics;
       const double scale =
           metrics.expected_norm > 0 ? metrics.expected_norm : 1;
-      const double error = metrics.difference_norm / scale;
+      const double error = metrics.non_finite() > 0
+                               ? std::numeric_limits<double>::infinity()
+                               : metrics.difference_norm / scale;
       table.AddRow({output.key.node, ErrorText(error),
                     ErrorText(metrics.largest_error.error),
                     std::string(NameOf(output.verdict()))});
@@ -72,22 +79,33 @@ class ModelsReport {
       report->json.EndObject();
     }
     report->json.EndArray();
+    report->json.Add("missing_outputs", compared_.missing_outputs);
     report->text += "\n";
     report->text.Add(table, 0, kShownLines + 1);
+    for (const std::string& missing : compared_.missing_outputs) {
+      report->text += missing + "\n";
+    }
   }
 
   void ShowLayers(Report* report) const {
     TextTable table;
-    table.AddRow({"layer", "kind", "alone", "left without it", "own error"});
+    table.AddRow(HasModel()
+                     ? std::vector<std::string>{"layer", "kind", "alone",
+                                                "left without it", "own error"}
+                     : std::vector<std::string>{"layer", "kind", "off by"});
     report->json.Add("judged", uint64_t{compared_.judged});
     report->json.BeginArray("layers");
     size_t shown = 0;
     for (const ModelLayer& layer : compared_.layers) {
       AddLayer(layer, &report->json);
       if (++shown > most_layers_) continue;
-      table.AddRow({layer.name, layer.kind, ErrorText(layer.alone),
-                    layer.left.has_value() ? ErrorText(*layer.left) : "",
-                    ErrorText(layer.own_error)});
+      if (HasModel()) {
+        table.AddRow({layer.name, layer.kind, ErrorText(layer.alone),
+                      layer.left.has_value() ? ErrorText(*layer.left) : "",
+                      ErrorText(layer.own_error)});
+      } else {
+        table.AddRow({layer.name, layer.kind, ErrorText(layer.own_error)});
+      }
     }
     report->json.EndArray();
     if (compared_.layers.empty()) {
@@ -96,9 +114,11 @@ class ModelsReport {
       return;
     }
     report->text += fmt::format(
-        "\n{} of {} make something else; the error of the outputs with one "
-        "alone as in the target, and with all but one:\n",
-        compared_.layers.size(), CountOf(compared_.judged, "layer"));
+        "\n{} of {} make something else{}:\n", compared_.layers.size(),
+        CountOf(compared_.judged, "layer"),
+        HasModel() ? "; the error of the outputs with one alone as in the "
+                     "target, and with all but one"
+                   : " of the tensors before them");
     report->text.Add(table, 2, 0);
     if (shown > most_layers_) {
       report->text +=
@@ -117,7 +137,9 @@ class ModelsReport {
     json->Add("reference", NamesOf(*evidence_.reference, layer.reference));
     json->Add("constants",
               NamesOf(*evidence_.reference, layer.reference_constants));
-    json->Add("target", NamesOf(*evidence_.target, layer.target));
+    if (HasModel()) {
+      json->Add("target", NamesOf(*evidence_.target, layer.target));
+    }
     json->EndObject();
   }
 
@@ -177,7 +199,9 @@ class ModelsReport {
     const ModelPairing& pairing = compared_.pairing;
     const auto of_reference =
         NamesOf(*evidence_.reference, pairing.reference_alone);
-    const auto of_target = NamesOf(*evidence_.target, pairing.target_alone);
+    const auto of_target =
+        HasModel() ? NamesOf(*evidence_.target, pairing.target_alone)
+                   : compared_.tensors_alone;
     const auto by_numbers = std::count_if(
         pairing.pairs.begin(), pairing.pairs.end(), [](const ValuePair& pair) {
           return pair.way == ValuePair::Way::kNumbers;

@@ -1,15 +1,18 @@
 #include "nodewise/two_models/compare_models.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "contrib/two_models/mixed_models.h"
 #include "contrib/two_models/model_side.h"
 #include "contrib/two_models/pair_models.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/precision/node_error.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -100,12 +103,8 @@ Layer LayerOf(const ModelSide& side, const ValueChain& chain,
 // numbers are is up to what computes with them.
 bool OnlyMoves(const Network& network,
                const std::vector<OperationId>& operations) {
-  constexpr std::string_view kMoves[] = {"Reshape", "Transpose",    "Flatten",
-                                         "Squeeze", "Unsqueeze",    "Identity",
-                                         "Slice",   "DepthToSpace", "Expand"};
   return std::all_of(operations.begin(), operations.end(), [&](OperationId id) {
-    return std::find(std::begin(kMoves), std::end(kMoves),
-                     network.operation(id).kind()) != std::end(kMoves);
+    return OnlyMovesNumbers(network.operation(id).kind());
   });
 }
 
@@ -141,6 +140,30 @@ class ModelComparer {
         reference_side_(request.reference),
         target_side_(request.target) {}
 
+  // The target's numbers are all that there is of it.
+  absl::StatusOr<ModelComparison> RunOnTensors() {
+    NODEWISE_RETURN_IF_ERROR(MatchInputs());
+    RunningModel followed{
+        &reference_side_,
+        FollowedReference(request_.reference, reference_inputs_, kMostBytes)};
+    RunningModel target{
+        &target_side_,
+        FollowedReference(request_.target, request_.inputs, kMostBytes)};
+    NODEWISE_ASSIGN_OR_RETURN(result_.pairing,
+                              PairModels(&followed, &target, inputs_));
+    ListLayers();
+    for (ModelLayer& layer : result_.layers) {
+      NODEWISE_RETURN_IF_ERROR(CompareMade(&followed, &layer));
+    }
+    std::erase_if(result_.layers, [](const ModelLayer& layer) {
+      return layer.made->verdict() != Verdict::kError;
+    });
+    for (const ValueId id : result_.pairing.target_alone) {
+      result_.tensors_alone.push_back(request_.target.value(id).name);
+    }
+    return std::move(result_);
+  }
+
   absl::StatusOr<ModelComparison> Run() {
     NODEWISE_RETURN_IF_ERROR(MatchInputs());
     RunningModel reference{
@@ -158,10 +181,14 @@ class ModelComparer {
                               PairModels(&followed, &target, inputs_));
     ListLayers();
     MixedModels mixed(result_.pairing, reads_, &reference, &target);
-    NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed));
+    NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed, &target));
     result_.lowered = LoweredTo(request_.reference, request_.target);
     // Where models of one precision agree, there is nothing to share out.
     if (result_.lowered.empty() && !result_.AreOutputsWrong()) {
+      result_.layers.clear();
+      return std::move(result_);
+    }
+    if (!result_.missing_outputs.empty()) {
       result_.layers.clear();
       return std::move(result_);
     }
@@ -184,27 +211,103 @@ class ModelComparer {
     return absl::OkStatus();
   }
 
-  // The reference that goes on with the target's numbers has its outputs.
-  absl::Status CompareOutputs(RunningModel* followed) {
+  // The target's output that stands for one of the reference: that of its name,
+  // or the one in its place.
+  std::optional<size_t> PartnerOf(size_t output) const {
+    const Network& reference = request_.reference;
+    const Network& target = request_.target;
+    const std::string& name = reference.value(reference.outputs()[output]).name;
+    for (size_t i = 0; i < target.outputs().size(); ++i) {
+      if (target.value(target.outputs()[i]).name == name) return i;
+    }
+    if (output < target.outputs().size()) return output;
+    return std::nullopt;
+  }
+
+  // Takes the target's own outputs in the form of the reference's. What went
+  // together as a pair may lie otherwise; what has no pair is compared as it
+  // is.
+  absl::Status CompareOutputs(RunningModel* followed, RunningModel* target) {
     NODEWISE_ASSIGN_OR_RETURN(found_, OutputsOf(followed));
-    result_.error = OutputError(expected_, found_);
+    NODEWISE_ASSIGN_OR_RETURN(const auto own, OutputsOf(target));
     const Network& network = request_.reference;
     for (size_t i = 0; i < network.outputs().size(); ++i) {
-      // The worst set is the one that counts.
-      std::optional<TensorComparison> worst;
-      for (size_t set = 0; set < expected_.size(); ++set) {
-        NODEWISE_ASSIGN_OR_RETURN(
-            TensorComparison one,
-            Compared(network.value(network.outputs()[i]).name,
-                     expected_[set][i], found_[set][i]));
-        if (!worst.has_value() ||
-            one.metrics.difference_norm > worst->metrics.difference_norm) {
-          worst = std::move(one);
+      const std::optional<size_t> partner = PartnerOf(i);
+      const std::string& name = network.value(network.outputs()[i]).name;
+      if (!partner.has_value()) {
+        result_.missing_outputs.push_back(
+            fmt::format("output {}: the target has none", Printable(name)));
+        continue;
+      }
+      NoteShape(name, own[0][*partner], expected_[0][i]);
+      if (!ArePair(network.outputs()[i], request_.target.outputs()[*partner])) {
+        for (size_t set = 0; set < own.size(); ++set) {
+          found_[set][i] = own[set][*partner];
         }
       }
-      result_.outputs.push_back(*std::move(worst));
+      if (CountOf(found_[0][i]) != CountOf(expected_[0][i])) {
+        result_.missing_outputs.push_back(fmt::format(
+            "output {}: has {} in the target, expected {}", Printable(name),
+            CountOf(static_cast<uint64_t>(CountOf(found_[0][i])), "element"),
+            CountOf(expected_[0][i])));
+        continue;
+      }
+      NODEWISE_RETURN_IF_ERROR(CompareOutput(i, name));
     }
+    // Outputs of other sizes have no error that could be shared out.
+    result_.error = result_.missing_outputs.empty()
+                        ? OutputError(expected_, found_)
+                        : std::numeric_limits<double>::infinity();
     return absl::OkStatus();
+  }
+
+  bool ArePair(ValueId reference, ValueId target) const {
+    return std::any_of(result_.pairing.pairs.begin(),
+                       result_.pairing.pairs.end(), [&](const ValuePair& pair) {
+                         return pair.reference.made ==
+                                    reference_side_.MadeOf(reference) &&
+                                pair.target.made == target_side_.MadeOf(target);
+                       });
+  }
+
+  void NoteShape(const std::string& name, const NDArray& found,
+                 const NDArray& expected) {
+    if (found.shape() == expected.shape()) return;
+    result_.notes.push_back(
+        fmt::format("output {} is ({}) in the target and ({}) in the reference",
+                    Printable(name), fmt::join(found.shape(), ", "),
+                    fmt::join(expected.shape(), ", ")));
+  }
+
+  absl::Status CompareOutput(size_t output, const std::string& name) {
+    // The worst set is the one that counts.
+    std::optional<TensorComparison> worst;
+    for (size_t set = 0; set < expected_.size(); ++set) {
+      const NDArray& expected = expected_[set][output];
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray found,
+                                InForm(found_[set][output], expected));
+      found_[set][output] = found;
+      NODEWISE_ASSIGN_OR_RETURN(TensorComparison one,
+                                Compared(name, expected, found));
+      if (!worst.has_value() ||
+          one.metrics.difference_norm > worst->metrics.difference_norm) {
+        worst = std::move(one);
+      }
+    }
+    result_.outputs.push_back(*std::move(worst));
+    return absl::OkStatus();
+  }
+
+  // The numbers in the shape and type of the reference's.
+  static absl::StatusOr<NDArray> InForm(const NDArray& tensor,
+                                        const NDArray& like) {
+    if (tensor.shape() == like.shape() && tensor.dtype() == like.dtype()) {
+      return tensor;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(NDArray made,
+                              NDArray::Empty(like.shape(), like.dtype(), kCpu));
+    StoreDoubles(ToDoubles(tensor).data(), 0, CountOf(made), made);
+    return made;
   }
 
   static absl::StatusOr<TensorComparison> Compared(const std::string& name,
@@ -267,6 +370,8 @@ class ModelComparer {
       known = id;
     }
     layer->name = network.operation(known).name;
+    layer->value =
+        network.value(result_.pairing.pairs[layer->pair].reference.made).name;
     layer->kind = std::string(network.operation(known).kind());
   }
 
@@ -418,13 +523,43 @@ class ModelComparer {
   ModelComparison result_;
 };
 
+// A network that has these tensors, and nothing that makes them.
+absl::StatusOr<Network> NetworkOfTensors(
+    absl::Span<const NamedTensor> tensors) {
+  Network network("tensors");
+  for (const NamedTensor& tensor : tensors) {
+    NODEWISE_RETURN_IF_ERROR(
+        network.AddInput(tensor.name, TensorType::Of(*tensor.tensor)).status());
+  }
+  return network;
+}
+
 }  // namespace
 
 bool ModelComparison::AreOutputsWrong() const {
+  if (!missing_outputs.empty()) return true;
   return std::any_of(outputs.begin(), outputs.end(),
                      [](const TensorComparison& output) {
                        return output.verdict() == Verdict::kError;
                      });
+}
+
+absl::StatusOr<ModelComparison> CompareWithTensors(
+    const Network& network, absl::Span<const NamedTensor> tensors) {
+  NODEWISE_ASSIGN_OR_RETURN(const Network target, NetworkOfTensors(tensors));
+  for (const ValueId input : network.inputs()) {
+    const std::string& name = network.value(input).name;
+    if (target.HasValue(name)) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "input {}: is not among the tensors, expected all inputs of the model "
+        "by their names",
+        Printable(name)));
+  }
+  ModelComparisonRequest request{network, target, {{}}};
+  for (const NamedTensor& tensor : tensors) {
+    request.inputs[0].push_back(tensor.tensor);
+  }
+  return ModelComparer(request).RunOnTensors();
 }
 
 absl::StatusOr<ModelComparison> CompareModels(

@@ -26,13 +26,10 @@ bool OnlyChangesForm(const Network& network, const Operation& operation) {
          IsFloat(network.value(operation.outputs[0]).type.dtype);
 }
 
-// What only moves integers, so that they stand for the same floats after it.
-bool OnlyMoves(std::string_view kind) {
-  return kind == "Reshape" || kind == "Transpose" || kind == "Flatten" ||
-         kind == "Squeeze" || kind == "Unsqueeze" || kind == "Identity" ||
-         kind == "MaxPool" || kind == "Slice" || kind == "Gather" ||
-         kind == "Split" || kind == "Expand" || kind == "DepthToSpace" ||
-         kind == "SpaceToDepth";
+// What hands integers on, so that they stand for the same floats after it.
+bool HandsOnIntegers(std::string_view kind) {
+  return OnlyMovesNumbers(kind) || kind == "MaxPool" || kind == "Gather" ||
+         kind == "Split";
 }
 
 std::optional<double> OneNumber(const Network& network, ValueId id) {
@@ -90,6 +87,14 @@ bool NeedsNothing(const ValuePair& pair, const NDArray& from,
 }
 
 }  // namespace
+
+bool OnlyMovesNumbers(std::string_view kind) {
+  constexpr std::string_view kMoves[] = {
+      "Reshape",  "Transpose", "Flatten",      "Squeeze",      "Unsqueeze",
+      "Identity", "Slice",     "DepthToSpace", "SpaceToDepth", "Expand"};
+  return std::find(std::begin(kMoves), std::end(kMoves), kind) !=
+         std::end(kMoves);
+}
 
 ModelSide::ModelSide(const Network& network)
     : network_(network),
@@ -187,7 +192,7 @@ std::optional<Layout::Quantisation> ModelSide::FindQuantisation(
       if (HasScales(user.kind())) {
         const auto found = ScaleAt(network_, user, use.slot + 1);
         if (found.has_value()) return found;
-      } else if (use.slot == 0 && OnlyMoves(user.kind())) {
+      } else if (use.slot == 0 && HandsOnIntegers(user.kind())) {
         for (const ValueId output : user.outputs) {
           if (output != kNoValue) waiting.push_back(output);
         }

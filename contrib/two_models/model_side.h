@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,9 @@
 #include "nodewise/two_models/pair_models.h"
 
 namespace nodewise {
+
+// Returns whether the operator makes no number that it has not read.
+bool OnlyMovesNumbers(std::string_view kind);
 
 // What is known of one of two models before it is compared: which values depend
 // on inputs, which are one tensor in several forms, and how integers stand for
@@ -30,6 +34,8 @@ class ModelSide {
   bool VariesIn(OperationId id) const;
   // The chain that the value belongs to.
   ValueChain ChainOf(ValueId id) const;
+  // The first of the chain; kNoValue for what depends on no input.
+  ValueId MadeOf(ValueId id) const { return first_[Index(id)]; }
   // Whether the value is the first of its chain.
   bool IsMade(ValueId id) const { return first_[Index(id)] == id; }
   // Whether some form of the tensor is coarser than float32: integers that

@@ -30,6 +30,7 @@ constexpr double kNearIfCoarse = 0.25;
 // A name says more than numbers that are wrong, and less than numbers that are
 // surely another tensor's.
 constexpr double kFar = 0.1;
+constexpr double kTimesFarther = 4;
 
 // Elements at equal distances, as the numbers that they stand for.
 std::vector<double> Sampled(const std::vector<double>& numbers) {
@@ -110,6 +111,8 @@ class Pairer {
   }
 
  private:
+  using PairsByValue = std::unordered_map<ValueId, size_t>;
+
   struct Choice {
     size_t candidate = 0;
     ValuePair::Way way = ValuePair::Way::kName;
@@ -198,34 +201,50 @@ class Pairer {
     return found->second;
   }
 
-  // Numbers of the target come later than those that they are made of.
-  size_t EarliestPosition(ValueId id) const {
-    const Network& network = reference_.side->network();
+  // The pairs that a value is made of, as far as they are known, by number.
+  std::vector<size_t> SourcesOf(const ModelSide& side, ValueId id,
+                                const PairsByValue& pairs) const {
+    const Network& network = side.network();
     std::vector<ValueId> waiting = {id};
     std::vector<bool> seen(network.data().values.size());
-    size_t earliest = 0;
+    std::vector<size_t> sources;
     while (!waiting.empty()) {
-      const ValueId next = waiting.back();
+      const NetworkValue& value = network.value(waiting.back());
       waiting.pop_back();
-      const NetworkValue& value = network.value(next);
       if (value.kind != NetworkValue::Kind::kOutput) continue;
       for (const ValueId input : network.operation(value.producer).inputs) {
-        if (input == kNoValue || seen[Index(input)] ||
-            !reference_.side->Varies(input)) {
+        if (input == kNoValue || seen[Index(input)] || !side.Varies(input)) {
           continue;
         }
         seen[Index(input)] = true;
-        const auto pair = pair_of_.find(reference_.side->ChainOf(input).made);
-        if (pair == pair_of_.end()) {
+        const auto pair = pairs.find(side.MadeOf(input));
+        if (pair == pairs.end()) {
           waiting.push_back(input);
         } else {
-          earliest =
-              std::max(earliest, target_.side->PositionOf(
-                                     pairing_.pairs[pair->second].target.made));
+          sources.push_back(pair->second);
         }
       }
     }
+    std::sort(sources.begin(), sources.end());
+    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+    return sources;
+  }
+
+  // Numbers of the target come later than those that they are made of.
+  size_t EarliestPosition(ValueId id) const {
+    size_t earliest = 0;
+    for (const size_t pair : SourcesOf(*reference_.side, id, pair_of_)) {
+      earliest = std::max(
+          earliest, target_.side->PositionOf(pairing_.pairs[pair].target.made));
+    }
     return earliest;
+  }
+
+  // What an input holds may be any tensor, if it is the input of nothing.
+  bool IsTooEarly(ValueId made, size_t earliest) const {
+    return target_.side->network().value(made).kind !=
+               NetworkValue::Kind::kInput &&
+           target_.side->PositionOf(made) <= earliest;
   }
 
   double DistanceTo(size_t candidate,
@@ -256,8 +275,7 @@ class Pairer {
     const size_t earliest = EarliestPosition(id);
     for (const size_t i : found->second) {
       const Candidate& candidate = candidates_[i];
-      if (candidate.is_used ||
-          target_.side->PositionOf(candidate.made) <= earliest ||
+      if (candidate.is_used || IsTooEarly(candidate.made, earliest) ||
           !StandsForFloats(*target_.side, candidate.made)) {
         continue;
       }
@@ -307,8 +325,7 @@ class Pairer {
     const double expected_size = SizeOf(Sampled(numbers));
     for (const size_t i : found->second) {
       const Candidate& candidate = candidates_[i];
-      if (candidate.is_used ||
-          target_.side->PositionOf(candidate.made) <= earliest ||
+      if (candidate.is_used || IsTooEarly(candidate.made, earliest) ||
           !StandsForFloats(*target_.side, candidate.made)) {
         continue;
       }
@@ -376,38 +393,218 @@ class Pairer {
         NumbersOfValue(*reference_.side, id, expected);
     const std::vector<double> sampled = Sampled(numbers);
     const Nearest nearest = NearestTo(id, numbers.size(), sampled);
-    const std::optional<size_t> named = OfName(id);
-    if (named.has_value() && !candidates_[*named].is_used &&
-        candidates_[*named].sampled.size() == sampled.size()) {
-      const double distance = DistanceTo(*named, sampled);
-      const bool is_another = (nearest.distance < kNear && distance > kFar) ||
-                              IsNextNearer(id, *named, distance);
-      if (!is_another) {
-        return Take(id, {*named, ValuePair::Way::kName,
-                         Layout::SameOrder(expected.shape(),
-                                           candidates_[*named].shape)});
-      }
+    std::optional<size_t> found = ByName(id, sampled, nearest);
+    if (found.has_value()) {
+      return TakeAsItLies(id, expected, *found, ValuePair::Way::kName);
     }
+    found = ByNumbers(id, sampled, nearest);
+    if (!found.has_value()) {
+      const auto moved = InOtherOrder(id, expected, numbers);
+      if (moved.has_value()) return Take(id, *moved);
+      found = ByPlace(id, sampled);
+      if (!found.has_value()) found = BySources(id, sampled, nearest);
+    }
+    if (!found.has_value()) return absl::OkStatus();
+    return TakeAsItLies(id, expected, *found, ValuePair::Way::kNumbers);
+  }
+
+  absl::Status TakeAsItLies(ValueId id, const NDArray& expected,
+                            size_t candidate, ValuePair::Way way) {
+    return Take(id, {candidate, way,
+                     Layout::SameOrder(expected.shape(),
+                                       candidates_[candidate].shape)});
+  }
+
+  std::optional<size_t> ByName(ValueId id, const std::vector<double>& sampled,
+                               const Nearest& nearest) {
+    const std::optional<size_t> named = OfName(id);
+    if (!named.has_value() || candidates_[*named].is_used ||
+        candidates_[*named].sampled.size() != sampled.size()) {
+      return std::nullopt;
+    }
+    const double distance = DistanceTo(*named, sampled);
+    const bool is_another =
+        (distance > kFar && (nearest.distance < kNear ||
+                             !AreMadeAlike(id, candidates_[*named].made))) ||
+        IsNextNearer(id, *named, distance);
+    return is_another ? std::nullopt : named;
+  }
+
+  // Exporters number their values, so that a name may have moved to another
+  // operation.
+  bool AreMadeAlike(ValueId id, ValueId made) const {
+    const NetworkValue& one = reference_.side->network().value(id);
+    const NetworkValue& other = target_.side->network().value(made);
+    if (one.kind != NetworkValue::Kind::kOutput ||
+        other.kind != NetworkValue::Kind::kOutput) {
+      return true;
+    }
+    return reference_.side->network().operation(one.producer).kind() ==
+           target_.side->network().operation(other.producer).kind();
+  }
+
+  std::optional<size_t> ByNumbers(ValueId id,
+                                  const std::vector<double>& sampled,
+                                  const Nearest& nearest) {
+    if (!nearest.candidate.has_value()) return std::nullopt;
     // A few numbers are those of many tensors, unless one alone has them.
     if (!HasManyNumbers(sampled) &&
         (IsOneNumber(sampled) || nearest.distance > kNear ||
          nearest.next < kFar)) {
-      return absl::OkStatus();
+      return std::nullopt;
     }
-    if (nearest.candidate.has_value() &&
-        nearest.distance < Limit(id, *nearest.candidate)) {
-      // Two that are nearly as near are told apart by their order alone: the
-      // first is taken.
-      if (IsNextNearer(id, *nearest.candidate, nearest.distance)) {
-        return absl::OkStatus();
+    double limit = Limit(id, *nearest.candidate);
+    // Tensors that nothing is known of but their numbers may be wrong ones, if
+    // they are like no other's.
+    const bool is_alone = nearest.next > kTimesFarther * nearest.distance;
+    if (is_alone && target_.side->network().order().empty()) limit = kFar;
+    if (nearest.distance >= limit ||
+        IsNextNearer(id, *nearest.candidate, nearest.distance)) {
+      return std::nullopt;
+    }
+    return nearest.candidate;
+  }
+
+  // What an operation makes of the partners of what is read here: so a wrong
+  // layer has a partner, too, whatever it is called.
+  std::optional<size_t> ByPlace(ValueId id,
+                                const std::vector<double>& sampled) {
+    const NetworkValue& value = reference_.side->network().value(id);
+    const Operation& maker =
+        reference_.side->network().operation(value.producer);
+    const auto partners = PartnersOfInputs(maker);
+    if (partners.empty()) return std::nullopt;
+    // Of those that read the same, one of the same kind comes first, and then
+    // the one whose constants are nearest.
+    std::optional<size_t> found;
+    std::pair<bool, double> best{true, kInfinity};
+    bool is_tied = false;
+    for (const OperationId reader : ReadersOf(partners[0])) {
+      const Operation& user = target_.side->network().operation(reader);
+      if (ReadBy(user) != partners || value.slot >= user.outputs.size() ||
+          !MayBeMeant(maker, user)) {
+        continue;
       }
-      return Take(id,
-                  {*nearest.candidate, ValuePair::Way::kNumbers,
-                   Layout::SameOrder(expected.shape(),
-                                     candidates_[*nearest.candidate].shape)});
+      const auto candidate = by_value_.find(user.outputs[value.slot]);
+      if (candidate == by_value_.end() ||
+          candidates_[candidate->second].is_used ||
+          candidates_[candidate->second].sampled.size() != sampled.size()) {
+        continue;
+      }
+      const std::pair<bool, double> rank{user.kind() != maker.kind(),
+                                         ConstantsDistance(maker, user)};
+      is_tied = found.has_value() && rank == best;
+      if (found.has_value() && rank >= best) continue;
+      best = rank;
+      found = candidate->second;
     }
-    const auto moved = InOtherOrder(id, expected, numbers);
-    return moved.has_value() ? Take(id, *moved) : absl::OkStatus();
+    if (!found.has_value() || is_tied ||
+        IsNextNearer(id, *found, DistanceTo(*found, sampled))) {
+      return std::nullopt;
+    }
+    return found;
+  }
+
+  // An operation may stand in the place of one of another kind by mistake, if
+  // nothing says what else it should be.
+  bool MayBeMeant(const Operation& maker, const Operation& user) const {
+    if (maker.kind() == user.kind()) return true;
+    return !OnlyMovesNumbers(maker.kind()) && !OnlyMovesNumbers(user.kind()) &&
+           ConstantsOf(reference_.side->network(), maker).empty() &&
+           ConstantsOf(target_.side->network(), user).empty();
+  }
+
+  // What is made of the same tensors and has no other's numbers: a wrong layer
+  // that other operations compute.
+  std::optional<size_t> BySources(ValueId id,
+                                  const std::vector<double>& sampled,
+                                  const Nearest& nearest) {
+    if (!nearest.candidate.has_value() || !HasManyNumbers(sampled) ||
+        nearest.distance > kNearIfCoarse ||
+        nearest.next < 2 * nearest.distance) {
+      return std::nullopt;
+    }
+    const ValueId made = candidates_[*nearest.candidate].made;
+    if (SourcesOf(*reference_.side, id, pair_of_) !=
+            SourcesOf(*target_.side, made, pair_of_target_) ||
+        IsNextNearer(id, *nearest.candidate, nearest.distance)) {
+      return std::nullopt;
+    }
+    return nearest.candidate;
+  }
+
+  // The operations that read some form of a tensor of the target, each once.
+  std::vector<OperationId> ReadersOf(ValueId made) const {
+    const Network& network = target_.side->network();
+    std::vector<ValueId> forms = {made};
+    std::vector<OperationId> readers;
+    for (size_t i = 0; i < forms.size(); ++i) {
+      for (const Use& use : network.value(forms[i]).uses) {
+        if (use.slot == kBarrierSlot) continue;
+        for (const ValueId output : network.operation(use.user).outputs) {
+          if (output != kNoValue && target_.side->MadeOf(output) == made) {
+            forms.push_back(output);
+          }
+        }
+        if (std::find(readers.begin(), readers.end(), use.user) ==
+            readers.end()) {
+          readers.push_back(use.user);
+        }
+      }
+    }
+    return readers;
+  }
+
+  // How far constants are apart that both operations read; infinite if they do
+  // not go together.
+  double ConstantsDistance(const Operation& one, const Operation& other) const {
+    const std::vector<NDArray> of_one =
+        ConstantsOf(reference_.side->network(), one);
+    const std::vector<NDArray> of_other =
+        ConstantsOf(target_.side->network(), other);
+    if (of_one.size() != of_other.size()) return kInfinity;
+    double distance = 0;
+    for (size_t i = 0; i < of_one.size(); ++i) {
+      if (CountOf(of_one[i]) != CountOf(of_other[i])) return kInfinity;
+      distance +=
+          RelativeDistance(ToDoubles(of_one[i]), ToDoubles(of_other[i]));
+    }
+    return distance;
+  }
+
+  static std::vector<NDArray> ConstantsOf(const Network& network,
+                                          const Operation& operation) {
+    std::vector<NDArray> constants;
+    for (const ValueId input : operation.inputs) {
+      if (input == kNoValue) continue;
+      const NetworkValue& value = network.value(input);
+      if (value.kind == NetworkValue::Kind::kConstant) {
+        constants.push_back(value.data);
+      }
+    }
+    return constants;
+  }
+
+  // The first values of the target's chains that stand for what an operation of
+  // the reference reads; empty if one has no partner.
+  std::vector<ValueId> PartnersOfInputs(const Operation& operation) const {
+    std::vector<ValueId> partners;
+    for (const ValueId input : operation.inputs) {
+      if (input == kNoValue || !reference_.side->Varies(input)) continue;
+      const auto pair = pair_of_.find(reference_.side->ChainOf(input).made);
+      if (pair == pair_of_.end()) return {};
+      partners.push_back(pairing_.pairs[pair->second].target.made);
+    }
+    return partners;
+  }
+
+  std::vector<ValueId> ReadBy(const Operation& operation) const {
+    std::vector<ValueId> read;
+    for (const ValueId input : operation.inputs) {
+      if (input == kNoValue || !target_.side->Varies(input)) continue;
+      read.push_back(target_.side->ChainOf(input).made);
+    }
+    return read;
   }
 
   absl::Status TakeForced(ValueId id, const NDArray& expected,
@@ -460,6 +657,7 @@ class Pairer {
     candidate.is_used = true;
     reference_.values.Pin(id, *std::move(taken));
     pair_of_[id] = pairing_.pairs.size();
+    pair_of_target_[candidate.made] = pairing_.pairs.size();
     pairing_.pairs.push_back(std::move(pair));
     return absl::OkStatus();
   }
@@ -491,7 +689,8 @@ class Pairer {
   std::unordered_map<ValueId, size_t> by_value_;  // By the first of the chain.
   std::unordered_map<int64_t, std::vector<size_t>> by_count_;
   std::unordered_map<ValueId, ValueId> forced_;
-  std::unordered_map<ValueId, size_t> pair_of_;
+  PairsByValue pair_of_;         // By the first of the reference's chain.
+  PairsByValue pair_of_target_;  // And of the target's.
   ModelPairing pairing_;
 };
 

@@ -1,14 +1,17 @@
 """nodewise locate with two files of one network, whose graphs differ."""
 
+import random
+import struct
 import sys
 import unittest
+import zipfile
 
 from support import BUILD, ROOT, Scratch, document, nodewise
 
 sys.path.insert(0, str(ROOT / "tests/support"))
 
 # pylint: disable=wrong-import-position
-from howto_test import image_network  # noqa: E402
+from howto_test import image_network, npy  # noqa: E402
 
 
 class TwoModels(Scratch):
@@ -66,6 +69,34 @@ class TwoModels(Scratch):
         self.assertEqual(found["curve"][-1]["error"], 0)
         costs = [layer["alone"] for layer in found["layers"]]
         self.assertEqual(costs, sorted(costs, reverse=True))
+
+    def tensors(self, change):
+        """The input and the output, which is called otherwise."""
+        rng = random.Random(1)
+        image = npy((1, 3, 16, 16), [rng.random() for _ in range(768)])
+        made = self.folder / "made.npz"
+        ran = nodewise("run", self.model, "--input",
+                       f"image={self.write('image.npy', image)}", "-o", made)
+        self.assertEqual(ran.code, 0, ran)
+        with zipfile.ZipFile(made) as archive:
+            output = archive.read("probabilities.npy")
+        path = self.folder / "tensors.npz"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("image.npy", image)
+            archive.writestr("out_7.npy", output[:-40] + change(output[-40:]))
+        return path
+
+    def test_a_file_of_tensors_is_judged_by_the_model(self):
+        shown = nodewise("compare", self.model, self.tensors(lambda data: data))
+        self.assertEqual(shown.code, 0, shown)
+        self.assertTrue(shown.out.startswith("The tensors are those of the "
+                                             "model"), shown)
+        changed = self.tensors(lambda data: struct.pack(
+            "<10f", *[1.01 * x for x in struct.unpack("<10f", data)]))
+        shown = nodewise("compare", self.model, changed)
+        self.assertEqual(shown.code, 1, shown)
+        self.assertTrue(shown.out.startswith("soft (Softmax) makes something "
+                                             "else"), shown)
 
     def test_a_program_is_measured_beside_its_own_model(self):
         python = BUILD / "venv/bin/python"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/precision/sensitivity.h"
 #include "tests/contrib/precision/precision_support.h"
 
@@ -169,6 +170,62 @@ TEST(CompareModels, NamesTheLayerWithOtherWeights) {
   }
 }
 
+TEST(CompareModels, AWrongLayerOfOtherNamesDoesNotHideWhatIsBehindIt) {
+  const Network net = SmallNet();
+  Network target = Renamed(net);
+  Exchange("b", RandomFloats("b", {4}, 9), &target);
+  const ModelComparison compared = Compared(net, target, SampleOf(net));
+  EXPECT_THAT(NamesOfLayers(compared), ElementsAre("conv"));
+  EXPECT_THAT(compared.pairing.reference_alone, IsEmpty());
+}
+
+// What a runtime has made of the network, with names of its own.
+std::vector<NamedTensor> TensorsOf(const Network& network, bool has_names) {
+  std::vector<NamedTensor> tensors;
+  const Sample inputs = SampleOf(network);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    tensors.push_back({network.value(network.inputs()[i]).name, inputs[i]});
+  }
+  InterpretOptions options;
+  options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    const std::string name = network.value(run.operation.outputs[0]).name;
+    tensors.push_back({has_names ? name : "t" + std::to_string(tensors.size()),
+                       run.result.outputs[0]});
+    return false;
+  };
+  EXPECT_THAT(Interpret(network, inputs, options), IsOk());
+  return tensors;
+}
+
+TEST(CompareWithTensors, TensorsOfTheModelAreThoseWhateverTheyAreCalled) {
+  const Network net = SmallNet();
+  for (const bool has_names : {true, false}) {
+    const auto compared = CompareWithTensors(net, TensorsOf(net, has_names));
+    ASSERT_THAT(compared, IsOk());
+    EXPECT_THAT(compared->layers, IsEmpty());
+    EXPECT_THAT(compared->tensors_alone, IsEmpty());
+  }
+}
+
+TEST(CompareWithTensors, ATensorIsJudgedOnThoseBeforeIt) {
+  const Network net = SmallNet();
+  Network wrong = net;
+  Exchange("b", RandomFloats("b", {4}, 9), &wrong);
+  const auto compared = CompareWithTensors(net, TensorsOf(wrong, true));
+  ASSERT_THAT(compared, IsOk());
+  EXPECT_THAT(NamesOfLayers(*compared), ElementsAre("conv"));
+}
+
+TEST(CompareWithTensors, AnInputThatIsNotThereIsNamed) {
+  const Network net = SmallNet();
+  std::vector<NamedTensor> tensors = TensorsOf(net, true);
+  tensors.erase(tensors.begin());
+  const auto compared = CompareWithTensors(net, tensors);
+  ASSERT_FALSE(compared.ok());
+  EXPECT_THAT(std::string(compared.status().message()),
+              HasSubstr("input x: is not among the tensors"));
+}
+
 TEST(CompareModels, WhatIsWrongBeforeALayerIsNotBlamedOnIt) {
   const Network net = SmallNet();
   Network target = net;
@@ -237,6 +294,34 @@ TEST(CompareModels, AnInputWithItsChannelsLastIsTurned) {
   EXPECT_FALSE(compared.AreOutputsWrong()) << compared.notes[0];
   ASSERT_EQ(compared.notes.size(), 1u);
   EXPECT_THAT(compared.notes[0], HasSubstr("picture is taken for x"));
+}
+
+TEST(CompareModels, AnOutputOfAnotherSizeIsNoAgreement) {
+  const auto summed = [](int64_t axis) {
+    NetBuilder b;
+    const ValueId x = b.In("x", {2, 8});
+    const NDArray axes = NDArray::Empty({1}, kInt64, kCpu).value();
+    axes.As<int64_t>()[0] = axis;
+    b.Out({b.Op("ReduceSum", {x, b.Const("axes", axes)}, {}, {"y"})[0]});
+    return std::move(b.net);
+  };
+  const Network net = summed(1);
+  const ModelComparison compared = Compared(net, summed(0), SampleOf(net));
+  EXPECT_TRUE(compared.AreOutputsWrong());
+  EXPECT_THAT(compared.missing_outputs,
+              ElementsAre(HasSubstr("has 8 elements in the target")));
+}
+
+TEST(CompareModels, AnOutputThatTheReferenceOnlyHandsOnIsCompared) {
+  const auto handed_on = [](bool is_changed) {
+    NetBuilder b;
+    const ValueId x = b.In("x", {2, 8});
+    const ValueId y = b.Op("Relu", {x}, {}, {"y"})[0];
+    b.Out({y, is_changed ? y : x});
+    return std::move(b.net);
+  };
+  const Network net = handed_on(false);
+  EXPECT_TRUE(Compared(net, handed_on(true), SampleOf(net)).AreOutputsWrong());
 }
 
 TEST(CompareModels, AnInputWithoutAPartnerIsAnErrorThatNamesIt) {

@@ -30,6 +30,7 @@ struct ModelLayer {
   // the last.
   std::string name;
   std::string kind;
+  std::string value;                   // What it makes.
   std::vector<OperationId> reference;  // In the order of the model.
   // Those that make what it reads of constants alone.
   std::vector<OperationId> reference_constants;
@@ -49,6 +50,9 @@ struct ModelLayer {
 struct ModelComparison {
   ModelPairing pairing;
   std::vector<TensorComparison> outputs;  // In the order of the reference.
+  // Outputs that the target does not have, or not in this size, in words. Then
+  // no layer is asked what it costs.
+  std::vector<std::string> missing_outputs;
   // OutputError() of the target, of all sets of inputs.
   double error = 0;
   // What the target computes in and the reference does not: "8-bit integers",
@@ -63,6 +67,8 @@ struct ModelComparison {
   Sensitivity sensitivity;
   // The operations of the layers that are suggested to be kept.
   std::vector<std::string> keep;
+  // Of a file of tensors: those that nothing goes with.
+  std::vector<std::string> tensors_alone;
   std::vector<std::string> notes;
 
   bool AreOutputsWrong() const;
@@ -78,6 +84,13 @@ struct ModelComparisonRequest {
   // May be null.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
+
+// Compares a model with tensors that something has made of it, which may have
+// names of their own. Each is judged on those before it; nothing is said of
+// what a layer costs. Fails with kInvalidArgument if an input of the model is
+// not among them, and as running the model does.
+absl::StatusOr<ModelComparison> CompareWithTensors(
+    const Network& network, absl::Span<const NamedTensor> tensors);
 
 // Compares both by the definitions of their operators. Fails as
 // MatchModelInputs(), and as running either model does.
