@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nodewise/lower/region.h"
+#include "nodewise/session/model_file.h"
 #include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/dump_graph.h"
@@ -240,7 +241,9 @@ absl::StatusOr<Subject> SubjectOf(const Session& session) {
   if (!session.dump.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(session.dump));
     // A file of tensors has no graph that could say anything.
-    if (kind == PathKind::kFile) return Subject::kSilentDump;
+    if (kind == PathKind::kFile && !IsModelOrText(session.dump)) {
+      return Subject::kSilentDump;
+    }
     NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(session.dump));
     return AnySays(run.graph) ? Subject::kSpeakingDump : Subject::kSilentDump;
   }

@@ -262,6 +262,14 @@ absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
   return tensors;
 }
 
+std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape) {
+  std::vector<int64_t> sides;
+  for (const int64_t side : shape) {
+    if (side != 1) sides.push_back(side);
+  }
+  return sides;
+}
+
 std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,
                                    const NDArray& tensor) {
   std::vector<double> numbers = ToDoubles(tensor);

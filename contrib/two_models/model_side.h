@@ -85,6 +85,10 @@ absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
                                               absl::Span<const NDArray> read,
                                               absl::Span<const NDArray> like);
 
+// Returns the sides of a shape but those of 1, which say nothing about how a
+// tensor lies.
+std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape);
+
 // Returns the numbers that a tensor of this value stands for.
 std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,
                                    const NDArray& tensor);

@@ -95,8 +95,9 @@ class TwoModels(Scratch):
             "<10f", *[1.01 * x for x in struct.unpack("<10f", data)]))
         shown = nodewise("compare", self.model, changed)
         self.assertEqual(shown.code, 1, shown)
-        self.assertTrue(shown.out.startswith("soft (Softmax) makes something "
-                                             "else"), shown)
+        self.assertTrue(shown.out.startswith(
+            "something in the 9 operations that make probabilities makes "
+            "something else"), shown)
 
     def test_a_program_is_measured_beside_its_own_model(self):
         python = BUILD / "venv/bin/python"
