@@ -173,7 +173,8 @@ absl::Status SearchBesideBuild(const Question& asked, Answer* answer) {
   Question question = asked;
   const Session& target = question.target;
   if (question.reference.kind == Reference::Kind::kModel &&
-      target.network != nullptr && question.method == Method::kAuto) {
+      target.network != nullptr && question.method == Method::kAuto &&
+      !IsOwnFile(question)) {
     NODEWISE_ASSIGN_OR_RETURN(question.reference.spec.network,
                               NetworkOfReference(question, answer));
     const auto reference = question.reference.spec.network;
@@ -207,7 +208,8 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
   NODEWISE_ASSIGN_OR_RETURN(auto reference,
                             NetworkOfReference(question, answer));
   if (reference == nullptr) return absl::OkStatus();
-  if (!AreOneModel(*reference, *question.target.network)) {
+  if (!IsOwnFile(question) &&
+      !AreOneModel(*reference, *question.target.network)) {
     return SearchTwoModels(question, std::move(reference), answer);
   }
   if (question.reference.kind == Reference::Kind::kProgram) {

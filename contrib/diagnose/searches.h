@@ -64,6 +64,9 @@ absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(
 
 // Returns whether both are one model, constants and names of values included.
 bool AreOneModel(const Network& a, const Network& b);
+// Returns whether the reference is the file that the target was read from, in
+// which only sizes may be known that are open in the other.
+bool IsOwnFile(const Question& question);
 
 // Compares what both sides say, and returns whether they say the same.
 bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,

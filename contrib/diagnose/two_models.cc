@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "contrib/diagnose/searches.h"
@@ -254,6 +256,17 @@ absl::Status SearchTensorsBesideModel(const Question& question,
   evidence.compared = *std::move(compared);
   answer->evidence.models = std::move(evidence);
   return absl::OkStatus();
+}
+
+bool IsOwnFile(const Question& question) {
+  const std::string& reference = question.reference.spec.path;
+  if (reference.empty()) return false;
+  const Session& target = question.target;
+  for (const std::string* const file : {&target.name, &target.model_file}) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(*file, reference, ignored)) return true;
+  }
+  return false;
 }
 
 bool AreOneModel(const Network& a, const Network& b) {

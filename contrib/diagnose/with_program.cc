@@ -96,7 +96,7 @@ absl::Status SearchByProgram(const Question& question, Answer* answer) {
   if (answer->AddDoubts(faults)) return absl::OkStatus();
   if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
   const Session& right = *opened;
-  if (session.network != nullptr &&
+  if (session.network != nullptr && !IsOwnFile(question) &&
       !AreOneModel(*right.network, *session.network)) {
     return SearchTwoModels(question, right.network, answer);
   }

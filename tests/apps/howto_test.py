@@ -39,7 +39,7 @@ def weights(name, dims, rng, most):
                         (9, struct.pack(f"<{count}f", *values)))
 
 
-def image_network(pool="MaxPool"):
+def image_network(pool="MaxPool", images=1):
     """Two convolutions, a pool between them, a classifier."""
     rng = random.Random(1)
     constants = [weights("w1", [8, 3, 3, 3], rng, .4),
@@ -62,7 +62,7 @@ def image_network(pool="MaxPool"):
                   name="classify"),
         onnx_node("Softmax", ["l"], ["probabilities"], name="soft")]
     return onnx_model(onnx_graph(
-        nodes, [value_info("image", dims=(1, 3, 16, 16))],
+        nodes, [value_info("image", dims=(images, 3, 16, 16))],
         [value_info("probabilities")], constants))
 
 

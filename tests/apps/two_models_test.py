@@ -70,6 +70,13 @@ class TwoModels(Scratch):
         costs = [layer["alone"] for layer in found["layers"]]
         self.assertEqual(costs, sorted(costs, reverse=True))
 
+    def test_a_model_beside_itself_is_judged_node_by_node(self):
+        model = self.write("open.onnx", image_network(images="n"))
+        image = self.write("one.npy", npy((1, 3, 16, 16), [.5] * 768))
+        shown = nodewise("locate", model, "--reference", model, "--input",
+                         f"image={image}", "--json")
+        self.assertEqual(document(shown)["search"], "nodes")
+
     def tensors(self, change):
         """The input and the output, which is called otherwise."""
         rng = random.Random(1)
