@@ -146,6 +146,15 @@ absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
   return result;
 }
 
+double RelativeError(const TensorComparison& comparison) {
+  const Metrics& metrics = comparison.metrics;
+  if (metrics.different == 0) return 0;
+  if (metrics.non_finite() > 0 || metrics.expected_norm == 0) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return metrics.difference_norm / metrics.expected_norm;
+}
+
 size_t Comparison::CountOf(Verdict verdict) const {
   return static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(),
                                            [&](const TensorComparison& tensor) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -362,15 +361,6 @@ bool NodeCheck::IsEqual() const {
 double NodeCheck::MadeError() const { return LargestError(outputs); }
 
 double NodeCheck::PassedOnError() const { return LargestError(accumulated); }
-
-double RelativeError(const TensorComparison& comparison) {
-  const Metrics& metrics = comparison.metrics;
-  if (metrics.different == 0) return 0;
-  if (metrics.non_finite() > 0 || metrics.expected_norm == 0) {
-    return std::numeric_limits<double>::infinity();
-  }
-  return metrics.difference_norm / metrics.expected_norm;
-}
 
 size_t NodeChecks::CountOf(Verdict verdict) const {
   return static_cast<size_t>(

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/locate/node_check.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 

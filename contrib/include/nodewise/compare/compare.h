@@ -64,6 +64,11 @@ Verdict WeighedVerdict(const TensorComparison& comparison);
 // finite, NaN if no bound is known. 1 for what is surely within its bounds.
 double ErrorOverBound(const TensorComparison& comparison);
 
+// Returns the norm of the difference for that of the reference: 0 if nothing
+// differs, infinity where something is not finite on one side alone or the
+// reference is all zeros.
+double RelativeError(const TensorComparison& comparison);
+
 struct CompareOptions {
   Rule rule = {};
   // Compares elements of different types as the numbers they are, instead of

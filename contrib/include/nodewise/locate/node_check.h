@@ -93,11 +93,6 @@ struct NodeCheck {
   double PassedOnError() const;
 };
 
-// Returns the norm of the difference for that of the reference: 0 if nothing
-// differs, infinity where something is not finite on one side alone or the
-// reference is all zeros.
-double RelativeError(const TensorComparison& comparison);
-
 // A function node that was not, and the reason.
 struct SkippedNode {
   NodeId node{};
