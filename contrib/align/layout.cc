@@ -312,6 +312,14 @@ std::vector<int64_t> PlacesOf(const Layout& layout) {
   return places;
 }
 
+std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape) {
+  std::vector<int64_t> sides;
+  for (const int64_t side : shape) {
+    if (side != 1) sides.push_back(side);
+  }
+  return sides;
+}
+
 void VisitLayouts(absl::Span<const int64_t> source,
                   absl::Span<const int64_t> compiled,
                   absl::FunctionRef<bool(const Layout& layout)> visit) {

@@ -58,14 +58,6 @@ std::vector<int64_t> WithSide(std::vector<int64_t> shape, size_t side,
   return shape;
 }
 
-std::vector<int64_t> WithoutOnes(absl::Span<const int64_t> sides) {
-  std::vector<int64_t> others;
-  for (const int64_t side : sides) {
-    if (side != 1) others.push_back(side);
-  }
-  return others;
-}
-
 // Whether the sides of the compiled tensor are those that the layout makes of
 // `shape`: what is divided or joined is not reshaped, too.
 bool HasItsSides(const Layout& layout, absl::Span<const int64_t> shape,
@@ -73,8 +65,8 @@ bool HasItsSides(const Layout& layout, absl::Span<const int64_t> shape,
   if (!layout.paddings.empty()) return false;
   std::vector<int64_t> sides;
   for (const Layout::Loop& loop : layout.loops) sides.push_back(loop.count);
-  return WithoutOnes(layout.is_same_order() ? shape : sides) ==
-         WithoutOnes(compiled);
+  return SidesBeyondOne(layout.is_same_order() ? shape : sides) ==
+         SidesBeyondOne(compiled);
 }
 
 // Looks for the place of one compiled tensor in one of the network.

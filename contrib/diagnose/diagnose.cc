@@ -169,23 +169,21 @@ absl::StatusOr<Search> SearchFor(const Question& question,
 
 // Beside a build, or a model that becomes one, both sides are compared first:
 // as long as they say the same, what they say is right.
-absl::Status SearchBesideBuild(const Question& asked, Answer* answer) {
-  Question question = asked;
-  const Session& target = question.target;
+absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
+  TargetSpec spec = question.reference.spec;
   if (question.reference.kind == Reference::Kind::kModel &&
-      target.network != nullptr && question.method == Method::kAuto &&
+      question.target.network != nullptr && question.method == Method::kAuto &&
       !IsOwnFile(question)) {
-    NODEWISE_ASSIGN_OR_RETURN(question.reference.spec.network,
+    NODEWISE_ASSIGN_OR_RETURN(spec.network,
                               NetworkOfReference(question, answer));
-    const auto reference = question.reference.spec.network;
-    if (reference == nullptr) return absl::OkStatus();
-    if (!AreOneModel(*reference, *target.network)) {
-      return SearchTwoModels(question, reference, answer);
+    if (spec.network == nullptr) return absl::OkStatus();
+    if (!AreOneModel(*spec.network, *question.target.network)) {
+      return SearchTwoModels(question, spec.network, answer);
     }
   }
-  NODEWISE_ASSIGN_OR_RETURN(const std::optional<Session> reference,
-                            OpenBuild(question, question.reference.spec,
-                                      NameOf(Way::kReference), answer));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::optional<Session> reference,
+      OpenBuild(question, spec, NameOf(Way::kReference), answer));
   if (!reference.has_value()) return absl::OkStatus();
   answer->notes.insert(answer->notes.end(), reference->notes.begin(),
                        reference->notes.end());
@@ -205,12 +203,13 @@ absl::Status SearchBesideBuild(const Question& asked, Answer* answer) {
 // A program runs the target. Beside its own model that is what it should
 // compute.
 absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
-  NODEWISE_ASSIGN_OR_RETURN(auto reference,
-                            NetworkOfReference(question, answer));
-  if (reference == nullptr) return absl::OkStatus();
-  if (!IsOwnFile(question) &&
-      !AreOneModel(*reference, *question.target.network)) {
-    return SearchTwoModels(question, std::move(reference), answer);
+  if (!IsOwnFile(question)) {
+    NODEWISE_ASSIGN_OR_RETURN(auto reference,
+                              NetworkOfReference(question, answer));
+    if (reference == nullptr) return absl::OkStatus();
+    if (!AreOneModel(*reference, *question.target.network)) {
+      return SearchTwoModels(question, std::move(reference), answer);
+    }
   }
   if (question.reference.kind == Reference::Kind::kProgram) {
     return absl::FailedPreconditionError(

@@ -16,9 +16,6 @@ constexpr std::string_view kDumpsAreCompared =
 constexpr std::string_view kDumpsInOrder =
     "nothing was run: the tensors of both dumps were compared, and the graph "
     "says which node differs though what it reads is alike";
-constexpr std::string_view kLayersAreExchanged =
-    "the values of both models were paired by their names and numbers, and "
-    "each layer of one was run in the place of the other's";
 constexpr std::string_view kThirdDecides =
     "leave out the third build: the nodes say what is right";
 
@@ -96,14 +93,14 @@ constexpr SearchRow kTable[] = {
     {Subject::kProgram, Beside::kDefinitions, Search::kProgramNodes,
      "the program ran the model, and each operation was computed again, from "
      "what the program had made for it, by its definition"},
-    {Subject::kProgram, Beside::kModel, Search::kModels, kLayersAreExchanged},
+    {Subject::kProgram, Beside::kModel, Search::kModels, kTwoModelsWords},
     {Subject::kProgram, Beside::kBuild, Search::kNone,
      "take the build for the target and the program for right"},
     {Subject::kProgram, Beside::kThirdBuild, Search::kNone,
      "take the build for the target and the program for right"},
     {Subject::kProgram, Beside::kBuilds, Search::kNone,
      "take the first build for the target"},
-    {Subject::kProgram, Beside::kProgram, Search::kModels, kLayersAreExchanged},
+    {Subject::kProgram, Beside::kProgram, Search::kModels, kTwoModelsWords},
     {Subject::kProgram, Beside::kDump, Search::kNone, kDumpsAreCompared},
 };
 

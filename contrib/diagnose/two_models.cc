@@ -21,9 +21,6 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kDid =
-    "the models differ, so their values were paired by their names and "
-    "numbers, and each layer of one was run in the place of the other's";
 constexpr std::string_view kDidOnTensors =
     "nothing of the target was run: its tensors were paired with the model's "
     "values by their names and numbers, and each was compared with what the "
@@ -288,7 +285,7 @@ absl::Status SearchTwoModels(const Question& question,
                              std::shared_ptr<const Network> reference,
                              Answer* answer) {
   answer->search = Search::kModels;
-  answer->did = kDid;
+  answer->did = kTwoModelsWords;
   NODEWISE_ASSIGN_OR_RETURN(auto sets, SetsFor(question));
   const Session& session = question.target;
   ModelComparisonRequest request{*reference, *session.network, std::move(sets)};

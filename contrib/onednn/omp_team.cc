@@ -63,8 +63,8 @@ void HoldIdleTeam(std::atomic<bool>* begun) {
   begun->store(true);
   begun->notify_one();
   if (cpus == 1) return;  // Any two threads are more than there are CPUs.
-  // In libgomp's own code, so that a ThreadCensus knows this thread for one of
-  // OpenMP's. A lock is no larger than a pointer (an int, in fact).
+  // It waits in libgomp's own code, so that a ThreadCensus knows this thread
+  // for one of OpenMP's. A lock is an int, which a pointer has room for.
   void* lock = nullptr;
   omp_init_lock(&lock);
   omp_set_lock(&lock);

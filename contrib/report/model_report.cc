@@ -108,18 +108,7 @@ void ShowSensitivity(const PrecisionResult& result, Report* report) {
   const Sensitivity& found = *result.sensitivity;
   report->json.BeginObject("sensitivity");
   ShowRanking(found, report);
-  TextTable table;
-  table.AddRow({"first left alone", "all others lowered"});
-  report->json.BeginArray("curve");
-  for (const auto& [kept, error] : found.curve) {
-    table.AddRow({std::to_string(kept), Number(error)});
-    report->json.BeginObject();
-    report->json.Add("kept", uint64_t{kept});
-    report->json.Add("error", error);
-    report->json.EndObject();
-  }
-  report->json.EndArray();
-  report->text.Add(table, 2, 0);
+  ShowCurve(found, {"first left alone", "all others lowered"}, &Number, report);
   const std::string keep =
       found.suggested == 0 ? "" : found.KeepExpression(result.keep);
   report->json.Add("suggested_keep", keep);
@@ -131,6 +120,22 @@ void ShowSensitivity(const PrecisionResult& result, Report* report) {
 }
 
 }  // namespace
+
+void ShowCurve(const Sensitivity& found, const std::vector<std::string>& titles,
+               std::string (*text_of)(double error), Report* report) {
+  TextTable table;
+  table.AddRow(titles);
+  report->json.BeginArray("curve");
+  for (const auto& [kept, error] : found.curve) {
+    table.AddRow({std::to_string(kept), text_of(error)});
+    report->json.BeginObject();
+    report->json.Add("kept", uint64_t{kept});
+    report->json.Add("error", error);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  report->text.Add(table, 2, 0);
+}
 
 std::string DescribeOpaque(const Network& network, JsonWriter* json) {
   const std::vector<OpaqueOperator> operators = OpaqueOperators(network);

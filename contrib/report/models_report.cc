@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/report/model_report.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -146,25 +147,14 @@ class ModelsReport {
   void ShowCurve(Report* report) const {
     const Sensitivity& found = compared_.sensitivity;
     if (found.curve.empty()) return;
-    TextTable table;
-    table.AddRow({"first kept", "outputs off by"});
-    report->json.BeginArray("curve");
-    for (const auto& [kept, error] : found.curve) {
-      table.AddRow({std::to_string(kept), ErrorText(error)});
-      report->json.BeginObject();
-      report->json.Add("kept", uint64_t{kept});
-      report->json.Add("error", error);
-      report->json.EndObject();
-    }
-    report->json.EndArray();
     report->text +=
-        "\nwith the first layers of the list kept as in the "
-        "reference:\n";
-    report->text.Add(table, 2, 0);
+        "\nwith the first layers of the list kept as in the reference:\n";
+    nodewise::ShowCurve(found, {"first kept", "outputs off by"}, &ErrorText,
+                        report);
     ShowKeepList(report);
   }
 
-  // Whoever makes the model again needs the list in the words of its tool.
+  // Each tool that makes such a model takes the list in words of its own.
   void ShowKeepList(Report* report) const {
     const Sensitivity& found = compared_.sensitivity;
     const std::vector<std::string>& names = compared_.keep;

@@ -22,7 +22,8 @@ namespace {
 constexpr double kRounding = 4e-6;
 // More than rounding to few bits does: numbers have gone elsewhere.
 constexpr double kMoved = 0.25;
-// Of the tensors of one model: each is read again for every layer.
+// What of a model's tensors stays in memory: each is read again for every
+// layer.
 constexpr size_t kMostBytes = size_t{512} << 20;
 constexpr size_t kNoPair = SIZE_MAX;
 
@@ -143,12 +144,8 @@ class ModelComparer {
   // The target's numbers are all that there is of it.
   absl::StatusOr<ModelComparison> RunOnTensors() {
     NODEWISE_RETURN_IF_ERROR(MatchInputs());
-    RunningModel followed{
-        &reference_side_,
-        FollowedReference(request_.reference, reference_inputs_, kMostBytes)};
-    RunningModel target{
-        &target_side_,
-        FollowedReference(request_.target, request_.inputs, kMostBytes)};
+    RunningModel followed = Reference();
+    RunningModel target = Target();
     NODEWISE_ASSIGN_OR_RETURN(result_.pairing,
                               PairModels(&followed, &target, inputs_));
     ListLayers();
@@ -166,12 +163,8 @@ class ModelComparer {
 
   absl::StatusOr<ModelComparison> Run() {
     NODEWISE_RETURN_IF_ERROR(MatchInputs());
-    RunningModel reference{
-        &reference_side_,
-        FollowedReference(request_.reference, reference_inputs_, kMostBytes)};
-    RunningModel target{
-        &target_side_,
-        FollowedReference(request_.target, request_.inputs, kMostBytes)};
+    RunningModel reference = Reference();
+    RunningModel target = Target();
     // Both as they are; what follows is tried on copies, which share what has
     // been computed.
     NODEWISE_ASSIGN_OR_RETURN(expected_, OutputsOf(&reference));
@@ -183,12 +176,10 @@ class ModelComparer {
     MixedModels mixed(result_.pairing, reads_, &reference, &target);
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed, &target));
     result_.lowered = LoweredTo(request_.reference, request_.target);
-    // Where models of one precision agree, there is nothing to share out.
-    if (result_.lowered.empty() && !result_.AreOutputsWrong()) {
-      result_.layers.clear();
-      return std::move(result_);
-    }
-    if (!result_.missing_outputs.empty()) {
+    // Where models of one precision agree, there is nothing to share out, and
+    // outputs of other sizes have no error that could be.
+    if ((result_.lowered.empty() && !result_.AreOutputsWrong()) ||
+        !result_.missing_outputs.empty()) {
       result_.layers.clear();
       return std::move(result_);
     }
@@ -199,6 +190,16 @@ class ModelComparer {
   }
 
  private:
+  // Each model on the given inputs. REQUIRES: MatchInputs().
+  RunningModel Reference() const {
+    return {&reference_side_, FollowedReference(request_.reference,
+                                                reference_inputs_, kMostBytes)};
+  }
+  RunningModel Target() const {
+    return {&target_side_,
+            FollowedReference(request_.target, request_.inputs, kMostBytes)};
+  }
+
   absl::Status MatchInputs() {
     for (const std::vector<NDArray>& set : request_.inputs) {
       NODEWISE_ASSIGN_OR_RETURN(
@@ -211,19 +212,6 @@ class ModelComparer {
     return absl::OkStatus();
   }
 
-  // The target's output that stands for one of the reference: that of its name,
-  // or the one in its place.
-  std::optional<size_t> PartnerOf(size_t output) const {
-    const Network& reference = request_.reference;
-    const Network& target = request_.target;
-    const std::string& name = reference.value(reference.outputs()[output]).name;
-    for (size_t i = 0; i < target.outputs().size(); ++i) {
-      if (target.value(target.outputs()[i]).name == name) return i;
-    }
-    if (output < target.outputs().size()) return output;
-    return std::nullopt;
-  }
-
   // Takes the target's own outputs in the form of the reference's. What went
   // together as a pair may lie otherwise; what has no pair is compared as it
   // is.
@@ -232,7 +220,8 @@ class ModelComparer {
     NODEWISE_ASSIGN_OR_RETURN(const auto own, OutputsOf(target));
     const Network& network = request_.reference;
     for (size_t i = 0; i < network.outputs().size(); ++i) {
-      const std::optional<size_t> partner = PartnerOf(i);
+      const std::optional<size_t> partner =
+          PartnerOfOutput(network, request_.target, i);
       const std::string& name = network.value(network.outputs()[i]).name;
       if (!partner.has_value()) {
         result_.missing_outputs.push_back(
@@ -566,7 +555,7 @@ absl::StatusOr<ModelComparison> CompareModels(
     const ModelComparisonRequest& request) {
   if (request.inputs.empty()) {
     return absl::InvalidArgumentError(
-        "two models: there are no inputs, expected one set at least");
+        "two models: no inputs are given, expected one set at least");
   }
   return ModelComparer(request).Run();
 }

@@ -21,8 +21,8 @@ bool HaveSameBytes(absl::Span<const NDArray> a, absl::Span<const NDArray> b) {
 
 }  // namespace
 
-// A run: both models, and whether the numbers at a pair are no longer those of
-// the reference's own run.
+// Both models in a run, and at which pairs the numbers differ from those of the
+// reference's own run.
 struct MixedModels::Mixture {
   RunningModel reference;
   RunningModel target;

@@ -77,13 +77,59 @@ absl::StatusOr<NDArray> FromNumbers(
   return tensor;
 }
 
-// Most pairs lie alike, and are of one type: then nothing is copied.
-bool NeedsNothing(const ValuePair& pair, const NDArray& from,
-                  const NDArray& like,
-                  const std::optional<Layout::Quantisation>& from_form,
-                  const std::optional<Layout::Quantisation>& to_form) {
-  return pair.layout.is_same_order() && from.dtype() == like.dtype() &&
-         !from_form.has_value() && !to_form.has_value();
+// A value of one of the models.
+struct ValueOfSide {
+  const ModelSide& side;
+  ValueId id;
+
+  std::optional<Layout::Quantisation> Quantisation() const {
+    return side.QuantisationOf(id);
+  }
+};
+
+// A layout leads from elements of the target's tensor to places in the
+// reference's, so that the way decides which of both is looked up.
+std::vector<double> Reordered(const Layout& layout, bool to_reference,
+                              std::vector<double> numbers) {
+  if (layout.is_same_order()) return numbers;
+  const std::vector<int64_t> places = PlacesOf(layout);
+  std::vector<double> placed(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto place = static_cast<size_t>(places[i]);
+    (to_reference ? placed[place] : placed[i]) =
+        numbers[to_reference ? i : place];
+  }
+  return placed;
+}
+
+// Takes the tensors, by set, from the form of one value to that of the other.
+absl::StatusOr<std::vector<NDArray>> Carried(const Layout& layout,
+                                             const ValueOfSide& from,
+                                             const ValueOfSide& to,
+                                             bool to_reference,
+                                             absl::Span<const NDArray> tensors,
+                                             absl::Span<const NDArray> like) {
+  const auto quantisation = to.Quantisation();
+  const bool are_plain = layout.is_same_order() && !quantisation.has_value() &&
+                         !from.Quantisation().has_value();
+  std::vector<NDArray> carried;
+  for (size_t set = 0; set < tensors.size(); ++set) {
+    // Most pairs lie alike, and are of one type: then nothing is copied.
+    if (are_plain && tensors[set].dtype() == like[set].dtype()) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          NDArray view,
+          tensors[set].View(like[set].shape(), like[set].dtype()));
+      carried.push_back(std::move(view));
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray tensor,
+        FromNumbers(Reordered(layout, to_reference,
+                              NumbersOfValue(from.side, from.id, tensors[set])),
+                    quantisation, like[set]));
+    carried.push_back(std::move(tensor));
+  }
+  return carried;
 }
 
 }  // namespace
@@ -205,30 +251,9 @@ std::optional<Layout::Quantisation> ModelSide::FindQuantisation(
 absl::StatusOr<std::vector<NDArray>> ToReference(
     const ValuePair& pair, const ModelSide& reference, const ModelSide& target,
     absl::Span<const NDArray> read, absl::Span<const NDArray> like) {
-  const auto from = target.QuantisationOf(pair.target.read);
-  const auto to = reference.QuantisationOf(pair.reference.made);
-  std::vector<NDArray> tensors;
-  for (size_t set = 0; set < read.size(); ++set) {
-    if (NeedsNothing(pair, read[set], like[set], from, to)) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          NDArray view, read[set].View(like[set].shape(), like[set].dtype()));
-      tensors.push_back(std::move(view));
-      continue;
-    }
-    const std::vector<double> numbers =
-        NumbersOfValue(target, pair.target.read, read[set]);
-    std::vector<double> placed(numbers.size());
-    const bool is_same = pair.layout.is_same_order();
-    const std::vector<int64_t> places =
-        is_same ? std::vector<int64_t>() : PlacesOf(pair.layout);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      placed[is_same ? i : static_cast<size_t>(places[i])] = numbers[i];
-    }
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                              FromNumbers(std::move(placed), to, like[set]));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
+  return Carried(pair.layout, {target, pair.target.read},
+                 {reference, pair.reference.made}, /*to_reference=*/true, read,
+                 like);
 }
 
 absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
@@ -236,38 +261,9 @@ absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
                                               const ModelSide& target,
                                               absl::Span<const NDArray> read,
                                               absl::Span<const NDArray> like) {
-  const auto from = reference.QuantisationOf(pair.reference.read);
-  const auto to = target.QuantisationOf(pair.target.made);
-  std::vector<NDArray> tensors;
-  for (size_t set = 0; set < read.size(); ++set) {
-    if (NeedsNothing(pair, read[set], like[set], from, to)) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          NDArray view, read[set].View(like[set].shape(), like[set].dtype()));
-      tensors.push_back(std::move(view));
-      continue;
-    }
-    const std::vector<double> numbers =
-        NumbersOfValue(reference, pair.reference.read, read[set]);
-    std::vector<double> placed(numbers.size());
-    const bool is_same = pair.layout.is_same_order();
-    const std::vector<int64_t> places =
-        is_same ? std::vector<int64_t>() : PlacesOf(pair.layout);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      placed[i] = numbers[is_same ? i : static_cast<size_t>(places[i])];
-    }
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                              FromNumbers(std::move(placed), to, like[set]));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
-std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape) {
-  std::vector<int64_t> sides;
-  for (const int64_t side : shape) {
-    if (side != 1) sides.push_back(side);
-  }
-  return sides;
+  return Carried(pair.layout, {reference, pair.reference.read},
+                 {target, pair.target.made}, /*to_reference=*/false, read,
+                 like);
 }
 
 std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,
@@ -290,7 +286,7 @@ double RelativeDistance(absl::Span<const double> expected,
       if (std::isfinite(a)) size += a * a;
       continue;
     }
-    // One of both alone is no number that could be near.
+    // A number is near to no infinity, and to no NaN.
     if (!std::isfinite(a) || !std::isfinite(b)) return kNoEnd;
     difference += (a - b) * (a - b);
     size += a * a;

@@ -52,9 +52,9 @@ class ModelSide {
 
   const Network& network_;
   std::vector<bool> varies_;     // All by value.
-  std::vector<ValueId> first_;   // Of the chain.
-  std::vector<ValueId> last_;    // Of the chain; kept at its first.
-  std::vector<size_t> lengths_;  // Of the chain up to this value.
+  std::vector<ValueId> first_;   // The first value of the chain.
+  std::vector<ValueId> last_;    // The last one; kept at the first.
+  std::vector<size_t> lengths_;  // How many of the chain are before it.
   std::vector<bool> is_coarse_;  // Kept at the first of the chain.
   std::vector<size_t> positions_;
   mutable std::map<ValueId, std::optional<Layout::Quantisation>> known_;
@@ -84,10 +84,6 @@ absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
                                               const ModelSide& target,
                                               absl::Span<const NDArray> read,
                                               absl::Span<const NDArray> like);
-
-// Returns the sides of a shape but those of 1, which say nothing about how a
-// tensor lies.
-std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape);
 
 // Returns the numbers that a tensor of this value stands for.
 std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,

@@ -6,11 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -160,18 +157,11 @@ class Pairer {
     const Network& reference = reference_.side->network();
     const Network& target = target_.side->network();
     for (size_t i = 0; i < reference.outputs().size(); ++i) {
+      const std::optional<size_t> place = PartnerOfOutput(reference, target, i);
+      if (!place.has_value()) continue;
       const ValueId output = reference.outputs()[i];
-      ValueId partner = kNoValue;
-      for (const ValueId one : target.outputs()) {
-        if (target.value(one).name == reference.value(output).name) {
-          partner = one;
-        }
-      }
-      if (partner == kNoValue && i < target.outputs().size()) {
-        partner = target.outputs()[i];
-      }
-      if (partner == kNoValue || !reference_.side->Varies(output) ||
-          !target_.side->Varies(partner)) {
+      const ValueId partner = target.outputs()[*place];
+      if (!reference_.side->Varies(output) || !target_.side->Varies(partner)) {
         continue;
       }
       forced_[reference_.side->ChainOf(output).made] =
@@ -464,8 +454,8 @@ class Pairer {
         reference_.side->network().operation(value.producer);
     const auto partners = PartnersOfInputs(maker);
     if (partners.empty()) return std::nullopt;
-    // Of those that read the same, one of the same kind comes first, and then
-    // the one whose constants are nearest.
+    // One of the same kind comes before others that read the same, and then the
+    // one whose constants are nearest.
     std::optional<size_t> found;
     std::pair<bool, double> best{true, kInfinity};
     bool is_tied = false;
@@ -685,6 +675,16 @@ class Pairer {
 };
 
 }  // namespace
+
+std::optional<size_t> PartnerOfOutput(const Network& reference,
+                                      const Network& target, size_t output) {
+  const std::string& name = reference.value(reference.outputs()[output]).name;
+  for (size_t i = 0; i < target.outputs().size(); ++i) {
+    if (target.value(target.outputs()[i]).name == name) return i;
+  }
+  if (output < target.outputs().size()) return output;
+  return std::nullopt;
+}
 
 absl::StatusOr<ModelPairing> PairModels(RunningModel* reference,
                                         RunningModel* target,

@@ -99,6 +99,10 @@ int64_t PlaceOf(const Layout& layout, int64_t element);
 // Returns the places of all elements of the compiled tensor.
 std::vector<int64_t> PlacesOf(const Layout& layout);
 
+// Returns the sides of a shape but those of 1, which say nothing about how a
+// tensor lies.
+std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape);
+
 // Calls `visit` with every layout in which a compiler may have put a tensor of
 // the shape `source` into one of the shape `compiled`, the likeliest first,
 // until it returns false. There are some dozens, or hundreds for tensors of

@@ -79,7 +79,7 @@ struct DumpEvidence {
 
 // What comparing two models has shown.
 struct ModelsEvidence {
-  std::string name;  // Of the reference: its path.
+  std::string name;  // What the reference is called: its path.
   std::shared_ptr<const Network> reference;
   std::shared_ptr<const Network> target;
   ModelComparison compared;

@@ -60,6 +60,12 @@ struct SearchRow {
   std::string_view words;
 };
 
+// What kModels does, also where it takes the place of a cell's search since two
+// models differ.
+inline constexpr std::string_view kTwoModelsWords =
+    "the models differ, so their values were paired by their names and "
+    "numbers, and each layer of one was run in the place of the other's";
+
 // Returns all cells, by subject and then by what is beside it.
 absl::Span<const SearchRow> SearchTable();
 

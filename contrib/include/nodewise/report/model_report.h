@@ -1,14 +1,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "nodewise/ir/network.h"
+#include "nodewise/precision/sensitivity.h"
 #include "nodewise/report/report.h"
 #include "nodewise/session/opaque.h"
 #include "nodewise/session/passes_report.h"
 #include "nodewise/session/precision_result.h"
 
 namespace nodewise {
+
+// Shows what is left of an error with the first operations of a ranking kept:
+// a table with these titles, and `curve` in the document.
+void ShowCurve(const Sensitivity& found, const std::vector<std::string>& titles,
+               std::string (*text_of)(double error), Report* report);
 
 // What has been done to a model before it runs, and what is opaque in it.
 

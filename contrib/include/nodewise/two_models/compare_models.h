@@ -40,8 +40,8 @@ struct ModelLayer {
   double own_error = 0;
   // The error of the outputs if this layer alone is the target's.
   double alone = 0;
-  // Of the layers that cost the most: the error that is left if this layer
-  // alone is the reference's.
+  // The error that is left if this layer alone is the reference's; known of the
+  // layers that cost the most.
   std::optional<double> left;
   // And what it makes, on what the target reads.
   std::optional<TensorComparison> made;
@@ -67,7 +67,7 @@ struct ModelComparison {
   Sensitivity sensitivity;
   // The operations of the layers that are suggested to be kept.
   std::vector<std::string> keep;
-  // Of a file of tensors: those that nothing goes with.
+  // The tensors of a file that nothing goes with.
   std::vector<std::string> tensors_alone;
   std::vector<std::string> notes;
 
