@@ -182,6 +182,10 @@ class MutantBuild:
 
     def drop_others(self, wanted):
         """Removes programs of other mutants, and links to those of build/."""
+        for name in ("bin", "lib"):
+            # One that was linked whole is build/'s own.
+            if (self.folder / name).is_symlink():
+                (self.folder / name).unlink()
         for path in [*self.folder.glob("bin/*"), *self.folder.glob("lib/*")]:
             if path.is_symlink() or path not in wanted:
                 path.unlink()
