@@ -34,6 +34,10 @@ class VerifyTarget : public Command {
                       "this build); onednn, c or reference for a network; may "
                       "be given again",
                       &targets_);
+    options->AddFlag("--strict",
+                     "of an ONNX model: nodes that stand before what they read "
+                     "are an error, as the specification has it, not a warning",
+                     &is_strict_);
     AddModelOptions(options, &model_);
   }
 
@@ -41,10 +45,13 @@ class VerifyTarget : public Command {
     const bool is_model = IsModel(target_.target);
     if (!is_model) {
       NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
+      NODEWISE_RETURN_IF_ERROR(
+          CheckNoneGiven({{is_strict_, "--strict"}}, target_.target));
     }
     if (is_model || IsNetworkText(target_.target)) {
       NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
-      NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(model_));
+      NODEWISE_ASSIGN_OR_RETURN(ModelSpec spec, SpecOf(model_));
+      spec.refuse_unsorted = is_strict_;
       NODEWISE_ASSIGN_OR_RETURN(Report report,
                                 VerifyNetwork(target_.target, spec, targets_));
       report.json.Add("files", std::vector<std::string>{target_.target});
@@ -96,6 +103,7 @@ class VerifyTarget : public Command {
   TargetOptions target_;
   std::vector<std::string> targets_;
   ModelOptions model_;
+  bool is_strict_ = false;
 };
 
 }  // namespace

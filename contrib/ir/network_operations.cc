@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "contrib/ir/inference.h"
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
+#include "nodewise/ir/known_elements.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -115,6 +117,14 @@ absl::StatusOr<std::vector<std::string>> OutputNames(
 
 }  // namespace
 
+namespace {
+thread_local bool forgets_elements = false;
+}  // namespace
+
+ForgottenElements::ForgottenElements()
+    : before_(std::exchange(forgets_elements, true)) {}
+ForgottenElements::~ForgottenElements() { forgets_elements = before_; }
+
 absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
   Operation operation;
   operation.id = OperationId{static_cast<uint32_t>(data_.operations.size())};
@@ -146,6 +156,9 @@ absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
   NODEWISE_ASSIGN_OR_RETURN(OutputInfos infos, CheckAndInfer(data_, operation));
   if (target_ != nullptr) {
     NODEWISE_RETURN_IF_ERROR(CheckOnTarget(*target_, data_, operation, infos));
+  }
+  for (OutputInfo& info : infos) {
+    if (forgets_elements) info.elements.reset();
   }
   return NetworkEditor::AddOperation(this, std::move(operation),
                                      std::move(names), std::move(infos),

@@ -164,7 +164,8 @@ void GraphImporter::ImportBranch(const proto::Graph& branch,
                          where + (is_then ? ": then_branch" : ": else_branch"));
     StateTypes(branch, inner);
     AddConstants(branch, &inner);
-    for (int i = 0; i < branch.node_size(); ++i) {
+    for (int place = 0; place < branch.node_size(); ++place) {
+      const int i = NodeAtPlace(state_.orders, branch.node(), place);
       ImportNode(branch.node(i), static_cast<size_t>(i), &inner);
     }
     CheckTypes(branch, inner);

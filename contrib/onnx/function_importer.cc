@@ -48,7 +48,8 @@ void GraphImporter::ImportCall(const proto::Function& function,
     inner.renamed.emplace(function.output(static_cast<int>(i)), names[i]);
   }
   ++state_.depth;
-  for (int i = 0; i < function.node_size(); ++i) {
+  for (int place = 0; place < function.node_size(); ++place) {
+    const int i = NodeAtPlace(state_.orders, function.node(), place);
     ImportNode(function.node(i), static_cast<size_t>(i), &inner);
   }
   --state_.depth;
@@ -117,6 +118,10 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
                                    const Scope& scope) {
   auto values = DefaultsOf(function);
   bool is_whole = true;
+  const auto own = state_.functions.find(
+      {DomainOf(node.domain()), node.op_type(), node.overload()});
+  const bool is_of_model =
+      own != state_.functions.end() && own->second == &function;
   const auto refuse = [&](const proto::Attribute& attribute,
                           std::string_view found, std::string expected) {
     state_.Error(
@@ -127,9 +132,15 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
   };
   for (const proto::Attribute& attribute : node.attribute()) {
     const auto value = values.find(attribute.name());
-    if (value == values.end()) {
+    if (value == values.end() && !is_of_model) {
       refuse(attribute, "is unknown",
              fmt::format("one of function {}", NameOf(function)));
+    } else if (value == values.end()) {
+      // As runtimes do, which look only at what the function's nodes refer to.
+      state_.Warning(
+          where,
+          fmt::format("attribute {} is unknown", Shortened(attribute.name())),
+          fmt::format("one of function {} (it is ignored)", NameOf(function)));
     } else if (TypeOf(attribute) == AttributeType::kGraph) {
       refuse(attribute, "of a function is a graph", "a value");
     } else if (attribute.ref_attr_name().empty()) {

@@ -86,6 +86,7 @@ void ImportState::AddOfOperator(const FindingKind& kind,
   const auto [entry, is_new] = of_operators.emplace(
       std::tuple(within, name, found, expected), OfOperator());
   entry->second.nodes.push_back(node);
+  entry->second.is_error = severity == Severity::kError;
   if (!is_new) {
     errors += severity == Severity::kError ? 1 : 0;
     return;
@@ -136,7 +137,8 @@ void GraphImporter::Import(const proto::Graph& graph,
   StateTypes(graph, *scope);
   AddInputs(graph, input_types, scope);
   AddConstants(graph, scope);
-  for (int i = 0; i < graph.node_size(); ++i) {
+  for (int place = 0; place < graph.node_size(); ++place) {
+    const int i = NodeAtPlace(state_.orders, graph.node(), place);
     ImportNode(graph.node(i), static_cast<size_t>(i), scope);
   }
   SetOutputs(graph, scope);
@@ -171,6 +173,17 @@ Binding GraphImporter::AddConstant(const std::string& where, std::string name,
   return {kNoValue, true};
 }
 
+// By the specification, an output that is called as an input says anew what
+// type that is of.
+const proto::ValueInfo& GraphImporter::StatedLast(
+    const proto::Graph& graph, const proto::ValueInfo& input) const {
+  if (state_.misstated == nullptr) return input;
+  for (const proto::ValueInfo& output : graph.output()) {
+    if (output.name() == input.name() && output.has_type()) return output;
+  }
+  return input;
+}
+
 void GraphImporter::AddInputs(const proto::Graph& graph,
                               absl::Span<const TensorType> input_types,
                               Scope* scope) {
@@ -183,7 +196,8 @@ void GraphImporter::AddInputs(const proto::Graph& graph,
   const size_t skipped =
       input_types.size() > count ? input_types.size() - count : 0;
   for (size_t i = 0; i < count; ++i) {
-    const proto::ValueInfo& info = graph.input(static_cast<int>(i));
+    const proto::ValueInfo& info =
+        StatedLast(graph, graph.input(static_cast<int>(i)));
     // Early models list every initializer as an input too; in later ones that
     // makes it a default value.
     if (constants.count(info.name()) > 0) {
@@ -340,7 +354,13 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
     outputs.push_back(binding->value);
   }
   if (graph.output_size() == 0 && scope->outer == nullptr) {
-    state_.StructureError("graph", "has no outputs", "one at least");
+    // The specification allows it, and nothing is to be run.
+    const bool is_allowed =
+        state_.options.check_specification || state_.misstated != nullptr;
+    state_.Add(network_kinds::kInvalidStructure,
+               is_allowed ? Severity::kWarning : Severity::kError, "graph",
+               "has no outputs", "one at least");
+    is_whole = is_whole && !is_allowed;
   }
   if (!is_whole) return;
   const absl::Status status = network_.SetOutputs(std::move(outputs));
@@ -350,6 +370,7 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
 // The types that a model states are only a second opinion: the shape inference
 // that wrote them may have been wrong.
 void GraphImporter::CheckTypes(const proto::Graph& graph, const Scope& scope) {
+  if (state_.misstated != nullptr) return CheckStated(graph, scope);
   const auto check = [&](const proto::ValueInfo& info) {
     const auto found = scope.values.find(info.name());
     if (found == scope.values.end() || found->second.value == kNoValue) return;
@@ -362,6 +383,91 @@ void GraphImporter::CheckTypes(const proto::Graph& graph, const Scope& scope) {
   };
   for (const proto::ValueInfo& info : graph.value_info()) check(info);
   for (const proto::ValueInfo& info : graph.output()) check(info);
+}
+
+void GraphImporter::Misstated(const std::string& path, std::string found,
+                              std::string expected) {
+  Diagnostic diagnostic;
+  diagnostic.file = state_.where;
+  diagnostic.path = state_.within + path;
+  diagnostic.found = std::move(found);
+  diagnostic.expected = std::move(expected);
+  state_.misstated->push_back(std::move(diagnostic));
+}
+
+namespace {
+
+std::string TextOfStated(const proto::Type& type) {
+  if (!type.has_tensor_type()) return "no tensor";
+  const auto& tensor = type.tensor_type();
+  const auto dtype = DTypeFromOnnx(tensor.elem_type());
+  std::string text = dtype.ok() ? ToString(*dtype)
+                                : fmt::format("type {}", tensor.elem_type());
+  if (!tensor.has_shape()) return text;
+  std::vector<std::string> sides;
+  for (const auto& dim : tensor.shape().dim()) {
+    sides.push_back(dim.has_dim_value() ? fmt::format("{}", dim.dim_value())
+                    : dim.dim_param().empty()
+                        ? "?"
+                        : std::string(Shortened(dim.dim_param())));
+  }
+  return fmt::format("{}[{}]", text, fmt::join(sides, ", "));
+}
+
+// As the specification has it: -1 is a size like others.
+bool FitsStated(const TensorType& type, const proto::Type& stated) {
+  if (!stated.has_tensor_type()) {
+    return stated.value_case() == proto::Type::VALUE_NOT_SET;
+  }
+  const auto& tensor = stated.tensor_type();
+  if (tensor.elem_type() != 0 && type.has_dtype() &&
+      tensor.elem_type() != OnnxNumberOf(type.dtype)) {
+    return false;
+  }
+  if (!tensor.has_shape() || !type.has_rank()) return true;
+  const auto& sides = tensor.shape().dim();
+  if (static_cast<size_t>(sides.size()) != type.shape->size()) {
+    // Where no side is known, no more than the rank follows from the length of
+    // a shape that is computed, which the specification does not look at.
+    return std::none_of(type.shape->begin(), type.shape->end(),
+                        [](const Dim& side) { return side.is_known(); }) &&
+           !type.shape->empty();
+  }
+  for (int i = 0; i < sides.size(); ++i) {
+    const Dim& side = (*type.shape)[static_cast<size_t>(i)];
+    if (side.is_known() && sides.Get(i).has_dim_value() &&
+        sides.Get(i).dim_value() != side.size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+// By the specification, they must fit. What is stated last of a name counts.
+void GraphImporter::CheckStated(const proto::Graph& graph, const Scope& scope) {
+  std::map<std::string_view, const proto::ValueInfo*> stated;
+  for (const auto* list :
+       {&graph.value_info(), &graph.input(), &graph.output()}) {
+    for (const proto::ValueInfo& info : *list) {
+      if (info.has_type()) stated[info.name()] = &info;
+    }
+  }
+  for (const auto& [name, info] : stated) {
+    const auto found = scope.values.find(name);
+    if (found == scope.values.end() || found->second.value == kNoValue) {
+      continue;
+    }
+    const NetworkValue& value = network_.value(found->second.value);
+    if (value.kind == NetworkValue::Kind::kInput ||
+        FitsStated(value.type, info->type())) {
+      continue;
+    }
+    Misstated(fmt::format("value {}", Shortened(name)),
+              "is stated to be " + TextOfStated(info->type()),
+              ToString(value.type) + " as inferred");
+  }
 }
 
 }  // namespace nodewise

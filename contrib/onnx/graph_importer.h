@@ -25,6 +25,9 @@
 
 namespace nodewise {
 
+// Of the format of models.
+inline constexpr int64_t kNewestIr = 14;
+
 // Versions by domain, as the model states them; they may be newer than any that
 // is known.
 using Opsets = std::map<std::string, int>;
@@ -74,6 +77,11 @@ struct ImportState {
   static constexpr size_t kMostDepth = 64;
   std::map<const proto::Function*, Opsets> function_opsets;
   LateMakers late_makers;
+  NodeOrders orders;
+  // If not null: the network is thrown away, and only what the model states
+  // otherwise than it is goes here, with paths. Nothing is folded then, since
+  // the specification infers no types from what would have to be computed.
+  std::vector<Diagnostic>* misstated = nullptr;
   // A few calls of functions can make many nodes: this many are still allowed.
   size_t nodes_left = 50'000;
   size_t name_bytes_left = size_t{64} << 20;
@@ -88,6 +96,7 @@ struct ImportState {
     std::string within, name;
     std::optional<size_t> diagnostic;  // None: the list is full.
     std::vector<std::string> nodes;
+    bool is_error = false;
   };
   // By `within`, the operator, what was found and what was expected.
   std::map<std::tuple<std::string, std::string, std::string, std::string>,
@@ -198,11 +207,16 @@ class GraphImporter {
   void ReserveNames(const proto::Graph& graph);
   void AddInputs(const proto::Graph& graph,
                  absl::Span<const TensorType> input_types, Scope* scope);
+  const proto::ValueInfo& StatedLast(const proto::Graph& graph,
+                                     const proto::ValueInfo& input) const;
   void AddInput(const proto::ValueInfo& info, size_t index,
                 const TensorType& fallback, Scope* scope);
   void AddConstants(const proto::Graph& graph, Scope* scope);
   void SetOutputs(const proto::Graph& graph, Scope* scope);
   void CheckTypes(const proto::Graph& graph, const Scope& scope);
+  void CheckStated(const proto::Graph& graph, const Scope& scope);
+  void Misstated(const std::string& path, std::string found,
+                 std::string expected);
   DimSizes* DimsOf(const Scope& scope);
   bool Freeze(const std::string& name, const TensorType& type, Scope* scope);
   Binding Capture(const Binding& outer, const GraphImporter& from);
@@ -230,9 +244,12 @@ class GraphImporter {
                       Scope* scope);
   void ImportOperation(const proto::Node& node, NodeParts* parts, Scope* scope);
   bool ReadInputs(const proto::Node& node, NodeParts* parts, Scope* scope);
+  void CheckInputTypes(const proto::Node& node, const NodeParts& parts);
   void ReportMissing(const proto::Node& node, const std::string& name,
                      int input, const std::string& where);
   bool ReadAttributes(const proto::Node& node, NodeParts* parts, Scope* scope);
+  static void DropUnchecked(const proto::Node& node, NodeParts* parts);
+  void TakeFlag(NodeParts& parts);
   bool MoveAttribute(const MovedAttribute& moved, NodeParts* parts);
   void AddSeed(NodeParts* parts) const;
   bool AddMoved(NodeParts* parts);

@@ -1,5 +1,6 @@
 #include "contrib/onnx/model_links.h"
 
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,6 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/ir/cycles.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -69,6 +71,7 @@ class LinkChecker {
 
   void Check() {
     CheckCycles();
+    Sort();
     for (uint32_t i = 0; i < reads_.size(); ++i) NoteLateMakers(i);
     if (state_.options.report_unused) ReportUnused();
     for (uint32_t i = 0; i < reads_.size(); ++i) CheckBodies(i);
@@ -121,6 +124,84 @@ class LinkChecker {
       state_.StructureError(WhereAt(cycle.front()),
                             "depends on itself: " + PathText(path), "no cycle");
     }
+  }
+
+  // Whether something around a body is called so: what stands before the one
+  // that is called so here reads that.
+  bool IsAround(const std::string& name) const {
+    for (const LinkChecker* at = outer_; at != nullptr; at = at->outer_) {
+      if (at->list_.given.count(name) > 0 || at->makers_.count(name) > 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The node that must run before a reader of that name, or none.
+  uint32_t NeededBy(uint32_t reader, const std::string& name) const {
+    const uint32_t maker = MakerOf(name);
+    if (maker == kNone || maker == reader || is_in_cycle_[maker]) return kNone;
+    return maker > reader && IsAround(name) ? kNone : maker;
+  }
+
+  // Keeps nodes where they stand as far as that can be.
+  void Sort() {
+    std::vector<std::vector<uint32_t>> readers(reads_.size());
+    std::vector<size_t> open(reads_.size());
+    std::vector<std::pair<uint32_t, std::string>> early;
+    for (uint32_t i = 0; i < reads_.size(); ++i) {
+      bool is_early = false;
+      for (const std::string& name : reads_[i]) {
+        const uint32_t maker = NeededBy(i, name);
+        if (maker == kNone) continue;
+        readers[maker].push_back(i);
+        ++open[i];
+        if (maker > i && !is_early) early.emplace_back(i, name);
+        is_early = is_early || maker > i;
+      }
+    }
+    if (early.empty()) return;
+    state_.orders[&list_.nodes] = OrderOf(readers, std::move(open));
+    ReportUnsorted(early);
+  }
+
+  static std::vector<int> OrderOf(
+      const std::vector<std::vector<uint32_t>>& readers,
+      std::vector<size_t> open) {
+    std::vector<int> order;
+    std::set<uint32_t> ready;
+    for (uint32_t i = 0; i < open.size(); ++i) {
+      if (open[i] == 0) ready.insert(i);
+    }
+    while (!ready.empty()) {
+      const uint32_t next = *ready.begin();
+      ready.erase(ready.begin());
+      order.push_back(static_cast<int>(next));
+      for (const uint32_t reader : readers[next]) {
+        if (--open[reader] == 0) ready.insert(reader);
+      }
+    }
+    for (uint32_t i = 0; i < open.size(); ++i) {
+      if (open[i] > 0) order.push_back(static_cast<int>(i));
+    }
+    return order;
+  }
+
+  void ReportUnsorted(
+      const std::vector<std::pair<uint32_t, std::string>>& early) {
+    const auto& [reader, name] = early.front();
+    const bool is_error = state_.options.refuse_unsorted;
+    const std::string more =
+        early.size() == 1 ? ""
+                          : fmt::format(" ({} read what is made further on)",
+                                        CountOf(early.size(), "node"));
+    state_.Add(
+        network_kinds::kInvalidStructure,
+        is_error ? Severity::kError : Severity::kWarning, WhereAt(reader),
+        fmt::format("reads {}, which is made further on, by node {}{}",
+                    Shortened(name), Shortened(NameAt(MakerOf(name))), more),
+        "nodes in an order in which they can run",
+        is_error ? "sort them" : "the import sorts them");
   }
 
   // A body reads what is around it, too, when the node that it belongs to runs.

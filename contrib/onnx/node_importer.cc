@@ -1,9 +1,11 @@
 // Nodes: operators with their attributes, inputs and bodies.
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "contrib/onnx/graph_importer.h"
+#include "contrib/onnx/operator_signatures.h"
 #include "fmt/format.h"
 #include "nodewise/op/random_seed.h"
 #include "nodewise/op/tensor_loops.h"
@@ -17,6 +19,23 @@ int CountGiven(const google::protobuf::RepeatedPtrField<std::string>& names) {
   int count = names.size();
   while (count > 0 && names.Get(count - 1).empty()) --count;
   return count;
+}
+
+bool HasValue(const proto::Attribute& attribute) {
+  return attribute.has_f() || attribute.has_i() || attribute.has_s() ||
+         attribute.has_t() || attribute.has_g() ||
+         attribute.floats_size() + attribute.ints_size() +
+                 attribute.strings_size() >
+             0;
+}
+
+// Whether an attribute is 0 or 1.
+bool IsFlag(const AttrField& field, const OperatorDef& def) {
+  const std::shared_ptr<void> op = def.make();
+  return field.set(op.get(), int64_t{0}).ok() &&
+         field.set(op.get(), int64_t{1}).ok() &&
+         !field.set(op.get(), int64_t{2}).ok() &&
+         !field.set(op.get(), int64_t{-1}).ok();
 }
 
 // Converts a float32 number to the type that the operator calculates in.
@@ -144,7 +163,9 @@ void GraphImporter::ImportOperation(const proto::Node& node, NodeParts* parts,
   }
   // All of these are checked, even if one has a fault.
   const bool has_inputs = ReadInputs(node, parts, scope);
+  if (state_.misstated != nullptr) CheckInputTypes(node, *parts);
   bool has_attrs = ReadAttributes(node, parts, scope);
+  if (parts->def != nullptr) DropUnchecked(node, parts);
   if (parts->def != nullptr) has_attrs = AddMoved(parts) && has_attrs;
   AddSeed(parts);
   has_attrs = AddBodies(parts, scope) && has_attrs;
@@ -187,6 +208,35 @@ bool GraphImporter::ReadInputs(const proto::Node& node, NodeParts* parts,
   return is_whole;
 }
 
+// Against the element types that ONNX's own schema of the operator allows.
+void GraphImporter::CheckInputTypes(const proto::Node& node,
+                                    const NodeParts& parts) {
+  const OperatorSignature* const row =
+      FindSignature(DomainOf(node.domain()), node.op_type(), parts.opset);
+  if (row == nullptr || row->inputs.empty()) return;
+  std::map<std::string_view, DLDataType> types;
+  for (size_t i = 0; i < parts.inputs.size(); ++i) {
+    if (parts.inputs[i] == kNoValue) continue;
+    const DLDataType type = network_.value(parts.inputs[i]).type.dtype;
+    const auto number = OnnxNumberOf(type);
+    if (!number.has_value()) continue;
+    const auto& param = row->inputs[std::min(i, row->inputs.size() - 1)];
+    if ((param.elements >> static_cast<int>(*number) & 1) == 0) {
+      return Misstated(parts.where,
+                       fmt::format("input {} is {}", i, ToString(type)),
+                       fmt::format("a type that {} may be in opset {}",
+                                   param.type, row->since));
+    }
+    if (!param.is_homogeneous) continue;
+    const auto [first, is_new] = types.emplace(param.type, type);
+    if (is_new || first->second == type) continue;
+    return Misstated(parts.where,
+                     fmt::format("input {} is {}", i, ToString(type)),
+                     fmt::format("{}, as an input before it that is {} too",
+                                 ToString(first->second), param.type));
+  }
+}
+
 void GraphImporter::ReportMissing(const proto::Node& node,
                                   const std::string& name, int input,
                                   const std::string& where) {
@@ -214,15 +264,21 @@ bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
       const auto found = scope->attributes.find(given.ref_attr_name());
       // An attribute that the call does not give is not given here either.
       if (found == scope->attributes.end() && !scope->calls.empty()) continue;
-      if (found == scope->attributes.end()) {
+      if (found == scope->attributes.end() && HasValue(given)) {
+        state_.Warning(parts->where,
+                       fmt::format("attribute {} refers to one of a function",
+                                   Shortened(given.name())),
+                       "its value alone, which is taken");
+      } else if (found == scope->attributes.end()) {
         state_.Error(parts->where,
                      fmt::format("attribute {} refers to one of a function",
                                  Shortened(given.name())),
                      "a value, since it is in none");
         is_whole = false;
         continue;
+      } else {
+        attribute = found->second;
       }
-      attribute = found->second;
     }
     if (TypeOf(*attribute) == AttributeType::kGraph) {
       parts->bodies.emplace_back(given.name(), &attribute->g());
@@ -237,8 +293,38 @@ bool GraphImporter::ReadAttributes(const proto::Node& node, NodeParts* parts,
       continue;
     }
     parts->attrs.push_back({given.name(), *std::move(value)});
+    if (parts->def != nullptr) TakeFlag(*parts);
   }
   return is_whole;
+}
+
+// By ONNX's schemas, LayerNormalization may have attributes of any name.
+void GraphImporter::DropUnchecked(const proto::Node& node, NodeParts* parts) {
+  const OperatorSignature* const row =
+      FindSignature(DomainOf(node.domain()), node.op_type(), parts->opset);
+  if (row == nullptr || !row->takes_more_attributes) return;
+  std::erase_if(parts->attrs, [&](const NamedAttr& attr) {
+    const auto& fields = parts->def->fields;
+    return std::none_of(
+        fields.begin(), fields.end(),
+        [&](const AttrField& field) { return field.name == attr.name; });
+  });
+}
+
+// Runtimes take any number for a flag: what is not 0 is set, but for keepdims,
+// which only 1 sets.
+void GraphImporter::TakeFlag(NodeParts& parts) {
+  NamedAttr& attr = parts.attrs.back();
+  int64_t* const given = std::get_if<int64_t>(&attr.value);
+  if (given == nullptr || *given == 0 || *given == 1) return;
+  const int64_t found = *given;
+  for (const AttrField& field : parts.def->fields) {
+    if (field.name != attr.name || !IsFlag(field, *parts.def)) continue;
+    *given = attr.name == "keepdims" ? 0 : 1;
+    state_.Warning(parts.where,
+                   fmt::format("attribute {} is {}", attr.name, found),
+                   fmt::format("0 or 1 (it is taken as {})", *given));
+  }
 }
 
 // What draws random numbers gets a seed of its own if it has none.

@@ -12,6 +12,13 @@ add_custom_command(
   DEPENDS ${CMAKE_CURRENT_LIST_DIR}/onnx.proto
   VERBATIM)
 
+# What operators take, as text in the program.
+file(READ ${CMAKE_CURRENT_LIST_DIR}/operator_signatures.txt signatures)
+file(GENERATE OUTPUT ${proto_folder}/contrib/onnx/operator_signatures.inc
+  CONTENT "R\"nodewise(${signatures})nodewise\"\n")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  ${CMAKE_CURRENT_LIST_DIR}/operator_signatures.txt)
+
 # Apart, since what protoc writes is not held to our warnings.
 add_library(nodewise_onnx_proto STATIC ${proto_stem}.cc)
 add_custom_target(nodewise_onnx_header DEPENDS ${proto_stem}.h)
@@ -53,9 +60,11 @@ target_sources(nodewise_contrib PRIVATE
   onnx/opaque_importer.cc
   onnx/opaque_node.cc
   onnx/operator_finder.cc
+  onnx/operator_signatures.cc
   onnx/onnx_types.cc
   onnx/quantized_functions.cc
   onnx/renumber.cc
+  onnx/specification.cc
   onnx/user_model.cc
 )
 add_dependencies(nodewise_contrib nodewise_onnx_header)

@@ -7,7 +7,9 @@
 #include "contrib/onnx/glow_types.h"
 #include "contrib/onnx/graph_importer.h"
 #include "contrib/onnx/parse_model.h"
+#include "contrib/onnx/specification.h"
 #include "fmt/format.h"
+#include "nodewise/ir/known_elements.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/exceptions.h"
@@ -19,7 +21,6 @@ namespace nodewise {
 namespace {
 
 constexpr int64_t kOldestIr = 3;
-constexpr int64_t kNewestIr = 14;
 // The operators' own rows say which of them exist that early.
 constexpr int kOldestOpset = 1;
 // More are not listed in a message.
@@ -44,13 +45,15 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
     const auto known =
         static_cast<int>(std::clamp<int64_t>(version, oldest, INT_MAX));
     const auto [entry, is_new] = opsets.emplace(domain, known);
-    // What exporters have joined from parts says the same again.
+    // What exporters have joined from parts says the same again. Of different
+    // versions, ONNX's checker and onnxruntime take the last.
     if (!is_new && entry->second != known) {
-      state->Error(
+      state->Warning(
           where,
           fmt::format("domain \"{}\" is imported as {} and as {}",
                       Shortened(import.domain()), entry->second, version),
-          "one version");
+          "one version (the last is taken)");
+      entry->second = known;
     }
   }
   return opsets;
@@ -210,6 +213,41 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
 }
 
 absl::StatusOr<Network> ImportModel(const proto::Model& model,
+                                    ImportState* state);
+
+// Adds what the model states otherwise than it is, once more and for good: in
+// an import of its own, which folds nothing.
+void CheckStatedTypes(const proto::Model& model, ImportState* state) {
+  if (!HasOnlyDefinedOperators(model)) return;
+  ImportOptions options = state->options;
+  options.fold_shapes = false;
+  options.report_unused = false;
+  options.check_specification = false;
+  options.kinds = nullptr;
+  options.calls = nullptr;
+  DiagnosticList known;
+  std::vector<Diagnostic> misstated;
+  ImportState inner(state->ops, options, &known, state->where, state->tensors);
+  inner.misstated = &misstated;
+  const ForgottenElements forgotten;
+  static_cast<void>(ImportModel(model, &inner));
+  // Such as follow from a type that is stated otherwise than it is.
+  if (state->errors == 0) {
+    for (const Diagnostic& each : known.items()) {
+      if (each.severity == Severity::kError) misstated.push_back(each);
+    }
+  }
+  std::set<std::string> faulty;
+  for (const Diagnostic& each : state->diagnostics.items()) {
+    if (each.severity == Severity::kError) faulty.insert(each.path);
+  }
+  for (const Diagnostic& each : misstated) {
+    if (!faulty.insert(each.path).second) continue;
+    state->Error(each.path, each.found, each.expected);
+  }
+}
+
+absl::StatusOr<Network> ImportModel(const proto::Model& model,
                                     ImportState* state) {
   ReadVersions(model, state);
   SetOpsetOfGlow(model.graph(), state);
@@ -228,8 +266,15 @@ absl::StatusOr<Network> ImportModel(const proto::Model& model,
   scope.opsets = &state->opsets;
   importer.Import(model.graph(), {}, &scope);
   CheckOptions(model.graph(), state);
+  const bool is_whole = state->errors == 0;
+  // Glow's operators are none of ONNX's.
+  if (state->options.check_specification && !IsGlow(model.graph())) {
+    CheckSpecification(model, state);
+    CheckStatedTypes(model, state);
+  }
   state->CountOfOperators();
-  if (state->errors > 0) return state->diagnostics.ToStatus();
+  // What is only against the specification keeps nothing from being checked.
+  if (!is_whole) return state->diagnostics.ToStatus();
   return std::move(importer.network());
 }
 

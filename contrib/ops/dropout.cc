@@ -102,7 +102,8 @@ struct Dropout : ops::Dropout {
   }
 
   absl::Status Check(const Inputs& in) const {
-    return All(RequireFloat(in, 0), RequireFloat(in, 1), RequireBool(in, 2));
+    return All(RequireFloat(in, 0), RequireFloat(in, 1), RequireBool(in, 2),
+               RequireRank(in, 1, 0), RequireRank(in, 2, 0));
   }
   OutputInfos Infer(const Inputs& in, size_t count) const {
     OutputInfos infos(count, in.type(0));

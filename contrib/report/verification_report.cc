@@ -64,6 +64,7 @@ absl::StatusOr<ReadNetwork> ReadModel(const std::string& path, ModelSpec spec) {
   DiagnosticList found;
   std::vector<const FindingKind*> kinds;
   spec.report_unused = true;
+  spec.check_specification = true;
   spec.kinds = &kinds;
   auto network = LoadModel(path, spec, &found);
   if (!network.ok() && !found.HasErrors()) return network.status();

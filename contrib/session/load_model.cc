@@ -43,6 +43,8 @@ absl::StatusOr<Network> LoadModel(const std::string& path,
   import.random_seed = spec.seed.value_or(kUsualSeed);
   import.opaque_types = spec.opaque_types;
   import.report_unused = spec.report_unused;
+  import.check_specification = spec.check_specification;
+  import.refuse_unsorted = spec.refuse_unsorted;
   import.kinds = spec.kinds;
   return ImportOnnx(path, AllOperators(), import, diagnostics);
 }

@@ -19,13 +19,18 @@ from onnx_bytes import (BOOL, FLOAT, INT64, attribute,  # noqa: E402
 UINT8, INT8 = 2, 3
 
 
-def chain(*nodes, dims=(2, "n"), constants=()):
+def chain(*nodes, dims=(2, "n"), constants=(), stated=None):
     """A model from x to y."""
     return onnx_model(onnx_graph(nodes, [value_info("x", dims=dims)],
-                                 [value_info("y")], constants))
+                                 [value_info("y", dims=stated)], constants))
 
 
-NEG_ABS = chain(onnx_node("Neg", ["x"], ["m"], name="first"),
+def sound(*nodes, constants=()):
+    """One that states all that the specification asks for."""
+    return chain(*nodes, constants=constants, stated=(2, "n"))
+
+
+NEG_ABS = sound(onnx_node("Neg", ["x"], ["m"], name="first"),
                 onnx_node("Abs", ["m"], ["y"], name="second"))
 
 
@@ -52,7 +57,7 @@ class Verify(Models):
             f"{model}: 0 errors, 0 warnings\n"))
 
     def test_every_fault_is_listed(self):
-        model = self.write("net.onnx", chain(
+        model = self.write("net.onnx", sound(
             onnx_node("SequenceAt", ["x"], ["a"], name="one"),
             onnx_node("Fused", ["a"], ["b"], domain="com.example"),
             onnx_node("Neg", ["c"], ["y"])))
@@ -86,7 +91,7 @@ class Verify(Models):
 
     # OV-01.
     def test_faults_of_a_model_stand_under_the_headings(self):
-        model = self.write("bad.onnx", chain(
+        model = self.write("bad.onnx", sound(
             onnx_node("SequenceAt", ["x"], ["s"], name="sequence"),
             onnx_node("Concat", ["x", "x"], ["t"], name="axisless"),
             onnx_node("Neg", ["nothing"], ["y"], name="loose")))
@@ -115,7 +120,7 @@ class Verify(Models):
 
     # OV-04.
     def test_a_cycle_of_a_model_is_a_path(self):
-        model = self.write("cycle.onnx", chain(
+        model = self.write("cycle.onnx", sound(
             onnx_node("Add", ["x", "r"], ["p"], name="a"),
             onnx_node("Neg", ["p"], ["q"], name="b"),
             onnx_node("Abs", ["q"], ["r"], name="c"),
@@ -129,7 +134,7 @@ class Verify(Models):
 
     # OV-05.
     def test_dead_operations_of_a_model_are_named(self):
-        model = self.write("dead.onnx", chain(
+        model = self.write("dead.onnx", sound(
             onnx_node("Neg", ["x"], ["y"], name="alive"),
             onnx_node("Abs", ["y"], ["z"], name="dead"),
             constants=[floats("spare", 1.0)]))

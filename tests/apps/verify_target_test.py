@@ -24,7 +24,8 @@ def mixed(dims=(2, 3)):
                    name="soft"),
          onnx_node("Erf", ["x"], ["e"], name="erf"),
          onnx_node("Round", ["e"], ["z"], name="round")],
-        [value_info("x", dims=dims)], [value_info("y"), value_info("z")],
+        [value_info("x", dims=dims)],
+        [value_info("y", dims=dims), value_info("z", dims=dims)],
         [floats("w", 0.1, 0.7, -3.0)]))
 
 
@@ -70,7 +71,7 @@ class Target(Scratch):
             [onnx_node("Relu", ["x"], ["y"], name="relu"),
              onnx_node("Det", ["m"], ["d"], name="det")],
             [value_info("x", dims=(2,)), value_info("m", dims=(3, 3))],
-            [value_info("y"), value_info("d")], [])))
+            [value_info("y", dims=(2,)), value_info("d", dims=())], [])))
         found = self.asked("c", model=model)
         self.assertEqual(found["status"], "differs")
         self.assertEqual([error["place"]["operation"]

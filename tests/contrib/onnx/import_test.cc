@@ -8,6 +8,7 @@
 namespace nodewise {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -207,7 +208,9 @@ TEST(OnnxImportTest, ADomainMayBeImportedTwiceAsOneVersion) {
   builder.model().mutable_opset_import(1)->set_version(14);
   EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre(HasSubstr("domain \"\" is imported as 13 and as 14, "
-                                    "expected one version")));
+                                    "expected one version (the last is "
+                                    "taken)")));
+  EXPECT_EQ(builder.Import()->opset(), 14);
 }
 
 TEST(OnnxImportTest, OperatorsOnOtherThanNumbersAreNotSupported) {
@@ -242,8 +245,8 @@ TEST(OnnxImportTest, NodesOutOfOrderAreNamed) {
   builder.Node("Neg", {"x"}, {"y"}, "first");
   EXPECT_THAT(
       DiagnosticsOf(builder),
-      ElementsAre(HasSubstr("node second (Neg, opset 13): input 0 (y) is made "
-                            "further on, by node first")));
+      ElementsAre(HasSubstr("node second (Neg, opset 13): reads y, which is "
+                            "made further on, by node first")));
 }
 
 TEST(OnnxImportTest, WhatHasNoNameIsNamedByItsNumber) {
@@ -252,8 +255,8 @@ TEST(OnnxImportTest, WhatHasNoNameIsNamedByItsNumber) {
   builder.Node("Neg", {"y"}, {"z"});
   builder.Node("Neg", {"x"}, {"y"});
   EXPECT_THAT(DiagnosticsOf(builder),
-              ElementsAre(HasSubstr("input 1: has no name"),
-                          HasSubstr("further on, by node Neg_1")));
+              ElementsAre(HasSubstr("further on, by node Neg_1"),
+                          HasSubstr("input 1: has no name")));
   builder = NegModel();
   builder.Floats("", {1});
   builder.Floats("", {1});
@@ -480,14 +483,37 @@ TEST(OnnxImportTest, ACycleIsOneFaultAndPrintedAsAPath) {
                   "second -> third -> first, expected no cycle")));
 }
 
-TEST(OnnxImportTest, NodesInTheWrongOrderAreNoCycle) {
+ModelBuilder UnsortedModel() {
   ModelBuilder builder(13);
   builder.Input("x", {2}).Output("y");
-  builder.Node("Neg", {"a"}, {"y"}, "late");
+  builder.Node("Neg", {"b"}, {"y"}, "last");
+  builder.Node("Neg", {"a"}, {"b"}, "late");
   builder.Node("Neg", {"x"}, {"a"}, "early");
-  EXPECT_THAT(DiagnosticsOf(builder),
-              ElementsAre(HasSubstr("input 0 (a) is made further on, by node "
-                                    "early")));
+  return builder;
+}
+
+TEST(OnnxImportTest, NodesInTheWrongOrderAreSortedWithOneWarning) {
+  const ModelBuilder builder = UnsortedModel();
+  EXPECT_THAT(
+      DiagnosticsOf(builder),
+      ElementsAre(AllOf(HasSubstr("node last (Neg, opset 13): reads b, which "
+                                  "is made further on, by node late (2 nodes "
+                                  "read what is made further on)"),
+                        HasSubstr("the import sorts them"))));
+  const Network network = builder.Import().value();
+  std::vector<std::string> names;
+  for (const OperationId id : network.order()) {
+    names.push_back(network.operation(id).name);
+  }
+  EXPECT_THAT(names, ElementsAre("early", "late", "last"));
+}
+
+TEST(OnnxImportTest, NodesInTheWrongOrderAreAnErrorIfThatIsAskedFor) {
+  ImportOptions options;
+  options.refuse_unsorted = true;
+  DiagnosticList diagnostics;
+  EXPECT_FALSE(UnsortedModel().Import(options, &diagnostics).ok());
+  EXPECT_THAT(LinesOf(diagnostics), ElementsAre(HasSubstr("(sort them)")));
 }
 
 // The body reads what only exists once its own operation has run.

@@ -67,6 +67,14 @@ struct ImportOptions {
   // Warn of nodes and initializers that no output depends on. They are left out
   // either way.
   bool report_unused = false;
+  // Refuse what is against ONNX's specification, too, where it could be
+  // imported: stated types that are not those that an operator makes,
+  // attributes that it does not have in its opset. Such errors are listed, and
+  // the import succeeds.
+  bool check_specification = false;
+  // Nodes that stand before what they read are an error, not a warning. They
+  // are sorted either way.
+  bool refuse_unsorted = false;
   // If not null: gets the kind of each diagnostic that the import adds, by its
   // place in the list; null for those that are about the file itself.
   std::vector<const FindingKind*>* kinds = nullptr;

@@ -39,6 +39,8 @@ struct ModelSpec {
   std::vector<std::pair<std::string, TensorType>> opaque_types = {};
   // As in ImportOptions.
   bool report_unused = false;
+  bool check_specification = false;
+  bool refuse_unsorted = false;
   std::vector<const FindingKind*>* kinds = nullptr;
 };
 

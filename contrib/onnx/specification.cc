@@ -1,0 +1,543 @@
+// The rules of ONNX's specification that its checker enforces and that no
+// import needs. Types are compared elsewhere (graph_importer.cc).
+
+#include "contrib/onnx/specification.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "contrib/onnx/graph_importer.h"
+#include "contrib/onnx/operator_signatures.h"
+#include "fmt/format.h"
+
+namespace nodewise {
+namespace {
+
+// From these versions of the format on ...
+constexpr int64_t kTypedAttributes = 2;   // attributes state their type;
+constexpr int64_t kFreeInitializers = 4;  // initializers need not be inputs;
+constexpr int64_t kFunctions = 8;         // there are functions.
+
+// Operators that were experiments: nothing is known of them.
+constexpr std::string_view kExperiments[] = {"ATen",
+                                             "Affine",
+                                             "ConstantFill",
+                                             "Crop",
+                                             "DynamicSlice",
+                                             "GRUUnit",
+                                             "GivenTensorFill",
+                                             "ImageScaler",
+                                             "ParametricSoftplus",
+                                             "Scale",
+                                             "ScaledTanh"};
+
+// Domains whose operators are all known.
+constexpr std::string_view kOnnxDomains[] = {"", "ai.onnx", "ai.onnx.ml",
+                                             "ai.onnx.preview.training"};
+
+// Names as the model has them: "ai.onnx" and "" are two.
+using Imports = std::map<std::string, int, std::less<>>;
+
+template <typename List>
+Imports ImportsOf(const List& list) {
+  Imports imports;
+  for (const proto::OperatorSetId& one : list) {
+    imports[one.domain()] = static_cast<int>(one.version());
+  }
+  return imports;
+}
+
+bool IsExperiment(const proto::Node& node) {
+  return DomainOf(node.domain()).empty() &&
+         std::find(std::begin(kExperiments), std::end(kExperiments),
+                   node.op_type()) != std::end(kExperiments);
+}
+
+bool IsOfOnnx(std::string_view domain) {
+  return std::find(std::begin(kOnnxDomains), std::end(kOnnxDomains), domain) !=
+         std::end(kOnnxDomains);
+}
+
+const OperatorSignature* SignatureOf(const proto::Node& node,
+                                     const Imports& imports) {
+  const auto version = imports.find(node.domain());
+  if (version == imports.end()) return nullptr;
+  return FindSignature(node.domain(), node.op_type(), version->second);
+}
+
+// What one place in the model may read, and what is around it.
+struct Names {
+  const Names* outer = nullptr;
+  std::set<std::string_view> here = {};
+
+  bool Has(std::string_view name) const {
+    return here.count(name) > 0 || (outer != nullptr && outer->Has(name));
+  }
+};
+
+struct Around {
+  const Imports& imports;
+  bool is_main = true;  // In no body.
+};
+
+// A field of an attribute that is set, by the type that it belongs to.
+std::vector<AttributeType> FieldsOf(const proto::Attribute& attribute) {
+  const std::pair<bool, AttributeType> fields[] = {
+      {attribute.has_f(), AttributeType::kFloat},
+      {attribute.has_i(), AttributeType::kInt},
+      {attribute.has_s(), AttributeType::kString},
+      {attribute.has_t(), AttributeType::kTensor},
+      {attribute.has_g(), AttributeType::kGraph},
+      {attribute.has_tp(), AttributeType::kType},
+      {attribute.has_sparse_tensor(), AttributeType::kSparseTensor},
+      {attribute.floats_size() > 0, AttributeType::kFloats},
+      {attribute.ints_size() > 0, AttributeType::kInts},
+      {attribute.strings_size() > 0, AttributeType::kStrings},
+      {attribute.tensors_size() > 0, AttributeType::kTensors},
+      {attribute.graphs_size() > 0, AttributeType::kGraphs},
+      {attribute.sparse_tensors_size() > 0, AttributeType::kSparseTensors},
+      {attribute.type_protos_size() > 0, AttributeType::kTypes}};
+  std::vector<AttributeType> found;
+  for (const auto& [is_set, type] : fields) {
+    if (is_set) found.push_back(type);
+  }
+  return found;
+}
+
+class Specification {
+ public:
+  Specification(const proto::Model& model, ImportState* state)
+      : model_(model), state_(*state) {
+    for (const Diagnostic& each : state_.diagnostics.items()) {
+      if (each.severity == Severity::kError) faulty_.insert(each.path);
+    }
+    for (const auto& [key, one] : state_.of_operators) {
+      if (!one.is_error) continue;
+      for (const std::string& node : one.nodes) {
+        faulty_nodes_.emplace(one.within, node);
+      }
+    }
+  }
+
+  void Check() {
+    CheckVersions();
+    const Imports imports = ImportsOf(model_.opset_import());
+    CheckGraph(model_.graph(), nullptr, {imports, true});
+    if (model_.ir_version() >= kFunctions) CheckFunctions(imports);
+  }
+
+ private:
+  void Say(const std::string& path, std::string found, std::string expected) {
+    if (faulty_.count(state_.within + path) > 0) return;
+    state_.Error(path, std::move(found), std::move(expected));
+  }
+
+  void CheckVersions() {
+    if (model_.ir_version() > kNewestIr) {
+      Say("ir_version", fmt::format("is {}", model_.ir_version()),
+          fmt::format("{} or less, the newest that is known", kNewestIr));
+    }
+    if (model_.opset_import_size() == 0) {
+      Say("opset_import", "is empty", "the opset of the model's operators");
+    }
+    std::set<std::string_view> keys;
+    for (const proto::StringPair& each : model_.metadata_props()) {
+      if (keys.insert(each.key()).second) continue;
+      Say("metadata_props", fmt::format("has {} twice", Shortened(each.key())),
+          "every key once");
+    }
+  }
+
+  void CheckGraph(const proto::Graph& graph, const Names* outer,
+                  const Around& around) {
+    if (graph.name().empty()) Say("graph", "has no name", "one");
+    Names names{outer};
+    for (const proto::ValueInfo& input : graph.input()) {
+      CheckValue(input, "input", around);
+      if (!names.here.insert(input.name()).second) {
+        Say(fmt::format("input {}", Shortened(input.name())), "is there twice",
+            "every name once");
+      }
+    }
+    for (const proto::ValueInfo& output : graph.output()) {
+      CheckValue(output, "output", around);
+    }
+    CheckInitializers(graph, &names);
+    CheckNodes(graph.node(), around, &names);
+    for (const proto::ValueInfo& output : graph.output()) {
+      if (names.here.count(output.name()) > 0) continue;
+      Say(fmt::format("output {}", Shortened(output.name())),
+          "is made by nothing in its graph", "the output of one of its nodes");
+    }
+  }
+
+  // Only the model's own inputs and outputs need a type.
+  void CheckValue(const proto::ValueInfo& value, const char* kind,
+                  const Around& around) {
+    const std::string where =
+        fmt::format("{} {}", kind, Shortened(value.name()));
+    if (value.name().empty()) return Say(where, "has no name", "one");
+    if (!around.is_main) return;
+    const proto::Type& type = value.type();
+    if (type.value_case() == proto::Type::VALUE_NOT_SET) {
+      return Say(where, "has no type", "one");
+    }
+    if (!type.has_tensor_type()) return;
+    if (!type.tensor_type().has_elem_type()) {
+      Say(where, "has no element type", "one");
+    } else if (!type.tensor_type().has_shape()) {
+      Say(where, "has no shape", "one (sides may be open)");
+    }
+  }
+
+  void CheckInitializers(const proto::Graph& graph, Names* names) {
+    std::set<std::string_view> seen;
+    for (const proto::Tensor& tensor : graph.initializer()) {
+      const std::string where =
+          fmt::format("initializer {}", Shortened(tensor.name()));
+      if (tensor.name().empty()) Say(where, "has no name", "one");
+      if (!seen.insert(tensor.name()).second) {
+        Say(where, "is there twice", "every name once");
+      }
+      CheckTensor(tensor, where);
+      if (model_.ir_version() < kFreeInitializers &&
+          names->here.count(tensor.name()) == 0) {
+        Say(where, "is no input of the graph",
+            fmt::format("one before IR version {}", kFreeInitializers));
+      }
+      names->here.insert(tensor.name());
+    }
+    for (const proto::SparseTensor& tensor : graph.sparse_initializer()) {
+      names->here.insert(tensor.values().name());
+    }
+  }
+
+  // Whether data fit the type and the dimensions, reading them tells; that is
+  // done in the import.
+  void CheckTensor(const proto::Tensor& tensor, const std::string& where) {
+    constexpr int kExternal = 1;
+    constexpr int kString = 8;
+    if (tensor.data_type() == 0) return Say(where, "has no type", "one");
+    const int fields = (tensor.float_data_size() > 0 ? 1 : 0) +
+                       (tensor.int32_data_size() > 0 ? 1 : 0) +
+                       (tensor.string_data_size() > 0 ? 1 : 0) +
+                       (tensor.int64_data_size() > 0 ? 1 : 0) +
+                       (tensor.raw_data().empty() ? 0 : 1) +
+                       (tensor.double_data_size() > 0 ? 1 : 0) +
+                       (tensor.uint64_data_size() > 0 ? 1 : 0);
+    if (tensor.data_location() == kExternal) {
+      if (fields > 0) Say(where, "has data here and elsewhere", "them once");
+      return;
+    }
+    const bool is_empty =
+        std::any_of(tensor.dims().begin(), tensor.dims().end(),
+                    [](int64_t dim) { return dim == 0; });
+    if (is_empty ? fields > 0 : fields != 1) {
+      Say(where, fmt::format("has data in {} fields", fields),
+          is_empty ? "none, since it has no elements" : "1");
+    } else if (tensor.data_type() == kString && !tensor.raw_data().empty()) {
+      Say(where, "has strings in raw_data", "them in string_data");
+    }
+  }
+
+  template <typename Nodes>
+  void CheckNodes(const Nodes& nodes, const Around& around, Names* names) {
+    for (int i = 0; i < nodes.size(); ++i) {
+      const proto::Node& node = nodes.Get(i);
+      CheckNode(node, static_cast<size_t>(i), around, *names);
+      for (const std::string& output : node.output()) {
+        if (output.empty()) continue;
+        if (names->Has(output)) {
+          Say(WhereIs(node, static_cast<size_t>(i), around),
+              fmt::format("output {} is there already", Shortened(output)),
+              "every name once, also in bodies");
+        }
+        names->here.insert(output);
+      }
+    }
+  }
+
+  std::string WhereIs(const proto::Node& node, size_t index,
+                      const Around& around) const {
+    const auto import = around.imports.find(node.domain());
+    return WhereOf(node, NameOf(node, index),
+                   import == around.imports.end()
+                       ? 0
+                       : KnownOpset(DomainOf(import->first), import->second));
+  }
+
+  void CheckNode(const proto::Node& node, size_t index, const Around& around,
+                 const Names& names) {
+    if (faulty_nodes_.count({state_.within, NameOf(node, index)}) > 0) return;
+    const std::string where = WhereIs(node, index, around);
+    if (node.op_type().empty()) return Say(where, "has no operator", "one");
+    if (node.input_size() == 0 && node.output_size() == 0) {
+      return Say(where, "has no inputs and no outputs", "some");
+    }
+    if (around.imports.count(node.domain()) == 0) {
+      return Say(where,
+                 fmt::format("is of domain \"{}\", which is not imported",
+                             Shortened(node.domain())),
+                 "an opset_import of just that name");
+    }
+    CheckAttributes(node, where, around, names);
+    if (IsExperiment(node)) return;
+    const OperatorSignature* const row = SignatureOf(node, around.imports);
+    if (row != nullptr) return CheckCall(node, *row, where);
+    // A function of that name does not make it one of ONNX's operators.
+    if (IsOfOnnx(node.domain())) {
+      Say(where, "is not in its opset", "an operator that ONNX has there");
+    }
+  }
+
+  void CheckAttributes(const proto::Node& node, const std::string& where,
+                       const Around& around, const Names& names) {
+    std::set<std::string_view> seen;
+    for (const proto::Attribute& attribute : node.attribute()) {
+      const std::string name =
+          fmt::format("attribute {}", Shortened(attribute.name()));
+      if (attribute.name().empty()) Say(where, "has an unnamed attribute", "");
+      if (!seen.insert(attribute.name()).second) {
+        Say(where, name + " is there twice", "every name once");
+      }
+      if (model_.ir_version() >= kTypedAttributes && !attribute.has_type()) {
+        Say(where, name + " states no type", "one");
+      }
+      CheckFields(attribute, name, where, around);
+      if (attribute.has_t()) CheckTensor(attribute.t(), where);
+      if (!attribute.has_g()) continue;
+      const InBody in_body(
+          &state_, fmt::format("{}: {}", where, Shortened(attribute.name())));
+      CheckGraph(attribute.g(), &names, {around.imports, false});
+    }
+  }
+
+  void CheckFields(const proto::Attribute& attribute, const std::string& name,
+                   const std::string& where, const Around& around) {
+    const std::vector<AttributeType> fields = FieldsOf(attribute);
+    if (fields.size() > 1) {
+      return Say(where, fmt::format("{} has {} values", name, fields.size()),
+                 "1");
+    }
+    if (fields.empty()) return;
+    if (attribute.has_type() &&
+        attribute.type() != static_cast<int>(fields[0])) {
+      return Say(where, name + " has a value of another type than it states",
+                 "one type");
+    }
+    if (!around.is_main && attribute.has_ref_attr_name()) {
+      Say(where, name + " has a value and refers to one", "one of these");
+    }
+  }
+
+  void CheckCall(const proto::Node& node, const OperatorSignature& row,
+                 const std::string& where) {
+    if (row.is_deprecated) {
+      Say(where, "is deprecated in its opset", "what replaces it there");
+    }
+    CheckPlaces(node.input(), row.inputs, {row.least_inputs, row.most_inputs},
+                "input", where);
+    CheckPlaces(node.output(), row.outputs,
+                {row.least_outputs, row.most_outputs}, "output", where);
+    CheckFill(node, where);
+    std::set<std::string_view> given;
+    for (const proto::Attribute& attribute : node.attribute()) {
+      given.insert(attribute.name());
+      CheckAttribute(attribute, row, where);
+    }
+    for (const OperatorSignature::Attribute& each : row.attributes) {
+      if (!each.is_required || given.count(each.name) > 0) continue;
+      Say(where, fmt::format("attribute {} is missing", each.name), "it");
+    }
+  }
+
+  template <typename Given>
+  void CheckPlaces(const Given& given,
+                   const std::vector<OperatorSignature::Param>& params,
+                   std::pair<int, int> range, const char* what,
+                   const std::string& where) {
+    if (given.size() < range.first || given.size() > range.second) {
+      const std::string most = range.second == INT_MAX
+                                   ? std::string("or more")
+                                   : fmt::format("to {}", range.second);
+      return Say(where, fmt::format("has {} {}s", given.size(), what),
+                 fmt::format("{} {}", range.first, most));
+    }
+    const size_t count =
+        std::min(params.size(), static_cast<size_t>(given.size()));
+    for (size_t i = 0; i < count; ++i) {
+      if (!given.Get(static_cast<int>(i)).empty() ||
+          params[i].kind != OperatorSignature::Kind::kSingle) {
+        continue;
+      }
+      Say(where, fmt::format("{} {} has no name", what, i),
+          "one, since it is not optional");
+    }
+  }
+
+  void CheckAttribute(const proto::Attribute& attribute,
+                      const OperatorSignature& row, const std::string& where) {
+    const std::string name =
+        fmt::format("attribute {}", Shortened(attribute.name()));
+    const auto known = std::find_if(
+        row.attributes.begin(), row.attributes.end(),
+        [&](const auto& each) { return each.name == attribute.name(); });
+    if (known == row.attributes.end()) {
+      if (row.takes_more_attributes) return;
+      // Two underscores begin what is an implementation's own.
+      if (std::string_view(attribute.name()).starts_with("__")) return;
+      return Say(
+          where, name + " is unknown",
+          fmt::format("one that the operator has since opset {}", row.since));
+    }
+    if (attribute.type() != known->type) {
+      return Say(where, name + " is of another type", "the operator's");
+    }
+    if (!attribute.ref_attr_name().empty()) return;
+    const bool has_value =
+        known->type == static_cast<int>(AttributeType::kTensor)
+            ? attribute.has_t()
+        : known->type == static_cast<int>(AttributeType::kGraph)
+            ? attribute.has_g()
+        : known->type == static_cast<int>(AttributeType::kSparseTensor)
+            ? attribute.has_sparse_tensor()
+        : known->type == static_cast<int>(AttributeType::kType)
+            ? attribute.has_tp()
+            : true;
+    if (!has_value) Say(where, name + " has no value", "one of its type");
+  }
+
+  // A rule of the one operator.
+  void CheckFill(const proto::Node& node, const std::string& where) {
+    if (node.op_type() != "ConstantOfShape" || node.attribute_size() != 1 ||
+        node.attribute(0).t().dims_size() == 1) {
+      return;
+    }
+    Say(where,
+        fmt::format("attribute value has {} dimensions",
+                    node.attribute(0).t().dims_size()),
+        "1");
+  }
+
+  void CheckFunctions(const Imports& imports) {
+    // What the model does not import counts as the first function has it.
+    Imports all = imports;
+    for (const proto::Function& function : model_.functions()) {
+      for (const auto& [domain, version] : ImportsOf(function.opset_import())) {
+        all.emplace(domain, version);
+      }
+    }
+    for (const proto::Function& function : model_.functions()) {
+      CheckFunction(function, all);
+    }
+  }
+
+  void CheckFunction(const proto::Function& function, const Imports& of_model) {
+    const std::string where =
+        fmt::format("function {}", Shortened(function.name()));
+    if (function.name().empty()) Say(where, "has no name", "one");
+    if (!function.has_domain()) Say(where, "has no domain", "one");
+    CheckOnce(function.output(), where, "output");
+    CheckOnce(function.attribute(), where, "attribute");
+    CheckOnce(function.input(), where, "input");
+    Names names;
+    names.here.insert(function.input().begin(), function.input().end());
+    const Imports imports = ImportsOf(function.opset_import());
+    const InBody in_function(&state_, where);
+    for (int i = 0; i < function.node_size(); ++i) {
+      CheckVersion(function.node(i), static_cast<size_t>(i), {imports, true},
+                   of_model);
+    }
+    CheckNodes(function.node(), {imports, true}, &names);
+    CheckReads(function, {imports, true});
+  }
+
+  // What the import does not look at where nothing calls the function.
+  void CheckReads(const proto::Function& function, const Around& around) {
+    std::set<std::string_view> known(function.input().begin(),
+                                     function.input().end());
+    for (const proto::Node& node : function.node()) {
+      known.insert(node.output().begin(), node.output().end());
+    }
+    for (int i = 0; i < function.node_size(); ++i) {
+      for (const std::string& input : function.node(i).input()) {
+        if (input.empty() || known.count(input) > 0) continue;
+        Say(WhereIs(function.node(i), static_cast<size_t>(i), around),
+            fmt::format("input {} is made by nothing", Shortened(input)),
+            "the output of a node or an input of the function");
+      }
+    }
+  }
+
+  // An operator means one thing in a model.
+  void CheckVersion(const proto::Node& node, size_t index, const Around& around,
+                    const Imports& of_model) {
+    const OperatorSignature* const here = SignatureOf(node, around.imports);
+    const auto theirs = of_model.find(node.domain());
+    if (around.imports.count(node.domain()) == 0 || theirs == of_model.end() ||
+        here == SignatureOf(node, of_model)) {
+      return;
+    }
+    Say(WhereIs(node, index, around),
+        fmt::format("is another operator in opset {}, the model's",
+                    theirs->second),
+        "one that is the same in both");
+  }
+
+  template <typename Given>
+  void CheckOnce(const Given& given, const std::string& where,
+                 const char* what) {
+    std::set<std::string_view> seen;
+    for (const std::string& name : given) {
+      if (seen.insert(name).second) continue;
+      Say(where, fmt::format("has {} {} twice", what, Shortened(name)),
+          "every name once");
+    }
+  }
+
+  const proto::Model& model_;
+  ImportState& state_;
+  // Paths with an error, and nodes by what is around them.
+  std::set<std::string, std::less<>> faulty_;
+  std::set<std::pair<std::string, std::string>> faulty_nodes_;
+};
+
+template <typename Nodes>
+bool AreDefined(const Nodes& nodes, const proto::Model& model,
+                const Imports& imports) {
+  for (const proto::Node& node : nodes) {
+    const bool is_function =
+        std::any_of(model.functions().begin(), model.functions().end(),
+                    [&](const proto::Function& each) {
+                      return each.name() == node.op_type() &&
+                             each.domain() == node.domain();
+                    });
+    if (!is_function && SignatureOf(node, imports) == nullptr) return false;
+    for (const proto::Attribute& attribute : node.attribute()) {
+      if (attribute.has_g() &&
+          !AreDefined(attribute.g().node(), model, imports)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void CheckSpecification(const proto::Model& model, ImportState* state) {
+  Specification(model, state).Check();
+}
+
+bool HasOnlyDefinedOperators(const proto::Model& model) {
+  return AreDefined(model.graph().node(), model,
+                    ImportsOf(model.opset_import()));
+}
+
+}  // namespace nodewise
