@@ -82,6 +82,7 @@ Network& Network::operator=(Network&& other) noexcept {
   operation_names_ = std::exchange(other.operation_names_, {});
   positions_ = std::exchange(other.positions_, {});
   target_ = std::exchange(other.target_, nullptr);
+  keeps_elements_ = std::exchange(other.keeps_elements_, true);
   version_ = std::exchange(other.version_, NetworkEditor::NextVersion());
   return *this;
 }

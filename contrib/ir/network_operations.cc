@@ -6,7 +6,6 @@
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
-#include "nodewise/ir/known_elements.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -117,14 +116,6 @@ absl::StatusOr<std::vector<std::string>> OutputNames(
 
 }  // namespace
 
-namespace {
-thread_local bool forgets_elements = false;
-}  // namespace
-
-ForgottenElements::ForgottenElements()
-    : before_(std::exchange(forgets_elements, true)) {}
-ForgottenElements::~ForgottenElements() { forgets_elements = before_; }
-
 absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
   Operation operation;
   operation.id = OperationId{static_cast<uint32_t>(data_.operations.size())};
@@ -158,7 +149,7 @@ absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
     NODEWISE_RETURN_IF_ERROR(CheckOnTarget(*target_, data_, operation, infos));
   }
   for (OutputInfo& info : infos) {
-    if (forgets_elements) info.elements.reset();
+    if (!keeps_elements_) info.elements.reset();
   }
   return NetworkEditor::AddOperation(this, std::move(operation),
                                      std::move(names), std::move(infos),

@@ -122,6 +122,7 @@ std::string NameSet::Unique(std::string name) {
 
 GraphImporter::GraphImporter(ImportState* state, std::string name)
     : state_(*state), network_(std::move(name)) {
+  if (state_.misstated != nullptr) network_.ForgetElements();
   for (const auto& [domain, version] : state_.opsets) {
     const absl::Status status =
         network_.SetOpset(domain, KnownOpset(domain, version));

@@ -9,7 +9,6 @@
 #include "contrib/onnx/parse_model.h"
 #include "contrib/onnx/specification.h"
 #include "fmt/format.h"
-#include "nodewise/ir/known_elements.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/exceptions.h"
@@ -33,7 +32,8 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
   for (const proto::OperatorSetId& import : imports) {
     const std::string domain = DomainOf(import.domain());
     const int64_t version = import.version();
-    const int oldest = domain.empty() ? kOldestOpset : 1;
+    // Models number domains of their own from 0 on.
+    const int oldest = domain.empty() ? kOldestOpset : 0;
     if (version < oldest || version > INT_MAX) {
       state->Error(
           where,
@@ -43,7 +43,7 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
                          : std::string("a version"));
     }
     const auto known =
-        static_cast<int>(std::clamp<int64_t>(version, oldest, INT_MAX));
+        static_cast<int>(std::clamp<int64_t>(version, 1, INT_MAX));
     const auto [entry, is_new] = opsets.emplace(domain, known);
     // What exporters have joined from parts says the same again. Of different
     // versions, ONNX's checker and onnxruntime take the last.
@@ -229,7 +229,6 @@ void CheckStatedTypes(const proto::Model& model, ImportState* state) {
   std::vector<Diagnostic> misstated;
   ImportState inner(state->ops, options, &known, state->where, state->tensors);
   inner.misstated = &misstated;
-  const ForgottenElements forgotten;
   static_cast<void>(ImportModel(model, &inner));
   // Such as follow from a type that is stated otherwise than it is.
   if (state->errors == 0) {

@@ -194,6 +194,10 @@ class Network {
   // Also copies data that is on a device or not compact.
   absl::StatusOr<ValueId> AddConstant(std::string name, NDArray data);
   absl::StatusOr<OperationId> AddOperation(NewOperation operation);
+  // Operations added from now on do not keep what is known of their outputs'
+  // elements: shapes then follow from shapes and constants alone, as ONNX's
+  // specification infers them.
+  void ForgetElements() { keeps_elements_ = false; }
   // From now on every edit is refused that would make an operation the target
   // cannot run; null: none is. Fails with kFailedPrecondition, naming the
   // operation and the reason, if there is one already. Copies have the same
@@ -258,6 +262,7 @@ class Network {
   std::vector<uint32_t> positions_;  // In the order, by operation.
   uint64_t version_ = 0;
   const Target* target_ = nullptr;
+  bool keeps_elements_ = true;
 };
 
 // Gives a network away to be a body: nobody can change it from then on.
