@@ -174,12 +174,11 @@ def main():
     answer = {"version": 1, "takes_cases": True}
     runtime = f"onnxruntime {onnxruntime.__version__}"
     if "cases" in request:
-        answer["runtime"] = f"{runtime}, level {options.level}"
+        answer["runtime"] = f"{runtime}, {provider_of(options.provider)[0]}"
         answer["cases"] = run_cases(request, options)
     else:
         session = session_of(request["model"], options)
-        answer["runtime"] = (f"{runtime}, {session.get_providers()[0]}, "
-                             f"level {options.level}")
+        answer["runtime"] = f"{runtime}, {session.get_providers()[0]}"
         answer.update(run(session, request, request["repeats"],
                           request["output_folder"]))
     with open(request["answer"], "w", encoding="utf-8") as file:

@@ -59,6 +59,7 @@ extern const CommandRow kCompareCommand;
 extern const CommandRow kLocateCommand;
 extern const CommandRow kAlignCommand;
 extern const CommandRow kAutotestCommand;
+extern const CommandRow kAdapterCommand;
 extern const CommandRow kReproCommand;
 extern const CommandRow kReportCommand;
 extern const CommandRow kInspectCommand;

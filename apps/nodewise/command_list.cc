@@ -10,7 +10,7 @@ absl::Span<const CommandRow> Commands() {
       kDemoCommand,     kRunCommand,     kProfileCommand, kDumpCommand,
       kCompareCommand,  kLocateCommand,  kAlignCommand,   kReproCommand,
       kVerifyCommand,   kInspectCommand, kConvertCommand, kExtractCommand,
-      kAutotestCommand, kReportCommand,
+      kAutotestCommand, kAdapterCommand, kReportCommand,
   };
   return rows;
 }

@@ -9,6 +9,7 @@
 #include "nodewise/artefact/artefact_folder.h"
 #include "nodewise/autotest/c_compiler.h"
 #include "nodewise/diagnose/diagnose.h"
+#include "nodewise/emit_c/emit_c.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/onnx/onnx_model.h"

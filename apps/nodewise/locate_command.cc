@@ -75,6 +75,10 @@ class LocateCulprit : public Command {
                      "accuses every node that is beyond its bound, also where "
                      "that is too little to matter for anything",
                      &is_strict_);
+    options->AddText("--known", "FILE",
+                     "of ort: and exec: what nodewise adapter learn has "
+                     "measured of the runtime",
+                     &known_);
     options->AddNumber("--top", "N", "how many culprits are shown (10)",
                        {&top_, 1, kMostSamples});
     options->AddText("--repro", "DIR",
@@ -162,6 +166,7 @@ class LocateCulprit : public Command {
       if (!inputs_.seed.has_value()) inputs_.seed = 1;
     }
     question->is_strict = is_strict_;
+    question->known_file = known_;
     question->input_sets = sets_;
     question->has_special_inputs = has_special_;
     question->repro_folder = repro_;
@@ -288,7 +293,8 @@ class LocateCulprit : public Command {
 
   LoadOptions load_;
   InputOptions inputs_;
-  std::string reference_, method_, repro_, referee_, samples_, trust_, third_;
+  std::string reference_, method_, repro_, referee_, samples_, trust_, third_,
+      known_;
   std::vector<std::string> series_;
   std::optional<uint64_t> repeats_, node_timeout_, worst_, sets_, top_;
   ForeignOptions foreign_;

@@ -59,6 +59,10 @@ std::string_view OptionOf(Way way) {
       return "--referee";
     case Way::kStrict:
       return "--strict";
+    case Way::kLearning:
+      return "nodewise adapter learn";
+    case Way::kKnownFile:
+      return "--known";
     case Way::kReproFolder:
       return "--repro";
     case Way::kInputSets:

@@ -156,14 +156,7 @@ class Teller {
                          : ", and the outputs are within their tolerance";
     }
     text += FirstNonFinite();
-    const size_t deviating = located_.CountOf(NodeVerdict::kDeviates);
-    if (deviating > 0) {
-      text += fmt::format(
-          "; {} {} from the definition by more than rounding, too little to "
-          "matter",
-          CountOf(deviating, "node"), deviating == 1 ? "deviates" : "deviate");
-    }
-    return text + ".";
+    return text + Deviations() + ".";
   }
 
  private:
@@ -190,6 +183,7 @@ class Teller {
       text +=
           fmt::format(": {} {}", is_many ? "their" : "its", Printable(words));
     }
+    text += KnownOf(group);
     if (is_many) return text;
     const NodeReport& node = group.first();
     if (node.worst.has_value() && !node.worst->is_equal()) {
@@ -198,6 +192,18 @@ class Teller {
       text += fmt::format(" (found {}, expected {})", found, expected);
     }
     return text;
+  }
+
+  // Why it is off, where that is known of the runtime.
+  std::string KnownOf(const Group& group) const {
+    const bool are_known = std::all_of(
+        group.nodes.begin(), group.nodes.end(), [](const NodeReport* node) {
+          return node->known.has_value() && node->known->is_within();
+        });
+    if (!are_known) return "";
+    return fmt::format(", which is known of {} ({})",
+                       Printable(std::string(RuntimeVersion(located_.runtime))),
+                       WordsOf(group.first().known->row));
   }
 
   std::string NamesOf(const Group& group, bool is_first) const {
@@ -232,6 +238,45 @@ class Teller {
         "; they hold NaN or infinities, the first of which {} makes of finite "
         "numbers, as its definition does",
         NameOfNode(*first));
+  }
+
+  // What is known comes first; an error beyond that is one to be named, however
+  // small it is.
+  std::string Deviations() const {
+    std::vector<std::string> known;
+    std::vector<std::string> beyond;
+    size_t unknown = 0;
+    for (const NodeReport& node : located_.nodes) {
+      if (node.verdict != NodeVerdict::kDeviates) continue;
+      if (!node.known.has_value()) {
+        ++unknown;
+      } else if (!node.known->is_within()) {
+        beyond.push_back(NameOfNode(node));
+      } else if (std::find(known.begin(), known.end(), node.operators) ==
+                 known.end()) {
+        known.push_back(node.operators);
+      }
+    }
+    std::string text;
+    const std::string runtime(RuntimeVersion(located_.runtime));
+    if (!known.empty()) {
+      text += fmt::format(
+          "; {} {} as is known of {}, too little to reach the outputs",
+          ListOf(known, kMostNames), known.size() == 1 ? "deviates" : "deviate",
+          Printable(runtime));
+    }
+    if (!beyond.empty()) {
+      text += fmt::format(
+          "; {} {} by more than is known of {}", ListOf(beyond, kMostNames),
+          beyond.size() == 1 ? "deviates" : "deviate", Printable(runtime));
+    }
+    if (unknown > 0) {
+      text += fmt::format(
+          "; {} {} from the definition by more than rounding, too little to "
+          "matter",
+          CountOf(unknown, "node"), unknown == 1 ? "deviates" : "deviate");
+    }
+    return text;
   }
 
   size_t CountAll(const std::string& operators) const {
@@ -321,6 +366,36 @@ std::string Told(const NamedCulprit& culprit, const Evidence& evidence) {
   }
   return fmt::format("{} {}", Printable(name),
                      Printable(culprit.finding.found));
+}
+
+// What the first node that differs between two dumps shows.
+std::string ToldOfDumps(const DumpEvidence& dumps) {
+  const GraphIndex& index = *dumps.where.index;
+  const NodeId node = dumps.where.NodesThat(DumpedNode::kBegins)[0];
+  const auto is_worst = [&](const TensorComparison& tensor) {
+    const auto found = index.FindNode(tensor.key.node);
+    return found.ok() && *found == node && tensor.is_wrong() &&
+           tensor.key.role == TensorRole::kOutput && !tensor.is_equal();
+  };
+  const std::vector<TensorComparison>& tensors = dumps.comparison.tensors;
+  const auto worst = std::find_if(tensors.begin(), tensors.end(), is_worst);
+  const std::string name = Printable(index.KeyOf(node));
+  std::string text =
+      index.graph().IsFunction(node)
+          ? fmt::format(
+                "{} is the first that differs though all that it reads "
+                "is alike",
+                name)
+          : fmt::format(
+                "{}, an input or a parameter, is not the same in both runs",
+                name);
+  if (worst == tensors.end()) return text;
+  if (worst->details.has_value() && !worst->details->patterns.empty()) {
+    text += ": " + worst->details->patterns[0].words;
+  }
+  const ElementDifference& element = worst->Worst();
+  const auto [found, expected] = TellApart(element.actual, element.expected);
+  return text + fmt::format(" (found {}, expected {})", found, expected);
 }
 
 // How two models of one network differ.
@@ -466,7 +541,8 @@ std::string SentenceOf(const Answer& answer) {
   } else if (evidence.models.has_value()) {
     text = ModelsTeller(evidence.models->compared).Text();
   } else if (!answer.culprits.empty()) {
-    text = Told(answer.culprits[0], evidence);
+    text = evidence.dumps.has_value() ? ToldOfDumps(*evidence.dumps)
+                                      : Told(answer.culprits[0], evidence);
     const size_t more = answer.culprits.size() - 1;
     if (more > 0) text += fmt::format("; and {} more", more);
     text += ".";

@@ -8,6 +8,7 @@
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/outside_reference.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 
@@ -38,6 +39,18 @@ absl::StatusOr<Session> WithoutLayouts(const Session& session) {
   return changed;
 }
 
+absl::StatusOr<std::vector<KnownRuntime>> KnownTo(const Question& question) {
+  std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
+  if (question.known_file.empty()) return known;
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file,
+                            MappedFile::Open(question.known_file));
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::vector<KnownRuntime> more,
+      ParseKnownRuntimes(file.text(), question.known_file));
+  known.insert(known.end(), more.begin(), more.end());
+  return known;
+}
+
 }  // namespace
 
 absl::Status SearchInProgram(const Question& question, Answer* answer) {
@@ -47,6 +60,10 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
     options.repeats = kProgramRepeats;
   }
   options.progress = ProgressOf(question, "locate");
+  NODEWISE_ASSIGN_OR_RETURN(const auto known, KnownTo(question));
+  options.known = [&known](const std::string& runtime) {
+    return RowsOf(known, runtime);
+  };
   const auto candidate = [&](const std::vector<std::string>& observed) {
     return MakeNetworkRunner(session, observed);
   };

@@ -70,6 +70,7 @@ class ForeignRun {
   const std::vector<int64_t>& durations_ns() const {
     return answer_.durations_ns;
   }
+  const std::string& runtime() const { return answer_.runtime; }
   // Empty if the program has handed out the tensor.
   const std::string& WhyAbsent(size_t asked) const {
     const AnsweredTensor& said = answer_.tensors[asked];
@@ -222,6 +223,7 @@ class ForeignRunner : public Runner {
         Execute(model, value_outputs_, is_as_read, inputs, options.repeats));
     if (run == nullptr) return absl::OkStatus();
     result->durations_ns = run->durations_ns();
+    result->runtime = run->runtime();
     for (size_t i = 0; i < run->asked().size(); ++i) {
       NODEWISE_RETURN_IF_ERROR(run->CheckOutput(i));
       if (!run->WhyAbsent(i).empty()) {
@@ -260,7 +262,10 @@ class ForeignRunner : public Runner {
         NODEWISE_RETURN_IF_ERROR(TakeSeen(*run, i, part, options, found));
       }
       NODEWISE_RETURN_IF_ERROR(HandHidden(*model, part, options));
-      if (run != nullptr) duration_ns += run->durations_ns()[0];
+      if (run != nullptr) {
+        duration_ns += run->durations_ns()[0];
+        result->runtime = run->runtime();
+      }
       begin = end;
     } while (begin < wanted.size());
     result->durations_ns.push_back(duration_ns);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -35,30 +36,48 @@ struct ShortType {
   int bits;
   const char* name;
 };
-constexpr ShortType kShortTypes[] = {{8, "bfloat16"}, {11, "float16 or TF32"}};
-constexpr int kFloatBits = 24;
+constexpr ShortType kShortTypes[] = {
+    {8, "bfloat16"}, {11, "float16 or TF32"}, {24, "float32"}};
 
-float RoundToBits(float value, int bits) {
+// Rounds to nearest, ties to even.
+template <typename Float, typename Word>
+Float RoundToBits(Float value, int bits) {
   if (!std::isfinite(value)) return value;
-  const int cut = kFloatBits - bits;
-  const uint32_t word = std::bit_cast<uint32_t>(value);
-  const uint32_t is_odd = word >> cut & 1;
-  const uint32_t half = (uint32_t{1} << (cut - 1)) - 1 + is_odd;
-  return std::bit_cast<float>((word + half) >> cut << cut);
+  const int cut = std::numeric_limits<Float>::digits - bits;
+  const Word word = std::bit_cast<Word>(value);
+  const Word is_odd = word >> cut & 1;
+  const Word half = (Word{1} << (cut - 1)) - 1 + is_odd;
+  return std::bit_cast<Float>((word + half) >> cut << cut);
+}
+
+template <typename Float, typename Word>
+void RoundAll(const NDArray& tensor, int bits) {
+  auto* const data = static_cast<Float*>(tensor.data());
+  for (int64_t i = 0; i < CountOf(tensor); ++i) {
+    data[i] = RoundToBits<Float, Word>(data[i], bits);
+  }
 }
 
 bool IsFloat32(const NDArray& tensor) {
   return tensor.defined() && tensor.dtype() == DLDataType{kDLFloat, 32, 1};
 }
+bool IsFloat64(const NDArray& tensor) {
+  return tensor.defined() && tensor.dtype() == DLDataType{kDLFloat, 64, 1};
+}
 
-// Returns the tensor itself unless it is float32 and there is memory.
+// Returns the tensor itself unless its type is longer and there is memory.
 NDArray Rounded(const NDArray& tensor, int bits) {
-  if (!IsFloat32(tensor)) return tensor;
+  const bool is_long = IsFloat64(tensor);
+  if (!is_long &&
+      !(IsFloat32(tensor) && bits < std::numeric_limits<float>::digits)) {
+    return tensor;
+  }
   auto copy = tensor.CopyToHost();
   if (!copy.ok()) return tensor;
-  auto* const data = static_cast<float*>(copy->data());
-  for (int64_t i = 0; i < CountOf(*copy); ++i) {
-    data[i] = RoundToBits(data[i], bits);
+  if (is_long) {
+    RoundAll<double, uint64_t>(*copy, bits);
+  } else {
+    RoundAll<float, uint32_t>(*copy, bits);
   }
   return *std::move(copy);
 }
@@ -128,7 +147,7 @@ class CauseSearch {
   std::optional<Cause> Step() const {
     const Metrics& metrics = node_.worst.metrics;
     const uint8_t code = found_.dtype().code;
-    const bool is_short = found_.dtype().bits <= 8;
+    const bool is_short = found_.dtype().bits > 1 && found_.dtype().bits <= 8;
     const bool is_step = (code == kDLInt || code == kDLUInt) && is_short &&
                          metrics.largest_error.error == 1;
     if (!is_step) return std::nullopt;
@@ -143,7 +162,7 @@ class CauseSearch {
   }
 
   std::optional<Cause> Precision() const {
-    if (!IsFloat32(found_)) return std::nullopt;
+    if (!IsFloat32(found_) && !IsFloat64(found_)) return std::nullopt;
     std::optional<Cause> best;
     double nearest = distance_ / kNearerByRounding;
     const auto take = [&](double distance, double factor, const char* what,
@@ -154,7 +173,9 @@ class CauseSearch {
               fmt::format("{} are rounded to {}", what, type), type};
     };
     for (const auto& [bits, name] : kShortTypes) {
-      if (!HasTime()) break;
+      const bool is_own =
+          IsFloat32(found_) && bits == std::numeric_limits<float>::digits;
+      if (!HasTime() || is_own) break;
       std::vector<NDArray> inputs;
       for (const NDArray& input : node_.inputs) {
         inputs.push_back(Rounded(input, bits));

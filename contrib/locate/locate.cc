@@ -65,6 +65,7 @@ class Locator {
       Conclude(index_, overwritten_, &report);
     }
     NODEWISE_RETURN_IF_ERROR(BlameSpoilers());
+    NoteKnown();
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
     NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
     FindGain(&result_);
@@ -158,6 +159,7 @@ class Locator {
     ++runs_;
     AddFloats(run.floats());
     hashes_ = hashes.Finish(run.outputs());
+    result_.runtime = run.runtime();
     overwritten_ = FindOverwritten(index_, index_.plan(), hashes_);
     NODEWISE_ASSIGN_OR_RETURN(result_.outputs,
                               CompareNetworkOutputs(checks_.reference_outputs,
@@ -289,6 +291,21 @@ class Locator {
     }
   }
 
+  void NoteKnown() {
+    if (options_.known == nullptr || result_.runtime.empty()) return;
+    const std::vector<KnownDeviation> rows = options_.known(result_.runtime);
+    result_.is_runtime_known = !rows.empty();
+    for (NodeReport& report : result_.nodes) {
+      if (report.verdict != NodeVerdict::kBroken || !report.worst.has_value()) {
+        continue;
+      }
+      const std::string& type = report.worst->type;
+      report.known =
+          FindKnown(rows, report.operators, type.substr(0, type.find(' ')),
+                    KnownError(*report.worst), report.cause);
+    }
+  }
+
   absl::Status NameCulprits() {
     for (size_t i = 0; i < result_.nodes.size(); ++i) {
       const NodeReport& report = result_.nodes[i];
@@ -350,8 +367,11 @@ class Locator {
       const NodeReport& report = NodeOf(culprit);
       const bool matters =
           are_outputs_wrong && culprit.share.value_or(0) >= kLeastShare;
+      // What is known excuses nothing where an output is wrong.
+      const bool is_known = !are_outputs_wrong && report.known.has_value() &&
+                            report.known->is_within();
       return report.verdict == NodeVerdict::kBroken &&
-             !report.evidence.is_large && !matters;
+             (!report.evidence.is_large || is_known) && !matters;
     };
     const auto small = static_cast<size_t>(std::count_if(
         result_.culprits.begin(), result_.culprits.end(), is_small));

@@ -46,6 +46,7 @@ absl::Status ObservedRun::Visit(TensorSink& sink) {
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_.Run(inputs_, options));
   outputs_ = std::move(result.outputs);
   floats_ = std::move(result.floats);
+  runtime_ = std::move(result.runtime);
   return absl::OkStatus();
 }
 

@@ -30,6 +30,8 @@ class ObservedRun : public TensorSource {
   const std::vector<NamedTensor>& outputs() const { return outputs_; }
   // The nodes that left the floating-point environment changed in it.
   const std::vector<NodeFloats>& floats() const { return floats_; }
+  // What ran it, as RunResult::runtime.
+  const std::string& runtime() const { return runtime_; }
 
  private:
   Runner& runner_;
@@ -39,6 +41,7 @@ class ObservedRun : public TensorSource {
   int64_t node_limit_ms_ = RunOptions().node_limit_ms;
   std::vector<NamedTensor> outputs_;
   std::vector<NodeFloats> floats_;
+  std::string runtime_;
 };
 
 // A run that may end at a node that fails: what it has handed out until then is

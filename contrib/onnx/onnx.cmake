@@ -12,12 +12,7 @@ add_custom_command(
   DEPENDS ${CMAKE_CURRENT_LIST_DIR}/onnx.proto
   VERBATIM)
 
-# What operators take, as text in the program.
-file(READ ${CMAKE_CURRENT_LIST_DIR}/operator_signatures.txt signatures)
-file(GENERATE OUTPUT ${proto_folder}/contrib/onnx/operator_signatures.inc
-  CONTENT "R\"nodewise(${signatures})nodewise\"\n")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-  ${CMAKE_CURRENT_LIST_DIR}/operator_signatures.txt)
+nodewise_text_in_program(onnx/operator_signatures)
 
 # Apart, since what protoc writes is not held to our warnings.
 add_library(nodewise_onnx_proto STATIC ${proto_stem}.cc)

@@ -31,6 +31,27 @@ bool IsStandIn(const LocateResult& result, const NodeReport& node) {
                    node.key) != result.stand_ins.end();
 }
 
+// What is known of its operator, beside what was found.
+std::string KnownText(const std::string& runtime, const KnownUse& known) {
+  const std::string text = fmt::format(
+      "of {}: {}", Printable(RuntimeVersion(runtime)), WordsOf(known.row));
+  if (known.is_within()) return text;
+  return std::isfinite(known.times)
+             ? fmt::format("{}; this is {:.3g} times as much", text,
+                           known.times)
+             : text + "; this is something else";
+}
+
+void AddKnown(const KnownUse& known, JsonWriter* json) {
+  json->BeginObject("known");
+  json->Add("kind", NameOf(known.row.kind));
+  if (!known.row.type.empty()) json->Add("type", known.row.type);
+  if (HasTimes(known.row.kind)) json->Add("bound", known.row.times);
+  json->Add("times", known.times);
+  json->Add("within", known.is_within());
+  json->EndObject();
+}
+
 void AddCulpritText(const LocateResult& result, const Culprit& culprit,
                     ReportText* text) {
   const NodeReport& node = result.nodes[culprit.report];
@@ -44,6 +65,9 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   table.AddRow({"reason", node.reason});
   if (node.cause.has_value()) {
     table.AddRow({"cause", "its " + node.cause->words});
+  }
+  if (node.known.has_value()) {
+    table.AddRow({"known", KnownText(result.runtime, *node.known)});
   }
   if (node.worst.has_value() && !node.worst->is_equal()) {
     const ElementDifference& worst = node.worst->Worst();
@@ -63,24 +87,43 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   *text += "\n";
 }
 
+// Nodes of one operator that are off without mattering.
+struct Deviating {
+  size_t count = 0;
+  double made = 0;
+  std::optional<KnownUse> known = std::nullopt;  // Of the one furthest off.
+};
+
 // Says of each kind of operators how far those are off that matter nowhere.
 std::string DeviationsText(const LocateResult& result) {
-  std::map<std::string, std::pair<size_t, double>> kinds;
+  std::map<std::string, Deviating> kinds;
   for (const NodeReport& node : result.nodes) {
     if (node.verdict != NodeVerdict::kDeviates) continue;
-    auto& [count, made] = kinds[node.operators];
-    ++count;
-    made = std::max(made, node.made);
+    Deviating& kind = kinds[node.operators];
+    ++kind.count;
+    kind.made = std::max(kind.made, node.made);
+    if (node.known.has_value() &&
+        (!kind.known.has_value() || kind.known->times < node.known->times)) {
+      kind.known = node.known;
+    }
   }
   std::string text;
-  for (const auto& [operators, found] : kinds) {
-    const auto& [count, made] = found;
-    const bool is_one = count == 1;
+  for (const auto& [operators, kind] : kinds) {
+    const bool is_one = kind.count == 1;
     text += fmt::format(
         "remark: {} {} {} by up to {:.2g} of {} size, too little to matter ({} "
         "accuses {})\n",
-        count, operators, is_one ? "deviates" : "deviate", made,
+        kind.count, operators, is_one ? "deviates" : "deviate", kind.made,
         is_one ? "its" : "their", NameOf(Way::kStrict), is_one ? "it" : "them");
+    if (kind.known.has_value()) {
+      text += fmt::format("        known {}\n",
+                          KnownText(result.runtime, *kind.known));
+    }
+  }
+  if (!kinds.empty() && !result.runtime.empty() && !result.is_runtime_known) {
+    text += fmt::format("remark: nothing is known of {} yet ({} measures it)\n",
+                        Printable(RuntimeVersion(result.runtime)),
+                        NameOf(Way::kLearning));
   }
   return text;
 }
@@ -186,6 +229,7 @@ void AddVerdict(const NodeReport& node, JsonWriter* json) {
   AddNode(node, json);
   json->Add("reason", node.reason);
   json->Add("isolated", NameOf(node.evidence.isolated));
+  if (node.known.has_value()) AddKnown(*node.known, json);
   if (!node.on_exact_inputs.empty()) {
     json->Add("on_exact_inputs", node.on_exact_inputs);
   }
@@ -210,6 +254,7 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
   }
   json->Add("steady", node.evidence.is_steady);
   if (node.cause.has_value()) json->Add("cause", node.cause->words);
+  if (node.known.has_value()) AddKnown(*node.known, json);
   if (node.failure.has_value()) {
     json->Add("failure", NameOf(node.failure->kind));
     json->Add("stand_in", IsStandIn(result, node));
@@ -230,6 +275,7 @@ void AddLocated(const LocateResult& result, JsonWriter* json) {
   json->BeginArray("verdicts");
   for (const NodeReport& node : result.nodes) AddVerdict(node, json);
   json->EndArray();
+  if (!result.runtime.empty()) json->Add("runtime", result.runtime);
   json->Add("outputs_differ", result.AreOutputsWrong());
   json->Add("output_error", LargestOutputError(result));
   if (result.share_of_all.has_value()) {

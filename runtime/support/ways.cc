@@ -57,6 +57,10 @@ std::string_view NameInCpp(Way way) {
       return "Question::referee";
     case Way::kStrict:
       return "Question::is_strict";
+    case Way::kLearning:
+      return "LearnDeviations()";
+    case Way::kKnownFile:
+      return "Question::known_file";
     case Way::kReproFolder:
       return "Question::repro_folder";
     case Way::kInputSets:

@@ -72,6 +72,9 @@ struct Question {
   bool uses_exact_inputs = false;
   // Accuses every node that is beyond its bound (LocateOptions::is_strict).
   bool is_strict = false;
+  // What is known of runtimes beside the table of this build (LocateOptions::
+  // known): a file of `nodewise adapter learn`; empty: nothing.
+  std::string known_file = {};
   // Beside a model or a build, by values: how many sets of inputs both run
   // with, and whether there is one more with NaN and infinities.
   std::optional<uint64_t> input_sets = {};

@@ -11,6 +11,7 @@
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/cause.h"
+#include "nodewise/locate/known_deviation.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/op/op_def.h"
@@ -56,6 +57,10 @@ struct LocateOptions {
   // within the tolerance of its type only deviates, as long as no output is
   // beyond its own with a share of that error from this node.
   bool is_strict = false;
+  // Returns what is known of the runtime that calls itself so (RowsOf()). What
+  // it explains only deviates, too, as long as no output is wrong. May be null.
+  std::function<std::vector<KnownDeviation>(const std::string& runtime)> known =
+      nullptr;
   // How long wrong nodes are examined at most for the cause (cause.h), all of
   // them together.
   int64_t most_explain_ns = 20'000'000'000;
@@ -120,6 +125,8 @@ struct NodeReport {
   std::optional<NodeFailure> failure;
   // Why it makes other numbers, if it was looked for and found.
   std::optional<Cause> cause = std::nullopt;
+  // If it is off, and something is known of its operator in this runtime.
+  std::optional<KnownUse> known = std::nullopt;
   // What exact inputs showed, or why there are none for it, in words; empty if
   // they were not tried.
   std::string on_exact_inputs;
@@ -178,6 +185,10 @@ struct LocateResult {
   // The keys of the nodes that the reference computed in the end, in their
   // order: those that the request names, and those that ended runs.
   std::vector<std::string> stand_ins;
+  // What another program that ran the network calls itself; else empty. And
+  // whether something is known of it.
+  std::string runtime = {};
+  bool is_runtime_known = false;
 
   bool AreOutputsWrong() const;
   size_t CountOf(NodeVerdict verdict) const;

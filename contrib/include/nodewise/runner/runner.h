@@ -126,6 +126,8 @@ struct RunResult {
   // What another process in which the nodes ran took at most, beside what it
   // shared with this one (MostPrivateBytes()); 0 if there was none.
   uint64_t bytes_beside = 0;
+  // What another program that ran it calls itself: "onnxruntime 1.32.0, ...".
+  std::string runtime;
 };
 
 // A run that has begun, or will when it is asked for.

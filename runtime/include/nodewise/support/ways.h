@@ -35,6 +35,8 @@ enum class Way : uint8_t {
   kExactInputs,     // Inputs that must give the same bits.
   kReferee,         // Who is asked about accusations.
   kStrict,          // Accuses whatever is beyond its bound.
+  kLearning,        // Measures what is not known of a runtime.
+  kKnownFile,       // What was measured.
   kReproFolder,     // Where culprits become folders.
   kInputSets,       // How many sets of inputs both sides run with.
   kSpecialInputs,   // Inputs with NaN and infinities.

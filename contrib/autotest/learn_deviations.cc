@@ -1,0 +1,333 @@
+#include "nodewise/autotest/learn_deviations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/autotest/autotest_run.h"
+#include "nodewise/autotest/case_verdict.h"
+#include "nodewise/compare/compare.h"
+#include "nodewise/locate/cause.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+using Kind = KnownDeviation::Kind;
+
+// Runtimes are years behind ONNX's newest opset.
+constexpr int kLearnedOpset = 17;
+// An approximation that is further off is none.
+constexpr double kMostTimes = 256;
+// What rounds once more, or once less, is off by one or two roundings for each
+// step that an operator has.
+constexpr double kMostRoundings = 8;
+// Of results that are all near 0, in halves of an ulp of 1.
+constexpr double kTiny = 64;
+// How far ordinary numbers reach, and in every other set.
+constexpr double kFar = 4, kFurther = 32;
+// To find out why takes up to seconds.
+constexpr size_t kMostExplained = 24;
+constexpr size_t kMostSmallExplained = 4;
+
+// What is learned of one operator that makes one type.
+class Group {
+ public:
+  Group(std::string operation, std::string dtype) {
+    learned_.operation = std::move(operation);
+    learned_.dtype = std::move(dtype);
+  }
+
+  void AddJudged() { ++learned_.judged; }
+
+  // Takes a case that no correct kernel makes.
+  void Add(const Network& network, const ValueSet& set,
+           const std::vector<NDArray>& expected,
+           const std::vector<NDArray>& found, const CaseVerdict& verdict) {
+    ++learned_.deviating;
+    if (!learned_.fault.empty()) return;
+    if (!verdict.comparison.has_value()) return SetFault(verdict.reason);
+    const TensorComparison& worst = *verdict.comparison;
+    const double error = KnownError(worst);
+    const bool is_small =
+        std::isfinite(error) && (!worst.is_large || error <= kTiny);
+    size_t& explained = is_small ? small_explained_ : explained_;
+    const size_t most = is_small ? kMostSmallExplained : kMostExplained;
+    std::optional<Cause> cause;
+    if (explained++ < most) {
+      cause =
+          CauseOf({network, set.inputs, expected, found, verdict.output, worst},
+                  AllOperators());
+    } else if (!is_small) {
+      return;  // As those before it: the largest error would be a guess.
+    }
+    const std::optional<KnownDeviation> row = RowFor(worst, error, cause);
+    if (row.has_value()) return Keep(*row);
+    SetFault(FaultText(worst, cause));
+  }
+
+  LearnedOperator Finish() && {
+    if (learned_.fault.empty()) {
+      for (auto& [key, row] : rows_) learned_.rows.push_back(std::move(row));
+    }
+    return std::move(learned_);
+  }
+
+ private:
+  void SetFault(std::string words) { learned_.fault = std::move(words); }
+
+  // Returns the class that an error is of, if any.
+  std::optional<KnownDeviation> RowFor(
+      const TensorComparison& worst, double error,
+      const std::optional<Cause>& cause) const {
+    KnownDeviation row{Kind::kApproximation, learned_.operation,
+                       learned_.dtype};
+    const auto is = [&](Cause::Kind kind) {
+      return cause.has_value() && cause->kind == kind;
+    };
+    if (is(Cause::Kind::kStep) || is(Cause::Kind::kSaturation)) {
+      row.kind = is(Cause::Kind::kStep) ? Kind::kStep : Kind::kSaturation;
+      return row;
+    }
+    if (is(Cause::Kind::kInfinity) || !std::isfinite(error)) {
+      return std::nullopt;
+    }
+    // What would fit any mistake is near 0 as a whole.
+    if (is(Cause::Kind::kMistake) && error > kTiny) return std::nullopt;
+    row.times = std::max(error, 1.0);
+    const bool is_small = !worst.is_large || error <= kTiny;
+    const bool is_short =
+        learned_.dtype == "float16" || learned_.dtype == "bfloat16";
+    if (is_small && error <= (is_short ? kMostRoundings : kMostTimes)) {
+      if (is_short) row.kind = Kind::kRounding;
+      return row;
+    }
+    // What is rounded to a shorter type is off by more than that.
+    if (!is(Cause::Kind::kPrecision)) return std::nullopt;
+    row.kind = Kind::kShortType;
+    row.type = cause->type;
+    return row;
+  }
+
+  static std::string FaultText(const TensorComparison& worst,
+                               const std::optional<Cause>& cause) {
+    std::string text = worst.judgement.reason;
+    if (!worst.is_equal()) {
+      const ElementDifference& element = worst.Worst();
+      const auto [found, expected] =
+          TellApart(element.actual, element.expected);
+      text += fmt::format(" (found {}, expected {})", found, expected);
+    }
+    if (cause.has_value()) text += ": its " + cause->words;
+    return text;
+  }
+
+  // Keeps the largest error of each class.
+  void Keep(const KnownDeviation& row) {
+    const auto [kept, is_new] =
+        rows_.emplace(std::pair(row.kind, row.type), row);
+    kept->second.times = std::max(kept->second.times, row.times);
+  }
+
+  LearnedOperator learned_;
+  std::map<std::pair<Kind, std::string>, KnownDeviation> rows_;
+  size_t explained_ = 0, small_explained_ = 0;
+};
+
+// A configuration with its sets on their way through the candidate.
+struct Lesson {
+  OperatorCase made;
+  std::unique_ptr<CaseReference> reference;
+  std::vector<ValueSet> sets;
+  std::vector<CandidateOutputs> expected;
+  std::vector<std::vector<NDArray>> inputs;
+};
+
+class DeviationLearner {
+ public:
+  DeviationLearner(const std::vector<const OperatorDef*>& rows,
+                   Candidate& candidate, const LearnOptions& options)
+      : source_(OperatorSource(rows)),
+        rows_(rows),
+        candidate_(candidate),
+        options_(options) {}
+
+  absl::StatusOr<Learned> Run(std::string runtime) {
+    const size_t all = rows_.size() * options_.configurations;
+    std::vector<Lesson> batch;
+    for (size_t number = 0; number < all; ++number) {
+      Prepare(number, &batch);
+      if (batch.size() < candidate_.jobs_at_once()) continue;
+      Flush(&batch);
+      if (options_.progress != nullptr) options_.progress(number + 1, all);
+    }
+    Flush(&batch);
+    if (learned_.sets == 0) {
+      return absl::FailedPreconditionError(
+          fmt::format("{} ran no operator{}{}", candidate_.name(),
+                      why_refused_.empty() ? "" : ", first: ",
+                      why_refused_.substr(0, why_refused_.find('\n'))));
+    }
+    return Finish(std::move(runtime));
+  }
+
+ private:
+  void Prepare(size_t number, std::vector<Lesson>* batch) {
+    std::vector<uint64_t> choices;
+    uint64_t refused = 0;
+    auto made = DrawNumber(*source_, options_.seed, number, &choices, &refused);
+    if (!made.ok()) return;
+    Lesson lesson;
+    lesson.made = *std::move(made);
+    lesson.reference = std::make_unique<CaseReference>(lesson.made);
+    const Configuration further = WithFurther(lesson.made.configuration);
+    for (uint64_t set = 0; set < options_.sets; ++set) {
+      Choices drawn(RandomSource(options_.seed,
+                                 fmt::format("lesson {}.{}", number, set)));
+      auto values = DrawInputs(
+          set % 2 == 0 ? lesson.made.configuration : further, &drawn);
+      if (!values.ok()) return;
+      CandidateOutputs expected = lesson.reference->Run(*values);
+      if (!expected.ok()) continue;
+      lesson.expected.push_back(std::move(expected));
+      lesson.inputs.push_back(*values);
+      lesson.sets.push_back({*std::move(values)});
+    }
+    if (!lesson.sets.empty()) batch->push_back(std::move(lesson));
+  }
+
+  // Functions are approximated in other ways where they flatten.
+  static Configuration WithFurther(Configuration configuration) {
+    for (CaseInput& input : configuration.inputs) {
+      InputDomain& domain = input.domain;
+      if (domain.is_whole) continue;
+      if (domain.least == -kFar) domain.least = -kFurther;
+      if (domain.most == kFar) domain.most = kFurther;
+    }
+    return configuration;
+  }
+
+  void Flush(std::vector<Lesson>* batch) {
+    std::vector<CandidateJob> jobs;
+    for (const Lesson& each : *batch) {
+      jobs.push_back({each.made.network.get(), each.inputs});
+    }
+    size_t at = 0;
+    if (!jobs.empty()) {
+      candidate_.Run(jobs, [&](const CandidateAnswer& answer) {
+        Take((*batch)[at++], answer);
+      });
+    }
+    batch->clear();
+  }
+
+  void Take(const Lesson& lesson, const CandidateAnswer& answer) {
+    const std::string title(TitleOf(lesson.made));
+    tried_.insert(title);
+    for (size_t set = 0; set < lesson.sets.size(); ++set) {
+      const CandidateOutputs& found = answer.sets[set];
+      const CandidateOutputs& expected = lesson.expected[set];
+      const CaseVerdict verdict =
+          lesson.reference->Judge(lesson.sets[set], expected, found);
+      if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
+        why_refused_ = verdict.reason;
+        continue;
+      }
+      ++learned_.sets;
+      const NDArray& output = (*expected)[verdict.output];
+      Group& group = GroupOf(title, ToString(output.dtype()));
+      group.AddJudged();
+      if (!IsFinding(verdict.outcome)) continue;
+      group.Add(*lesson.made.network, lesson.sets[set], *expected,
+                found.ok() ? *found : std::vector<NDArray>(), verdict);
+    }
+  }
+
+  Group& GroupOf(const std::string& operation, const std::string& dtype) {
+    return groups_.try_emplace(std::pair(operation, dtype), operation, dtype)
+        .first->second;
+  }
+
+  Learned Finish(std::string runtime) {
+    learned_.known.runtime = std::move(runtime);
+    learned_.known.instructions = InstructionSet();
+    for (auto& [key, group] : groups_) {
+      tried_.erase(key.first);
+      LearnedOperator one = std::move(group).Finish();
+      learned_.known.rows.insert(learned_.known.rows.end(), one.rows.begin(),
+                                 one.rows.end());
+      learned_.operators.push_back(std::move(one));
+    }
+    learned_.refused.assign(tried_.begin(), tried_.end());
+    return std::move(learned_);
+  }
+
+  const std::unique_ptr<CaseSource> source_;
+  const std::vector<const OperatorDef*>& rows_;
+  Candidate& candidate_;
+  const LearnOptions& options_;
+  std::map<std::pair<std::string, std::string>, Group> groups_;
+  std::set<std::string> tried_;
+  std::string why_refused_;
+  Learned learned_;
+};
+
+}  // namespace
+
+std::vector<const OperatorDef*> RowsToLearn(const OpSet& operators) {
+  std::vector<const OperatorDef*> rows;
+  for (const OperatorDef* row : operators.rows()) {
+    if (!HasSpace(*row) || !row->domain.empty()) continue;
+    const OperatorDef* const there =
+        operators.Find("", row->name, kLearnedOpset);
+    // An operator that is newer is tried as it first was.
+    const bool is_first = there == nullptr && row->since > kLearnedOpset;
+    if (there != row && !is_first) continue;
+    const bool is_there = std::any_of(
+        rows.begin(), rows.end(),
+        [&](const OperatorDef* one) { return one->name == row->name; });
+    if (!is_there) rows.push_back(row);
+  }
+  return rows;
+}
+
+absl::StatusOr<Learned> LearnDeviations(
+    const std::vector<const OperatorDef*>& rows, std::string runtime,
+    Candidate& candidate, const LearnOptions& options) {
+  return DeviationLearner(rows, candidate, options).Run(std::move(runtime));
+}
+
+absl::StatusOr<std::string> RuntimeOf(ForeignTarget program) {
+  constexpr int kPlainOpset = 13;  // All runtimes of today have it.
+  Network network("relu");
+  NODEWISE_RETURN_IF_ERROR(network.SetOpset("", kPlainOpset));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId x,
+                            network.AddInput("x", TensorType(kFloat32, {1})));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId y,
+                            network.Add(AllOperators(), ops::Relu{}, {x}, "y"));
+  NODEWISE_RETURN_IF_ERROR(network.SetOutputs({y}));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray one,
+                            NDArray::Empty({1}, kFloat32, kCpu));
+  *one.As<float>() = 1;
+  program.network = std::make_shared<const Network>(std::move(network));
+  const std::string name = program.command.name;
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                            MakeForeignRunner(std::move(program)));
+  const std::vector<NamedTensor> inputs = {{"x", one}};
+  NODEWISE_ASSIGN_OR_RETURN(const RunResult result, runner->Run(inputs));
+  if (!result.runtime.empty()) return result.runtime;
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: does not say which runtime it is, expected \"runtime\" in its "
+      "answer, such as \"onnxruntime 1.32.0\"",
+      name));
+}
+
+}  // namespace nodewise

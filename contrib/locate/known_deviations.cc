@@ -1,0 +1,300 @@
+// The table of what is known of runtimes: one section a runtime, one line a
+// row.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/locate/known_deviation.h"
+#include "nodewise/support/check.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+using Kind = KnownDeviation::Kind;
+
+constexpr std::string_view kBuiltIn =
+#include "contrib/locate/known_deviations.inc"
+    ;
+
+constexpr std::pair<Kind, std::string_view> kKinds[] = {
+    {Kind::kApproximation, "approximation"}, {Kind::kRounding, "rounding"},
+    {Kind::kShortType, "shorter"},           {Kind::kStep, "step"},
+    {Kind::kSaturation, "saturation"},
+};
+
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view Bare(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+std::vector<std::string_view> WordsIn(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (line = Bare(line); !line.empty(); line = Bare(line)) {
+    const size_t end = std::min(line.find_first_of(kBlanks), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  return words;
+}
+
+// Words of the table have no blanks.
+std::string Exchanged(std::string_view text, char from, char to) {
+  std::string changed(text);
+  std::replace(changed.begin(), changed.end(), from, to);
+  return changed;
+}
+
+class KnownReader {
+ public:
+  KnownReader(std::string_view text, const std::string& place)
+      : text_(text), place_(place) {}
+
+  absl::StatusOr<std::vector<KnownRuntime>> Read() {
+    while (!text_.empty()) {
+      ++line_;
+      const size_t end = std::min(text_.find('\n'), text_.size());
+      const std::string_view bare = Bare(text_.substr(0, end));
+      text_.remove_prefix(std::min(end + 1, text_.size()));
+      if (bare.empty() || bare.front() == '#') continue;
+      if (bare.front() == '[') {
+        NODEWISE_RETURN_IF_ERROR(ReadHead(bare));
+      } else {
+        NODEWISE_RETURN_IF_ERROR(ReadRow(bare));
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  absl::Status Wrong(std::string_view found, std::string_view expected) const {
+    return absl::InvalidArgumentError(
+        fmt::format("{}:{}: found \"{}\", expected {}", place_, line_,
+                    Printable(Shortened(found)), expected));
+  }
+
+  // "[onnxruntime 1.32.0, CPUExecutionProvider | avx512_vnni]"
+  absl::Status ReadHead(std::string_view line) {
+    const size_t bar = line.find('|');
+    if (line.back() != ']' || bar == std::string_view::npos) {
+      return Wrong(line, "[RUNTIME VERSION | INSTRUCTIONS]");
+    }
+    KnownRuntime known{
+        std::string(Bare(line.substr(1, bar - 1))),
+        std::string(Bare(line.substr(bar + 1, line.size() - bar - 2)))};
+    if (known.runtime.empty() || known.instructions.empty()) {
+      return Wrong(line, "[RUNTIME VERSION | INSTRUCTIONS]");
+    }
+    found_.push_back(std::move(known));
+    return absl::OkStatus();
+  }
+
+  // "Sigmoid float32 approximation 4.2", "MatMul float32 shorter bfloat16 900"
+  absl::Status ReadRow(std::string_view line) {
+    if (found_.empty()) {
+      return Wrong(line, "a runtime first, [RUNTIME VERSION | INSTRUCTIONS]");
+    }
+    const std::vector<std::string_view> words = WordsIn(line);
+    if (words.size() < 3) return Wrong(line, "OPERATOR TYPE CLASS");
+    KnownDeviation row;
+    row.operation = words[0];
+    row.dtype = words[1];
+    NODEWISE_ASSIGN_OR_RETURN(row.kind, KindNamed(words[2]));
+    size_t at = 3;
+    if (row.kind == Kind::kShortType) {
+      if (at == words.size()) return Wrong(line, "the shorter type behind it");
+      row.type = Exchanged(words[at++], '_', ' ');
+    }
+    if (HasTimes(row.kind)) {
+      if (at == words.size() || !ReadTimes(words[at++], &row.times)) {
+        return Wrong(line, "the largest error behind it, 1 or more");
+      }
+    }
+    if (at != words.size()) return Wrong(words[at], "the end of the line");
+    found_.back().rows.push_back(std::move(row));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Kind> KindNamed(std::string_view word) const {
+    std::string names;
+    for (const auto& [kind, name] : kKinds) {
+      if (name == word) return kind;
+      names += names.empty() ? "" : ", ";
+      names += name;
+    }
+    return Wrong(word, "one of " + names);
+  }
+
+  static bool ReadTimes(std::string_view word, double* times) {
+    const char* const end = word.data() + word.size();
+    const auto read = std::from_chars(word.data(), end, *times);
+    return read.ec == std::errc() && read.ptr == end && std::isfinite(*times) &&
+           *times >= 1;
+  }
+
+  std::string_view text_;
+  const std::string& place_;
+  size_t line_ = 0;
+  std::vector<KnownRuntime> found_;
+};
+
+// How far an error is beyond a row.
+double TimesOf(const KnownDeviation& row, double error,
+               const std::optional<Cause>& cause) {
+  const auto is = [&](Cause::Kind kind) {
+    return cause.has_value() && cause->kind == kind;
+  };
+  const double times = error / row.times;
+  switch (row.kind) {
+    case Kind::kStep:
+      return is(Cause::Kind::kStep) ? 1 : INFINITY;
+    case Kind::kSaturation:
+      return is(Cause::Kind::kSaturation) ? 1 : INFINITY;
+    case Kind::kShortType:
+      return is(Cause::Kind::kPrecision) && cause->type == row.type ? times
+                                                                    : INFINITY;
+    case Kind::kApproximation:
+    case Kind::kRounding:
+      break;
+  }
+  return is(Cause::Kind::kInfinity) ? INFINITY : times;
+}
+
+double HalfUlpOfOne(std::string_view dtype) {
+  if (dtype == "float64") return 0x1p-53;
+  if (dtype == "float32") return 0x1p-24;
+  if (dtype == "float16") return 0x1p-11;
+  return dtype == "bfloat16" ? 0x1p-8 : 0;
+}
+
+// Whether a runtime that calls itself so is the one of that name.
+bool IsCalled(std::string_view runtime, std::string_view name) {
+  return runtime.starts_with(name) &&
+         (runtime.size() == name.size() || runtime[name.size()] == ',');
+}
+
+}  // namespace
+
+std::string_view NameOf(Kind kind) {
+  for (const auto& [each, name] : kKinds) {
+    if (each == kind) return name;
+  }
+  return "";
+}
+
+bool HasTimes(Kind kind) {
+  return kind != Kind::kStep && kind != Kind::kSaturation;
+}
+
+std::string WordsOf(const KnownDeviation& known) {
+  switch (known.kind) {
+    case Kind::kApproximation:
+      return fmt::format(
+          "an approximation, up to {:.3g} times what rounding "
+          "may do",
+          known.times);
+    case Kind::kRounding:
+      return fmt::format(
+          "rounded at another place, up to {:.3g} times what "
+          "rounding may do",
+          known.times);
+    case Kind::kShortType:
+      return fmt::format("computed in {}", known.type);
+    case Kind::kStep:
+      return "one step off";
+    case Kind::kSaturation:
+      break;
+  }
+  return "made of 8-bit products that saturate";
+}
+
+absl::StatusOr<std::vector<KnownRuntime>> ParseKnownRuntimes(
+    std::string_view text, const std::string& place) {
+  return KnownReader(text, place).Read();
+}
+
+std::string TextOf(const KnownRuntime& known) {
+  std::string text =
+      fmt::format("[{} | {}]\n", known.runtime, known.instructions);
+  for (const KnownDeviation& row : known.rows) {
+    text += fmt::format("{} {} {}", row.operation, row.dtype, NameOf(row.kind));
+    if (!row.type.empty()) {
+      text += " " + Exchanged(row.type, ' ', '_');
+    }
+    if (HasTimes(row.kind)) text += fmt::format(" {:.3g}", row.times);
+    text += "\n";
+  }
+  return text;
+}
+
+const std::vector<KnownRuntime>& BuiltInKnownRuntimes() {
+  static const std::vector<KnownRuntime> known = [] {
+    auto read = ParseKnownRuntimes(kBuiltIn, "known_deviations.txt");
+    NODEWISE_CHECK(read.ok());
+    return *std::move(read);
+  }();
+  return known;
+}
+
+std::string_view RuntimeVersion(std::string_view runtime) {
+  return runtime.substr(0, runtime.find(','));
+}
+
+std::vector<KnownDeviation> RowsOf(absl::Span<const KnownRuntime> known,
+                                   std::string_view runtime) {
+  std::vector<KnownDeviation> rows;
+  for (const KnownRuntime& each : known) {
+    if (each.instructions != InstructionSet() ||
+        !IsCalled(runtime, each.runtime)) {
+      continue;
+    }
+    rows.insert(rows.end(), each.rows.begin(), each.rows.end());
+  }
+  return rows;
+}
+
+std::string_view InstructionSet() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni") != 0) return "avx512_vnni";
+  if (__builtin_cpu_supports("avx512f") != 0) return "avx512";
+  if (__builtin_cpu_supports("avx2") != 0) return "avx2";
+  return "sse2";
+#elif defined(__aarch64__)
+  return "neon";
+#else
+  return "unknown";
+#endif
+}
+
+double KnownError(const TensorComparison& comparison) {
+  const double times = ErrorOverBound(comparison);
+  if (comparison.metrics.non_finite() > 0) return times;
+  const std::string& type = comparison.type;
+  const double half_ulp = HalfUlpOfOne(type.substr(0, type.find(' ')));
+  if (half_ulp == 0) return times;
+  return std::min(times, comparison.metrics.largest_error.error / half_ulp);
+}
+
+std::optional<KnownUse> FindKnown(absl::Span<const KnownDeviation> rows,
+                                  std::string_view operation,
+                                  std::string_view dtype, double error,
+                                  const std::optional<Cause>& cause) {
+  std::optional<KnownUse> nearest;
+  for (const KnownDeviation& row : rows) {
+    if (row.operation != operation || row.dtype != dtype) continue;
+    const double times = TimesOf(row, error, cause);
+    if (!nearest.has_value() || times < nearest->times) nearest = {row, times};
+  }
+  return nearest;
+}
+
+}  // namespace nodewise
