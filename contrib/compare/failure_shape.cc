@@ -15,7 +15,9 @@ struct ShapeName {
 constexpr ShapeName kShapeNames[] = {
     {FailureShape::kScaled, "scaled"},
     {FailureShape::kOffset, "offset"},
+    {FailureShape::kAffine, "affine"},
     {FailureShape::kTransposed, "transposed"},
+    {FailureShape::kReversed, "reversed"},
     {FailureShape::kShifted, "shifted"},
     {FailureShape::kPrecisionLost, "precision-lost"},
     {FailureShape::kUnwritten, "unwritten"},

@@ -99,6 +99,29 @@ void AddTransposed(const TensorPair& pair, DifferenceDetails* details) {
   }
 }
 
+// Channels of a picture as BGR and not RGB, say.
+Origin OriginOfReverse(size_t stride, size_t side) {
+  return [=](size_t place) -> std::optional<size_t> {
+    const size_t at = place / stride % side;
+    return place - at * stride + (side - 1 - at) * stride;
+  };
+}
+
+void AddReversed(const TensorPair& pair, DifferenceDetails* details) {
+  const std::vector<size_t> strides = StridesOf(pair.shape());
+  for (size_t axis = 0; axis < pair.shape().size(); ++axis) {
+    const auto side = static_cast<size_t>(pair.shape()[axis]);
+    if (side < 2 || !Explains(pair, OriginOfReverse(strides[axis], side))) {
+      continue;
+    }
+    details->patterns.push_back(
+        {FailureShape::kReversed,
+         fmt::format("what is expected, in reverse order along axis {}",
+                     axis)});
+    return;
+  }
+}
+
 Origin OriginOfShift(size_t stride, size_t side, bool is_forward) {
   return [=](size_t place) -> std::optional<size_t> {
     const size_t at = place / stride % side;
@@ -128,6 +151,7 @@ void AddShifted(const TensorPair& pair, DifferenceDetails* details) {
 
 void AddMovePatterns(const TensorPair& pair, DifferenceDetails* details) {
   AddTransposed(pair, details);
+  AddReversed(pair, details);
   AddShifted(pair, details);
 }
 

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kLeastWrong = 8;
 // How much of the difference a factor, or one number, must explain.
 constexpr double kExplained = 0.999;
+// A factor and a number that is added each have a part in the difference.
+constexpr double kLeastPartOfLine = 1e-3;
 // The share of elements that must be numbers of a shorter type: nearly all of
 // those found, and few of those expected.
 constexpr double kMostAreShort = 0.999;
@@ -59,7 +61,9 @@ struct ValueCounts {
   uint64_t same_as_first = 0, absurd = 0;
   double first = 0;             // The first wrong element.
   double sum = 0, squares = 0;  // Of all finite differences.
-  bool is_constant = true;      // What is expected.
+  // Of what is expected, and of its products with the differences.
+  double expected = 0, expected_squares = 0, products = 0;
+  bool is_constant = true;  // What is expected.
 };
 
 // `usual` is the size of what is expected.
@@ -80,6 +84,9 @@ ValueCounts CountValues(const TensorPair& pair, absl::Span<ShortType> types) {
     if (std::isfinite(x) && std::isfinite(y)) {
       counts.sum += y - x;
       counts.squares += (y - x) * (y - x);
+      counts.expected += x;
+      counts.expected_squares += x * x;
+      counts.products += x * (y - x);
     }
     if (x != y) {
       ++counts.different;
@@ -99,6 +106,27 @@ double Share(uint64_t part, uint64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// The line through what is expected and what was found that leaves the least
+// squares: inputs that were normalised twice, or not at all.
+void AddLine(const ValueCounts& counts, double n, DifferenceDetails* details) {
+  const double spread =
+      counts.expected_squares - counts.expected * counts.expected / n;
+  if (counts.wrong < kLeastWrong || !(spread > 0)) return;
+  const double common = counts.products - counts.expected * counts.sum / n;
+  const double slope = common / spread;
+  const double offset = (counts.sum - slope * counts.expected) / n;
+  const double mean_part = counts.sum * counts.sum / n;
+  const double explained = mean_part + slope * common;
+  const bool is_line = explained > kExplained * counts.squares &&
+                       slope * common > kLeastPartOfLine * counts.squares &&
+                       mean_part > kLeastPartOfLine * counts.squares;
+  if (!is_line) return;
+  details->patterns.push_back(
+      {FailureShape::kAffine,
+       fmt::format("all is {:.4g} times what is expected, {} {:.4g}", slope + 1,
+                   offset < 0 ? "minus" : "plus", std::fabs(offset))});
+}
+
 void AddFactors(const TensorPair& pair, const ValueCounts& counts,
                 DifferenceDetails* details) {
   const Metrics& metrics = pair.metrics();
@@ -116,6 +144,7 @@ void AddFactors(const TensorPair& pair, const ValueCounts& counts,
         {FailureShape::kOffset,
          fmt::format("{:.4g} is added to all that is expected", mean)});
   }
+  if (details->patterns.empty()) AddLine(counts, n, details);
 }
 
 }  // namespace

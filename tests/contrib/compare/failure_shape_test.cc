@@ -246,5 +246,37 @@ TEST(FailureShapeTest, UlpsAreCounted) {
   EXPECT_EQ(details.ulps, expected);
 }
 
+// A picture whose channels are BGR and not RGB.
+TEST(FailureShapeTest, AnAxisInReverseOrderIsRecognised) {
+  const std::vector<float> right = DrawnValues(5);
+  std::vector<float> values = right;
+  constexpr size_t kPlane = kHeight * kWidth;
+  for (size_t i = 0; i < kCount; ++i) {
+    values[i] =
+        right[i + (kChannels - 1 - Channel(i)) * kPlane - Channel(i) * kPlane];
+  }
+  const DifferenceDetails details = Described(right, values);
+  ASSERT_THAT(ShapesOf(details), ElementsAre("reversed"));
+  EXPECT_THAT(details.patterns[0].words, HasSubstr("along axis 1"));
+}
+
+// A picture that was normalised twice, or not at all.
+TEST(FailureShapeTest, AFactorWithANumberThatIsAddedIsRecognised) {
+  const std::vector<float> right = DrawnValues(6);
+  std::vector<float> values = right;
+  for (float& value : values) value = 127.5f * value + 120;
+  const DifferenceDetails details = Described(right, values);
+  ASSERT_THAT(ShapesOf(details), ElementsAre("affine"));
+  EXPECT_EQ(details.patterns[0].words,
+            "all is 127.5 times what is expected, plus 120");
+}
+
+TEST(FailureShapeTest, NumbersThatLieOnNoLineAreNotOnOne) {
+  const std::vector<float> right = DrawnValues(7);
+  std::vector<float> values = right;
+  for (float& value : values) value = value * std::fabs(value) + 1;
+  EXPECT_THAT(ShapesOf(Described(right, values)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace nodewise

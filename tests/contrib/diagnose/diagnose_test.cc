@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "nodewise/diagnose/sentence.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/report/answer_report.h"
@@ -19,6 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 // "size", or the node that is called so little as fused_1 where it is silent.
 bool IsTheCulprit(const NamedCulprit& culprit) {
@@ -312,6 +314,9 @@ TEST(DiagnoseTest, BetweenTwoDumpsWhatIsBehindTheFirstWrongNodeFollows) {
   EXPECT_EQ(answer->verdicts[0].kind, "alike");
   EXPECT_EQ(answer->verdicts[1].kind, "differs");
   EXPECT_EQ(answer->verdicts[2].kind, "follows");
+  EXPECT_THAT(SentenceOf(*answer),
+              StartsWith("fused_1 is the first that differs though all that it "
+                         "reads is alike"));
   const Report report = ReportOf(*answer);
   EXPECT_THAT(report.text.ToString(),
               AllOf(HasSubstr("begins at  fused_1: what it reads is alike, and "

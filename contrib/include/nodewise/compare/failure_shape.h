@@ -16,7 +16,9 @@ namespace nodewise {
 enum class FailureShape {
   kScaled,         // All is multiplied by one factor.
   kOffset,         // One number is added to all.
+  kAffine,         // Both: all is a * x + b.
   kTransposed,     // The right elements, with axes in another order.
+  kReversed,       // The right elements, from the end on along an axis.
   kShifted,        // The right elements, one place further on along an axis.
   kPrecisionLost,  // All are numbers of a shorter type.
   kUnwritten,      // Wrong elements are all one number: 0, most of the time.
