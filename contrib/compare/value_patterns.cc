@@ -168,7 +168,8 @@ void AddValuePatterns(const TensorPair& pair, DifferenceDetails* details) {
         counts.same_as_first < counts.wrong) {
       details->patterns.push_back(
           {FailureShape::kPrecisionLost,
-           fmt::format("all that differs are numbers of {}", type.name)});
+           fmt::format("all that differs are numbers of {}", type.name),
+           type.name});
       break;
     }
   }

@@ -1,6 +1,7 @@
 #include "nodewise/diagnose/sentence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -80,6 +81,39 @@ struct Group {
   }
 };
 
+// A few numbers that are short enough for one type are so for a longer one,
+// too.
+bool FitsShorter(const Group& group) {
+  constexpr uint64_t kFew = 8;
+  return group.Is(Cause::Kind::kPrecision) &&
+         std::all_of(group.nodes.begin(), group.nodes.end(),
+                     [](const NodeReport* node) {
+                       return node->worst.has_value() &&
+                              node->worst->metrics.elements < kFew;
+                     });
+}
+
+// Has nodes of which little is known follow the many that are rounded.
+void JoinPrecisions(std::vector<Group>* groups) {
+  const auto largest = std::max_element(
+      groups->begin(), groups->end(), [](const Group& a, const Group& b) {
+        return std::pair(a.Is(Cause::Kind::kPrecision), a.nodes.size()) <
+               std::pair(b.Is(Cause::Kind::kPrecision), b.nodes.size());
+      });
+  if (largest == groups->end() || FitsShorter(*largest)) return;
+  const Group* const many = &*largest;
+  std::vector<const NodeReport*> joined;
+  for (const Group& group : *groups) {
+    if (&group == many || !FitsShorter(group)) continue;
+    joined.insert(joined.end(), group.nodes.begin(), group.nodes.end());
+  }
+  const size_t most = largest->nodes.size();
+  largest->nodes.insert(largest->nodes.end(), joined.begin(), joined.end());
+  std::erase_if(*groups, [most](const Group& group) {
+    return group.nodes.size() <= most && FitsShorter(group);
+  });
+}
+
 std::vector<Group> GroupsOf(const LocateResult& located) {
   std::vector<Group> groups;
   for (const Culprit& culprit : located.culprits) {
@@ -93,6 +127,7 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
     }
     group->nodes.push_back(&node);
   }
+  JoinPrecisions(&groups);
   return groups;
 }
 
@@ -307,13 +342,14 @@ class Teller {
   bool IsPrecision(const Group& group) const {
     constexpr double kMostly = 0.75;
     if (!group.Is(Cause::Kind::kPrecision)) return false;
+    // Taken together: those that only move numbers round none that are short
+    // already.
+    size_t all = 0;
     for (const auto& [operators, count] : KindsOf(group)) {
-      if (static_cast<double>(count) <
-          kMostly * static_cast<double>(CountAll(operators))) {
-        return false;
-      }
+      all += CountAll(operators);
     }
-    return true;
+    return static_cast<double>(group.nodes.size()) >=
+           kMostly * static_cast<double>(all);
   }
 
   std::string Consequence() const {
@@ -486,9 +522,12 @@ class ModelsTeller {
   std::string WhatItCosts() const {
     std::string text = fmt::format(
         "Computing in {} puts the outputs off by {:.2g} of their size; {} "
-        "costs "
-        "the most, {:.2g} alone",
-        compared_.lowered, compared_.error, NameOf(First()), First().alone);
+        "costs the most, {}",
+        compared_.lowered, compared_.error, NameOf(First()),
+        // Behind it others may cut what it makes to size.
+        std::isfinite(First().alone)
+            ? fmt::format("{:.2g} alone", First().alone)
+            : "and alone it makes outputs that are not finite");
     const std::vector<std::string> next = NextNames();
     if (!next.empty()) text += ", then " + ListOf(next, kMostNames);
     const Sensitivity& found = compared_.sensitivity;

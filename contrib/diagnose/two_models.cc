@@ -1,7 +1,6 @@
 // Searches between two models of one network, whose graphs differ.
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -190,11 +189,6 @@ class SameModel {
           }
         },
         a);
-  }
-
-  static bool HaveOneContent(const NDArray& a, const NDArray& b) {
-    return a.bytes() == b.bytes() &&
-           std::memcmp(a.data(), b.data(), a.bytes()) == 0;
   }
 
   bool AreAlike(absl::Span<const ValueId> a,

@@ -82,6 +82,15 @@ NDArray Rounded(const NDArray& tensor, int bits) {
   return *std::move(copy);
 }
 
+// Returns how a type is called here: types of equal bits are told apart by the
+// numbers that they reach, which are seldom there.
+std::string NameOfShort(const std::string& type) {
+  for (const ShortType& each : kShortTypes) {
+    if (std::string_view(each.name).starts_with(type)) return each.name;
+  }
+  return type;
+}
+
 class CauseSearch {
  public:
   CauseSearch(const WrongNode& node, const OpSet& operators)
@@ -235,6 +244,13 @@ class CauseSearch {
         *node_.expected[node_.output], *found_, node_.worst.metrics,
         ToleranceOf({Rule::Kind::kByType}, found_.dtype()));
     if (details.patterns.empty()) return std::nullopt;
+    // Of what was computed from something else than the definition says.
+    const FailurePattern& pattern = details.patterns[0];
+    if (pattern.shape == FailureShape::kPrecisionLost) {
+      const std::string type = NameOfShort(pattern.type);
+      return Cause{Cause::Kind::kPrecision, "results are rounded to " + type,
+                   type};
+    }
     return Cause{Cause::Kind::kPattern,
                  "errors have a pattern: " + details.patterns[0].words};
   }

@@ -1,6 +1,7 @@
 #include "nodewise/two_models/compare_models.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -43,6 +44,29 @@ bool HasFloats(const Network& network, DLDataType dtype) {
         const ValueId output = network.operation(id).outputs[0];
         return output != kNoValue && network.value(output).type.dtype == dtype;
       });
+}
+
+// Whether two operations compute the same of what they are given, as far as
+// kind, attributes and constants say.
+bool AreTwins(const Network& network, OperationId id, const Network& other,
+              OperationId other_id) {
+  const Operation& a = network.operation(id);
+  const Operation& b = other.operation(other_id);
+  // In another opset the row is another one, and may have the same class.
+  if (a.kind() != b.kind() || a.def().type != b.def().type ||
+      !a.def().equal(a.attrs.get(), b.attrs.get()) ||
+      a.inputs.size() != b.inputs.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    if ((a.inputs[i] == kNoValue) != (b.inputs[i] == kNoValue)) return false;
+    if (a.inputs[i] == kNoValue) continue;
+    const NDArray& x = network.value(a.inputs[i]).data;
+    const NDArray& y = other.value(b.inputs[i]).data;
+    if (x.defined() != y.defined()) return false;
+    if (x.defined() && !HaveOneContent(x, y)) return false;
+  }
+  return true;
 }
 
 std::string LoweredTo(const Network& reference, const Network& target) {
@@ -349,11 +373,31 @@ class ModelComparer {
     }
   }
 
+  // Operations of the reference that the target does not have as they are. All
+  // if it has each of them.
+  std::vector<OperationId> ChangedIn(const ModelLayer& layer) const {
+    std::vector<OperationId> changed;
+    std::vector<OperationId> left = layer.target;
+    for (const OperationId id : layer.reference) {
+      const auto twin =
+          std::find_if(left.begin(), left.end(), [&](OperationId other) {
+            return AreTwins(request_.reference, id, request_.target, other);
+          });
+      if (twin == left.end()) {
+        changed.push_back(id);
+      } else {
+        left.erase(twin);
+      }
+    }
+    return changed.empty() ? layer.reference : changed;
+  }
+
   void NameLayer(ModelLayer* layer) const {
     const Network& network = request_.reference;
-    OperationId known = layer->reference.back();
+    const std::vector<OperationId> changed = ChangedIn(*layer);
+    OperationId known = changed.back();
     size_t weights = 0;
-    for (const OperationId id : layer->reference) {
+    for (const OperationId id : changed) {
       if (WeightsOf(network, id) <= weights) continue;
       weights = WeightsOf(network, id);
       known = id;
@@ -531,6 +575,11 @@ bool ModelComparison::AreOutputsWrong() const {
                      [](const TensorComparison& output) {
                        return output.verdict() == Verdict::kError;
                      });
+}
+
+bool HaveOneContent(const NDArray& a, const NDArray& b) {
+  return a.bytes() == b.bytes() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
 absl::StatusOr<ModelComparison> CompareWithTensors(

@@ -84,6 +84,55 @@ TEST(SentenceTest, SomeOfAKindAreCountedAndNamed) {
   EXPECT_THAT(said, StartsWith("2 of 3 Conv (a, b) are wrong: their inputs"));
 }
 
+// A single number of float16 may be one of bfloat16 by chance.
+TEST(SentenceTest, ANodeOfFewNumbersFollowsTheManyThatAreRounded) {
+  const auto rounded = [](const std::string& name, const std::string& type,
+                          uint64_t elements) {
+    NodeReport node = NodeOf(name, "Conv", "results are rounded to " + type);
+    node.cause->type = type;
+    node.worst = OutputThatIs(Verdict::kError);
+    node.worst->metrics.elements = elements;
+    return node;
+  };
+  EXPECT_THAT(SentenceOf(AnswerWith({rounded("a", "float16", 100),
+                                     rounded("b", "float16", 100),
+                                     rounded("c", "bfloat16", 1)})),
+              StartsWith("All 3 Conv compute in float16"));
+  EXPECT_THAT(SentenceOf(AnswerWith({rounded("a", "float16", 100),
+                                     rounded("b", "float16", 100),
+                                     rounded("c", "bfloat16", 100)})),
+              HasSubstr("; c (Conv) is wrong"));
+}
+
+TEST(SentenceTest, WhatIsKnownOfARuntimeIsToldAsTheCause) {
+  NodeReport node = NodeOf("a", "Sigmoid");
+  node.verdict = NodeVerdict::kBroken;
+  node.known = KnownUse{
+      {KnownDeviation::Kind::kApproximation, "Sigmoid", "float32", "", 2}, 1.5};
+  Answer answer = AnswerWith({node});
+  answer.evidence.located->runtime = "net 1.0, cpu";
+  EXPECT_THAT(SentenceOf(answer),
+              HasSubstr("which is known of net 1.0 (an approximation, "));
+  answer.evidence.located->nodes[0].known->times = 2;
+  EXPECT_THAT(SentenceOf(answer), Not(HasSubstr("known")));
+}
+
+TEST(SentenceTest, AnErrorBeyondWhatIsKnownIsNamedHoweverSmall) {
+  NodeReport node = NodeOf("a", "Sigmoid");
+  node.verdict = NodeVerdict::kDeviates;
+  node.known = KnownUse{
+      {KnownDeviation::Kind::kApproximation, "Sigmoid", "float32", "", 2}, 2.5};
+  Answer answer = AnswerWith({node}, Verdict::kPass);
+  answer.evidence.located->runtime = "net 1.0, cpu";
+  EXPECT_THAT(SentenceOf(answer),
+              HasSubstr("; a (Sigmoid) deviates by more than is known of net "
+                        "1.0"));
+  answer.evidence.located->nodes[0].known->times = 1;
+  EXPECT_THAT(SentenceOf(answer),
+              HasSubstr("; Sigmoid deviates as is known of net 1.0, too "
+                        "little to reach the outputs"));
+}
+
 TEST(SentenceTest, RepairingIsToldByWhatItDoesToTheOutputs) {
   const auto said_with = [](double share) {
     Answer answer = AnswerWith({NodeOf("a", "Conv", kRounded)});

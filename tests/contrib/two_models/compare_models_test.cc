@@ -170,6 +170,22 @@ TEST(CompareModels, NamesTheLayerWithOtherWeights) {
   }
 }
 
+// Where values between have no partner, what is unchanged is not to blame.
+TEST(CompareModels, ALayerIsKnownByTheOperationThatChanged) {
+  const auto made = [](const std::string& kind, const std::string& name) {
+    NetBuilder b;
+    const ValueId x = b.In("x", {4, 16});
+    const ValueId w = b.Const("w", RandomFloats("w", {16, 16}));
+    const ValueId middle = b.Op(kind, {x}, {}, {name}, "middle")[0];
+    b.Out({b.Op("MatMul", {middle, w}, {}, {"y"}, "last")[0]});
+    return std::move(b.net);
+  };
+  const Network reference = made("Tanh", "t");
+  const ModelComparison compared =
+      Compared(reference, made("Sigmoid", "another"), SampleOf(reference, 3));
+  EXPECT_THAT(NamesOfLayers(compared), ElementsAre("middle"));
+}
+
 TEST(CompareModels, AWrongLayerOfOtherNamesDoesNotHideWhatIsBehindIt) {
   const Network net = SmallNet();
   Network target = Renamed(net);

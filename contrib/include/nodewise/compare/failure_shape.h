@@ -34,7 +34,8 @@ std::string_view NameOf(FailureShape shape);
 
 struct FailurePattern {
   FailureShape shape{};
-  std::string words;  // "only at index 3 of axis 1"
+  std::string words;      // "only at index 3 of axis 1"
+  std::string type = {};  // Of kPrecisionLost: "float16".
 };
 
 // How many elements are how many representable numbers away: equal, 1, 2, 3 to

@@ -26,8 +26,8 @@ namespace nodewise {
 // ranks: where every layer is a little wrong, repairing one shows nothing.
 
 struct ModelLayer {
-  // The operation that the layer is known by: the one with the most weights, or
-  // the last.
+  // The operation that the layer is known by: of those that the target does not
+  // have as they are, the one with the most weights, or the last.
   std::string name;
   std::string kind;
   std::string value;                   // What it makes.
@@ -84,6 +84,9 @@ struct ModelComparisonRequest {
   // May be null.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
+
+// Returns whether two tensors in host memory have the same bytes.
+bool HaveOneContent(const NDArray& a, const NDArray& b);
 
 // Compares a model with tensors that something has made of it, which may have
 // names of their own. Each is judged on those before it; nothing is said of
