@@ -7,9 +7,9 @@ namespace nodewise {
 namespace emit_c {
 
 std::vector<absl::Span<const Row>> AllRows() {
-  return {UnaryRows(),     BinaryRows(),   ProductRows(), WindowRows(),
-          ReductionRows(), NormRows(),     MoveRows(),    PickRows(),
-          ScatterRows(),   TransformRows()};
+  return {UnaryRows(),     BinaryRows(),    ProductRows(),  WindowRows(),
+          ReductionRows(), NormRows(),      MoveRows(),     PickRows(),
+          ScatterRows(),   TransformRows(), QuantizedRows()};
 }
 
 const Row* FindRow(const void* type) {

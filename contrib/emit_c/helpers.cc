@@ -151,6 +151,28 @@ static double nw_clamp(double x, double low, double high) {
   return x < low ? low : x > high ? high : x;
 }
 )c"},
+    {"nw_saturated", R"c(
+static double nw_saturated(double x, double low, double high) {
+  if (x != x) return 0;
+  return x < low ? low : x > high ? high : x;
+}
+)c"},
+    {"nw_dynamic_scale", R"c(
+/* The scale and zero point of numbers from low to high and 0. */
+static float nw_dynamic_scale(float low, float high, double* zero) {
+  const float least = low < 0 ? low : 0;
+  const float scale = ((high > 0 ? high : 0) - least) / 255.0f;
+  const float middle = scale == 0 ? 0 : 0 - least / scale;
+  *zero = nearbyint(nw_saturated(middle, 0, 255));
+  return scale;
+}
+)c"},
+    {"nw_dynamic_quantized", R"c(
+static double nw_dynamic_quantized(float x, float scale, double zero) {
+  const float quotient = scale == 0 ? 0 : x / scale;
+  return nw_saturated(nearbyint(quotient) + zero, 0, 255);
+}
+)c"},
     {"nw_sigmoid", R"c(
 /* The exponential must not overflow: inf / inf is NaN. */
 static double nw_sigmoid(double x) {

@@ -10,6 +10,7 @@ constexpr int64_t kAlignment = 64;
 
 int64_t BytesOf(std::string_view type) {
   if (type == "double" || type.find("64") != std::string_view::npos) return 8;
+  if (type.find("16") != std::string_view::npos) return 2;
   return type.find('8') != std::string_view::npos ? 1 : 4;
 }
 
@@ -76,6 +77,10 @@ bool OperationCode::has(size_t i) const {
 
 bool OperationCode::wants(size_t i) const {
   return i < operation_.outputs.size() && operation_.outputs[i] != kNoValue;
+}
+
+DLDataType OperationCode::StoredType(size_t i) const {
+  return network_.value(operation_.inputs[i]).type.dtype;
 }
 
 std::optional<Sizes> OperationCode::Ints(size_t i) const {

@@ -80,6 +80,10 @@ class OperationCode {
   // REQUIRES: wants(i).
   const CTensor& out(size_t i = 0) const { return outputs_[i]; }
 
+  // The type that the network has for an input, which the code may compute in
+  // another one. REQUIRES: has(i).
+  DLDataType StoredType(size_t i) const;
+
   // The integers that an input always has; none if they are not known.
   std::optional<Sizes> Ints(size_t i) const;
   // What a constant of the region holds; null if the input is none.

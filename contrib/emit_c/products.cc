@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "contrib/emit_c/integer_products.h"
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/gemm.h"
 #include "nodewise/ops/matmul.h"
+#include "nodewise/ops/qlinear.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
 namespace {
@@ -25,7 +28,8 @@ struct Product {
   std::string left;           // Pointers.
   std::string right;
   std::string result;
-  DLDataType dtype{};
+  DLDataType dtype{};    // The result's.
+  DLDataType factors{};  // That of A and B, which may be shorter.
 };
 
 // x += y for integers must wrap around.
@@ -36,9 +40,16 @@ std::string Increase(const Product& product, const std::string& to,
                      WrappingTypeOf(product.dtype), terms);
 }
 
-// Returns the type that factors are read in.
-std::string_view FactorType(DLDataType dtype) {
+// Returns the type that sums are taken in.
+std::string_view SumType(DLDataType dtype) {
   return IsFloat(dtype) ? CTypeOf(dtype) : WrappingTypeOf(dtype);
+}
+// Returns the type that factors are read in. Few products of short integers
+// fit into C's int, and compilers multiply those faster.
+std::string_view FactorType(const Product& product) {
+  return product.factors == kInt16 && product.dtype == kInt32
+             ? CTypeOf(kInt16)
+             : SumType(product.factors);
 }
 
 std::string LeftAt(const Product& product, const std::string& k) {
@@ -50,7 +61,7 @@ std::string LeftAt(const Product& product, const std::string& k) {
 
 // Adds rows k, k + 1, ... of B to the row.
 void AddRows(CodeWriter* code, const Product& product, int64_t count) {
-  const std::string_view type = FactorType(product.dtype);
+  const std::string_view type = FactorType(product);
   std::string sum;
   for (int64_t t = 0; t < count; ++t) {
     const std::string k = t == 0 ? "k" : fmt::format("k + {}", t);
@@ -59,7 +70,7 @@ void AddRows(CodeWriter* code, const Product& product, int64_t count) {
     sum += fmt::format("{}a{} * b[{}n]", t == 0 ? "" : " + ", t,
                        t == 0 ? "" : fmt::format("{} + ", t * product.columns));
   }
-  code->Line(fmt::format("const {}* b = {} + k * {};", CTypeOf(product.dtype),
+  code->Line(fmt::format("const {}* b = {} + k * {};", CTypeOf(product.factors),
                          product.right, product.columns));
   code->For("n", product.columns);
   code->Line(Increase(product, "row[n]", sum));
@@ -102,7 +113,7 @@ void WriteByDots(CodeWriter* code, const Product& product) {
 }
 
 void WriteByElements(CodeWriter* code, const Product& product) {
-  const std::string_view type = FactorType(product.dtype);
+  const std::string_view type = SumType(product.dtype);
   code->For("m", product.rows);
   code->For("n", product.columns);
   code->Line(fmt::format("{} sum = 0;", type));
@@ -131,23 +142,23 @@ void WriteProduct(CodeWriter* code, const Product& product) {
 }
 
 // Lists of numbers are matrices of one row (left) or one column (right).
-absl::Status WriteMatMul(OperationCode& code) {
-  const CTensor& a = code.in(0);
-  const CTensor& b = code.in(1);
+absl::Status WriteMatMulOf(OperationCode& code, const CTensor& a,
+                           const CTensor& b, const CTensor& out) {
   Sizes left = a.sizes;
   Sizes right = b.sizes;
   if (left.size() == 1) left.insert(left.begin(), 1);
   if (right.size() == 1) right.push_back(1);
   Product product;
-  product.dtype = code.out().dtype;
+  product.dtype = out.dtype;
+  product.factors = a.dtype;
   product.rows = left[left.size() - 2];
   product.terms = left.back();
   product.columns = right.back();
   left.resize(left.size() - 2);
   right.resize(right.size() - 2);
   const size_t rank = std::max(left.size(), right.size());
-  Sizes batch(code.out().sizes.begin(),
-              code.out().sizes.begin() + static_cast<std::ptrdiff_t>(rank));
+  Sizes batch(out.sizes.begin(),
+              out.sizes.begin() + static_cast<std::ptrdiff_t>(rank));
   View from_left = RepeatedView(left, batch);
   View from_right = RepeatedView(right, batch);
   View to = CompactView(batch);
@@ -159,7 +170,7 @@ absl::Status WriteMatMul(OperationCode& code) {
   // A sum of nothing reads nothing.
   if (product.terms == 0) {
     code.code().Line(fmt::format("memset({0}, 0, {1} * sizeof(*{0}));",
-                                 code.out().name, code.out().count()));
+                                 out.name, out.count()));
     return absl::OkStatus();
   }
   nest.Open(&code.code());
@@ -175,10 +186,114 @@ absl::Status WriteMatMul(OperationCode& code) {
   };
   point("a", a, "const ", 0);
   point("b0", b, "const ", 1);
-  point("y", code.out(), "", 2);
+  point("y", out, "", 2);
   WriteProduct(&code.code(), product);
   code.code().Close();
   nest.Close(&code.code());
+  return absl::OkStatus();
+}
+
+absl::Status WriteMatMul(OperationCode& code) {
+  return WriteMatMulOf(code, code.in(0), code.in(1), code.out());
+}
+
+// The matrices of a factor; a vector is one of a row (left) or a column.
+struct FactorSizes {
+  int64_t items = 1;
+  int64_t rows = 1;
+  int64_t columns = 1;
+};
+FactorSizes SizesOfFactor(const Sizes& sizes, bool is_left) {
+  if (sizes.size() == 1) {
+    return is_left ? FactorSizes{1, 1, sizes[0]} : FactorSizes{1, sizes[0], 1};
+  }
+  const auto all = absl::MakeConstSpan(sizes);
+  const size_t rank = sizes.size();
+  return {CountIn(all.first(rank - 2)), sizes[rank - 2], sizes[rank - 1]};
+}
+
+// The zero points of a factor: one, one for each row of A or column of B, or
+// one for each row of all matrices of A if B is one matrix.
+absl::StatusOr<View> ZeroView(const OperationCode& code,
+                              const ProductSlots& slots, bool is_left) {
+  const Sizes& x = code.in(is_left ? slots.a : slots.b).sizes;
+  const size_t zero = is_left ? slots.a_zero : slots.b_zero;
+  View view{Sizes(x.size(), 0), 0};
+  const int64_t count = code.has(zero) ? code.in(zero).count() : 1;
+  if (count == 1) return view;
+  const FactorSizes sizes = SizesOfFactor(x, is_left);
+  if (!is_left && count == sizes.columns) {
+    view.strides.back() = 1;
+    return view;
+  }
+  if (is_left && count == sizes.rows) {
+    view.strides[x.size() - 2] = 1;
+    return view;
+  }
+  const bool is_one = code.in(slots.b).sizes.size() <= 2;
+  if (!is_left || !is_one || count != sizes.items * sizes.rows) {
+    return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}",
+                              zero, count,
+                              is_left ? sizes.rows : sizes.columns));
+  }
+  view = CompactView(Sizes(x.begin(), x.end() - 1));
+  view.strides.push_back(0);
+  return view;
+}
+
+absl::Status WriteIntegerProduct(OperationCode& code, const ProductSlots& slots,
+                                 const CTensor& sums) {
+  if (sums.count() == 0) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(const View left, ZeroView(code, slots, true));
+  NODEWISE_ASSIGN_OR_RETURN(const View right, ZeroView(code, slots, false));
+  const CTensor a = CentredCopy(code, slots.a, slots.a_zero, left);
+  const CTensor b = CentredCopy(code, slots.b, slots.b_zero, right);
+  return WriteMatMulOf(code, a, b, sums);
+}
+
+absl::Status WriteMatMulInteger(OperationCode& code) {
+  return WriteIntegerProduct(code, kIntegerProductSlots, code.out());
+}
+
+// Returns the scale of a line, of which there is one for all, one for each line
+// of a matrix, or one for each of each matrix.
+absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
+                                        const std::string& line, int64_t lines,
+                                        int64_t items) {
+  const CTensor& scale = code.in(i);
+  std::string at = fmt::format("n * {} + {}", lines, line);
+  if (scale.count() == lines) at = line;
+  if (scale.count() == 1) at = "0";
+  const bool fits = scale.count() == 1 || scale.count() == lines ||
+                    scale.count() == lines * items;
+  if (fits) return fmt::format("(double){}[{}]", scale.name, at);
+  return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}", i,
+                            scale.count(), lines));
+}
+
+absl::Status WriteQLinearMatMul(OperationCode& code) {
+  const CTensor& y = code.out();
+  if (y.count() == 0) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(RequireOneScale(code));
+  const int64_t rows = SizesOfFactor(code.in(0).sizes, true).rows;
+  const int64_t columns = SizesOfFactor(code.in(3).sizes, false).columns;
+  const int64_t items = y.count() / (rows * columns);
+  NODEWISE_ASSIGN_OR_RETURN(const std::string left,
+                            ScaleOfLine(code, 1, "i", rows, items));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string right,
+                            ScaleOfLine(code, 4, "j", columns, items));
+  const CTensor sums = IntegerSums(code);
+  NODEWISE_RETURN_IF_ERROR(
+      WriteIntegerProduct(code, kQLinearProductSlots, sums));
+  code.code().For("n", items);
+  code.code().For("i", rows);
+  code.code().For("j", columns);
+  code.code().Line(fmt::format("const double factor = {} * {};", left, right));
+  code.code().Line(
+      fmt::format("const int64_t at = (n * {} + i) * {} + j;", rows, columns));
+  code.code().Line(fmt::format("{}[at] = {};", y.name,
+                               RequantizedText(code, sums.name + "[at]")));
+  code.code().Close(3);
   return absl::OkStatus();
 }
 
@@ -193,7 +308,7 @@ void WriteScaling(OperationCode& code, const ops::GemmAttributes& gemm) {
   if (nest.is_empty()) return;
   nest.Open(&code.code());
   const std::string y = fmt::format("{}[{}]", out.name, nest.At(0));
-  const std::string_view type = FactorType(out.dtype);
+  const std::string_view type = SumType(out.dtype);
   std::string sum = fmt::format("({}){}", type, y);
   if (gemm.alpha != 1) {
     sum = fmt::format("({}){} * {}", type, DoubleText(gemm.alpha), sum);
@@ -217,6 +332,7 @@ absl::Status WriteGemmOf(OperationCode& code, const ops::GemmAttributes& gemm) {
   const Sizes& a = code.in(0).sizes;
   Product product;
   product.dtype = code.out().dtype;
+  product.factors = product.dtype;
   product.rows = code.out().sizes[0];
   product.columns = code.out().sizes[1];
   product.terms = a[gemm.transA ? 0 : 1];
@@ -239,6 +355,8 @@ absl::Status WriteOldGemm(OperationCode& code) {
 
 constexpr Row kProductRows[] = {
     LoopRow<ops::MatMul>("MatMul", &WriteMatMul),
+    LoopRow<ops::MatMulInteger>("MatMulInteger", &WriteMatMulInteger),
+    LoopRow<ops::QLinearMatMul>("QLinearMatMul", &WriteQLinearMatMul),
     LoopRow<ops::Gemm>("Gemm", &WriteGemm),
     LoopRow<ops::Gemm1>("Gemm", &WriteOldGemm),
 };

@@ -61,6 +61,7 @@ absl::Span<const Row> MoveRows();
 absl::Span<const Row> PickRows();
 absl::Span<const Row> ScatterRows();
 absl::Span<const Row> TransformRows();
+absl::Span<const Row> QuantizedRows();
 std::vector<absl::Span<const Row>> AllRows();
 
 template <typename Class>

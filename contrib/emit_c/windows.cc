@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contrib/emit_c/integer_products.h"
 #include "contrib/emit_c/rows.h"
 #include "contrib/emit_c/window_plan.h"
 #include "fmt/format.h"
@@ -9,6 +10,7 @@
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
 #include "nodewise/ops/pool.h"
+#include "nodewise/ops/qlinear.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
@@ -20,13 +22,14 @@ constexpr int64_t kChannelsAtOnce = 4;
 // Lines of more taps are a loop: each would be a line of code.
 constexpr int64_t kMostWrittenTaps = 64;
 
-// row[o] += the sum of factors times what they lie on.
+// row[o] += the sum of factors times what they lie on. Products of short
+// integers fit into C's int, and it is their sum that may wrap around.
 void AddToRow(CodeWriter* code, int64_t count,
               const std::vector<std::string>& products) {
   code->For("o", count);
   std::string sum;
   for (const std::string& product : products) {
-    sum += (sum.empty() ? "" : " + ") + product;
+    sum += fmt::format("{}(sum_type)({})", sum.empty() ? "" : " + ", product);
   }
   code->Line(fmt::format("row[o] += {};", sum));
   code->Close();
@@ -61,10 +64,10 @@ void AddChannels(CodeWriter* code, const ConvShape& shape) {
     if (begin == end) return;
     code->Open(
         fmt::format("for (int64_t c = {}; c < {}; c += {})", begin, end, step));
-    code->Line(fmt::format("const float_type* from = x + c * {};", plane));
+    code->Line(fmt::format("const element_type* from = x + c * {};", plane));
     std::vector<std::string> products;
     for (int64_t t = 0; t < step; ++t) {
-      code->Line(fmt::format("const float_type w{0} = w[c + {0}];", t));
+      code->Line(fmt::format("const element_type w{0} = w[c + {0}];", t));
       products.push_back(fmt::format("w{} * from[o + {}]", t, t * plane));
     }
     AddToRow(code, shape.plan.output.back(), products);
@@ -80,10 +83,10 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
   const int64_t taps = plan.window.kernel.back();
   code->For("c", shape.group_channels());
   OpenTaps(code, plan);
-  code->Line(fmt::format("const float_type* from = x + c * {} + {};",
+  code->Line(fmt::format("const element_type* from = x + c * {} + {};",
                          plan.plane(), SourceIndex(plan)));
-  code->Line(fmt::format("const float_type* v = w + c * {} + {};", plan.taps(),
-                         TapIndex(plan)));
+  code->Line(fmt::format("const element_type* v = w + c * {} + {};",
+                         plan.taps(), TapIndex(plan)));
   if (taps > kMostWrittenTaps) {
     code->For("k", taps);
     AddToRow(code, plan.output.back(),
@@ -96,7 +99,7 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
     std::vector<std::string> products;
     const int64_t end = std::min(taps, first + kFactorsAtOnce);
     for (int64_t t = first; t < end; ++t) {
-      code->Line(fmt::format("const float_type w{0} = v[{0}];", t));
+      code->Line(fmt::format("const element_type w{0} = v[{0}];", t));
       products.push_back(fmt::format("w{} * from[{}]", t, UnderTap(plan, t)));
     }
     AddToRow(code, plan.output.back(), products);
@@ -104,61 +107,161 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
   code->Close(static_cast<int>(plan.sides()));
 }
 
-absl::StatusOr<ConvShape> ShapeOfConv(OperationCode& code) {
-  const auto& op = *code.As<ops::Conv>();
-  const Sizes& w = code.in(1).sizes;
+// The tensors of a convolution, which need not be those of an operation.
+struct ConvTensors {
+  CTensor x;
+  CTensor w;
+  CTensor y;
+  std::string bias;  // Empty: none.
+  // The type that sums are taken in, as wide as the elements of y.
+  std::string_view sum_type;
+};
+
+absl::StatusOr<ConvShape> ShapeOfConv(const ops::ConvAttributes& op,
+                                      const ConvTensors& tensors) {
+  const Sizes& w = tensors.w.sizes;
   ConvShape shape;
   const Sizes kernel(w.begin() + 2, w.end());
   NODEWISE_ASSIGN_OR_RETURN(
       shape.plan, PlanWindows({op.auto_pad, kernel, op.strides, op.dilations,
                                op.pads, false},
-                              code.in(0), code.out()));
-  shape.images = code.in(0).sizes[0];
-  shape.channels = code.in(0).sizes[1];
+                              tensors.x, tensors.y));
+  shape.images = tensors.x.sizes[0];
+  shape.channels = tensors.x.sizes[1];
   shape.outputs = w[0];
   shape.groups = op.group;
   return shape;
 }
 
-absl::Status WriteConv(OperationCode& operation) {
-  NODEWISE_ASSIGN_OR_RETURN(ConvShape shape, ShapeOfConv(operation));
+// Computes all rows of the channels of an image, whose planes begin at `image`.
+void WriteRows(CodeWriter* code, const ConvShape& shape,
+               const ConvTensors& tensors, const std::string& image) {
+  const WindowPlan& plan = shape.plan;
+  code->For("m", shape.outputs);
+  code->Line(fmt::format("const element_type* x = {} + m / {} * {};", image,
+                         shape.group_outputs(),
+                         shape.group_channels() * plan.plane()));
+  code->Line(fmt::format("const element_type* w = {} + m * {};", tensors.w.name,
+                         shape.group_channels() * plan.taps()));
+  OpenRows(code, plan);
+  code->Line(fmt::format(
+      "sum_type* restrict row = (sum_type*){} + (n * {} + m) * {} "
+      "+ {};",
+      tensors.y.name, shape.outputs, CountIn(plan.output), RowIndex(plan)));
+  code->For("o", plan.output.back());
+  code->Line(fmt::format("row[o] = {};",
+                         tensors.bias.empty() ? "0" : tensors.bias + "[m]"));
+  code->Close();
+  const bool is_joined =
+      plan.sides() == 1 && plan.taps() == 1 && plan.window.strides[0] == 1;
+  is_joined ? AddChannels(code, shape) : AddWindows(code, shape);
+  code->Close(static_cast<int>(plan.sides() - 1) + 1);
+}
+
+absl::Status WriteConvOf(OperationCode& operation,
+                         const ops::ConvAttributes& op,
+                         const ConvTensors& tensors) {
+  NODEWISE_ASSIGN_OR_RETURN(ConvShape shape, ShapeOfConv(op, tensors));
   JoinSides(&shape);
   const WindowPlan& plan = shape.plan;
   CodeWriter& code = operation.code();
-  if (operation.out().count() == 0) return absl::OkStatus();
-  const std::string_view type = operation.out().type();
+  if (tensors.y.count() == 0) return absl::OkStatus();
   code.Open();
-  code.Line(fmt::format("typedef {} float_type;", type));
+  code.Line(fmt::format("typedef {} element_type;", tensors.x.type()));
+  code.Line(fmt::format("typedef {} sum_type;", tensors.sum_type));
   code.For("n", shape.images);
-  std::string image = fmt::format("{} + n * {}", operation.in(0).name,
+  std::string image = fmt::format("{} + n * {}", tensors.x.name,
                                   shape.channels * CountIn(plan.input));
   if (plan.needs_padding()) {
-    const std::string to =
-        operation.store().Scratch(type, shape.channels * plan.plane());
+    const std::string to = operation.store().Scratch(
+        tensors.x.type(), shape.channels * plan.plane());
     PadPlanes(&code, plan, shape.channels, "(" + image + ")", to, "0");
     image = to;
   }
-  code.For("m", shape.outputs);
-  code.Line(fmt::format("const float_type* x = {} + m / {} * {};", image,
-                        shape.group_outputs(),
-                        shape.group_channels() * plan.plane()));
-  code.Line(fmt::format("const float_type* w = {} + m * {};",
-                        operation.in(1).name,
-                        shape.group_channels() * plan.taps()));
-  OpenRows(&code, plan);
-  code.Line(
-      fmt::format("float_type* restrict row = {} + (n * {} + m) * {} + "
-                  "{};",
-                  operation.out().name, shape.outputs, CountIn(plan.output),
-                  RowIndex(plan)));
-  code.For("o", plan.output.back());
-  code.Line(fmt::format("row[o] = {};",
-                        operation.has(2) ? operation.in(2).name + "[m]" : "0"));
-  code.Close();
-  const bool is_joined =
-      plan.sides() == 1 && plan.taps() == 1 && plan.window.strides[0] == 1;
-  is_joined ? AddChannels(&code, shape) : AddWindows(&code, shape);
-  code.Close(static_cast<int>(plan.sides() - 1) + 3);
+  WriteRows(&code, shape, tensors, image);
+  code.Close(2);
+  return absl::OkStatus();
+}
+
+absl::Status WriteConv(OperationCode& code) {
+  return WriteConvOf(code, *code.As<ops::Conv>(),
+                     {code.in(0), code.in(1), code.out(),
+                      code.has(2) ? code.in(2).name : "", code.out().type()});
+}
+
+// The zero points of weights: one, or one for each channel of the output.
+absl::StatusOr<CTensor> CentredWeights(OperationCode& code, size_t weights,
+                                       size_t zero) {
+  const Sizes& w = code.in(weights).sizes;
+  View view{Sizes(w.size(), 0), 0};
+  if (code.has(zero) && code.in(zero).count() != 1) {
+    if (code.in(zero).count() != w[0]) {
+      return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}",
+                                zero, code.in(zero).count(), w[0]));
+    }
+    view.strides[0] = 1;
+  }
+  return CentredCopy(code, weights, zero, view);
+}
+
+absl::Status WriteIntegerConv(OperationCode& code,
+                              const ops::ConvAttributes& op,
+                              const ProductSlots& slots, const CTensor& sums) {
+  if (code.out().count() == 0) return absl::OkStatus();
+  if (code.has(slots.a_zero) && code.in(slots.a_zero).count() != 1) {
+    return Refuse("the zero point of X has more than one element");
+  }
+  const View one{Sizes(code.in(slots.a).sizes.size(), 0), 0};
+  NODEWISE_ASSIGN_OR_RETURN(const CTensor w,
+                            CentredWeights(code, slots.b, slots.b_zero));
+  return WriteConvOf(
+      code, op,
+      {CentredCopy(code, slots.a, slots.a_zero, one), w, sums, "", "uint32_t"});
+}
+
+absl::Status WriteConvInteger(OperationCode& code) {
+  return WriteIntegerConv(code, *code.As<ops::ConvInteger>(),
+                          kIntegerProductSlots, code.out());
+}
+
+absl::Status CheckScales(const OperationCode& code) {
+  NODEWISE_RETURN_IF_ERROR(RequireOneScale(code));
+  const int64_t channels = code.out().sizes[1];
+  if (code.in(1).count() != 1) return Refuse("X has more than one scale");
+  for (const size_t i : {4, 8}) {
+    const int64_t count = code.has(i) ? code.in(i).count() : 1;
+    if (count == 1 || count == channels) continue;
+    return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}", i,
+                              count, channels));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteQLinearConv(OperationCode& code) {
+  if (code.out().count() == 0) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(CheckScales(code));
+  const CTensor sums = IntegerSums(code);
+  NODEWISE_RETURN_IF_ERROR(WriteIntegerConv(code, *code.As<ops::QLinearConv>(),
+                                            kQLinearProductSlots, sums));
+  const int64_t channels = sums.sizes[1];
+  const int64_t inner = CountIn(absl::MakeConstSpan(sums.sizes).subspan(2));
+  const auto of_channel = [&](size_t i) {
+    return fmt::format("(double){}[{}]", code.in(i).name,
+                       code.in(i).count() == 1 ? "0" : "m");
+  };
+  code.code().For("n", sums.sizes[0]);
+  code.code().For("m", channels);
+  code.code().Line(fmt::format("const double factor = (double){}[0] * {};",
+                               code.in(1).name, of_channel(4)));
+  code.code().For("i", inner);
+  code.code().Line(fmt::format("const int64_t at = (n * {} + m) * {} + i;",
+                               channels, inner));
+  code.code().Line(fmt::format(
+      "{}[at] = {};", code.out().name,
+      RequantizedText(code, code.has(8) ? fmt::format("({}[at] + {})",
+                                                      sums.name, of_channel(8))
+                                        : sums.name + "[at]")));
+  code.code().Close(3);
   return absl::OkStatus();
 }
 
@@ -395,6 +498,8 @@ absl::Status WriteLpPool(OperationCode& code) {
 
 constexpr Row kWindowRows[] = {
     LoopRow<ops::Conv>("Conv", &WriteConv),
+    LoopRow<ops::ConvInteger>("ConvInteger", &WriteConvInteger),
+    LoopRow<ops::QLinearConv>("QLinearConv", &WriteQLinearConv),
     LoopRow<ops::ConvTranspose>("ConvTranspose", &WriteConvTranspose),
     LoopRow<ops::MaxPool>("MaxPool", &WriteMaxPool),
     LoopRow<ops::AveragePool>("AveragePool", &WriteAveragePool),
