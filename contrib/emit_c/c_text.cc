@@ -127,4 +127,18 @@ std::string ElementText(const NDArray& tensor, int64_t i) {
   }
 }
 
+std::string CastText(const std::string& x, DLDataType from, DLDataType to) {
+  const std::string_view type = CTypeOf(to);
+  if (from == to) return x;
+  if (IsBool(to)) return fmt::format("{} != 0", x);
+  if (IsBool(from)) return fmt::format("({})({} != 0)", type, x);
+  if (!IsFloat(from) || IsFloat(to)) return fmt::format("({}){}", type, x);
+  if (to == kInt64) return fmt::format("nw_to_int64({})", x);
+  if (to == kUint64) return fmt::format("nw_to_uint64({})", x);
+  const double span = std::ldexp(1.0, to.bits - (IsUnsigned(to) ? 0 : 1));
+  return fmt::format("({})nw_to_integer({}, {}, {})", type, x,
+                     DoubleText(IsUnsigned(to) ? 0 : -span),
+                     DoubleText(span - 1));
+}
+
 }  // namespace nodewise::emit_c

@@ -34,5 +34,8 @@ std::string DoubleText(double x);
 std::string IntegerText(int64_t x);
 // Returns element `i`. REQUIRES: CTypeOf() knows the type.
 std::string ElementText(const NDArray& tensor, int64_t i);
+// Returns a number of one type as one of another. Floats are cut off, and those
+// out of range give the nearest integer in it.
+std::string CastText(const std::string& x, DLDataType from, DLDataType to);
 
 }  // namespace nodewise::emit_c

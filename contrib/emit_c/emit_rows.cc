@@ -7,9 +7,10 @@ namespace nodewise {
 namespace emit_c {
 
 std::vector<absl::Span<const Row>> AllRows() {
-  return {UnaryRows(),     BinaryRows(),    ProductRows(),  WindowRows(),
-          ReductionRows(), NormRows(),      MoveRows(),     PickRows(),
-          ScatterRows(),   TransformRows(), QuantizedRows()};
+  return {UnaryRows(),     BinaryRows(),    ProductRows(),   WindowRows(),
+          ReductionRows(), NormRows(),      MoveRows(),      PickRows(),
+          ScatterRows(),   TransformRows(), QuantizedRows(), ResizeRows(),
+          RecurrentRows()};
 }
 
 const Row* FindRow(const void* type) {

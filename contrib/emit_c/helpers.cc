@@ -191,6 +191,24 @@ static double nw_mish(double x) {
   return gate == 0 ? -0.0 : x * gate;
 }
 )c"},
+    {"nw_leaky", R"c(
+static double nw_leaky(double x, double alpha) {
+  return x < 0 ? alpha * x : x;
+}
+)c"},
+    {"nw_threshold", R"c(
+static double nw_threshold(double x, double alpha) {
+  return x <= alpha ? 0 : x;
+}
+)c"},
+    {"nw_elu", R"c(
+static double nw_elu(double x, double alpha) {
+  return x < 0 ? alpha * expm1(x) : x;
+}
+)c"},
+    {"nw_cell_softsign", R"c(
+static double nw_cell_softsign(double x) { return x / (1 + fabs(x)); }
+)c"},
     {"nw_softsign", R"c(
 static double nw_softsign(double x) {
   return isinf(x) ? (x > 0 ? 1 : -1) : x / (1 + fabs(x));
@@ -294,6 +312,40 @@ static float nw_dot_float(const float* a, const float* b, int64_t count) {
   for (int64_t i = whole; i < count; ++i) part[0] += a[i] * b[i];
   return ((part[0] + part[4]) + (part[1] + part[5])) +
          ((part[2] + part[6]) + (part[3] + part[7]));
+}
+)c"},
+    {"nw_dot_floats", R"c(
+/* Sums in double: of weights and inputs, and of weights and states. */
+static double nw_dot_floats(const float* a, const float* b, int64_t count) {
+  double part[4] = {0, 0, 0, 0};
+  const int64_t whole = count - count % 4;
+  for (int64_t i = 0; i < whole; i += 4) {
+    for (int k = 0; k < 4; ++k) part[k] += (double)a[i + k] * (double)b[i + k];
+  }
+  for (int64_t i = whole; i < count; ++i) part[0] += (double)a[i] * (double)b[i];
+  return (part[0] + part[2]) + (part[1] + part[3]);
+}
+)c"},
+    {"nw_dot_mixed", R"c(
+static double nw_dot_mixed(const float* a, const double* b, int64_t count) {
+  double part[4] = {0, 0, 0, 0};
+  const int64_t whole = count - count % 4;
+  for (int64_t i = 0; i < whole; i += 4) {
+    for (int k = 0; k < 4; ++k) part[k] += (double)a[i + k] * (double)b[i + k];
+  }
+  for (int64_t i = whole; i < count; ++i) part[0] += (double)a[i] * (double)b[i];
+  return (part[0] + part[2]) + (part[1] + part[3]);
+}
+)c"},
+    {"nw_dot_double", R"c(
+static double nw_dot_double(const double* a, const double* b, int64_t count) {
+  double part[4] = {0, 0, 0, 0};
+  const int64_t whole = count - count % 4;
+  for (int64_t i = 0; i < whole; i += 4) {
+    for (int k = 0; k < 4; ++k) part[k] += (double)a[i + k] * (double)b[i + k];
+  }
+  for (int64_t i = whole; i < count; ++i) part[0] += (double)a[i] * (double)b[i];
+  return (part[0] + part[2]) + (part[1] + part[3]);
 }
 )c"},
     {"nw_taps", R"c(

@@ -62,6 +62,8 @@ absl::Span<const Row> PickRows();
 absl::Span<const Row> ScatterRows();
 absl::Span<const Row> TransformRows();
 absl::Span<const Row> QuantizedRows();
+absl::Span<const Row> ResizeRows();
+absl::Span<const Row> RecurrentRows();
 std::vector<absl::Span<const Row>> AllRows();
 
 template <typename Class>

@@ -82,8 +82,7 @@ ResizedSide SameSide(int64_t size) {
 
 // Sides by scales alone: Upsample, and Resize in opset 10.
 absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
-    absl::Span<const int64_t> shape, const NDArray& scales) {
-  const std::vector<double> numbers = ToDoubles(scales);
+    absl::Span<const int64_t> shape, absl::Span<const double> numbers) {
   if (numbers.size() != shape.size()) {
     return InputError(1, fmt::format("has {} scales for {} sides",
                                      numbers.size(), shape.size()));
@@ -121,14 +120,25 @@ absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
   return OneOutput(dtype, std::move(shape));
 }
 
-absl::Status EvaluateScaled(Interpolation mode, EvalArgs& args) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto sides,
-                            ScaledSides(args.shape(0), args.in(1)));
+ResizeRule RuleOfScales(Interpolation mode) {
   ResizeRule rule;
   rule.mode = mode;
   rule.nearest = std::nullopt;
   rule.coordinates = CoordinateRule::kAsymmetric;
-  return ResizeSides(rule, sides, args);
+  return rule;
+}
+
+absl::Status EvaluateScaled(Interpolation mode, EvalArgs& args) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto sides,
+                            ScaledSides(args.shape(0), ToDoubles(args.in(1))));
+  return ResizeSides(RuleOfScales(mode), sides, args);
+}
+
+std::vector<ops::SideTaps> TapsOfSides(const ResizeRule& rule,
+                                       const std::vector<ResizedSide>& sides) {
+  std::vector<ops::SideTaps> taps;
+  for (const ResizedSide& side : sides) taps.push_back(MakeTaps(rule, side));
+  return taps;
 }
 
 // The scales were an attribute until opset 9.
@@ -174,7 +184,7 @@ struct Resize : ops::Resize {
                RequireRank(in, 2, 1), RequireRank(in, 3, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const;
-  absl::Status Evaluate(EvalArgs& args) const {
+  ResizeRule Rule() const {
     ResizeRule rule;
     rule.mode = mode;
     rule.nearest = nearest_mode;
@@ -183,27 +193,25 @@ struct Resize : ops::Resize {
     rule.exclude_outside = exclude_outside;
     rule.antialias = antialias;
     rule.extrapolation_value = static_cast<double>(extrapolation_value);
-    Given given;
+    return rule;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    ops::ResizeTargets given;
     if (args.has(1)) given.roi = ToDoubles(args.in(1));
     if (args.has(2)) given.scales = ToDoubles(args.in(2));
     if (args.has(3)) {
       NODEWISE_ASSIGN_OR_RETURN(given.sizes, args.Ints(3));
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto sides, Sides(args.shape(0), given));
-    return ResizeSides(rule, sides, args);
+    return ResizeSides(Rule(), sides, args);
   }
+  absl::StatusOr<std::vector<ResizedSide>> Sides(
+      absl::Span<const int64_t> shape, const ops::ResizeTargets& given) const;
 
  private:
-  // Empty where not given: exporters write empty tensors for that.
-  struct Given {
-    std::vector<double> roi;
-    std::vector<double> scales;
-    std::vector<int64_t> sizes;
-  };
   absl::StatusOr<std::vector<int>> AllAxes(int rank) const;
-  absl::StatusOr<std::vector<ResizedSide>> Sides(
-      absl::Span<const int64_t> shape, const Given& given) const;
-  absl::Status SizedSides(absl::Span<const int> all, const Given& given,
+  absl::Status SizedSides(absl::Span<const int> all,
+                          const ops::ResizeTargets& given,
                           std::vector<ResizedSide>* sides) const;
 };
 
@@ -214,7 +222,8 @@ absl::StatusOr<std::vector<int>> Resize::AllAxes(int rank) const {
   return all;
 }
 
-absl::Status Resize::SizedSides(absl::Span<const int> all, const Given& given,
+absl::Status Resize::SizedSides(absl::Span<const int> all,
+                                const ops::ResizeTargets& given,
                                 std::vector<ResizedSide>* sides) const {
   double scale = 0;
   const bool is_smaller = keep_aspect_ratio_policy == AspectRatio::kNotLarger;
@@ -244,7 +253,7 @@ absl::Status Resize::SizedSides(absl::Span<const int> all, const Given& given,
 }
 
 absl::StatusOr<std::vector<ResizedSide>> Resize::Sides(
-    absl::Span<const int64_t> shape, const Given& given) const {
+    absl::Span<const int64_t> shape, const ops::ResizeTargets& given) const {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> all,
                             AllAxes(static_cast<int>(shape.size())));
   if (given.scales.empty() == given.sizes.empty() && !all.empty()) {
@@ -306,7 +315,7 @@ absl::StatusOr<OutputInfos> Resize::Infer(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
     return OneOutput(dtype, std::move(shape));
   }
-  Given given;
+  ops::ResizeTargets given;
   bool is_known = true;
   if (in[1].constant != nullptr) given.roi = ToDoubles(*in[1].constant);
   if (in[2].constant != nullptr) given.scales = ToDoubles(*in[2].constant);
@@ -360,6 +369,26 @@ constexpr OperatorDef kResizeRows[] = {
 };
 
 }  // namespace
+
+namespace ops {
+
+absl::StatusOr<std::vector<SideTaps>> TapsOf(const Resize& op,
+                                             absl::Span<const int64_t> shape,
+                                             const ResizeTargets& targets) {
+  nodewise::Resize rules;
+  static_cast<Resize&>(rules) = op;
+  NODEWISE_ASSIGN_OR_RETURN(const auto sides, rules.Sides(shape, targets));
+  return TapsOfSides(rules.Rule(), sides);
+}
+
+absl::StatusOr<std::vector<SideTaps>> TapsOfScales(
+    Interpolation mode, absl::Span<const int64_t> shape,
+    absl::Span<const double> scales) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto sides, ScaledSides(shape, scales));
+  return TapsOfSides(RuleOfScales(mode), sides);
+}
+
+}  // namespace ops
 
 absl::Span<const OperatorDef> ResizeOperators() { return kResizeRows; }
 

@@ -43,14 +43,7 @@ struct ResizedSide {
   double roi_end = 1;
 };
 
-// Output element i is the sum of taps [begin[i], begin[i + 1]).
-struct Taps {
-  std::vector<size_t> begin;
-  std::vector<int64_t> index;  // Inside the input.
-  std::vector<double> weight;  // 0 if only rounding could make it count.
-  std::vector<double> at;      // By output element: where it lies in the input.
-  std::vector<bool> is_outside;  // By output element, or empty if none is.
-};
+using Taps = ops::SideTaps;
 Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side);
 
 // y = x resized; sides in the order of the tensor.

@@ -7,6 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
 namespace nodewise::ops {
 
 enum class Interpolation { kNearest, kLinear, kCubic };
@@ -51,5 +54,32 @@ struct Resize {
   Interpolation mode = Interpolation::kNearest;
   NearestRule nearest_mode = NearestRule::kPreferFloor;
 };
+
+// What Resize's other inputs hold. Empty where not given: exporters write empty
+// tensors for that.
+struct ResizeTargets {
+  std::vector<double> roi;
+  std::vector<double> scales;
+  std::vector<int64_t> sizes;
+};
+
+// Along one side, element i of the output is the sum of the taps
+// [begin[i], begin[i + 1]): elements of the input, each times its weight.
+struct SideTaps {
+  std::vector<size_t> begin;
+  std::vector<int64_t> index;  // Inside the input.
+  std::vector<double> weight;  // 0 if only rounding could make it count.
+  std::vector<double> at;      // By output element: where it lies in the input.
+  std::vector<bool> is_outside;  // By output element, or empty if none is.
+};
+// Return the taps of every side of a tensor. Fail with kInvalidArgument, as
+// the operators' evaluation does, for targets that do not fit the shape. The
+// lists are as long as the sides of the output.
+absl::StatusOr<std::vector<SideTaps>> TapsOf(const Resize& op,
+                                             absl::Span<const int64_t> shape,
+                                             const ResizeTargets& targets);
+absl::StatusOr<std::vector<SideTaps>> TapsOfScales(
+    Interpolation mode, absl::Span<const int64_t> shape,
+    absl::Span<const double> scales);
 
 }  // namespace nodewise::ops
