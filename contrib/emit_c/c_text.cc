@@ -72,6 +72,30 @@ bool HasWord(std::string_view code, std::string_view word) {
   return false;
 }
 
+std::set<std::string_view> WordsOf(std::string_view code) {
+  std::set<std::string_view> words;
+  size_t begin = 0;
+  for (size_t i = 0; i <= code.size(); ++i) {
+    const bool is_in_word =
+        i < code.size() &&
+        (std::isalnum(static_cast<unsigned char>(code[i])) != 0 ||
+         code[i] == '_');
+    if (is_in_word) continue;
+    if (i > begin) words.insert(code.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return words;
+}
+
+DLDataType ComputedType(DLDataType dtype) {
+  return ShortFloatName(dtype).empty() ? dtype : kFloat32;
+}
+
+std::string_view ShortFloatName(DLDataType dtype) {
+  if (dtype == kFloat16) return "half";
+  return dtype == kBfloat16 ? "bfloat" : "";
+}
+
 std::string_view CTypeOf(DLDataType dtype) {
   if (dtype == kFloat32) return "float";
   if (dtype == kFloat64) return "double";
@@ -81,7 +105,7 @@ std::string_view CTypeOf(DLDataType dtype) {
   if (dtype == kInt8) return "int8_t";
   if (dtype == kUint64) return "uint64_t";
   if (dtype == kUint32) return "uint32_t";
-  if (dtype == kUint16) return "uint16_t";
+  if (dtype == kUint16 || !ShortFloatName(dtype).empty()) return "uint16_t";
   if (dtype == kUint8 || dtype == kBool) return "uint8_t";
   return "";
 }

@@ -3,6 +3,7 @@
 // What C's grammar asks for: types, numbers, identifiers, comments.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -22,9 +23,18 @@ std::string SymbolOf(std::string_view text);
 
 // Returns whether code has this identifier.
 bool HasWord(std::string_view code, std::string_view word);
+// Returns all words of letters, digits and underscores.
+std::set<std::string_view> WordsOf(std::string_view code);
 
-// Returns C's name of an element type; empty if C has none.
+// Returns C's name of the type that elements are stored in; empty if there is
+// none. Floats of 16 bits are stored as their bits.
 std::string_view CTypeOf(DLDataType dtype);
+// Returns the type that elements are computed in: they differ for floats of 16
+// bits alone.
+DLDataType ComputedType(DLDataType dtype);
+// Returns how the helpers for a float of 16 bits are called: "half" or
+// "bfloat", as in nw_to_half; "" for any other type.
+std::string_view ShortFloatName(DLDataType dtype);
 // Returns the unsigned type that integers of this type are added in, since C
 // does not say what happens when signed ones overflow.
 std::string_view WrappingTypeOf(DLDataType dtype);

@@ -98,7 +98,7 @@ absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
   const ValueId output = operation.outputs[0];
   const CTensor& out = tensors.at(output);
   next.sizes_ = out.sizes;
-  ElementCode code{operation, {}, out.dtype};
+  ElementCode code{operation, {}, ComputedType(out.dtype), out.dtype};
   for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
     const ValueId id = operation.inputs[slot];
     // Of what a CastLike casts to, the type alone counts.
@@ -117,9 +117,14 @@ absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
     code.in.push_back({variable != next.variables_.end()
                            ? variable->second
                            : next.LoadOf(id, RepeatedView(aligned, out.sizes)),
-                       in.dtype});
+                       ComputedType(in.dtype)});
   }
   NODEWISE_ASSIGN_OR_RETURN(std::string expression, Expression(row, code));
+  // Every operation of the reference rounds what it makes.
+  const std::string_view short_name = ShortFloatName(out.dtype);
+  if (!short_name.empty()) {
+    expression = fmt::format("nw_as_{}({})", short_name, expression);
+  }
   next.variables_[output] = next.Variable();
   next.made_.push_back(output);
   next.steps_.push_back(
@@ -140,23 +145,38 @@ void ElementGroup::Write(CodeWriter* code,
   const LoopNest nest(sizes_, views);
   if (nest.is_empty()) return;
   code->Line(fmt::format("/* {} */", names));
+  // C has one scope for the names of all code that is in no loop.
+  const bool is_block = CountIn(sizes_) == 1;
+  if (is_block) code->Open();
   nest.Open(code);
   for (size_t i = 0; i < loads_.size(); ++i) {
     if (!IsRead(loads_[i].variable)) continue;
     const CTensor& tensor = tensors.at(loads_[i].value);
-    code->Line(fmt::format("const {} {} = {}[{}];", tensor.type(),
-                           loads_[i].variable, tensor.name, nest.At(i)));
+    const std::string_view short_name = ShortFloatName(tensor.dtype);
+    const std::string element = fmt::format("{}[{}]", tensor.name, nest.At(i));
+    code->Line(
+        fmt::format("const {} {} = {};", CTypeOf(ComputedType(tensor.dtype)),
+                    loads_[i].variable,
+                    short_name.empty()
+                        ? element
+                        : fmt::format("nw_from_{}({})", short_name, element)));
   }
   for (const Step& step : steps_) {
     const CTensor& tensor = tensors.at(step.output);
     const std::string& variable = variables_.at(step.output);
-    code->Line(fmt::format("const {} {} = {};", tensor.type(), variable,
+    code->Line(fmt::format("const {} {} = {};",
+                           CTypeOf(ComputedType(tensor.dtype)), variable,
                            step.expression));
     if (tensor.name.empty()) continue;
-    code->Line(fmt::format("{}[{}] = {};", tensor.name, nest.At(loads_.size()),
-                           variable));
+    const std::string_view short_name = ShortFloatName(tensor.dtype);
+    code->Line(
+        fmt::format("{}[{}] = {};", tensor.name, nest.At(loads_.size()),
+                    short_name.empty()
+                        ? variable
+                        : fmt::format("nw_to_{}({})", short_name, variable)));
   }
   nest.Close(code);
+  if (is_block) code->Close();
 }
 
 }  // namespace nodewise::emit_c

@@ -10,7 +10,7 @@ std::vector<absl::Span<const Row>> AllRows() {
   return {UnaryRows(),     BinaryRows(),    ProductRows(),   WindowRows(),
           ReductionRows(), NormRows(),      MoveRows(),      PickRows(),
           ScatterRows(),   TransformRows(), QuantizedRows(), ResizeRows(),
-          RecurrentRows()};
+          RecurrentRows(), BodyRows()};
 }
 
 const Row* FindRow(const void* type) {

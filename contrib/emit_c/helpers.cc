@@ -132,6 +132,69 @@ struct Helper {
 
 // Those that others call stand in front of them.
 constexpr Helper kHelpers[] = {
+    {"nw_from_half", R"c(
+static float nw_from_half(uint16_t half) {
+  const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+  const uint32_t rest = half & 0x7fffu;
+  uint32_t bits = sign | ((rest << 13) + 0x38000000u);
+  float x;
+  if (rest < 0x400u) {
+    x = (float)rest * 5.9604644775390625e-8f;
+    return sign != 0 ? -x : x;
+  }
+  if (rest >= 0x7c00u) bits |= 0x7f800000u;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+)c"},
+    {"nw_from_bfloat", R"c(
+static float nw_from_bfloat(uint16_t bfloat) {
+  const uint32_t bits = (uint32_t)bfloat << 16;
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+)c"},
+    {"nw_to_half", R"c(
+/* A double's bits, rounded to those of a float of 16 bits, ties to even. */
+static uint16_t nw_to_half(double x) {
+  const double size = fabs(x);
+  const uint16_t sign = signbit(x) ? 0x8000 : 0;
+  uint64_t bits;
+  if (size != size) return 0x7e00;
+  if (size >= 65520.0) return (uint16_t)(sign | 0x7c00);
+  if (size < 6.103515625e-5) {
+    return (uint16_t)(sign | (uint16_t)nearbyint(size * 16777216.0));
+  }
+  memcpy(&bits, &size, sizeof(bits));
+  bits -= UINT64_C(1008) << 52;
+  bits += (UINT64_C(1) << 41) - 1 + ((bits >> 42) & 1);
+  return (uint16_t)(sign | (bits >> 42));
+}
+)c"},
+    {"nw_to_bfloat", R"c(
+/* A double's bits, rounded to those of a float of 16 bits, ties to even. */
+static uint16_t nw_to_bfloat(double x) {
+  const double size = fabs(x);
+  const uint16_t sign = signbit(x) ? 0x8000 : 0;
+  uint64_t bits;
+  if (size != size) return 0x7fc0;
+  if (size >= 3.39617752923046e+38) return (uint16_t)(sign | 0x7f80);
+  if (size < 1.1754943508222875e-38) {
+    return (uint16_t)(sign | (uint16_t)nearbyint(size * 1.0889035741470031e+40));
+  }
+  memcpy(&bits, &size, sizeof(bits));
+  bits -= UINT64_C(896) << 52;
+  bits += (UINT64_C(1) << 44) - 1 + ((bits >> 45) & 1);
+  return (uint16_t)(sign | (bits >> 45));
+}
+)c"},
+    {"nw_as_half", R"c(
+static float nw_as_half(double x) { return nw_from_half(nw_to_half(x)); }
+)c"},
+    {"nw_as_bfloat", R"c(
+static float nw_as_bfloat(double x) { return nw_from_bfloat(nw_to_bfloat(x)); }
+)c"},
     {"nw_max", R"c(
 /* NaN is larger than all numbers. */
 static double nw_max(double a, double b) { return a != a || a > b ? a : b; }

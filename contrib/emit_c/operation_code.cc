@@ -68,7 +68,14 @@ std::string RegionStore::Table(absl::Span<const double> numbers) {
 
 std::string RegionStore::Table(const NDArray& tensor) {
   return WriteTable(this, CTypeOf(tensor.dtype()), CountIn(tensor.shape()),
-                    [&](int64_t i) { return ElementText(tensor, i); });
+                    [&](int64_t i) {
+                      // Weights are most of a file: what C converts by itself
+                      // needs no cast.
+                      std::string text = ElementText(tensor, i);
+                      constexpr std::string_view kCast = "(float)";
+                      if (text.starts_with(kCast)) text.erase(0, kCast.size());
+                      return text;
+                    });
 }
 
 bool OperationCode::has(size_t i) const {

@@ -192,15 +192,15 @@ absl::Status WriteOneHot(OperationCode& operation) {
 }
 
 constexpr Row kPickRows[] = {
-    LoopRow<ops::Gather>("Gather", &WriteGather),
-    LoopRow<ops::GatherElements>("GatherElements", &WriteGatherElements),
-    LoopRow<ops::GatherND>("GatherND", &WriteGatherNd),
-    LoopRow<ops::ConstantOfShape>("ConstantOfShape", &WriteConstantOfShape),
-    LoopRow<ops::Shape>("Shape", &WriteShape),
-    LoopRow<ops::Size>("Size", &WriteSize),
+    MoveRow<ops::Gather>("Gather", &WriteGather),
+    MoveRow<ops::GatherElements>("GatherElements", &WriteGatherElements),
+    MoveRow<ops::GatherND>("GatherND", &WriteGatherNd),
+    MoveRow<ops::ConstantOfShape>("ConstantOfShape", &WriteConstantOfShape),
+    MoveRow<ops::Shape>("Shape", &WriteShape),
+    MoveRow<ops::Size>("Size", &WriteSize),
     LoopRow<ops::Range>("Range", &WriteRange),
     LoopRow<ops::EyeLike>("EyeLike", &WriteEyeLike),
-    LoopRow<ops::Trilu>("Trilu", &WriteTrilu),
+    MoveRow<ops::Trilu>("Trilu", &WriteTrilu),
     LoopRow<ops::OneHot>("OneHot", &WriteOneHot),
 };
 

@@ -55,6 +55,8 @@ absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code, int64_t axis,
 
 // Returns an expression of a float rounded to a type.
 std::string RoundedText(const std::string& x, DLDataType to) {
+  const std::string_view short_name = ShortFloatName(to);
+  if (!short_name.empty()) return fmt::format("nw_as_{}({})", short_name, x);
   return fmt::format("({})({})", CTypeOf(to), x);
 }
 

@@ -29,4 +29,11 @@ struct Refusal {
 // Adds to `refusals` what there is no C for.
 RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals);
 
+// Writes the body of an operation, which reads and fills tensors that are
+// there: as many inputs as it has, and as many outputs at most. Refuses what
+// there is no C for.
+absl::Status WriteBody(OperationCode& code, const Network& body,
+                       absl::Span<const CTensor> inputs,
+                       absl::Span<const CTensor> outputs);
+
 }  // namespace nodewise::emit_c

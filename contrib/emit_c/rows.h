@@ -20,7 +20,9 @@ struct Scalar {
 struct ElementCode {
   const Operation& operation;
   std::vector<Scalar> in;
-  DLDataType out{};
+  DLDataType out{};  // The type that the expression is of.
+  // The type of the output's elements, which it is rounded to.
+  DLDataType stored{};
 
   template <typename Class>
   const Class* As() const {
@@ -41,6 +43,9 @@ struct Row {
   absl::StatusOr<std::string> (*element)(const ElementCode& code) = nullptr;
   // The expression of a float's function of one number {x}, a double.
   std::string_view formula = {};
+  // The loops only move elements, whatever they stand for. Others are given
+  // floats of 16 bits in 32.
+  bool moves = false;
   // Returns how the second input is repeated below opset 7.
   const ops::AxisBroadcast* (*axis)(const void* op) = nullptr;
 
@@ -64,12 +69,20 @@ absl::Span<const Row> TransformRows();
 absl::Span<const Row> QuantizedRows();
 absl::Span<const Row> ResizeRows();
 absl::Span<const Row> RecurrentRows();
+absl::Span<const Row> BodyRows();
 std::vector<absl::Span<const Row>> AllRows();
 
 template <typename Class>
 constexpr Row LoopRow(std::string_view name,
                       absl::Status (*write)(OperationCode& code)) {
   return {name, &kTypeTag<Class>, write};
+}
+template <typename Class>
+constexpr Row MoveRow(std::string_view name,
+                      absl::Status (*write)(OperationCode& code)) {
+  Row row{name, &kTypeTag<Class>, write};
+  row.moves = true;
+  return row;
 }
 template <typename Class>
 constexpr Row ElementRow(
@@ -86,6 +99,7 @@ constexpr Row OldElementRow(
           nullptr,
           element,
           {},
+          false,
           [](const void* op) -> const ops::AxisBroadcast* {
             return static_cast<const Class*>(op);
           }};

@@ -133,6 +133,8 @@ Text IsInfOf(const ElementCode& code) {
 }
 
 Text CastOf(const ElementCode& code) {
+  // A double is rounded to 16 bits at once, and not first to a float.
+  if (!ShortFloatName(code.stored).empty()) return code.in[0].name;
   return CastText(code.in[0].name, code.in[0].dtype, code.out);
 }
 
@@ -140,7 +142,7 @@ Text CastOf(const ElementCode& code) {
 // which show where an element is infinite.
 Text ClipOf(const ElementCode& code) {
   std::string x = code.in[0].name;
-  const double largest = LargestOf(code.out);
+  const double largest = LargestOf(code.stored);
   const auto limit = [&](size_t i, double end) {
     if (code.has(i)) return code.in[i].name;
     return IsFloat(code.out) ? DoubleText(end) : std::string();
