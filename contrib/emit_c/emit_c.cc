@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "contrib/emit_c/helpers.h"
 #include "contrib/emit_c/region_code.h"
+#include "contrib/emit_c/shared_loops.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/lower/region.h"
@@ -105,9 +106,19 @@ std::string TypesText(const RegionCode& code) {
       sizes.empty() ? "0" : sizes, types);
 }
 
-std::string BodyText(const RegionCode& code, const std::string& symbol) {
-  std::string text =
-      fmt::format("static int {}_loops({}) {{\n", symbol, ParametersText(code));
+// The code of a node's loops, or of those of several nodes.
+std::string LoopsFunctionText(const SharedLoops::Function& loops,
+                              const std::string& symbol, bool is_shared) {
+  std::string parameters = loops.parameters;
+  if (loops.takes_numbers) parameters += ", const int64_t* numbers";
+  return fmt::format("{}static int {}_loops({}) {{\n{}  return 0;\n}}\n",
+                     is_shared ? "NW_SHARED " : "", symbol, parameters,
+                     loops.body);
+}
+
+// Returns the code with what it leaves unused, which compilers warn of.
+LoopsText LoopsTextOf(const RegionCode& code) {
+  std::string text;
   for (const auto* list : {&code.inputs, &code.outputs}) {
     for (const CTensor& tensor : *list) {
       if (HasWord(code.body, tensor.name)) continue;
@@ -115,11 +126,12 @@ std::string BodyText(const RegionCode& code, const std::string& symbol) {
     }
   }
   if (!HasWord(code.body, "scratch")) text += "  (void)scratch;\n";
-  return text + code.body + "  return 0;\n}\n";
+  return {ParametersText(code), text + code.body, code.keeps_sizes};
 }
 
-std::string CallText(const RegionCode& code, const std::string& symbol) {
-  std::string call = fmt::format("{}_loops(", symbol);
+std::string CallText(const RegionCode& code, const std::string& symbol,
+                     const std::string& loops, bool takes_numbers) {
+  std::string call = fmt::format("{}_loops(", loops);
   size_t at = 0;
   for (const CTensor& in : code.inputs) {
     call += fmt::format("(const {}*)data[{}], ", in.type(), at++);
@@ -127,20 +139,29 @@ std::string CallText(const RegionCode& code, const std::string& symbol) {
   for (const CTensor& out : code.outputs) {
     call += fmt::format("({}*)data[{}], ", out.type(), at++);
   }
+  const char* const numbers = takes_numbers ? ", numbers" : "";
   if (code.scratch_bytes == 0) {
-    return fmt::format("  return {}0);\n", call);
+    return fmt::format("  return {}0{});\n", call, numbers);
   }
   return fmt::format(
       "  scratch = (char*)malloc({});\n"
       "  if (scratch == 0) return nw_fail(\"{}: there is no memory\");\n"
-      "  result = {}scratch);\n"
+      "  result = {}scratch{});\n"
       "  free(scratch);\n"
       "  return result;\n",
-      IntegerText(code.scratch_bytes), symbol, call);
+      IntegerText(code.scratch_bytes), symbol, call, numbers);
 }
 
-// The function that the runtime calls.
-std::string EntryText(const RegionCode& code, const std::string& symbol) {
+// The function that the runtime calls. `loops` is the symbol that the function
+// of its loops is named after.
+std::string EntryText(const RegionCode& code, const std::string& symbol,
+                      const std::string& loops,
+                      const std::vector<std::string>& numbers) {
+  const std::string table =
+      numbers.empty()
+          ? ""
+          : fmt::format("  static const int64_t numbers[] = {{{}}};\n",
+                        absl::StrJoin(numbers, ", "));
   const size_t count = code.inputs.size() + code.outputs.size();
   const std::string parameters =
       "(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* "
@@ -155,9 +176,9 @@ std::string EntryText(const RegionCode& code, const std::string& symbol) {
       "  if (nw_arguments(\"{0}\", args, codes, num_args, {3}, types, data) "
       "!= 0) return -1;\n"
       "{5}}}\n",
-      symbol, parameters, TypesText(code), count,
+      symbol, parameters, TypesText(code) + table, count,
       code.scratch_bytes == 0 ? "" : "  char* scratch;\n  int result;\n",
-      CallText(code, symbol));
+      CallText(code, symbol, loops, !numbers.empty()));
 }
 
 // The functions of a graph; those with the same code are one.
@@ -179,8 +200,12 @@ class FunctionList {
   }
 
   std::string Source() const {
+    std::vector<LoopsText> texts;
     std::string code;
-    for (const RegionCode& one : codes_) code += one.body;
+    for (const RegionCode& one : codes_) {
+      texts.push_back(LoopsTextOf(one));
+      code += one.body;
+    }
     std::string source =
         "/* The functions of a network, for TVM's runtime. Compile this file "
         "with\n *   ";
@@ -189,18 +214,32 @@ class FunctionList {
     source += Prologue();
     if (!functions_.empty()) source += ArgumentCheck();
     source += HelpersOf(code);
-    for (size_t i = 0; i < functions_.size(); ++i) {
-      const Function& function = functions_[i];
-      source +=
-          fmt::format("\n/* {} computes\n *   {}\n */\n", function.symbol,
-                      absl::StrJoin(function.comments, ",\n * and\n *   "));
-      source += BodyText(codes_[i], function.symbol);
-      source += EntryText(codes_[i], function.symbol);
-    }
+    AddFunctions(ShareLoops(texts), &source);
     return source;
   }
 
  private:
+  // Adds all functions, each behind the one of its loops.
+  void AddFunctions(const SharedLoops& shared, std::string* source) const {
+    std::vector<size_t> users(shared.functions.size());
+    for (const auto& call : shared.calls) ++users[call.function];
+    std::vector<std::string> written(shared.functions.size());
+    for (size_t i = 0; i < functions_.size(); ++i) {
+      const Function& function = functions_[i];
+      const SharedLoops::Call& call = shared.calls[i];
+      std::string& loops = written[call.function];
+      *source +=
+          fmt::format("\n/* {} computes\n *   {}\n */\n", function.symbol,
+                      absl::StrJoin(function.comments, ",\n * and\n *   "));
+      if (loops.empty()) {
+        loops = function.symbol;
+        *source += LoopsFunctionText(shared.functions[call.function], loops,
+                                     users[call.function] > 1);
+      }
+      *source += EntryText(codes_[i], function.symbol, loops, call.numbers);
+    }
+  }
+
   std::string FreeSymbol(const std::string& name) {
     const std::string symbol = SymbolOf(name);
     std::string free = symbol;

@@ -29,6 +29,15 @@ constexpr std::string_view kPrologue =
 #define NW_EXPORT
 #endif
 
+/* Functions for several nodes are compiled once, not once for each caller. */
+#if defined(__clang__)
+#define NW_SHARED __attribute__((noinline))
+#elif defined(__GNUC__)
+#define NW_SHARED __attribute__((noinline, noclone))
+#else
+#define NW_SHARED
+#endif
+
 /* What TVM passes to a packed function. */
 typedef struct {
   int32_t device_type;

@@ -43,6 +43,7 @@ struct RegionStore {
   size_t num_tables = 0;
   size_t num_scratch = 0;
   int64_t scratch_bytes = 0;
+  bool keeps_sizes = false;  // Row::keeps_sizes of some operation.
 
   // Returns the name of memory for the region's own use, which is declared. If
   // that becomes more than there can be, `scratch_bytes` stays at kTooMuch.

@@ -354,11 +354,11 @@ absl::Status WriteOldGemm(OperationCode& code) {
 }
 
 constexpr Row kProductRows[] = {
-    LoopRow<ops::MatMul>("MatMul", &WriteMatMul),
-    LoopRow<ops::MatMulInteger>("MatMulInteger", &WriteMatMulInteger),
-    LoopRow<ops::QLinearMatMul>("QLinearMatMul", &WriteQLinearMatMul),
-    LoopRow<ops::Gemm>("Gemm", &WriteGemm),
-    LoopRow<ops::Gemm1>("Gemm", &WriteOldGemm),
+    SizedRow<ops::MatMul>("MatMul", &WriteMatMul),
+    SizedRow<ops::MatMulInteger>("MatMulInteger", &WriteMatMulInteger),
+    SizedRow<ops::QLinearMatMul>("QLinearMatMul", &WriteQLinearMatMul),
+    SizedRow<ops::Gemm>("Gemm", &WriteGemm),
+    SizedRow<ops::Gemm1>("Gemm", &WriteOldGemm),
 };
 
 }  // namespace

@@ -494,13 +494,14 @@ absl::Status WriteDynamicLstm(OperationCode& code) {
 }
 
 constexpr Row kRecurrentRows[] = {
-    LoopRow<ops::LSTM>("LSTM", &WriteLstm<ops::LSTM>),
-    LoopRow<ops::LSTM1>("LSTM", &WriteLstm<ops::LSTM1>),
-    LoopRow<ops::GRU>("GRU", &WriteGru<ops::GRU>),
-    LoopRow<ops::GRU1>("GRU", &WriteGru<ops::GRU1>),
-    LoopRow<ops::RNN>("RNN", &WriteRnn<ops::RNN>),
-    LoopRow<ops::RNN1>("RNN", &WriteRnn<ops::RNN1>),
-    LoopRow<ops::DynamicQuantizeLSTM>("DynamicQuantizeLSTM", &WriteDynamicLstm),
+    SizedRow<ops::LSTM>("LSTM", &WriteLstm<ops::LSTM>),
+    SizedRow<ops::LSTM1>("LSTM", &WriteLstm<ops::LSTM1>),
+    SizedRow<ops::GRU>("GRU", &WriteGru<ops::GRU>),
+    SizedRow<ops::GRU1>("GRU", &WriteGru<ops::GRU1>),
+    SizedRow<ops::RNN>("RNN", &WriteRnn<ops::RNN>),
+    SizedRow<ops::RNN1>("RNN", &WriteRnn<ops::RNN1>),
+    SizedRow<ops::DynamicQuantizeLSTM>("DynamicQuantizeLSTM",
+                                       &WriteDynamicLstm),
 };
 
 }  // namespace

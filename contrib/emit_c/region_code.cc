@@ -81,6 +81,7 @@ class NetworkWriter {
     if (row->is_by_element()) return AddToGroup(operation, *row);
     if (MakesNothing(operation)) return absl::OkStatus();
     Flush();
+    store_.keeps_sizes = store_.keeps_sizes || row->keeps_sizes;
     code_.Line(fmt::format("/* {} */", row->name));
     // C has one scope for the names of all code that is in no loop.
     const bool is_alone = network_.order().size() == 1;
@@ -288,6 +289,7 @@ RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
   writer.Write();
   made.body = WithDefinitions(store, code.Take());
   made.scratch_bytes = store.scratch_bytes;
+  made.keeps_sizes = store.keeps_sizes;
   return made;
 }
 

@@ -17,6 +17,7 @@ struct RegionCode {
   std::vector<CTensor> outputs;  // out0, ...
   std::string body;
   int64_t scratch_bytes = 0;
+  bool keeps_sizes = false;  // Row::keeps_sizes of some operation.
 };
 
 // An operation that there is no C for.

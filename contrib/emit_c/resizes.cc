@@ -274,9 +274,9 @@ absl::Status WriteScaledSides(OperationCode& code) {
 }
 
 constexpr Row kResizeRows[] = {
-    LoopRow<ops::Resize>("Resize", &WriteResize),
-    LoopRow<ops::Resize10>("Resize", &WriteScaledSides<ops::Resize10>),
-    LoopRow<ops::Upsample>("Upsample", &WriteScaledSides<ops::Upsample>),
+    SizedRow<ops::Resize>("Resize", &WriteResize),
+    SizedRow<ops::Resize10>("Resize", &WriteScaledSides<ops::Resize10>),
+    SizedRow<ops::Upsample>("Upsample", &WriteScaledSides<ops::Upsample>),
 };
 
 }  // namespace

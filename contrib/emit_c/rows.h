@@ -46,6 +46,9 @@ struct Row {
   // The loops only move elements, whatever they stand for. Others are given
   // floats of 16 bits in 32.
   bool moves = false;
+  // Its loops compute so much that they should be compiled for their sizes.
+  // Others are shared among nodes of other sizes.
+  bool keeps_sizes = false;
   // Returns how the second input is repeated below opset 7.
   const ops::AxisBroadcast* (*axis)(const void* op) = nullptr;
 
@@ -85,6 +88,13 @@ constexpr Row MoveRow(std::string_view name,
   return row;
 }
 template <typename Class>
+constexpr Row SizedRow(std::string_view name,
+                       absl::Status (*write)(OperationCode& code)) {
+  Row row{name, &kTypeTag<Class>, write};
+  row.keeps_sizes = true;
+  return row;
+}
+template <typename Class>
 constexpr Row ElementRow(
     std::string_view name,
     absl::StatusOr<std::string> (*element)(const ElementCode& code)) {
@@ -99,6 +109,7 @@ constexpr Row OldElementRow(
           nullptr,
           element,
           {},
+          false,
           false,
           [](const void* op) -> const ops::AxisBroadcast* {
             return static_cast<const Class*>(op);

@@ -100,8 +100,8 @@ absl::Status WriteDft(OperationCode& code) {
 }
 
 constexpr Row kTransformRows[] = {
-    LoopRow<ops::DFT17>("DFT", &WriteDft17),
-    LoopRow<ops::DFT>("DFT", &WriteDft),
+    SizedRow<ops::DFT17>("DFT", &WriteDft17),
+    SizedRow<ops::DFT>("DFT", &WriteDft),
 };
 
 }  // namespace

@@ -497,13 +497,13 @@ absl::Status WriteLpPool(OperationCode& code) {
 }
 
 constexpr Row kWindowRows[] = {
-    LoopRow<ops::Conv>("Conv", &WriteConv),
-    LoopRow<ops::ConvInteger>("ConvInteger", &WriteConvInteger),
-    LoopRow<ops::QLinearConv>("QLinearConv", &WriteQLinearConv),
-    LoopRow<ops::ConvTranspose>("ConvTranspose", &WriteConvTranspose),
-    LoopRow<ops::MaxPool>("MaxPool", &WriteMaxPool),
-    LoopRow<ops::AveragePool>("AveragePool", &WriteAveragePool),
-    LoopRow<ops::LpPool>("LpPool", &WriteLpPool),
+    SizedRow<ops::Conv>("Conv", &WriteConv),
+    SizedRow<ops::ConvInteger>("ConvInteger", &WriteConvInteger),
+    SizedRow<ops::QLinearConv>("QLinearConv", &WriteQLinearConv),
+    SizedRow<ops::ConvTranspose>("ConvTranspose", &WriteConvTranspose),
+    SizedRow<ops::MaxPool>("MaxPool", &WriteMaxPool),
+    SizedRow<ops::AveragePool>("AveragePool", &WriteAveragePool),
+    SizedRow<ops::LpPool>("LpPool", &WriteLpPool),
 };
 
 }  // namespace

@@ -1,0 +1,158 @@
+#include "contrib/emit_c/shared_loops.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "absl/strings/str_join.h"
+#include "fmt/format.h"
+
+namespace nodewise::emit_c {
+namespace {
+
+bool IsWordByte(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// Reads code piece by piece, as far as it takes to tell numbers from all else.
+class PieceReader {
+ public:
+  explicit PieceReader(std::string_view code) : code_(code) {}
+
+  bool is_at_end() const { return at_ == code_.size(); }
+
+  std::string_view Next() {
+    const char c = code_[at_];
+    if (StartsWith("static const ")) return Take(End(";"));
+    if (StartsWith("INT64_C(") || StartsWith("UINT64_C(")) {
+      return Take(End(")"));
+    }
+    if (StartsWith("/*")) return Take(End("*/"));
+    if (c == '"') return Take(code_.find('"', at_ + 1) + 1 - at_);
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) return TakeNumber();
+    size_t length = 1;
+    if (IsWordByte(c)) {
+      while (at_ + length < code_.size() && IsWordByte(code_[at_ + length])) {
+        ++length;
+      }
+    }
+    return Take(length);
+  }
+
+ private:
+  bool StartsWith(std::string_view text) const {
+    return code_.substr(at_).starts_with(text);
+  }
+  size_t End(std::string_view mark) const {
+    return code_.find(mark, at_) + mark.size() - at_;
+  }
+  std::string_view Take(size_t length) {
+    const std::string_view piece = code_.substr(at_, length);
+    at_ += piece.size();
+    return piece;
+  }
+  // A float, its exponent and its suffix are one piece.
+  std::string_view TakeNumber() {
+    size_t length = 1;
+    for (; at_ + length < code_.size(); ++length) {
+      const char c = code_[at_ + length];
+      const char before = code_[at_ + length - 1];
+      const bool is_sign = (c == '+' || c == '-') && before == 'e';
+      if (!IsWordByte(c) && c != '.' && !is_sign) break;
+    }
+    return Take(length);
+  }
+
+  std::string_view code_;
+  size_t at_ = 0;
+};
+
+bool IsWholeNumber(std::string_view piece) {
+  return std::all_of(piece.begin(), piece.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+// Texts that differ in numbers alone, and these numbers by text.
+struct Class {
+  std::vector<size_t> members;
+  std::vector<Skeleton> skeletons;
+};
+
+// Returns the function that computes all texts of a class. Numbers that are
+// always equal to each other are one, so that compilers see it.
+SharedLoops::Function FunctionOf(const Class& all, const LoopsText& text,
+                                 std::vector<SharedLoops::Call>* calls) {
+  const Skeleton& first = all.skeletons[0];
+  std::map<std::vector<std::string>, size_t> columns;
+  std::string body = first.between[0];
+  for (size_t i = 0; i < first.numbers.size(); ++i) {
+    std::vector<std::string> column;
+    for (const Skeleton& one : all.skeletons) column.push_back(one.numbers[i]);
+    const bool is_same = std::count(column.begin(), column.end(), column[0]) ==
+                         static_cast<std::ptrdiff_t>(column.size());
+    if (is_same) {
+      body += column[0];
+    } else {
+      const auto [known, is_new] = columns.emplace(column, columns.size());
+      body += fmt::format("number{}", known->second);
+      for (size_t m = 0; is_new && m < column.size(); ++m) {
+        (*calls)[all.members[m]].numbers.push_back(column[m]);
+      }
+    }
+    body += first.between[i + 1];
+  }
+  std::string declarations;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    declarations +=
+        fmt::format("  const int64_t number{0} = numbers[{0}];\n", i);
+  }
+  return {text.parameters, declarations + body, !columns.empty()};
+}
+
+}  // namespace
+
+Skeleton SkeletonOf(std::string_view code) {
+  Skeleton skeleton;
+  skeleton.between.emplace_back();
+  PieceReader reader(code);
+  while (!reader.is_at_end()) {
+    const std::string_view piece = reader.Next();
+    if (IsWholeNumber(piece)) {
+      skeleton.numbers.emplace_back(piece);
+      skeleton.between.emplace_back();
+    } else {
+      skeleton.between.back() += piece;
+    }
+  }
+  return skeleton;
+}
+
+SharedLoops ShareLoops(absl::Span<const LoopsText> texts) {
+  std::map<std::string, size_t> known;
+  std::vector<Class> classes;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    Skeleton skeleton = SkeletonOf(texts[i].body);
+    // Texts that share nothing have a key of their own.
+    const std::string key =
+        texts[i].keeps_sizes
+            ? std::to_string(i)
+            : texts[i].parameters + absl::StrJoin(skeleton.between, "#");
+    const auto [found, is_new] = known.emplace(key, classes.size());
+    if (is_new) classes.emplace_back();
+    classes[found->second].members.push_back(i);
+    classes[found->second].skeletons.push_back(std::move(skeleton));
+  }
+  SharedLoops shared;
+  shared.calls.resize(texts.size());
+  for (const Class& all : classes) {
+    for (const size_t member : all.members) {
+      shared.calls[member].function = shared.functions.size();
+    }
+    shared.functions.push_back(
+        FunctionOf(all, texts[all.members[0]], &shared.calls));
+  }
+  return shared;
+}
+
+}  // namespace nodewise::emit_c
