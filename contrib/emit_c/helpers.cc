@@ -91,7 +91,7 @@ static int nw_bad_argument(const char* function, int i, const char* what) {
 }
 
 /* Fills in where the elements of each argument begin. */
-static int nw_arguments(const char* function, const TVMValue* args,
+NW_SHARED static int nw_arguments(const char* function, const TVMValue* args,
                         const int* codes, int num_args, int expected,
                         const nw_type* types, char** data) {
   if (num_args != expected) {
@@ -170,7 +170,7 @@ static uint16_t nw_to_half(double x) {
   const double size = fabs(x);
   const uint16_t sign = signbit(x) ? 0x8000 : 0;
   uint64_t bits;
-  if (size != size) return 0x7e00;
+  if (size != size) return (uint16_t)(sign | 0x7e00);
   if (size >= 65520.0) return (uint16_t)(sign | 0x7c00);
   if (size < 6.103515625e-5) {
     return (uint16_t)(sign | (uint16_t)nearbyint(size * 16777216.0));
@@ -187,7 +187,7 @@ static uint16_t nw_to_bfloat(double x) {
   const double size = fabs(x);
   const uint16_t sign = signbit(x) ? 0x8000 : 0;
   uint64_t bits;
-  if (size != size) return 0x7fc0;
+  if (size != size) return (uint16_t)(sign | 0x7fc0);
   if (size >= 3.39617752923046e+38) return (uint16_t)(sign | 0x7f80);
   if (size < 1.1754943508222875e-38) {
     return (uint16_t)(sign | (uint16_t)nearbyint(size * 1.0889035741470031e+40));
