@@ -332,6 +332,52 @@ TEST(EmittedResultsTest, LstmTakesAllAttributes) {
   ExpectAsReference(&cases, "lstm");
 }
 
+// Weights of 8 bits, with one scale for each direction or for each column.
+Case QuantizedLayer(bool by_column, bool has_lengths) {
+  Case one;
+  one.name = fmt::format("{} scales, {} lengths", by_column ? "column" : "one",
+                         has_lengths ? "with" : "without");
+  one.tolerance = 1e-6;
+  const std::vector<int64_t> scales =
+      by_column ? std::vector<int64_t>{2, 16} : std::vector<int64_t>{2};
+  const auto given = [&](NDArray data) { return Given(&one, std::move(data)); };
+  EXPECT_THAT(one.builder.net.SetOpset("com.microsoft", 1), IsOk());
+  NewOperation operation;
+  operation.attrs =
+      MakeAttrs(*AllOperators().Find("com.microsoft", "DynamicQuantizeLSTM", 1),
+                {{"hidden_size", int64_t{4}},
+                 {"direction", std::string("bidirectional")}})
+          .value();
+  operation.inputs = {
+      given(Numbers<float>({3, 2, 5})),
+      given(Numbers<int8_t>({2, 5, 16}, 127)),
+      given(Numbers<int8_t>({2, 4, 16}, 100)),
+      given(Numbers<float>({2, 32})),
+      has_lengths ? given(MakeTensor<int32_t>({2}, {3, 1})) : kNoValue,
+      kNoValue,
+      kNoValue,
+      kNoValue,
+      given(Numbers<float>(scales, 0.01)),
+      given(Numbers<int8_t>(scales, 9)),
+      given(Numbers<float>(scales, 0.02)),
+      given(Numbers<int8_t>(scales, 5))};
+  operation.outputs = {"y", "h", "c"};
+  const auto id = one.builder.net.AddOperation(std::move(operation));
+  EXPECT_THAT(id, IsOk());
+  one.builder.Out(one.builder.net.operation(*id).outputs);
+  return one;
+}
+
+TEST(EmittedResultsTest, DynamicQuantizeLstmRoundsInputsAndStates) {
+  std::vector<Case> cases;
+  for (const bool by_column : {false, true}) {
+    for (const bool has_lengths : {false, true}) {
+      cases.push_back(QuantizedLayer(by_column, has_lengths));
+    }
+  }
+  ExpectAsReference(&cases, "dynamic_lstm");
+}
+
 TEST(EmittedResultsTest, GruAndRnnTakeAllAttributes) {
   std::vector<Case> cases;
   for (const int64_t linear : {0, 1}) {
