@@ -41,6 +41,8 @@ std::string_view CommandFor(Way way) {
       return "nodewise convert --dim";
     case Way::kFreeze:
       return "nodewise convert --freeze";
+    case Way::kInputs:
+      return "nodewise convert --inputs FILE";
     case Way::kOpaqueProgram:
       return "nodewise locate --opaque ort";
     case Way::kSanitizer:

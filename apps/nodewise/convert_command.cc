@@ -42,6 +42,7 @@ class ConvertModel : public Command {
                      "stdout. Needs no -o",
                      &text_);
     AddLoweringOptions(options, &load_.lowering);
+    AddInputOptions(options, &inputs_);
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
     options->AddFlag("--sensitivity",
@@ -104,14 +105,15 @@ class ConvertModel : public Command {
   }
 
   absl::StatusOr<Session> Load(Report* report) const {
-    NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec,
-                              SpecOf(load_, InputOptions()));
+    NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(load_, inputs_));
     DiagnosticList faults;
     InputFiles files;
     // What is not a model is refused as one.
     const bool stays_network = load_.keeps_opaque || !IsModelOrText(spec.path);
     auto opened = stays_network ? OpenNetwork(spec, &files, &faults)
-                                : OpenWithoutInputs(spec, &files, &faults);
+                  : !spec.inputs.is_empty()
+                      ? OpenTarget(spec, &faults)
+                      : OpenWithoutInputs(spec, &files, &faults);
     return Opened(std::move(opened), faults, report);
   }
 
@@ -172,6 +174,7 @@ class ConvertModel : public Command {
   }
 
   LoadOptions load_;
+  InputOptions inputs_;  // They decide the sizes that the model leaves open.
   std::string output_;
   std::string emit_;
   std::string text_;

@@ -19,6 +19,8 @@ std::string_view OptionOf(Way way) {
       return "--dim";
     case Way::kFreeze:
       return "--freeze";
+    case Way::kInputs:
+      return "--inputs FILE";
     case Way::kOpaqueProgram:
       return "--opaque ort";
     case Way::kSanitizer:

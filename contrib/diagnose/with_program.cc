@@ -104,8 +104,7 @@ absl::Status SearchByProgram(const Question& question, Answer* answer) {
   NODEWISE_ASSIGN_OR_RETURN(const Session session,
                             WithoutLayouts(question.target));
   TargetSpec spec = question.reference.spec;
-  if (spec.inputs.files.empty() && spec.inputs.tensors.empty() &&
-      !spec.inputs.seed.has_value()) {
+  if (spec.inputs.is_empty()) {
     spec.inputs.tensors = session.NamedInputs();
   }
   DiagnosticList faults;

@@ -11,6 +11,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/node_times.h"
 #include "nodewise/lower/lower.h"
+#include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/graph_view.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -117,6 +118,15 @@ class ForeignDumper {
     return result;
   }
 
+  // Returns the network with the sizes that only its data decides. The program
+  // may know operations that nothing here can run; then what is lowered fails
+  // and says which size is missing.
+  Network Sized() const {
+    Network network = *request_.network;
+    if (HasOpenSizes(network)) FindSizes(inputs_, &network).IgnoreError();
+    return network;
+  }
+
   // Makes the graph of what is observed, and plans its dump.
   absl::Status LowerObserved() {
     const std::set<std::string> names(observed_.begin(), observed_.end());
@@ -126,7 +136,7 @@ class ForeignDumper {
       return names.contains(network.value(id).name);
     };
     NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
-                              Lower(*request_.network, program_.name, options));
+                              Lower(Sized(), program_.name, options));
     lowered_ = std::make_shared<const Lowered>(std::move(lowered));
     index_ = std::make_unique<const GraphIndex>(lowered_->graph);
     NODEWISE_ASSIGN_OR_RETURN(plan_, PlanDump(*index_, record_));

@@ -227,6 +227,15 @@ absl::Status CheckRestrictions(const NetworkData& data,
   return At(PlaceOf(operation), status);
 }
 
+// Adds what a run found, where inference does not know it. What inference
+// knows counts: an edit may have changed what the run was made with.
+void Complete(const NetworkData& data, ValueId output, OutputInfo* info) {
+  const NetworkValue* const value = Find(data, output);
+  if (value == nullptr || !value->found.has_value()) return;
+  auto both = Unite(info->type, *value->found);
+  if (both.ok()) info->type = *std::move(both);
+}
+
 absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
                                          const Operation& operation) {
   const auto inputs = InputInfosOf(data, operation.inputs);
@@ -243,6 +252,7 @@ absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
     OutputInfo& info = (*infos)[i];
     const absl::Status status = CheckType(info.type);
     if (!status.ok()) return Wrong(operation, i, MessageOf(status));
+    Complete(data, operation.outputs[i], &info);
     if (info.elements.has_value() && !AreKept(*info.elements, info.type)) {
       info.elements.reset();
     }

@@ -157,6 +157,11 @@ void NetworkEditor::SetInfo(ValueId id, OutputInfo info) {
   changed.elements = std::move(info.elements);
 }
 
+void NetworkEditor::SetFound(ValueId id, TensorType type) {
+  undo_.push_back([this, id, old = value(id).found] { value(id).found = old; });
+  value(id).found = std::move(type);
+}
+
 void NetworkEditor::SetAttrs(OperationId id, OpAttrs attrs) {
   undo_.push_back(
       [this, id, old = operation(id).attrs] { operation(id).attrs = old; });

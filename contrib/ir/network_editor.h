@@ -52,6 +52,7 @@ class NetworkEditor {
   void ReplaceBarrier(OperationId user, ValueId from, ValueId to);
   void SetNetworkOutput(size_t i, ValueId value);
   void SetInfo(ValueId id, OutputInfo info);
+  void SetFound(ValueId id, TensorType type);
   void SetAttrs(OperationId id, OpAttrs attrs);
   void MakeConstant(ValueId input, NDArray data);
 

@@ -150,7 +150,10 @@ absl::StatusOr<std::vector<ValueId>> NetworkReader::ReadValueIds() {
   return ids;
 }
 
-absl::Status NetworkReader::ReadElements(NetworkValue* value) {
+absl::Status NetworkReader::ReadFoundAndElements(NetworkValue* value) {
+  if (TakeKeyword("found")) {
+    NODEWISE_ASSIGN_OR_RETURN(value->found, TakeTensorType(&text_));
+  }
   if (!TakeKeyword("elements")) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(value->elements, TakeShape(&text_));
   return absl::OkStatus();
@@ -302,7 +305,7 @@ absl::Status NetworkReader::ReadValue() {
   if (TakeChar(&text_, '=')) {
     NODEWISE_ASSIGN_OR_RETURN(value.data, TakeTensor(&text_));
   }
-  NODEWISE_RETURN_IF_ERROR(ReadElements(&value));
+  NODEWISE_RETURN_IF_ERROR(ReadFoundAndElements(&value));
   if (TakeKeyword("from")) {
     NODEWISE_ASSIGN_OR_RETURN(value.producer, ReadOperationId());
     NODEWISE_ASSIGN_OR_RETURN(value.slot, ReadNumber('.'));

@@ -229,6 +229,9 @@ class Printer {
       is_written_[Index(output)] = true;
       text +=
           fmt::format(" {}: {}", Quoted(value->name), ToString(value->type));
+      if (value->found.has_value()) {
+        text += " found " + ToString(*value->found);
+      }
       if (value->elements.has_value()) {
         text += " elements " + ToString(*value->elements);
       }
@@ -274,6 +277,7 @@ class Printer {
     if (value.data.defined()) {
       text += " = " + TensorText(value.data, options_.max_elements);
     }
+    if (value.found.has_value()) text += " found " + ToString(*value.found);
     if (value.elements.has_value()) {
       text += " elements " + ToString(*value.elements);
     }

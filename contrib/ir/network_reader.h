@@ -57,7 +57,7 @@ class NetworkReader {
   absl::StatusOr<ValueId> ReadValueId();
   absl::StatusOr<OperationId> ReadOperationId();
   absl::StatusOr<std::vector<ValueId>> ReadValueIds();
-  absl::Status ReadElements(NetworkValue* value);
+  absl::Status ReadFoundAndElements(NetworkValue* value);
   // Reads "name: type", where the type may be missing.
   absl::StatusOr<bool> ReadNameAndType(NetworkValue* value);
   // Stores the value under this number, which must be free.

@@ -185,7 +185,7 @@ absl::Status NetworkReader::ReadOutput(OperationId id, Operation* operation) {
   value.slot = slot;
   NODEWISE_ASSIGN_OR_RETURN(const bool has_type, ReadNameAndType(&value));
   if (has_type) {
-    NODEWISE_RETURN_IF_ERROR(ReadElements(&value));
+    NODEWISE_RETURN_IF_ERROR(ReadFoundAndElements(&value));
   }
   NODEWISE_RETURN_IF_ERROR(Define(start, Index(output), std::move(value)));
   if (!has_type) untyped_.push_back(output);

@@ -296,6 +296,26 @@ absl::Status Network::SetInputType(ValueId id, TensorType type) {
   return absl::OkStatus();
 }
 
+absl::Status Network::SetFoundType(ValueId id, TensorType type) {
+  NODEWISE_RETURN_IF_ERROR(CheckTensor(*this, id, "found type"));
+  const NetworkValue& made = value(id);
+  if (made.kind != NetworkValue::Kind::kOutput) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is not made by an operation, expected what is, to "
+                    "find its type by a run",
+                    TitleOf(data_, id)));
+  }
+  NODEWISE_RETURN_IF_ERROR(At(TitleOf(data_, id), CheckType(type)));
+  NODEWISE_RETURN_IF_ERROR(
+      At(TitleOf(data_, id), Unite(made.type, type).status()));
+  const OperationId producer = made.producer;
+  NetworkEditor edit(this);
+  edit.SetFound(id, std::move(type));
+  NODEWISE_RETURN_IF_ERROR(edit.Infer({producer}).status());
+  edit.Keep();
+  return absl::OkStatus();
+}
+
 absl::Status Network::BindDim(std::string_view name, int64_t size) {
   if (size < 0) {
     return absl::InvalidArgumentError(

@@ -12,6 +12,7 @@
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/node_check.h"
+#include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/graph_view.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -336,7 +337,19 @@ class NetworkLocator {
 
 absl::StatusOr<NetworkLocated> LocateInNetwork(
     const NetworkLocateRequest& request, const LocateOptions& options) {
-  return NetworkLocator(request, options).Run();
+  if (!HasOpenSizes(request.network)) {
+    return NetworkLocator(request, options).Run();
+  }
+  Network sized = request.network;
+  NODEWISE_RETURN_IF_ERROR(FindSizes(request.inputs, &sized));
+  const NetworkLocateRequest of_sized{sized,
+                                      request.operators,
+                                      request.candidate,
+                                      request.observable,
+                                      request.inputs,
+                                      request.most_search_runs,
+                                      request.referee};
+  return NetworkLocator(of_sized, options).Run();
 }
 
 }  // namespace nodewise

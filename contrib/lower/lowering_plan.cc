@@ -34,7 +34,8 @@ std::string HowToSize(const NetworkValue& input) {
                    ? fmt::format("{} {}:{}=N or ", dims, input.name, i)
                    : fmt::format("{} {}=N or ", dims, side.name());
   }
-  return fmt::format("{}{} {}=FILE", options, NameOf(Way::kFreeze), input.name);
+  return fmt::format("{}{} {}=FILE or {}", options, NameOf(Way::kFreeze),
+                     input.name, NameOf(Way::kInputs));
 }
 
 absl::Status CheckName(const std::string& name, std::string_view what) {
@@ -86,10 +87,13 @@ bool DependsOnInputs(const Network& network, ValueId value) {
 std::string HowToSizeResult(const Network& network, const Operation& operation,
                             ValueId result) {
   if (EndsByCondition(operation) || !DependsOnInputs(network, result)) {
-    return "nothing but its run can tell them";
+    return fmt::format("{}: nothing but its run can tell them",
+                       NameOf(Way::kInputs));
   }
-  return fmt::format("{} for the inputs that decide them, or {}",
-                     NameOf(Way::kFreeze), NameOf(Way::kDims));
+  return fmt::format(
+      "{}, whose run tells them, {} for the inputs that decide "
+      "them, or {}",
+      NameOf(Way::kInputs), NameOf(Way::kFreeze), NameOf(Way::kDims));
 }
 
 absl::Status CheckNetwork(const Network& network) {

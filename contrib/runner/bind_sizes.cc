@@ -1,9 +1,70 @@
 #include "nodewise/runner/bind_sizes.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+bool IsOpen(const Network& network, ValueId id) {
+  if (id == kNoValue) return false;
+  const TensorType& type = network.value(id).type;
+  return !type.has_dtype() || !type.is_static();
+}
+
+bool MakesOpenSizes(const Network& network, const Operation& operation) {
+  return std::any_of(operation.outputs.begin(), operation.outputs.end(),
+                     [&](ValueId id) { return IsOpen(network, id); });
+}
+
+// What the run made of the values whose sizes are open, in their order.
+using FoundTypes = std::vector<std::pair<ValueId, TensorType>>;
+
+absl::StatusOr<FoundTypes> TypesOfRun(const Network& network,
+                                      std::vector<NDArray> inputs) {
+  OperationId last = kNoOperation;
+  for (const OperationId id : network.order()) {
+    if (MakesOpenSizes(network, network.operation(id))) last = id;
+  }
+  FoundTypes types;
+  InterpretOptions options;
+  options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    const auto& outputs = run.operation.outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!IsOpen(network, outputs[i])) continue;
+      types.emplace_back(outputs[i], TensorType::Of(*run.result.outputs[i]));
+    }
+    return run.operation.id == last;
+  };
+  NODEWISE_RETURN_IF_ERROR(
+      Interpret(network, std::move(inputs), options).status());
+  return types;
+}
+
+absl::StatusOr<std::vector<NDArray>> InOrder(
+    const Network& network, absl::Span<const NamedTensor> given) {
+  std::vector<NDArray> inputs;
+  for (const ValueId id : network.inputs()) {
+    const std::string& name = network.value(id).name;
+    const auto found = std::find_if(
+        given.begin(), given.end(),
+        [&](const NamedTensor& input) { return input.name == name; });
+    if (found == given.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("input {}: was not given, expected a tensor", name));
+    }
+    inputs.push_back(found->tensor);
+  }
+  return inputs;
+}
+
+}  // namespace
 
 void BindSizes(absl::Span<const VmInputType> given, Network* network) {
   for (const VmInputType& type : given) {
@@ -37,6 +98,27 @@ void BindSizes(absl::Span<const NamedTensor> given, Network* network) {
         {each.name, {shape.begin(), shape.end()}, each.tensor.dtype()});
   }
   BindSizes(types, network);
+}
+
+bool HasOpenSizes(const Network& network) {
+  return std::any_of(network.order().begin(), network.order().end(),
+                     [&](OperationId id) {
+                       return MakesOpenSizes(network, network.operation(id));
+                     });
+}
+
+absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                            InOrder(*network, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const FoundTypes types,
+                            TypesOfRun(*network, std::move(tensors)));
+  for (const auto& [id, type] : types) {
+    // What was found before it may tell the rest: one Reshape, say, the sizes
+    // of all that follows.
+    if (!IsOpen(*network, id)) continue;
+    NODEWISE_RETURN_IF_ERROR(network->SetFoundType(id, type));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace nodewise

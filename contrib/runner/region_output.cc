@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/support/ways.h"
 
 namespace nodewise {
 
@@ -11,8 +12,10 @@ absl::Status StoreRegionOutput(const Region& region, size_t i,
                                const NDArray& made, const NDArray& output) {
   if (!IsOfType(made, region.outputs[i])) {
     return absl::InvalidArgumentError(fmt::format(
-        "output {}: is made as {}, expected {}, as the graph has it", i,
-        ToString(TensorType::Of(*made)), ToString(region.outputs[i])));
+        "output {}: makes {} of these inputs, expected {}, for which the graph "
+        "was made (make it with these inputs: {}, and let it compute as now)",
+        i, ToString(TensorType::Of(*made)), ToString(region.outputs[i]),
+        NameOf(Way::kInputs)));
   }
   // A faulty storage plan may let them overlap.
   std::memmove(output.data(), made.data(), made.bytes());

@@ -147,6 +147,27 @@ absl::StatusOr<Network> WithFoundTypes(const TargetSpec& spec, Network network,
   return ReadNetwork(again, files, diagnostics, &known_notes);
 }
 
+// Gives the session's network the sizes that only data decides, if the spec has
+// inputs to run it with.
+absl::Status FindOpenSizes(const TargetSpec& spec, const InputFiles& files,
+                           Session* session, DiagnosticList* diagnostics) {
+  if (spec.inputs.is_empty() || !HasOpenSizes(*session->network)) {
+    return absl::OkStatus();
+  }
+  const auto list = ListInputs(*session->network);
+  DiagnosticList faults;
+  const std::vector<RunInput> given =
+      CollectInputs(spec.inputs, *list, files, &faults);
+  const absl::Status status = faults.ToStatus();
+  for (Diagnostic& fault : faults.items()) diagnostics->Add(std::move(fault));
+  NODEWISE_RETURN_IF_ERROR(status);
+  Network sized = *session->network;
+  NODEWISE_RETURN_IF_ERROR(
+      At(spec.path, FindSizes(NameInputs(*list, given), &sized)));
+  session->network = std::make_shared<const Network>(std::move(sized));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<OpaqueReport> SettleOpaque(const TargetSpec& spec,
                                           InputFiles* files, Network* network,
                                           DiagnosticList* diagnostics) {
@@ -207,6 +228,10 @@ absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
                                   DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(Session session,
                             OpenNetwork(spec, files, diagnostics));
+  if (!spec.keeps_open_sizes) {
+    NODEWISE_RETURN_IF_ERROR(
+        FindOpenSizes(spec, *files, &session, diagnostics));
+  }
   auto lowered = Lower(*session.network, spec.path + ": graph JSON",
                        LowerOptionsOf(spec.lowering));
   if (absl::IsUnimplemented(lowered.status()) && spec.keeps_open_sizes) {

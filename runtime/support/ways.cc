@@ -17,6 +17,8 @@ std::string_view NameInCpp(Way way) {
       return "ImportOptions::dims";
     case Way::kFreeze:
       return "ImportOptions::freeze";
+    case Way::kInputs:
+      return "TargetSpec::inputs";
     case Way::kOpaqueProgram:
       return "SetOpaqueRunner()";
     case Way::kSanitizer:

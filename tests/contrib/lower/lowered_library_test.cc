@@ -135,10 +135,12 @@ TEST(LoweredLibraryTest, ATensorOfAnotherSizeThanTheGraphHasIsAnError) {
   ASSERT_THAT(executor->SetInput(0, *Floats({1, 2, 3, 4})), IsOk());
   ASSERT_THAT(executor->SetInput(1, *MakeTensor<float>({2, 2}, {0, 0, 0, 0})),
               IsOk());
-  EXPECT_THAT(executor->Run(),
-              FailsWith(kInvalid, AllOf(HasSubstr("reshape"),
-                                        HasSubstr("is made as float32[2, 2], "
-                                                  "expected float32[1, 4]"))));
+  EXPECT_THAT(
+      executor->Run(),
+      FailsWith(kInvalid, AllOf(HasSubstr("reshape"),
+                                HasSubstr("makes float32[2, 2] of these "
+                                          "inputs, expected "
+                                          "float32[1, 4]"))));
 }
 
 }  // namespace

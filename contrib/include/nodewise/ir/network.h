@@ -59,6 +59,9 @@ struct NetworkValue {
   NDArray data;  // kConstant.
   // Computed, also for constants: see InputInfo::elements.
   std::optional<Shape> elements;
+  // kOutput: what a run found of its type, which completes what can be inferred
+  // (SetFoundType()); `type` has both.
+  std::optional<TensorType> found = {};
   OperationId producer = kNoOperation;
   uint32_t slot = 0;      // kOutput.
   std::vector<Use> uses;  // In no order that means anything.
@@ -228,6 +231,12 @@ class Network {
   absl::Status RunAfter(OperationId first, OperationId second);
   // Changes an input's type; it need not agree with the old one.
   absl::Status SetInputType(ValueId id, TensorType type);
+  // Completes the type of what an operation makes by what a run found of it:
+  // the sizes that only data decides, as those of a NonZero. So the network is
+  // for such data, and others make the types of other runs. What can be
+  // inferred stays as it is; fails with kInvalidArgument, naming both, if it is
+  // otherwise.
+  absl::Status SetFoundType(ValueId id, TensorType type);
   // Gives every side of that name this size, in bodies too. Fails with
   // kNotFound if no input has such a side.
   absl::Status BindDim(std::string_view name, int64_t size);

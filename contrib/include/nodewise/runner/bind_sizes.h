@@ -1,5 +1,6 @@
 #pragma once
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/tensors/tensor_file.h"
@@ -11,5 +12,14 @@ namespace nodewise {
 // stays as it is: whoever collects the inputs says what is wrong with it.
 void BindSizes(absl::Span<const VmInputType> given, Network* network);
 void BindSizes(absl::Span<const NamedTensor> given, Network* network);
+
+// Returns whether an operation of the network makes something of which the type
+// cannot be inferred, with all its sizes.
+bool HasOpenSizes(const Network& network);
+
+// Gives a network the sizes that only its data decides (those of a NonZero,
+// say), by one run of the reference with these inputs, as far as they are
+// needed: Network::SetFoundType(). Fails as Interpreter::Run() does.
+absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network);
 
 }  // namespace nodewise

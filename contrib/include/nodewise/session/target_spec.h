@@ -78,6 +78,10 @@ struct InputSpec {
   std::optional<uint64_t> seed = {};
   // What messages say one can do about inputs that are missing.
   InputCollector::Hints hints = {};
+
+  bool is_empty() const {
+    return files.empty() && tensors.empty() && !seed.has_value();
+  }
 };
 
 // A network: a file or folder, or what is in memory already.

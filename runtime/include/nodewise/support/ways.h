@@ -15,6 +15,7 @@ enum class Way : uint8_t {
   kUnfused,         // Makes a node of each operation.
   kDims,            // Gives open dimensions their sizes.
   kFreeze,          // Makes an input a constant.
+  kInputs,          // Gives the inputs of a run.
   kOpaqueProgram,   // Has a program run operations that are not known.
   kSanitizer,       // Looks for functions that write where they must not.
   kMoreTime,        // Lets nodes take longer.
