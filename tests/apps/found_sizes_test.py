@@ -124,7 +124,7 @@ class FoundSizes(Scratch):
         nodewise("convert", self.model, "--inputs", self.inputs, "-o", net)
         other = self.write("other.params", detections(.9, .1, .1, .7))
         error = self.refused("run", net, "--inputs", other)
-        self.assertIn("node nms", error)
+        self.assertIn("(nms): ", error)
         self.assertIn("makes int64[2, 3] of these inputs, expected "
                       "int64[3, 3], for which the graph was made", error)
         self.assertEqual(

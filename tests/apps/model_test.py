@@ -293,7 +293,7 @@ class Run(Models):
         self.assertEqual(found["outputs"][0]["first"], [0, 2])
         self.assertIn("so the interpreter runs it", found["notes"][-1])
 
-    def test_no_option_is_named_for_sizes_that_only_a_run_tells(self):
+    def test_only_inputs_are_named_for_sizes_that_only_a_run_tells(self):
         body = onnx_graph(
             [onnx_node("Identity", ["go"], ["on"]),
              onnx_node("Relu", ["x"], ["each"])],
@@ -305,8 +305,8 @@ class Run(Models):
                           ints("n", 4), proto_tensor("c", [1], BOOL,
                                                      (9, b"\1")))))
         error = self.refused("convert", model, "-o", self.folder / "net")
-        self.assertIn("expected all its sizes known before the run (nothing "
-                      "but its run can tell them)", error)
+        self.assertIn("expected all its sizes known before the run (--inputs "
+                      "FILE: nothing but its run can tell them)", error)
 
     def test_a_node_is_computed_by_what_computes_its_operations(self):
         # No library computes products with such a zero point of the weights.
