@@ -1,10 +1,66 @@
 #include "nodewise/runner/graph_target.h"
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
 #include <utility>
 
+#include "fmt/format.h"
+#include "nodewise/graph/params.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+constexpr size_t kAlignment = 64;  // As NDArray::Empty() aligns.
+
+// Returns how far the bytes of the file must be moved for its largest tensor,
+// and with it most of the others, to lie as executors can read it in place. A
+// mapping begins at a page.
+size_t ShiftFor(const Params& mapped) {
+  const NDArray* largest = nullptr;
+  for (const NamedTensor& param : mapped.tensors) {
+    const NDArray& tensor = param.tensor;
+    if (largest == nullptr || tensor.bytes() > largest->bytes()) {
+      largest = &tensor;
+    }
+  }
+  if (largest == nullptr) return 0;
+  const auto address = reinterpret_cast<uintptr_t>(largest->data());
+  return (kAlignment - address % kAlignment) % kAlignment;
+}
+
+// Reads the parameters that are mapped into memory of our own. Built-in
+// functions write to nothing that they read, so executors need no copies of
+// them; those of a mapped file would be another copy, and changes of the file
+// would show in it.
+absl::StatusOr<Params> InMemory(const Params& mapped, const std::string& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) return absl::NotFoundError(path + ": " + error.message());
+  const size_t shift = ShiftFor(mapped);
+  const int64_t room[] = {static_cast<int64_t>(bytes + shift)};
+  NODEWISE_ASSIGN_OR_RETURN(
+      NDArray memory, NDArray::Empty(room, DLDataType{kDLUInt, 8, 1}, kCpu));
+  char* const begin = static_cast<char*>(memory.data()) + shift;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(begin, static_cast<std::streamsize>(bytes))) {
+    return absl::DataLossError(
+        fmt::format("{}: ended early, expected {} bytes (it may be changing)",
+                    path, bytes));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      Params params,
+      ParseParams({reinterpret_cast<const uint8_t*>(begin), bytes}, path,
+                  std::make_shared<NDArray>(memory)));
+  for (NamedTensor& param : params.tensors) param.tensor.MakeReadOnly();
+  return params;
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
     ArtefactFiles files, std::vector<DLDevice> devices, TypesOfInputs types,
@@ -16,9 +72,14 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
     if (!given.empty()) artefact = LoadArtefact(files, given);
   }
   NODEWISE_RETURN_IF_ERROR(artefact.status());
-  std::shared_ptr<GraphTarget> target(
-      new GraphTarget(std::move(files), *std::move(artefact),
-                      std::move(devices), ParamUse::kCopied));
+  const bool is_ours = files.library.empty();
+  if (is_ours && !files.params.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(artefact->params,
+                              InMemory(artefact->params, files.params));
+  }
+  std::shared_ptr<GraphTarget> target(new GraphTarget(
+      std::move(files), *std::move(artefact), std::move(devices),
+      is_ours ? ParamUse::kInPlace : ParamUse::kCopied));
   NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }

@@ -70,11 +70,20 @@ int64_t CountIn(const NDArray& half) {
   return static_cast<int64_t>(half.bytes() / sizeof(uint16_t));
 }
 
-absl::Status MakeLike(const NDArray& half, NDArray* wide) {
-  if (wide->defined() && wide->shape() == half.shape()) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(*wide,
-                            NDArray::Empty(half.shape(), kFloat32, kCpu));
-  return absl::OkStatus();
+// Returns the thread's memory for a tensor of a call, as float32. One call runs
+// after the other, so all of them share it: if each kept its own, that would
+// add up to more than the model's tensors take, which share theirs.
+absl::StatusOr<NDArray> WideLike(const NDArray& half, size_t place) {
+  thread_local std::vector<NDArray> blocks;
+  if (place >= blocks.size()) blocks.resize(place + 1);
+  const auto bytes = CountIn(half) * static_cast<int64_t>(sizeof(float));
+  NDArray& block = blocks[place];
+  if (!block.defined() || block.bytes() < static_cast<size_t>(bytes)) {
+    block = NDArray();
+    NODEWISE_ASSIGN_OR_RETURN(
+        block, NDArray::Empty({&bytes, 1}, DLDataType{kDLUInt, 8, 1}, kCpu));
+  }
+  return block.View(half.shape(), kFloat32);
 }
 
 }  // namespace
@@ -110,30 +119,27 @@ bool HasNaN(const NDArray& half) {
   return any != 0;
 }
 
-absl::StatusOr<NDArray> WideTensors::Copy(const NDArray& half) {
-  NDArray wide;
-  NODEWISE_RETURN_IF_ERROR(MakeLike(half, &wide));
+absl::StatusOr<NDArray> WideCopy(const NDArray& half) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray wide,
+                            NDArray::Empty(half.shape(), kFloat32, kCpu));
   Widen(half, wide);
   return wide;
 }
 
-absl::StatusOr<std::vector<NDArray>> WideTensors::Inputs(
+absl::StatusOr<std::vector<NDArray>> WideInputs(
     absl::Span<const NDArray> given) {
-  inputs_.resize(given.size());
   std::vector<NDArray> wide(given.begin(), given.end());
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i].defined() || !IsHalfFloat(given[i].dtype())) continue;
-    NODEWISE_RETURN_IF_ERROR(MakeLike(given[i], &inputs_[i]));
-    Widen(given[i], inputs_[i]);
-    wide[i] = inputs_[i];
+    NODEWISE_ASSIGN_OR_RETURN(wide[i], WideLike(given[i], i + 1));
+    Widen(given[i], wide[i]);
   }
   return wide;
 }
 
-absl::StatusOr<NDArray> WideTensors::Output(const NDArray& output) {
+absl::StatusOr<NDArray> WideOutput(const NDArray& output) {
   if (!IsHalfFloat(output.dtype())) return output;
-  NODEWISE_RETURN_IF_ERROR(MakeLike(output, &output_));
-  return output_;
+  return WideLike(output, 0);
 }
 
 }  // namespace nodewise

@@ -23,21 +23,14 @@ void Narrow(const NDArray& wide, const NDArray& half);
 // Returns whether there is a NaN in it. REQUIRES: as above, of `half`.
 bool HasNaN(const NDArray& half);
 
-// Memory in which the tensors of a call are float32 while it runs; made when it
-// is first needed.
-class WideTensors {
- public:
-  // Returns the tensors of a call: those of a half type converted, others as
-  // they are. What it hands out is overwritten by the next call.
-  absl::StatusOr<std::vector<NDArray>> Inputs(absl::Span<const NDArray> given);
-  // Returns memory for the output, which may be of any type.
-  absl::StatusOr<NDArray> Output(const NDArray& output);
+// Return the tensors of a call in float32: those of a half type converted,
+// others as they are; and memory for its output. It is the thread's own, and
+// the next call on the thread overwrites it.
+absl::StatusOr<std::vector<NDArray>> WideInputs(
+    absl::Span<const NDArray> given);
+absl::StatusOr<NDArray> WideOutput(const NDArray& output);
 
-  static absl::StatusOr<NDArray> Copy(const NDArray& half);
-
- private:
-  std::vector<NDArray> inputs_;
-  NDArray output_;
-};
+// Returns a copy that lasts.
+absl::StatusOr<NDArray> WideCopy(const NDArray& half);
 
 }  // namespace nodewise

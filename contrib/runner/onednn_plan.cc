@@ -146,8 +146,7 @@ class StepPlanner {
       planned->is_kept = true;
       input.constant = known.data;
       if (IsHalfFloat(known.data.dtype())) {
-        NODEWISE_ASSIGN_OR_RETURN(input.constant,
-                                  WideTensors::Copy(known.data));
+        NODEWISE_ASSIGN_OR_RETURN(input.constant, WideCopy(known.data));
       }
     } else if (may_keep && is_constant_[Index(value)]) {
       planned->is_kept = true;

@@ -75,7 +75,7 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
     if (input.is_given_again) {
       input.constant = NDArray::Borrow(*given, nullptr);
     } else if (IsHalfFloat(given.dtype())) {
-      NODEWISE_ASSIGN_OR_RETURN(input.constant, WideTensors::Copy(given));
+      NODEWISE_ASSIGN_OR_RETURN(input.constant, WideCopy(given));
     } else {
       NODEWISE_ASSIGN_OR_RETURN(input.constant, given.CopyToHost());
     }
@@ -96,7 +96,6 @@ absl::Status OneDnnStep::Make(absl::Span<const NDArray> inputs) {
 
 void OneDnnStep::Forget() {
   threads_ = 0;
-  wide_ = WideTensors();
   const std::lock_guard lock(mutex_);
   if (kernel_ != nullptr) num_evaluated_before_ += kernel_->num_evaluated();
   kernel_ = nullptr;
@@ -152,8 +151,8 @@ absl::Status OneDnnStep::RunWide(absl::Span<const NDArray> inputs,
   for (size_t i = 0; i < read.size(); ++i) {
     if (planned_.inputs[i].is_kept) read[i] = NDArray();
   }
-  NODEWISE_ASSIGN_OR_RETURN(read, wide_.Inputs(read));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray made, wide_.Output(output));
+  NODEWISE_ASSIGN_OR_RETURN(read, WideInputs(read));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray made, WideOutput(output));
   NODEWISE_RETURN_IF_ERROR(kernel_->Run(read, {&made, 1}));
   if (IsHalfFloat(output.dtype())) Narrow(made, output);
   return absl::OkStatus();

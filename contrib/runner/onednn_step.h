@@ -65,7 +65,6 @@ class OneDnnStep {
 
   PlannedStep planned_;
   std::vector<Kept> kept_;
-  WideTensors wide_;
   int threads_ = 0;           // 0: nothing has been made.
   mutable std::mutex mutex_;  // Guards what follows against who asks.
   std::unique_ptr<OneDnnKernel> kernel_;

@@ -249,7 +249,7 @@ absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
       GraphTarget::FromArtefact(spec.path,
                                 {std::move(lowered->graph), session.built_ins,
                                  Params{std::move(lowered->params)}},
-                                {kCpu}));
+                                {kCpu}, ParamUse::kInPlace));
   return session;
 }
 

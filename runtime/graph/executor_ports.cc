@@ -95,7 +95,8 @@ void GraphExecutor::NoteChange(const Port& port) const {
   TensorChanges* const changes = ChangesOf(port.entry);
   if (changes == nullptr) return;
   ++changes->count;
-  changes->is_bound = port.external.defined();
+  // What is read-only stays as it is wherever it lies.
+  changes->is_bound = port.external.defined() && !port.external.is_read_only();
 }
 
 void GraphExecutor::MarkSet(Port* port) {
@@ -413,7 +414,10 @@ absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
   for (const auto& [port, tensor] : work) {
     const auto input = static_cast<size_t>(port - inputs_.data());
     // What is known about changes is known of inputs alone in their memory.
-    const bool is_bound = in_place && ChangesOf(port->entry) != nullptr &&
+    // Memory that a caller hands out for them is meant to be used: it may be
+    // guarded.
+    const bool is_bound = in_place && !options_.allocate &&
+                          ChangesOf(port->entry) != nullptr &&
                           tensor->device() == tensors_[port->entry].device &&
                           UsableInPlace(**tensor);
     NODEWISE_RETURN_IF_ERROR(is_bound ? SetInputZeroCopy(input, *tensor)

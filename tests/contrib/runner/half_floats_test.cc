@@ -42,7 +42,7 @@ TEST(HalfFloatsTest, EveryNumberComesBack) {
     for (int i = 0; i < 65536; ++i) {
       half.As<uint16_t>()[i] = static_cast<uint16_t>(i);
     }
-    const NDArray wide = WideTensors::Copy(half).value();
+    const NDArray wide = WideCopy(half).value();
     const NDArray back = NDArray::Empty(shape, type, kCpu).value();
     Narrow(wide, back);
     for (int i = 0; i < 65536; ++i) {
