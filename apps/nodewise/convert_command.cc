@@ -72,12 +72,8 @@ class ConvertModel : public Command {
           "expected a part without them (nodewise extract)",
           Printable(load_.target.target), loaded.opaque->text));
     }
-    if (loaded.precision != nullptr) {
-      ShowPrecision(*loaded.precision, &report);
-    }
-    if (loaded.passes != nullptr) {
-      ShowPasses(*loaded.passes, &report);
-    }
+    if (loaded.precision != nullptr) ShowPrecision(*loaded.precision, &report);
+    if (loaded.passes != nullptr) ShowPasses(*loaded.passes, &report);
     if (!text_.empty()) {
       NODEWISE_RETURN_IF_ERROR(WriteText(*loaded.network, &report));
     }
