@@ -59,6 +59,9 @@ bool BenchLocatePolygraphy(const std::string& name);
 // The peak memory of `nodewise locate --method recursive` against four times
 // the largest set of tensors alive at once and 32 MiB.
 bool BenchRecursiveMemory(const std::string& name);
+// A run of a folder that `nodewise convert` made against a run of the model, in
+// peak memory and processor time: the larger of both ratios.
+bool BenchFolder(const std::string& name);
 // A graph with oneDNN's kernels against onnxruntime, with one and two threads,
 // and from the start of the process; and against the interpreter.
 bool BenchOneDnnResidualNet(const std::string& name);

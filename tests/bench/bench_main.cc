@@ -47,6 +47,7 @@ constexpr BenchRow kBenches[] = {
     {"contrib/locate_residual_net", &BenchLocateResidualNet},
     {"contrib/locate_polygraphy", &BenchLocatePolygraphy},
     {"contrib/recursive_memory", &BenchRecursiveMemory},
+    {"contrib/folder", &BenchFolder},
 #endif
     {"contrib/autotest_built_in", &BenchAutotestBuiltIn},
     {"contrib/autotest_gradients", &BenchAutotestGradients},

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -25,6 +26,10 @@ constexpr double kPeerMemoryLimit = 1.0 / 2;
 constexpr double kBytesPerMib = 1 << 20;
 constexpr double kLiveSets = 4;
 constexpr double kBytesBeside = 32 * kBytesPerMib;
+// What a run of a folder may take of memory and of processor time, as a share
+// of a run of the model that it was made of.
+constexpr double kFolderLimit = 1.3;
+constexpr int kFolderTurns = 3;
 constexpr int kTurns = 7;
 constexpr int kPeerTurns = 5;
 
@@ -56,14 +61,39 @@ Turn TimePrograms(const std::vector<Words>& commands) {
 // The most memory that a program holds at a time. The kernel counts what the
 // process held before it became the program, too, and that is this one's: after
 // other benchmarks it was more than the program's.
-double PeakOfProgram(const Words& command) {
+struct Use {
+  double peak = 0;     // In KiB.
+  double seconds = 0;  // Of processors.
+};
+
+Use UseOfProgram(const Words& command) {
   malloc_trim(0);
   const pid_t process = StartSilently(command);
   int status = 0;
   rusage usage{};
   NODEWISE_CHECK(wait4(process, &status, 0, &usage) == process);
   NODEWISE_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  return static_cast<double>(usage.ru_maxrss);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return {static_cast<double>(usage.ru_maxrss),
+          seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+}
+
+double PeakOfProgram(const Words& command) {
+  return UseOfProgram(command).peak;
+}
+
+// The least of several runs: what other programs do only adds to it.
+Use LeastUseOfProgram(const Words& command) {
+  Use least = UseOfProgram(command);
+  for (int turn = 1; turn < kFolderTurns; ++turn) {
+    const Use use = UseOfProgram(command);
+    least.peak = std::min(least.peak, use.peak);
+    least.seconds = std::min(least.seconds, use.seconds);
+  }
+  return least;
 }
 
 std::string InQuotes(const std::string& word) { return "'" + word + "'"; }
@@ -100,7 +130,35 @@ bool ReportRecursiveMemory(const std::string& name, const std::string& stem) {
   return EndLine(peak / limit, 1);
 }
 
+bool ReportFolder(const std::string& name, const std::string& stem) {
+  const std::string folder = stem + ".folder";
+  OutputOf(OurCommand("convert", stem, {"-o", folder}));
+  const Use model = LeastUseOfProgram(OurCommand("run", stem));
+  const Use made = LeastUseOfProgram(
+      {NODEWISE_BENCH_COMMAND, "run", folder, "--inputs", stem + ".npz"});
+  std::filesystem::remove_all(folder);
+  const double ratio =
+      std::max(made.peak / model.peak, made.seconds / model.seconds);
+  constexpr double kKibPerMib = 1024;
+  std::printf("%s: %.2f (%s) [folder %.1f MiB, %.2f s; model %.1f MiB, %.2f s]",
+              name.c_str(), ratio, LimitText(kFolderLimit).c_str(),
+              made.peak / kKibPerMib, made.seconds, model.peak / kKibPerMib,
+              model.seconds);
+  return EndLine(ratio, kFolderLimit);
+}
+
 }  // namespace
+
+bool BenchFolder(const std::string& name) {
+  bool within = true;
+  for (const char* const model :
+       {"residual_net", "encoder", "alex_net", "chain", "nudenet", "text_line",
+        "silero_vad", "magika", "basic_pitch"}) {
+    const std::string stem = PrepareBenchModel(name, model);
+    if (!stem.empty()) within &= ReportFolder(name + "_" + model, stem);
+  }
+  return within;
+}
 
 bool BenchRecursiveMemory(const std::string& name) {
   SetThreadsOfPeers(2);
