@@ -20,6 +20,7 @@ verb_measure() {
   measure_repros "${limit[@]}" | tee build/measure_repros.txt || status=$?
   measure_align | tee build/measure_align.txt || status=$?
   measure_layers | tee build/measure_layers.txt || status=$?
+  measure_disagreements | tee build/measure_disagreements.txt || status=$?
   measure_gradients | tee build/measure_gradients.txt || status=$?
   measure_autotest | tee build/measure_autotest.txt || status=$?
   measure_mutants | tee build/measure_mutants.txt || status=$?
@@ -74,6 +75,25 @@ measure_layers() {
   fi
   when_and_where
   build/venv/bin/python tests/measure/layer_ranking.py || status=$?
+  return "$status"
+}
+
+# Real disagreements between runtimes, converters and hosts, each with a truth
+# that was found without us; then pairs that agree, of which nobody is accused.
+measure_disagreements() {
+  local status=0
+  need_build
+  need_disagreements
+  build_preset test nodewise
+  if [[ ! -e build/disagreements_venv/is_complete ]]; then
+    say skipped "real disagreements: the runtimes are not installed"
+    return
+  fi
+  when_and_where
+  build/disagreements_venv/bin/python tests/measure/disagreements.py all ||
+    status=$?
+  build/disagreements_venv/bin/python tests/measure/disagreements.py --sound ||
+    status=$?
   return "$status"
 }
 

