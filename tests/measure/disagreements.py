@@ -6,11 +6,12 @@
       [--runs N]
 
 Each case of tests/measure/disagreements/cases.py is made by tools and runtimes
-of other people, in three steps, which go on where they were left: `make` writes
-its files into build/measure/disagreements/NAME, `truth` writes truth.json there,
-found by means that share nothing with `locate`, and `judge` runs `locate` and
-compares names and cause words of its first sentence with that file. --sound
-runs pairs that agree, in which nobody may be accused.
+of other people, in three steps, of which the first two are done once: `make`
+writes its files into build/measure/disagreements/NAME, `truth` writes
+truth.json there, found by means that share nothing with `locate`, and `judge`
+runs `locate` and compares names and cause words of its first sentence with that
+file. --sound runs pairs that agree, in which no node may be accused; it goes on
+where it was left.
 """
 
 import argparse

@@ -20,7 +20,7 @@ def attributes_of(node):
             for each in node.attribute}
 
 
-def pads_of(kind, attributes, sizes, window, strides):
+def pads_of(attributes, sizes, window, strides):
     rank = len(window)
     how = attributes.get("auto_pad", b"NOTSET").decode()
     if how == "VALID":
@@ -34,8 +34,6 @@ def pads_of(kind, attributes, sizes, window, strides):
                         else (all_of - less, less))
         return pads
     flat = attributes.get("pads", [0] * (2 * rank))
-    if kind == "transposed":
-        return flat
     return list(zip(flat[:rank], flat[rank:]))
 
 
@@ -47,7 +45,7 @@ def convolve(node, x, w, bias=None):
     dilations = attributes.get("dilations", [1] * rank)
     groups = attributes.get("group", 1)
     reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations)]
-    pads = pads_of("", attributes, x.shape[2:], reach, strides)
+    pads = pads_of(attributes, x.shape[2:], reach, strides)
     x = numpy.pad(x, [(0, 0), (0, 0), *pads])
     windows = numpy.lib.stride_tricks.sliding_window_view(
         x, reach, axis=tuple(range(2, 2 + rank)))
@@ -75,8 +73,8 @@ def normalise(node, x, scale, offset, mean, variance):
     wide = [-1, *[1] * (x.ndim - 2)]
     epsilon = attributes_of(node).get("epsilon", 1e-5)
     factor = scale / numpy.sqrt(variance + epsilon)
-    return (x - mean.reshape(wide)) * factor.reshape(wide) + \
-        offset.reshape(wide)
+    scaled = (x - mean.reshape(wide)) * factor.reshape(wide)
+    return scaled + offset.reshape(wide)
 
 
 def convolve_integers(node, x, w, x_zero=0, w_zero=0):
@@ -93,8 +91,12 @@ def largest_of_all(_, x):
     return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
 
 
-OWN = {"Conv": convolve, "GlobalMaxPool": largest_of_all, "BatchNormalization": normalise,
-       "ConvInteger": convolve_integers}
+OWN = {
+    "BatchNormalization": normalise,
+    "Conv": convolve,
+    "ConvInteger": convolve_integers,
+    "GlobalMaxPool": largest_of_all,
+}
 
 
 def as_double(array):
@@ -105,7 +107,8 @@ def as_double(array):
 
 def as_single(array):
     array = numpy.asarray(array)
-    return array.astype(numpy.float32) if array.dtype == numpy.float64 else array
+    is_double = array.dtype == numpy.float64
+    return array.astype(numpy.float32) if is_double else array
 
 
 def one_node_model(node, values, model, initialisers=()):
@@ -155,10 +158,9 @@ def in_onnxruntime(model, node, values):
 NOT_EVALUATED = ("LSTM", "GRU", "RNN", "Loop", "If", "Scan")
 
 
-def compute(model, node, values, widen=True):
+def compute(model, node, values):
     """What a node makes of what it reads, by the names of its outputs."""
-    reads = {name: as_double(values[name]) if widen else values[name]
-             for name in node.input if name}
+    reads = {name: as_double(values[name]) for name in node.input if name}
     names = [name for name in node.output if name]
     if node.op_type in OWN and len(names) == 1:
         made = [OWN[node.op_type](
@@ -168,23 +170,20 @@ def compute(model, node, values, widen=True):
             if node.op_type in NOT_EVALUATED or node.domain not in (
                     "", "ai.onnx"):
                 raise NotImplementedError
-            changed = in_double(node) if widen else node
             made = ReferenceEvaluator(one_node_model(
-                changed, reads, model)).run(None, reads)
+                in_double(node), reads, model)).run(None, reads)
         except Exception:  # pylint: disable=broad-except
             made = in_onnxruntime(model, node, values)
     return dict(zip(names, (numpy.asarray(each) for each in made)))
 
 
-def run(model, feeds, replaced=None):
-    """All values of a model in float64. `replaced(node, reads)` may answer with
-    what a node makes in the place of the definition."""
+def run(model, feeds):
+    """All values of a model in float64, by their names."""
     values = {each.name: as_double(numpy_helper.to_array(each))
               for each in model.graph.initializer}
     values.update({name: as_double(x) for name, x in feeds.items()})
     for node in model.graph.node:
-        made = replaced(node, values) if replaced is not None else None
-        values.update(compute(model, node, values) if made is None else made)
+        values.update(compute(model, node, values))
     return values
 
 

@@ -215,20 +215,22 @@ class Net:
             numpy.float32)}
 
 
-def between(kind, opset=OPSET, constants=(), activation="Relu", **attributes):
+def between(kind, opset=OPSET, constants=(), is_bare=False, **attributes):
     """A network of convolutions with one operator of `kind`, called middle,
-    between them."""
+    between them; with nothing else if it is bare, for converters that refuse
+    much."""
     def network():
         channels = 8
         net = Net([1, 3, 20, 20], opset)
         net.conv("first", 3, channels)
-        if activation:
-            net.add(activation, "activated")
+        if not is_bare:
+            net.add("Relu", "rectified")
         names = [net.weight(f"middle_{i}", each) if each is not None else ""
                  for i, each in enumerate(constants)]
         net.add(kind, "middle", *names, **attributes)
         net.conv("second", channels, 6)
-        net.head(6)
+        if not is_bare:
+            net.head(6)
         return net.build()
     return network
 

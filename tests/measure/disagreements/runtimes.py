@@ -56,8 +56,7 @@ def opencv(path, feeds, names):
 def mnn(precision):
     def run(path, feeds, names):
         # pylint: disable=import-outside-toplevel
-        import MNN.expr as expr
-        import MNN.nn as nn
+        from MNN import expr, nn
         with tempfile.TemporaryDirectory() as folder:
             made = os.path.join(folder, "model.mnn")
             # The command mnnconvert installs packages and reports what it
@@ -112,11 +111,11 @@ def onnxruntime(level):
     return run
 
 
-def litert(path, feeds, names):
-    """Runs the .tflite file beside the model, which is what LiteRT has of it.
-    It has the outputs alone, in the order of the model."""
-    from ai_edge_litert.interpreter import (  # pylint: disable=import-outside-toplevel
-        Interpreter)
+def litert(_, feeds, names):
+    """Runs the .tflite file that the environment names in the place of the
+    model. It has the outputs alone, in the order that the environment says."""
+    # pylint: disable=import-outside-toplevel
+    from ai_edge_litert.interpreter import Interpreter
     file = pathlib.Path(os.environ["DISAGREEMENTS_TFLITE"])
     order = os.environ["DISAGREEMENTS_OUTPUTS"].split(",")
     interpreter = Interpreter(model_path=str(file))

@@ -134,8 +134,8 @@ def try_pair(pair, subject, located):
     if ran is None or any(x is None for x in ran.values()):
         return {**row, "why_not": "the program does not run it"}
     if not subject.is_right(ran):
-        return {**row, "why_not": "off by {:.2g} of the float64 run".format(
-            float64.error_of_outputs(ran, subject.expected))}
+        off = float64.error_of_outputs(ran, subject.expected)
+        return {**row, "why_not": f"off by {off:.2g} of the float64 run"}
     start = time.monotonic()
     status, document = located([os.environ["NODEWISE"], "locate", *command])
     said = document.get("said") or "; ".join(
@@ -197,5 +197,3 @@ def summary(done):
           f"{len(unanswered)} not answered; {len(done) - len(counted)} pairs "
           "did not count")
     return 0 if counted and not accused and not unanswered else 1
-
-

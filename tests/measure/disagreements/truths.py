@@ -224,7 +224,8 @@ def quantise_one_dynamically(path, made, name):
     from onnxruntime.quantization import (  # pylint: disable=import-outside-toplevel
         QuantType, quantize_dynamic)
     quantize_dynamic(str(path), str(made), weight_type=QuantType.QInt8,
-                     nodes_to_quantize=[name])
+                     # What it makes of a Gemm, before it looks at names.
+                     nodes_to_quantize=[name, f"{name}_MatMul"])
 
 
 def quantise_one_to_4_bits(path, made, name):
@@ -240,7 +241,8 @@ def quantise_one_to_4_bits(path, made, name):
     onnx.save(quantiser.model.model, made)
 
 
-dynamic = by_the_tool(quantise_one_dynamically, ("MatMul", "Gemm", "Conv"))
+dynamic = by_the_tool(quantise_one_dynamically,
+                      ("MatMul", "Gemm", "Conv", "Gather", "LSTM"))
 
 
 def half(words=(("float16",),)):
@@ -288,22 +290,18 @@ def half(words=(("float16",),)):
 
 
 def too_large_for_half(folder):
-    """Operations that make more than float16 has, of what is finite."""
+    """Operations that make more than float16 has of what is within."""
     model = load(folder)
-    feeds = feeds_of(folder)
-    largest = {}
+    values = float64.run(model, feeds_of(folder))
 
-    def look(node, values):
-        made = float64.compute(model, node, values)
-        largest[node.name] = float(max(
-            (numpy.abs(x).max() for x in made.values()
-             if x.dtype == numpy.float64 and x.size), default=0))
-        return made
-    float64.run(model, feeds, look)
-    names = [name for name, size in largest.items() if size > 65504]
-    return truth(names, [["float16"]],
-                 "a float64 run makes numbers beyond 65504 there",
-                 numbers={name: largest[name] for name in names})
+    def largest(names):
+        return max((float(numpy.abs(values[name]).max()) for name in names
+                    if name and values[name].dtype == numpy.float64
+                    and values[name].size), default=0)
+    found = {node.name: largest(node.output) for node in model.graph.node
+             if largest(node.output) > 65504 >= largest(node.input)}
+    return truth(found, [["float16"]], "a float64 run makes numbers beyond "
+                 "65504 there, of numbers within", numbers=found)
 
 
 # --- one operator alone in the runtime ---------------------------------------
@@ -311,35 +309,43 @@ def too_large_for_half(folder):
 
 def alone(runtime, words, file="model", is_precision=False, instead=None):
     """Each operation runs alone in the runtime, on what the float64 run of the
-    model has made for it. `instead` has attributes that the runtime is thought
-    to compute the operation called middle with, which is tried."""
+    model has made for it. `instead` are attributes that the runtime may compute
+    the operation called middle with; the one that fits is a cause word, unless
+    `words` has others."""
     def find(folder):
         errors, operators = errors_alone(runtime, folder, file)
+        causes = list(words)
         if instead is not None:
-            check_instead(runtime, folder, instead)
+            fits = what_fits(runtime, folder, instead)
+            causes = causes or [[str(value)] for value in fits.values()]
         wrong = {name: error for name, error in errors.items() if error > WRONG}
         how = (f"each of {len(errors)} operations ran alone in {runtime}, on "
                "what a float64 run made for it")
         if is_precision:
             how += "; that it is the precision is what the runtime says of it"
-        return truth(wrong, words, how, {operators[name] for name in wrong},
+        return truth(wrong, causes, how, {operators[name] for name in wrong},
                      wrong)
     return find
 
 
-def check_instead(runtime, folder, instead):
-    model = load(folder)
-    middle = next(each for each in model.graph.node if each.name == "middle")
-    for each in [each for each in middle.attribute if each.name in instead]:
-        middle.attribute.remove(each)
-    middle.attribute.extend(helper.make_attribute(name, value)
-                            for name, value in instead.items())
+def what_fits(runtime, folder, candidates):
+    """With which of these attributes of the operation called middle a float64
+    run makes what the runtime makes. Raises ValueError if none fits."""
     feeds = feeds_of(folder)
-    name = model.graph.output[0].name
-    made = many(runtime, [(load(folder), feeds, [name])])[0]
-    error = float64.error(made[name], float64.run(model, feeds)[name])
-    if error > WRONG:
-        raise ValueError(f"{instead} is off by {error:.2g} of what it makes")
+    name = load(folder).graph.output[0].name
+    made = many(runtime, [(load(folder), feeds, [name])])[0][name]
+    for candidate in candidates:
+        model = load(folder)
+        middle = next(each for each in model.graph.node
+                      if each.name == "middle")
+        for each in [each for each in middle.attribute
+                     if each.name in candidate]:
+            middle.attribute.remove(each)
+        middle.attribute.extend(helper.make_attribute(key, value)
+                                for key, value in candidate.items())
+        if float64.error(made, float64.run(model, feeds)[name]) <= WRONG:
+            return candidate
+    raise ValueError("none of the attributes makes what the runtime makes")
 
 
 def constants_of(model):
@@ -451,9 +457,10 @@ def rewritten_alone(rewrite, words):
 # --- observing ---------------------------------------------------------------
 
 
-def observed_one_by_one(runtime, words, share=0.5):
+def observed_one_by_one(runtime, words, share=0.5, kinds=()):
     """Values whose observation alone takes away more than that share of what
-    observing all of them takes away name the operations around them."""
+    observing all of them takes away name the operations around them. With
+    `kinds`, results of these operators alone are looked at."""
     def find(folder):
         model = load(folder, "target" if (folder / "target.onnx").exists()
                      else "model")
@@ -461,7 +468,8 @@ def observed_one_by_one(runtime, words, share=0.5):
         outputs = [each.name for each in model.graph.output]
         constants = constants_of(model)
         inner = [name for node in model.graph.node for name in node.output
-                 if name and name not in constants and name not in outputs]
+                 if name and name not in constants and name not in outputs
+                 and (not kinds or node.op_type in kinds)]
 
         def job(seen):
             made = copy.deepcopy(model)
