@@ -176,9 +176,11 @@ REWRITTEN = [
 
 
 def at_precision(name, cause, runtime, model, word):
+    """What is said of one type must not be said of the other."""
+    other = {"bfloat16": "float16", "float16": "bfloat16"}[word]
     return Case(name, "precision", cause,
                 functools.partial(making.in_runtime, network=model),
-                truths.alone(runtime, [[word]], is_precision=True),
+                truths.alone(runtime, [[word]], not_words=[other]),
                 program(runtime), model, ("openvino",))
 
 
@@ -235,8 +237,7 @@ OPERATOR = [
                  "Resize", 17, constants=(None, UNEVEN), mode="cubic",
                  coordinate_transformation_mode="align_corners"),
              "onnxruntime"),
-    operator("mnn_turned", "MNN", "mnn", "page_turned", "MNN"),
-    operator("mnn_angle", "MNN", "mnn", "text_angle", "MNN"),
+    operator("mnn_magika", "MNN", "mnn", "magika", "MNN"),
 ]
 
 

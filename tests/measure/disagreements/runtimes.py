@@ -75,13 +75,16 @@ def mnn(precision):
             manager = nn.create_runtime_manager((settings,))
             net = nn.load_module_from_file(
                 made, list(feeds), list(names), runtime_manager=manager)
+            # MNN reads past tensors that are not laid out as it wants them.
+            layouts = [each.data_format for each in net.get_info()["inputs"]]
             given = []
-            for value in feeds.values():
+            for value, layout in zip(feeds.values(), layouts):
                 # MNN has no longer integers.
                 kind = expr.float if value.dtype.kind == "f" else expr.int
                 held = numpy.float32 if kind == expr.float else numpy.int32
-                given.append(expr.const(value.astype(held), list(value.shape),
-                                        expr.NCHW, kind))
+                tensor = expr.const(value.astype(held), list(value.shape),
+                                    expr.NCHW, kind)
+                given.append(expr.convert(tensor, layout))
             results = net.forward(given)
             if not isinstance(results, (list, tuple)):
                 results = [results]

@@ -34,7 +34,7 @@ def kinds_in(sentence):
     """Kinds of which it speaks without names: "all 38 Conv", "2 of 3 Add"."""
     many = r"(?:\b[Aa]ll \d+|\b[Bb]oth|\b[Tt]he|\b\d+ of \d+)"
     return [match[1] for match in re.finditer(
-        rf"{many} ([A-Z][A-Za-z0-9+]*)(?! \()", sentence)]
+        rf"{many} ([A-Z][A-Za-z0-9+]*)\b(?! \()", sentence)]
 
 
 def why_wrong(sentence, truth, names):
@@ -61,6 +61,16 @@ def why_wrong(sentence, truth, names):
         if not set(kind.split("+")) & set(truth["kinds"]):
             return f"speaks of {kind}"
     for group in truth["words"]:
-        if not any(word.lower() in sentence.lower() for word in group):
+        if not any(says(sentence, word) for word in group):
             return f"does not say {' or '.join(group)}"
+    for word in truth.get("not_words", ()):
+        if says(sentence, word):
+            return f"says {word}"
     return ""
+
+
+def says(sentence, word):
+    """Whether it has the word, or one that begins like it. float16 is not said
+    by bfloat16."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(word)}", sentence,
+                     re.IGNORECASE) is not None

@@ -2,8 +2,8 @@
 
 Each function returns what a truth file has: `names` of the operations that may
 be named, the `kinds` of operators of which all or most are wrong, `words`,
-lists of which the sentence must have one word each, `how` that was found, and
-the `numbers` behind it.
+lists of which the sentence must have one word each, `not_words` that it must
+not have, `how` that was found, and the `numbers` behind it.
 """
 
 import copy
@@ -75,9 +75,9 @@ def in_runtime(runtime, model, feeds, names=None):
         return runtimes.RUNTIMES[runtime](str(path), feeds, names)
 
 
-def truth(names, words, how, kinds=(), numbers=None):
+def truth(names, words, how, kinds=(), numbers=None, not_words=()):
     return {"names": list(names), "kinds": sorted(kinds), "words": words,
-            "how": how, "numbers": numbers or {}}
+            "not_words": list(not_words), "how": how, "numbers": numbers or {}}
 
 
 def worst_of(errors):
@@ -307,7 +307,7 @@ def too_large_for_half(folder):
 # --- one operator alone in the runtime ---------------------------------------
 
 
-def alone(runtime, words, file="model", is_precision=False, instead=None):
+def alone(runtime, words, file="model", instead=None, not_words=()):
     """Each operation runs alone in the runtime, on what the float64 run of the
     model has made for it. `instead` are attributes that the runtime may compute
     the operation called middle with; the one that fits is a cause word, unless
@@ -319,12 +319,9 @@ def alone(runtime, words, file="model", is_precision=False, instead=None):
             fits = what_fits(runtime, folder, instead)
             causes = causes or [[str(value)] for value in fits.values()]
         wrong = {name: error for name, error in errors.items() if error > WRONG}
-        how = (f"each of {len(errors)} operations ran alone in {runtime}, on "
-               "what a float64 run made for it")
-        if is_precision:
-            how += "; that it is the precision is what the runtime says of it"
-        return truth(wrong, causes, how, {operators[name] for name in wrong},
-                     wrong)
+        return truth(wrong, causes, f"each of {len(errors)} operations ran "
+                     f"alone in {runtime}, on what a float64 run made for it",
+                     {operators[name] for name in wrong}, wrong, not_words)
     return find
 
 
