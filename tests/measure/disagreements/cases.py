@@ -237,16 +237,18 @@ OPERATOR = [
                  "Resize", 17, constants=(None, UNEVEN), mode="cubic",
                  coordinate_transformation_mode="align_corners"),
              "onnxruntime"),
-    operator("mnn_magika", "MNN", "mnn", "magika", "MNN"),
+    Case("mnn_magika", "operator", "MNN",
+         functools.partial(making.in_runtime, network="magika"),
+         truths.cut("mnn", []), program("mnn"), "magika", ("MNN",)),
 ]
 
 
 OBSERVED = [
     Case("seen_haswell", "observed", "8-bit sums held in 16 bits",
-         functools.partial(making.static, name="text_angle"),
+         functools.partial(making.static, name="speech"),
          truths.observed_one_by_one("haswell_all", [["saturate"]],
                                     share=0.05, kinds=("Conv", "MatMul")),
-         ON_HASWELL, "text_angle", ("onnxruntime", "qemu-x86_64")),
+         ON_HASWELL, "speech", ("onnxruntime", "qemu-x86_64")),
     Case("seen_magika", "observed", "OpenVINO fuses in bfloat16",
          functools.partial(making.in_runtime, network="magika"),
          truths.observed_one_by_one("openvino", [["bfloat16"]]),
@@ -259,16 +261,10 @@ OBSERVED = [
          functools.partial(making.in_runtime, network="text_line"),
          truths.observed_one_by_one("openvino_f16", [["float16"]]),
          program("openvino_f16"), "text_line", ("openvino",)),
-    Case("haswell_angle", "operator", "8-bit sums held in 16 bits",
-         functools.partial(making.static, name="text_angle",
-                           form="QOperator"),
+    Case("haswell_speech", "operator", "8-bit sums held in 16 bits",
+         functools.partial(making.static, name="speech", form="QOperator"),
          truths.alone("haswell_all", [["saturate"]], file="target"),
-         ON_HASWELL, "text_angle", ("onnxruntime", "qemu-x86_64")),
-    Case("haswell_turned", "operator", "8-bit sums held in 16 bits",
-         functools.partial(making.static, name="page_turned",
-                           form="QOperator"),
-         truths.alone("haswell_all", [["saturate"]], file="target"),
-         ON_HASWELL, "page_turned", ("onnxruntime", "qemu-x86_64")),
+         ON_HASWELL, "speech", ("onnxruntime", "qemu-x86_64")),
 ]
 
 

@@ -15,6 +15,7 @@ import tempfile
 
 import numpy
 import onnx
+import onnx.utils
 from onnx import TensorProto, helper, numpy_helper
 
 import float64
@@ -383,6 +384,37 @@ def errors_alone(runtime, folder, file):
             made, {name: expected[name] for name in names})
         operators[node.name] = node.op_type
     return errors, operators
+
+
+def cut(runtime, words):
+    """The runtime runs the model up to each value, which is its only output
+    then. Operations whose result is wrong, though all that they read is right,
+    are named: an operation that is right alone may be wrong beside others."""
+    def find(folder):
+        model = load(folder)
+        feeds = feeds_of(folder)
+        constants = constants_of(model)
+        values = float64.run(model, feeds)
+        names = [name for node in model.graph.node for name in node.output
+                 if name and name not in constants and
+                 values[name].dtype == numpy.float64]
+        jobs = []
+        for name in names:
+            part = onnx.utils.Extractor(model).extract_model(
+                list(feeds), [name])
+            jobs.append((part, feeds, [name]))
+        errors = {name: float64.error(made[name], values[name])
+                  for name, made in zip(names, many(runtime, jobs))
+                  if made is not None and made[name] is not None}
+        # What adds up on the way is less.
+        off = {name for name, error in errors.items() if error > 1e-3}
+        wrong = {node.name: max(errors.get(name, 0) for name in node.output)
+                 for node in model.graph.node
+                 if off & {*node.output} and not off & {*node.input}}
+        return truth(wrong, words, f"{runtime} ran the model up to each of "
+                     f"{len(errors)} values, beside a float64 run",
+                     numbers=wrong)
+    return find
 
 
 # --- rewriters ---------------------------------------------------------------
