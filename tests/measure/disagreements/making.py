@@ -1,7 +1,6 @@
 """Makes the files of a case: what other people's tools make of a model."""
 
 import copy
-import logging
 import os
 import pathlib
 import shutil
@@ -59,7 +58,6 @@ def static(folder, name, form="QDQ", activations="QUInt8", weights="QInt8",
     settings is made, too, whose scales the truth reads."""
     from onnxruntime.quantization import (  # pylint: disable=import-outside-toplevel
         QuantFormat, QuantType, quantize_static)
-    logging.disable(logging.WARNING)
     packaged(folder, name)
     forms = {"scales": "QDQ", "target": form}
     if form == "QDQ":
@@ -77,7 +75,6 @@ def static(folder, name, form="QDQ", activations="QUInt8", weights="QInt8",
 def dynamic(folder, name, **options):
     from onnxruntime.quantization import (  # pylint: disable=import-outside-toplevel
         QuantType, quantize_dynamic)
-    logging.disable(logging.WARNING)
     packaged(folder, name)
     quantize_dynamic(str(folder / "model.onnx"), str(folder / "target.onnx"),
                      weight_type=QuantType.QInt8, **options)
