@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 import traceback
+import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent / "disagreements"
 sys.path.insert(0, str(HERE))
@@ -177,8 +178,10 @@ def main():
     parser.add_argument("--sound", action="store_true")
     parser.add_argument("--runs", type=int, default=200)
     options = parser.parse_args()
-    # Quantisers tell of every operation that they leave alone.
+    # Quantisers tell of every operation that they leave alone, and converters
+    # of every number that they change.
     logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
     if options.sound:
         return sound.measure(options.runs, located)
     for missing in cases.check(cases.ALL):
