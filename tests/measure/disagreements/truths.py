@@ -168,7 +168,9 @@ class Scales:
         scale = self.constants[node.input[1]].astype(numpy.float64)
         zero = self.constants[node.input[2]].astype(numpy.float64) \
             if len(node.input) > 2 else numpy.zeros_like(scale)
-        if scale.ndim:
+        if scale.size == 1:
+            scale, zero = scale.reshape(()), zero.reshape(())
+        else:
             axis = float64.attributes_of(node).get("axis", 1)
             wide = [1] * values.ndim
             wide[axis] = -1
