@@ -201,7 +201,7 @@ class Autotest(Scratch):
         with self.tanh_is_sin():
             result = nodewise("autotest", "--networks", "--op", "Neg", "--op",
                               "Tanh", "--op", "Add", "--candidate", "c",
-                              "--runs", "256", "--seed", "2", "--attribute",
+                              "--runs", "32", "--seed", "5", "--attribute",
                               "-o", folder)
         self.assertEqual(result.code, 1, result.out + result.err)
         self.assertIn("written: " + str(folder / "001_Tanh"), result.out)
