@@ -79,7 +79,7 @@ measure_layers() {
 }
 
 # Real disagreements between runtimes, converters and hosts, each with a truth
-# that was found without us; then pairs that agree, of which nobody is accused.
+# that was found without us; then pairs that agree, in which no operation may be accused.
 measure_disagreements() {
   local status=0
   need_build

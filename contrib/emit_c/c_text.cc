@@ -9,7 +9,7 @@
 namespace nodewise::emit_c {
 namespace {
 
-// More of a name makes a comment that nobody reads.
+// More of a name makes a comment too long to be read.
 constexpr size_t kMostCommentBytes = 120;
 
 template <typename T>

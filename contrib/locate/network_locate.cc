@@ -46,6 +46,8 @@ class NetworkLocator {
     // Whether there is a graph at all is known before anything runs.
     NODEWISE_ASSIGN_OR_RETURN(auto graph, LowerWith(request_.observable));
     tolerance_ = AccumulatedTolerance(graph->graph);
+    // First: a program that cannot run says so before anything takes long.
+    NODEWISE_ASSIGN_OR_RETURN(plain_, OutputsWith({}, nullptr));
     NODEWISE_RETURN_IF_ERROR(Refer());
     NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> observed, Choose());
     if (observed.size() != request_.observable.size()) {
@@ -125,7 +127,7 @@ class NetworkLocator {
 
   // Returns what is to be observed.
   absl::StatusOr<std::vector<std::string>> Choose() {
-    NODEWISE_ASSIGN_OR_RETURN(const auto unseen, OutputsWith({}, nullptr));
+    const std::vector<NamedTensor>& unseen = plain_;
     std::vector<std::string> asked = request_.observable;
     AbsentSink sink;
     auto seen = OutputsWith(asked, &sink);
@@ -348,6 +350,7 @@ class NetworkLocator {
   const LocateOptions& options_;
   Tolerance tolerance_;  // Of the outputs.
   std::vector<NDArray> reference_;
+  std::vector<NamedTensor> plain_;        // The outputs with nothing looked at.
   std::vector<TensorComparison> unseen_;  // The outputs of the file as it is.
   NetworkLocated located_;
   std::vector<std::string> notes_;

@@ -50,9 +50,9 @@ def why_wrong(sentence, truth, names):
     kinds = [] if found and not truth["kinds"] else kinds_in(rest)
     if not truth["names"] and not truth["kinds"]:
         if found or kinds:
-            return f"accuses {', '.join(found + kinds)}, expected nobody"
+            return f"accuses {', '.join(found + kinds)}, expected no operation"
     elif not found and not kinds:
-        return "names nobody"
+        return "names no operation"
     ranks = "costs the most" in sentence or "so do" in sentence
     for name in found[:1] if ranks else found:
         if name not in truth["names"]:

@@ -1,4 +1,4 @@
-"""Pairs that agree: nobody may be accused.
+"""Pairs that agree: no operation may be accused.
 
 A pair counts where the outputs of the program, or of the rewritten model in
 onnxruntime, are those of a float64 run; the others are listed with how far off
