@@ -15,7 +15,7 @@ namespace nodewise {
 
 // Measures how a runtime computes single operators otherwise than by their
 // definitions, in rows of the classes of KnownDeviation. What is of none of
-// them is a fault, and an operator that has one gets no row.
+// them is a fault, and an operator that has one gets no row for that type.
 
 struct LearnOptions {
   uint64_t seed = 1;
