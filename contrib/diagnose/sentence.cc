@@ -521,8 +521,9 @@ class ModelsTeller {
 
   std::string WhatItCosts() const {
     std::string text = fmt::format(
-        "Computing in {} puts the outputs off by {:.2g} of their size; {} "
+        "{} {} puts the outputs off by {:.2g} of their size; {} "
         "costs the most, {}",
+        compared_.are_weights_lowered ? "Storing weights in" : "Computing in",
         compared_.lowered, compared_.error, NameOf(First()),
         // Behind it others may cut what it makes to size.
         std::isfinite(First().alone)

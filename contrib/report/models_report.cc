@@ -45,6 +45,7 @@ class ModelsReport {
     report->json.BeginObject("models");
     report->json.Add("reference", evidence_.name);
     report->json.Add("lowered_to", compared_.lowered);
+    report->json.Add("only_weights", compared_.are_weights_lowered);
     report->json.Add("error", compared_.error);
     if (HasModel()) ShowOutputs(report);
     // Where outputs do not go together, no layer was asked.
@@ -172,7 +173,7 @@ class ModelsReport {
       report->text += "no layer stands out: nothing to keep\n";
       return;
     }
-    const bool is_float = compared_.lowered != "8-bit integers";
+    const bool is_float = compared_.lowered.find("-bit") == std::string::npos;
     report->text +=
         fmt::format("suggested: keep the first {}\n", found.suggested);
     TextTable table;

@@ -8,6 +8,7 @@
 #include "contrib/two_models/mixed_models.h"
 #include "contrib/two_models/model_side.h"
 #include "contrib/two_models/pair_models.h"
+#include "contrib/two_models/shorter_weights.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
@@ -200,6 +201,11 @@ class ModelComparer {
     MixedModels mixed(result_.pairing, reads_, &reference, &target);
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed, &target));
     result_.lowered = LoweredTo(request_.reference, request_.target);
+    if (result_.lowered.empty() && result_.AreOutputsWrong()) {
+      const auto type = ShorterWeights(request_.reference, request_.target);
+      result_.are_weights_lowered = type.has_value();
+      result_.lowered = type.value_or("");
+    }
     // Where models of one precision agree, there is nothing to share out, and
     // outputs of other sizes have no error that could be.
     if ((result_.lowered.empty() && !result_.AreOutputsWrong()) ||

@@ -1,6 +1,7 @@
 #include "nodewise/two_models/compare_models.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "nodewise/interp/interpreter.h"
@@ -61,6 +62,49 @@ Network Products() {
   }
   b.Out({y});
   return std::move(b.net);
+}
+
+// Products() with weights of which each block of 32 has 16 numbers, or each is
+// a float16.
+Network WithShorterWeights(bool is_float16) {
+  Network network = Products();
+  for (const char* const name : {"one", "two", "three", "four"}) {
+    const NDArray exact = RandomFloats(name, {16, 16});
+    NDArray rounded = exact.CopyToHost().value();
+    for (int64_t i = 0; i < 256; ++i) {
+      const float step = 0.1F * static_cast<float>(1 + i / 32);
+      rounded.As<float>()[i] =
+          is_float16
+              ? std::nearbyint(exact.As<float>()[i] * 1024) / 1024
+              : step * std::clamp(std::nearbyint(exact.As<float>()[i] / step),
+                                  -8.0F, 7.0F);
+    }
+    Exchange(std::string("w_") + name, rounded, &network);
+  }
+  return network;
+}
+
+TEST(CompareModelsTest, WeightsOfFewBitsAreToldByTheirNumbers) {
+  const Network net = Products();
+  const Network shorter = WithShorterWeights(false);
+  const ModelComparison compared = Compared(net, shorter, SampleOf(net, 3));
+  EXPECT_EQ(compared.lowered, "4-bit integers");
+  EXPECT_TRUE(compared.are_weights_lowered);
+  EXPECT_EQ(compared.layers.size(), 4U);
+  EXPECT_GT(compared.sensitivity.curve.size(), 1U);
+}
+
+TEST(CompareModelsTest, WeightsRoundedToShorterFloatsAreToldByTheirNumbers) {
+  const Network net = Products();
+  const Network shorter = WithShorterWeights(true);
+  EXPECT_EQ(Compared(net, shorter, SampleOf(net, 3)).lowered, "float16");
+}
+
+TEST(CompareModelsTest, OtherWeightsAreNotTakenForShorterOnes) {
+  const Network net = Products();
+  Network other = Products();
+  Exchange("w_two", RandomFloats("another", {16, 16}), &other);
+  EXPECT_EQ(Compared(net, other, SampleOf(net, 3)).lowered, "");
 }
 
 // Lowering one operation after the other, which shares nothing with running

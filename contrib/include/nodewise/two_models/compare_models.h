@@ -58,6 +58,8 @@ struct ModelComparison {
   // What the target computes in and the reference does not: "8-bit integers",
   // "float16"; empty if nothing.
   std::string lowered;
+  // It only stores its weights so, and computes as the reference does.
+  bool are_weights_lowered = false;
   // Those that make something else, the most costly first.
   std::vector<ModelLayer> layers;
   // Layers that were looked at.

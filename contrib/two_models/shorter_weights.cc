@@ -1,0 +1,181 @@
+#include "contrib/two_models/shorter_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/two_models/compare_models.h"
+
+namespace nodewise {
+namespace {
+
+// Fewer numbers may be on a grid by chance.
+constexpr int64_t kLeastElements = 256;
+// Numbers with one scale lie one behind the other, in the last side or, where
+// the weights were transposed, in the one before it. The scale may be that of
+// the whole side, or of a block.
+constexpr int64_t kBlocks[] = {INT64_MAX, 128, 64, 32, 16};
+// How far from the grid, in its steps, what was scaled in float32 may lie.
+constexpr double kNearGrid = 0.02;
+
+// Returns how many steps of an even grid the numbers span: 15 for what 4 bits
+// hold. 0 if they are all the same; none if they lie on no grid of up to 255.
+std::optional<int> StepsOf(std::vector<double>* numbers) {
+  std::sort(numbers->begin(), numbers->end());
+  const double least = numbers->front();
+  const double span = numbers->back() - least;
+  if (span == 0) return 0;
+  double step = span;
+  for (size_t i = 1; i < numbers->size(); ++i) {
+    const double gap = (*numbers)[i] - (*numbers)[i - 1];
+    if (gap > span / 512) step = std::min(step, gap);
+  }
+  const double steps = std::nearbyint(span / step);
+  if (steps > UINT8_MAX) return std::nullopt;
+  step = span / steps;
+  for (const double number : *numbers) {
+    const double at = (number - least) / step;
+    if (std::abs(at - std::nearbyint(at)) > kNearGrid) return std::nullopt;
+  }
+  return static_cast<int>(steps);
+}
+
+// Numbers as rows of what lies along one side.
+struct Rows {
+  const std::vector<double>& numbers;
+  int64_t length;  // Of a row.
+  int64_t stride;  // From one number of a row to the next.
+};
+
+// Returns the bits that the numbers of every block need; none if one of the
+// blocks is on no grid.
+std::optional<int> BitsInBlocks(const Rows& rows, int64_t block) {
+  int most = 0;
+  std::vector<double> taken;
+  const auto count = static_cast<int64_t>(rows.numbers.size());
+  for (int64_t row = 0; row < count / rows.length; ++row) {
+    const int64_t start =
+        row / rows.stride * rows.stride * rows.length + row % rows.stride;
+    for (int64_t begin = 0; begin < rows.length; begin += block) {
+      const int64_t end = begin + std::min(block, rows.length - begin);
+      taken.clear();
+      for (int64_t i = begin; i < end; ++i) {
+        taken.push_back(
+            rows.numbers[static_cast<size_t>(start + i * rows.stride)]);
+      }
+      const std::optional<int> steps = StepsOf(&taken);
+      if (!steps.has_value()) return std::nullopt;
+      most = std::max(most, *steps);
+      if (end == rows.length) break;
+    }
+  }
+  if (most == 0) return std::nullopt;
+  return most <= 3 ? 2 : most <= 15 ? 4 : 8;
+}
+
+// A few numbers lie on some grid, unless it is a coarse one.
+bool IsTelling(int64_t length, int bits) {
+  return length >= (bits == 8 ? 128 : 16);
+}
+
+std::optional<int> BitsOf(const std::vector<double>& numbers,
+                          absl::Span<const int64_t> shape) {
+  if (shape.size() < 2) return std::nullopt;
+  // The weights of a convolution have a scale for each channel of its results.
+  const auto count = static_cast<int64_t>(numbers.size());
+  const Rows ways[] = {
+      {numbers, count / shape[0], 1},
+      {numbers, shape[shape.size() - 1], 1},
+      {numbers, shape[shape.size() - 2], shape[shape.size() - 1]}};
+  for (const Rows& rows : ways) {
+    for (const int64_t block : kBlocks) {
+      const int64_t length = std::min(block, rows.length);
+      if (block != INT64_MAX && block >= rows.length) continue;
+      const std::optional<int> bits = BitsInBlocks(rows, length);
+      if (bits.has_value() && IsTelling(length, *bits)) return bits;
+    }
+  }
+  return std::nullopt;
+}
+
+bool AreRoundedTo(DLDataType dtype, const std::vector<double>& numbers) {
+  const auto rounded = NDArray::Empty({1}, dtype, kCpu);
+  if (!rounded.ok()) return false;
+  return std::all_of(numbers.begin(), numbers.end(), [&](double number) {
+    StoreDoubles(&number, 0, 1, *rounded);
+    return ToDoubles(*rounded)[0] == number;
+  });
+}
+
+std::string TypeOf(const NDArray& weights) {
+  const DLDataType dtype = weights.dtype();
+  if (IsInteger(dtype)) return fmt::format("{}-bit integers", dtype.bits);
+  const std::vector<double> numbers = ToDoubles(weights);
+  for (const double number : numbers) {
+    if (!std::isfinite(number)) return "";
+  }
+  if (AreRoundedTo(kBfloat16, numbers)) return "bfloat16";
+  if (AreRoundedTo(kFloat16, numbers)) return "float16";
+  const std::optional<int> bits = BitsOf(numbers, weights.shape());
+  return bits.has_value() ? fmt::format("{}-bit integers", *bits) : "";
+}
+
+// Whether these are numbers that an operation computes with: floats, or what
+// becomes floats.
+bool AreWeights(const Network& network, const NetworkValue& value) {
+  if (value.kind != NetworkValue::Kind::kConstant ||
+      CountOf(value.data) < kLeastElements) {
+    return false;
+  }
+  if (IsFloat(value.data.dtype())) return value.data.dtype().bits <= 32;
+  return IsInteger(value.data.dtype()) && value.data.dtype().bits <= 8 &&
+         std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
+           return use.slot == 0 &&
+                  network.operation(use.user).kind() == "DequantizeLinear";
+         });
+}
+
+std::vector<const NDArray*> LargeWeights(const Network& network) {
+  std::vector<const NDArray*> weights;
+  for (const auto& value : network.data().values) {
+    if (value.has_value() && AreWeights(network, *value)) {
+      weights.push_back(&value->data);
+    }
+  }
+  return weights;
+}
+
+// Returns the type that most of the numbers have; empty for the exact ones.
+std::string MostAre(const std::vector<const NDArray*>& weights) {
+  std::map<std::string, int64_t> counts;
+  for (const NDArray* each : weights) {
+    counts[TypeOf(*each)] += CountOf(*each);
+  }
+  const auto most = std::max_element(
+      counts.begin(), counts.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == counts.end() ? "" : most->first;
+}
+
+}  // namespace
+
+std::optional<std::string> ShorterWeights(const Network& reference,
+                                          const Network& target) {
+  const std::vector<const NDArray*> known = LargeWeights(reference);
+  std::vector<const NDArray*> changed = LargeWeights(target);
+  std::erase_if(changed, [&](const NDArray* one) {
+    return std::any_of(known.begin(), known.end(), [&](const NDArray* other) {
+      return HaveOneContent(*one, *other);
+    });
+  });
+  std::string type = MostAre(changed);
+  if (type.empty() || type == MostAre(known)) return std::nullopt;
+  return type;
+}
+
+}  // namespace nodewise
