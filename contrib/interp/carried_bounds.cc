@@ -70,6 +70,14 @@ bool HasNothingToRound(const Operation& operation, const Tensors& inputs,
   });
 }
 
+// Where scales and zero points are exact, these compute element by element, and
+// are monotonic.
+bool IsQuantizing(const Operation& operation) {
+  const std::string_view kind = operation.kind();
+  return kind == "QuantizeLinear" || kind == "DequantizeLinear" ||
+         kind == "FakeQuantize";
+}
+
 bool HasPole(const Operation& operation, size_t slot) {
   return (operation.kind() == "Div" && slot == 1) ||
          (operation.kind() == "Reciprocal" && slot == 0);
@@ -190,7 +198,10 @@ class BoundsCarrier {
         inexact[0].slots == std::vector<size_t>{0}) {
       return MoveBounds(operation);
     }
-    if (!IsElementwise(operation) || inexact.size() > kMostInexactInputs) {
+    const bool is_followed = IsElementwise(operation) ||
+                             (IsQuantizing(operation) && inexact.size() == 1 &&
+                              inexact[0].slots == std::vector<size_t>{0});
+    if (!is_followed || inexact.size() > kMostInexactInputs) {
       ForgetBounds(operation, inexact);
       return absl::OkStatus();
     }

@@ -194,6 +194,19 @@ TEST(CarriedBoundsTest, ReshapesAndSlicesMoveBounds) {
 }
 
 // Nothing is rounded before the product, so its own bounds are known.
+TEST(CarriedBoundsTest, QuantizingRoundsWhatComesBeforeItToOtherSteps) {
+  const auto quantized = Carry(AfterProduct([](NetBuilder* b, ValueId y) {
+    const ValueId scale = b->Const("s", Floats({0.25F}));
+    return b->Op("DequantizeLinear",
+                 {b->Op("QuantizeLinear", {y, scale})[0], scale})[0];
+  }));
+  // By rounding before it and its own.
+  for (const double bound : quantized[0].bounds.proved) {
+    EXPECT_GE(bound, 0.25);
+    EXPECT_LE(bound, 0.51);
+  }
+}
+
 TEST(CarriedBoundsTest, WhatOnlyChoosesIsExact) {
   NetBuilder b;
   const ValueId x = b.Op("Relu", {b.In("x", {4, 16})})[0];
