@@ -144,8 +144,7 @@ class CauseSearch {
   }
 
   std::optional<Cause> Saturation() const {
-    const NDArray made =
-        SaturatedResult(node_.region, node_.inputs, node_.output, operators_);
+    const NDArray made = SaturatedResult(node_, operators_);
     if (!(DistanceOf(made) * kNearerByRounding < distance_)) {
       return std::nullopt;
     }

@@ -80,6 +80,7 @@ class NodeChecker : public TensorSink {
         reference_(graph_),
         error_(graph_),
         non_finite_(graph_),
+        dequantized_(graph_),
         read_(graph_),
         is_done_(graph_),
         tolerance_(AccumulatedTolerance(graph_)) {
@@ -194,12 +195,44 @@ class NodeChecker : public TensorSink {
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
     }
-    if (options_.explain && IsLarge(check->outputs)) {
-      const TensorComparison& worst = check->Worst();
-      check->cause = options_.explain(
-          {region.network, inputs, expected, made, worst.key.slot, worst});
+    if (options_.explain) {
+      NoteDequantized(node, region.network, inputs);
+      if (IsLarge(check->outputs)) {
+        const TensorComparison& worst = check->Worst();
+        check->cause =
+            options_.explain({region.network, inputs, expected, made,
+                              worst.key.slot, worst, DequantizedOf(node)});
+      }
     }
     return absl::OkStatus();
+  }
+
+  // Which integers floats stand for explains what is computed with them, where
+  // the product of integers is fused of what lies on both sides of a value.
+  void NoteDequantized(NodeId node, const Network& region,
+                       const std::vector<NDArray>& inputs) {
+    if (region.order().size() != 1) return;
+    const Operation& operation = region.operation(region.order()[0]);
+    if (operation.kind() != "DequantizeLinear") return;
+    const auto given = [&](size_t slot) {
+      if (slot >= operation.inputs.size()) return NDArray();
+      const ValueId id = operation.inputs[slot];
+      const auto all = region.inputs();
+      const auto input = std::find(all.begin(), all.end(), id);
+      if (input != all.end()) {
+        return inputs[static_cast<size_t>(input - all.begin())];
+      }
+      return id == kNoValue ? NDArray() : region.value(id).data;
+    };
+    dequantized_[graph_.EntryOf(node, 0)] = {given(0), given(1), given(2)};
+  }
+
+  std::vector<Dequantized> DequantizedOf(NodeId node) const {
+    std::vector<Dequantized> inputs;
+    for (const EntryRef& ref : graph_.node(node).inputs) {
+      inputs.push_back(dequantized_[graph_.EntryOf(ref)]);
+    }
+    return inputs;
   }
 
   absl::StatusOr<TensorComparison> CompareOutput(const std::string& node,
@@ -300,6 +333,7 @@ class NodeChecker : public TensorSink {
       if (index_.LifetimeOf(entry).last_read <= int64_t{Index(node)}) {
         made_[entry] = NDArray();
         reference_[entry] = NDArray();
+        dequantized_[entry] = {};
       }
     };
     for (const EntryRef& ref : graph_.node(node).inputs) {
@@ -335,6 +369,7 @@ class NodeChecker : public TensorSink {
   ByEntry<NDArray> reference_;
   ByEntry<double> error_;
   ByEntry<NonFiniteCount> non_finite_;
+  ByEntry<Dequantized> dequantized_;  // With NodeCheckOptions::explain.
   ByNode<std::vector<NDArray>> read_;
   ByNode<bool> is_done_;
   const Tolerance tolerance_;  // Of accumulated errors.

@@ -45,6 +45,7 @@ struct Operands {
   int64_t sums = 0;            // How many numbers are added up for each result.
   int64_t rows = 0;            // Results by the left operand: rows, or places.
   int64_t groups = 1;          // Of a convolution.
+  int64_t places = 0;          // Rows of one image of a convolution.
   int64_t columns = 0;         // Results by the right operand, in all groups.
   std::vector<int16_t> left;   // [groups][sums][rows]
   std::vector<int16_t> right;  // [columns][sums]
@@ -75,15 +76,17 @@ std::vector<int32_t> Changes(const Operands& by) {
 
 class SaturatedRun {
  public:
-  SaturatedRun(const Network& region, absl::Span<const NDArray> inputs,
-               size_t output, const OpSet& operators)
-      : region_(region),
-        given_(inputs.begin(), inputs.end()),
-        output_(output),
+  SaturatedRun(const WrongNode& node, const OpSet& operators)
+      : region_(node.region),
+        given_(node.inputs.begin(), node.inputs.end()),
+        dequantized_(node.dequantized),
+        output_(node.output),
         operators_(operators) {}
 
   NDArray Run() {
-    if (!Find() || !ReadValues() || !ReadOperands()) return NDArray();
+    if (!HasProduct() || !ReadValues() || !Find() || !ReadOperands()) {
+      return NDArray();
+    }
     const std::vector<int32_t> changes = Changes(operands_);
     const bool is_any = std::any_of(changes.begin(), changes.end(),
                                     [](int32_t change) { return change != 0; });
@@ -103,26 +106,47 @@ class SaturatedRun {
     return &region_.operation(region_.value(id).producer);
   }
 
-  // What an operand is before it became a float.
-  ValueId Quantized(size_t slot) const {
-    if (slot >= product_->inputs.size()) return kNoValue;
-    const ValueId id = product_->inputs[slot];
-    if (!form_->is_dequantized) return id;
+  // What an operand is before it became a float, in the region or before it.
+  // Undefined integers if it is another float.
+  Dequantized OperandAt(const Operation& product, const ProductForm& form,
+                        size_t slot) const {
+    if (slot >= product.inputs.size()) return {};
+    const ValueId id = product.inputs[slot];
+    if (!form.is_dequantized) return {ValueOf(id), NDArray(), NDArray()};
     const Operation* const maker = MakerOf(id);
-    return maker != nullptr && maker->kind() == "DequantizeLinear"
-               ? maker->inputs[0]
-               : kNoValue;
+    if (maker != nullptr && maker->kind() == "DequantizeLinear") {
+      return {ValueOf(maker->inputs[0]), ValueOf(maker->inputs[1]),
+              maker->inputs.size() > 2 ? ValueOf(maker->inputs[2]) : NDArray()};
+    }
+    const absl::Span<const ValueId> inputs = region_.inputs();
+    const auto input = static_cast<size_t>(
+        std::find(inputs.begin(), inputs.end(), id) - inputs.begin());
+    return input < dequantized_.size() ? dequantized_[input] : Dequantized();
+  }
+
+  static bool HasForm(const Operation& operation, const ProductForm& form) {
+    return operation.kind() == form.kind;
+  }
+
+  bool HasProduct() const {
+    return std::any_of(
+        region_.order().begin(), region_.order().end(), [this](OperationId id) {
+          return std::any_of(std::begin(kForms), std::end(kForms),
+                             [&](const ProductForm& form) {
+                               return HasForm(region_.operation(id), form);
+                             });
+        });
   }
 
   bool Find() {
     for (const OperationId id : region_.order()) {
       product_ = &region_.operation(id);
       for (const ProductForm& form : kForms) {
+        if (!HasForm(*product_, form)) continue;
         form_ = &form;
-        if (product_->kind() == form.kind && Quantized(form.left) != kNoValue &&
-            Quantized(form.right) != kNoValue) {
-          return true;
-        }
+        left_ = OperandAt(*product_, form, form.left);
+        right_ = OperandAt(*product_, form, form.right);
+        if (left_.integers.defined() && right_.integers.defined()) return true;
       }
     }
     return false;
@@ -151,10 +175,9 @@ class SaturatedRun {
   }
 
   bool ReadOperands() {
-    const NDArray left = ValueOf(Quantized(form_->left));
-    const NDArray right = ValueOf(Quantized(form_->right));
-    const bool are_bytes = left.defined() && right.defined() &&
-                           left.dtype() == kUint8 && right.dtype() == kInt8;
+    const NDArray& left = left_.integers;
+    const NDArray& right = right_.integers;
+    const bool are_bytes = left.dtype() == kUint8 && right.dtype() == kInt8;
     if (!are_bytes || CountOf(left) == 0 || CountOf(right) == 0) return false;
     return form_->is_convolution ? ReadConvolution(left, right)
                                  : ReadProduct(left, right);
@@ -195,12 +218,12 @@ class SaturatedRun {
   // dilations need not be known here.
   bool ReadConvolution(const NDArray& left, const NDArray& right) {
     const auto shape = right.shape();
-    if (shape.size() < 3 || left.shape().size() != shape.size() ||
-        left.shape()[0] != 1) {
-      return false;
-    }
+    if (shape.size() < 3 || left.shape().size() != shape.size()) return false;
+    const int64_t batch = left.shape()[0];
     const int64_t channels = left.shape()[1];
-    if (shape[1] < 2 || channels % shape[1] != 0) return false;
+    // Convolutions of single channels are computed without such sums.
+    const bool is_depthwise = shape[1] == 1 && channels > 1;
+    if (is_depthwise || channels % shape[1] != 0) return false;
     const int64_t window = CountOf(right) / (shape[0] * shape[1]);
     const NDArray covered = Covered(left, shape, window);
     if (!covered.defined()) return false;
@@ -208,6 +231,7 @@ class SaturatedRun {
     operands_.sums = shape[1] * window;
     operands_.columns = shape[0];
     operands_.rows = CountOf(covered) / (channels * window);
+    operands_.places = operands_.rows / batch;
     if (!IsShort()) return false;
     // The channels of one place of the window lie side by side.
     const float* const from = covered.As<float>();
@@ -219,8 +243,12 @@ class SaturatedRun {
         const int64_t group = c / shape[1];
         const int64_t to = group * operands_.sums + t * shape[1] + c % shape[1];
         for (int64_t m = 0; m < operands_.rows; ++m) {
+          const int64_t b = m / operands_.places;
+          const int64_t at =
+              ((b * channels + c) * window + t) * operands_.places +
+              m % operands_.places;
           operands_.left[static_cast<size_t>(to * operands_.rows + m)] =
-              static_cast<int16_t>(from[(c * window + t) * operands_.rows + m]);
+              static_cast<int16_t>(from[at]);
         }
       }
     }
@@ -236,8 +264,8 @@ class SaturatedRun {
     return true;
   }
 
-  // [channels * window][places], as it lies in memory: padding is the zero
-  // point.
+  // [batch][channels * window][places], as it lies in memory: padding is the
+  // zero point.
   NDArray Covered(const NDArray& left, absl::Span<const int64_t> weights,
                   int64_t window) const {
     const int64_t channels = left.shape()[1];
@@ -278,18 +306,11 @@ class SaturatedRun {
   }
 
   float ZeroPointOfLeft() const {
-    // ConvInteger has both behind its operands, QLinearConv after each scale,
-    // DequantizeLinear behind its own.
-    ValueId id = kNoValue;
-    const auto slot_of = [](const Operation& operation, size_t slot) {
-      return slot < operation.inputs.size() ? operation.inputs[slot] : kNoValue;
-    };
-    if (form_->is_dequantized) {
-      id = slot_of(*MakerOf(product_->inputs[form_->left]), 2);
-    } else {
-      id = slot_of(*product_, 2);
+    // ConvInteger has both behind its operands, QLinearConv after each scale.
+    NDArray zero = left_.zero_point;
+    if (!form_->is_dequantized && product_->inputs.size() > 2) {
+      zero = ValueOf(product_->inputs[2]);
     }
-    const NDArray zero = ValueOf(id);
     return zero.defined() && zero.dtype() == kUint8 && CountOf(zero) == 1
                ? *zero.As<uint8_t>()
                : 0.0F;
@@ -301,9 +322,10 @@ class SaturatedRun {
     return scale.As<float>()[CountOf(scale) == 1 ? 0 : column];
   }
 
-  NDArray ScaleOf(size_t which, size_t slot) const {
+  // Of left, right or result.
+  NDArray ScaleOf(size_t which) const {
     if (form_->is_dequantized) {
-      return ValueOf(MakerOf(product_->inputs[slot])->inputs[1]);
+      return which == 0 ? left_.scale : which == 1 ? right_.scale : NDArray();
     }
     return form_->scales[which] == 0
                ? NDArray()
@@ -317,9 +339,7 @@ class SaturatedRun {
         CountOf(right) != static_cast<int64_t>(changes.size())) {
       return false;
     }
-    const std::array<NDArray, 3> scales = {
-        ScaleOf(0, form_->left), ScaleOf(1, form_->right),
-        form_->is_dequantized ? NDArray() : ScaleOf(2, 0)};
+    const std::array<NDArray, 3> scales = {ScaleOf(0), ScaleOf(1), ScaleOf(2)};
     for (const NDArray& scale : scales) {
       const bool fits = !scale.defined() || CountOf(scale) == 1 ||
                         CountOf(scale) == operands_.columns;
@@ -332,15 +352,22 @@ class SaturatedRun {
       const double scale =
           At(scales[0], 0) * At(scales[1], n) / At(scales[2], 0);
       for (int64_t m = 0; m < operands_.rows; ++m) {
-        // Convolutions have their columns first, products of matrices last.
-        const int64_t at = form_->is_convolution ? n * operands_.rows + m
-                                                 : m * operands_.columns + n;
+        const int64_t at = PlaceOf(n, m);
         const double change =
             scale * changes[static_cast<size_t>(n * operands_.rows + m)];
         if (!Add(change, at)) return false;
       }
     }
     return true;
+  }
+
+  // Convolutions have their columns before the places of an image, products of
+  // matrices last.
+  int64_t PlaceOf(int64_t column, int64_t row) const {
+    if (!form_->is_convolution) return row * operands_.columns + column;
+    const int64_t image = row / operands_.places;
+    return (image * operands_.columns + column) * operands_.places +
+           row % operands_.places;
   }
 
   bool Add(double change, int64_t at) {
@@ -365,20 +392,22 @@ class SaturatedRun {
 
   const Network& region_;
   const std::vector<NDArray> given_;
+  const absl::Span<const Dequantized> dequantized_;
   const size_t output_;
   const OpSet& operators_;
   const Operation* product_ = nullptr;
   const ProductForm* form_ = nullptr;
   std::map<ValueId, NDArray> values_;
+  Dequantized left_;
+  Dequantized right_;
   Operands operands_;
   NDArray made_;
 };
 
 }  // namespace
 
-NDArray SaturatedResult(const Network& region, absl::Span<const NDArray> inputs,
-                        size_t output, const OpSet& operators) {
-  return SaturatedRun(region, inputs, output, operators).Run();
+NDArray SaturatedResult(const WrongNode& node, const OpSet& operators) {
+  return SaturatedRun(node, operators).Run();
 }
 
 }  // namespace nodewise

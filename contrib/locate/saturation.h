@@ -1,10 +1,6 @@
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
-#include "absl/types/span.h"
-#include "nodewise/ir/network.h"
+#include "nodewise/locate/cause.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 
@@ -14,7 +10,6 @@ namespace nodewise {
 // unsigned and signed 8-bit numbers adds up two of them in 16 bits, and so
 // saturates (x86 without VNNI). Undefined if the region has no such product, or
 // one that takes too long to compute.
-NDArray SaturatedResult(const Network& region, absl::Span<const NDArray> inputs,
-                        size_t output, const OpSet& operators);
+NDArray SaturatedResult(const WrongNode& node, const OpSet& operators);
 
 }  // namespace nodewise

@@ -38,15 +38,16 @@ NDArray ShortenedTo8Bits(const NDArray& tensor) {
 }
 
 std::string CauseWith(const Network& region, std::vector<NDArray> inputs,
-                      const NDArray& found) {
+                      const NDArray& found,
+                      const std::vector<Dequantized>& dequantized = {}) {
   const auto expected = Interpret(region, inputs).value();
   const TensorKey key{"node", 0, TensorRole::kOutput, "reference"};
   TensorItem item{key};
   item.tensor = expected[0].tensor();
   const TensorComparison worst = CompareTensors(item, *found).value();
   const std::vector<NDArray> made = {found};
-  const auto cause =
-      CauseOf({region, inputs, expected, made, 0, worst}, AllOperators());
+  const auto cause = CauseOf(
+      {region, inputs, expected, made, 0, worst, dequantized}, AllOperators());
   return cause.has_value() ? cause->words : "";
 }
 
@@ -132,14 +133,9 @@ int32_t Pair(int32_t a, int32_t b, int32_t c, int32_t d) {
 
 constexpr const char* kSaturates = "8-bit products saturate on this processor";
 
-TEST(CauseTest, AProductOfBytesThatSaturatesIsTold) {
-  NetBuilder b;
-  const ValueId x = b.In("x", {16, 64}, kUint8);
-  const ValueId w = b.In("w", {64, 16}, kInt8);
-  b.Out({b.Op("MatMulInteger", {x, w}, {}, {"y"})[0]});
-  const NDArray left = Bytes<uint8_t>({16, 64}, kUint8, 37);
-  const NDArray right = Bytes<int8_t>({64, 16}, kInt8, 29);
-  NDArray made = NDArray::Empty({16, 16}, kInt32, kCpu).value();
+// The sums of a product of 16 x 64 and 64 x 16.
+std::vector<int32_t> SaturatedSums(const NDArray& left, const NDArray& right) {
+  std::vector<int32_t> sums;
   for (int64_t m = 0; m < 16; ++m) {
     for (int64_t n = 0; n < 16; ++n) {
       int32_t sum = 0;
@@ -149,14 +145,55 @@ TEST(CauseTest, AProductOfBytesThatSaturatesIsTold) {
                  left.As<uint8_t>()[m * 64 + k + 1],
                  right.As<int8_t>()[(k + 1) * 16 + n]);
       }
-      made.As<int32_t>()[m * 16 + n] = sum;
+      sums.push_back(sum);
     }
   }
+  return sums;
+}
+
+TEST(CauseTest, AProductOfBytesThatSaturatesIsTold) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {16, 64}, kUint8);
+  const ValueId w = b.In("w", {64, 16}, kInt8);
+  b.Out({b.Op("MatMulInteger", {x, w}, {}, {"y"})[0]});
+  const NDArray left = Bytes<uint8_t>({16, 64}, kUint8, 37);
+  const NDArray right = Bytes<int8_t>({64, 16}, kInt8, 29);
+  const NDArray made =
+      MakeTensor<int32_t>({16, 16}, SaturatedSums(left, right), kInt32);
   EXPECT_EQ(CauseWith(b.net, {left, right}, made), kSaturates);
 }
 
-// A convolution of 3 x 3 over 6 x 6 places with 4 channels, padded by the zero
-// point, whose operands and result are quantized.
+// A runtime makes one product of integers of it, though what is judged reads
+// floats that have been handed out.
+TEST(CauseTest, AProductOfWhatAnotherNodeDequantizedSaturates) {
+  const NDArray left = Bytes<uint8_t>({16, 64}, kUint8, 37);
+  const NDArray right = Bytes<int8_t>({64, 16}, kInt8, 29);
+  const auto dequantized = [](const NDArray& bytes) {
+    NetBuilder b;
+    const auto shape = bytes.shape();
+    const ValueId x = b.In("x", {shape.begin(), shape.end()}, bytes.dtype());
+    const ValueId scale = b.Const("s", Floats({0.5F}));
+    b.Out({b.Op("DequantizeLinear", {x, scale})[0]});
+    return Interpret(b.net, {bytes}).value()[0];
+  };
+  NetBuilder b;
+  const ValueId x = b.In("x", {16, 64});
+  b.Out({b.Op("MatMul", {x, b.In("w", {64, 16})}, {}, {"y"})[0]});
+  std::vector<float> numbers;
+  for (const int32_t sum : SaturatedSums(left, right)) {
+    numbers.push_back(0.25F * static_cast<float>(sum));
+  }
+  const std::vector<NDArray> inputs = {dequantized(left), dequantized(right)};
+  const NDArray made = MakeTensor<float>({16, 16}, numbers);
+  EXPECT_NE(CauseWith(b.net, inputs, made), kSaturates);
+  EXPECT_EQ(
+      CauseWith(b.net, inputs, made,
+                {{left, Floats({0.5F}), {}}, {right, Floats({0.5F}), {}}}),
+      kSaturates);
+}
+
+// A convolution of 3 x 3 over 6 x 6 places with 4 channels of two images,
+// padded by the zero point, whose operands and result are quantized.
 TEST(CauseTest, AQuantizedConvolutionThatSaturatesIsTold) {
   constexpr int kZero = 3;
   NetBuilder b;
@@ -168,19 +205,23 @@ TEST(CauseTest, AQuantizedConvolutionThatSaturatesIsTold) {
   };
   const NDArray zero = MakeTensor<uint8_t>({1}, {kZero}, kUint8);
   const ValueId x =
-      dequantized("x", b.In("xq", {1, 4, 6, 6}, kUint8), 0.5F, zero);
+      dequantized("x", b.In("xq", {2, 4, 6, 6}, kUint8), 0.5F, zero);
   const ValueId w = dequantized("w", b.In("wq", {5, 4, 3, 3}, kInt8), 0.25F,
                                 MakeTensor<int8_t>({1}, {0}, kInt8));
   b.Out({b.Op("Conv", {x, w}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}},
               {"y"})[0]});
-  const NDArray left = Bytes<uint8_t>({1, 4, 6, 6}, kUint8, 37);
+  const NDArray left = Bytes<uint8_t>({2, 4, 6, 6}, kUint8, 37);
   const NDArray right = Bytes<int8_t>({5, 4, 3, 3}, kInt8, 29);
+  int64_t image = 0;
   const auto left_at = [&](int64_t c, int64_t i, int64_t j) -> int32_t {
     const bool is_inside = i >= 0 && i < 6 && j >= 0 && j < 6;
-    return is_inside ? left.As<uint8_t>()[(c * 6 + i) * 6 + j] : kZero;
+    return is_inside ? left.As<uint8_t>()[((image * 4 + c) * 6 + i) * 6 + j]
+                     : kZero;
   };
-  NDArray made = NDArray::Empty({1, 5, 6, 6}, kFloat32, kCpu).value();
-  for (int64_t n = 0; n < 5; ++n) {
+  NDArray made = NDArray::Empty({2, 5, 6, 6}, kFloat32, kCpu).value();
+  for (int64_t result = 0; result < 10; ++result) {
+    image = result / 5;
+    const int64_t n = result % 5;
     for (int64_t at = 0; at < 36; ++at) {
       int32_t sum = 0;
       for (int64_t t = 0; t < 9; ++t) {
@@ -194,7 +235,7 @@ TEST(CauseTest, AQuantizedConvolutionThatSaturatesIsTold) {
         sum += Pair(left_at(0, i, j), weights[0], left_at(1, i, j), weights[1]);
         sum += Pair(left_at(2, i, j), weights[2], left_at(3, i, j), weights[3]);
       }
-      made.As<float>()[n * 36 + at] = 0.125F * static_cast<float>(sum);
+      made.As<float>()[result * 36 + at] = 0.125F * static_cast<float>(sum);
     }
   }
   EXPECT_EQ(CauseWith(b.net, {left, right}, made), kSaturates);

@@ -31,6 +31,13 @@ struct Cause {
   std::string type = {};  // The shorter type of kPrecision: "bfloat16".
 };
 
+// What DequantizeLinear made floats of.
+struct Dequantized {
+  NDArray integers;
+  NDArray scale;
+  NDArray zero_point;  // Undefined: 0.
+};
+
 // A node that makes something else than the reference.
 struct WrongNode {
   const Network& region;               // What it should compute.
@@ -39,6 +46,9 @@ struct WrongNode {
   absl::Span<const NDArray> found;
   size_t output = 0;  // The one that is worst.
   const TensorComparison& worst;
+  // By input of the region, or empty; undefined integers for floats that
+  // another node made.
+  absl::Span<const Dequantized> dequantized = {};
 };
 
 // Returns the likeliest cause. None where nothing fits. Tries a few dozen ways
