@@ -78,7 +78,7 @@ QUANTISED = [
               truths.static(), form="QOperator"),
     quantised("qop_boxes", OPERATORS, "text_boxes_6", making.static,
               truths.static(), form="QOperator"),
-    quantised("dynamic_line", DYNAMIC, "text_line", making.dynamic,
+    quantised("dynamic_line", DYNAMIC, "text_line_6", making.dynamic,
               truths.dynamic),
     quantised("dynamic_persian", DYNAMIC, "persian_names", making.dynamic,
               truths.dynamic),
@@ -108,8 +108,6 @@ HALF = [
     half("half_line", "float16", "text_line", truths.half()),
     half("half_angle", "float16", "text_angle", truths.half()),
     half("half_persian", "float16", "persian_names", truths.half()),
-    half("half_pitch", "float16, and logarithms of nearly nothing",
-         "basic_pitch", truths.half()),
 ]
 
 

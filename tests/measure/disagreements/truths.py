@@ -142,6 +142,13 @@ class Scales:
         self.nodes = {node.name: node for node in model.graph.node}
         self.quantised = {node.input[0]: node for node in model.graph.node
                           if node.op_type == "QuantizeLinear"}
+        # An output of the model keeps its name, and what makes it gets another.
+        makers = [self.makers.get(each.name) for each in model.graph.output]
+        for last in makers:
+            if last is not None and last.op_type == "DequantizeLinear":
+                maker = self.makers.get(last.input[0])
+                if maker is not None and maker.op_type == "QuantizeLinear":
+                    self.quantised[last.output[0]] = maker
 
     def input(self, node, k, name, nodes, model):
         twin = self.nodes.get(node.name)
