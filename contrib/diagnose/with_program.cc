@@ -70,6 +70,9 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
   NetworkLocateRequest request{*session.network, AllOperators(), candidate,
                                ObservableValues(*session.network),
                                session.NamedInputs()};
+  request.by_parts = [&](const std::vector<std::string>& observed) {
+    return MakeNetworkRunner(session, observed, /*ends_at_each=*/true);
+  };
   if (question.referee != nullptr) {
     request.referee = [&](std::shared_ptr<const Network> network) {
       return question.referee->make({std::move(network)});

@@ -9,6 +9,17 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+std::vector<UserModel::Value> ValuesOf(absl::Span<const AskedTensor> asked) {
+  std::vector<UserModel::Value> values;
+  for (const AskedTensor& each : asked) {
+    values.push_back({each.name, each.type});
+  }
+  return values;
+}
+
+}  // namespace
 
 std::vector<std::string> ObservableValues(const Network& network) {
   const std::set<ValueId> outputs(network.outputs().begin(),
@@ -111,23 +122,31 @@ std::vector<AskedTensor> ForeignModel::Ask(
   return asked;
 }
 
-absl::StatusOr<std::string> ForeignModel::Write(
-    absl::Span<const AskedTensor> outputs) {
-  if (file_ != nullptr) {
-    std::vector<UserModel::Value> values;
-    for (const AskedTensor& output : outputs) {
-      values.push_back({output.name, output.type});
-    }
-    return file_->With(values, given_);
-  }
+absl::Status ForeignModel::SetOutputs(absl::Span<const AskedTensor> outputs,
+                                      Network* network) {
   std::vector<ValueId> ids;
   for (const AskedTensor& output : outputs) {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId id,
-                              network_.FindValue(output.name));
+                              network->FindValue(output.name));
     ids.push_back(id);
   }
-  NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(ids)));
+  return network->SetOutputs(std::move(ids));
+}
+
+absl::StatusOr<std::string> ForeignModel::Write(
+    absl::Span<const AskedTensor> outputs) {
+  if (file_ != nullptr) return file_->With(ValuesOf(outputs), given_);
+  NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs, &network_));
   return ExportOnnx(network_);
+}
+
+absl::StatusOr<std::string> ForeignModel::WriteEndingAt(
+    absl::Span<const AskedTensor> outputs) const {
+  if (file_ != nullptr) return file_->EndingAt(ValuesOf(outputs), given_);
+  Network part = network_;
+  NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs, &part));
+  part.RemoveUnused();
+  return ExportOnnx(part);
 }
 
 }  // namespace nodewise

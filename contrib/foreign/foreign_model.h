@@ -42,11 +42,17 @@ class ForeignModel {
   // Returns the bytes of a model with these outputs, and of the file with its
   // own, too. Fails as ExportOnnx() and UserModel::With().
   absl::StatusOr<std::string> Write(absl::Span<const AskedTensor> outputs);
+  // Returns the bytes of a model that ends at these outputs. Fails as
+  // ExportOnnx() and UserModel::EndingAt().
+  absl::StatusOr<std::string> WriteEndingAt(
+      absl::Span<const AskedTensor> outputs) const;
 
  private:
   ForeignModel(const Network& network, const UserModel* file)
       : network_(network), file_(file) {}
   absl::Status Apply(const TensorPatch& patch);
+  static absl::Status SetOutputs(absl::Span<const AskedTensor> outputs,
+                                 Network* network);
 
   Network network_;
   const UserModel* file_;

@@ -150,7 +150,7 @@ class ForeignRunner : public Runner {
       for (const std::string& name : *target_.observed) {
         if (observed.contains(name)) continue;
         return absl::InvalidArgumentError(fmt::format(
-            "{}: value {}: is no value between operations that can be "
+            "{}: value {}: is not a value between operations that can be "
             "observed, expected one",
             target_.name, name));
       }
@@ -206,6 +206,14 @@ class ForeignRunner : public Runner {
   }
 
  private:
+  // Which model the program is given.
+  enum class WrittenModel : uint8_t {
+    kAsRead,       // The user's file.
+    kWithOutputs,  // One with further outputs.
+    kEndingThere,  // One that has what is asked for as its outputs, and no
+                   // operation behind it.
+  };
+
   // The values that are known, by name, and why others are not.
   struct Found {
     std::map<std::string, NDArray> tensors;
@@ -220,7 +228,9 @@ class ForeignRunner : public Runner {
         options.patches.empty() && !target_.model_file.empty();
     NODEWISE_ASSIGN_OR_RETURN(
         auto run,
-        Execute(model, value_outputs_, is_as_read, inputs, options.repeats));
+        Execute(model, value_outputs_,
+                is_as_read ? WrittenModel::kAsRead : WrittenModel::kWithOutputs,
+                inputs, options.repeats));
     if (run == nullptr) return absl::OkStatus();
     result->durations_ns = run->durations_ns();
     result->runtime = run->runtime();
@@ -248,6 +258,9 @@ class ForeignRunner : public Runner {
     for (const std::string& name : handed_) {
       if (!options.select || options.select(name)) wanted.push_back(name);
     }
+    if (target_.ends_at_each) {
+      return RunToEach(model, inputs, wanted, options, found, result);
+    }
     const size_t most =
         target_.most_at_once == 0 ? wanted.size() : target_.most_at_once;
     int64_t duration_ns = 0;
@@ -256,8 +269,9 @@ class ForeignRunner : public Runner {
       const size_t end = std::min(wanted.size(), begin + most);
       const std::set<std::string> part(wanted.begin() + begin,
                                        wanted.begin() + end);
-      NODEWISE_ASSIGN_OR_RETURN(
-          auto run, Execute(model, WithOutputs(part), false, inputs, 1));
+      NODEWISE_ASSIGN_OR_RETURN(auto run,
+                                Execute(model, WithOutputs(part),
+                                        WrittenModel::kWithOutputs, inputs, 1));
       for (size_t i = 0; run != nullptr && i < run->asked().size(); ++i) {
         NODEWISE_RETURN_IF_ERROR(TakeSeen(*run, i, part, options, found));
       }
@@ -269,6 +283,37 @@ class ForeignRunner : public Runner {
       begin = end;
     } while (begin < wanted.size());
     result->durations_ns.push_back(duration_ns);
+    return absl::OkStatus();
+  }
+
+  // Runs the model as it is for its outputs, and a part of it for each value.
+  absl::Status RunToEach(ForeignModel* model,
+                         absl::Span<const NamedTensor> inputs,
+                         const std::vector<std::string>& wanted,
+                         const RunOptions& options, Found* found,
+                         RunResult* result) const {
+    RunOptions once;
+    once.patches = options.patches;
+    NODEWISE_RETURN_IF_ERROR(RunUnseen(model, inputs, once, found, result));
+    for (const std::string& name : wanted) {
+      const auto output = found->tensors.find(name);
+      if (output != found->tensors.end()) {
+        NODEWISE_RETURN_IF_ERROR(Hand(name, output->second, "", options));
+        continue;
+      }
+      const std::set<std::string> part = {name};
+      auto run = Execute(model, {name}, WrittenModel::kEndingThere, inputs, 1);
+      if (absl::IsUnavailable(run.status())) {
+        NODEWISE_RETURN_IF_ERROR(Hand(
+            name, NDArray(), std::string(MessageOf(run.status())), options));
+        continue;
+      }
+      if (!run.ok()) return run.status();
+      for (size_t i = 0; *run != nullptr && i < (*run)->asked().size(); ++i) {
+        NODEWISE_RETURN_IF_ERROR(TakeSeen(**run, i, part, options, found));
+      }
+      NODEWISE_RETURN_IF_ERROR(HandHidden(*model, part, options));
+    }
     return absl::OkStatus();
   }
 
@@ -291,7 +336,7 @@ class ForeignRunner : public Runner {
   // Null if there is nothing to compute.
   absl::StatusOr<std::unique_ptr<ForeignRun>> Execute(
       ForeignModel* model, const std::vector<std::string>& values,
-      bool is_as_read, absl::Span<const NamedTensor> inputs,
+      WrittenModel written, absl::Span<const NamedTensor> inputs,
       uint64_t repeats) const {
     std::vector<AskedTensor> asked = model->Ask(values);
     if (asked.empty()) return nullptr;
@@ -299,11 +344,14 @@ class ForeignRunner : public Runner {
                               ForeignRun::Create(target_, asked));
     auto run = std::make_unique<ForeignRun>(std::move(made));
     std::string path;
-    if (is_as_read) {
+    if (written == WrittenModel::kAsRead) {
       std::error_code error;
       path = std::filesystem::absolute(target_.model_file, error);
     } else {
-      NODEWISE_ASSIGN_OR_RETURN(const std::string bytes, model->Write(asked));
+      NODEWISE_ASSIGN_OR_RETURN(const std::string bytes,
+                                written == WrittenModel::kEndingThere
+                                    ? model->WriteEndingAt(asked)
+                                    : model->Write(asked));
       NODEWISE_ASSIGN_OR_RETURN(path, run->WriteModel(bytes, model->file()));
     }
     NODEWISE_RETURN_IF_ERROR(run->Run(path, inputs, repeats));
@@ -457,6 +505,7 @@ std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target) {
     asked.network = std::move(request.network);
     asked.model_file = std::move(request.model_file);
     asked.observed = std::move(request.observed);
+    asked.ends_at_each = request.ends_at_each;
     std::shared_ptr<const UserModel> file;
     if (!asked.model_file.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(file, last->Open(asked.model_file));

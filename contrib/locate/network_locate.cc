@@ -7,6 +7,7 @@
 
 #include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/output_error.h"
+#include "contrib/locate/part_search.h"
 #include "fmt/format.h"
 #include "nodewise/foreign/observation_search.h"
 #include "nodewise/graph/storage_plan.h"
@@ -59,11 +60,16 @@ class NetworkLocator {
     const LocateRequest request{
         index, request_.operators,
         [&]() -> absl::StatusOr<std::unique_ptr<Runner>> {
-          NODEWISE_ASSIGN_OR_RETURN(auto runner, request_.candidate(observed));
+          NODEWISE_ASSIGN_OR_RETURN(
+              auto runner, is_by_parts_ ? request_.by_parts(observed)
+                                        : request_.candidate(observed));
           return ViewAsGraph(std::move(runner), graph);
         },
         nullptr, request_.inputs};
-    NODEWISE_ASSIGN_OR_RETURN(located_.result, Locate(request, options_));
+    LocateOptions options = options_;
+    // Each value is a run of its own.
+    if (is_by_parts_) options.repeats = 0;
+    NODEWISE_ASSIGN_OR_RETURN(located_.result, Locate(request, options));
     if (request_.referee != nullptr) {
       NODEWISE_ASSIGN_OR_RETURN(
           located_.opinions,
@@ -132,14 +138,24 @@ class NetworkLocator {
     AbsentSink sink;
     auto seen = OutputsWith(asked, &sink);
     if (absl::IsUnavailable(seen.status()) && !asked.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(asked, AskForLess(seen.status()));
+      NODEWISE_ASSIGN_OR_RETURN(const bool can, CanHandOutOne());
+      if (can) {
+        NODEWISE_ASSIGN_OR_RETURN(asked, AskForLess(seen.status()));
+      } else {
+        asked.clear();
+      }
       sink = AbsentSink();
       seen = OutputsWith(asked, &sink);
     }
     if (!seen.ok()) return seen.status();
-    const std::vector<std::string> observed = HandedOut(asked, sink);
     NODEWISE_RETURN_IF_ERROR(NoteChange(unseen, *seen));
     NODEWISE_ASSIGN_OR_RETURN(unseen_, CompareWithReference(unseen));
+    const bool hands_out_none = sink.absent().size() == asked.size();
+    if (hands_out_none && !request_.observable.empty() &&
+        request_.by_parts != nullptr && IsAnyWrong(unseen_)) {
+      return ChooseByParts();
+    }
+    const std::vector<std::string> observed = HandedOut(asked, sink);
     NODEWISE_ASSIGN_OR_RETURN(const auto looked_at,
                               CompareWithReference(*seen));
     for (size_t i = 0; i < unseen_.size(); ++i) {
@@ -155,6 +171,25 @@ class NetworkLocator {
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, IsSteady(unseen));
     if (!is_steady) return observed;
     return Search(observed, vanishing);
+  }
+
+  static bool IsAnyWrong(absl::Span<const TensorComparison> outputs) {
+    return std::any_of(
+        outputs.begin(), outputs.end(),
+        [](const TensorComparison& output) { return output.is_wrong(); });
+  }
+
+  // Returns the values around the first one that is off, as far as models that
+  // end at them say: a few dozen, however many there are.
+  absl::StatusOr<std::vector<std::string>> ChooseByParts() {
+    is_by_parts_ = true;
+    PartSearch search(request_, tolerance_);
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> chosen, search.Run());
+    notes_.push_back(fmt::format(
+        "the runtime hands out nothing but outputs, so {} were run that end at "
+        "a value each: {}",
+        CountOf(search.runs(), "shorter model"), search.what_was_found()));
+    return chosen;
   }
 
   // Whether another run makes the same outputs, but for a small part of the
@@ -197,6 +232,20 @@ class NetworkLocator {
                                    ListOf(absent, kNamedValues)));
     }
     return observed;
+  }
+
+  // Whether it hands out one of three values, each asked for alone. To ask one
+  // that hands out none for all of them would take as many runs.
+  absl::StatusOr<bool> CanHandOutOne() const {
+    if (request_.by_parts == nullptr) return true;
+    const std::vector<std::string>& all = request_.observable;
+    for (const size_t i : {size_t{0}, all.size() / 2, all.size() - 1}) {
+      AbsentSink sink;
+      const auto made = OutputsWith({all[i]}, &sink);
+      if (made.ok()) return true;
+      if (!absl::IsUnavailable(made.status())) return made.status();
+    }
+    return false;
   }
 
   // Returns the values that can be asked for together, where asking for all
@@ -352,6 +401,7 @@ class NetworkLocator {
   std::vector<NDArray> reference_;
   std::vector<NamedTensor> plain_;        // The outputs with nothing looked at.
   std::vector<TensorComparison> unseen_;  // The outputs of the file as it is.
+  bool is_by_parts_ = false;
   NetworkLocated located_;
   std::vector<std::string> notes_;
 };
@@ -371,7 +421,8 @@ absl::StatusOr<NetworkLocated> LocateInNetwork(
                                       request.observable,
                                       request.inputs,
                                       request.most_search_runs,
-                                      request.referee};
+                                      request.referee,
+                                      request.by_parts};
   return NetworkLocator(of_sized, options).Run();
 }
 

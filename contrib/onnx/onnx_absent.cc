@@ -39,6 +39,11 @@ absl::StatusOr<std::string> UserModel::With(absl::Span<const Value>,
   return Absent(path_);
 }
 
+absl::StatusOr<std::string> UserModel::EndingAt(absl::Span<const Value>,
+                                                absl::Span<const Value>) const {
+  return Absent(path_);
+}
+
 absl::Status WriteOnnxCase(const std::string& folder, const Network&,
                            absl::Span<const NDArray>,
                            absl::Span<const NDArray>) {

@@ -1,5 +1,6 @@
 #include "nodewise/onnx/user_model.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -52,6 +53,50 @@ void Give(const UserModel::Value& value, const std::string& free_name,
   WriteValue(value, graph->add_input());
 }
 
+bool IsAnyNeeded(const proto::Node& node, const std::set<std::string>& needed) {
+  return std::any_of(node.output().begin(), node.output().end(),
+                     [&](const std::string& output) {
+                       return !output.empty() && needed.contains(output);
+                     });
+}
+
+// Calls f with every value that a node reads, also in the graphs in its
+// attributes.
+void VisitReads(const proto::Node& node,
+                const std::function<void(const std::string&)>& f) {
+  for (const std::string& input : node.input()) f(input);
+  for (const proto::Attribute& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    for (const proto::Node& inner : attribute.g().node()) VisitReads(inner, f);
+    for (const proto::ValueInfo& output : attribute.g().output()) {
+      f(output.name());
+    }
+  }
+}
+
+// Nodes are in the order of a run, but for a few files; what a node reads that
+// stands behind it is found in a further turn.
+void DropUnneeded(proto::Graph* graph) {
+  std::set<std::string> needed;
+  for (const proto::ValueInfo& output : graph->output()) {
+    needed.insert(output.name());
+  }
+  for (size_t before = 0; before != needed.size();) {
+    before = needed.size();
+    for (int i = graph->node_size(); i > 0; --i) {
+      const proto::Node& node = graph->node(i - 1);
+      if (!IsAnyNeeded(node, needed)) continue;
+      VisitReads(node, [&](const std::string& value) { needed.insert(value); });
+    }
+  }
+  auto* const nodes = graph->mutable_node();
+  const auto kept = std::remove_if(
+      nodes->begin(), nodes->end(),
+      [&](const proto::Node& node) { return !IsAnyNeeded(node, needed); });
+  nodes->DeleteSubrange(static_cast<int>(kept - nodes->begin()),
+                        static_cast<int>(nodes->end() - kept));
+}
+
 }  // namespace
 
 absl::StatusOr<UserModel> UserModel::Open(const std::string& path) {
@@ -85,9 +130,7 @@ absl::StatusOr<std::string> UserModel::With(
     NODEWISE_ASSIGN_OR_RETURN(const auto model,
                               ParseModel(file_->bytes(), path_));
     for (const Value& value : given) {
-      std::string free_name = value.name + "_before";
-      while (made_.contains(free_name)) free_name += '_';
-      Give(value, free_name, model->mutable_graph());
+      Give(value, FreeName(value.name), model->mutable_graph());
       known.erase(value.name);
     }
     bytes = model->SerializeAsString();
@@ -101,6 +144,37 @@ absl::StatusOr<std::string> UserModel::With(
   }
   if (more.has_graph()) bytes += more.SerializeAsString();
   return bytes;
+}
+
+absl::StatusOr<std::string> UserModel::EndingAt(
+    absl::Span<const Value> outputs, absl::Span<const Value> given) const {
+  NODEWISE_ASSIGN_OR_RETURN(const auto model,
+                            ParseModel(file_->bytes(), path_));
+  proto::Graph* const graph = model->mutable_graph();
+  for (const Value& value : given) Give(value, FreeName(value.name), graph);
+  const std::vector<proto::ValueInfo> before(graph->output().begin(),
+                                             graph->output().end());
+  graph->clear_output();
+  for (const Value& value : outputs) {
+    // What the file says of its own output stays as it is.
+    const auto own = std::find_if(before.begin(), before.end(),
+                                  [&](const proto::ValueInfo& output) {
+                                    return output.name() == value.name;
+                                  });
+    if (own != before.end()) {
+      *graph->add_output() = *own;
+    } else {
+      WriteValue(value, graph->add_output());
+    }
+  }
+  DropUnneeded(graph);
+  return model->SerializeAsString();
+}
+
+std::string UserModel::FreeName(const std::string& name) const {
+  std::string free_name = name + "_before";
+  while (made_.contains(free_name)) free_name += '_';
+  return free_name;
 }
 
 }  // namespace nodewise

@@ -126,10 +126,11 @@ absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec) {
 }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeNetworkRunner(
-    const Session& session, std::optional<std::vector<std::string>> observed) {
+    const Session& session, std::optional<std::vector<std::string>> observed,
+    bool ends_at_each) {
   if (session.program != nullptr) {
-    return session.program->make(
-        {session.network, session.model_file, std::move(observed)});
+    return session.program->make({session.network, session.model_file,
+                                  std::move(observed), ends_at_each});
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const RunnerMaker maker,

@@ -353,6 +353,25 @@ class LocateTest(Foreign):
                       "inside: ", shown.err)
         self.assertIn("m cannot be had", shown.err)
 
+    def test_shorter_models_are_run_where_only_outputs_are_handed_out(
+            self):
+        hidden = ("if len(asked) > 1:\n"
+                  "    for each in answer['outputs'][:-1]:\n"
+                  "        each.clear()\n"
+                  "    for name, each in zip(asked[:-1], answer['outputs']):\n"
+                  "        each.update(name=name, absent='only outputs')\n")
+        failing = ("if len(asked) > 1:\n"
+                   "    sys.exit('only outputs can be had')\n")
+        for name, more in (("hidden", hidden), ("failing", failing)):
+            with self.subTest(name):
+                shown = self.asked("locate", self.command(
+                    more, lambda code: code.replace("a + b", "a - b")))
+                self.assertEqual(shown.code, 1, shown)
+                self.assertIn("culprit: plus, broken\n  operations  plus\n",
+                              shown.out)
+                self.assertIn("the runtime hands out nothing but outputs, so ",
+                              shown.err)
+
     def test_sides_of_one_more_or_less_are_no_difference(self):
         for shape in ("[1, 3]", "[3, 1, 1]"):
             with self.subTest(shape=shape):

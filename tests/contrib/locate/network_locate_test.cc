@@ -190,6 +190,78 @@ TEST(NetworkLocateTest, WhatIsNotHandedOutIsJudgedWithItsNeighbours) {
   EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m", "a"}));
 }
 
+// Two hundred operations in two branches that meet again and again; the one of
+// that number makes something else.
+std::shared_ptr<const Network> LongNetwork(int spoiled = -1) {
+  constexpr int kOperations = 200;
+  NetBuilder b;
+  const ValueId c = b.Const("c", Floats({0.25, -0.5, 0.75, -0.125}));
+  ValueId left = b.In("x", {4});
+  ValueId right = left;
+  for (int i = 0; i < kOperations - 1; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    const bool is_wrong = i == spoiled;
+    ValueId& branch = i % 2 == 0 ? left : right;
+    branch =
+        i % 5 == 0
+            ? b.Op(is_wrong ? "Sub" : "Add", {left, right}, {}, {name}, name)[0]
+        : i % 3 == 0
+            ? b.Op(is_wrong ? "Cos" : "Sin", {branch}, {}, {name}, name)[0]
+            : b.Op(is_wrong ? "Sub" : "Add", {branch, c}, {}, {name}, name)[0];
+  }
+  b.Out({b.Op("Add", {left, right}, {}, {"y"}, "y")[0]});
+  return std::make_shared<const Network>(b.net);
+}
+
+// Something that hands out nothing but outputs. `had` counts the values that
+// were had of shorter models.
+absl::StatusOr<NetworkLocated> LocateByParts(int spoiled, size_t* had) {
+  const auto network = LongNetwork();
+  const auto runs = [=](std::vector<std::string> observed,
+                        std::set<std::string> absent) {
+    return std::make_unique<FakeRuntime>(
+        [=](bool, const auto&) { return LongNetwork(spoiled); },
+        std::set<std::string>(observed.begin(), observed.end()),
+        std::move(absent));
+  };
+  NetworkLocateRequest request{
+      *network,
+      AllOperators(),
+      [&](const std::vector<std::string>& observed) {
+        return runs(observed, {observed.begin(), observed.end()});
+      },
+      ObservableValues(*network),
+      {{"x", Floats({1, 2, -3, 0.5})}}};
+  request.by_parts = [&](const std::vector<std::string>& observed) {
+    *had += observed.size();
+    return runs(observed, {});
+  };
+  return LocateInNetwork(request);
+}
+
+TEST(NetworkLocateTest, WhereOnlyOutputsAreHadShorterModelsNameTheOperation) {
+  for (const int spoiled : {0, 1, 57, 110, 198}) {
+    SCOPED_TRACE(spoiled);
+    size_t had = 0;
+    const auto found = LocateByParts(spoiled, &had);
+    ASSERT_THAT(found, IsOk());
+    EXPECT_THAT(CulpritsOf(*found),
+                ElementsAre(Names{"v" + std::to_string(spoiled)}));
+    EXPECT_GT(had, 0);
+    EXPECT_LT(had, 100);
+    EXPECT_THAT(found->result.notes,
+                Contains(HasSubstr("hands out nothing but outputs")));
+  }
+}
+
+TEST(NetworkLocateTest, SoundOutputsNeedNoShorterModels) {
+  size_t had = 0;
+  const auto found = LocateByParts(-1, &had);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(CulpritsOf(*found), IsEmpty());
+  EXPECT_EQ(had, 0);
+}
+
 // y = x * w - c, which is small; the factor is on w.
 std::shared_ptr<const Network> DifferenceNetwork(float factor, float end) {
   NetBuilder b;

@@ -44,6 +44,19 @@ def openvino(hint):
     return run
 
 
+def type_on_this_processor(hint):
+    """The type that OpenVINO computes in when it is asked for another, as it
+    says: a processor may not have the one that is asked for."""
+    # pylint: disable=import-outside-toplevel
+    import openvino as vino
+    from openvino import opset13
+    settings = {"INFERENCE_PRECISION_HINT": hint} if hint else {}
+    x = opset13.parameter([1], numpy.float32)
+    model = vino.Model([opset13.relu(x)], [x])
+    compiled = vino.Core().compile_model(model, "CPU", settings)
+    return compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+
+
 def opencv(path, feeds, names):
     import cv2  # pylint: disable=import-outside-toplevel
     net = cv2.dnn.readNetFromONNX(path)

@@ -317,21 +317,31 @@ def too_large_for_half(folder):
 # --- one operator alone in the runtime ---------------------------------------
 
 
+def in_the_type_of(hint):
+    """The words of a truth: the type in which OpenVINO computes, and the other
+    that must not be said of it."""
+    names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+    word = names[runtimes.type_on_this_processor(hint)]
+    return [[word]], [other for other in ("bfloat16", "float16")
+                      if other != word]
+
+
 def alone(runtime, words, file="model", instead=None, not_words=()):
     """Each operation runs alone in the runtime, on what the float64 run of the
     model has made for it. `instead` are attributes that the runtime may compute
     the operation called middle with; the one that fits is a cause word, unless
-    `words` has others."""
+    `words` has others; a function returns them and `not_words`."""
     def find(folder):
         errors, operators = errors_alone(runtime, folder, file)
-        causes = list(words)
+        causes, others = words() if callable(words) else (
+            list(words), not_words)
         if instead is not None:
             fits = what_fits(runtime, folder, instead)
             causes = causes or [[str(value)] for value in fits.values()]
         wrong = {name: error for name, error in errors.items() if error > WRONG}
         return truth(wrong, causes, f"each of {len(errors)} operations ran "
                      f"alone in {runtime}, on what a float64 run made for it",
-                     {operators[name] for name in wrong}, wrong, not_words)
+                     {operators[name] for name in wrong}, wrong, others)
     return find
 
 
@@ -500,8 +510,8 @@ def observed_one_by_one(runtime, words, share=0.5, kinds=()):
     observing all of them takes away name the operations around them. With
     `kinds`, results of these operators alone are looked at."""
     def find(folder):
-        model = load(folder, "target" if (folder / "target.onnx").exists()
-                     else "model")
+        is_rewritten = (folder / "target.onnx").exists()
+        model = load(folder, "target" if is_rewritten else "model")
         feeds = feeds_of(folder)
         outputs = [each.name for each in model.graph.output]
         constants = constants_of(model)
@@ -521,15 +531,27 @@ def observed_one_by_one(runtime, words, share=0.5, kinds=()):
         plain, every, *single = [
             numpy.inf if made is None else float64.error_of_outputs(
                 made, expected) for made in results]
+        if every > plain / 2:
+            raise ValueError(f"observing leaves {every:.2g} of {plain:.2g}")
         errors = dict(zip(inner, single))
         gone = {name for name, error in errors.items()
                 if error < plain - share * (plain - every)}
         names = [node.name for node in model.graph.node
                  if gone & {*node.input, *node.output}]
-        return truth(names, words, f"{runtime} ran the model with no value, "
+        # What is left when all is observed is that of operations which are
+        # wrong alone, too.
+        wrong, operators = {}, {}
+        if every > plain / 10:
+            alone_errors, operators = errors_alone(
+                runtime, folder, "target" if is_rewritten else "model")
+            wrong = {name for name, error in alone_errors.items()
+                     if error > WRONG}
+            names += sorted(wrong)
+        causes, others = words() if callable(words) else (words, ())
+        return truth(names, causes, f"{runtime} ran the model with no value, "
                      "with every value and with one value observed, beside a "
-                     "float64 run", numbers={"plain": plain, "all": every,
-                                             **errors})
+                     "float64 run", {operators[name] for name in wrong},
+                     {"plain": plain, "all": every, **errors}, others)
     return find
 
 

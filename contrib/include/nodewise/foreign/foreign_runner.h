@@ -59,6 +59,9 @@ struct ForeignTarget {
   std::optional<std::vector<std::string>> observed = std::nullopt;
   // How many of them are asked for in one run of the program; 0: all at once.
   size_t most_at_once = 0;
+  // Asks for each as the only output of a model that ends at it, in a run of
+  // its own: for programs that hand out nothing but outputs.
+  bool ends_at_each = false;
 };
 
 // Returns the names of the values that a foreign runtime can be made to hand

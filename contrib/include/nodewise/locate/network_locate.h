@@ -34,6 +34,12 @@ struct NetworkLocateRequest {
   // fault is there.
   size_t most_search_runs = 100;
   RefereeMaker referee = nullptr;  // Is asked about culprits; may be null.
+  // Makes such a runner that has each of the values from a model which ends at
+  // it. Is asked where the candidate hands out nothing but outputs; may be
+  // null.
+  std::function<absl::StatusOr<std::unique_ptr<Runner>>(
+      const std::vector<std::string>& observed)>
+      by_parts = nullptr;
 };
 
 struct NetworkLocated {
@@ -59,8 +65,10 @@ struct NetworkLocated {
 
 // Runs the candidate twice, with and without being observed. Where most of the
 // error of wrong outputs is only there as long as nothing is looked at, as much
-// is observed as leaves more than half of it. Then does what Locate() does.
-// Fails as that, and as Lower().
+// is observed as leaves more than half of it. Where nothing inside is handed
+// out, models that end earlier and earlier say between which values the first
+// one is that is off. Then does what Locate() does. Fails as that, and as
+// Lower().
 absl::StatusOr<NetworkLocated> LocateInNetwork(
     const NetworkLocateRequest& request, const LocateOptions& options = {});
 

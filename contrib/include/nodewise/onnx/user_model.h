@@ -44,9 +44,14 @@ class UserModel {
   // else. REQUIRES: the model makes all of them.
   absl::StatusOr<std::string> With(absl::Span<const Value> outputs,
                                    absl::Span<const Value> given) const;
+  // Returns a model that has these outputs alone, and no node that they do not
+  // need. Fails as With(). REQUIRES: the model makes all of them.
+  absl::StatusOr<std::string> EndingAt(absl::Span<const Value> outputs,
+                                       absl::Span<const Value> given) const;
 
  private:
   UserModel() = default;
+  std::string FreeName(const std::string& name) const;
 
   std::string path_;
   std::shared_ptr<const MappedFile> file_;

@@ -22,6 +22,9 @@ struct ProgramRequest {
   // The values that are handed to a sink, beside inputs and outputs; none: all
   // that there are. Others count as not there.
   std::optional<std::vector<std::string>> observed = std::nullopt;
+  // Each of them is had as the only output of a model that ends at it. Makers
+  // that do not know how leave it.
+  bool ends_at_each = false;
 };
 
 // Something else that runs networks: another program, or a runner of your own.

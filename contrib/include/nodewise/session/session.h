@@ -81,11 +81,12 @@ absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
 absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec);
 
 // Makes a runner of a session's network: of the program, which hands out these
-// values (ProgramRequest::observed), or of the interpreter, which hands out
-// all. REQUIRES: there is no target.
+// values as ProgramRequest says, or of the interpreter, which hands out all.
+// REQUIRES: there is no target.
 absl::StatusOr<std::unique_ptr<Runner>> MakeNetworkRunner(
     const Session& session,
-    std::optional<std::vector<std::string>> observed = std::nullopt);
+    std::optional<std::vector<std::string>> observed = std::nullopt,
+    bool ends_at_each = false);
 
 // Collects the inputs that the spec describes; all faults go into
 // `diagnostics`.
