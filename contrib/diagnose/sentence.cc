@@ -218,7 +218,7 @@ class Teller {
       text +=
           fmt::format(": {} {}", is_many ? "their" : "its", Printable(words));
     }
-    text += KnownOf(group);
+    text += WhatIsKnownOf(group);
     if (is_many) return text;
     const NodeReport& node = group.first();
     if (node.worst.has_value() && !node.worst->is_equal()) {
@@ -230,15 +230,16 @@ class Teller {
   }
 
   // Why it is off, where that is known of the runtime.
-  std::string KnownOf(const Group& group) const {
+  std::string WhatIsKnownOf(const Group& group) const {
     const bool are_known = std::all_of(
         group.nodes.begin(), group.nodes.end(), [](const NodeReport* node) {
           return node->known.has_value() && node->known->is_within();
         });
     if (!are_known) return "";
+    const KnownDeviation& row = group.first().known->row;
     return fmt::format(", which is known of {} ({})",
-                       Printable(std::string(RuntimeVersion(located_.runtime))),
-                       WordsOf(group.first().known->row));
+                       Printable(std::string(KnownOf(row, located_.runtime))),
+                       WordsOf(row));
   }
 
   std::string NamesOf(const Group& group, bool is_first) const {
@@ -280,12 +281,16 @@ class Teller {
   std::string Deviations() const {
     std::vector<std::string> known;
     std::vector<std::string> beyond;
+    std::string runtime;
     size_t unknown = 0;
     for (const NodeReport& node : located_.nodes) {
       if (node.verdict != NodeVerdict::kDeviates) continue;
       if (!node.known.has_value()) {
         ++unknown;
-      } else if (!node.known->is_within()) {
+        continue;
+      }
+      runtime = KnownOf(node.known->row, located_.runtime);
+      if (!node.known->is_within()) {
         beyond.push_back(NameOfNode(node));
       } else if (std::find(known.begin(), known.end(), node.operators) ==
                  known.end()) {
@@ -293,7 +298,6 @@ class Teller {
       }
     }
     std::string text;
-    const std::string runtime(RuntimeVersion(located_.runtime));
     if (!known.empty()) {
       text += fmt::format(
           "; {} {} as is known of {}, too little to reach the outputs",

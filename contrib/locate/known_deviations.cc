@@ -147,6 +147,8 @@ class KnownReader {
   std::vector<KnownRuntime> found_;
 };
 
+constexpr std::string_view kAny = "any";
+
 // How far an error is beyond a row.
 double TimesOf(const KnownDeviation& row, double error,
                const std::optional<Cause>& cause) {
@@ -249,17 +251,26 @@ std::string_view RuntimeVersion(std::string_view runtime) {
   return runtime.substr(0, runtime.find(','));
 }
 
+std::string_view KnownOf(const KnownDeviation& row, std::string_view runtime) {
+  return row.is_of_any ? "many runtimes" : RuntimeVersion(runtime);
+}
+
 std::vector<KnownDeviation> RowsOf(absl::Span<const KnownRuntime> known,
                                    std::string_view runtime) {
   std::vector<KnownDeviation> rows;
+  std::vector<KnownDeviation> of_any;
   for (const KnownRuntime& each : known) {
-    if (each.instructions != InstructionSet() ||
-        !IsCalled(runtime, each.runtime)) {
+    if (each.instructions != InstructionSet() && each.instructions != kAny) {
       continue;
     }
-    rows.insert(rows.end(), each.rows.begin(), each.rows.end());
+    const bool is_of_any = each.runtime == kAny;
+    if (!is_of_any && !IsCalled(runtime, each.runtime)) continue;
+    auto& to = is_of_any ? of_any : rows;
+    to.insert(to.end(), each.rows.begin(), each.rows.end());
   }
-  return rows;
+  if (!rows.empty()) return rows;
+  for (KnownDeviation& row : of_any) row.is_of_any = true;
+  return of_any;
 }
 
 std::string_view InstructionSet() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "contrib/locate/accumulated_rule.h"
+#include "contrib/locate/misreported.h"
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
@@ -19,9 +20,12 @@
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
+
+constexpr size_t kNamedNodes = 8;
 
 class Locator {
  public:
@@ -65,6 +69,7 @@ class Locator {
       Conclude(index_, overwritten_, &report);
     }
     NODEWISE_RETURN_IF_ERROR(BlameSpoilers());
+    NODEWISE_RETURN_IF_ERROR(ForgiveMisreported());
     NoteKnown();
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
     NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
@@ -105,6 +110,52 @@ class Locator {
       NODEWISE_RETURN_IF_ERROR(
           BlameSpoiler(index_, *candidate_, request_.inputs, report.node,
                        "compute something else", options_.node_limit_ms));
+    }
+    return absl::OkStatus();
+  }
+
+  // Where only what is handed out says what nodes read, it may be another thing
+  // than what the candidate computes with.
+  absl::Status ForgiveMisreported() {
+    if (is_cut_ || !options_.only_handed_out) return absl::OkStatus();
+    std::vector<NodeId> wrong;
+    for (const NodeReport& report : result_.nodes) {
+      const bool is_wrong =
+          report.verdict == NodeVerdict::kBroken && report.evidence.is_large;
+      if (is_wrong) wrong.push_back(report.node);
+    }
+    if (wrong.empty()) return absl::OkStatus();
+    ObservedRun run(*candidate_, request_.inputs);
+    run.SetNodeLimit(options_.node_limit_ms);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto found,
+        FindMisreported(index_, request_.operators, run, checks_, wrong));
+    std::vector<std::string> names;
+    for (const Misreported& misreported : found) {
+      NodeReport& report = *FindReport(misreported.node);
+      report.evidence.is_misreported = true;
+      report.cause = std::nullopt;
+      names.push_back(report.key);
+      for (const NodeCheck& reader : misreported.readers) {
+        NodeReport& right = *FindReport(reader.node);
+        right.evidence.isolated = IsolatedVerdict(reader);
+        right.evidence.is_large = false;
+        right.worst = reader.Worst();
+        right.made = reader.MadeError();
+        right.cause = std::nullopt;
+      }
+    }
+    for (const Misreported& misreported : found) {
+      Conclude(index_, overwritten_, FindReport(misreported.node));
+      for (const NodeCheck& reader : misreported.readers) {
+        Conclude(index_, overwritten_, FindReport(reader.node));
+      }
+    }
+    if (!names.empty()) {
+      result_.notes.push_back(fmt::format(
+          "{}: what is handed out for {} is not what the runtime computes "
+          "with: those that read it are right on what it should be",
+          CountOf(names.size(), "value"), ListOf(names, kNamedNodes)));
     }
     return absl::OkStatus();
   }
@@ -294,7 +345,9 @@ class Locator {
   void NoteKnown() {
     if (options_.known == nullptr || result_.runtime.empty()) return;
     const std::vector<KnownDeviation> rows = options_.known(result_.runtime);
-    result_.is_runtime_known = !rows.empty();
+    result_.is_runtime_known =
+        std::any_of(rows.begin(), rows.end(),
+                    [](const KnownDeviation& row) { return !row.is_of_any; });
     for (NodeReport& report : result_.nodes) {
       if (report.verdict != NodeVerdict::kBroken || !report.worst.has_value()) {
         continue;
@@ -321,8 +374,16 @@ class Locator {
     // Nothing is known of the outputs of a run that was cut.
     if (is_cut_) return absl::OkStatus();
     const OutputError error = ErrorOf(result_.outputs);
+    // Shares excuse nothing where the outputs are right: then those that have
+    // an excuse need not be measured, which takes a run each.
+    const bool are_outputs_wrong = result_.AreOutputsWrong();
+    if (!options_.is_strict && !are_outputs_wrong) {
+      NODEWISE_RETURN_IF_ERROR(ExcuseSmall(error));
+    }
     if (error.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares(error));
-    if (!options_.is_strict) NODEWISE_RETURN_IF_ERROR(ExcuseSmall(error));
+    if (!options_.is_strict && are_outputs_wrong) {
+      NODEWISE_RETURN_IF_ERROR(ExcuseSmall(error));
+    }
     if (error.any() && CanBeJoined()) {
       NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll(error));
     }

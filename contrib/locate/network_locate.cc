@@ -67,6 +67,7 @@ class NetworkLocator {
         },
         nullptr, request_.inputs};
     LocateOptions options = options_;
+    options.only_handed_out = true;
     // Each value is a run of its own.
     if (is_by_parts_) options.repeats = 0;
     NODEWISE_ASSIGN_OR_RETURN(located_.result, Locate(request, options));

@@ -308,6 +308,9 @@ class NodeChecker : public TensorSink {
     inputs.resize(refs.size());
     for (size_t slot = 0; slot < refs.size(); ++slot) {
       const EntryId entry = graph_.EntryOf(refs[slot]);
+      if (options_.instead != nullptr && (*options_.instead)[entry].defined()) {
+        inputs[slot] = (*options_.instead)[entry];
+      }
       if (!inputs[slot].defined()) inputs[slot] = made_[entry];
       if (inputs[slot].defined()) continue;
       return absl::NotFoundError(

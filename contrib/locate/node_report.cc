@@ -84,6 +84,10 @@ std::string ReasonOf(const GraphIndex& index,
                  ? "makes infinities, as its definition does"
                  : "makes NaN of finite numbers, as its definition does";
     default:
+      if (report.evidence.is_misreported) {
+        return "what is handed out for it is not what those that read it have "
+               "computed with";
+      }
       if (report.evidence.isolated != Verdict::kError &&
           report.evidence.exact.has_value()) {
         return report.on_exact_inputs;

@@ -78,6 +78,20 @@ TEST(KnownDeviationTest, RowsAreThoseOfTheVersionOnThisProcessor) {
   EXPECT_THAT(RowsOf(known, "net"), IsEmpty());
 }
 
+TEST(KnownDeviationTest, RowsOfAnyRuntimeAreForThoseThatHaveNone) {
+  const std::vector<KnownRuntime> known = {
+      {"net 1.3", std::string(InstructionSet()), {Approximation("Tanh", 2)}},
+      {"any", "any", {Approximation("Conv", 10)}}};
+  const auto own = RowsOf(known, "net 1.3, cpu");
+  ASSERT_THAT(own, SizeIs(1));
+  EXPECT_EQ(own[0].operation, "Tanh");
+  EXPECT_FALSE(own[0].is_of_any);
+  const auto of_any = RowsOf(known, "net 1.4");
+  ASSERT_THAT(of_any, SizeIs(1));
+  EXPECT_EQ(of_any[0].operation, "Conv");
+  EXPECT_EQ(KnownOf(of_any[0], "net 1.4, cpu"), "many runtimes");
+}
+
 TEST(KnownDeviationTest, AnErrorIsKnownUpToTwiceTheRow) {
   const std::vector<KnownDeviation> rows = {Approximation("Tanh", 3)};
   EXPECT_TRUE(FindKnown(rows, "Tanh", "float32", 5.9, {})->is_within());

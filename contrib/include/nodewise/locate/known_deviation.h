@@ -31,6 +31,8 @@ struct KnownDeviation {
   // The largest error that was measured, as KnownError(). 0 where the kind
   // alone says how far it may be off.
   double times = 0;
+  // The row is about every runtime that has none of its own.
+  bool is_of_any = false;
 };
 
 // Returns "approximation", "rounding", "shorter", "step" or "saturation".
@@ -46,9 +48,9 @@ std::string WordsOf(const KnownDeviation& known);
 // instructions.
 struct KnownRuntime {
   // How its adapter calls it, or the beginning of that up to a comma:
-  // "onnxruntime 1.32.0, CPUExecutionProvider".
+  // "onnxruntime 1.32.0, CPUExecutionProvider". Or "any".
   std::string runtime;
-  std::string instructions;  // InstructionSet()
+  std::string instructions;  // InstructionSet(), or "any".
   std::vector<KnownDeviation> rows = {};
 };
 
@@ -66,8 +68,12 @@ const std::vector<KnownRuntime>& BuiltInKnownRuntimes();
 // 1.32.0".
 std::string_view RuntimeVersion(std::string_view runtime);
 
-// Returns all rows of the runtime that calls itself so on this processor; none
-// if there is no table of it.
+// Returns of what the row is known, where it was found for a runtime that calls
+// itself so: "onnxruntime 1.32.0", "many runtimes".
+std::string_view KnownOf(const KnownDeviation& row, std::string_view runtime);
+
+// Returns all rows of the runtime that calls itself so on this processor; those
+// of "any" runtime if there are none of it.
 std::vector<KnownDeviation> RowsOf(absl::Span<const KnownRuntime> known,
                                    std::string_view runtime);
 

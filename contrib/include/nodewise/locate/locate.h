@@ -61,6 +61,9 @@ struct LocateOptions {
   // it explains only deviates, too, as long as no output is wrong. May be null.
   std::function<std::vector<KnownDeviation>(const std::string& runtime)> known =
       nullptr;
+  // What nodes read is known only as what the candidate hands out, which may be
+  // something else than what it computes with (misreported.h).
+  bool only_handed_out = false;
   // How long wrong nodes are examined at most for the cause (cause.h), all of
   // them together.
   int64_t most_explain_ns = 20'000'000'000;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/cause.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -33,6 +34,9 @@ struct NodeCheckOptions {
   // Returns whether a node is checked; null: all are. The others are neither
   // checked nor skipped.
   std::function<bool(NodeId node)> selects = nullptr;
+  // What nodes are taken to have read in the place of what was handed out,
+  // where it is defined. May be null.
+  const ByEntry<NDArray>* instead = nullptr;
   // Called with each node that is wrong beyond the tolerance of its type, as
   // soon as it has been compared; what it returns becomes NodeCheck::cause. May
   // be null.

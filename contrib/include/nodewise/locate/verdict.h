@@ -52,6 +52,9 @@ struct NodeEvidence {
   bool has_side_effect = false;
   // The reference stood in for it because it was asked to.
   bool is_stand_in = false;
+  // What was handed out for it is not what those that read it have computed
+  // with; so nothing is known of what it made.
+  bool is_misreported = false;
   // On what it read in the run, by the reference's bounds.
   Verdict isolated = Verdict::kPass;
   // That in a run in which every tensor has memory of its own; none if there
