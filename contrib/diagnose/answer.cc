@@ -188,7 +188,7 @@ void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
                        located.notes.end());
   if (!located.culprits.empty()) {
     answer->state = Answer::State::kWrong;
-  } else if (located.AreOutputsWrong()) {
+  } else if (located.AreOutputsWrong() && !located.is_rounding) {
     answer->AddDoubt(absl::FailedPreconditionError(WhyNoCulprit(located)));
   }
   answer->evidence.judged_all = judged_all;

@@ -184,8 +184,9 @@ class Teller {
       error = std::max(error, RelativeError(output));
     }
     if (located_.AreOutputsWrong()) {
-      text += fmt::format(
-          ", and yet the outputs are off by {:.2g} of their size", error);
+      text +=
+          fmt::format(", and yet the outputs are off by {:.2g} of their size{}",
+                      error, located_.is_rounding ? Enlarged() : std::string());
     } else if (!located_.outputs.empty()) {
       text += error == 0 ? ", and the outputs are equal to the reference's"
                          : ", and the outputs are within their tolerance";
@@ -274,6 +275,14 @@ class Teller {
         "; they hold NaN or infinities, the first of which {} makes of finite "
         "numbers, as its definition does",
         NameOfNode(*first));
+  }
+
+  std::string Enlarged() const {
+    std::string text = ", which is no more than rounding does in this model";
+    if (!located_.largest_gain.has_value()) return text;
+    const NodeReport& node = located_.nodes[*located_.largest_gain];
+    return text + fmt::format(": {} enlarges what it receives {:.2g} times",
+                              NameOfNode(node), node.gain());
   }
 
   // What is known comes first; an error beyond that is one to be named, however

@@ -261,7 +261,8 @@ bool IsOwnFile(const Question& question) {
 }
 
 bool AreOneModel(const Network& a, const Network& b) {
-  return SameModel(a, b).Holds();
+  // In another opset an operation may mean something else.
+  return a.data().opsets == b.data().opsets && SameModel(a, b).Holds();
 }
 
 absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(

@@ -24,14 +24,37 @@ constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
 // The numbers of all float inputs, and zero. What an operation makes of these
 // alone it has only moved or chosen, and not rounded.
-std::unordered_set<double> NumbersIn(const Tensors& inputs) {
-  std::unordered_set<double> numbers = {0};
-  for (const NDArray& input : inputs) {
-    if (!input.defined() || !IsFloat(input.dtype())) continue;
-    for (const double number : ToDoubles(input)) numbers.insert(number);
+class NumbersRead {
+ public:
+  explicit NumbersRead(const Tensors& inputs) {
+    for (const NDArray& input : inputs) {
+      if (!input.defined() || !IsFloat(input.dtype())) continue;
+      const std::vector<double> numbers = ToDoubles(input);
+      all_.insert(all_.end(), numbers.begin(), numbers.end());
+    }
   }
-  return numbers;
-}
+
+  // A few are looked for first: most operations make other numbers, and to look
+  // for all takes longer than to compute them.
+  bool HaveAll(const std::vector<double>& numbers) const {
+    constexpr size_t kFirst = 4;
+    for (size_t i = 0; i < kFirst && i < numbers.size(); ++i) {
+      const double x = numbers[i * numbers.size() / kFirst];
+      if (!IsFree(x) && std::find(all_.begin(), all_.end(), x) == all_.end()) {
+        return false;
+      }
+    }
+    const std::unordered_set<double> known(all_.begin(), all_.end());
+    return std::all_of(numbers.begin(), numbers.end(), [&](double x) {
+      return IsFree(x) || known.contains(x);
+    });
+  }
+
+ private:
+  static bool IsFree(double x) { return x == 0 || std::isnan(x); }
+
+  std::vector<double> all_;
+};
 
 // Evaluates as the reference, and moves what comes out.
 class MovingEvaluator : public Evaluator {
@@ -46,7 +69,7 @@ class MovingEvaluator : public Evaluator {
     EvalArgs::Options with = options;
     with.with_bounds = true;
     // The operation may write over its inputs.
-    const std::unordered_set<double> known = NumbersIn(call.inputs);
+    const NumbersRead read(call.inputs);
     NODEWISE_ASSIGN_OR_RETURN(
         Evaluated made, ReferenceEvaluator().Evaluate(std::move(call), with));
     for (size_t i = 0; i < made.outputs.size(); ++i) {
@@ -54,7 +77,7 @@ class MovingEvaluator : public Evaluator {
       if (!tensor.defined() || i >= made.bounds.size()) continue;
       const std::vector<double>& bounds = made.bounds[i].proved;
       if (IsFloat(tensor.dtype())) {
-        NODEWISE_RETURN_IF_ERROR(Move(bounds, known, &tensor));
+        NODEWISE_RETURN_IF_ERROR(Move(bounds, read, &tensor));
       } else if (IsInteger(tensor.dtype())) {
         NODEWISE_RETURN_IF_ERROR(MoveWhole(bounds, &tensor));
       }
@@ -63,18 +86,14 @@ class MovingEvaluator : public Evaluator {
   }
 
  private:
-  absl::Status Move(const std::vector<double>& bounds,
-                    const std::unordered_set<double>& known,
+  absl::Status Move(const std::vector<double>& bounds, const NumbersRead& read,
                     NDArray* tensor) const {
     std::vector<double> numbers = ToDoubles(*tensor);
     if (bounds.size() != numbers.size()) {
       knows_all_ = knows_all_ && numbers.empty();
       return absl::OkStatus();
     }
-    const bool is_moved = std::all_of(
-        numbers.begin(), numbers.end(),
-        [&known](double x) { return std::isnan(x) || known.contains(x); });
-    if (is_moved) return absl::OkStatus();
+    if (read.HaveAll(numbers)) return absl::OkStatus();
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (!std::isfinite(numbers[i])) continue;
       if (!std::isfinite(bounds[i])) {

@@ -162,9 +162,11 @@ std::string OutputsText(const LocateResult& result) {
     return fmt::format("outputs: equal to the reference's{}\n", with);
   }
   return fmt::format(
-      "outputs: {} the reference's by {:.2g} of their size at most{}\n",
+      "outputs: {} the reference's by {:.2g} of their size at most{}{}\n",
       result.AreOutputsWrong() ? "differ from" : "within the tolerance of",
-      error, with);
+      error,
+      result.is_rounding ? ", no more than rounding does in this model" : "",
+      with);
 }
 
 std::string_view TwoAgainstOne(RefereeSide side) {
@@ -278,6 +280,7 @@ void AddLocated(const LocateResult& result, JsonWriter* json) {
   if (!result.runtime.empty()) json->Add("runtime", result.runtime);
   json->Add("outputs_differ", result.AreOutputsWrong());
   json->Add("output_error", LargestOutputError(result));
+  if (result.is_rounding) json->Add("is_rounding", true);
   if (result.share_of_all.has_value()) {
     json->Add("share_of_all", *result.share_of_all);
   }

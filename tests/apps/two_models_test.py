@@ -70,6 +70,14 @@ class TwoModels(Scratch):
         costs = [layer["alone"] for layer in found["layers"]]
         self.assertEqual(costs, sorted(costs, reverse=True))
 
+    def test_a_model_beside_itself_at_another_opset_agrees(self):
+        versions = (b"\x42\x02\x10\x0d", b"\x42\x02\x10\x0e")
+        changed = image_network().replace(*versions)
+        self.assertNotEqual(changed, image_network())
+        shown = self.located(self.write("other.onnx", changed), self.model)
+        self.assertEqual(shown.code, 0, shown)
+        self.assertTrue(shown.out.startswith("Both models agree"), shown)
+
     def test_a_model_beside_itself_is_judged_node_by_node(self):
         model = self.write("open.onnx", image_network(images="n"))
         image = self.write("one.npy", npy((1, 3, 16, 16), [.5] * 768))

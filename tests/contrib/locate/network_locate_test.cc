@@ -321,6 +321,44 @@ absl::StatusOr<NetworkLocated> LocateDifference(float factor, float end,
   return LocateInNetwork(request, options);
 }
 
+// What is left of a sum of 256 products when nearly all of it is taken away;
+// one of the weights has `more`.
+std::shared_ptr<const Network> CancellingNetwork(float more) {
+  constexpr int64_t kTerms = 256;
+  std::vector<float> weights;
+  for (int64_t i = 0; i < kTerms; ++i) {
+    weights.push_back(1 / (1 + 0.37F * static_cast<float>(i)));
+  }
+  weights[0] += more;
+  NetBuilder b;
+  const ValueId x = b.In("x", {1, kTerms});
+  const ValueId w = b.Const("w", MakeTensor<float>({kTerms, 1}, weights));
+  const ValueId sum = b.Op("MatMul", {x, w}, {}, {"sum"}, "sum")[0];
+  const ValueId c = b.Const("c", Floats({12.8524F}));
+  b.Out({b.Op("Sub", {sum, c}, {}, {"y"}, "y")[0]});
+  return std::make_shared<const Network>(b.net);
+}
+
+TEST(NetworkLocateTest, OutputsThatRoundingPutsOffAreToldFromFaults) {
+  const auto network = CancellingNetwork(0);
+  const NetworkLocateRequest request{
+      *network,
+      AllOperators(),
+      [&](const std::vector<std::string>& observed) {
+        return std::make_unique<FakeRuntime>(
+            [](bool, const auto&) { return CancellingNetwork(3e-5F); },
+            std::set<std::string>(observed.begin(), observed.end()),
+            std::set<std::string>());
+      },
+      ObservableValues(*network),
+      {{"x", MakeTensor<float>({1, 256}, std::vector<float>(256, 1))}}};
+  const auto found = LocateInNetwork(request);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_TRUE(found->result.AreOutputsWrong());
+  EXPECT_THAT(CulpritsOf(*found), IsEmpty());
+  EXPECT_TRUE(found->result.is_rounding);
+}
+
 // More than rounding does, and less than the tolerance of float32.
 constexpr float kSlightly = 1.00002F;
 

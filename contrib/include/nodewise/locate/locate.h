@@ -192,6 +192,10 @@ struct LocateResult {
   // whether something is known of it.
   std::string runtime = {};
   bool is_runtime_known = false;
+  // The outputs are beyond their tolerance by no more than correct kernels are,
+  // whose roundings this network enlarges; known only where no node is to
+  // blame.
+  bool is_rounding = false;
 
   bool AreOutputsWrong() const;
   size_t CountOf(NodeVerdict verdict) const;
