@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/json_writer.h"
 #include "nodewise/support/status_macros.h"
@@ -86,10 +87,14 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
   return shape;
 }
 
-// Returns whether only sides of 1 are there on one side alone, which some
-// runtimes add, and others leave out.
-bool DifferInOnes(const TensorType& type, const TensorType& asked) {
-  if (!asked.is_static() || !type.is_static() || type.dtype != asked.dtype) {
+bool IsWhole(DLDataType dtype) { return IsInteger(dtype) || IsBool(dtype); }
+
+// Returns whether it says the same numbers in another way, as some runtimes do:
+// with more or fewer sides of 1, or as whole numbers of another type.
+bool DifferInForm(const TensorType& type, const TensorType& asked) {
+  if (!asked.is_static() || !type.is_static()) return false;
+  if (type.dtype != asked.dtype &&
+      !(IsWhole(type.dtype) && IsWhole(asked.dtype))) {
     return false;
   }
   std::vector<int64_t> a = *type.sizes();
@@ -131,7 +136,7 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   if (AreCompatible(type, asked.type)) return tensor;
   tensor.misfit = fmt::format("{} is {}, expected {}", Printable(asked.name),
                               ToString(type), ToString(asked.type));
-  tensor.differs_in_ones = DifferInOnes(type, asked.type);
+  tensor.differs_in_form = DifferInForm(type, asked.type);
   return tensor;
 }
 

@@ -40,9 +40,9 @@ struct AnsweredTensor {
   DLDataType dtype{};
   std::vector<int64_t> shape;
   // How its type is not the one that was expected; empty if it is. And whether
-  // only sides of 1 are more or fewer.
+  // only sides of 1 are more or fewer, or whole numbers of another type.
   std::string misfit;
-  bool differs_in_ones = false;
+  bool differs_in_form = false;
 };
 
 struct ForeignAnswer {

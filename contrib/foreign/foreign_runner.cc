@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_process.h"
 #include "nodewise/graph/named_outputs.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 
@@ -74,14 +75,14 @@ class ForeignRun {
   // Empty if the program has handed out the tensor.
   const std::string& WhyAbsent(size_t asked) const {
     const AnsweredTensor& said = answer_.tensors[asked];
-    return said.why_absent.empty() && !said.differs_in_ones ? said.misfit
+    return said.why_absent.empty() && !said.differs_in_form ? said.misfit
                                                             : said.why_absent;
   }
   // Fails if an output is of another type than it should be.
   absl::Status CheckOutput(size_t asked) const {
     const AnsweredTensor& said = answer_.tensors[asked];
-    const bool is_taken = said.misfit.empty() || (said.differs_in_ones &&
-                                                  target_.ignores_sides_of_one);
+    const bool is_taken = said.misfit.empty() || (said.differs_in_form &&
+                                                  target_.takes_other_forms);
     if (is_taken) return absl::OkStatus();
     return absl::DataLossError(
         fmt::format("{}: output {}", target_.command.name, said.misfit));
@@ -89,8 +90,8 @@ class ForeignRun {
   absl::StatusOr<NDArray> Read(size_t asked) const {
     const AnsweredTensor& said = answer_.tensors[asked];
     auto tensor = folder_.ReadOutput(said.file, said.shape, said.dtype);
-    if (tensor.ok() && said.differs_in_ones) {
-      return tensor->View(*asked_[asked].type.sizes(), said.dtype);
+    if (tensor.ok() && said.differs_in_form) {
+      return InForm(*tensor, asked_[asked].type);
     }
     if (tensor.ok()) return tensor;
     return At(
@@ -99,6 +100,18 @@ class ForeignRun {
   }
 
  private:
+  static absl::StatusOr<NDArray> InForm(const NDArray& tensor,
+                                        const TensorType& type) {
+    if (tensor.dtype() == type.dtype) {
+      return tensor.View(*type.sizes(), type.dtype);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray made, NDArray::Empty(*type.sizes(), type.dtype, kCpu));
+    const std::vector<double> numbers = ToDoubles(tensor);
+    StoreDoubles(numbers.data(), 0, CountOf(made), made);
+    return made;
+  }
+
   ForeignRun(const ForeignTarget& target, std::vector<AskedTensor> asked,
              ForeignFolder folder)
       : target_(target), asked_(std::move(asked)), folder_(std::move(folder)) {}

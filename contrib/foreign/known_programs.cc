@@ -94,7 +94,7 @@ std::vector<std::string> OrtLevels() {
 
 absl::StatusOr<ForeignTarget> ProgramWithModel(const ProgramSpec& spec) {
   ForeignTarget target = TargetOf(spec);
-  target.ignores_sides_of_one = true;
+  target.takes_other_forms = true;
   if (spec.text.starts_with(kOrt)) {
     target.model_file = spec.text.substr(kOrt.size());
     if (target.model_file.empty()) {

@@ -15,8 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
 
 # pylint: disable=wrong-import-position
-from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402
-                        onnx_node, value_info)
+from onnx_bytes import (INT64, attribute, floats,  # noqa: E402
+                        onnx_graph, onnx_model, onnx_node, value_info)
 
 # y = relu(x * c + d), by the names of the values alone.
 RUNTIME = """
@@ -379,6 +379,28 @@ class LocateTest(Foreign):
                     "[3]", shape))  # pylint: disable=cell-var-from-loop
                 self.assertEqual((shown.code, shown.err), (0, ""), shown)
                 self.assertIn("3 function nodes: 3 healthy\n", shown.out)
+
+    def test_whole_numbers_of_another_type_are_no_difference(self):
+        self.write("net.onnx", onnx_model(onnx_graph(
+            [onnx_node("Mul", ["x", "c"], ["m"], name="times"),
+             onnx_node("Add", ["m", "d"], ["a"], name="plus"),
+             onnx_node("Cast", ["a"], ["z"], attribute("to", INT64),
+                       name="whole")],
+            [value_info("x", dims=(3,))], [value_info("z", INT64, (3,))],
+            [floats("c", 1, 2, 3), floats("d", 10, 10, -10)])))
+        whole = ("values['z'] = tuple(int(a) for a in values['a'])\n"
+                 "for i, name in enumerate(asked):\n"
+                 "    if name == 'z':\n"
+                 "        with open(f\"{request['output_folder']}/{i}.bin\", "
+                 "'wb') as out:\n"
+                 "            out.write(struct.pack('<3i', *values['z']))\n"
+                 "        answer['outputs'].insert(i, dict(name='z', "
+                 "dtype='int32', shape=[3], file=f'{i}.bin'))\n")
+        shown = self.asked("locate", self.command(whole, lambda code: (
+            code.replace("enumerate(asked)]",
+                         "enumerate(asked) if name != 'z']"))))
+        self.assertEqual((shown.code, shown.err), (0, ""), shown)
+        self.assertIn("3 function nodes: 3 healthy\n", shown.out)
 
     def test_a_value_of_another_shape_is_absent_with_the_reason(self):
         shown = self.located(lambda code: code.replace(
