@@ -11,6 +11,10 @@ import os
 import sys
 import time
 
+# Nothing here multiplies matrices with numpy, whose threads spin from its import
+# on.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 try:
     import numpy
 except ImportError:

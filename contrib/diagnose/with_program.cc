@@ -16,7 +16,7 @@ namespace nodewise {
 namespace {
 
 // Another program is started for each run, which takes longer.
-constexpr int kProgramRepeats = 2;
+constexpr int kProgramRepeats = 1;
 
 // The other program's tensors lie in the model's order.
 absl::StatusOr<Session> WithoutLayouts(const Session& session) {

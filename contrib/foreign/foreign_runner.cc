@@ -81,8 +81,8 @@ class ForeignRun {
   // Fails if an output is of another type than it should be.
   absl::Status CheckOutput(size_t asked) const {
     const AnsweredTensor& said = answer_.tensors[asked];
-    const bool is_taken = said.misfit.empty() || (said.differs_in_form &&
-                                                  target_.takes_other_forms);
+    const bool is_taken = said.misfit.empty() ||
+                          (said.differs_in_form && target_.takes_other_forms);
     if (is_taken) return absl::OkStatus();
     return absl::DataLossError(
         fmt::format("{}: output {}", target_.command.name, said.misfit));
@@ -105,8 +105,8 @@ class ForeignRun {
     if (tensor.dtype() == type.dtype) {
       return tensor.View(*type.sizes(), type.dtype);
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        NDArray made, NDArray::Empty(*type.sizes(), type.dtype, kCpu));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray made,
+                              NDArray::Empty(*type.sizes(), type.dtype, kCpu));
     const std::vector<double> numbers = ToDoubles(tensor);
     StoreDoubles(numbers.data(), 0, CountOf(made), made);
     return made;

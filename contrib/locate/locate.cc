@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "contrib/locate/accumulated_rule.h"
@@ -26,6 +27,10 @@ namespace nodewise {
 namespace {
 
 constexpr size_t kNamedNodes = 8;
+// How many culprits of another program are measured where all are known.
+constexpr size_t kFewConfirmed = 6;
+// Of the error of a wrong output: what matters.
+constexpr double kLeastShare = 0.05;
 
 class Locator {
  public:
@@ -69,7 +74,7 @@ class Locator {
       Conclude(index_, overwritten_, &report);
     }
     NODEWISE_RETURN_IF_ERROR(BlameSpoilers());
-    NODEWISE_RETURN_IF_ERROR(ForgiveMisreported());
+    ForgiveMisreported();
     NoteKnown();
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
     NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
@@ -116,48 +121,45 @@ class Locator {
 
   // Where only what is handed out says what nodes read, it may be another thing
   // than what the candidate computes with.
-  absl::Status ForgiveMisreported() {
-    if (is_cut_ || !options_.only_handed_out) return absl::OkStatus();
+  void ForgiveMisreported() {
+    if (is_cut_ || !options_.only_handed_out || options_.is_strict) return;
     std::vector<NodeId> wrong;
     for (const NodeReport& report : result_.nodes) {
       const bool is_wrong =
           report.verdict == NodeVerdict::kBroken && report.evidence.is_large;
       if (is_wrong) wrong.push_back(report.node);
     }
-    if (wrong.empty()) return absl::OkStatus();
-    ObservedRun run(*candidate_, request_.inputs);
-    run.SetNodeLimit(options_.node_limit_ms);
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto found,
-        FindMisreported(index_, request_.operators, run, checks_, wrong));
     std::vector<std::string> names;
-    for (const Misreported& misreported : found) {
+    for (const Misreported& misreported :
+         FindMisreported(index_, checks_, wrong)) {
       NodeReport& report = *FindReport(misreported.node);
-      report.evidence.is_misreported = true;
+      report.evidence.is_misreported = misreported.is_seen;
+      report.evidence.has_no_consequence = !misreported.is_seen;
       report.cause = std::nullopt;
-      names.push_back(report.key);
-      for (const NodeCheck& reader : misreported.readers) {
-        NodeReport& right = *FindReport(reader.node);
-        right.evidence.isolated = IsolatedVerdict(reader);
-        right.evidence.is_large = false;
-        right.worst = reader.Worst();
-        right.made = reader.MadeError();
-        right.cause = std::nullopt;
-      }
+      Conclude(index_, overwritten_, &report);
+      for (const NodeId reader : misreported.readers) ForgiveReader(reader);
+      if (misreported.is_seen) names.push_back(report.key);
     }
-    for (const Misreported& misreported : found) {
-      Conclude(index_, overwritten_, FindReport(misreported.node));
-      for (const NodeCheck& reader : misreported.readers) {
-        Conclude(index_, overwritten_, FindReport(reader.node));
-      }
+    if (names.empty()) return;
+    result_.notes.push_back(fmt::format(
+        "{}: what is handed out for {} is not what the runtime computes with: "
+        "those that read it are right on what it should be",
+        CountOf(names.size(), "value"), ListOf(names, kNamedNodes)));
+  }
+
+  // It was judged on what it has not read.
+  void ForgiveReader(NodeId node) {
+    for (NodeCheck& check : checks_.nodes) {
+      if (check.node != node) continue;
+      check.outputs = check.on_right_inputs;
+      NodeReport& report = *FindReport(node);
+      report.evidence.isolated = IsolatedVerdict(check);
+      report.evidence.is_large = false;
+      report.worst = check.Worst();
+      report.made = check.MadeError();
+      report.cause = std::nullopt;
+      Conclude(index_, overwritten_, &report);
     }
-    if (!names.empty()) {
-      result_.notes.push_back(fmt::format(
-          "{}: what is handed out for {} is not what the runtime computes "
-          "with: those that read it are right on what it should be",
-          CountOf(names.size(), "value"), ListOf(names, kNamedNodes)));
-    }
-    return absl::OkStatus();
   }
 
   // Begins to run the candidate again and again.
@@ -234,6 +236,7 @@ class Locator {
     TensorSource& source = is_cut_ ? static_cast<TensorSource&>(cut) : *run;
     NodeCheckOptions check;
     check.with_accumulated = true;
+    check.asks_readers = options_.only_handed_out;
     check.progress = options_.progress;
     int64_t left_ns = options_.most_explain_ns;
     check.explain = [&](const WrongNode& node) -> std::optional<Cause> {
@@ -404,9 +407,17 @@ class Locator {
                      [this](const Culprit* a, const Culprit* b) {
                        return NodeOf(*a).made > NodeOf(*b).made;
                      });
-    if (measured.size() > options_.most_confirmed) {
-      measured.resize(options_.most_confirmed);
+    size_t most = options_.most_confirmed;
+    if (options_.only_handed_out && measured.size() > kFewConfirmed) {
+      NODEWISE_ASSIGN_OR_RETURN(const bool are_enough, DoLargeExplain(error));
+      if (are_enough) {
+        most = kFewConfirmed;
+        std::erase_if(measured, [this](const Culprit* culprit) {
+          return !NodeOf(*culprit).evidence.is_large;
+        });
+      }
     }
+    if (measured.size() > most) measured.resize(most);
     for (Culprit* const culprit : measured) {
       const NodeReport& report = NodeOf(*culprit);
       NODEWISE_ASSIGN_OR_RETURN(
@@ -416,12 +427,26 @@ class Locator {
     return absl::OkStatus();
   }
 
+  // Whether so little of the error is left with all nodes right that are far
+  // off, that no other one can matter. Each share is a start of the program, so
+  // that those of a few are enough then.
+  absl::StatusOr<bool> DoLargeExplain(const OutputError& error) {
+    if (options_.is_strict || !IsAllElseRight()) return false;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto share,
+        ShareWith(ReferencesOf([this](const Culprit& culprit) {
+                    return NodeOf(culprit).evidence.is_large;
+                  }),
+                  error));
+    share_of_large_ = share;
+    return share.value_or(0) >= 1 - kLeastShare;
+  }
+
   // Nodes whose errors matter nowhere are not culprits: neither beyond the
   // tolerance of their types, nor the reason why an output is wrong.
   absl::Status ExcuseSmall(const OutputError& error) {
     // Many small errors may matter together, as where all is computed in a
     // shorter type.
-    constexpr double kLeastShare = 0.05;
     constexpr double kLeastShareOfAll = 0.5;
     const bool are_outputs_wrong = result_.AreOutputsWrong();
     const auto is_small = [&](const Culprit& culprit) {
@@ -481,9 +506,42 @@ class Locator {
         &result_);
   }
 
+  // Then the network makes what the reference's run of it makes, once all
+  // culprits do.
+  bool IsAllElseRight() const {
+    return checks_.skipped.empty() &&
+           std::all_of(result_.nodes.begin(), result_.nodes.end(),
+                       [](const NodeReport& report) {
+                         return report.verdict == NodeVerdict::kBroken ||
+                                report.verdict == NodeVerdict::kDeviates ||
+                                report.evidence.isolated == Verdict::kPass;
+                       });
+  }
+
+  // What the reference's run of the network makes for some of the culprits.
+  template <typename Selects>
+  std::vector<TensorPatch> ReferencesOf(Selects selects) const {
+    std::vector<TensorPatch> patches;
+    for (const Culprit& culprit : result_.culprits) {
+      if (!selects(culprit)) continue;
+      const auto more =
+          PatchesOf(checks_, NodeOf(culprit).node, &NodeCheck::reference);
+      patches.insert(patches.end(), more.begin(), more.end());
+    }
+    return patches;
+  }
+
   // What a culprit should have made depends on those before it: each is asked
   // for in a run in which they are right.
   absl::StatusOr<std::optional<double>> ShareOfAll(const OutputError& error) {
+    const bool are_large = std::all_of(
+        result_.culprits.begin(), result_.culprits.end(),
+        [this](const Culprit& each) { return NodeOf(each).evidence.is_large; });
+    if (are_large && share_of_large_.has_value()) return share_of_large_;
+    if (IsAllElseRight()) {
+      return ShareWith(ReferencesOf([](const Culprit&) { return true; }),
+                       error);
+    }
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.culprits) {
       const NodeReport& report = result_.nodes[culprit.report];
@@ -531,22 +589,23 @@ class Locator {
     return ShareGone(error, ErrorOf(left));
   }
 
-  // What the reference makes of what the node read: so only its own error goes,
-  // and what it inherited stays.
-  static std::vector<TensorPatch> PatchesOf(const NodeChecks& checks,
-                                            NodeId node) {
+  // What the reference makes of what the node read, unless told otherwise: so
+  // only its own error goes, and what it inherited stays.
+  static std::vector<TensorPatch> PatchesOf(
+      const NodeChecks& checks, NodeId node,
+      std::vector<NDArray> NodeCheck::*right = &NodeCheck::expected) {
     std::vector<TensorPatch> patches;
     for (const NodeCheck& check : checks.nodes) {
       if (check.node != node) continue;
-      for (uint32_t slot = 0; slot < check.expected.size(); ++slot) {
+      for (uint32_t slot = 0; slot < (check.*right).size(); ++slot) {
         patches.push_back({fmt::format("{}:{}", check.key, slot),
-                           check.expected[slot], "the reference", check.key});
+                           (check.*right)[slot], "the reference", check.key});
       }
     }
     return patches;
   }
 
-  // Null for what is no function node.
+  // Null for what is not a function node.
   NodeReport* FindReport(NodeId node) {
     const auto found = std::lower_bound(
         result_.nodes.begin(), result_.nodes.end(), node,
@@ -575,6 +634,7 @@ class Locator {
   std::vector<RunHashes> hashes_of_runs_;
   std::vector<Overwriting> overwritten_;
   std::vector<NamedTensor> private_outputs_;
+  std::optional<double> share_of_large_;  // Of culprits that are far off.
   LocateResult result_;
 };
 

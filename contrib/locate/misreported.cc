@@ -1,13 +1,9 @@
 #include "contrib/locate/misreported.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
-#include "nodewise/graph/by_node.h"
 #include "nodewise/locate/verdict.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -19,51 +15,47 @@ const NodeCheck* CheckOf(const NodeChecks& checks, NodeId node) {
   return found == checks.nodes.end() ? nullptr : &*found;
 }
 
-bool IsHead(const Graph& graph, EntryId entry) {
+// Outputs are what the caller gets, whatever is inside.
+bool IsHead(const Graph& graph, NodeId node) {
   return std::any_of(
       graph.heads.begin(), graph.heads.end(),
-      [&](const EntryRef& head) { return graph.EntryOf(head) == entry; });
+      [&](const EntryRef& head) { return NodeId{head.node} == node; });
+}
+
+// Whether all that reads the node's outputs is right on what they should be.
+bool IsWithoutConsequence(const GraphIndex& index, const NodeChecks& checks,
+                          Misreported* misreported) {
+  const Graph& graph = index.graph();
+  bool is_read = false;
+  for (uint32_t slot = 0; slot < graph.OutputsOf(misreported->node); ++slot) {
+    for (const NodeId reader :
+         index.ReadersOf(graph.EntryOf(misreported->node, slot))) {
+      const NodeCheck* const check = CheckOf(checks, reader);
+      if (check == nullptr || check->on_right_inputs.empty() ||
+          IsLarge(check->on_right_inputs)) {
+        return false;
+      }
+      is_read = true;
+      if (!IsLarge(check->outputs)) continue;
+      misreported->is_seen = true;
+      misreported->readers.push_back(reader);
+    }
+  }
+  return is_read;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<Misreported>> FindMisreported(
-    const GraphIndex& index, const OpSet& operators, TensorSource& run,
-    const NodeChecks& checks, absl::Span<const NodeId> nodes) {
-  const Graph& graph = index.graph();
-  ByEntry<NDArray> instead(graph);
-  std::map<NodeId, std::set<NodeId>> readers_of;
-  std::set<NodeId> readers;
-  for (const NodeId node : nodes) {
-    const NodeCheck* const check = CheckOf(checks, node);
-    if (check == nullptr) continue;
-    for (uint32_t slot = 0; slot < check->expected.size(); ++slot) {
-      const EntryId entry = graph.EntryOf(node, slot);
-      // Outputs are what the caller gets, whatever is inside.
-      if (IsHead(graph, entry)) continue;
-      instead[entry] = check->expected[slot];
-      for (const NodeId reader : index.ReadersOf(entry)) {
-        readers_of[node].insert(reader);
-        readers.insert(reader);
-      }
-    }
-  }
-  if (readers.empty()) return std::vector<Misreported>();
-  NodeCheckOptions options;
-  options.selects = [&](NodeId node) { return readers.contains(node); };
-  options.instead = &instead;
-  NODEWISE_ASSIGN_OR_RETURN(const NodeChecks again,
-                            CheckNodes(index, operators, run, options));
+std::vector<Misreported> FindMisreported(const GraphIndex& index,
+                                         const NodeChecks& checks,
+                                         absl::Span<const NodeId> nodes) {
   std::vector<Misreported> found;
-  for (const auto& [node, all] : readers_of) {
-    Misreported misreported{node, {}};
-    bool is_right = true;
-    for (const NodeId reader : all) {
-      const NodeCheck* const check = CheckOf(again, reader);
-      is_right = is_right && check != nullptr && !IsLarge(check->outputs);
-      if (check != nullptr) misreported.readers.push_back(*check);
+  for (const NodeId node : nodes) {
+    if (IsHead(index.graph(), node)) continue;
+    Misreported misreported{node};
+    if (IsWithoutConsequence(index, checks, &misreported)) {
+      found.push_back(std::move(misreported));
     }
-    if (is_right) found.push_back(std::move(misreported));
   }
   return found;
 }

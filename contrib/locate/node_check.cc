@@ -81,6 +81,7 @@ class NodeChecker : public TensorSink {
         error_(graph_),
         non_finite_(graph_),
         dequantized_(graph_),
+        should_be_(graph_),
         read_(graph_),
         is_done_(graph_),
         tolerance_(AccumulatedTolerance(graph_)) {
@@ -194,6 +195,12 @@ class NodeChecker : public TensorSink {
     }
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
+      for (uint32_t slot = 0; slot < made.size(); ++slot) {
+        check->reference.push_back(reference_[graph_.EntryOf(node, slot)]);
+      }
+    }
+    if (options_.asks_readers) {
+      NODEWISE_RETURN_IF_ERROR(AskAsReader(region, inputs, made, check));
     }
     if (options_.explain) {
       NoteDequantized(node, region.network, inputs);
@@ -203,6 +210,37 @@ class NodeChecker : public TensorSink {
             options_.explain({region.network, inputs, expected, made,
                               worst.key.slot, worst, DequantizedOf(node)});
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // What was handed out for a value may be something else than what those that
+  // read it were given; whether they are right on what it should be tells.
+  absl::Status AskAsReader(const Region& region, std::vector<NDArray> inputs,
+                           const std::vector<NDArray>& made, NodeCheck* check) {
+    const std::vector<EntryRef>& refs = graph_.node(check->node).inputs;
+    bool is_any = false;
+    for (size_t slot = 0; slot < refs.size(); ++slot) {
+      const NDArray& right = should_be_[graph_.EntryOf(refs[slot])];
+      if (!right.defined()) continue;
+      inputs[slot] = right;
+      is_any = true;
+    }
+    if (is_any) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const auto reference,
+          RunWithLazyBounds(region.network, std::move(inputs)));
+      for (uint32_t slot = 0; slot < made.size(); ++slot) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            TensorComparison compared,
+            CompareOutput(check->key, slot, reference->outputs()[slot],
+                          *made[slot], &reference->bounds(slot)));
+        check->on_right_inputs.push_back(std::move(compared));
+      }
+    }
+    if (!IsLarge(check->outputs)) return absl::OkStatus();
+    for (uint32_t slot = 0; slot < made.size(); ++slot) {
+      should_be_[graph_.EntryOf(check->node, slot)] = check->expected[slot];
     }
     return absl::OkStatus();
   }
@@ -308,9 +346,6 @@ class NodeChecker : public TensorSink {
     inputs.resize(refs.size());
     for (size_t slot = 0; slot < refs.size(); ++slot) {
       const EntryId entry = graph_.EntryOf(refs[slot]);
-      if (options_.instead != nullptr && (*options_.instead)[entry].defined()) {
-        inputs[slot] = (*options_.instead)[entry];
-      }
       if (!inputs[slot].defined()) inputs[slot] = made_[entry];
       if (inputs[slot].defined()) continue;
       return absl::NotFoundError(
@@ -337,6 +372,7 @@ class NodeChecker : public TensorSink {
         made_[entry] = NDArray();
         reference_[entry] = NDArray();
         dequantized_[entry] = {};
+        should_be_[entry] = NDArray();
       }
     };
     for (const EntryRef& ref : graph_.node(node).inputs) {
@@ -373,6 +409,7 @@ class NodeChecker : public TensorSink {
   ByEntry<double> error_;
   ByEntry<NonFiniteCount> non_finite_;
   ByEntry<Dequantized> dequantized_;  // With NodeCheckOptions::explain.
+  ByEntry<NDArray> should_be_;        // With NodeCheckOptions::asks_readers.
   ByNode<std::vector<NDArray>> read_;
   ByNode<bool> is_done_;
   const Tolerance tolerance_;  // Of accumulated errors.

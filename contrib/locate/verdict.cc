@@ -58,13 +58,13 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   if (evidence.hung) return NodeVerdict::kHangs;
   if (evidence.wrote_astray) return NodeVerdict::kOverrun;
   if (evidence.has_side_effect) return NodeVerdict::kSideEffect;
-  if (evidence.is_stand_in || evidence.is_misreported) {
-    return NodeVerdict::kInconclusive;
-  }
+  if (evidence.is_stand_in) return NodeVerdict::kInconclusive;
+  if (evidence.is_misreported) return NodeVerdict::kInconclusive;
   // A node that is not steady may look like anything in the single runs.
   if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;
   if (evidence.wrote_over) return NodeVerdict::kPlanFault;
   if (evidence.isolated == Verdict::kError) {
+    if (evidence.has_no_consequence) return NodeVerdict::kDeviates;
     const bool is_right_privately =
         evidence.isolated_privately == Verdict::kPass;
     return is_right_privately ? NodeVerdict::kPlanFault : NodeVerdict::kBroken;

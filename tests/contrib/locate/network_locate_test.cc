@@ -190,15 +190,20 @@ TEST(NetworkLocateTest, WhatIsNotHandedOutIsJudgedWithItsNeighbours) {
   EXPECT_THAT(CulpritsOf(*found), ElementsAre(Names{"m", "a"}));
 }
 
-// ChainNetwork() that computes with the right sum and calls another one "a".
-std::shared_ptr<const Network> MisreportingNetwork() {
+// ChainNetwork() that computes with the right sum and calls something else "a":
+// another sum, or what Relu makes of the right one.
+std::shared_ptr<const Network> MisreportingNetwork(bool is_cut_off = false) {
   NetBuilder b;
   const ValueId x = b.In("x", {4});
   const ValueId w = b.Const("w", Floats({2, -1, 0.5, 3}));
   const ValueId c = b.Const("c", Floats({0.25, 2, -1, 1}));
   const ValueId m = b.Op("Mul", {x, w}, {}, {"m"}, "m")[0];
-  b.Op("Sub", {m, c}, {}, {"a"}, "a");
   ValueId y = b.Op("Add", {m, c}, {}, {"sum"}, "sum")[0];
+  if (is_cut_off) {
+    b.Op("Relu", {y}, {}, {"a"}, "a");
+  } else {
+    b.Op("Sub", {m, c}, {}, {"a"}, "a");
+  }
   y = b.Op("Relu", {y}, {}, {"r"}, "r")[0];
   y = b.Op("Mul", {y, c}, {}, {"s"}, "s")[0];
   b.Out({b.Op("Tanh", {y}, {}, {"y"}, "y")[0]});
@@ -214,6 +219,15 @@ TEST(NetworkLocateTest, AValueThatIsHandedOutWrongAndComputedRightIsNoFault) {
               Contains(HasSubstr("what is handed out for a is not what the "
                                  "runtime computes with")));
   EXPECT_EQ(found->result.CountOf(NodeVerdict::kInconclusive), 1);
+  EXPECT_EQ(found->result.CountOf(NodeVerdict::kHealthy), 4);
+}
+
+TEST(NetworkLocateTest, AWrongValueOfWhichNothingElseIsMadeOnlyDeviates) {
+  const auto found =
+      LocateWith([](bool, const auto&) { return MisreportingNetwork(true); });
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(CulpritsOf(*found), IsEmpty());
+  EXPECT_EQ(found->result.CountOf(NodeVerdict::kDeviates), 1);
   EXPECT_EQ(found->result.CountOf(NodeVerdict::kHealthy), 4);
 }
 

@@ -50,9 +50,9 @@ struct ForeignTarget {
   // right for one that was changed since it was read, by a frozen input say.
   std::string model_file = {};
   ForeignLimits limits = {};
-  // Takes outputs with more or fewer sides of 1 than they should have, and whole
-  // numbers of another type, for right, as it takes values between operations.
-  // Else such an output is an error.
+  // Takes outputs with more or fewer sides of 1 than they should have, and
+  // whole numbers of another type, for right, as it takes values between
+  // operations. Else such an output is an error.
   bool takes_other_forms = false;
   // The values that are handed to a sink, beside inputs and outputs; none: all
   // of ObservableValues(). Others count as not there.

@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
-#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/cause.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -34,9 +33,9 @@ struct NodeCheckOptions {
   // Returns whether a node is checked; null: all are. The others are neither
   // checked nor skipped.
   std::function<bool(NodeId node)> selects = nullptr;
-  // What nodes are taken to have read in the place of what was handed out,
-  // where it is defined. May be null.
-  const ByEntry<NDArray>* instead = nullptr;
+  // Also checks those that read what a node has made far wrong on what it
+  // should have made: NodeCheck::on_right_inputs.
+  bool asks_readers = false;
   // Called with each node that is wrong beyond the tolerance of its type, as
   // soon as it has been compared; what it returns becomes NodeCheck::cause. May
   // be null.
@@ -69,12 +68,17 @@ struct NodeCheck {
   // worst verdict is not a pass.
   std::vector<NDArray> expected = {};
   std::optional<Cause> cause = {};  // With NodeCheckOptions::explain.
+  // With NodeCheckOptions::asks_readers, where something that it read is beyond
+  // the tolerance of its type: `outputs` if it had read the right thing.
+  std::vector<TensorComparison> on_right_inputs = {};
 
   // With NodeCheckOptions::with_accumulated:
   // Its outputs against the reference's run of the whole network, for which no
   // bounds are known: the tolerance of the shortest float type in the graph
   // judges, and integers must be equal.
   std::vector<TensorComparison> accumulated = {};
+  // What that run makes, by output; only where there is `expected`.
+  std::vector<NDArray> reference = {};
   // The largest RelativeError() of what it read, in that comparison.
   double received = 0;
   // What it made, what it read of other nodes, and what it read of the inputs

@@ -55,6 +55,8 @@ struct NodeEvidence {
   // What was handed out for it is not what those that read it have computed
   // with; so nothing is known of what it made.
   bool is_misreported = false;
+  // All that reads it makes what it should of what it should have made.
+  bool has_no_consequence = false;
   // On what it read in the run, by the reference's bounds.
   Verdict isolated = Verdict::kPass;
   // That in a run in which every tensor has memory of its own; none if there
