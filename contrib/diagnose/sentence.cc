@@ -309,9 +309,9 @@ class Teller {
     std::string text;
     if (!known.empty()) {
       text += fmt::format(
-          "; {} {} as is known of {}, too little to reach the outputs",
-          ListOf(known, kMostNames), known.size() == 1 ? "deviates" : "deviate",
-          Printable(runtime));
+          "; {} {} as is known of {}{}", ListOf(known, kMostNames),
+          known.size() == 1 ? "deviates" : "deviate", Printable(runtime),
+          located_.is_rounding ? "" : ", too little to reach the outputs");
     }
     if (!beyond.empty()) {
       text += fmt::format(

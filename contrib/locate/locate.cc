@@ -29,7 +29,7 @@ namespace {
 constexpr size_t kNamedNodes = 8;
 // How many culprits of another program are measured where all are known.
 constexpr size_t kFewConfirmed = 6;
-// Of the error of a wrong output: what matters.
+// What matters of the error of a wrong output.
 constexpr double kLeastShare = 0.05;
 
 class Locator {

@@ -100,13 +100,25 @@ class NetworkLocator {
     return std::make_shared<const Lowered>(std::move(lowered));
   }
 
+  // Whether every culprit does only what is known of the runtime.
+  bool AreCulpritsKnown() const {
+    const std::vector<Culprit>& culprits = located_.result.culprits;
+    return !options_.is_strict &&
+           std::all_of(culprits.begin(), culprits.end(),
+                       [this](const Culprit& culprit) {
+                         const auto& known =
+                             located_.result.nodes[culprit.report].known;
+                         return known.has_value() && known->is_within();
+                       });
+  }
+
   // Where no node is to blame and outputs differ all the same, the network may
-  // enlarge what rounding does in every runtime.
+  // enlarge what rounding does in every runtime: steps of 8-bit numbers flip,
+  // or a logarithm is taken of nearly nothing.
   absl::Status AskWhatRoundingDoes() {
     // SampledBounds() takes some sixty times as long as a run.
     constexpr int64_t kMostNanosecondsOfARun = 1'000'000'000;
-    if (!located_.result.culprits.empty() ||
-        !located_.result.AreOutputsWrong() ||
+    if (!AreCulpritsKnown() || !located_.result.AreOutputsWrong() ||
         refer_ns_ > kMostNanosecondsOfARun) {
       return absl::OkStatus();
     }
@@ -125,6 +137,10 @@ class NetworkLocator {
                       [](double bound) { return std::isfinite(bound); });
       if (!is_bounded || compared.is_wrong()) return absl::OkStatus();
     }
+    for (const Culprit& culprit : located_.result.culprits) {
+      located_.result.nodes[culprit.report].verdict = NodeVerdict::kDeviates;
+    }
+    located_.result.culprits.clear();
     located_.result.is_rounding = true;
     return absl::OkStatus();
   }
@@ -219,6 +235,11 @@ class NetworkLocator {
     is_by_parts_ = true;
     PartSearch search(request_, tolerance_);
     NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> chosen, search.Run());
+    for (const std::string& name : request_.observable) {
+      if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) {
+        located_.unobserved.push_back(name);
+      }
+    }
     notes_.push_back(fmt::format(
         "the runtime hands out nothing but outputs, so {} were run that end at "
         "a value each: {}",

@@ -155,12 +155,35 @@ class ModelsReport {
     ShowKeepList(report);
   }
 
+  // onnxruntime's quantize_dynamic() makes a product and a sum of each Gemm
+  // before it looks at the names, and names the product after the Gemm.
+  std::vector<std::string> NamesToExclude() const {
+    std::vector<std::string> names = compared_.keep;
+    if (!HasModel() || !QuantisesDynamically(*evidence_.target)) return names;
+    const Network& reference = *evidence_.reference;
+    for (const std::string& name : compared_.keep) {
+      const auto id = reference.FindOperation(name);
+      if (id.ok() && reference.operation(*id).kind() == "Gemm") {
+        names.push_back(name + "_MatMul");
+      }
+    }
+    return names;
+  }
+
+  static bool QuantisesDynamically(const Network& network) {
+    return std::any_of(
+        network.order().begin(), network.order().end(), [&](OperationId id) {
+          return network.operation(id).kind() == "DynamicQuantizeLinear";
+        });
+  }
+
   // Each tool that makes such a model takes the list in words of its own.
   void ShowKeepList(Report* report) const {
     const Sensitivity& found = compared_.sensitivity;
     const std::vector<std::string>& names = compared_.keep;
+    const std::vector<std::string> excluded = NamesToExclude();
     std::string quoted;
-    for (const std::string& name : names) {
+    for (const std::string& name : excluded) {
       quoted +=
           fmt::format("{}\"{}\"", quoted.empty() ? "" : ", ", Printable(name));
     }
@@ -168,7 +191,7 @@ class ModelsReport {
     report->json.Add("suggested_keep", keep);
     report->json.Add("suggested_layers", uint64_t{found.suggested});
     report->json.Add("suggested_error", found.ErrorWith(found.suggested));
-    report->json.Add("nodes_to_exclude", names);
+    report->json.Add("nodes_to_exclude", excluded);
     if (names.empty()) {
       report->text += "no layer stands out: nothing to keep\n";
       return;
