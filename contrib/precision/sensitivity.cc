@@ -95,9 +95,11 @@ absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
 }  // namespace
 
 double Sensitivity::ErrorWith(size_t kept) const {
-  return std::find_if(curve.begin(), curve.end(),
-                      [&](const Point& point) { return point.kept == kept; })
-      ->error;
+  double largest = 0;
+  for (const Point& point : curve) {
+    if (point.kept >= kept) largest = std::max(largest, point.error);
+  }
+  return largest;
 }
 
 void Sensitivity::Suggest() {
@@ -107,7 +109,8 @@ void Sensitivity::Suggest() {
   if (all == 0 || count == 0) return;
   const auto cost = [&](const Point& point) {
     // An error that is infinite is never worth having.
-    const double remains = std::isinf(point.error) ? 2 : point.error / all;
+    const double error = ErrorWith(point.kept);
+    const double remains = std::isinf(error) ? 2 : error / all;
     return remains + static_cast<double>(point.kept) / count;
   };
   suggested = std::min_element(curve.begin(), curve.end(),

@@ -131,6 +131,15 @@ TEST(SensitivityTest, TheCurveEndsWithNothingLowered) {
   }
 }
 
+TEST(SensitivityTest, APointThatBecomesWorseAgainIsNotSuggested) {
+  Sensitivity found;
+  found.curve = {{0, 1.0}, {1, 0.9}, {2, 0.01}, {3, 0.5}, {5, 0.2}, {20, 0}};
+  found.Suggest();
+  EXPECT_EQ(found.suggested, 5);
+  EXPECT_EQ(found.ErrorWith(2), 0.5);
+  EXPECT_EQ(found.ErrorWith(5), 0.2);
+}
+
 TEST(SensitivityTest, OneBadOperatorIsSuggestedToBeKept) {
   const Network net = SmallNet();
   const std::vector<Sample> samples = {SampleOf(net)};

@@ -32,7 +32,9 @@ struct Sensitivity {
   // none is.
   size_t suggested = 0;
 
-  // Returns the error at a point of the curve. REQUIRES: the curve has it.
+  // Returns the largest error at this point of the curve and those behind it:
+  // what becomes worse again with more left alone was luck, and another tool
+  // that makes such a model will not have it. REQUIRES: the curve has it.
   double ErrorWith(size_t kept) const;
   // Sets `suggested` by the curve.
   void Suggest();
