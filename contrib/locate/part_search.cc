@@ -12,7 +12,8 @@
 namespace nodewise {
 namespace {
 
-// Each is a run of the candidate, and they are judged together in the end.
+// Each value is a run of the candidate. Fewer at a time would take more turns,
+// and what is left in the end is judged together.
 constexpr size_t kMostTogether = 24;
 
 class KeepingSink : public TensorSink {
@@ -41,7 +42,6 @@ std::vector<std::string> EvenlyOf(const std::vector<std::string>& all) {
 
 absl::StatusOr<std::vector<std::string>> PartSearch::Run() {
   left_ = request_.observable;
-  if (left_.size() > kMostTogether) NODEWISE_RETURN_IF_ERROR(Refer());
   while (left_.size() > kMostTogether) {
     const Names tried = EvenlyOf(left_);
     NODEWISE_ASSIGN_OR_RETURN(const auto are_wrong, AreWrong(tried));
@@ -63,7 +63,9 @@ absl::StatusOr<std::vector<std::string>> PartSearch::Run() {
   return chosen;
 }
 
-absl::Status PartSearch::Refer() {
+// All values of a large model need not fit the memory: each turn keeps its own.
+absl::Status PartSearch::Refer(const Names& values) {
+  reference_.clear();
   std::vector<NDArray> inputs;
   for (const ValueId id : request_.network.inputs()) {
     const std::string& name = request_.network.value(id).name;
@@ -71,7 +73,7 @@ absl::Status PartSearch::Refer() {
       if (input.name == name) inputs.push_back(input.tensor);
     }
   }
-  const std::set<std::string> wanted(left_.begin(), left_.end());
+  const std::set<std::string> wanted(values.begin(), values.end());
   InterpretOptions options;
   options.observe = [&](const OperationRun& run) {
     for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
@@ -88,6 +90,7 @@ absl::Status PartSearch::Refer() {
 // Values that cannot be had are not among them.
 absl::StatusOr<std::map<std::string, bool>> PartSearch::AreWrong(
     const Names& values) {
+  NODEWISE_RETURN_IF_ERROR(Refer(values));
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, request_.by_parts(values));
   KeepingSink sink;
   RunOptions run;
@@ -107,6 +110,9 @@ absl::StatusOr<std::map<std::string, bool>> PartSearch::AreWrong(
   return are_wrong;
 }
 
+// A wrong value may be hidden by what is made of it, so what a right one is
+// made of need not all be right; it is what is likely, and the outputs are
+// wrong.
 void PartSearch::Narrow(const Names& tried,
                         const std::map<std::string, bool>& are_wrong) {
   const auto is = [&](const std::string& name, bool wrong) {

@@ -15,8 +15,8 @@ namespace nodewise {
 
 // Looks for the first value that something makes otherwise than the reference,
 // where it hands out nothing but outputs: by models that end earlier. A few of
-// the values are tried at a time, evenly over what is left, and what is behind
-// a right one or beside a wrong one is left out.
+// the values are tried at a time, evenly over what is left. What a right one is
+// made of is left out, and so is what the first wrong one is not made of.
 class PartSearch {
  public:
   // REQUIRES: `request` outlives this, and has by_parts.
@@ -36,7 +36,7 @@ class PartSearch {
  private:
   using Names = std::vector<std::string>;
 
-  absl::Status Refer();
+  absl::Status Refer(const Names& values);
   absl::StatusOr<std::map<std::string, bool>> AreWrong(const Names& values);
   void Narrow(const Names& tried, const std::map<std::string, bool>& are_wrong);
   std::set<ValueId> BeforeAndAt(const std::string& value) const;
@@ -46,7 +46,7 @@ class PartSearch {
 
   const NetworkLocateRequest& request_;
   const Tolerance tolerance_;
-  std::map<std::string, NDArray> reference_;  // By value.
+  std::map<std::string, NDArray> reference_;  // Of what is tried, by value.
   Names left_;  // In the order of the run; among them is the first wrong one.
   std::string right_, wrong_;  // The last of each; empty: none.
   size_t runs_ = 0;
