@@ -233,7 +233,7 @@ class NetworkLocator {
   // end at them say: a few dozen, however many there are.
   absl::StatusOr<std::vector<std::string>> ChooseByParts() {
     is_by_parts_ = true;
-    PartSearch search(request_, tolerance_);
+    PartSearch search(request_, inputs_, tolerance_);
     NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> chosen, search.Run());
     for (const std::string& name : request_.observable) {
       if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) {

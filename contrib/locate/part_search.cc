@@ -66,13 +66,6 @@ absl::StatusOr<std::vector<std::string>> PartSearch::Run() {
 // All values of a large model need not fit the memory: each turn keeps its own.
 absl::Status PartSearch::Refer(const Names& values) {
   reference_.clear();
-  std::vector<NDArray> inputs;
-  for (const ValueId id : request_.network.inputs()) {
-    const std::string& name = request_.network.value(id).name;
-    for (const NamedTensor& input : request_.inputs) {
-      if (input.name == name) inputs.push_back(input.tensor);
-    }
-  }
   const std::set<std::string> wanted(values.begin(), values.end());
   InterpretOptions options;
   options.observe = [&](const OperationRun& run) {
@@ -84,7 +77,7 @@ absl::Status PartSearch::Refer(const Names& values) {
     }
     return false;
   };
-  return Interpret(request_.network, std::move(inputs), options).status();
+  return Interpret(request_.network, inputs_, options).status();
 }
 
 // Values that cannot be had are not among them.

@@ -19,9 +19,11 @@ namespace nodewise {
 // made of is left out, and so is what the first wrong one is not made of.
 class PartSearch {
  public:
-  // REQUIRES: `request` outlives this, and has by_parts.
-  PartSearch(const NetworkLocateRequest& request, const Tolerance& tolerance)
-      : request_(request), tolerance_(tolerance) {}
+  // `inputs` are in the order of the network's. REQUIRES: `request` has
+  // by_parts, and both outlive this.
+  PartSearch(const NetworkLocateRequest& request,
+             const std::vector<NDArray>& inputs, const Tolerance& tolerance)
+      : request_(request), inputs_(inputs), tolerance_(tolerance) {}
 
   // Returns the values that are to be observed: what lies between those that
   // are right and the first one that is not, and what is read there. Fails as
@@ -45,8 +47,9 @@ class PartSearch {
   Names WithWhatIsRead() const;
 
   const NetworkLocateRequest& request_;
+  const std::vector<NDArray>& inputs_;
   const Tolerance tolerance_;
-  std::map<std::string, NDArray> reference_;  // Of what is tried, by value.
+  std::map<std::string, NDArray> reference_;  // What is tried, by value.
   Names left_;  // In the order of the run; among them is the first wrong one.
   std::string right_, wrong_;  // The last of each; empty: none.
   size_t runs_ = 0;

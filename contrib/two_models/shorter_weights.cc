@@ -48,7 +48,7 @@ std::optional<int> StepsOf(std::vector<double>* numbers) {
 // Numbers as rows of what lies along one side.
 struct Rows {
   const std::vector<double>& numbers;
-  int64_t length;  // Of a row.
+  int64_t length;  // How many numbers a row has.
   int64_t stride;  // From one number of a row to the next.
 };
 
