@@ -209,7 +209,8 @@ absl::StatusOr<ValueId> Network::AddInput(std::string name, TensorType type) {
   return NetworkEditor::AddValue(this, std::move(value));
 }
 
-absl::StatusOr<ValueId> Network::AddConstant(std::string name, NDArray data) {
+absl::StatusOr<ValueId> Network::AddConstant(
+    std::string name, NDArray data, std::vector<std::string> folded_from) {
   if (name.empty()) {
     name = FreeName(
         fmt::format("constant_{}", data_.values.size()),
@@ -229,6 +230,7 @@ absl::StatusOr<ValueId> Network::AddConstant(std::string name, NDArray data) {
   value.name = std::move(name);
   value.elements = ElementsOf(*host);
   value.data = *std::move(host);
+  value.folded_from = std::move(folded_from);
   return NetworkEditor::AddValue(this, std::move(value));
 }
 

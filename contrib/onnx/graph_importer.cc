@@ -167,8 +167,10 @@ std::string GraphImporter::UniqueName(NameSet* names, std::string name) {
 }
 
 Binding GraphImporter::AddConstant(const std::string& where, std::string name,
-                                   NDArray data) {
-  const auto id = network_.AddConstant(std::move(name), std::move(data));
+                                   NDArray data,
+                                   std::vector<std::string> folded_from) {
+  const auto id = network_.AddConstant(std::move(name), std::move(data),
+                                       std::move(folded_from));
   if (id.ok()) return {*id, false};
   state_.Error(where, id.status());
   return {kNoValue, true};

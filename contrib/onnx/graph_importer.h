@@ -223,7 +223,8 @@ class GraphImporter {
   // Returns null if nothing has that name.
   const Binding* Find(Scope* scope, const std::string& name);
   std::string UniqueName(NameSet* names, std::string name);
-  Binding AddConstant(const std::string& where, std::string name, NDArray data);
+  Binding AddConstant(const std::string& where, std::string name, NDArray data,
+                      std::vector<std::string> folded_from = {});
 
   // What has been read of a node so far.
   struct NodeParts {

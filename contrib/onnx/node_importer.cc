@@ -78,6 +78,24 @@ absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
   return absl::InvalidArgumentError("is no number, expected one or several");
 }
 
+// The operation and those that its inputs were folded from, each once. Long
+// lists are cut: they would grow with the square of a long chain.
+std::vector<std::string> FoldedFrom(const Network& network, OperationId id) {
+  constexpr size_t kMostNames = 256;
+  std::vector<std::string> names;
+  for (const ValueId input : network.operation(id).inputs) {
+    if (input == kNoValue) continue;
+    for (const std::string& name : network.value(input).folded_from) {
+      if (names.size() == kMostNames) break;
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(name);
+      }
+    }
+  }
+  names.push_back(network.operation(id).name);
+  return names;
+}
+
 }  // namespace
 
 std::string GraphImporter::NodeName(const proto::Node& node, size_t index,
@@ -474,10 +492,13 @@ std::vector<Binding> GraphImporter::FoldOutputs(OperationId id,
     bindings.push_back({output, false});
     names.push_back(output == kNoValue ? "" : network_.value(output).name);
   }
-  if (!folded.has_value() || !network_.Remove(id).ok()) return bindings;
+  if (!folded.has_value()) return bindings;
+  const std::vector<std::string> folded_from = FoldedFrom(network_, id);
+  if (!network_.Remove(id).ok()) return bindings;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] == kNoValue) continue;
-    bindings[i] = AddConstant(where, names[i], std::move((*folded)[i]));
+    bindings[i] =
+        AddConstant(where, names[i], std::move((*folded)[i]), folded_from);
   }
   return bindings;
 }

@@ -432,6 +432,17 @@ TEST(OnnxImportTest, WhatReadsConstantsAloneIsCalculated) {
             (std::vector<float>{-1, 2}));
 }
 
+TEST(OnnxImportTest, AConstantKnowsTheOperationsItWasCalculatedBy) {
+  ModelBuilder builder;
+  builder.Output("y");
+  builder.Floats("w", {1, -2});
+  builder.Node("Neg", {"w"}, {"v"}, "first");
+  builder.Node("Neg", {"v"}, {"y"}, "second");
+  const Network network = builder.Import().value();
+  EXPECT_THAT(ValueNamed(network, "y").folded_from,
+              ElementsAre("first", "second"));
+}
+
 TEST(OnnxImportTest, AttributesThatMovedBecomeConstants) {
   ModelBuilder builder(9);
   builder.Input("x", {2}).Output("a").Output("b").Output("c");

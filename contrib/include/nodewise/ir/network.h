@@ -57,6 +57,9 @@ struct NetworkValue {
   std::string name;  // Unique among the tensors of a network; barriers: "".
   TensorType type;
   NDArray data;  // kConstant.
+  // kConstant: the operations of a model that it was computed from while the
+  // model was read, by name; none for data that the model has.
+  std::vector<std::string> folded_from = {};
   // Computed, also for constants: see InputInfo::elements.
   std::optional<Shape> elements;
   // kOutput: what a run found of its type, which completes what can be inferred
@@ -195,7 +198,10 @@ class Network {
   // Makes a name if none is given. Nobody may write to the data from then on:
   // it is made read-only, or copied if it is not, and somebody else holds it.
   // Also copies data that is on a device or not compact.
-  absl::StatusOr<ValueId> AddConstant(std::string name, NDArray data);
+  // `folded_from` as in NetworkValue.
+  absl::StatusOr<ValueId> AddConstant(
+      std::string name, NDArray data,
+      std::vector<std::string> folded_from = {});
   absl::StatusOr<OperationId> AddOperation(NewOperation operation);
   // Operations added from now on do not keep what is known of their outputs'
   // elements: shapes then follow from shapes and constants alone, as ONNX's
