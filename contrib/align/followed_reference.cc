@@ -29,9 +29,12 @@ TensorFacts FactsOf(const std::vector<NDArray>& tensors) {
   return facts;
 }
 
-absl::StatusOr<std::vector<NDArray>> Moved(const std::vector<NDArray>& tensors,
-                                           double roundoff,
-                                           RandomSource random) {
+}  // namespace
+
+absl::StatusOr<std::vector<NDArray>> MovedBy(absl::Span<const NDArray> tensors,
+                                             double roundoff, uint64_t seed,
+                                             std::string_view stream) {
+  RandomSource random(seed, stream);
   std::vector<NDArray> moved;
   for (const NDArray& tensor : tensors) {
     moved.push_back(tensor);
@@ -43,8 +46,6 @@ absl::StatusOr<std::vector<NDArray>> Moved(const std::vector<NDArray>& tensors,
   }
   return moved;
 }
-
-}  // namespace
 
 FollowedReference::FollowedReference(
     const Network& network, absl::Span<const std::vector<NDArray>> inputs,
@@ -196,7 +197,7 @@ FollowedReference::ValueNear(ValueId id, double roundoff, uint64_t seed) const {
       NODEWISE_ASSIGN_OR_RETURN(const auto pinned, Open(next));
       NODEWISE_ASSIGN_OR_RETURN(
           std::vector<NDArray> tensors,
-          Moved(pinned->tensors, roundoff, RandomSource(seed, value.name)));
+          MovedBy(pinned->tensors, roundoff, seed, value.name));
       moved.Pin(next, std::move(tensors));
     } else if (value.kind == NetworkValue::Kind::kOutput) {
       for (const ValueId input : network_.operation(value.producer).inputs) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,6 +13,12 @@
 #include "nodewise/tensors/tensor_store.h"
 
 namespace nodewise {
+
+// Returns the tensors with each float changed by up to so much of itself, by
+// chance: as another way to round might have left it.
+absl::StatusOr<std::vector<NDArray>> MovedBy(absl::Span<const NDArray> tensors,
+                                             double roundoff, uint64_t seed,
+                                             std::string_view stream);
 
 // The reference, computed from what a compiled graph has made instead of from
 // the beginning: where a tensor of the network has been found in the graph, the
@@ -25,7 +32,7 @@ namespace nodewise {
 class FollowedReference {
  public:
   // A tensor of the network with every set of inputs. It is in memory as long
-  // as somebody has it.
+  // as a caller has it.
   struct Value {
     TensorFacts facts;
     std::vector<NDArray> tensors;
@@ -44,7 +51,7 @@ class FollowedReference {
   const Network& network() const { return network_; }
 
   // Puts these in the place of a value, by set. What depends on it is computed
-  // again when somebody asks. REQUIRES: tensors of the value's type.
+  // again when it is asked for. REQUIRES: tensors of the value's type.
   void Pin(ValueId id, std::vector<NDArray> tensors);
   // Computes the value again instead.
   void Unpin(ValueId id);
@@ -71,7 +78,7 @@ class FollowedReference {
     TensorFacts facts;
     NDArray constant;  // Of the network; else undefined.
     std::vector<std::shared_ptr<StoredTensor>> tensors;
-    std::weak_ptr<const Value> value;  // While somebody has it.
+    std::weak_ptr<const Value> value;  // While a caller has it.
   };
 
   absl::Status Compute(OperationId id);
