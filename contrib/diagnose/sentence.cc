@@ -546,11 +546,11 @@ class ModelsTeller {
     if (!next.empty()) text += ", then " + ListOf(next, kMostNames);
     const Sensitivity& found = compared_.sensitivity;
     if (found.suggested > 0) {
-      text += fmt::format("; with {} as in the reference {:.2g} is left",
+      text += fmt::format("; with {} as in the reference up to {:.2g} is left",
                           found.suggested == 1
                               ? "it"
                               : fmt::format("the first {}", found.suggested),
-                          found.ErrorWith(found.suggested));
+                          found.suggested_error);
     }
     return text + ".";
   }

@@ -106,6 +106,7 @@ void Sensitivity::Suggest() {
   const double all = curve.front().error;
   const auto count = static_cast<double>(curve.back().kept);
   suggested = 0;
+  suggested_error = ErrorWith(0);
   if (all == 0 || count == 0) return;
   const auto cost = [&](const Point& point) {
     // An error that is infinite is never worth having.
@@ -118,6 +119,7 @@ void Sensitivity::Suggest() {
                                  return cost(a) < cost(b);
                                })
                   ->kept;
+  suggested_error = ErrorWith(suggested);
 }
 
 std::string Sensitivity::ExpressionFor(const std::vector<std::string>& names) {

@@ -190,7 +190,7 @@ class ModelsReport {
     const std::string keep = Sensitivity::ExpressionFor(names);
     report->json.Add("suggested_keep", keep);
     report->json.Add("suggested_layers", uint64_t{found.suggested});
-    report->json.Add("suggested_error", found.ErrorWith(found.suggested));
+    report->json.Add("suggested_error", found.suggested_error);
     report->json.Add("nodes_to_exclude", excluded);
     if (names.empty()) {
       report->text += "no layer stands out: nothing to keep\n";

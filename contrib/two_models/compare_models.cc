@@ -28,6 +28,8 @@ constexpr double kMoved = 0.25;
 // layer.
 constexpr size_t kMostBytes = size_t{512} << 20;
 constexpr size_t kNoPair = SIZE_MAX;
+// Tools that the error with a keep-list is measured for.
+constexpr uint64_t kTools = 16;
 
 bool ComputesInIntegers(const Network& network) {
   return std::any_of(
@@ -37,6 +39,30 @@ bool ComputesInIntegers(const Network& network) {
                kind.substr(0, 7) == "QLinear" || kind == "MatMulInteger" ||
                kind == "ConvInteger";
       });
+}
+
+// What the static quantiser of onnxruntime lowers unless it is told otherwise.
+// It passes all else by.
+bool IsQuantised(std::string_view kind) {
+  constexpr std::string_view kKinds[] = {"Add",         "ArgMax",
+                                         "AveragePool", "BatchNormalization",
+                                         "Clip",        "Concat",
+                                         "Conv",        "ConvTranspose",
+                                         "CumSum",      "Flatten",
+                                         "Gather",      "GatherElements",
+                                         "Gemm",        "GlobalAveragePool",
+                                         "MatMul",      "InstanceNormalization",
+                                         "MaxPool",     "LayerNormalization",
+                                         "Mul",         "LeakyRelu",
+                                         "Pad",         "Relu",
+                                         "Reshape",     "Resize",
+                                         "Sigmoid",     "Slice",
+                                         "Softmax",     "Split",
+                                         "Squeeze",     "TopK",
+                                         "Transpose",   "Unsqueeze",
+                                         "Where"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) !=
+         std::end(kKinds);
 }
 
 bool HasFloats(const Network& network, DLDataType dtype) {
@@ -198,9 +224,10 @@ class ModelComparer {
     NODEWISE_ASSIGN_OR_RETURN(result_.pairing,
                               PairModels(&followed, &target, inputs_));
     ListLayers();
+    result_.lowered = LoweredTo(request_.reference, request_.target);
+    if (ComputesInIntegers(request_.target)) LeaveUnknownToQuantiser();
     MixedModels mixed(result_.pairing, reads_, &reference, &target);
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed, &target));
-    result_.lowered = LoweredTo(request_.reference, request_.target);
     if (result_.lowered.empty() && result_.AreOutputsWrong()) {
       const auto type = ShorterWeights(request_.reference, request_.target);
       result_.are_weights_lowered = type.has_value();
@@ -351,6 +378,7 @@ class ModelComparer {
       in_target[Index(pairs[i].target.made)] = i;
     }
     is_made_.resize(pairs.size());
+    is_unknown_.resize(pairs.size());
     moves_.resize(pairs.size());
     for (size_t i = 0; i < pairs.size(); ++i) {
       Layer in_one = LayerOf(reference_side_, pairs[i].reference, in_reference);
@@ -368,6 +396,7 @@ class ModelComparer {
         continue;
       }
       is_made_[i] = true;
+      is_unknown_[i] = IsUnknownToQuantiser(layer);
       if (layer.own_error < kMoved &&
           OnlyMoves(request_.reference, layer.reference)) {
         moves_[i] = std::move(layer.reference);
@@ -379,9 +408,45 @@ class ModelComparer {
     }
   }
 
-  // Operations of the reference that the target does not have as they are. All
-  // if it has each of them.
-  std::vector<OperationId> ChangedIn(const ModelLayer& layer) const {
+  // Whether the layer is as in the reference, and of operators that a quantiser
+  // passes by.
+  bool IsUnknownToQuantiser(const ModelLayer& layer) const {
+    return WithoutTwin(layer).empty() &&
+           std::none_of(
+               layer.reference.begin(), layer.reference.end(),
+               [&](OperationId id) {
+                 return IsQuantised(request_.reference.operation(id).kind());
+               });
+  }
+
+  // A layer that the quantiser does not know asks for no tensor in 8 bits: it
+  // has that form where a layer asks for it that makes or reads the tensor too.
+  // Where none does, the quantiser knows more operators than we do.
+  void LeaveUnknownToQuantiser() {
+    std::vector<std::vector<size_t>> around(is_made_.size());
+    for (size_t i = 0; i < is_made_.size(); ++i) {
+      if (is_made_[i]) around[i].push_back(i);
+      for (const size_t read : reads_[i]) around[read].push_back(i);
+    }
+    for (size_t i = 0; i < around.size(); ++i) {
+      const ValueChain& chain = result_.pairing.pairs[i].target;
+      if (!target_side_.IsCoarse(chain.made) ||
+          std::any_of(around[i].begin(), around[i].end(),
+                      [&](size_t pair) { return !is_unknown_[pair]; })) {
+        continue;
+      }
+      for (const size_t pair : around[i]) is_unknown_[pair] = false;
+    }
+    for (size_t i = 0; i < is_made_.size(); ++i) {
+      if (is_unknown_[i]) is_made_[i] = false;
+    }
+    std::erase_if(result_.layers, [&](const ModelLayer& layer) {
+      return !is_made_[layer.pair];
+    });
+  }
+
+  // Operations of the reference that the target does not have as they are.
+  std::vector<OperationId> WithoutTwin(const ModelLayer& layer) const {
     std::vector<OperationId> changed;
     std::vector<OperationId> left = layer.target;
     for (const OperationId id : layer.reference) {
@@ -395,12 +460,13 @@ class ModelComparer {
         left.erase(twin);
       }
     }
-    return changed.empty() ? layer.reference : changed;
+    return changed;
   }
 
   void NameLayer(ModelLayer* layer) const {
     const Network& network = request_.reference;
-    const std::vector<OperationId> changed = ChangedIn(*layer);
+    std::vector<OperationId> changed = WithoutTwin(*layer);
+    if (changed.empty()) changed = layer->reference;
     OperationId known = changed.back();
     size_t weights = 0;
     for (const OperationId id : changed) {
@@ -486,6 +552,25 @@ class ModelComparer {
     }
     drawn.Suggest();
     ListKept();
+    return StateSuggested(mixed);
+  }
+
+  // Which steps of few bits are taken depends on the last bits of the floats
+  // before them, and these on the tool: what is stated of the keep-list is the
+  // largest error of tools that round otherwise.
+  absl::Status StateSuggested(MixedModels* mixed) {
+    Sensitivity& drawn = result_.sensitivity;
+    const std::vector<bool> is_target =
+        TargetBut(KeptWith(First(drawn.suggested)));
+    const uint64_t tools = ComputesInIntegers(request_.target) ? kTools : 0;
+    for (uint64_t tool = 1; tool <= tools; ++tool) {
+      Progress(tool - 1, tools);
+      NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
+                                mixed->RunElsewhere(is_target, tool));
+      drawn.suggested_error =
+          std::max(drawn.suggested_error, OutputError(expected_, outputs));
+    }
+    Progress(tools, tools);
     return absl::OkStatus();
   }
 
@@ -525,24 +610,51 @@ class ModelComparer {
   // All operations to keep, each once: a tool that makes the model again knows
   // operations.
   void ListKept() {
+    const Network& network = request_.reference;
+    const auto add_name = [&](const std::string& name) {
+      if (std::find(result_.keep.begin(), result_.keep.end(), name) ==
+          result_.keep.end()) {
+        result_.keep.push_back(name);
+      }
+    };
     const auto add = [&](const std::vector<OperationId>& operations) {
       for (const OperationId id : operations) {
-        const std::string& name = request_.reference.operation(id).name;
-        if (std::find(result_.keep.begin(), result_.keep.end(), name) ==
-            result_.keep.end()) {
-          result_.keep.push_back(name);
+        add_name(network.operation(id).name);
+        for (const ValueId input : network.operation(id).inputs) {
+          if (input == kNoValue) continue;
+          const NetworkValue& value = network.value(input);
+          if (!IsFloat(value.type.dtype)) continue;
+          for (const std::string& name : value.folded_from) add_name(name);
         }
       }
     };
     const size_t count = result_.sensitivity.suggested;
     for (size_t i = 0; i < count; ++i) {
-      add(result_.layers[i].reference);
+      add(WithoutMerged(result_.layers[i]));
       add(result_.layers[i].reference_constants);
     }
     const std::vector<bool> kept = KeptWith(First(count));
     for (size_t i = 0; i < kept.size(); ++i) {
       if (kept[i]) add(moves_[i]);
     }
+  }
+
+  // The layer's operations but those that the quantiser merged into the form of
+  // what they read. It does so only where it lowers what makes that; told to
+  // keep them, it would give the tensor a wider range.
+  std::vector<OperationId> WithoutMerged(const ModelLayer& layer) const {
+    std::vector<OperationId> kept;
+    for (const OperationId id : layer.reference) {
+      const std::string_view kind = request_.reference.operation(id).kind();
+      const bool is_merged =
+          (kind == "Relu" || kind == "Clip") && layer.reference.size() > 1 &&
+          std::none_of(layer.target.begin(), layer.target.end(),
+                       [&](OperationId other) {
+                         return request_.target.operation(other).kind() == kind;
+                       });
+      if (!is_merged) kept.push_back(id);
+    }
+    return kept;
   }
 
   void Progress(size_t done, size_t total) const {
@@ -556,6 +668,7 @@ class ModelComparer {
   MatchedInputs inputs_;
   std::vector<std::vector<size_t>> reads_;       // Both by pair.
   std::vector<bool> is_made_;                    // Not an input.
+  std::vector<bool> is_unknown_;                 // IsUnknownToQuantiser().
   std::vector<std::vector<OperationId>> moves_;  // If they only move numbers.
   MixedModels::Outputs expected_;
   MixedModels::Outputs found_;

@@ -9,6 +9,9 @@
 namespace nodewise {
 namespace {
 
+// How far two tools that round otherwise are apart in a float32, of itself.
+constexpr double kRoundings = 1e-6;
+
 bool HaveSameBytes(absl::Span<const NDArray> a, absl::Span<const NDArray> b) {
   for (size_t set = 0; set < a.size(); ++set) {
     if (a[set].bytes() != b[set].bytes() ||
@@ -27,6 +30,15 @@ struct MixedModels::Mixture {
   RunningModel reference;
   RunningModel target;
   std::vector<bool> is_changed;
+  std::optional<uint64_t> seed = std::nullopt;  // To round otherwise.
+
+  absl::StatusOr<std::vector<NDArray>> Rounded(
+      const ValuePair& pair, std::vector<NDArray> tensors) const {
+    if (!seed.has_value()) return tensors;
+    const ValueId id = pair.reference.made;
+    return MovedBy(tensors, kRoundings, *seed,
+                   reference.side->network().value(id).name);
+  }
 };
 
 absl::StatusOr<MixedModels::Outputs> OutputsOf(RunningModel* model) {
@@ -78,12 +90,18 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
                             reference_.Tensors(pair.reference.made));
   if (is_target) {
     target.values.Unpin(pair.target.made);
+    if (mixture->seed.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(auto made, target.Tensors(pair.target.made));
+      NODEWISE_ASSIGN_OR_RETURN(made, mixture->Rounded(pair, std::move(made)));
+      target.values.Pin(pair.target.made, std::move(made));
+    }
   } else if (has_form) {
     // A layer of the target reads it.
     NODEWISE_ASSIGN_OR_RETURN(const auto form,
                               target_.Tensors(pair.target.made));
-    NODEWISE_ASSIGN_OR_RETURN(const auto made,
+    NODEWISE_ASSIGN_OR_RETURN(auto made,
                               reference.Tensors(pair.reference.read));
+    NODEWISE_ASSIGN_OR_RETURN(made, mixture->Rounded(pair, std::move(made)));
     NODEWISE_ASSIGN_OR_RETURN(
         auto tensors, ToTarget(pair, reference_side, target_side, made, form));
     target.values.Pin(pair.target.made, std::move(tensors));
@@ -109,6 +127,16 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
 
 absl::StatusOr<MixedModels::Outputs> MixedModels::Run(
     const std::vector<bool>& is_target) {
+  return RunMixed(is_target, std::nullopt);
+}
+
+absl::StatusOr<MixedModels::Outputs> MixedModels::RunElsewhere(
+    const std::vector<bool>& is_target, uint64_t seed) {
+  return RunMixed(is_target, seed);
+}
+
+absl::StatusOr<MixedModels::Outputs> MixedModels::RunMixed(
+    const std::vector<bool>& is_target, std::optional<uint64_t> seed) {
   NODEWISE_RETURN_IF_ERROR(PinTarget());
   const size_t count = pairing_.pairs.size();
   std::vector<bool> has_form = is_target;
@@ -116,7 +144,7 @@ absl::StatusOr<MixedModels::Outputs> MixedModels::Run(
     if (!is_target[i]) continue;
     for (const size_t read : reads_[i]) has_form[read] = true;
   }
-  Mixture mixture{reference_, *on_reference_, std::vector<bool>(count)};
+  Mixture mixture{reference_, *on_reference_, std::vector<bool>(count), seed};
   for (size_t i = 0; i < count; ++i) {
     const bool reads_changed =
         std::any_of(reads_[i].begin(), reads_[i].end(),

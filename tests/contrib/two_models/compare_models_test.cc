@@ -157,7 +157,7 @@ Network TwoReaders(bool is_quantised) {
   }
   const ValueId v = b.Const("v", RandomFloats("v", {8, 8}));
   const ValueId left = b.Op("MatMul", {a, v}, {}, {"left"}, "product")[0];
-  const ValueId right = b.Op("Tanh", {a}, {}, {"right"}, "function")[0];
+  const ValueId right = b.Op("Sigmoid", {a}, {}, {"right"}, "function")[0];
   b.Out({b.Op("Add", {left, right}, {}, {"y"}, "sum")[0]});
   return std::move(b.net);
 }
@@ -171,6 +171,121 @@ TEST(CompareModels, ATensorIsQuantisedForAllThatReadIt) {
   for (const ModelLayer& layer : compared.layers) {
     EXPECT_NEAR(layer.alone, compared.error, 1e-9) << layer.name;
   }
+}
+
+// Returns the value in eight bits, with steps of `step` and 0 in the middle or
+// at the lower end.
+ValueId InEightBits(ValueId x, float step, uint8_t zero_point, NetBuilder* b) {
+  const NDArray scale = NDArray::Empty({}, kFloat32, kCpu).value();
+  scale.As<float>()[0] = step;
+  const NDArray zero = NDArray::Empty({}, kUint8, kCpu).value();
+  zero.As<uint8_t>()[0] = zero_point;
+  const ValueId s = b->Const("", scale);
+  const ValueId z = b->Const("", zero);
+  const ValueId q = b->Op("QuantizeLinear", {x, s, z})[0];
+  return b->Op("DequantizeLinear", {q, s, z})[0];
+}
+
+// x -> MatMul -> f -> MatMul -> ... -> y, where f may be missing from what has
+// eight bits. The steps around f are coarse.
+Network BetweenProducts(const std::string& f, bool is_quantised,
+                        bool is_f_merged = false) {
+  NetBuilder b;
+  const auto product = [&](ValueId x, const std::string& name) {
+    const ValueId w = b.Const("w_" + name, RandomFloats(name, {8, 8}));
+    return b.Op("MatMul", {x, w}, {}, {"made_" + name}, name)[0];
+  };
+  ValueId x = b.In("x", {4, 8});
+  if (is_quantised) x = InEightBits(x, 0.02F, 128, &b);
+  x = product(x, "first");
+  if (is_quantised) x = InEightBits(x, 0.5F, is_f_merged ? 0 : 128, &b);
+  if (!is_f_merged) {
+    x = b.Op(f, {x}, {}, {"made_f"}, "f")[0];
+    if (is_quantised) x = InEightBits(x, 0.5F, 128, &b);
+  }
+  float step = 0.05F;
+  for (const char* const name : {"second", "third", "fourth", "fifth"}) {
+    x = product(x, name);
+    if (is_quantised) x = InEightBits(x, step *= 1.7F, 128, &b);
+  }
+  b.Out({x});
+  return std::move(b.net);
+}
+
+TEST(CompareModels, WhatAQuantiserPassesByCostsNothing) {
+  for (const bool is_known : {false, true}) {
+    const std::string f = is_known ? "Sigmoid" : "HardSwish";
+    const Network net = BetweenProducts(f, false);
+    const auto names =
+        NamesOfLayers(Compared(net, BetweenProducts(f, true), SampleOf(net)));
+    EXPECT_THAT(names, testing::IsSupersetOf({"first", "second"}));
+    EXPECT_EQ(std::count(names.begin(), names.end(), "f"), is_known ? 1 : 0);
+  }
+}
+
+TEST(CompareModels, AnOperatorThatOnlyThisQuantiserLowersCostsWhatItDoes) {
+  const auto made = [](bool is_quantised) {
+    NetBuilder b;
+    ValueId x = b.In("x", {4, 8});
+    if (is_quantised) x = InEightBits(x, 0.02F, 128, &b);
+    x = b.Op("HardSwish", {x}, {}, {"y"}, "f")[0];
+    b.Out({is_quantised ? InEightBits(x, 0.05F, 128, &b) : x});
+    return std::move(b.net);
+  };
+  const Network net = made(false);
+  const ModelComparison compared = Compared(net, made(true), SampleOf(net));
+  ASSERT_THAT(NamesOfLayers(compared), ElementsAre("f"));
+  EXPECT_NEAR(compared.layers[0].alone, compared.error, 1e-9);
+}
+
+TEST(CompareModels, AReluThatWasMergedIsNotAmongWhatToKeep) {
+  const Network net = BetweenProducts("Relu", false);
+  const ModelComparison compared =
+      Compared(net, BetweenProducts("Relu", true, true), SampleOf(net));
+  ASSERT_FALSE(compared.keep.empty());
+  EXPECT_EQ(std::count(compared.keep.begin(), compared.keep.end(), "f"), 0);
+}
+
+// Half a step is rounded to either side by the last bit.
+TEST(CompareModels, WhatIsStatedHoldsForToolsThatRoundOtherwise) {
+  const auto made = [](bool is_quantised) {
+    NetBuilder b;
+    ValueId x = b.In("x", {16});
+    ValueId z = b.In("z", {16});
+    if (is_quantised) x = InEightBits(x, 1, 128, &b);
+    if (is_quantised) z = InEightBits(z, 1, 128, &b);
+    const ValueId difference = b.Op("Sub", {x, z}, {}, {"d"}, "sub")[0];
+    const NDArray one = NDArray::Empty({}, kFloat32, kCpu).value();
+    one.As<float>()[0] = 1;
+    b.Out({b.Op("Add", {difference, b.Const("one", one)}, {}, {"y"})[0]});
+    return std::move(b.net);
+  };
+  const NDArray halves = NDArray::Empty({16}, kFloat32, kCpu).value();
+  std::fill_n(halves.As<float>(), 16, 2.5F);
+  const ModelComparison compared =
+      Compared(made(false), made(true), {halves, halves});
+  EXPECT_EQ(compared.error, 0);
+  EXPECT_GT(compared.sensitivity.suggested_error, 0.1);
+}
+
+TEST(CompareModels, WhatWasFoldedIntoAKeptConstantIsKept) {
+  const auto made = [](bool is_quantised) {
+    Network network = BetweenProducts("Sigmoid", is_quantised);
+    const ValueId old = *network.FindValue("w_second");
+    const ValueId folded =
+        network.AddConstant("folded", network.value(old).data, {"a", "b"})
+            .value();
+    const ValueId from[] = {old};
+    const ValueId to[] = {folded};
+    EXPECT_THAT(network.ReplaceUses(from, to), IsOk());
+    return network;
+  };
+  const Network net = made(false);
+  const ModelComparison compared = Compared(net, made(true), SampleOf(net));
+  const bool keeps_second =
+      std::count(compared.keep.begin(), compared.keep.end(), "second") > 0;
+  ASSERT_TRUE(keeps_second);
+  EXPECT_THAT(compared.keep, testing::IsSupersetOf({"a", "b"}));
 }
 
 TEST(CompareModels, NothingIsLeftWithAllLayersOfTheReference) {

@@ -31,12 +31,15 @@ struct Sensitivity {
   // One bad operation among many is worth keeping; where all do equal harm,
   // none is.
   size_t suggested = 0;
+  // The error that the suggestion leaves: ErrorWith() it, or more where it was
+  // seen to depend on how floats are rounded.
+  double suggested_error = 0;
 
   // Returns the largest error at this point of the curve and those behind it:
   // what becomes worse again with more left alone was luck, and another tool
   // that makes such a model will not have it. REQUIRES: the curve has it.
   double ErrorWith(size_t kept) const;
-  // Sets `suggested` by the curve.
+  // Sets what is suggested by the curve.
   void Suggest();
   // Returns an expression for PrecisionOptions::keep that selects operations of
   // these names; empty for none.
