@@ -41,9 +41,9 @@ LoadOptions OptionsOfBuild(const LoadOptions& load, const std::string& build) {
 void AddSetsOption(OptionList* options, std::optional<uint64_t>* sets) {
   constexpr uint64_t kMostSets = 100;
   options->AddNumber("--sets", "N",
-                     "how many sets of inputs a compiled network and its model "
-                     "both run with: the given one, and others drawn like it "
-                     "(2)",
+                     "how many sets of inputs both sides run with, where these "
+                     "are two models or a compiled network and its model: the "
+                     "given one, and others drawn like it (1 or 2)",
                      {sets, 1, kMostSets});
 }
 

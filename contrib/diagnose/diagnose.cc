@@ -38,6 +38,10 @@ bool IsIn(Search search, const std::vector<Search>& searches) {
   return false;
 }
 
+constexpr const char* kWantOfSets =
+    "a model that differs from the target's own, or another build of a target "
+    "whose nodes do not say what they compute";
+
 const std::vector<SettingRow>& Settings() {
   static const auto* const settings = new std::vector<SettingRow>{
       {Way::kRepeats,
@@ -76,12 +80,24 @@ const std::vector<SettingRow>& Settings() {
        {Search::kNodes, Search::kLayers, Search::kValues},
        false,
        "a search that cuts nodes out: by the definitions, or beside a model"},
+      // Beside a model it is known once both are read, see RefuseSets().
       {Way::kInputSets,
-       [](const Question& q) { return q.input_sets.has_value(); },
+       [](const Question& q) {
+         return q.input_sets.has_value() &&
+                q.reference.kind != Reference::Kind::kModel;
+       },
        {Search::kValues, Search::kBuilds, Search::kModels},
        false,
-       "a model or another build for right, and a target whose nodes do not "
-       "say what they compute"},
+       kWantOfSets},
+      {Way::kInputSets,
+       [](const Question& q) {
+         return q.input_sets.has_value() &&
+                q.reference.kind == Reference::Kind::kModel;
+       },
+       {Search::kValues, Search::kBuilds, Search::kModels, Search::kNodes,
+        Search::kMix, Search::kLayers, Search::kProgramNodes},
+       true,
+       kWantOfSets},
       {Way::kSpecialInputs,
        [](const Question& q) { return q.has_special_inputs; },
        {Search::kValues},
@@ -172,6 +188,15 @@ absl::StatusOr<Search> SearchFor(const Question& question,
       NameOf(Way::kMethod)));
 }
 
+// Several sets are for two models that differ; nodes are judged on one.
+absl::Status RefuseSets(const Question& question) {
+  if (!question.input_sets.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: means nothing for a target beside its own model, "
+                  "expected {}",
+                  NameOf(Way::kInputSets), kWantOfSets));
+}
+
 // Beside a build, or a model that becomes one, both sides are compared first:
 // as long as they say the same, what they say is right.
 absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
@@ -185,6 +210,9 @@ absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
     if (!AreOneModel(*spec.network, *question.target.network)) {
       return SearchTwoModels(question, spec.network, answer);
     }
+  }
+  if (question.reference.kind == Reference::Kind::kModel) {
+    NODEWISE_RETURN_IF_ERROR(RefuseSets(question));
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const std::optional<Session> reference,
@@ -216,6 +244,7 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
       return SearchTwoModels(question, std::move(reference), answer);
     }
   }
+  NODEWISE_RETURN_IF_ERROR(RefuseSets(question));
   if (question.reference.kind == Reference::Kind::kProgram) {
     return absl::FailedPreconditionError(
         "both programs run one model: take the model itself for the target and "

@@ -44,12 +44,24 @@ class TwoModels(Scratch):
     def test_a_model_that_is_made_with_the_keep_list_is_as_near_as_stated(self):
         found = self.report(self.lowered("int8"), self.model)["models"]
         self.assertGreater(len(found["nodes_to_exclude"]), 0)
-        stated = [point["error"] for point in found["curve"]
-                  if point["kept"] > 0]
         kept = self.report(
             self.lowered("int8", "--keep", found["suggested_keep"]), self.model)
-        self.assertLessEqual(kept["models"]["error"], 1.05 * max(stated))
+        self.assertLessEqual(kept["models"]["error"], found["suggested_error"])
         self.assertLess(kept["models"]["error"], found["error"])
+
+    def test_several_sets_of_inputs_share_in_what_a_layer_costs(self):
+        small = self.lowered("int8")
+        one = self.report(small, self.model)["models"]
+        four = self.report(small, self.model, "--sets", "4")["models"]
+        self.assertNotEqual(one["error"], four["error"])
+        self.assertNotEqual(one["layers"][0]["alone"],
+                            four["layers"][0]["alone"])
+
+    def test_sets_are_refused_for_a_model_beside_itself(self):
+        shown = self.located(self.model, self.model, "--sets", "2")
+        self.assertEqual(shown.code, 2, shown)
+        self.assertIn("--sets: means nothing for a target beside its own model",
+                      shown.err)
 
     def test_two_precisions_are_told_apart(self):
         found = self.report(self.lowered("fp16"), self.model)["models"]
