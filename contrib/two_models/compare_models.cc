@@ -36,7 +36,7 @@ bool ComputesInIntegers(const Network& network) {
       network.order().begin(), network.order().end(), [&](OperationId id) {
         const std::string_view kind = network.operation(id).kind();
         return kind == "QuantizeLinear" || kind == "DynamicQuantizeLinear" ||
-               kind.substr(0, 7) == "QLinear" || kind == "MatMulInteger" ||
+               IsOfIntegers(kind) || kind == "MatMulInteger" ||
                kind == "ConvInteger";
       });
 }

@@ -56,7 +56,8 @@ absl::StatusOr<MixedModels::Outputs> OutputsOf(RunningModel* model) {
 MixedModels::MixedModels(const ModelPairing& pairing,
                          const std::vector<std::vector<size_t>>& reads,
                          RunningModel* reference, RunningModel* target)
-    : pairing_(pairing),
+    : has_form_by_reader_(target->side->takes_integers()),
+      pairing_(pairing),
       reads_(reads),
       reference_(*reference),
       target_(*target) {}
@@ -106,12 +107,15 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
         auto tensors, ToTarget(pair, reference_side, target_side, made, form));
     target.values.Pin(pair.target.made, std::move(tensors));
   }
-  if (is_target || has_form) {
+  if (is_target || (has_form && !has_form_by_reader_)) {
+    // What another reader makes of it is not for this one.
+    ValuePair handed = pair;
+    if (has_form_by_reader_) handed.target.read = pair.target.made;
     NODEWISE_ASSIGN_OR_RETURN(const auto read,
-                              target.Tensors(pair.target.read));
+                              target.Tensors(handed.target.read));
     NODEWISE_ASSIGN_OR_RETURN(
         auto tensors,
-        ToReference(pair, reference_side, target_side, read, own));
+        ToReference(handed, reference_side, target_side, read, own));
     NODEWISE_ASSIGN_OR_RETURN(const auto now,
                               reference.Tensors(pair.reference.made));
     // Where nothing has become of it, nothing behind it need be made anew.

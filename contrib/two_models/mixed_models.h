@@ -15,7 +15,8 @@ namespace nodewise {
 //
 // A tensor has the target's form, such as 8 bits, as soon as the layer that
 // makes it or one that reads it is the target's, and then for all that read it:
-// so the tools do it that make such models.
+// so the tools do it that make such models. Only where operators take integers
+// themselves (QLinearConv) is a float put into integers for its reader alone.
 class MixedModels {
  public:
   // Outputs in the reference's form, by set and then by output.
@@ -44,6 +45,8 @@ class MixedModels {
   absl::Status Follow(size_t number, bool is_target, bool has_form,
                       Mixture* mixture);
 
+  // Whether a tensor is put into the target's form for each reader.
+  const bool has_form_by_reader_;
   const ModelPairing& pairing_;
   const std::vector<std::vector<size_t>>& reads_;
   RunningModel& reference_;

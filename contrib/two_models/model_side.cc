@@ -56,7 +56,7 @@ std::optional<Layout::Quantisation> ScaleAt(const Network& network,
 }
 
 bool HasScales(std::string_view kind) {
-  return kind == "DequantizeLinear" || kind.substr(0, 7) == "QLinear";
+  return kind == "DequantizeLinear" || IsOfIntegers(kind);
 }
 
 absl::StatusOr<NDArray> FromNumbers(
@@ -142,6 +142,10 @@ bool OnlyMovesNumbers(std::string_view kind) {
          std::end(kMoves);
 }
 
+bool IsOfIntegers(std::string_view kind) {
+  return kind.substr(0, 7) == "QLinear";
+}
+
 ModelSide::ModelSide(const Network& network)
     : network_(network),
       varies_(network.data().values.size()),
@@ -163,6 +167,7 @@ ModelSide::ModelSide(const Network& network)
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     ++position;
+    takes_integers_ = takes_integers_ || IsOfIntegers(operation.kind());
     bool varies = false;
     for (const ValueId input : operation.inputs) {
       varies = varies || (input != kNoValue && varies_[Index(input)]);

@@ -19,6 +19,9 @@ namespace nodewise {
 // Returns whether the operator makes no number that it has not read.
 bool OnlyMovesNumbers(std::string_view kind);
 
+// Whether the operator computes with integers that stand for floats.
+bool IsOfIntegers(std::string_view kind);
+
 // What is known of one of two models before it is compared: which values depend
 // on inputs, which are one tensor in several forms, and how integers stand for
 // floats.
@@ -41,6 +44,9 @@ class ModelSide {
   // Whether some form of the tensor is coarser than float32: integers that
   // stand for floats, or shorter floats.
   bool IsCoarse(ValueId id) const;
+  // Whether operators take integers that stand for floats, such as QLinearConv:
+  // then a float is put into integers for its reader alone.
+  bool takes_integers() const { return takes_integers_; }
   // Where the operation stands that makes the value; 0 for an input.
   size_t PositionOf(ValueId id) const { return positions_[Index(id)]; }
   // How integers stand for floats, by the operation that reads or makes them
@@ -57,6 +63,7 @@ class ModelSide {
   std::vector<size_t> lengths_;  // How many of the chain are before it.
   std::vector<bool> is_coarse_;  // Kept at the first of the chain.
   std::vector<size_t> positions_;
+  bool takes_integers_ = false;
   mutable std::map<ValueId, std::optional<Layout::Quantisation>> known_;
 };
 

@@ -139,22 +139,34 @@ TEST(CompareModels, ALayerAloneCostsWhatQuantisingItAloneCosts) {
   ExpectErrorsOfLowering(Products(), Precision::kInt8);
 }
 
+NDArray ScalarOf(float number) {
+  NDArray scalar = NDArray::Empty({}, kFloat32, kCpu).value();
+  scalar.As<float>()[0] = number;
+  return scalar;
+}
+
+NDArray ByteOf(uint8_t number) {
+  NDArray scalar = NDArray::Empty({}, kUint8, kCpu).value();
+  scalar.As<uint8_t>()[0] = number;
+  return scalar;
+}
+
+// Returns the value in eight bits, with steps of `step` and 0 in the middle or
+// at the lower end.
+ValueId InEightBits(ValueId x, float step, uint8_t zero_point, NetBuilder* b) {
+  const ValueId s = b->Const("", ScalarOf(step));
+  const ValueId z = b->Const("", ByteOf(zero_point));
+  const ValueId q = b->Op("QuantizeLinear", {x, s, z})[0];
+  return b->Op("DequantizeLinear", {q, s, z})[0];
+}
+
 // x -> MatMul -> a, which a product and a function read; a may have eight bits.
 Network TwoReaders(bool is_quantised) {
   NetBuilder b;
   const ValueId x = b.In("x", {4, 8});
   const ValueId w = b.Const("w", RandomFloats("w", {8, 8}));
   ValueId a = b.Op("MatMul", {x, w}, {}, {"a"}, "first")[0];
-  if (is_quantised) {
-    const NDArray scale = NDArray::Empty({}, kFloat32, kCpu).value();
-    scale.As<float>()[0] = 0.05F;
-    const NDArray zero = NDArray::Empty({}, kUint8, kCpu).value();
-    zero.As<uint8_t>()[0] = 128;
-    const ValueId s = b.Const("s", scale);
-    const ValueId z = b.Const("z", zero);
-    const ValueId q = b.Op("QuantizeLinear", {a, s, z})[0];
-    a = b.Op("DequantizeLinear", {q, s, z})[0];
-  }
+  if (is_quantised) a = InEightBits(a, 0.05F, 128, &b);
   const ValueId v = b.Const("v", RandomFloats("v", {8, 8}));
   const ValueId left = b.Op("MatMul", {a, v}, {}, {"left"}, "product")[0];
   const ValueId right = b.Op("Sigmoid", {a}, {}, {"right"}, "function")[0];
@@ -173,17 +185,53 @@ TEST(CompareModels, ATensorIsQuantisedForAllThatReadIt) {
   }
 }
 
-// Returns the value in eight bits, with steps of `step` and 0 in the middle or
-// at the lower end.
-ValueId InEightBits(ValueId x, float step, uint8_t zero_point, NetBuilder* b) {
-  const NDArray scale = NDArray::Empty({}, kFloat32, kCpu).value();
-  scale.As<float>()[0] = step;
-  const NDArray zero = NDArray::Empty({}, kUint8, kCpu).value();
-  zero.As<uint8_t>()[0] = zero_point;
-  const ValueId s = b->Const("", scale);
-  const ValueId z = b->Const("", zero);
-  const ValueId q = b->Op("QuantizeLinear", {x, s, z})[0];
-  return b->Op("DequantizeLinear", {q, s, z})[0];
+// x -> MatMul -> a, which another MatMul and a function read; either may be
+// done in integers.
+Network ProductsOfIntegers(bool is_first_lowered, bool is_second_lowered) {
+  NetBuilder b;
+  const ValueId step = b.Const("step", ScalarOf(0.2F));
+  const ValueId weight_step = b.Const("weight_step", ScalarOf(0.01F));
+  const ValueId zero = b.Const("zero", ByteOf(128));
+  const auto product = [&](ValueId x, bool is_lowered, const std::string& name,
+                           const std::string& made) {
+    const NDArray numbers = NDArray::Empty({8, 8}, kUint8, kCpu).value();
+    const NDArray floats = NDArray::Empty({8, 8}, kFloat32, kCpu).value();
+    for (int i = 0; i < 64; ++i) {
+      numbers.As<uint8_t>()[i] = static_cast<uint8_t>(i * 37 % 251);
+      floats.As<float>()[i] =
+          0.01F * static_cast<float>(numbers.As<uint8_t>()[i] - 128);
+    }
+    if (!is_lowered) {
+      return b.Op("MatMul", {x, b.Const("", floats)}, {}, {made}, name)[0];
+    }
+    const ValueId q = b.Op("QuantizeLinear", {x, step, zero})[0];
+    const ValueId y = b.Op(
+        "QLinearMatMul",
+        {q, step, zero, b.Const("", numbers), weight_step, zero, step, zero},
+        {}, {}, name)[0];
+    return b.Op("DequantizeLinear", {y, step, zero}, {}, {made})[0];
+  };
+  const ValueId a = product(b.In("x", {4, 8}), is_first_lowered, "first", "a");
+  const ValueId left = product(a, is_second_lowered, "second", "left");
+  const ValueId right = b.Op("Tanh", {a}, {}, {"right"}, "function")[0];
+  b.Out({b.Op("Sub", {left, right}, {}, {"y"}, "difference")[0]});
+  return std::move(b.net);
+}
+
+TEST(CompareModels, AnOperatorOfIntegersQuantisesForItselfAlone) {
+  const Network net = ProductsOfIntegers(false, false);
+  const Sample inputs = SampleOf(net);
+  const double expected =
+      Compared(net, ProductsOfIntegers(false, true), inputs).error;
+  for (const bool is_first_lowered : {false, true}) {
+    const ModelComparison compared =
+        Compared(net, ProductsOfIntegers(is_first_lowered, true), inputs);
+    const auto second = std::find_if(
+        compared.layers.begin(), compared.layers.end(),
+        [](const ModelLayer& layer) { return layer.name == "second"; });
+    ASSERT_NE(second, compared.layers.end());
+    EXPECT_NEAR(second->alone, expected, 1e-9);
+  }
 }
 
 // x -> MatMul -> f -> MatMul -> ... -> y, where f may be missing from what has
@@ -255,9 +303,8 @@ TEST(CompareModels, WhatIsStatedHoldsForToolsThatRoundOtherwise) {
     if (is_quantised) x = InEightBits(x, 1, 128, &b);
     if (is_quantised) z = InEightBits(z, 1, 128, &b);
     const ValueId difference = b.Op("Sub", {x, z}, {}, {"d"}, "sub")[0];
-    const NDArray one = NDArray::Empty({}, kFloat32, kCpu).value();
-    one.As<float>()[0] = 1;
-    b.Out({b.Op("Add", {difference, b.Const("one", one)}, {}, {"y"})[0]});
+    const ValueId one = b.Const("one", ScalarOf(1));
+    b.Out({b.Op("Add", {difference, one}, {}, {"y"})[0]});
     return std::move(b.net);
   };
   const NDArray halves = NDArray::Empty({16}, kFloat32, kCpu).value();
