@@ -108,14 +108,11 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
     target.values.Pin(pair.target.made, std::move(tensors));
   }
   if (is_target || (has_form && !has_form_by_reader_)) {
-    // What another reader makes of it is not for this one.
-    ValuePair handed = pair;
-    if (has_form_by_reader_) handed.target.read = pair.target.made;
     NODEWISE_ASSIGN_OR_RETURN(const auto read,
-                              target.Tensors(handed.target.read));
+                              target.Tensors(pair.target.read));
     NODEWISE_ASSIGN_OR_RETURN(
         auto tensors,
-        ToReference(handed, reference_side, target_side, read, own));
+        ToReference(pair, reference_side, target_side, read, own));
     NODEWISE_ASSIGN_OR_RETURN(const auto now,
                               reference.Tensors(pair.reference.made));
     // Where nothing has become of it, nothing behind it need be made anew.
