@@ -8,6 +8,7 @@
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/outside_reference.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
@@ -78,7 +79,15 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
       return question.referee->make({std::move(network)});
     };
   }
+  const bool is_counted = session.program != nullptr && session.program->runs;
+  const ProgramRuns before =
+      is_counted ? session.program->runs() : ProgramRuns();
+  const int64_t start_ns = ClockNanoseconds();
   auto found = LocateInNetwork(request, options);
+  if (is_counted) {
+    answer->evidence.program_runs = session.program->runs() - before;
+    answer->evidence.search_ns = ClockNanoseconds() - start_ns;
+  }
   if (!found.ok()) return At(session.name, found.status());
   const std::shared_ptr<const Lowered> lowered = found->graph;
   answer->evidence.index = std::make_shared<const GraphIndex>(lowered->graph);

@@ -367,8 +367,30 @@ class ForeignRunner : public Runner {
                                     : model->Write(asked));
       NODEWISE_ASSIGN_OR_RETURN(path, run->WriteModel(bytes, model->file()));
     }
-    NODEWISE_RETURN_IF_ERROR(run->Run(path, inputs, repeats));
+    const int64_t start_ns = ClockNanoseconds();
+    const absl::Status ran = run->Run(path, inputs, repeats);
+    Count(model->patched().empty() ? written : WrittenModel::kEndingThere,
+          ClockNanoseconds() - start_ns);
+    NODEWISE_RETURN_IF_ERROR(ran);
     return run;
+  }
+
+  void Count(WrittenModel written, int64_t nanoseconds) const {
+    if (target_.meter == nullptr) return;
+    ProgramRuns run;
+    run.nanoseconds = nanoseconds;
+    switch (written) {
+      case WrittenModel::kAsRead:
+        run.as_read = 1;
+        break;
+      case WrittenModel::kWithOutputs:
+        run.observed = 1;
+        break;
+      case WrittenModel::kEndingThere:
+        run.changed = 1;
+        break;
+    }
+    target_.meter->Add(run);
   }
 
   // Says which values the file does not have where they can be asked for.
@@ -509,6 +531,8 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeForeignRunner(
 
 std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target) {
   NetworkProgram program;
+  if (target.meter == nullptr) target.meter = std::make_shared<ProgramMeter>();
+  program.runs = [meter = target.meter] { return meter->runs(); };
   program.name = target.name;
   program.command = target.command.arguments;
   program.make =

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/diagnose/sentence.h"
 #include "nodewise/report/comparison_report.h"
 #include "nodewise/report/graph_report.h"
@@ -118,6 +119,37 @@ void ShowChange(const Evidence& evidence, Report* report) {
                 Printable(evidence.most_changed), *evidence.change);
 }
 
+// What the search would take if nothing but the program ran.
+void ShowProgramRuns(const Evidence& evidence, Report* report) {
+  if (!evidence.program_runs.has_value()) return;
+  const ProgramRuns& runs = *evidence.program_runs;
+  const auto seconds_of = [](int64_t nanoseconds) {
+    constexpr double kNanosecondsPerSecond = 1e9;
+    return static_cast<double>(nanoseconds) / kNanosecondsPerSecond;
+  };
+  const double seconds = seconds_of(runs.nanoseconds);
+  const double of_seconds = seconds_of(evidence.search_ns);
+  const std::pair<uint64_t, const char*> kinds[] = {
+      {runs.as_read, "the model as it is"},
+      {runs.observed, "more outputs"},
+      {runs.changed, "values exchanged or a shorter model"}};
+  std::vector<std::string> parts;
+  for (const auto& [count, kind] : kinds) {
+    if (count > 0) parts.push_back(fmt::format("{} with {}", count, kind));
+  }
+  report->text +=
+      fmt::format("the program ran {} for {:.2f} s of {:.2f} s: {}\n",
+                  CountOf(runs.count(), "time"), seconds, of_seconds,
+                  fmt::join(parts, ", "));
+  report->json.BeginObject("program_runs");
+  report->json.Add("as_read", runs.as_read);
+  report->json.Add("observed", runs.observed);
+  report->json.Add("changed", runs.changed);
+  report->json.Add("seconds", seconds);
+  report->json.Add("of_seconds", of_seconds);
+  report->json.EndObject();
+}
+
 // Layers that are to blame between two models, as other searches name nodes.
 void AddLayers(const std::vector<NamedCulprit>& culprits, JsonWriter* json) {
   json->BeginArray("culprits");
@@ -175,6 +207,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
     report->json.Add("unobserved", *evidence.unobserved);
     report->json.Add("vanishes_when_observed", evidence.vanishes);
     ShowChange(evidence, report);
+    ShowProgramRuns(evidence, report);
   }
   if (!evidence.referee.empty()) {
     ShowOpinions(evidence.referee, evidence.opinions, report);

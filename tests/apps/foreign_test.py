@@ -327,6 +327,19 @@ class LocateTest(Foreign):
         self.assertIn("culprit: plus, broken\n  operations  plus\n", shown.out)
         self.assertIn("explains    100.0 % of the error", shown.out)
 
+    def test_the_runs_of_the_program_are_counted(self):
+        log = self.folder / "starts"
+
+        def change(code):
+            return code.replace("a + b", "a - b") + (
+                f"open({str(log)!r}, 'a').write('started\\n')\n")
+        runs = document(self.located(change, "--json"))["program_runs"]
+        kinds = [runs[kind] for kind in ("as_read", "observed", "changed")]
+        self.assertEqual(sum(kinds), log.read_text().count("started"), runs)
+        self.assertGreater(min(kinds), 0, runs)
+        self.assertGreater(runs["seconds"], 0)
+        self.assertLess(runs["seconds"], runs["of_seconds"])
+
     def test_what_deviates_too_little_to_matter_is_a_remark(self):
         def change(code):
             return code.replace("a + b", "(a + b) * 1.00002")

@@ -24,6 +24,7 @@
 #include "nodewise/locate/samples.h"
 #include "nodewise/locate/series.h"
 #include "nodewise/locate/side_difference.h"
+#include "nodewise/runner/network_program.h"
 #include "nodewise/session/opaque.h"
 #include "nodewise/session/session.h"
 #include "nodewise/two_models/compare_models.h"
@@ -118,6 +119,9 @@ struct Evidence {
   // How much being observed changes the outputs, and which most.
   std::optional<double> change;
   std::string most_changed;
+  // What the program ran for the search, and how long that took in all.
+  std::optional<ProgramRuns> program_runs;
+  int64_t search_ns = 0;
   // Who was asked about culprits, and what was said of each, by its key.
   std::string referee;
   std::vector<std::pair<std::string, RefereeOpinion>> opinions;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,23 @@ struct ForeignLimits {
 };
 
 // What a foreign program is to run.
+// Counts the runs of a program. Any thread may call it.
+class ProgramMeter {
+ public:
+  void Add(const ProgramRuns& runs) {
+    const std::lock_guard lock(mutex_);
+    runs_ = runs_ + runs;
+  }
+  ProgramRuns runs() const {
+    const std::lock_guard lock(mutex_);
+    return runs_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  ProgramRuns runs_;
+};
+
 struct ForeignTarget {
   std::string name;  // What messages call it: "ort:model.onnx".
   ForeignCommand command;
@@ -62,6 +80,7 @@ struct ForeignTarget {
   // Asks for each as the only output of a model that ends at it, in a run of
   // its own: for programs that hand out nothing but outputs.
   bool ends_at_each = false;
+  std::shared_ptr<ProgramMeter> meter = nullptr;  // May be null.
 };
 
 // Returns the names of the values that a foreign runtime can be made to hand
