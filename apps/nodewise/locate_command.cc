@@ -65,7 +65,7 @@ class LocateCulprit : public Command {
                        {&worst_, 1, kMostSamples});
     options->AddNumber("--repeats", "N",
                        "how often auto runs TARGET again, to find nodes that "
-                       "are not deterministic (12; 2 for another program)",
+                       "are not deterministic (12; 1 for another program)",
                        {&repeats_, 0, kMostRunsAgain});
     options->AddNumber("--node-timeout", "SECONDS",
                        "how long a node may take before it hangs (60)",

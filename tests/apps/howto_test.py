@@ -134,7 +134,7 @@ def first_missing(expected, printed):
     return None if is_anywhere or not left else f"(nothing before) {left[0]}"
 
 
-class HowTo(Scratch):
+class WithBuilds(Scratch):
     def compiled(self, name, model):
         """An artefact as another compiler makes it: its nodes have other names
         and do not say what they compute."""
@@ -155,6 +155,8 @@ class HowTo(Scratch):
                              if not key.startswith("nodewise")}
         (folder / "graph.json").write_text(json.dumps(graph))
 
+
+class HowTo(WithBuilds):
     def setUp(self):
         super().setUp()
         self.write("model.onnx", image_network())

@@ -1,0 +1,183 @@
+"""Answers: what a verb found out, as plain values."""
+
+import dataclasses
+import functools
+import html
+import json
+import pathlib
+import tempfile
+
+from nodewise import _command
+from nodewise._errors import Error, WrongResult, in_python
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, and where."""
+
+    kind: str
+    severity: str
+    where: str
+    found: str
+    expected: str
+    hint: str
+    text: str  # All of it in one line.
+    node: str = ""
+
+    def __str__(self):
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
+class Culprit:
+    """A node that is to blame, and why."""
+
+    node: str
+    kind: str  # "broken", "differs", "costs accuracy", ...
+    operations: tuple
+    reason: str
+    evidence: dict = dataclasses.field(repr=False)
+
+    def __str__(self):
+        return f"{self.node} ({self.kind}): {self.reason}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What was found out about one node."""
+
+    node: str
+    kind: str  # "healthy", "broken", "inherits", ...
+    details: dict = dataclasses.field(repr=False)
+
+
+# Made from what has the ending, as `nodewise report` has it.
+_FORMATS = {".svg": "--svg"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a verb found out.
+
+    `document` has all of it; docs/formats/archive.md says what is where.
+    """
+
+    verb: str
+    status: str  # "ok", or "differs" if something is wrong.
+    said: str  # In one sentence; empty for verbs that say none.
+    notes: tuple
+    findings: tuple
+    culprits: tuple
+    verdicts: tuple
+    document: dict = dataclasses.field(repr=False)
+
+    @property
+    def is_wrong(self):
+        """Whether something is wrong with what was judged."""
+        return self.status != "ok"
+
+    def raise_if_wrong(self):
+        """Raises WrongResult if something is wrong; else returns the answer."""
+        if self.is_wrong:
+            raise WrongResult([self.said or self.text], self.document)
+        return self
+
+    @functools.cached_property
+    def text(self):
+        """What the command prints."""
+        with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
+            return self._report(folder)
+
+    def __str__(self):
+        return self.text
+
+    def _report(self, folder, *options):
+        archive = pathlib.Path(folder) / "answer.json"
+        archive.write_text(json.dumps(self.document), encoding="utf-8")
+        code, out, err = _command.run(["report", str(archive), *options])
+        if code != 0:
+            raise Error(_command.lines_of(err))
+        return out.decode("utf-8")
+
+    def save(self, path):
+        """Writes a file in the format that its ending names.
+
+        .json is the archive, from which `nodewise report` shows the answer
+        again; .txt is what the command prints; .svg is a picture of the graph
+        around the culprits.
+        """
+        path = pathlib.Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.document, indent=1) + "\n",
+                            encoding="utf-8")
+        elif path.suffix == ".txt":
+            path.write_text(self.text, encoding="utf-8")
+        elif path.suffix in _FORMATS:
+            with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
+                self._report(folder, _FORMATS[path.suffix], str(path))
+        else:
+            raise Error([f"{path}: has the ending \"{path.suffix}\", expected "
+                         "one of .json, .txt, .svg"])
+
+    def to_dataframe(self):
+        """The main table as a pandas.DataFrame: one row for each node, layer,
+        tensor or finding, whichever the verb judges."""
+        import pandas  # pylint: disable=import-outside-toplevel
+        return pandas.DataFrame(self._rows())
+
+    def _rows(self):
+        layers = self.document.get("models", {}).get("layers")
+        for rows in (layers, self.document.get("tensors"),
+                     self.document.get("verdicts"),
+                     self.document.get("profile", {}).get("nodes")):
+            if rows:
+                return rows
+        return [dataclasses.asdict(each) for each in self.findings]
+
+    def _repr_html_(self):
+        try:
+            with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
+                picture = pathlib.Path(folder) / "graph.svg"
+                self._report(folder, "--svg", str(picture))
+                svg = picture.read_text(encoding="utf-8")
+                svg = svg[svg.find("<svg"):]
+        except Error:  # There is no graph to draw.
+            svg = ""
+        color = "#b00020" if self.is_wrong else "#1b5e20"
+        head = html.escape(self.said or f"{self.verb}: {self.status}")
+        return (f'<div><p style="color:{color};font-weight:bold">{head}</p>'
+                f"{svg}<pre>{html.escape(self.text)}</pre></div>")
+
+
+def answer_of(document):
+    """The answer that a document holds."""
+    errors = [*document.get("errors", ()), *document.get("findings", ())]
+    return Answer(
+        verb=document["verb"],
+        status=document["status"],
+        said=document.get("said", ""),
+        notes=tuple(in_python(note) for note in document.get("notes", ())),
+        findings=tuple(_finding_of(each) for each in errors),
+        culprits=tuple(_culprit_of(each)
+                       for each in document.get("culprits", ())),
+        verdicts=tuple(_verdict_of(each)
+                       for each in document.get("verdicts", ())),
+        document=document)
+
+
+def _finding_of(each):
+    names = [field.name for field in dataclasses.fields(Finding)]
+    return Finding(**{name: each.get(name, "") for name in names})
+
+
+def _culprit_of(each):
+    evidence = each.get("evidence", {})
+    return Culprit(node=each.get("node", ""), kind=each.get("kind", ""),
+                   operations=tuple(each.get("source_nodes", ())),
+                   reason=evidence.get("reason", ""), evidence=evidence)
+
+
+def _verdict_of(each):
+    details = dict(each)
+    return Verdict(node=str(details.pop("node", "")),
+                   kind=str(details.pop("kind", "")), details=details)

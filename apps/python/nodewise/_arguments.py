@@ -1,0 +1,118 @@
+"""Values of Python as arguments of the command."""
+
+import os
+import pathlib
+
+from nodewise import _runtime
+from nodewise._errors import Error, parameter_of
+
+# Whose values are tensors, by name.
+_TENSORS_BY_NAME = ("--input", "--freeze", "--patch")
+
+
+class Arguments:
+    """Collects the arguments of one call; what they name lies in `folder` or
+    is served as long as the call runs."""
+
+    def __init__(self, folder, stack):
+        self._folder = pathlib.Path(folder)
+        self._stack = stack
+        self._files = 0
+        self.list = []
+        # What the command is given for values, and what they are known by.
+        self.names = []
+
+    def add_target(self, place, value):
+        """What is judged, or what is right: a path, a model, a runtime."""
+        self.list.append(self._target(place, value))
+
+    def add_option(self, option, value):
+        """An option: None and False leave it away, True is a flag, and what is
+        a list is given several times."""
+        if value is None or value is False:
+            return
+        if value is True:
+            self.list.append(option)
+            return
+        if option in _TENSORS_BY_NAME and isinstance(value, dict):
+            for name, tensor in value.items():
+                self._add(option, f"{name}={self._tensor(option, tensor)}")
+        elif option == "--inputs" and isinstance(value, dict):
+            self._add(option, self._tensors(option, value))
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                self._add(option, f"{name}={item}")
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.add_option(option, item)
+        else:
+            self._add(option, self._target(parameter_of(option), value))
+
+    def _add(self, option, text):
+        # In one word, as a value may begin with a dash.
+        self.list.append(f"{option}={text}")
+
+    def _target(self, place, value):
+        if isinstance(value, (str, int, float)):
+            return str(value)
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if isinstance(value, _runtime.Runtime):
+            target = self._stack.enter_context(_runtime.served(value))
+            self.names.append((target, value.name))
+            return target
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(place, bytes(value))
+        if hasattr(value, "SerializeToString") and hasattr(value, "graph"):
+            return self._bytes(place, value.SerializeToString())
+        if hasattr(value, "export_library"):
+            path = self._file(place, "lib.so")
+            value.export_library(path)
+            return path
+        raise Error([f"{place}: is a {type(value).__name__}, expected a path, "
+                     "the bytes of a file, an onnx.ModelProto, a module of TVM "
+                     "or a nodewise.runtime"])
+
+    def _bytes(self, place, data):
+        # What is neither of the others is read as a model, and refused there.
+        if data.startswith(b"\x7fELF"):
+            name = "lib.so"
+        elif data.lstrip()[:1] == b"{":
+            name = "graph.json"
+        else:
+            name = "model.onnx"
+        path = self._file(place, name)
+        pathlib.Path(path).write_bytes(data)
+        return path
+
+    def _file(self, place, name):
+        """The path of a new file, in a folder of its own."""
+        self._files += 1
+        folder = self._folder / str(self._files)
+        folder.mkdir()
+        self.names.append((str(folder / name), place))
+        return str(folder / name)
+
+    def _tensor(self, option, tensor):
+        if isinstance(tensor, (str, os.PathLike)):
+            return os.fspath(tensor)
+        import numpy  # pylint: disable=import-outside-toplevel
+        path = self._file(parameter_of(option), "tensor.npy")
+        numpy.save(path, array_of(tensor), allow_pickle=False)
+        return path
+
+    def _tensors(self, place, tensors):
+        import numpy  # pylint: disable=import-outside-toplevel
+        path = self._file(parameter_of(place), "tensors.npz")
+        numpy.savez(path, **{name: array_of(tensor)
+                             for name, tensor in tensors.items()})
+        return path
+
+
+def array_of(tensor):
+    """A tensor of any library as a numpy array."""
+    import numpy  # pylint: disable=import-outside-toplevel
+    # Those of torch want to be taken out of the graph of gradients first.
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+    return numpy.asarray(tensor)

@@ -1,0 +1,41 @@
+"""What is raised: the command's located messages."""
+
+import re
+
+
+class Error(Exception):
+    """A question that could not be answered.
+
+    `findings` are the messages one by one, each with its place, what was found
+    and what was expected; `document` is the whole document where there is one.
+    """
+
+    def __init__(self, findings, document=None):
+        self.findings = tuple(findings)
+        self.document = document
+        super().__init__("\n".join(self.findings))
+
+
+class WrongResult(Error, AssertionError):
+    """Something is wrong with what was judged; raised if that is asked for."""
+
+
+# Words of Python that are options, too.
+KEYWORDS = {"from", "with", "pass"}
+
+
+def parameter_of(option):
+    """The parameter that stands for an option: "--random-inputs"."""
+    name = option.lstrip("-").replace("-", "_")
+    return name + "_" if name in KEYWORDS else name
+
+
+def in_python(message):
+    """A message of the command with its options as parameters."""
+    message = re.sub(r"(?<![\w-])--(input|freeze|patch) ([^\s=]+)=FILE",
+                     r'\1={"\2": ARRAY}', message)
+    message = re.sub(r"(?<![\w-])--inputs FILE", "inputs={NAME: ARRAY}", message)
+    # What stands behind an option is its value, if that is not a word of the
+    # sentence.
+    return re.sub(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?: (?=[A-Z]{2,}\b))?",
+                  lambda found: parameter_of(found.group(1)) + "=", message)

@@ -1,0 +1,885 @@
+"""The verbs of the command as functions. Made by write_verbs.py."""
+
+# pylint: disable=too-many-arguments,too-many-locals,redefined-builtin
+
+from nodewise._call import call as _call
+
+
+def locate(target, /, *, lib=None, params=None, function=None, device=None,
+           input=None, inputs=None, random_inputs=None, reference=None,
+           method=None, series=None, samples=None, worst=None, repeats=None,
+           node_timeout=None, stand_in=None, strict=False, known=None,
+           top=None, repro=None, backend=None, no_fuse=False, no_reuse=False,
+           no_layouts=False, dim=None, freeze=None, seed=None, opaque=None,
+           precision=None, calibrate=None, calibration=None, keep=None,
+           model=None, python=None, ort_provider=None, ort_level=None,
+           foreign_limit=None, at_once=None, referee=None, trust=None,
+           third=None, special_inputs=False, sets=None):
+    """Names the node that makes a network's results wrong.
+
+    target: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    device: where to run: cpu (the default); may be given again for graphs
+        on several devices
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    reference: what is right: the model that TARGET was made of, also
+        before a quantiser or simplifier; another build; ort:MODEL.onnx, or
+        exec:COMMAND with model=; or interpreter, the operators'
+        definitions (interpreter)
+    method: auto; intermediate: nodes are run once, on what they read and
+        from end to end, and no more; bisect: halves the network, or with
+        reference= the functions of both builds; recursive: for each node
+        what leads to it is run, in little memory; or replay: TARGET is a
+        dump, and nothing of it runs (auto)
+    series: builds in their order, the first one good and the last one bad:
+        finds the first bad one and its functions. A library goes with the
+        graph and parameters of TARGET
+    samples: many inputs: runs every file and folder of inputs in DIR, and
+        examines those with the largest errors
+    worst: how many of the samples with the largest errors are examined (3)
+    repeats: how often auto runs TARGET again, to find nodes that are not
+        deterministic (12; 1 for another program)
+    node_timeout: how long a node may take before it hangs (60)
+    stand_in: has the reference compute the nodes in whose name, key or
+        function it is found; may be repeated
+    strict: accuses every node that is beyond its bound, also where that is
+        too little to matter for anything
+    known: of ort: and exec: what nodewise adapter learn has measured of
+        the runtime
+    top: how many culprits are shown (10)
+    repro: writes each culprit as a folder of its own in DIR, which shows
+        the failure wherever it is moved to
+    backend: what computes the nodes of a model, or of a folder that
+        convert made: onednn, with the reference for what that has not, or
+        reference
+    no_fuse: of an ONNX model: one node for each operation
+    no_reuse: of an ONNX model: memory of its own for each tensor
+    no_layouts: of an ONNX model: every tensor in the order of the model,
+        never with its channels last
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    precision: of an ONNX model: fp16, bf16 or int8, as far as its
+        operators take it
+    calibrate: sample inputs for precision=: a .npz or .params file with
+        all of them, an ONNX test set, or random:SEED; may be given again
+    calibration: how int8 takes ranges from them: minmax, percentile (99.9)
+        or percentile=N (minmax)
+    keep: operations in whose name this is found stay float32
+    model: of TARGET exec:COMMAND: the ONNX model to run
+    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
+        ($NODEWISE_PYTHON, or python3)
+    ort_provider: of ort: the execution provider (CPU)
+    ort_level: of ort: its graph optimisations: disabled, basic, extended
+        or all (all)
+    foreign_limit: of ort: and exec: how many seconds one run of the
+        program may take (600)
+    at_once: of ort: and exec: how many values are asked for in one run of
+        the program (all)
+    referee: what else computes a node that the reference accuses: ort or
+        exec:COMMAND
+    trust: target or reference: which of two builds is right whose nodes do
+        not say what they compute (neither: only where they differ is said)
+    third: a third build of that network, which decides which of the two is
+        right
+    special_inputs: beside a model by its values: one more set of inputs,
+        with NaN and infinities in some places
+    sets: how many sets of inputs both sides run with, where these are two
+        models or a compiled network and its model: the given one, and
+        others drawn like it (1 or 2)
+    """
+    return _call("locate", (("target", target),), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--device", device),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--reference", reference),
+        ("--method", method),
+        ("--series", series),
+        ("--samples", samples),
+        ("--worst", worst),
+        ("--repeats", repeats),
+        ("--node-timeout", node_timeout),
+        ("--stand-in", stand_in),
+        ("--strict", strict),
+        ("--known", known),
+        ("--top", top),
+        ("--repro", repro),
+        ("--backend", backend),
+        ("--no-fuse", no_fuse),
+        ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--opaque", opaque),
+        ("--precision", precision),
+        ("--calibrate", calibrate),
+        ("--calibration", calibration),
+        ("--keep", keep),
+        ("--model", model),
+        ("--python", python),
+        ("--ort-provider", ort_provider),
+        ("--ort-level", ort_level),
+        ("--foreign-limit", foreign_limit),
+        ("--at-once", at_once),
+        ("--referee", referee),
+        ("--trust", trust),
+        ("--third", third),
+        ("--special-inputs", special_inputs),
+        ("--sets", sets),
+    ))
+
+
+def align(target, model, /, *, lib=None, params=None, function=None,
+          device=None, input=None, inputs=None, random_inputs=None, sets=None,
+          dim=None, freeze=None, seed=None, opaque=None, all=False):
+    """Shows which tensor of its model each node of an artefact makes.
+
+    target: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    model: the ONNX model that it was compiled from, or another build of
+        that
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    device: where to run: cpu (the default); may be given again for graphs
+        on several devices
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    sets: how many sets of inputs both sides run with, where these are two
+        models or a compiled network and its model: the given one, and
+        others drawn like it (1 or 2)
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    all: every line of lists that are cut otherwise
+    """
+    return _call("align", (("target", target), ("model", model)), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--device", device),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--sets", sets),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--opaque", opaque),
+        ("--all", all),
+    ))
+
+
+def compare(expected, actual, /, *, rule=None, atol=None, rtol=None,
+            threshold=None, map=None, fuzzy=False, convert=False, strict=False,
+            sort=None, all=False, opaque=None):
+    """Compares two sets of tensors, and says whether they may differ.
+
+    expected: the reference: a dump, a .npz, .npy, .params or .pb file, or
+        an ONNX test set
+    actual: what is compared with it, as EXPECTED
+    rule: what judges, bounds unless told: bounds, by-type, tolerance,
+        absolute, ascend
+    atol: the absolute part of rule= tolerance (0)
+    rtol: the relative part of rule= tolerance (0)
+    threshold: the limit of rule= absolute (1e-5)
+    map: which tensors are compared: on each line the name in EXPECTED and
+        that in ACTUAL
+    fuzzy: pairs what has no partner of its name by spelling, order and
+        words of the names
+    convert: compares elements of different types as the numbers they are
+    strict: warnings and tensors that only one side has count as
+        differences
+    sort: error: the worst first, and what a network is given last; order:
+        as the reference has them (error)
+    all: every line of lists that are cut otherwise
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    """
+    return _call("compare", (("expected", expected), ("actual", actual)), (
+        ("--rule", rule),
+        ("--atol", atol),
+        ("--rtol", rtol),
+        ("--threshold", threshold),
+        ("--map", map),
+        ("--fuzzy", fuzzy),
+        ("--convert", convert),
+        ("--strict", strict),
+        ("--sort", sort),
+        ("--all", all),
+        ("--opaque", opaque),
+    ))
+
+
+def verify(network, /, *, lib=None, params=None, function=None, target=None,
+           strict=False, dim=None, freeze=None, seed=None):
+    """Lists every fault of a network, running none of it.
+
+    network: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    target: what it is to run on: a device of an artefact (those of this
+        build); onednn, c or reference for a network; may be given again
+    strict: of an ONNX model: nodes that stand before what they read are an
+        error, as the specification has it, not a warning
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    """
+    return _call("verify", (("network", network),), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--target", target),
+        ("--strict", strict),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+    ))
+
+
+def profile(target, /, *, lib=None, params=None, function=None, device=None,
+            input=None, inputs=None, random_inputs=None, reference=False,
+            backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
+            dim=None, freeze=None, seed=None, opaque=None, precision=None,
+            calibrate=None, calibration=None, keep=None, stand_in=None,
+            runs=None, warm_up=None, isolated=False, number=None, repeat=None,
+            min_repeat_ms=None, limit_zero_time=None, cooldown_ms=None,
+            repeats_to_cooldown=None, counter=None, threads=None, sort=None,
+            layout=None, top=None, trace=None):
+    """Times every node, in place and by itself.
+
+    target: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    device: where to run: cpu (the default); may be given again for graphs
+        on several devices
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    reference: computes an ONNX model slowly but surely, by the definitions
+        of its operators, one node for each
+    backend: what computes the nodes of a model, or of a folder that
+        convert made: onednn, with the reference for what that has not, or
+        reference
+    no_fuse: of an ONNX model: one node for each operation
+    no_reuse: of an ONNX model: memory of its own for each tensor
+    no_layouts: of an ONNX model: every tensor in the order of the model,
+        never with its channels last
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    precision: of an ONNX model: fp16, bf16 or int8, as far as its
+        operators take it
+    calibrate: sample inputs for precision=: a .npz or .params file with
+        all of them, an ONNX test set, or random:SEED; may be given again
+    calibration: how int8 takes ranges from them: minmax, percentile (99.9)
+        or percentile=N (minmax)
+    keep: operations in whose name this is found stay float32
+    stand_in: has the reference compute the nodes in whose name, key or
+        function it is found; may be repeated
+    runs: in place: N timed passes, each paired with a plain run (10)
+    warm_up: pairs before those (3)
+    isolated: times every node by itself too, as TVM's debugger does; so
+        does each option that begins with "isolated"
+    number: isolated: calls in a repeat (10)
+    repeat: isolated: measurements (1)
+    min_repeat_ms: isolated: more calls until a repeat takes this (0)
+    limit_zero_time: isolated: gives up after N repeats of no time (100)
+    cooldown_ms: isolated: sleeps between repeats (0)
+    repeats_to_cooldown: isolated: sleeps after the first of every N
+        repeats (1)
+    counter: reads a counter of the processor or the kernel around every
+        node: cycles, instructions, cache-misses, page-faults, ...; may be
+        given again
+    threads: threads for the compiled code's parallel loops
+    sort: rows by time, or in graph order
+    layout: clock: with start and end times; measurements: as TVM 0.9 and
+        later (clock; measurements with isolated=)
+    top: only the N slowest nodes, or the first N rows in the order of
+        sort=
+    trace: writes a trace that Perfetto and chrome://tracing open
+    """
+    return _call("profile", (("target", target),), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--device", device),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--reference", reference),
+        ("--backend", backend),
+        ("--no-fuse", no_fuse),
+        ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--opaque", opaque),
+        ("--precision", precision),
+        ("--calibrate", calibrate),
+        ("--calibration", calibration),
+        ("--keep", keep),
+        ("--stand-in", stand_in),
+        ("--runs", runs),
+        ("--warm-up", warm_up),
+        ("--isolated", isolated),
+        ("--number", number),
+        ("--repeat", repeat),
+        ("--min-repeat-ms", min_repeat_ms),
+        ("--limit-zero-time", limit_zero_time),
+        ("--cooldown-ms", cooldown_ms),
+        ("--repeats-to-cooldown", repeats_to_cooldown),
+        ("--counter", counter),
+        ("--threads", threads),
+        ("--sort", sort),
+        ("--layout", layout),
+        ("--top", top),
+        ("--trace", trace),
+    ))
+
+
+def dump(target, /, *, lib=None, params=None, function=None, device=None,
+         input=None, inputs=None, random_inputs=None, reference=False,
+         backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
+         dim=None, freeze=None, seed=None, opaque=None, precision=None,
+         calibrate=None, calibration=None, keep=None, stand_in=None,
+         dump_root=None, what=None, select=None, nodes=None, max_bytes=None,
+         runs=None, threads=None, no_table=False, model=None, python=None,
+         ort_provider=None, ort_level=None, foreign_limit=None, at_once=None):
+    """Records every tensor of a run, as TVM's debugger lays them out.
+
+    target: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    device: where to run: cpu (the default); may be given again for graphs
+        on several devices
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    reference: computes an ONNX model slowly but surely, by the definitions
+        of its operators, one node for each
+    backend: what computes the nodes of a model, or of a folder that
+        convert made: onednn, with the reference for what that has not, or
+        reference
+    no_fuse: of an ONNX model: one node for each operation
+    no_reuse: of an ONNX model: memory of its own for each tensor
+    no_layouts: of an ONNX model: every tensor in the order of the model,
+        never with its channels last
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    precision: of an ONNX model: fp16, bf16 or int8, as far as its
+        operators take it
+    calibrate: sample inputs for precision=: a .npz or .params file with
+        all of them, an ONNX test set, or random:SEED; may be given again
+    calibration: how int8 takes ranges from them: minmax, percentile (99.9)
+        or percentile=N (minmax)
+    keep: operations in whose name this is found stay float32
+    stand_in: has the reference compute the nodes in whose name, key or
+        function it is found; may be repeated
+    dump_root: where the dump goes (a fresh folder in $TMPDIR or /tmp)
+    what: tensor, stats or tensor,stats (tensor): whole tensors, or what
+        they are like
+    select: only nodes in whose name, function or key this is found
+    nodes: only the nodes numbered A to B
+    max_bytes: leaves out whole tensors that would make more
+    runs: runs N times, a dump each (1)
+    threads: threads for the compiled code's parallel loops
+    no_table: leaves out the table of the nodes' times in these runs
+    model: of TARGET exec:COMMAND: the ONNX model to run
+    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
+        ($NODEWISE_PYTHON, or python3)
+    ort_provider: of ort: the execution provider (CPU)
+    ort_level: of ort: its graph optimisations: disabled, basic, extended
+        or all (all)
+    foreign_limit: of ort: and exec: how many seconds one run of the
+        program may take (600)
+    at_once: of ort: and exec: how many values are asked for in one run of
+        the program (all)
+    """
+    return _call("dump", (("target", target),), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--device", device),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--reference", reference),
+        ("--backend", backend),
+        ("--no-fuse", no_fuse),
+        ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--opaque", opaque),
+        ("--precision", precision),
+        ("--calibrate", calibrate),
+        ("--calibration", calibration),
+        ("--keep", keep),
+        ("--stand-in", stand_in),
+        ("--dump-root", dump_root),
+        ("--what", what),
+        ("--select", select),
+        ("--nodes", nodes),
+        ("--max-bytes", max_bytes),
+        ("--runs", runs),
+        ("--threads", threads),
+        ("--no-table", no_table),
+        ("--model", model),
+        ("--python", python),
+        ("--ort-provider", ort_provider),
+        ("--ort-level", ort_level),
+        ("--foreign-limit", foreign_limit),
+        ("--at-once", at_once),
+    ))
+
+
+def run(target, /, *, lib=None, params=None, function=None, device=None,
+        input=None, inputs=None, random_inputs=None, reference=False,
+        backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
+        dim=None, freeze=None, seed=None, opaque=None, precision=None,
+        calibrate=None, calibration=None, keep=None, stand_in=None,
+        output=None, repeat=None, threads=None, until=None, patch=None,
+        stop_on=None, sanitize=False, isolate=False, time_limit_ms=None,
+        sweep=False, model=None, python=None, ort_provider=None,
+        ort_level=None, foreign_limit=None):
+    """Runs a network and shows its outputs.
+
+    target: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    device: where to run: cpu (the default); may be given again for graphs
+        on several devices
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    reference: computes an ONNX model slowly but surely, by the definitions
+        of its operators, one node for each
+    backend: what computes the nodes of a model, or of a folder that
+        convert made: onednn, with the reference for what that has not, or
+        reference
+    no_fuse: of an ONNX model: one node for each operation
+    no_reuse: of an ONNX model: memory of its own for each tensor
+    no_layouts: of an ONNX model: every tensor in the order of the model,
+        never with its channels last
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    precision: of an ONNX model: fp16, bf16 or int8, as far as its
+        operators take it
+    calibrate: sample inputs for precision=: a .npz or .params file with
+        all of them, an ONNX test set, or random:SEED; may be given again
+    calibration: how int8 takes ranges from them: minmax, percentile (99.9)
+        or percentile=N (minmax)
+    keep: operations in whose name this is found stay float32
+    stand_in: has the reference compute the nodes in whose name, key or
+        function it is found; may be repeated
+    output: writes the outputs to a .npz, .params or (a single one) .npy or
+        .pb file
+    repeat: runs N times, to time it
+    threads: threads for the compiled code's parallel loops
+    until: stops after this node and shows what it made; NODE is a name or
+        #NUMBER
+    patch: gives NODE or NODE:OUTPUT the tensor of that name in a file, or
+        its only one, instead of running it; may be given again
+    stop_on: stops at the first node that makes such a value: nan, inf or
+        abs>LIMIT; may be given again
+    sanitize: finds nodes that write or read memory that is not theirs, and
+        faults of the storage plan
+    isolate: runs every node in a process of its own, so that one that
+        crashes or hangs is named
+    time_limit_ms: with isolate=: for one node (10000)
+    sweep: repeats the run over thread counts and buffer addresses, and
+        finds nodes that do not always make the same
+    model: of TARGET exec:COMMAND: the ONNX model to run
+    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
+        ($NODEWISE_PYTHON, or python3)
+    ort_provider: of ort: the execution provider (CPU)
+    ort_level: of ort: its graph optimisations: disabled, basic, extended
+        or all (all)
+    foreign_limit: of ort: and exec: how many seconds one run of the
+        program may take (600)
+    """
+    return _call("run", (("target", target),), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--device", device),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--reference", reference),
+        ("--backend", backend),
+        ("--no-fuse", no_fuse),
+        ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--opaque", opaque),
+        ("--precision", precision),
+        ("--calibrate", calibrate),
+        ("--calibration", calibration),
+        ("--keep", keep),
+        ("--stand-in", stand_in),
+        ("--output", output),
+        ("--repeat", repeat),
+        ("--threads", threads),
+        ("--until", until),
+        ("--patch", patch),
+        ("--stop-on", stop_on),
+        ("--sanitize", sanitize),
+        ("--isolate", isolate),
+        ("--time-limit-ms", time_limit_ms),
+        ("--sweep", sweep),
+        ("--model", model),
+        ("--python", python),
+        ("--ort-provider", ort_provider),
+        ("--ort-level", ort_level),
+        ("--foreign-limit", foreign_limit),
+    ))
+
+
+def inspect(*file, all=False, function=None, recover=None, dim=None,
+            freeze=None, seed=None):
+    """Shows what is in a file, running nothing of it.
+
+    file: graph JSONs, compiled libraries, ONNX models, .params, .npy, .npz
+        and .pb files, or folders with an artefact or a dump
+    all: every line of lists that are cut otherwise
+    function: of a VM library, the function whose graph to show: main, if
+        it has one
+    recover: writes the complete tensors of a dump or a .params file that
+        was cut short to OUT
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    """
+    return _call("inspect", (*(("file", each) for each in file),), (
+        ("--all", all),
+        ("--function", function),
+        ("--recover", recover),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+    ))
+
+
+def convert(model, /, *, output=None, emit=None, passes=None, text=None,
+            no_fuse=False, no_reuse=False, no_layouts=False, input=None,
+            inputs=None, random_inputs=None, dim=None, freeze=None, seed=None,
+            precision=None, calibrate=None, calibration=None, keep=None,
+            sensitivity=False):
+    """Makes an artefact folder of an ONNX model.
+
+    model: an ONNX model
+    output: the folder to write, with graph.json and params.params
+    emit: c: write the functions too, as lib.c, to be compiled to lib.so;
+        the graph names those
+    passes: changes the network first: names of passes with commas between
+        them; help lists those that there are
+    text: writes the network as text, after the passes; - is stdout. Needs
+        no -o
+    no_fuse: of an ONNX model: one node for each operation
+    no_reuse: of an ONNX model: memory of its own for each tensor
+    no_layouts: of an ONNX model: every tensor in the order of the model,
+        never with its channels last
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    precision: of an ONNX model: fp16, bf16 or int8, as far as its
+        operators take it
+    calibrate: sample inputs for precision=: a .npz or .params file with
+        all of them, an ONNX test set, or random:SEED; may be given again
+    calibration: how int8 takes ranges from them: minmax, percentile (99.9)
+        or percentile=N (minmax)
+    keep: operations in whose name this is found stay float32
+    sensitivity: ranks the operations by what precision= does to the
+        outputs through each; needs no -o
+    """
+    return _call("convert", (("model", model),), (
+        ("--output", output),
+        ("--emit", emit),
+        ("--passes", passes),
+        ("--text", text),
+        ("--no-fuse", no_fuse),
+        ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--precision", precision),
+        ("--calibrate", calibrate),
+        ("--calibration", calibration),
+        ("--keep", keep),
+        ("--sensitivity", sensitivity),
+    ))
+
+
+def extract(model, /, *, from_=None, to=None, output=None, dim=None,
+            freeze=None, seed=None):
+    """Cuts a part out of an ONNX model.
+
+    model: an ONNX model
+    from_: a value that becomes an input, or an operation whose inputs do;
+        may be given again. Without any: the inputs of the model
+    to: a value that becomes an output, or an operation whose outputs do;
+        may be given again
+    output: the ONNX model to write
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    """
+    return _call("extract", (("model", model),), (
+        ("--from", from_),
+        ("--to", to),
+        ("--output", output),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+    ))
+
+
+def repro(target, /, *, lib=None, params=None, function=None, device=None,
+          input=None, inputs=None, random_inputs=None, reference=False,
+          backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
+          dim=None, freeze=None, seed=None, opaque=None, precision=None,
+          calibrate=None, calibration=None, keep=None, stand_in=None,
+          node=None, all_nodes=False, shard=None, output=None,
+          shrink_runs=None):
+    """Cuts a node out as a folder that shows what it computes.
+
+    target: an artefact folder, a factory or VM library, a graph JSON with
+        lib= and params=, or an ONNX model; run, dump and locate take
+        ort:MODEL.onnx and exec:COMMAND
+    lib: the compiled library to use
+    params: the parameters to use
+    function: of a VM library, the function to use: main, if it has one
+    device: where to run: cpu (the default); may be given again for graphs
+        on several devices
+    input: an input from a .npy, .npz, .params or .pb file; once for each
+        input
+    inputs: inputs by their names from a .npz or .params file; may be given
+        again
+    random_inputs: draws the inputs that are not given; one seed gives the
+        same values everywhere
+    reference: computes an ONNX model slowly but surely, by the definitions
+        of its operators, one node for each
+    backend: what computes the nodes of a model, or of a folder that
+        convert made: onednn, with the reference for what that has not, or
+        reference
+    no_fuse: of an ONNX model: one node for each operation
+    no_reuse: of an ONNX model: memory of its own for each tensor
+    no_layouts: of an ONNX model: every tensor in the order of the model,
+        never with its channels last
+    dim: of an ONNX model: the size of a dimension by its name, or by
+        INPUT:SIDE, as in x:0=1, where it has none; may be given again
+    freeze: of an ONNX model: an input that is always this tensor; may be
+        given again
+    seed: of an ONNX model: what random operators draw from that have no
+        seed of their own (1)
+    opaque: of an ONNX model: what runs the operations that are not known
+        here, each as a model of its own: ort or exec:COMMAND
+    precision: of an ONNX model: fp16, bf16 or int8, as far as its
+        operators take it
+    calibrate: sample inputs for precision=: a .npz or .params file with
+        all of them, an ONNX test set, or random:SEED; may be given again
+    calibration: how int8 takes ranges from them: minmax, percentile (99.9)
+        or percentile=N (minmax)
+    keep: operations in whose name this is found stay float32
+    stand_in: has the reference compute the nodes in whose name, key or
+        function it is found; may be repeated
+    node: the node, by its name or that of an operation in it
+    all_nodes: every node that computes something else than those before
+        it, each in a folder of its own in DIR
+    shard: with all_nodes=: the I-th of N parts of them
+    output: the folder to write
+    shrink_runs: how often a wrong node runs at most, to make its inputs
+        simpler; 0: they stay as they are (64)
+    """
+    return _call("repro", (("target", target),), (
+        ("--lib", lib),
+        ("--params", params),
+        ("--function", function),
+        ("--device", device),
+        ("--input", input),
+        ("--inputs", inputs),
+        ("--random-inputs", random_inputs),
+        ("--reference", reference),
+        ("--backend", backend),
+        ("--no-fuse", no_fuse),
+        ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts),
+        ("--dim", dim),
+        ("--freeze", freeze),
+        ("--seed", seed),
+        ("--opaque", opaque),
+        ("--precision", precision),
+        ("--calibrate", calibrate),
+        ("--calibration", calibration),
+        ("--keep", keep),
+        ("--stand-in", stand_in),
+        ("--node", node),
+        ("--all-nodes", all_nodes),
+        ("--shard", shard),
+        ("--output", output),
+        ("--shrink-runs", shrink_runs),
+    ))
+
+
+def run_autotest(*, op=None, networks=False, mutate=None, pass_=None,
+                 attribute=False, candidate=None, with_=None, runs=None,
+                 time=None, seed=None, sets=None, shard=None, limit=None,
+                 output=None, case=None, model=None, python=None,
+                 ort_provider=None, ort_level=None, foreign_limit=None):
+    """Tests operators and networks on random cases.
+
+    op: an operator to test; may be given again (all)
+    networks: whole networks of these operators instead of one operation at
+        a time
+    mutate: changed parts of this ONNX model, or of those in this folder,
+        instead
+    pass_: rewrites each network first: merge (quantised operations) or
+        split; may be given again (none)
+    attribute: judges each finding again with one thing of the candidate
+        switched off at a time
+    candidate: what is tested: onednn, c (the C that is emitted, compiled),
+        graph (the reference's own kernels as a graph), ort, onnx (the
+        evaluator of ONNX's own Python package), or exec:COMMAND (onednn)
+    with_: forward (the operators or networks), backward (the gradients of
+        those that have one) or both (forward)
+    runs: how many sets of values (1000)
+    time: stops after so long, and runs without another limit unless runs=
+        is given, too
+    seed: draws the same cases again (one drawn anew, and shown)
+    sets: how many sets of values for one configuration (16; of networks=
+        4)
+    shard: runs part I of N, from 1 on; all parts together are the whole
+        run
+    limit: how long a case may take in this process (10000)
+    output: writes a folder for each finding into this new folder
+    case: runs this case alone: a folder of -o, or of ONNX's own tests
+    model: of TARGET exec:COMMAND: the ONNX model to run
+    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
+        ($NODEWISE_PYTHON, or python3)
+    ort_provider: of ort: the execution provider (CPU)
+    ort_level: of ort: its graph optimisations: disabled, basic, extended
+        or all (all)
+    foreign_limit: of ort: and exec: how many seconds one run of the
+        program may take (600)
+    """
+    return _call("autotest", (), (
+        ("--op", op),
+        ("--networks", networks),
+        ("--mutate", mutate),
+        ("--pass", pass_),
+        ("--attribute", attribute),
+        ("--candidate", candidate),
+        ("--with", with_),
+        ("--runs", runs),
+        ("--time", time),
+        ("--seed", seed),
+        ("--sets", sets),
+        ("--shard", shard),
+        ("--limit", limit),
+        ("--output", output),
+        ("--case", case),
+        ("--model", model),
+        ("--python", python),
+        ("--ort-provider", ort_provider),
+        ("--ort-level", ort_level),
+        ("--foreign-limit", foreign_limit),
+    ))
+
+
+diagnose = locate

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Writes nodewise/verbs.py from what the command says of its verbs.
+
+  write_verbs.py NODEWISE > nodewise/verbs.py
+
+So functions have the options of the command, and their help; a test compares
+the file with what this makes.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "nodewise"))
+
+# pylint: disable=wrong-import-position
+from _errors import in_python, parameter_of  # noqa: E402
+
+# The verb, and what its function is called.
+VERBS = {"locate": "locate", "align": "align", "compare": "compare",
+         "verify": "verify", "profile": "profile", "dump": "dump",
+         "run": "run", "inspect": "inspect", "convert": "convert",
+         "extract": "extract", "repro": "repro", "autotest": "run_autotest"}
+# Each answer has what these print.
+LEFT_OUT = ("--json", "--archive", "--csv", "--repro-of")
+WIDTH = 79
+
+
+def help_of(command, verb):
+    return subprocess.run([command, verb, "--help"], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def items_of(text):
+    """The positionals and options of a help text: names, and what they are."""
+    items = []
+    for line in text.splitlines():
+        found = re.match(r"  (-\w,)?(--[a-z-]+|[A-Z]+)((?: \S+)*)\s*(.*)", line)
+        if line.startswith("examples:"):
+            break
+        if found and not line.startswith("   "):
+            name, rest = found.group(2), line[len(found.group(0)):]
+            is_flag = found.group(3).strip() == "" and name.startswith("-")
+            words = re.split(r" {2,}", line.strip(), maxsplit=1)
+            items.append([name, is_flag or " " not in words[0] and
+                          name.startswith("-"),
+                          words[1] if len(words) > 1 else "", rest])
+        elif items and line.startswith("       "):
+            items[-1][2] += " " + line.strip()
+    return [(name, is_flag, what.strip()) for name, is_flag, what, _ in items]
+
+
+def name_of(place, items):
+    """What a positional is called; an option may have its name."""
+    name = place.lower()
+    return "network" if "--" + name in items else name
+
+
+def function_of(command, verb, name):
+    text = help_of(command, verb)
+    does = text.splitlines()[0].split(": ", 1)[1]
+    does = does[0].upper() + does[1:]
+    usage = re.search(r"^usage: nodewise \w+(.*)\[options\]", text, re.M)
+    places = re.findall(r"([A-Z]+)(\.\.\.)?", usage.group(1))
+    items = {item: (is_flag, what) for item, is_flag, what in items_of(text)}
+    names = {place: name_of(place, items) for place, _ in places}
+    parameters = [("*" if many else "") + names[place]
+                  for place, many in places]
+    if not any(many for _, many in places):
+        parameters += ["/", "*"] if places else ["*"]
+    lines = []
+    documented = [(names[place], items[place][1]) for place, _ in places]
+    for option, (is_flag, what) in items.items():
+        if not option.startswith("--") or option in LEFT_OUT:
+            continue
+        parameter = parameter_of(option)
+        parameters.append(f"{parameter}={'False' if is_flag else 'None'}")
+        documented.append((parameter, what))
+        lines.append(f'        ("{option}", {parameter}),')
+    if parameters[-1] == "*":
+        parameters.pop()
+    head = f"def {name}("
+    wrapped = textwrap.fill(", ".join(parameters) + "):", WIDTH,
+                            initial_indent=head,
+                            subsequent_indent=" " * len(head))
+    doc = [f'    """{does}.', ""]
+    for parameter, what in documented:
+        doc += textwrap.wrap(f"{parameter}: {in_python(what)}", WIDTH - 4,
+                             initial_indent="    ",
+                             subsequent_indent="        ",
+                             break_long_words=False, break_on_hyphens=False)
+    doc.append('    """')
+    targets = ", ".join(
+        f"*((\"{names[place]}\", each) for each in {names[place]})" if many
+        else f"(\"{names[place]}\", {names[place]})" for place, many in places)
+    comma = "," if len(places) == 1 else ""
+    call = [f'    return _call("{verb}", ({targets}{comma}), (', *lines,
+            "    ))"]
+    return "\n".join([wrapped, *doc, *call])
+
+
+def main():
+    command = sys.argv[1]
+    print('"""The verbs of the command as functions. Made by '
+          'write_verbs.py."""')
+    print()
+    print("# pylint: disable=too-many-arguments,too-many-locals,"
+          "redefined-builtin")
+    print()
+    print("from nodewise._call import call as _call")
+    for verb, name in VERBS.items():
+        print()
+        print()
+        print(function_of(command, verb, name))
+    print()
+    print()
+    print("diagnose = locate")
+
+
+if __name__ == "__main__":
+    main()

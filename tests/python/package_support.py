@@ -1,0 +1,67 @@
+"""What tests of the Python package share. They run in build/venv."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("NODEWISE_BUILD", ROOT / "build"))
+PACKAGE = ROOT / "apps/python"
+os.environ.setdefault("NODEWISE_COMMAND", str(BUILD / "bin/nodewise"))
+sys.path[:0] = [str(PACKAGE), str(ROOT / "tests/support")]
+
+# pylint: disable=wrong-import-position
+import nodewise  # noqa: E402
+import numpy  # noqa: E402
+import onnxruntime  # noqa: E402
+from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402
+                        onnx_node, value_info)
+
+
+def model():
+    """y = relu(x * c + d)"""
+    return onnx_model(onnx_graph(
+        [onnx_node("Mul", ["x", "c"], ["m"], name="times"),
+         onnx_node("Add", ["m", "d"], ["a"], name="plus"),
+         onnx_node("Relu", ["a"], ["y"], name="last")],
+        [value_info("x", dims=(3,))], [value_info("y", dims=(3,))],
+        [floats("c", 1, 2, 3), floats("d", 10, 10, -10)]))
+
+
+INPUTS = {"x": numpy.array([1, 2, 3], numpy.float32)}
+
+
+def onnxruntime_of(path, inputs, outputs):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"])
+    return dict(zip(outputs, session.run(outputs, inputs)))
+
+
+class PackageTest(unittest.TestCase):
+    """A test with a folder that has a model, and a wrong build of another."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.model = cls.folder / "model.onnx"
+        cls.model.write_bytes(model())
+
+    def demo(self):
+        """An artefact with a wrong operation, and the model it is made of."""
+        folder = self.folder / "demo"
+        if not folder.exists():
+            subprocess.run([os.environ["NODEWISE_COMMAND"], "demo", "-o",
+                            folder], check=True, stdout=subprocess.DEVNULL)
+        return folder / "net", folder / "model.onnx"
+
+    def refusal(self, call, *arguments, **options):
+        with self.assertRaises(nodewise.Error) as caught:
+            call(*arguments, **options)
+        return str(caught.exception)

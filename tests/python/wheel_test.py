@@ -1,0 +1,51 @@
+"""The wheel in an environment that has nothing else."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from package_support import BUILD, PACKAGE, PackageTest
+
+CODE = """
+import nodewise, sys
+answer = nodewise.locate(sys.argv[1], reference=sys.argv[2], random_inputs=1)
+print(answer.said)
+"""
+
+
+class WheelTest(PackageTest):
+    def test_an_empty_environment_names_the_culprit(self):
+        if not (BUILD / "wheel_venv/is_complete").exists():
+            self.skipTest("auditwheel could not be installed")
+        net, reference = self.demo()
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            tools = BUILD / "wheel_venv/bin"
+            self.run_with(tools, tools / "python", PACKAGE / "make_wheel.py",
+                          BUILD, folder / "wheel")
+            wheel, = (folder / "wheel").iterdir()
+            self.run_with("", sys.executable, "-m", "venv", folder / "venv")
+            python = folder / "venv/bin/python"
+            # numpy is only wanted by who has arrays.
+            self.run_with("", python, "-m", "pip", "install", "-q",
+                          "--no-index", "--no-deps", wheel)
+            said = self.run_with("", python, "-c", CODE, net, reference)
+            self.assertIn(" is wrong", said)
+            shown = self.run_with("", folder / "venv/bin/nodewise",
+                                  "--version")
+            self.assertTrue(shown.startswith("nodewise "), shown)
+
+    def run_with(self, path, *command):
+        done = subprocess.run(
+            [str(word) for word in command], stdin=subprocess.DEVNULL,
+            env={"PATH": f"{path}:/usr/bin:/bin", "HOME": os.environ["HOME"]},
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout
+
+
+if __name__ == "__main__":
+    unittest.main()
