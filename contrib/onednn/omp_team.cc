@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <mutex>
 #include <thread>
 
+#include "nodewise/support/clock.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/omp_waiting.h"
 #include "nodewise/support/quiet_thread.h"
@@ -23,6 +26,8 @@ int omp_get_num_threads(void);
 int omp_get_num_procs(void);
 void omp_init_lock(void** lock);
 void omp_set_lock(void** lock);
+void omp_unset_lock(void** lock);
+void omp_destroy_lock(void** lock);
 }
 
 [[gnu::visibility("default")]] int NodewiseOmpThreads() {
@@ -56,49 +61,89 @@ int CpusOfLibgomp() {
   return std::max(cpus, omp_get_max_threads());
 }
 
-// Begins a team of as many threads as there are CPUs, and keeps it for ever.
-void HoldIdleTeam(std::atomic<bool>* begun) {
-  const int cpus = CpusOfLibgomp();
-  OnOmpTeam(cpus, [](int, int) {});
-  begun->store(true);
-  begun->notify_one();
-  if (cpus == 1) return;  // Any two threads are more than there are CPUs.
-  // It waits in libgomp's own code, so that a ThreadCensus knows this thread
-  // for one of OpenMP's. A lock is an int, which a pointer has room for.
-  void* lock = nullptr;
-  omp_init_lock(&lock);
-  omp_set_lock(&lock);
-  omp_set_lock(&lock);
+// How many nanoseconds this thread could have run, had there been a CPU for it;
+// 0 where the system does not tell.
+int64_t TimeWithoutCpu() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  int64_t ran_ns = 0;
+  int64_t waited_ns = 0;
+  file >> ran_ns >> waited_ns;
+  return file ? waited_ns : 0;
 }
 
-void BeginIdleTeam() {
-  // What has asked for another way of waiting has had it from the start.
-  if (OmpWaitsBriefly() || std::getenv("OMP_WAIT_POLICY") != nullptr ||
-      std::getenv("GOMP_SPINCOUNT") != nullptr) {
-    return;
+// A team of as many threads as there are CPUs, which does nothing for as long
+// as the object lives.
+class IdleTeam {
+ public:
+  IdleTeam() {
+    omp_init_lock(&lock_);
+    omp_set_lock(&lock_);
+    std::atomic<bool> has_begun = false;
+    holder_ = StartQuietThread([&] {
+      OnOmpTeam(CpusOfLibgomp(), [](int, int) {});
+      has_begun = true;
+      has_begun.notify_one();
+      // It waits in libgomp's own code, so that a ThreadCensus knows this
+      // thread for one of OpenMP's.
+      omp_set_lock(&lock_);
+    });
+    if (holder_ != nullptr) has_begun.wait(false);
   }
-  static std::atomic<bool> begun = false;
-  const std::unique_ptr<std::thread> holder =
-      StartQuietThread([] { HoldIdleTeam(&begun); });
-  if (holder == nullptr) return;
-  holder->detach();
-  begun.wait(false);
-}
+  IdleTeam(const IdleTeam&) = delete;
+  IdleTeam& operator=(const IdleTeam&) = delete;
+  ~IdleTeam() {
+    omp_unset_lock(&lock_);
+    if (holder_ != nullptr) holder_->join();
+    omp_destroy_lock(&lock_);
+  }
+
+ private:
+  void* lock_ = nullptr;  // An int, which a pointer has room for.
+  std::unique_ptr<std::thread> holder_;
+};
 
 }  // namespace
 
-void CalmOmpThreads() {
-  static const bool done = [] {
-    BeginIdleTeam();
-    return true;
-  }();
-  static_cast<void>(done);
+void CalmOmpThreads(bool is_calm) {
+  // What has asked for another way of waiting has had it from the start.
+  static const bool is_told = OmpWaitsBriefly() ||
+                              std::getenv("OMP_WAIT_POLICY") != nullptr ||
+                              std::getenv("GOMP_SPINCOUNT") != nullptr;
+  if (is_told) return;
+  static std::mutex mutex;
+  static IdleTeam* team = nullptr;
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock.owns_lock() || (team != nullptr) == is_calm) return;
+  if (is_calm) {
+    team = new IdleTeam;
+  } else {
+    delete team;
+    team = nullptr;
+  }
+}
+
+bool IsKeptWaiting() {
+  constexpr int64_t kBetweenLooksNs = 50'000'000;
+  // A fifth of the time is more than daemons take that wake up.
+  constexpr int64_t kMostShare = 5;
+  thread_local int64_t looked_ns = 0;
+  thread_local int64_t waited_ns = 0;
+  thread_local bool is_kept_waiting = false;
+  const int64_t now_ns = ClockNanoseconds();
+  const int64_t passed_ns = now_ns - looked_ns;
+  if (passed_ns < kBetweenLooksNs) return is_kept_waiting;
+  const int64_t waits_ns = TimeWithoutCpu();
+  is_kept_waiting =
+      looked_ns > 0 && (waits_ns - waited_ns) * kMostShare > passed_ns;
+  looked_ns = now_ns;
+  waited_ns = waits_ns;
+  return is_kept_waiting;
 }
 
 OmpThreads::OmpThreads(int count) : before_(omp_get_max_threads()) {
   if (count > 1) {
     NoteOmpThreads();
-    CalmOmpThreads();
+    CalmOmpThreads(IsKeptWaiting());
   }
   if (count != before_) omp_set_num_threads(count);
   if (count > 1) HandFloatsToTeam(count);

@@ -8,14 +8,21 @@ namespace nodewise::onednn {
 // its children, where OneDnnThreads::Count() is 1 from then on.
 void NoteOmpThreads();
 
-// Has the threads of OpenMP in this process poll for some microseconds only
-// before they sleep, where nodewise/support/omp_waiting.h has come too late.
-// What OMP_WAIT_POLICY or GOMP_SPINCOUNT say wins. May be called from any
-// thread, however often.
+// Whether the calling thread lately had to wait for a CPU for a fifth of its
+// time, as on a busy machine. Looks no more than twenty times a second, so it
+// may be asked often.
+bool IsKeptWaiting();
+
+// Has the threads of OpenMP in this process poll for a microsecond only before
+// they sleep, or again as long as libgomp has them, where
+// nodewise/support/omp_waiting.h has come too late. For small operations on a
+// quiet machine a microsecond is too short, so it is for busy ones. What
+// OMP_WAIT_POLICY or GOMP_SPINCOUNT say wins. May be called from any thread,
+// however often.
 //
 // libgomp's threads poll three thousand times shorter while it has more of them
-// than there are CPUs; so it is given as many that never do anything.
-void CalmOmpThreads();
+// than there are CPUs; so it is given as many that do nothing.
+void CalmOmpThreads(bool is_calm);
 
 // While this lives, OpenMP regions that the calling thread begins have so many
 // threads.

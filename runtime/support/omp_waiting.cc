@@ -22,11 +22,18 @@ bool IsBeforeLibgomp() {
   return NodewiseOmpThreads != nullptr && NodewiseOmpThreads() == 1;
 }
 
+// Whether OpenMP is told to have one thread: then it never waits, and whether
+// it has looked at its environment cannot be told.
+bool HasOneThread() {
+  const char* const count = std::getenv("OMP_NUM_THREADS");
+  return count != nullptr && std::strtol(count, nullptr, 10) == 1;
+}
+
 [[gnu::constructor]] void AskForBriefWaiting() {
-  for (const char* const name :
-       {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS"}) {
+  for (const char* const name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) {
     if (std::getenv(name) != nullptr) return;
   }
+  if (HasOneThread()) return;
   // A host that loads this library late may read its environment meanwhile.
   if (__libc_single_threaded == 0 || !IsBeforeLibgomp()) return;
   waits_briefly = setenv("GOMP_SPINCOUNT", kSpinCount, 0) == 0;

@@ -4,12 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "contrib/onednn/omp_team.h"
 #include "nodewise/support/omp_waiting.h"
@@ -525,7 +527,6 @@ constexpr int kRegions = 20;
 // How much CPU time the second thread of a team takes for regions with nothing
 // to do and long pauses between them. Other programs do not change it.
 std::chrono::microseconds TimeOfIdleThread() {
-  const onednn::OmpThreads two(2);
   clockid_t clock{};
   const auto used = [&] {
     timespec time{};
@@ -568,6 +569,8 @@ bool IsSetAlready() {
 
 TEST(OmpWaitingTest, ThreadsWithNothingToDoSleep) {
   if (IsSetAlready() && !IsAgain()) GTEST_SKIP() << "the environment says how";
+  const onednn::OmpThreads two(2);
+  if (IsAgain()) onednn::CalmOmpThreads(true);
   // Polling as long as libgomp does by default takes more than 1 ms.
   EXPECT_LT(TimeOfIdleThread(), kRegions * std::chrono::microseconds(500));
 }
@@ -584,14 +587,67 @@ TEST(OmpWaitingTest, TheEnvironmentOfTheProcessStaysAsItWas) {
 
 TEST(OmpWaitingTest, ThreadsSleepWhereLibgompCannotBeTold) {
   if (IsSetAlready()) GTEST_SKIP() << "the environment says how";
-  // The number of threads hides whether libgomp has looked.
-  EXPECT_TRUE(PassesWith("OMP_NUM_THREADS", "2",
+  // A single thread hides whether libgomp has looked.
+  EXPECT_TRUE(PassesWith("OMP_NUM_THREADS", "1",
                          "OmpWaitingTest.ThreadsWithNothingToDoSleep"));
+}
+
+TEST(OmpWaitingTest, ThreadsPollAgainOnceTheMachineIsQuiet) {
+  if (IsAgain()) {
+    const onednn::OmpThreads two(2);
+    for (const bool is_calm : {true, false, true, false}) {
+      onednn::CalmOmpThreads(is_calm);
+    }
+    EXPECT_GT(TimeOfIdleThread(), kRegions * std::chrono::microseconds(500));
+    return;
+  }
+  if (IsSetAlready()) GTEST_SKIP() << "the environment says how";
+  EXPECT_TRUE(
+      PassesWith("OMP_NUM_THREADS", "1",
+                 "OmpWaitingTest.ThreadsPollAgainOnceTheMachineIsQuiet"));
+}
+
+TEST(OmpWaitingTest, OnAQuietMachineAThreadIsNotKeptWaiting) {
+  // Whether it is quiet is not up to this test: a thread that sleeps waits for
+  // none.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(onednn::IsKeptWaiting());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+TEST(OmpWaitingTest, AThreadBesideTooManyIsKeptWaiting) {
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> others;
+  for (unsigned i = 0; i < 3 * std::thread::hardware_concurrency(); ++i) {
+    others.emplace_back([&] {
+      while (!is_over) continue;
+    });
+  }
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(9);
+  bool is_kept_waiting = false;
+  while (!is_kept_waiting && std::chrono::steady_clock::now() < limit) {
+    is_kept_waiting = onednn::IsKeptWaiting();
+  }
+  is_over = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_TRUE(is_kept_waiting);
+}
+
+TEST(OmpWaitingTest, LibgompIsToldWithANumberOfThreads) {
+  if (IsAgain()) {
+    EXPECT_TRUE(OmpWaitsBriefly());
+    return;
+  }
+  if (IsSetAlready()) GTEST_SKIP() << "the environment says how";
+  EXPECT_TRUE(PassesWith("OMP_NUM_THREADS", "2",
+                         "OmpWaitingTest.LibgompIsToldWithANumberOfThreads"));
 }
 
 TEST(OmpWaitingTest, WhatTheEnvironmentSaysWins) {
   if (IsAgain()) {
     EXPECT_FALSE(OmpWaitsBriefly());
+    const onednn::OmpThreads two(2);
     EXPECT_GT(TimeOfIdleThread(), kRegions * std::chrono::milliseconds(1));
     return;
   }
