@@ -12,19 +12,28 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kOrt = "ort:";
+constexpr std::string_view kExec = "exec:";
 constexpr uint64_t kMostLimitS = 86'400;
 
 bool IsOrt(const std::string& target) { return target.starts_with(kOrt); }
 
-absl::Status CheckOnlyOrt(const ForeignOptions& options,
-                          const std::string& target) {
-  const std::pair<bool, const char*> given[] = {
-      {!options.python.empty(), "--python"},
-      {!options.ort_provider.empty(), "--ort-provider"},
-      {!options.ort_level.empty(), "--ort-level"},
+// What is for adapters, or for onnxruntime's alone.
+absl::Status CheckAdapterOptions(const ForeignOptions& options,
+                                 const std::string& target) {
+  const bool has_adapter = NamesProgram(target) && !target.starts_with(kExec);
+  struct Given {
+    bool is_given;
+    const char* name;
+    bool is_known;
   };
-  for (const auto& [is_given, name] : given) {
-    if (!is_given) continue;
+  const Given given[] = {
+      {!options.python.empty(), "--python", has_adapter},
+      {!options.runtime_options.empty(), "--runtime-option", has_adapter},
+      {!options.ort_provider.empty(), "--ort-provider", IsOrt(target)},
+      {!options.ort_level.empty(), "--ort-level", IsOrt(target)},
+  };
+  for (const auto& [is_given, name, is_known] : given) {
+    if (!is_given || is_known) continue;
     return absl::InvalidArgumentError(
         fmt::format("{}: means nothing for {}, expected ort:MODEL.onnx with it",
                     name, target));
@@ -46,10 +55,11 @@ absl::Status CheckLevel(const ForeignOptions& options) {
 
 absl::Status CheckGiven(const ForeignOptions& options,
                         const std::string& target) {
-  if (!IsOrt(target)) return CheckOnlyOrt(options, target);
-  if (!options.model.empty()) {
-    return absl::InvalidArgumentError(
-        "--model: means nothing for ort:, whose model stands behind the colon");
+  NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));
+  if (!options.model.empty() && !target.starts_with(kExec)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--model: means nothing for {}, whose model stands behind the colon",
+        target.substr(0, target.find(':') + 1)));
   }
   return CheckLevel(options);
 }
@@ -86,9 +96,8 @@ void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
                    "of TARGET exec:COMMAND: the ONNX model to run",
                    &foreign->model);
   options->AddText("--python", "PROGRAM",
-                   "of TARGET ort:MODEL.onnx: the Python that has onnxruntime "
-                   "($NODEWISE_PYTHON, "
-                   "or python3)",
+                   "of TARGET ort:MODEL.onnx and its like: the Python that has "
+                   "the runtime ($NODEWISE_PYTHON, or python3)",
                    &foreign->python);
   options->AddText("--ort-provider", "NAME",
                    "of ort: the execution provider (CPU)",
@@ -97,6 +106,10 @@ void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
                    "of ort: its graph optimisations: disabled, basic, extended "
                    "or all (all)",
                    &foreign->ort_level);
+  options->AddTexts("--runtime-option", "NAME=VALUE",
+                    "of openvino: and its like: an option of the runtime; may "
+                    "be given again (docs/adapters.md lists them)",
+                    &foreign->runtime_options);
   options->AddNumber(
       "--foreign-limit", "S",
       "of ort: and exec: how many seconds one run of the program "
@@ -122,9 +135,10 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& given_options,
   ForeignOptions options = given_options;
   if (!model.opaque.empty()) {
     options.python.clear();
+    options.runtime_options.clear();
     options.limit_s.reset();
   }
-  NODEWISE_RETURN_IF_ERROR(CheckOnlyOrt(options, target));
+  NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));
   const std::pair<bool, const char*> given[] = {
       {!options.model.empty(), "--model"},
       {options.limit_s.has_value(), "--foreign-limit"},
@@ -141,8 +155,12 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& given_options,
 }
 
 ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text) {
-  ProgramSpec spec{text, options.model, options.python, options.ort_provider,
-                   options.ort_level};
+  ProgramSpec spec{text,
+                   options.model,
+                   options.python,
+                   options.ort_provider,
+                   options.ort_level,
+                   options.runtime_options};
   if (options.limit_s.has_value()) {
     spec.limit_ms = static_cast<int64_t>(*options.limit_s) * 1000;
   }

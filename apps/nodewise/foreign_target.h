@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
@@ -12,12 +13,13 @@
 
 namespace nodewise {
 
-// A TARGET that another program runs: "ort:model.onnx", or "exec:COMMAND" with
-// --model.
+// A TARGET that another program runs: "ort:model.onnx" or another one of
+// KnownPrograms(), or "exec:COMMAND" with --model.
 struct ForeignOptions {
   std::string model;  // The model of exec:.
   std::string python;
   std::string ort_provider, ort_level;
+  std::vector<std::string> runtime_options;  // NAME=VALUE
   std::optional<uint64_t> limit_s;
   std::optional<uint64_t> at_once;
 };
@@ -39,7 +41,7 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& options,
 ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text);
 
 // Returns a program that runs parts of models: "ort", which rewrites no model
-// unless told, "onnx", the evaluator of ONNX's own package, or "exec:COMMAND".
+// unless told, another of KnownPrograms(), "onnx", the evaluator of ONNX's own package, or "exec:COMMAND".
 // Fails with kInvalidArgument, beginning with `option`, for another text.
 absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
                                            const std::string& text,

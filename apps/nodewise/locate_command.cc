@@ -245,7 +245,7 @@ class LocateCulprit : public Command {
     const std::string& program = NamesProgram(target) ? target : reference_;
     if (NamesProgram(program) && load.model.opaque.empty() &&
         (NamesProgram(target) || IsModel(target))) {
-      load.model.opaque = program.starts_with("ort:") ? "ort" : program;
+      load.model.opaque = PartsProgramOf(program);
     }
     return load;
   }

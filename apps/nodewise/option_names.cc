@@ -47,6 +47,8 @@ std::string_view OptionOf(Way way) {
       return "--keep";
     case Way::kVerification:
       return "nodewise verify";
+    case Way::kRuntimeOption:
+      return "--runtime-option";
     case Way::kModelOfProgram:
       return "--model FILE";
     case Way::kReference:

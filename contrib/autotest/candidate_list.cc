@@ -176,11 +176,12 @@ Made MakePlain(const CandidateOptions& options) {
                           LoweringFor(AllOperators(), Backend::kReference));
   }
   if (options.name == "c") return Emitted(options, kOptimised, {});
-  if (options.name != "ort" && options.name != "onnx" &&
-      !options.name.starts_with("exec:")) {
+  const std::vector<std::string> known = KnownPrograms();
+  if (std::find(known.begin(), known.end(), options.name) == known.end() &&
+      options.name != "onnx" && !options.name.starts_with("exec:")) {
     return absl::InvalidArgumentError(fmt::format(
-        "found \"{}\", expected onednn, c, graph, ort, onnx or exec:COMMAND",
-        Printable(options.name)));
+        "found \"{}\", expected onednn, c, graph, {}, onnx or exec:COMMAND",
+        Printable(options.name), fmt::join(known, ", ")));
   }
   return Program(options);
 }

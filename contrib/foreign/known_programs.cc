@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -15,8 +16,34 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kOrt = "ort:";
+// A runtime that an adapter of ours runs models in.
+struct KnownProgram {
+  std::string_view prefix;  // Of a TARGET, with a colon behind it.
+  const char* name;         // What messages call it.
+  const char* adapter;
+};
+
+constexpr KnownProgram kPrograms[] = {
+    {"ort", "onnxruntime", "onnxruntime_adapter.py"},
+    {"openvino", "OpenVINO", "openvino_adapter.py"},
+};
+constexpr std::string_view kOrt = "ort";
 constexpr std::string_view kExec = "exec:";
+
+const KnownProgram* FindProgram(std::string_view prefix) {
+  const auto found = std::find_if(
+      std::begin(kPrograms), std::end(kPrograms),
+      [&](const KnownProgram& each) { return each.prefix == prefix; });
+  return found == std::end(kPrograms) ? nullptr : &*found;
+}
+
+// The program of a text such as "ort:model.onnx"; null if it names none.
+const KnownProgram* ProgramIn(std::string_view text) {
+  const size_t colon = text.find(':');
+  return colon == std::string_view::npos ? nullptr
+                                         : FindProgram(text.substr(0, colon));
+}
+
 constexpr const char* kPythonVariable = "NODEWISE_PYTHON";
 // Beside the folder that the program is in, in the build and where nodewise is
 // installed.
@@ -50,11 +77,21 @@ absl::StatusOr<ForeignCommand> AdapterCommand(const ProgramSpec& spec,
                                               std::string name,
                                               const char* file) {
   NODEWISE_ASSIGN_OR_RETURN(std::string adapter, FindAdapter(file));
-  return ForeignCommand{std::move(name),
-                        {PythonOf(spec), "-I", std::move(adapter)}};
+  ForeignCommand command{std::move(name),
+                         {PythonOf(spec), "-I", std::move(adapter)}};
+  for (const std::string& option : spec.options) {
+    if (option.find('=') == std::string::npos || option.starts_with('-')) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: found \"{}\", expected NAME=VALUE",
+                      NameOf(Way::kRuntimeOption), Printable(option)));
+    }
+    command.arguments.push_back("--" + option);
+  }
+  return command;
 }
 
-absl::StatusOr<ForeignCommand> OrtCommand(const ProgramSpec& spec) {
+absl::StatusOr<ForeignCommand> CommandOf(const KnownProgram& program,
+                                         const ProgramSpec& spec) {
   const std::vector<std::string> levels = OrtLevels();
   if (!spec.level.empty() &&
       std::find(levels.begin(), levels.end(), spec.level) == levels.end()) {
@@ -64,7 +101,7 @@ absl::StatusOr<ForeignCommand> OrtCommand(const ProgramSpec& spec) {
   }
   NODEWISE_ASSIGN_OR_RETURN(
       ForeignCommand command,
-      AdapterCommand(spec, "onnxruntime", "onnxruntime_adapter.py"));
+      AdapterCommand(spec, program.name, program.adapter));
   const std::pair<const char*, const std::string&> chosen[] = {
       {"--provider", spec.provider}, {"--level", spec.level}};
   for (const auto& [name, value] : chosen) {
@@ -85,7 +122,18 @@ ForeignTarget TargetOf(const ProgramSpec& spec) {
 }  // namespace
 
 bool NamesProgram(std::string_view text) {
-  return text.starts_with(kOrt) || text.starts_with(kExec);
+  return ProgramIn(text) != nullptr || text.starts_with(kExec);
+}
+
+std::string PartsProgramOf(std::string_view target) {
+  const KnownProgram* const known = ProgramIn(target);
+  return std::string(known == nullptr ? target : known->prefix);
+}
+
+std::vector<std::string> KnownPrograms() {
+  std::vector<std::string> names;
+  for (const KnownProgram& each : kPrograms) names.emplace_back(each.prefix);
+  return names;
 }
 
 std::vector<std::string> OrtLevels() {
@@ -95,13 +143,13 @@ std::vector<std::string> OrtLevels() {
 absl::StatusOr<ForeignTarget> ProgramWithModel(const ProgramSpec& spec) {
   ForeignTarget target = TargetOf(spec);
   target.takes_other_forms = true;
-  if (spec.text.starts_with(kOrt)) {
-    target.model_file = spec.text.substr(kOrt.size());
+  if (const KnownProgram* const known = ProgramIn(spec.text)) {
+    target.model_file = spec.text.substr(known->prefix.size() + 1);
     if (target.model_file.empty()) {
-      return absl::InvalidArgumentError(
-          "ort:: has no model, expected ort:MODEL.onnx");
+      return absl::InvalidArgumentError(fmt::format(
+          "{0}:: has no model, expected {0}:MODEL.onnx", known->prefix));
     }
-    NODEWISE_ASSIGN_OR_RETURN(target.command, OrtCommand(spec));
+    NODEWISE_ASSIGN_OR_RETURN(target.command, CommandOf(*known, spec));
     return target;
   }
   target.model_file = spec.model;
@@ -129,14 +177,15 @@ absl::StatusOr<ForeignTarget> ProgramForParts(const ProgramSpec& spec) {
         AdapterCommand(spec, "onnx", "onnx_evaluator_adapter.py"));
     return target;
   }
-  if (spec.text != "ort") {
+  const KnownProgram* const known = FindProgram(spec.text);
+  if (known == nullptr) {
     return absl::InvalidArgumentError(
-        fmt::format("found \"{}\", expected ort, onnx or exec:COMMAND",
-                    Printable(spec.text)));
+        fmt::format("found \"{}\", expected {}, onnx or exec:COMMAND",
+                    Printable(spec.text), fmt::join(KnownPrograms(), ", ")));
   }
-  ProgramSpec ort = spec;
-  if (ort.level.empty()) ort.level = "disabled";
-  NODEWISE_ASSIGN_OR_RETURN(target.command, OrtCommand(ort));
+  ProgramSpec parts = spec;
+  if (parts.level.empty() && known->prefix == kOrt) parts.level = "disabled";
+  NODEWISE_ASSIGN_OR_RETURN(target.command, CommandOf(*known, parts));
   return target;
 }
 

@@ -78,12 +78,18 @@ absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
   return absl::InvalidArgumentError("is no number, expected one or several");
 }
 
-// The operation and those that its inputs were folded from, each once. Long
-// lists are cut: they would grow with the square of a long chain.
+// The operation and those that its inputs were folded from, each once, if it
+// makes floats: what works out sizes has no precision. Long lists are cut: they
+// would grow with the square of a long chain.
 std::vector<std::string> FoldedFrom(const Network& network, OperationId id) {
-  constexpr size_t kMostNames = 256;
+  constexpr size_t kMostNames = 64;
   std::vector<std::string> names;
-  for (const ValueId input : network.operation(id).inputs) {
+  const Operation& operation = network.operation(id);
+  const ValueId output = operation.outputs[0];
+  if (output == kNoValue || !IsFloat(network.value(output).type.dtype)) {
+    return names;
+  }
+  for (const ValueId input : operation.inputs) {
     if (input == kNoValue) continue;
     for (const std::string& name : network.value(input).folded_from) {
       if (names.size() == kMostNames) break;
@@ -92,7 +98,7 @@ std::vector<std::string> FoldedFrom(const Network& network, OperationId id) {
       }
     }
   }
-  names.push_back(network.operation(id).name);
+  names.push_back(operation.name);
   return names;
 }
 

@@ -623,7 +623,6 @@ class ModelComparer {
         for (const ValueId input : network.operation(id).inputs) {
           if (input == kNoValue) continue;
           const NetworkValue& value = network.value(input);
-          if (!IsFloat(value.type.dtype)) continue;
           for (const std::string& name : value.folded_from) add_name(name);
         }
       }

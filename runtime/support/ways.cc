@@ -45,6 +45,8 @@ std::string_view NameInCpp(Way way) {
       return "PrecisionSpec::keep";
     case Way::kVerification:
       return "VerifyNetwork()";
+    case Way::kRuntimeOption:
+      return "ProgramSpec::options";
     case Way::kModelOfProgram:
       return "ProgramSpec::model";
     case Way::kReference:

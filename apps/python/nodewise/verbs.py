@@ -13,13 +13,13 @@ def locate(target, /, *, lib=None, params=None, function=None, device=None,
            no_layouts=False, dim=None, freeze=None, seed=None, opaque=None,
            precision=None, calibrate=None, calibration=None, keep=None,
            model=None, python=None, ort_provider=None, ort_level=None,
-           foreign_limit=None, at_once=None, referee=None, trust=None,
-           third=None, special_inputs=False, sets=None):
+           runtime_option=None, foreign_limit=None, at_once=None, referee=None,
+           trust=None, third=None, special_inputs=False, sets=None):
     """Names the node that makes a network's results wrong.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -81,11 +81,13 @@ def locate(target, /, *, lib=None, params=None, function=None, device=None,
         or percentile=N (minmax)
     keep: operations in whose name this is found stay float32
     model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
-        ($NODEWISE_PYTHON, or python3)
+    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+        runtime ($NODEWISE_PYTHON, or python3)
     ort_provider: of ort: the execution provider (CPU)
     ort_level: of ort: its graph optimisations: disabled, basic, extended
         or all (all)
+    runtime_option: of openvino: and its like: an option of the runtime;
+        may be given again (docs/adapters.md lists them)
     foreign_limit: of ort: and exec: how many seconds one run of the
         program may take (600)
     at_once: of ort: and exec: how many values are asked for in one run of
@@ -138,6 +140,7 @@ def locate(target, /, *, lib=None, params=None, function=None, device=None,
         ("--python", python),
         ("--ort-provider", ort_provider),
         ("--ort-level", ort_level),
+        ("--runtime-option", runtime_option),
         ("--foreign-limit", foreign_limit),
         ("--at-once", at_once),
         ("--referee", referee),
@@ -155,7 +158,7 @@ def align(target, model, /, *, lib=None, params=None, function=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     model: the ONNX model that it was compiled from, or another build of
         that
     lib: the compiled library to use
@@ -246,7 +249,7 @@ def verify(network, /, *, lib=None, params=None, function=None, target=None,
 
     network: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -286,7 +289,7 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -393,12 +396,13 @@ def dump(target, /, *, lib=None, params=None, function=None, device=None,
          calibrate=None, calibration=None, keep=None, stand_in=None,
          dump_root=None, what=None, select=None, nodes=None, max_bytes=None,
          runs=None, threads=None, no_table=False, model=None, python=None,
-         ort_provider=None, ort_level=None, foreign_limit=None, at_once=None):
+         ort_provider=None, ort_level=None, runtime_option=None,
+         foreign_limit=None, at_once=None):
     """Records every tensor of a run, as TVM's debugger lays them out.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -446,11 +450,13 @@ def dump(target, /, *, lib=None, params=None, function=None, device=None,
     threads: threads for the compiled code's parallel loops
     no_table: leaves out the table of the nodes' times in these runs
     model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
-        ($NODEWISE_PYTHON, or python3)
+    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+        runtime ($NODEWISE_PYTHON, or python3)
     ort_provider: of ort: the execution provider (CPU)
     ort_level: of ort: its graph optimisations: disabled, basic, extended
         or all (all)
+    runtime_option: of openvino: and its like: an option of the runtime;
+        may be given again (docs/adapters.md lists them)
     foreign_limit: of ort: and exec: how many seconds one run of the
         program may take (600)
     at_once: of ort: and exec: how many values are asked for in one run of
@@ -490,6 +496,7 @@ def dump(target, /, *, lib=None, params=None, function=None, device=None,
         ("--python", python),
         ("--ort-provider", ort_provider),
         ("--ort-level", ort_level),
+        ("--runtime-option", runtime_option),
         ("--foreign-limit", foreign_limit),
         ("--at-once", at_once),
     ))
@@ -503,12 +510,12 @@ def run(target, /, *, lib=None, params=None, function=None, device=None,
         output=None, repeat=None, threads=None, until=None, patch=None,
         stop_on=None, sanitize=False, isolate=False, time_limit_ms=None,
         sweep=False, model=None, python=None, ort_provider=None,
-        ort_level=None, foreign_limit=None):
+        ort_level=None, runtime_option=None, foreign_limit=None):
     """Runs a network and shows its outputs.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -564,11 +571,13 @@ def run(target, /, *, lib=None, params=None, function=None, device=None,
     sweep: repeats the run over thread counts and buffer addresses, and
         finds nodes that do not always make the same
     model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
-        ($NODEWISE_PYTHON, or python3)
+    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+        runtime ($NODEWISE_PYTHON, or python3)
     ort_provider: of ort: the execution provider (CPU)
     ort_level: of ort: its graph optimisations: disabled, basic, extended
         or all (all)
+    runtime_option: of openvino: and its like: an option of the runtime;
+        may be given again (docs/adapters.md lists them)
     foreign_limit: of ort: and exec: how many seconds one run of the
         program may take (600)
     """
@@ -608,6 +617,7 @@ def run(target, /, *, lib=None, params=None, function=None, device=None,
         ("--python", python),
         ("--ort-provider", ort_provider),
         ("--ort-level", ort_level),
+        ("--runtime-option", runtime_option),
         ("--foreign-limit", foreign_limit),
     ))
 
@@ -741,7 +751,7 @@ def repro(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -821,7 +831,8 @@ def run_autotest(*, op=None, networks=False, mutate=None, pass_=None,
                  attribute=False, candidate=None, with_=None, runs=None,
                  time=None, seed=None, sets=None, shard=None, limit=None,
                  output=None, case=None, model=None, python=None,
-                 ort_provider=None, ort_level=None, foreign_limit=None):
+                 ort_provider=None, ort_level=None, runtime_option=None,
+                 foreign_limit=None):
     """Tests operators and networks on random cases.
 
     op: an operator to test; may be given again (all)
@@ -850,11 +861,13 @@ def run_autotest(*, op=None, networks=False, mutate=None, pass_=None,
     output: writes a folder for each finding into this new folder
     case: runs this case alone: a folder of -o, or of ONNX's own tests
     model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx: the Python that has onnxruntime
-        ($NODEWISE_PYTHON, or python3)
+    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+        runtime ($NODEWISE_PYTHON, or python3)
     ort_provider: of ort: the execution provider (CPU)
     ort_level: of ort: its graph optimisations: disabled, basic, extended
         or all (all)
+    runtime_option: of openvino: and its like: an option of the runtime;
+        may be given again (docs/adapters.md lists them)
     foreign_limit: of ort: and exec: how many seconds one run of the
         program may take (600)
     """
@@ -878,6 +891,7 @@ def run_autotest(*, op=None, networks=False, mutate=None, pass_=None,
         ("--python", python),
         ("--ort-provider", ort_provider),
         ("--ort-level", ort_level),
+        ("--runtime-option", runtime_option),
         ("--foreign-limit", foreign_limit),
     ))
 

@@ -14,20 +14,29 @@ namespace nodewise {
 // The programs that nodewise knows how to ask, by what their users call them.
 
 struct ProgramSpec {
-  // "ort:MODEL.onnx", "exec:COMMAND"; for parts of models "ort", "onnx" (the
-  // evaluator of ONNX's own Python package) or "exec:COMMAND".
+  // "ort:MODEL.onnx", or another of KnownPrograms(), or "exec:COMMAND"; for
+  // parts of models "ort" and so on, "onnx" (the evaluator of ONNX's own Python
+  // package) or "exec:COMMAND".
   std::string text;
   std::string model = {};   // The model of exec:.
   std::string python = {};  // What runs adapters; "": NODEWISE_PYTHON, python3.
   std::string provider = {};  // onnxruntime's execution provider; "": CPU.
   std::string level = {};     // One of OrtLevels(); "": the usual one.
+  // Of the runtime, each NAME=VALUE; what there is, its adapter knows.
+  std::vector<std::string> options = {};
   std::optional<int64_t> limit_ms = {};  // ForeignLimits::time_ms.
   size_t most_at_once = 0;               // ForeignTarget::most_at_once.
 };
 
-// Returns whether the text begins with ort: or exec:, and so names a model that
-// another program runs.
+// The runtimes that adapters of ours run models in: "ort", "openvino", ...
+std::vector<std::string> KnownPrograms();
+
+// Returns whether the text begins with one of these and a colon, or with exec:,
+// and so names a model that another program runs.
 bool NamesProgram(std::string_view text);
+
+// Returns what ProgramForParts() calls the program of such a text.
+std::string PartsProgramOf(std::string_view target);
 
 // The levels of graph optimisations of onnxruntime.
 std::vector<std::string> OrtLevels();

@@ -57,8 +57,8 @@ struct NetworkValue {
   std::string name;  // Unique among the tensors of a network; barriers: "".
   TensorType type;
   NDArray data;  // kConstant.
-  // kConstant: the operations of a model that it was computed from while the
-  // model was read, by name; none for data that the model has.
+  // kConstant of floats: the operations of a model that it was computed from
+  // while the model was read, by name; none for data that the model has.
   std::vector<std::string> folded_from = {};
   // Computed, also for constants: see InputInfo::elements.
   std::optional<Shape> elements;

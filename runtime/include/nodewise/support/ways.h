@@ -30,6 +30,7 @@ enum class Way : uint8_t {
   kKeep,            // Operations that stay in their precision.
   kVerification,    // Lists all faults of a model.
   kModelOfProgram,  // The model that a program runs.
+  kRuntimeOption,   // An option of the runtime of an adapter.
   kReference,       // What is taken for right.
   kMethod,          // How it is searched.
   kRepeats,         // How often the target runs again.

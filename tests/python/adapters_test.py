@@ -1,0 +1,88 @@
+"""Adapters: what they share, and each with its runtime where that is there."""
+
+import os
+import sys
+import textwrap
+import unittest
+
+from package_support import BUILD, INPUTS, ROOT, PackageTest, nodewise
+
+ADAPTERS = ROOT / "apps/adapters"
+RUNTIMES = BUILD / "disagreements_venv"
+
+NUMPY_ADAPTER = f"""
+    import sys
+    sys.path.insert(0, {str(ADAPTERS)!r})
+    from adapter_protocol import numpy, serve
+
+    class Model:
+        name = "numpy of the test"
+
+        def __init__(self, path, shapes, options):
+            assert shapes.get("x", (3,)) == (3,), shapes
+            self.factor = options.factor
+
+        def run(self, inputs, names):
+            values = dict(inputs)
+            if "x" in values:
+                values.setdefault("m", values["x"] * numpy.float32([1, 2, 3]))
+            if "m" in values:
+                values.setdefault("a", numpy.float32(self.factor) * (
+                    values["m"] + numpy.float32([10, 10, -10])))
+            values.setdefault("y", numpy.maximum(values["a"], 0))
+            values["m"] = "is kept to itself"
+            return {{name: values[name] for name in names}}
+
+    def add_options(parser):
+        parser.add_argument("--factor", type=float, default=1)
+
+    serve(Model, add_options)
+"""
+
+
+class ProtocolTest(PackageTest):
+    def located(self, *words):
+        script = self.folder / "adapter.py"
+        script.write_text(textwrap.dedent(NUMPY_ADAPTER))
+        return nodewise.locate(
+            " ".join([f"exec:{sys.executable}", "-I", str(script), *words]),
+            model=self.model, inputs=INPUTS)
+
+    def test_a_class_that_runs_a_model_is_an_adapter(self):
+        answer = self.located()
+        self.assertEqual(answer.status, "ok", answer)
+        self.assertEqual(answer.document["runtime"], "numpy of the test")
+        self.assertEqual(answer.document["unobserved"], ["m"])
+
+    def test_a_fault_behind_it_is_named(self):
+        answer = self.located("--factor", "1.5")
+        self.assertEqual(len(answer.culprits), 1, answer)
+        self.assertIn("plus", answer.culprits[0].operations)
+
+    def test_an_option_that_it_does_not_have_is_quoted(self):
+        said = self.refusal(self.located, "--colour=red")
+        self.assertIn("unrecognized arguments", said)
+
+
+class OpenVinoTest(PackageTest):
+    def setUp(self):
+        if not (RUNTIMES / "is_complete").exists():
+            self.skipTest("OpenVINO is not in build/disagreements_venv "
+                          "(./dev measure installs it)")
+        os.environ["NODEWISE_PYTHON"] = str(RUNTIMES / "bin/python")
+        self.addCleanup(os.environ.pop, "NODEWISE_PYTHON")
+
+    def test_a_sound_model_accuses_none(self):
+        answer = nodewise.locate(f"openvino:{self.model}", inputs=INPUTS,
+                                 runtime_option="precision=f32")
+        self.assertEqual(answer.status, "ok", answer)
+        self.assertRegex(answer.document["runtime"], "^OpenVINO .*, CPU, f32")
+
+    def test_an_option_that_it_does_not_have_is_quoted(self):
+        self.assertIn("unrecognized arguments", self.refusal(
+            nodewise.locate, f"openvino:{self.model}", inputs=INPUTS,
+            runtime_option={"colour": "red"}))
+
+
+if __name__ == "__main__":
+    unittest.main()
