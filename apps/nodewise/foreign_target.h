@@ -41,8 +41,9 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& options,
 ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text);
 
 // Returns a program that runs parts of models: "ort", which rewrites no model
-// unless told, another of KnownPrograms(), "onnx", the evaluator of ONNX's own package, or "exec:COMMAND".
-// Fails with kInvalidArgument, beginning with `option`, for another text.
+// unless told, another of KnownPrograms(), "onnx", the evaluator of ONNX's own
+// package, or "exec:COMMAND". Fails with kInvalidArgument, beginning with
+// `option`, for another text.
 absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
                                            const std::string& text,
                                            const ForeignOptions& options);

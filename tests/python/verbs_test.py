@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import time
 import types
 import unittest
 
-from package_support import (INPUTS, PACKAGE, ROOT, PackageTest, model,
+from package_support import (INPUTS, PACKAGE, PackageTest, model,
                              nodewise, onnxruntime_of)
 
 
@@ -120,8 +119,10 @@ class VerbsTest(PackageTest):
                 "    print('running', flush=True); time.sleep(60)\n"
                 f"nodewise.locate(nodewise.runtime(run), model={str(self.model)!r},"
                 " random_inputs=1)\n")
+        # What runs the tests in the background may have them ignore it.
         with subprocess.Popen(
                 [sys.executable, "-c", code], text=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 env={**os.environ, "PYTHONPATH": str(PACKAGE)},
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             self.assertEqual(child.stdout.readline(), "running\n")
