@@ -1,16 +1,23 @@
 #include <algorithm>
+#include <utility>
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
+#include "nodewise/autotest/check_adapter.h"
+#include "nodewise/autotest/check_report.h"
 #include "nodewise/autotest/learn_deviations.h"
 #include "nodewise/autotest/learned_report.h"
+#include "nodewise/locate/known_deviation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/passes/quantization.h"
+#include "nodewise/random/random.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
+#include "nodewise/zoo/zoo_networks.h"
 
 namespace nodewise {
 namespace {
@@ -19,28 +26,123 @@ class UseAdapter : public Command {
  public:
   void AddOptions(OptionList* options) override {
     options->AddPositional("ACTION",
-                           "learn: measures how the runtime computes single "
-                           "operators otherwise than by their definitions",
+                           "check: changes operations behind the adapter, and "
+                           "looks whether these are named and no other; learn: "
+                           "measures how the runtime computes single operators "
+                           "otherwise than by their definitions",
                            &action_);
-    options->AddPositional("PROGRAM", "ort, or exec:COMMAND, an adapter",
-                           &program_);
+    options->AddPositional(
+        "PROGRAM", "ort, openvino, or exec:COMMAND, an adapter", &program_);
+    options->AddNumber("--faults", "N",
+                       "of check: how many operations are changed, one at a "
+                       "time (10)",
+                       {&faults_, 1, 10'000});
+    options->AddTexts("--network", "NAME",
+                      "of check: a network to try: demo, convolutional, "
+                      "transformer, quantised, recurrent or several_outputs; "
+                      "may be given again (all)",
+                      &networks_);
     options->AddTexts("--op", "NAME",
-                      "an operator to try; may be given again (all)", &names_);
+                      "of learn: an operator to try; may be given again (all)",
+                      &names_);
     options->AddNumber("--configurations", "N",
-                       "how many uses of each operator are tried (32)",
+                       "of learn: how many uses of each operator are tried "
+                       "(32)",
                        {&configurations_, 1, 1'000'000});
     options->AddNumber("--seed", "N", "draws other uses and numbers (1)",
                        {&seed_});
     options->AddText("-o,--output", "FILE",
-                     "writes the rows to FILE, for locate --known", &output_);
+                     "of learn: writes the rows to FILE, for locate --known",
+                     &output_);
     AddForeignOptions(options, &foreign_);
   }
 
   absl::StatusOr<Report> Run() override {
-    if (action_ != "learn") {
+    NODEWISE_RETURN_IF_ERROR(CheckGiven());
+    return action_ == "check" ? Check() : Learn();
+  }
+
+ private:
+  absl::Status CheckGiven() const {
+    if (action_ != "learn" && action_ != "check") {
       return absl::InvalidArgumentError(fmt::format(
-          "ACTION: found \"{}\", expected learn", Printable(action_)));
+          "ACTION: found \"{}\", expected check or learn", Printable(action_)));
     }
+    struct Given {
+      bool is_given;
+      const char* name;
+      const char* action;
+    };
+    const Given given[] = {
+        {faults_.has_value(), "--faults", "check"},
+        {!networks_.empty(), "--network", "check"},
+        {!names_.empty(), "--op", "learn"},
+        {configurations_.has_value(), "--configurations", "learn"},
+        {!output_.empty(), "--output", "learn"},
+    };
+    for (const auto& [is_given, name, action] : given) {
+      if (!is_given || action_ == action) continue;
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: means nothing for {}, expected {}", name, action_, action));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Report> Check() const {
+    NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
+                              ProgramNamed("PROGRAM", program_, foreign_));
+    // As the runtime is used, not one operation at a time.
+    program.takes_other_forms = true;
+    AdapterCheckOptions options;
+    options.seed = seed_.value_or(options.seed);
+    options.faults = faults_.value_or(options.faults);
+    const std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
+    options.known = [&](const std::string& runtime) {
+      return RowsOf(known, runtime);
+    };
+    NODEWISE_ASSIGN_OR_RETURN(const auto networks, Networks(options.seed));
+    Progress progress("checking");
+    options.progress = [&](size_t done, size_t all) {
+      progress.Update(done, all);
+    };
+    NODEWISE_ASSIGN_OR_RETURN(const AdapterCheck check,
+                              CheckAdapter(ProgramOf(std::move(program)),
+                                           networks, AllOperators(), options));
+    return ReportOf(check, options);
+  }
+
+  absl::StatusOr<std::vector<CheckedNetwork>> Networks(uint64_t seed) const {
+    std::vector<ZooNetwork> chosen;
+    for (const std::string& name : networks_) {
+      auto zoo = FindZooNetwork(name);
+      if (!zoo.ok()) return At("--network", zoo.status());
+      chosen.push_back(*zoo);
+    }
+    if (chosen.empty()) {
+      chosen.assign(ZooNetworks().begin(), ZooNetworks().end());
+    }
+    std::vector<CheckedNetwork> networks;
+    for (const ZooNetwork& zoo : chosen) {
+      NODEWISE_ASSIGN_OR_RETURN(Network made, zoo.make(AllOperators(), seed));
+      // Runtimes have no operators of ours.
+      SplitQuantization(made);
+      CheckedNetwork checked{std::string(zoo.name),
+                             std::make_shared<const Network>(std::move(made)),
+                             {}};
+      for (const ValueId id : checked.network->inputs()) {
+        const NetworkValue& value = checked.network->value(id);
+        RandomSource random(seed, value.name);
+        NODEWISE_ASSIGN_OR_RETURN(
+            NDArray tensor,
+            RandomTensor(random, *value.type.sizes(), value.type.dtype));
+        checked.inputs.push_back({value.name, std::move(tensor)});
+      }
+      networks.push_back(std::move(checked));
+    }
+    return networks;
+  }
+
+  absl::StatusOr<Report> Learn() {
     NODEWISE_ASSIGN_OR_RETURN(const auto rows, Rows());
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                               ProgramNamed("PROGRAM", program_, foreign_));
@@ -63,7 +165,6 @@ class UseAdapter : public Command {
     return ReportOf(*learned, options, output_);
   }
 
- private:
   absl::StatusOr<std::vector<const OperatorDef*>> Rows() const {
     std::vector<const OperatorDef*> rows = RowsToLearn(AllOperators());
     if (names_.empty()) return rows;
@@ -88,21 +189,23 @@ class UseAdapter : public Command {
   }
 
   std::string action_, program_, output_;
-  std::vector<std::string> names_;
-  std::optional<uint64_t> configurations_, seed_;
+  std::vector<std::string> names_, networks_;
+  std::optional<uint64_t> configurations_, seed_, faults_;
   ForeignOptions foreign_;
 };
 
 }  // namespace
 
 const CommandRow kAdapterCommand = {
-    "adapter", "measures what is usual for a runtime",
+    "adapter", "tries an adapter, or measures what is usual for its runtime",
     "examples:\n"
+    "  nodewise adapter check openvino --runtime-option precision=f32\n"
+    "  nodewise adapter check exec:'python3 my_runtime.py'\n"
     "  nodewise adapter learn ort -o known.txt\n"
     "  nodewise adapter learn exec:'python3 my_runtime.py' --op Tanh\n"
     "\n"
-    "Exit status: 0 if all deviations are of known classes, 1 if an operator\n"
-    "is wrong, 2 if it did not run.\n",
+    "Exit status: 0 if all deviations are of known classes, or all changed\n"
+    "operations were named and no other; 1 if not; 2 if it did not run.\n",
     [] { return std::unique_ptr<Command>(new UseAdapter()); }};
 
 }  // namespace nodewise

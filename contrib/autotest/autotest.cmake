@@ -28,6 +28,8 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/image_spaces.cc
   autotest/index_spaces.cc
   autotest/input_domain.cc
+  autotest/check_adapter.cc
+  autotest/check_report.cc
   autotest/learn_deviations.cc
   autotest/learned_report.cc
   autotest/math_spaces.cc

@@ -1,4 +1,5 @@
-"""`nodewise adapter learn`: what is usual for a runtime, and `locate --known`.
+"""`nodewise adapter learn`: what is usual for a runtime, and `locate --known`;
+and `adapter check`, which needs a runtime that runs something.
 
 The runtime is a small Python script that knows Sigmoid alone.
 """
@@ -107,10 +108,22 @@ class Adapter(Scratch):
         self.assertEqual(2, result.code)
         self.assertIn("bad.txt:1: found", result.err)
 
-    def test_another_action_than_learn_is_refused(self):
+    def test_another_action_is_refused(self):
         result = nodewise("adapter", "forget", "ort")
         self.assertEqual(2, result.code)
-        self.assertIn("found \"forget\", expected learn", result.err)
+        self.assertIn("found \"forget\", expected check or learn", result.err)
+
+    def test_options_of_the_other_action_are_refused(self):
+        for action, option in (("learn", "--faults=2"), ("check", "--op=Add"),
+                               ("learn", "--network=demo")):
+            result = nodewise("adapter", action, "ort", option)
+            self.assertEqual(2, result.code)
+            self.assertIn(f"means nothing for {action}", result.err)
+
+    def test_a_runtime_that_runs_no_network_is_not_checked(self):
+        result = nodewise("adapter", "check", self.program(1))
+        self.assertEqual(2, result.code)
+        self.assertIn("ran none of the networks", result.err)
 
 
 if __name__ == "__main__":

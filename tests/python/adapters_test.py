@@ -1,6 +1,8 @@
 """Adapters: what they share, and each with its runtime where that is there."""
 
+import json
 import os
+import subprocess
 import sys
 import textwrap
 import unittest
@@ -62,6 +64,48 @@ class ProtocolTest(PackageTest):
     def test_an_option_that_it_does_not_have_is_quoted(self):
         said = self.refusal(self.located, "--colour=red")
         self.assertIn("unrecognized arguments", said)
+
+
+class CheckTest(PackageTest):
+    def checked(self, program, *options):
+        done = subprocess.run(
+            [os.environ["NODEWISE_COMMAND"], "adapter", "check", program,
+             "--network", "convolutional", "--faults", "3", "--json",
+             *options], check=False, capture_output=True, text=True)
+        return done.returncode, json.loads(done.stdout)
+
+    def test_a_sound_adapter_is_trusted(self):
+        code, shown = self.checked("ort", "--python", sys.executable)
+        self.assertEqual(code, 0, shown)
+        self.assertEqual([each["outcome"] for each in shown["trials"]],
+                         ["right"] * 4)
+        self.assertTrue(all(each["accused"] == [each["operation"]]
+                            for each in shown["trials"][1:]), shown)
+
+    def test_an_adapter_that_hands_out_wrong_values_is_not_trusted(self):
+        script = self.folder / "wrong.py"
+        script.write_text(textwrap.dedent(f"""
+            import sys
+            sys.path[:0] = [{str(ADAPTERS)!r},
+                            {str(ROOT / "tests/python")!r}]
+            from adapter_protocol import serve
+            from package_support import onnxruntime_of
+
+            class Model:
+                name = "wrong"
+
+                def __init__(self, path, shapes, options):
+                    self.path = path
+
+                def run(self, inputs, names):
+                    made = onnxruntime_of(self.path, inputs, names)
+                    return {{name: -value for name, value in made.items()}}
+
+            serve(Model)
+        """))
+        code, shown = self.checked(f"exec:{sys.executable} {script}")
+        self.assertEqual(code, 1, shown)
+        self.assertEqual(shown["trials"][0]["outcome"], "wrong")
 
 
 class OpenVinoTest(PackageTest):

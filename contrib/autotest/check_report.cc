@@ -1,0 +1,83 @@
+#include "nodewise/autotest/check_report.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "fmt/format.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string AccusedText(const AdapterTrial& trial) {
+  if (trial.outcome == AdapterTrial::Outcome::kFailed) return "did not run";
+  const std::string accused = ListOf(trial.accused, 3);
+  if (trial.precision.empty()) return accused.empty() ? "none" : accused;
+  return fmt::format("{}; computes in {}", accused.empty() ? "none" : accused,
+                     trial.precision);
+}
+
+void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
+  json->BeginObject();
+  json->Add("network", trial.network);
+  if (!trial.operation.empty()) {
+    json->Add("operation", trial.operation);
+    json->Add("change", trial.change);
+  }
+  json->Add("outcome", NameOf(trial.outcome));
+  json->Add("accused", trial.accused);
+  if (!trial.precision.empty()) json->Add("precision", trial.precision);
+  if (!trial.why.empty()) json->Add("reason", trial.why);
+  json->EndObject();
+}
+
+size_t CountRight(const AdapterCheck& check, bool has_fault) {
+  return static_cast<size_t>(std::count_if(
+      check.trials.begin(), check.trials.end(), [&](const AdapterTrial& each) {
+        return each.operation.empty() != has_fault &&
+               each.outcome == AdapterTrial::Outcome::kRight;
+      }));
+}
+
+}  // namespace
+
+Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
+  Report report;
+  if (!check.IsTrusted()) report.status = Report::Status::kDiffers;
+  const auto changed = static_cast<size_t>(std::count_if(
+      check.trials.begin(), check.trials.end(),
+      [](const AdapterTrial& trial) { return !trial.operation.empty(); }));
+  const size_t sound = check.trials.size() - changed;
+  const std::string said = fmt::format(
+      "{}: {} of {} sound networks accuse no operation, and {} of {} changed "
+      "operations are named and no other.",
+      check.runtime.empty() ? "the runtime" : Printable(check.runtime),
+      CountRight(check, false), sound, CountRight(check, true), changed);
+  report.text += said + "\n\n";
+  report.json.Add("said", said);
+  report.json.Add("runtime", check.runtime);
+  report.json.Add("seed", options.seed);
+  TextTable table;
+  table.AddRow({"Network", "Changed", "Accused", ""});
+  report.json.BeginArray("trials");
+  for (const AdapterTrial& trial : check.trials) {
+    table.AddRow({trial.network,
+                  trial.operation.empty()
+                      ? "nothing"
+                      : fmt::format("{}: {}", Printable(trial.operation),
+                                    Printable(trial.change)),
+                  AccusedText(trial), std::string(NameOf(trial.outcome))});
+    AddTrial(trial, &report.json);
+  }
+  report.json.EndArray();
+  report.text.Add(table, 0, 0);
+  for (const AdapterTrial& trial : check.trials) {
+    if (trial.why.empty()) continue;
+    report.text += fmt::format("{}: {}\n", trial.network, Printable(trial.why));
+  }
+  return report;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/op_def.h"
+#include "nodewise/runner/network_program.h"
+
+namespace nodewise {
+
+// Whether a verdict about a runtime can be believed: the search is asked about
+// networks that the runtime is given as they are, and about some in which one
+// operation was changed before the runtime got them. It must accuse none of the
+// first, and the changed operation of the others, and no other.
+
+struct CheckedNetwork {
+  std::string name;
+  // Must not change any more.
+  std::shared_ptr<const Network> network;
+  std::vector<NamedTensor> inputs;
+};
+
+struct AdapterCheckOptions {
+  uint64_t seed = 1;
+  size_t faults = 10;  // In all networks together.
+  // As in LocateOptions.
+  decltype(LocateOptions::known) known = nullptr;
+  // May be null.
+  std::function<void(size_t done, size_t total)> progress = nullptr;
+};
+
+// One search.
+struct AdapterTrial {
+  enum class Outcome : uint8_t {
+    kRight,
+    kMissed,  // A changed operation was not named.
+    kWrong,   // One that is as it was is accused.
+    kFailed,  // The search did not come to its end.
+  };
+
+  std::string network;
+  // The operation that was changed, and how; empty if none was.
+  std::string operation = {};
+  std::string change = {};
+  Outcome outcome = Outcome::kRight;
+  std::vector<std::string> accused = {};  // Operations.
+  // That the runtime computes in a shorter type is not a fault: which, if so.
+  std::string precision = {};
+  std::string why = {};  // kFailed: the reason.
+};
+// Returns "right", "missed", "wrong" or "failed".
+std::string_view NameOf(AdapterTrial::Outcome outcome);
+
+struct AdapterCheck {
+  std::string runtime;  // What it calls itself.
+  std::vector<AdapterTrial> trials;
+
+  bool IsTrusted() const;
+};
+
+// A network with one operation changed as it may be by mistake, so that an
+// output changes by more than any rounding, and in words how.
+struct ChangedNetwork {
+  std::shared_ptr<const Network> network;
+  std::string operation;
+  std::string change;
+};
+// Draws one. Fails with kNotFound if no mistake that is known shows.
+absl::StatusOr<ChangedNetwork> ChangeOneOperation(const CheckedNetwork& checked,
+                                                  const OpSet& operators,
+                                                  uint64_t seed);
+
+// Fails with kInvalidArgument if there is no network, and with
+// kFailedPrecondition, giving the reason, if the program ran none. What else
+// fails in a search is an outcome.
+absl::StatusOr<AdapterCheck> CheckAdapter(
+    std::shared_ptr<const NetworkProgram> program,
+    const std::vector<CheckedNetwork>& networks, const OpSet& operators,
+    const AdapterCheckOptions& options = {});
+
+}  // namespace nodewise
