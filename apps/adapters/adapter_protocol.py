@@ -55,12 +55,11 @@ def _answer(open_model, options):
         request = json.load(file)
     answer = {"version": 1, "takes_cases": True}
     folder = request["output_folder"]
+    opened = _Opened(open_model, options)
     if "cases" in request:
-        opened = _Opened(open_model, options)
         answer["cases"] = [_case(opened, case, folder, f"{i}_")
                            for i, case in enumerate(request["cases"])]
     else:
-        opened = _Opened(open_model, options)
         answer.update(_run(opened, request, request["repeats"], folder, ""))
     if opened.model is not None:
         answer["runtime"] = opened.model.name

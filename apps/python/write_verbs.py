@@ -24,7 +24,7 @@ VERBS = {"locate": "locate", "align": "align", "compare": "compare",
          "run": "run", "inspect": "inspect", "convert": "convert",
          "extract": "extract", "repro": "repro", "autotest": "run_autotest"}
 # Each answer has what these print.
-LEFT_OUT = ("--json", "--archive", "--csv", "--repro-of")
+LEFT_OUT = ("--json", "--archive", "--csv")
 WIDTH = 79
 
 
@@ -34,22 +34,22 @@ def help_of(command, verb):
 
 
 def items_of(text):
-    """The positionals and options of a help text: names, and what they are."""
+    """The positionals and options of a help text, each with whether it is a
+    flag, and what it is for."""
     items = []
     for line in text.splitlines():
-        found = re.match(r"  (-\w,)?(--[a-z-]+|[A-Z]+)((?: \S+)*)\s*(.*)", line)
         if line.startswith("examples:"):
             break
-        if found and not line.startswith("   "):
-            name, rest = found.group(2), line[len(found.group(0)):]
-            is_flag = found.group(3).strip() == "" and name.startswith("-")
-            words = re.split(r" {2,}", line.strip(), maxsplit=1)
-            items.append([name, is_flag or " " not in words[0] and
-                          name.startswith("-"),
-                          words[1] if len(words) > 1 else "", rest])
+        if re.match(r"  (-\w,)?(--[a-z]|[A-Z])", line):
+            # What it is for stands two blanks behind, or on the next lines.
+            head, _, what = line.strip().partition("  ")
+            name, _, argument = head.partition(" ")
+            name = name.split(",")[-1]
+            items.append([name, name.startswith("-") and not argument,
+                          what.strip()])
         elif items and line.startswith("       "):
             items[-1][2] += " " + line.strip()
-    return [(name, is_flag, what.strip()) for name, is_flag, what, _ in items]
+    return [(name, is_flag, what.strip()) for name, is_flag, what in items]
 
 
 def name_of(place, items):
