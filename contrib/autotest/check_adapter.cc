@@ -237,7 +237,7 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     const AdapterCheckOptions& options) {
   if (networks.empty()) {
     return absl::InvalidArgumentError(
-        "check of an adapter: there is no network, expected one at least");
+        "check of an adapter: has no network, expected one at least");
   }
   AdapterCheck check;
   const size_t total = networks.size() + options.faults;

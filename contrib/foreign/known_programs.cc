@@ -18,7 +18,7 @@ namespace {
 
 // A runtime that an adapter of ours runs models in.
 struct KnownProgram {
-  std::string_view prefix;  // Of a TARGET, with a colon behind it.
+  std::string_view prefix;  // What a TARGET begins with, before a colon.
   const char* name;         // What messages call it.
   const char* adapter;
 };

@@ -79,7 +79,7 @@ absl::StatusOr<ChangedNetwork> ChangeOneOperation(const CheckedNetwork& checked,
                                                   const OpSet& operators,
                                                   uint64_t seed);
 
-// Fails with kInvalidArgument if there is no network, and with
+// Fails with kInvalidArgument without a network, and with
 // kFailedPrecondition, giving the reason, if the program ran none. What else
 // fails in a search is an outcome.
 absl::StatusOr<AdapterCheck> CheckAdapter(

@@ -22,7 +22,8 @@ struct ProgramSpec {
   std::string python = {};  // What runs adapters; "": NODEWISE_PYTHON, python3.
   std::string provider = {};  // onnxruntime's execution provider; "": CPU.
   std::string level = {};     // One of OrtLevels(); "": the usual one.
-  // Of the runtime, each NAME=VALUE; what there is, its adapter knows.
+  // Options of the runtime, each NAME=VALUE; its adapter knows which there
+  // are.
   std::vector<std::string> options = {};
   std::optional<int64_t> limit_ms = {};  // ForeignLimits::time_ms.
   size_t most_at_once = 0;               // ForeignTarget::most_at_once.
