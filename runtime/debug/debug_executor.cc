@@ -169,6 +169,11 @@ absl::Status DebugExecutor::RunTimed() {
   times_.whole = {last, last};
   MarkedRun mark;
   for (const Call& call : calls()) {
+    if (IsCancelled()) [[unlikely]] {
+      times_.whole.end_ns = last;
+      LeavePass(call.node);
+      return CancelledAt(call.node);
+    }
     mark.BeginNode(Index(call.node));
     const int rc = call.function.Run();
     const int64_t now = ClockNanoseconds();

@@ -56,7 +56,8 @@ absl::Status DebugExecutor::InPass(absl::FunctionRef<absl::Status()> part) {
 absl::Status DebugExecutor::Advance() {
   const NodeId node = position_;
   if (graph().IsFunction(node)) {
-    NODEWISE_RETURN_IF_ERROR(InPass([&] { return RunNode(node); }));
+    NODEWISE_RETURN_IF_ERROR(InPass(
+        [&] { return IsCancelled() ? CancelledAt(node) : RunNode(node); }));
   }
   position_ = NodeId{Index(node) + 1};
   if (!AtEnd()) return absl::OkStatus();

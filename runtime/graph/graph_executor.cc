@@ -393,6 +393,11 @@ absl::Status GraphExecutor::CallError(const Call& call) const {
             At(graph_.node(call.node).function, call.function.Error()));
 }
 
+absl::Status GraphExecutor::CancelledAt(NodeId node) const {
+  return At(NodeTitle(graph_, node),
+            absl::CancelledError("the run was cancelled before it"));
+}
+
 absl::Status GraphExecutor::Run() {
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
   const CandidateFloatEnvironment floats;
@@ -400,6 +405,8 @@ absl::Status GraphExecutor::Run() {
   MarkedRun mark;
   try {
     for (; call != calls_.end(); ++call) {
+      if (IsCancelled()) [[unlikely]]
+        return CancelledAt(call->node);
       mark.BeginNode(Index(call->node));
       if (call->function.RunUncaught() != 0) [[unlikely]] {
         return CallError(*call);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "nodewise/debug/debug_executor.h"
@@ -54,6 +55,39 @@ TEST(SteppingTest, StepRunsOneFunction) {
   ASSERT_THAT(executor->Step(), IsOk());
   EXPECT_EQ(executor->Position(), NodeId{2});
   EXPECT_EQ(FirstOf(*executor, 1), 1);
+}
+
+// Cancels when node 2 has run.
+class CancelsAfterTwo : public NodeObserver {
+ public:
+  absl::Status AfterNode(const NodeRun& node) override {
+    if (node.node == NodeId{2}) cancel = true;
+    return absl::OkStatus();
+  }
+  std::atomic<bool> cancel = false;
+};
+
+TEST(SteppingTest, APassThatIsCancelledKeepsWhatHasRun) {
+  CancelsAfterTwo canceller;
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  options.cancel = &canceller.cancel;
+  const auto executor = DebugExecutor::Create(GraphBuilder()
+                                                  .Input("x")
+                                                  .Op("a", "inc", {"x"})
+                                                  .Op("b", "inc", {"a"})
+                                                  .Op("c", "inc", {"b"})
+                                                  .Head("c")
+                                                  .Build(),
+                                              TestKernels(), options)
+                            .value();
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, 0, 0, 0})), IsOk());
+  executor->AddObserver(&canceller);
+  EXPECT_THAT(executor->Continue(),
+              FailsWith(StatusCode::kCancelled, HasSubstr("node 3 (c)")));
+  EXPECT_EQ(FirstOf(*executor, 2), 3);
+  EXPECT_THAT(executor->RunTimed(),
+              FailsWith(StatusCode::kCancelled, HasSubstr("node 1 (a)")));
 }
 
 TEST(SteppingTest, StepBeyondTheEndIsRefused) {

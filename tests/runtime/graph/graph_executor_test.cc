@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <thread>
 
@@ -58,6 +59,19 @@ TEST(GraphExecutorTest, EveryRunReadsTheInputsAnew) {
     ASSERT_THAT(executor->Run(), IsOk());
     EXPECT_EQ(ValuesOf(*executor->GetOutput(0))[0], value + 1);
   }
+}
+
+TEST(GraphExecutorTest, ARunThatIsCancelledEndsBeforeItsNextNode) {
+  std::atomic<bool> cancel = true;
+  GraphExecutor::Options options;
+  options.cancel = &cancel;
+  const Executor executor = Make(One("inc"), options);
+  ASSERT_THAT(executor->SetInput(0, *Floats({1, 0, 0, 0})), IsOk());
+  EXPECT_THAT(executor->Run(),
+              FailsWith(StatusCode::kCancelled, HasSubstr("node 1 (f)")));
+  cancel = false;
+  ASSERT_THAT(executor->Run(), IsOk());
+  EXPECT_EQ(ValuesOf(*executor->GetOutput(0))[0], 2);
 }
 
 // TV-47.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,6 +73,9 @@ class GraphExecutor {
     std::function<absl::StatusOr<NDArray>(uint32_t slot, size_t bytes,
                                           DLDevice device)>
         allocate;
+    // Where it is true, a run ends before its next node, with kCancelled. A
+    // handler of signals or any thread may set it. Null: runs go to their end.
+    const std::atomic<bool>* cancel = nullptr;
   };
 
   // Allocates the storage and binds every node to its function.
@@ -204,6 +208,12 @@ class GraphExecutor {
   absl::Status ZeroUnset();
   absl::Status FinishRun();
   absl::Status CallError(const Call& call) const;
+  bool IsCancelled() const {
+    return options_.cancel != nullptr &&
+           options_.cancel->load(std::memory_order_relaxed);
+  }
+  // The error of a run that is cancelled before a node.
+  absl::Status CancelledAt(NodeId node) const;
 
  private:
   absl::StatusOr<DLDevice> DeviceOf(const StorageSlot& slot,
