@@ -11,6 +11,7 @@
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/report/debug_run_report.h"
+#include "nodewise/report/profile_groups.h"
 #include "nodewise/report/target_report.h"
 #include "nodewise/report/tensor_digest.h"
 #include "nodewise/runner/debug_target.h"
@@ -25,6 +26,8 @@ namespace {
 
 constexpr uint64_t kMostRuns = 1'000'000;
 constexpr uint64_t kMostInt = INT32_MAX;
+// Two builds are told apart by as many pairs of runs.
+constexpr uint64_t kRunsAgainst = 30;
 
 // The options with the meaning of TVM's run(), if given.
 struct IsolatedNumbers {
@@ -85,6 +88,18 @@ class ProfileNetwork : public Command {
                        {&top_, 1, kMostInt});
     options->AddFlag("--csv", "a CSV with all figures in place of the table",
                      &csv_);
+    options->AddText("--by", "GROUPS",
+                     "time by kind (of operator) or by module, in place of the "
+                     "table of nodes",
+                     &by_);
+    options->AddNumber("--depth", "N",
+                       "modules by so many parts of their names (as many as "
+                       "tell two apart)",
+                       {&depth_, 1, kMostInt});
+    options->AddText("--against", "TARGET",
+                     "another build of the network, run in turns with this one "
+                     "on the same inputs: which nodes are slower here",
+                     &against_);
     options->AddText("--trace", "FILE",
                      "writes a trace that Perfetto and chrome://tracing open",
                      &trace_);
@@ -101,11 +116,14 @@ class ProfileNetwork : public Command {
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
+    if (!against_.empty()) {
+      return RunAgainst(loaded, executor.get(), std::move(report));
+    }
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
     ShowTarget(loaded, &report);
     ShowKernels(loaded, &report);
-    Show(*executor, summary, profile, &report);
+    Show(*executor, loaded, summary, profile, &report);
     const OutputCheck check =
         CheckAgainstPlain(target, loaded.inputs, *executor);
     ShowCheck(check, &report);
@@ -150,6 +168,17 @@ class ProfileNetwork : public Command {
                       b, DidYouMean(word, {a, b})));
     };
     NODEWISE_RETURN_IF_ERROR(check("--sort", sort_, "time", "graph"));
+    NODEWISE_RETURN_IF_ERROR(check("--by", by_, "kind", "module"));
+    if (!against_.empty() && (csv_ || !by_.empty() || !trace_.empty() ||
+                              !counters_.empty() || IsIsolated())) {
+      return absl::InvalidArgumentError(
+          "--against: compares the times of nodes in place, expected no --by, "
+          "--csv, --trace, --counter or --isolated with it");
+    }
+    if (!by_.empty() && csv_) {
+      return absl::InvalidArgumentError(
+          "--by: shows groups of nodes, expected no --csv with it");
+    }
     NODEWISE_RETURN_IF_ERROR(
         check("--layout", layout_, "clock", "measurements"));
     const bool shapes_table =
@@ -191,8 +220,64 @@ class ProfileNetwork : public Command {
     return profile;
   }
 
-  void Show(const DebugExecutor& executor, const ProfileSummary& summary,
-            const Profile& profile, Report* report) const {
+  std::optional<ProfileGrouping> Grouping() const {
+    if (by_.empty()) return std::nullopt;
+    return by_ == "kind" ? ProfileGrouping::kKind : ProfileGrouping::kModule;
+  }
+
+  // The other build, with what the options say of inputs and models.
+  absl::StatusOr<Session> LoadOther(const Session& loaded,
+                                    Report* report) const {
+    LoadOptions other = load_;
+    other.target = {};
+    other.target.target = against_;
+    other.target.devices = load_.target.devices;
+    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(other, inputs_));
+    spec.inputs = {};
+    spec.inputs.tensors = loaded.NamedInputs();
+    DiagnosticList faults;
+    return Opened(OpenTarget(spec, &faults), faults, report);
+  }
+
+  // Runs both in turns, so that what slows the machine down slows both.
+  absl::StatusOr<Report> RunAgainst(const Session& loaded,
+                                    DebugExecutor* executor,
+                                    Report report) const {
+    NODEWISE_ASSIGN_OR_RETURN(const Session other, LoadOther(loaded, &report));
+    if (report.status != Report::Status::kOk) return report;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto second,
+        MakerOfDebugExecutors(*other.target, other.inputs)({}));
+    Profile profiles[2] = {BeginProfile(), BeginProfile()};
+    DebugExecutor* const executors[2] = {executor, second.get()};
+    const uint64_t runs = runs_.value_or(kRunsAgainst);
+    const uint64_t warm_up = warm_up_.value_or(Profiler::Options().warm_up);
+    Progress progress("profile");
+    const auto update = progress.Updater();
+    for (uint64_t run = 0; run < warm_up + runs; ++run) {
+      update(run, warm_up + runs);
+      for (size_t turn = 0; turn < 2; ++turn) {
+        const size_t side = (turn + run) % 2;
+        const absl::Status status = executors[side]->RunTimed();
+        if (!status.ok()) {
+          return At(side == 0 ? load_.target.target : against_, status);
+        }
+        if (run < warm_up) continue;
+        profiles[side].runs.push_back(executors[side]->times());
+      }
+    }
+    ShowTarget(loaded, &report);
+    ShowProfileChanges(CompareProfiles(second->index(), profiles[1],
+                                       executor->index(), profiles[0]),
+                       other.name, loaded.name,
+                       static_cast<size_t>(top_.value_or(kShownLines)),
+                       &report);
+    return report;
+  }
+
+  void Show(const DebugExecutor& executor, const Session& loaded,
+            const ProfileSummary& summary, const Profile& profile,
+            Report* report) const {
     const Graph& graph = executor.graph();
     TableOptions table;
     // The layout with a clock has no place for what --isolated asks for.
@@ -206,8 +291,12 @@ class ProfileNetwork : public Command {
       report->notes.insert(report->notes.end(), profile.notes.begin(),
                            profile.notes.end());
     } else {
-      report->text +=
-          "\n" + ProfileTable(graph, summary, profile, table) + "\n\n";
+      if (!Grouping().has_value()) {
+        report->text +=
+            "\n" + ProfileTable(graph, summary, profile, table) + "\n\n";
+      }
+      ShowProfileGroups(loaded, summary, Grouping(),
+                        static_cast<size_t>(depth_.value_or(0)), report);
       const std::string footer = ProfileFooter(summary, profile);
       report->text += footer;
       if (!footer.ends_with('\n')) report->text += '\n';
@@ -240,7 +329,8 @@ class ProfileNetwork : public Command {
   bool isolated_ = false;
   bool csv_ = false;
   std::vector<std::string> counters_;
-  std::string sort_, layout_, trace_;
+  std::optional<uint64_t> depth_;
+  std::string sort_, layout_, trace_, by_, against_;
 };
 
 }  // namespace
@@ -254,6 +344,7 @@ const CommandRow kProfileCommand = {
     "  nodewise profile build/mlp --random-inputs 1 --trace t.json\n"
     "  nodewise profile model.onnx --dim batch=1 --random-inputs 1\n"
     "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5\n"
+    "  nodewise profile build/new --against build/old --random-inputs 1\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run.\n",
     [] { return std::unique_ptr<Command>(new ProfileNetwork); },

@@ -1,0 +1,267 @@
+// Two builds of one network, timed in turns: which nodes got slower.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/report/profile_groups.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr double kSure = 0.05;
+constexpr double kLeastChange = 0.02;
+
+// What a node is known by in the other build.
+std::vector<std::string> MarksOf(const GraphIndex& index, NodeId node) {
+  const GraphNode& row = index.graph().node(node);
+  const std::string* const covers = FindAttribute(row.attrs, kCoversAttribute);
+  if (covers != nullptr) {
+    const auto operations = ParseListText(*covers);
+    if (operations.has_value() && !operations->empty()) return *operations;
+  }
+  return {index.KeyOf(node)};
+}
+
+// Sets of nodes that share marks, so that where one build fuses and the other
+// does not, all that does the same work is compared as one.
+class Parts {
+ public:
+  struct Part {
+    std::vector<NodeId> sides[2];
+  };
+
+  void Add(int side, NodeId node, const std::vector<std::string>& marks) {
+    const size_t member = members_.size();
+    members_.push_back({side, node});
+    parents_.push_back(member);
+    for (const std::string& mark : marks) {
+      const auto [known, is_new] = by_mark_.emplace(mark, member);
+      if (!is_new) parents_[RootOf(member)] = RootOf(known->second);
+    }
+  }
+
+  std::vector<Part> Take() {
+    std::map<size_t, size_t> number;  // By root, in the order of the members.
+    std::vector<Part> parts;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const auto [known, is_new] = number.emplace(RootOf(i), parts.size());
+      if (is_new) parts.emplace_back();
+      parts[known->second].sides[members_[i].first].push_back(
+          members_[i].second);
+    }
+    return parts;
+  }
+
+ private:
+  size_t RootOf(size_t member) {
+    while (parents_[member] != member) {
+      member = parents_[member] = parents_[parents_[member]];
+    }
+    return member;
+  }
+
+  std::vector<std::pair<int, NodeId>> members_;
+  std::vector<size_t> parents_;
+  std::map<std::string, size_t> by_mark_;
+};
+
+// The time of some nodes together, run by run.
+std::vector<double> TimesOf(const Profile& profile,
+                            const std::vector<NodeId>& nodes) {
+  std::vector<double> times;
+  for (const TimedRun& run : profile.runs) {
+    double us = 0;
+    for (const NodeId node : nodes) {
+      us += static_cast<double>(run.nodes[Index(node)].Duration()) / 1e3;
+    }
+    times.push_back(us);
+  }
+  return times;
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle]
+                                : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Wilcoxon's test of signed ranks, two-sided, by the normal distribution, which
+// is near enough from some ten pairs on. Equal pairs say nothing.
+double SignedRanks(const std::vector<double>& before,
+                   const std::vector<double>& after) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    if (after[i] != before[i]) differences.push_back(after[i] - before[i]);
+  }
+  const auto count = static_cast<double>(differences.size());
+  if (count < 6) return 1;
+  std::sort(differences.begin(), differences.end(),
+            [](double a, double b) { return std::abs(a) < std::abs(b); });
+  double grown = 0;
+  double ties = 0;
+  for (size_t i = 0; i < differences.size();) {
+    size_t end = i;
+    while (end < differences.size() &&
+           std::abs(differences[end]) == std::abs(differences[i])) {
+      ++end;
+    }
+    const double rank = (static_cast<double>(i + end) + 1) / 2;
+    const auto tied = static_cast<double>(end - i);
+    ties += tied * tied * tied - tied;
+    for (; i < end; ++i) {
+      if (differences[i] > 0) grown += rank;
+    }
+  }
+  const double mean = count * (count + 1) / 4;
+  const double variance =
+      count * (count + 1) * (2 * count + 1) / 24 - ties / 48;
+  if (variance <= 0) return 1;
+  const double beyond = std::max(std::abs(grown - mean) - 0.5, 0.0);
+  return std::erfc(beyond / std::sqrt(2 * variance));
+}
+
+// Holm's correction: many rows make a rare chance likely.
+void Correct(std::vector<ProfileChange>* changes) {
+  std::vector<ProfileChange*> tested;
+  for (ProfileChange& change : *changes) {
+    if (change.is_paired()) tested.push_back(&change);
+  }
+  std::sort(tested.begin(), tested.end(),
+            [](const auto* a, const auto* b) { return a->p < b->p; });
+  double least = 0;
+  for (size_t i = 0; i < tested.size(); ++i) {
+    const double p = tested[i]->p * static_cast<double>(tested.size() - i);
+    least = std::max(least, std::min(p, 1.0));
+    tested[i]->p = least;
+  }
+}
+
+std::vector<std::string> KeysOf(const GraphIndex& index,
+                                const std::vector<NodeId>& nodes) {
+  std::vector<std::string> keys;
+  for (const NodeId node : nodes) keys.push_back(index.KeyOf(node));
+  return keys;
+}
+
+double ChangeOf(const ProfileChange& change) {
+  return change.after_us - change.before_us;
+}
+
+std::string VerdictOf(const ProfileChange& change) {
+  if (change.before.empty()) return "new";
+  if (change.after.empty()) return "gone";
+  if (change.p > kSure ||
+      std::abs(ChangeOf(change)) < kLeastChange * change.before_us) {
+    return "same";
+  }
+  return ChangeOf(change) > 0 ? "slower" : "faster";
+}
+
+std::string NamesOf(const ProfileChange& change) {
+  const std::string before = fmt::format("{}", fmt::join(change.before, " + "));
+  const std::string after = fmt::format("{}", fmt::join(change.after, " + "));
+  if (before == after || after.empty()) return before;
+  if (before.empty()) return after;
+  return before + " -> " + after;
+}
+
+std::string RatioOf(const ProfileChange& change) {
+  if (!change.is_paired() || change.before_us <= 0) return "";
+  return fmt::format("{:.2f}", change.after_us / change.before_us);
+}
+
+std::string ChanceOf(const ProfileChange& change) {
+  if (!change.is_paired()) return "";
+  return change.p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", change.p);
+}
+
+void AddChanges(const std::vector<ProfileChange>& changes, JsonWriter* json) {
+  json->BeginArray("changes");
+  for (const ProfileChange& change : changes) {
+    json->BeginObject();
+    json->AddTexts("before", change.before);
+    json->AddTexts("after", change.after);
+    json->Add("before_us", change.before_us);
+    json->Add("after_us", change.after_us);
+    json->Add("p", change.p);
+    json->Add("verdict", VerdictOf(change));
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
+std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
+                                           const Profile& profile_before,
+                                           const GraphIndex& after,
+                                           const Profile& profile_after) {
+  Parts parts;
+  const GraphIndex* const indices[] = {&before, &after};
+  for (int side = 0; side < 2; ++side) {
+    const Graph& graph = indices[side]->graph();
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!graph.IsFunction(NodeId{n})) continue;
+      parts.Add(side, NodeId{n}, MarksOf(*indices[side], NodeId{n}));
+    }
+  }
+  std::vector<ProfileChange> changes;
+  for (const Parts::Part& part : parts.Take()) {
+    ProfileChange& change = changes.emplace_back();
+    change.before = KeysOf(before, part.sides[0]);
+    change.after = KeysOf(after, part.sides[1]);
+    const auto times_before = TimesOf(profile_before, part.sides[0]);
+    const auto times_after = TimesOf(profile_after, part.sides[1]);
+    change.before_us = Median(times_before);
+    change.after_us = Median(times_after);
+    if (change.is_paired()) change.p = SignedRanks(times_before, times_after);
+  }
+  Correct(&changes);
+  return changes;
+}
+
+void ShowProfileChanges(std::vector<ProfileChange> changes,
+                        const std::string& before, const std::string& after,
+                        size_t most, Report* report) {
+  const auto is_same = [](const ProfileChange& change) {
+    return VerdictOf(change) == "same";
+  };
+  std::stable_sort(changes.begin(), changes.end(),
+                   [&](const ProfileChange& a, const ProfileChange& b) {
+                     if (is_same(a) != is_same(b)) return is_same(b);
+                     return std::abs(ChangeOf(a)) > std::abs(ChangeOf(b));
+                   });
+  size_t slower = 0;
+  size_t faster = 0;
+  TextTable table;
+  table.AddRow({"node", before + " (us)", after + " (us)", "ratio", "chance",
+                "verdict"});
+  for (const ProfileChange& change : changes) {
+    const std::string verdict = VerdictOf(change);
+    if (verdict == "slower") ++slower;
+    if (verdict == "faster") ++faster;
+    table.AddRow({NamesOf(change), fmt::format("{:.2f}", change.before_us),
+                  fmt::format("{:.2f}", change.after_us), RatioOf(change),
+                  ChanceOf(change), verdict});
+  }
+  report->text +=
+      fmt::format("{} of {} slower in {} than in {}, {} faster\n\n", slower,
+                  CountOf(changes.size(), "part"), after, before, faster);
+  // The heading is a row, too.
+  report->text.Add(std::move(table), 0, most == 0 ? 0 : most + 1);
+  report->text +=
+      "\nchance: how probable such a difference is where there is none, for as "
+      "many rows\n";
+  AddChanges(changes, &report->json);
+}
+
+}  // namespace nodewise
