@@ -20,6 +20,10 @@ set(USE_CONTRIB ON)
 # The `nodewise` command. Needs USE_CONTRIB and CLI11.
 set(USE_COMMAND ON)
 
+# The native half of the Python package: networks that stay loaded. Needs
+# USE_CONTRIB, USE_PROFILER, Python's headers and the PyPI package nanobind.
+set(USE_PYTHON OFF)
+
 # `cmake --install` also makes a link libtvm_runtime.so, by which programs that
 # are linked against TVM find nodewise. A TVM that is there already stays.
 set(INSTALL_TVM_LINK ON)

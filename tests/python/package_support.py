@@ -15,6 +15,8 @@ sys.path[:0] = [str(PACKAGE), str(ROOT / "tests/support")]
 
 # pylint: disable=wrong-import-position
 import nodewise  # noqa: E402
+# Where the build leaves the native module.
+nodewise.__path__.append(str(BUILD / "lib/python"))
 import numpy  # noqa: E402
 import onnxruntime  # noqa: E402
 from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402

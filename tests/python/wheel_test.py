@@ -7,8 +7,15 @@ import sys
 import tempfile
 import unittest
 
+import numpy
 from package_support import BUILD, PACKAGE, PackageTest
 
+LOAD = """
+import nodewise, numpy, sys
+with nodewise.load(sys.argv[1]) as net:
+    made = net.run({"image": numpy.zeros((1, 3, 32, 32), "float32")})
+print([each.numpy().shape for each in made.values()], nodewise.__file__)
+"""
 CODE = """
 import nodewise, sys
 answer = nodewise.locate(sys.argv[1], reference=sys.argv[2], random_inputs=1)
@@ -34,14 +41,21 @@ class WheelTest(PackageTest):
                           "--no-index", "--no-deps", wheel)
             said = self.run_with("", python, "-c", CODE, net, reference)
             self.assertIn(" is wrong", said)
+            # What it needs beside itself, and numpy, are in this venv.
+            others = os.path.dirname(os.path.dirname(numpy.__file__))
+            loaded = self.run_with("", python, "-c", LOAD, net,
+                                   PYTHONPATH=others)
+            self.assertTrue(loaded.startswith("[(1, 10)] " + str(folder)),
+                            loaded)
             shown = self.run_with("", folder / "venv/bin/nodewise",
                                   "--version")
             self.assertTrue(shown.startswith("nodewise "), shown)
 
-    def run_with(self, path, *command):
+    def run_with(self, path, *command, **more):
         done = subprocess.run(
             [str(word) for word in command], stdin=subprocess.DEVNULL,
-            env={"PATH": f"{path}:/usr/bin:/bin", "HOME": os.environ["HOME"]},
+            env={"PATH": f"{path}:/usr/bin:/bin", "HOME": os.environ["HOME"],
+                 **more},
             capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done)
         return done.stdout

@@ -5,10 +5,14 @@
 >>> answer.status
 'ok'
 
-Each verb of the command is a function here, with the command's options as
-keywords, and returns an Answer. Targets are paths, bytes, onnx.ModelProto,
+load() keeps a network loaded, to be run, stopped between nodes, looked into and
+changed. Each verb of the command is a function here, with the command's options
+as keywords, and returns an Answer. Targets are paths, bytes, onnx.ModelProto,
 modules of TVM, "ort:model.onnx", or a runtime() of your own.
 """
+
+import importlib
+import typing
 
 from nodewise._answer import Answer, Culprit, Finding, Verdict
 from nodewise._errors import Error, WrongResult
@@ -17,7 +21,24 @@ from nodewise.verbs import (align, compare, convert, diagnose, dump, extract,
                             inspect, locate, profile, repro, run, run_autotest,
                             verify)
 
-__all__ = ["Answer", "Culprit", "Error", "Finding", "Runtime", "Verdict",
-           "WrongResult", "align", "compare", "convert", "diagnose", "dump",
-           "extract", "inspect", "locate", "profile", "repro", "run",
-           "run_autotest", "runtime", "verify"]
+if typing.TYPE_CHECKING:
+    from nodewise._session import Session, load
+    from nodewise._tensors import Tensor, TensorFile, tensors
+
+__all__ = ["Answer", "Culprit", "Error", "Finding", "Runtime", "Session",
+           "Tensor", "TensorFile", "Verdict", "WrongResult", "align", "compare", "convert",
+           "diagnose", "dump", "extract", "inspect", "load", "locate",
+           "profile", "repro", "run", "run_autotest", "runtime", "tensors",
+           "verify"]
+
+# What needs the native module is imported when it is first asked for: the
+# verbs work without it, and an import costs no more than its own files.
+_NATIVE = {"Session": "_session", "load": "_session", "Tensor": "_tensors",
+           "TensorFile": "_tensors", "tensors": "_tensors"}
+
+
+def __getattr__(name):
+    if name not in _NATIVE:
+        raise AttributeError(f"module nodewise has no attribute {name!r}")
+    module = importlib.import_module(f"nodewise.{_NATIVE[name]}")
+    return getattr(module, name)

@@ -1,0 +1,445 @@
+#include "apps/python/native/loaded_network.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "nodewise/graph/noted_run.h"
+#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runner/debug_target.h"
+#include "nodewise/session/model_file.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+bool HasOpenInputs(const Network& network) {
+  const auto list = ListInputs(network);
+  for (size_t i = 0; i < list->size(); ++i) {
+    if (!list->Type(i).is_static()) return true;
+  }
+  return false;
+}
+
+bool HasTypeOf(const NDArray& a, const NDArray& b) {
+  return a.dtype() == b.dtype() &&
+         std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(),
+                    b.shape().end());
+}
+
+// Keeps the tensor of one name, and ends the run if it is cancelled.
+class KeepingSink : public TensorSink {
+ public:
+  KeepingSink(std::string wanted, const std::atomic<bool>& cancel)
+      : wanted_(std::move(wanted)), cancel_(cancel) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    if (cancel_.load(std::memory_order_relaxed)) {
+      return absl::CancelledError("the run was cancelled");
+    }
+    if (item.key.Name() != wanted_) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(kept_, item.Keep());
+    return absl::OkStatus();
+  }
+
+  const NDArray& kept() const { return kept_; }
+
+ private:
+  const std::string wanted_;
+  const std::atomic<bool>& cancel_;
+  NDArray kept_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LoadedNetwork>> LoadedNetwork::Open(
+    TargetSpec spec, const std::atomic<bool>* cancel,
+    DiagnosticList* diagnostics) {
+  std::unique_ptr<LoadedNetwork> loaded(
+      new LoadedNetwork(std::move(spec), cancel));
+  NODEWISE_RETURN_IF_ERROR(loaded->OpenFirst(diagnostics));
+  NODEWISE_RETURN_IF_ERROR(loaded->Set(loaded->spec_.inputs.tensors));
+  return loaded;
+}
+
+// The sizes of a model are left open here, so that it can be given others.
+absl::Status LoadedNetwork::OpenFirst(DiagnosticList* diagnostics) {
+  TargetSpec spec = spec_;
+  spec.keeps_open_sizes = true;
+  if (IsModelOrText(spec.path)) spec.inputs.tensors.clear();
+  InputFiles files;
+  NODEWISE_ASSIGN_OR_RETURN(session_,
+                            OpenWithoutInputs(spec, &files, diagnostics));
+  if (session_.network != nullptr && HasOpenInputs(*session_.network)) {
+    open_ = session_.network;
+    return absl::OkStatus();
+  }
+  return MakeReady();
+}
+
+absl::Status LoadedNetwork::MakeReady() {
+  outputs_.clear();
+  if (session_.target == nullptr) {
+    NODEWISE_ASSIGN_OR_RETURN(runner_, MakeNetworkRunner(session_));
+    return absl::OkStatus();
+  }
+  DebugExecutor::DebugOptions options;
+  options.records = false;
+  options.cancel = cancel_;
+  NODEWISE_ASSIGN_OR_RETURN(
+      executor_, MakeDebugExecutor(*session_.target, {}, std::move(options)));
+  outputs_.resize(executor_->NumOutputs());
+  return absl::OkStatus();
+}
+
+std::vector<LoadedNetwork::Input> LoadedNetwork::Inputs() const {
+  std::unique_ptr<InputList> own;
+  const InputList* list = nullptr;
+  if (session_.target != nullptr && open_ == nullptr) {
+    list = &session_.target->inputs();
+  } else {
+    own = ListInputs(open_ != nullptr ? *open_ : *session_.network);
+    list = own.get();
+  }
+  std::vector<Input> inputs;
+  for (size_t i = 0; i < list->size(); ++i) {
+    inputs.push_back({list->Key(i), list->Type(i), list->IsNeeded(i)});
+  }
+  return inputs;
+}
+
+std::vector<std::string> LoadedNetwork::Nodes() const {
+  std::vector<std::string> keys;
+  if (executor_ != nullptr) {
+    const GraphIndex& index = executor_->index();
+    for (uint32_t n = 0; n < executor_->graph().nodes.size(); ++n) {
+      if (!executor_->graph().IsFunction(NodeId{n})) continue;
+      keys.push_back(index.KeyOf(NodeId{n}));
+    }
+  } else if (runner_ != nullptr) {
+    for (const OperationId id : session_.network->order()) {
+      keys.push_back(session_.network->operation(id).name);
+    }
+  }
+  return keys;
+}
+
+std::vector<std::string> LoadedNetwork::Outputs() const {
+  std::vector<std::string> names;
+  if (executor_ != nullptr) {
+    for (size_t i = 0; i < executor_->NumOutputs(); ++i) {
+      names.push_back(executor_->OutputInfo(i).name);
+    }
+    return names;
+  }
+  const Network& network = open_ != nullptr ? *open_ : *session_.network;
+  for (const ValueId output : network.outputs()) {
+    names.push_back(network.value(output).name);
+  }
+  return names;
+}
+
+absl::Status LoadedNetwork::CheckFit(
+    absl::Span<const NamedTensor> inputs) const {
+  const auto open = open_ != nullptr ? ListInputs(*open_) : nullptr;
+  const InputList& list = open != nullptr ? *open : runner_->inputs();
+  for (const NamedTensor& input : inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(const size_t number, list.Find(input.name));
+    if (list.Fits(number, input.tensor)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: input {} is {}, expected {}", name(), input.name,
+                    TypeToString(input.tensor.shape(), input.tensor.dtype()),
+                    list.TypeText(number)));
+  }
+  return absl::OkStatus();
+}
+
+bool LoadedNetwork::Keep(const NamedTensor& input) {
+  const auto known = std::find_if(
+      given_.begin(), given_.end(),
+      [&](const NamedTensor& each) { return each.name == input.name; });
+  if (known == given_.end()) {
+    given_.push_back(input);
+    return false;
+  }
+  const bool has_same_type = HasTypeOf(known->tensor, input.tensor);
+  known->tensor = input.tensor;
+  return has_same_type;
+}
+
+absl::Status LoadedNetwork::Resize() {
+  executor_ = nullptr;
+  runner_ = nullptr;
+  patches_.clear();
+  Network network = *open_;
+  BindSizes(given_, &network);
+  TargetSpec spec = spec_;
+  spec.network = std::make_shared<const Network>(std::move(network));
+  spec.inputs.tensors.clear();
+  spec.keeps_open_sizes = true;
+  InputFiles files;
+  DiagnosticList diagnostics;
+  NODEWISE_ASSIGN_OR_RETURN(session_,
+                            OpenWithoutInputs(spec, &files, &diagnostics));
+  // What is missing is said when it runs.
+  if (session_.target == nullptr && HasOpenInputs(*session_.network)) {
+    return absl::OkStatus();
+  }
+  return MakeReady();
+}
+
+absl::Status LoadedNetwork::Set(absl::Span<const NamedTensor> inputs) {
+  if (inputs.empty()) return absl::OkStatus();
+  if (open_ == nullptr && executor_ != nullptr) {
+    return executor_->SetInputs(inputs);
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckFit(inputs));
+  bool is_same = executor_ != nullptr || runner_ != nullptr;
+  for (const NamedTensor& input : inputs) {
+    // The caller may write to it before the network runs.
+    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, input.tensor.CopyToHost());
+    if (!Keep({input.name, std::move(copy)})) is_same = false;
+  }
+  if (open_ != nullptr && !is_same) NODEWISE_RETURN_IF_ERROR(Resize());
+  return executor_ == nullptr ? absl::OkStatus() : executor_->SetInputs(given_);
+}
+
+absl::Status LoadedNetwork::Bind(const NamedTensor& input) {
+  if (open_ != nullptr) return Set({input});
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("bind"));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t number,
+                            executor->InputIndex(input.name));
+  return executor->SetInputZeroCopy(number, input.tensor);
+}
+
+absl::StatusOr<NDArray> LoadedNetwork::InputMemory(const std::string& name) {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("hand out the memory of an input"));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t number, executor->InputIndex(name));
+  return executor->GetInput(number);
+}
+
+absl::StatusOr<DebugExecutor*> LoadedNetwork::Debugger(const char* what) const {
+  if (executor_ != nullptr) return executor_.get();
+  if (runner_ == nullptr) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: cannot {}: its sizes are open (give its inputs first)",
+                    session_.name, what));
+  }
+  return absl::UnimplementedError(fmt::format(
+      "{}: cannot {}: data decides its sizes, so that the reference runs it as "
+      "a whole (run it, and read what it made)",
+      session_.name, what));
+}
+
+// Who holds the outputs of the last run keeps them as they are: the next run
+// writes somewhere else then.
+absl::Status LoadedNetwork::GiveOutputsMemory() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
+    if (output.memory.defined() && output.lent.expired()) continue;
+    const TensorInfo info = executor_->OutputInfo(i);
+    NODEWISE_ASSIGN_OR_RETURN(
+        output.memory, NDArray::Empty(info.shape, info.dtype,
+                                      session_.target->devices().front()));
+    NODEWISE_RETURN_IF_ERROR(executor_->SetOutputZeroCopy(i, output.memory));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunGraph(bool is_timed) {
+  NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
+  const bool is_plain =
+      executor_->CheckPlain().ok() && executor_->dump_plan() == nullptr;
+  is_timed_ = is_timed || !is_plain;
+  const NotedRun run("");
+  const absl::Status status = !is_plain  ? executor_->Run()
+                              : is_timed ? executor_->RunTimed()
+                                         : executor_->RunPlain();
+  NODEWISE_RETURN_IF_ERROR(status);
+  if (!is_plain) NODEWISE_RETURN_IF_ERROR(executor_->dump_status());
+  std::vector<NDArray> made;
+  for (Output& output : outputs_) {
+    auto lent = std::make_shared<NDArray>(output.memory);
+    output.lent = lent;
+    made.push_back(NDArray::Borrow(*output.memory, std::move(lent)));
+  }
+  return made;
+}
+
+absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunNetwork() {
+  KeepingSink sink("", *cancel_);
+  RunOptions options;
+  options.sink = &sink;
+  options.patches = patches_;
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(given_, options));
+  std::vector<NDArray> made;
+  for (NamedTensor& output : result.outputs) {
+    made.push_back(std::move(output.tensor));
+  }
+  return made;
+}
+
+absl::StatusOr<std::vector<NDArray>> LoadedNetwork::Run(bool is_timed) {
+  if (executor_ != nullptr) return RunGraph(is_timed);
+  if (runner_ != nullptr) return RunNetwork();
+  return Debugger("run").status();
+}
+
+absl::StatusOr<std::vector<int64_t>> LoadedNetwork::TimeRuns(uint32_t runs) {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("time its runs"));
+  NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
+  NODEWISE_RETURN_IF_ERROR(executor->CheckPlain());
+  std::vector<int64_t> durations;
+  for (uint32_t run = 0; run < runs; ++run) {
+    const NotedRun noted("");
+    const int64_t start_ns = ClockNanoseconds();
+    NODEWISE_RETURN_IF_ERROR(executor->RunPlain());
+    durations.push_back(ClockNanoseconds() - start_ns);
+  }
+  return durations;
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, int64_t>>>
+LoadedNetwork::Times() const {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("time its nodes"));
+  std::vector<std::pair<std::string, int64_t>> times;
+  const TimedRun& run = executor->times();
+  for (uint32_t n = 0; n < executor->graph().nodes.size(); ++n) {
+    if (!executor->graph().IsFunction(NodeId{n})) continue;
+    times.emplace_back(executor->index().KeyOf(NodeId{n}),
+                       run.nodes[n].Duration());
+  }
+  return times;
+}
+
+// The reference keeps nothing, and makes the same again.
+absl::StatusOr<NDArray> LoadedNetwork::ReadOfNetwork(const std::string& value) {
+  KeepingSink sink(value, *cancel_);
+  RunOptions options;
+  options.sink = &sink;
+  options.patches = patches_;
+  NODEWISE_RETURN_IF_ERROR(runner_->Run(given_, options).status());
+  if (sink.kept().defined()) return sink.kept();
+  std::vector<std::string> names;
+  for (const OperationId id : session_.network->order()) {
+    for (const ValueId output : session_.network->operation(id).outputs) {
+      if (output == kNoValue) continue;
+      names.push_back(session_.network->value(output).name);
+    }
+  }
+  return absl::NotFoundError(fmt::format("{}: makes no value called \"{}\"{}",
+                                         session_.name, value,
+                                         DidYouMean(value, names)));
+}
+
+absl::StatusOr<NDArray> LoadedNetwork::Read(const std::string& entry) {
+  if (runner_ != nullptr) return ReadOfNetwork(entry);
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("be read"));
+  NODEWISE_ASSIGN_OR_RETURN(const EntryId id,
+                            executor->index().FindEntry(entry));
+  auto read = executor->ReadEntry(id);
+  if (read.ok() || !executor->AtEnd()) return read;
+  // The whole network has run, and something was written over it: it is made
+  // again, and the run brought to its end as before.
+  NODEWISE_RETURN_IF_ERROR(Restart());
+  const NotedRun run("");
+  NODEWISE_RETURN_IF_ERROR(executor->RunUntil(executor->index().NodeOf(id)));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray made, executor->ReadEntry(id));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray copy, made.CopyToHost());
+  NODEWISE_RETURN_IF_ERROR(executor->Continue());
+  return copy;
+}
+
+absl::Status LoadedNetwork::Patch(const std::string& entry,
+                                  const NDArray& tensor) {
+  if (runner_ != nullptr) {
+    std::erase_if(patches_,
+                  [&](const TensorPatch& each) { return each.entry == entry; });
+    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, tensor.CopyToHost());
+    patches_.push_back({entry, std::move(copy), "", "patch"});
+    return absl::OkStatus();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("be patched"));
+  NODEWISE_ASSIGN_OR_RETURN(const EntryId id,
+                            executor->index().FindEntry(entry));
+  return executor->Patch(id, *tensor);
+}
+
+absl::Status LoadedNetwork::ClearPatches() {
+  patches_.clear();
+  if (executor_ != nullptr) executor_->ClearPatches();
+  return absl::OkStatus();
+}
+
+absl::Status LoadedNetwork::Restart() {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("restart"));
+  NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
+  return executor->Restart();
+}
+
+absl::Status LoadedNetwork::Step() {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("step"));
+  const NotedRun run("");
+  return executor->Step();
+}
+
+absl::Status LoadedNetwork::RunUntil(const std::string& node) {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("stop at a node"));
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId id, executor->index().FindNode(node));
+  if (Index(id) < Index(executor->Position())) {
+    NODEWISE_RETURN_IF_ERROR(Restart());
+  }
+  const NotedRun run("");
+  return executor->RunUntil(id);
+}
+
+absl::Status LoadedNetwork::Continue() {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("continue"));
+  const NotedRun run("");
+  return executor->Continue();
+}
+
+absl::StatusOr<std::vector<std::string>> LoadedNetwork::Recompute() {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("recompute"));
+  const NotedRun run("");
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NodeId> nodes,
+                            executor->Recompute());
+  std::vector<std::string> keys;
+  for (const NodeId node : nodes) keys.push_back(executor->index().KeyOf(node));
+  return keys;
+}
+
+absl::StatusOr<std::string> LoadedNetwork::Position() const {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+                            Debugger("say where it is"));
+  // Inputs do not run, and are passed by the next step.
+  const Graph& graph = executor->graph();
+  for (uint32_t n = Index(executor->Position()); n < graph.nodes.size(); ++n) {
+    if (graph.IsFunction(NodeId{n})) return executor->index().KeyOf(NodeId{n});
+  }
+  return "";
+}
+
+absl::Status LoadedNetwork::Record(const std::string& folder) {
+  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("record"));
+  if (folder.empty()) {
+    executor->StopRecording();
+    return absl::OkStatus();
+  }
+  RecordOptions record;
+  record.root = folder;
+  return executor->StartRecording(std::move(record));
+}
+
+std::string LoadedNetwork::DumpFolder() const {
+  return executor_ == nullptr ? "" : executor_->dump_folder();
+}
+
+}  // namespace nodewise

@@ -1,0 +1,252 @@
+"""Networks that stay loaded, to be run, stopped and changed."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping
+
+from nodewise import _arguments
+from nodewise._errors import Error
+
+try:
+    from nodewise import _native, _tensors
+except ImportError as _why:
+    raise ImportError(
+        f"nodewise: the part that loads networks cannot be used ({_why}); "
+        "expected the wheel, installed with its dependency nanobind-backend"
+    ) from None
+
+
+class Session:
+    """A network that is loaded: a compiled artefact or a model.
+
+    >>> import nodewise, numpy
+    >>> with nodewise.load("model.onnx") as net:
+    ...     made = net.run({"image": numpy.zeros((1, 3, 16, 16), "float32")})
+    ...     hidden = net.tensor("conv1").numpy()
+
+    Any thread may use it, one call at a time.
+    """
+
+    def __init__(self, native, name):
+        self._native = native
+        self._name = name
+        self._outputs = tuple(native.outputs())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<nodewise.Session {self.name}>"
+
+    def close(self):
+        """Gives up the network. Tensors that are held stay valid."""
+        self._native.close()
+
+    # --- What it is ---
+
+    @property
+    def name(self):
+        return self._name
+
+    @property
+    def inputs(self):
+        """The types of the inputs that must be given, by their names:
+        {"image": "float32[batch, 3, 16, 16]"}."""
+        return dict(self._native.inputs())
+
+    @property
+    def outputs(self):
+        """The names of the outputs."""
+        return self._outputs
+
+    @property
+    def nodes(self):
+        """The nodes in the order of the run."""
+        return tuple(self._native.nodes())
+
+    @property
+    def notes(self):
+        """What is worth knowing about how it was read."""
+        return tuple(self._native.notes())
+
+    # --- Running it ---
+
+    def run(self, inputs=None, /, *, timed=False):
+        """Runs all nodes, and returns the outputs by their names.
+
+        `inputs` are set first; those that are not in it stay what they were.
+        The outputs' memory is the runtime's own, which no later run writes to
+        while they are held. `timed` keeps the time of each node for times().
+        """
+        if inputs is not None:
+            self.set(inputs)
+        return {name: _tensors.Tensor(held) for name, held in
+                zip(self._outputs, self._native.run(timed))}
+
+    __call__ = run
+
+    def set(self, inputs, /):
+        """Copies the tensors of a dict into the inputs of these names."""
+        if not isinstance(inputs, (dict, Mapping)):
+            raise Error([f"inputs: is a {type(inputs).__name__}, expected a "
+                         "dict of arrays by the names of inputs"])
+        self._native.set(_held(inputs))
+
+    def bind(self, name, value, /):
+        """Has all runs read the array's own memory, and keeps it alive: what is
+        written there is what the next run gets."""
+        self._native.bind(_text("name", name),
+                          _tensors.held_by(f"input {name}", value))
+
+    def input(self, name, /):
+        """The memory of an input or a parameter, which runs read: writing there
+        sets it."""
+        return _tensors.Tensor(self._native.input_memory(_text("name", name)))
+
+    def time_runs(self, runs=10, /):
+        """How many seconds each of so many runs takes, without what Python
+        adds."""
+        return [ns * 1e-9 for ns in
+                self._native.time_runs(_size("runs", runs, 2**32))]
+
+    def times(self):
+        """How many seconds each node took, in the last timed run or the pass
+        that is under way."""
+        return {node: ns * 1e-9 for node, ns in self._native.times()}
+
+    def record(self, folder, /):
+        """Has the next runs leave a dump each in this folder; None ends it."""
+        self._native.record("" if folder is None else os.fspath(folder))
+
+    @property
+    def dump_folder(self):
+        """The folder of the last run's dump; empty if there is none."""
+        return self._native.dump_folder()
+
+    # --- Looking into it ---
+
+    def tensor(self, entry, /):
+        """What a node has made: "conv1", or "conv1:1" for its second output.
+
+        It is the node's memory, which the next nodes may write over. After a
+        whole run what has been written over is made once more, and copied;
+        where a pass has stopped, that is an error that says so.
+        """
+        return _tensors.Tensor(self._native.read(_text("entry", entry)))
+
+    def patch(self, entry, value, /):
+        """Gives a node's output these contents: now, and whenever it runs."""
+        self._native.patch(_text("entry", entry),
+                           _tensors.held_by(f"patch of {entry}", value))
+
+    def clear_patches(self):
+        self._native.clear_patches()
+
+    # --- Stopping between nodes ---
+
+    @property
+    def position(self):
+        """The node that is next; None at the end of the pass."""
+        return self._native.position() or None
+
+    def restart(self):
+        """Begins a new pass: nothing has run."""
+        self._native.restart()
+
+    def step(self):
+        """Runs the next node, and returns which."""
+        node = self.position
+        self._native.step()
+        return node
+
+    def run_until(self, node, /):
+        """Runs up to and including this node, from the start if it has already
+        run."""
+        self._native.run_until(_text("node", node))
+
+    def resume(self):
+        """Runs what is left of the pass."""
+        self._native.resume()
+
+    def recompute(self):
+        """Runs again what depends on patches, and returns which nodes."""
+        return tuple(self._native.recompute())
+
+
+def _text(place, value):
+    if isinstance(value, str):
+        return value
+    raise Error([f"{place}: is a {type(value).__name__}, expected a str"])
+
+
+def _held(tensors):
+    return [(_text("name of an input", name),
+             _tensors.held_by(f"input {name}", value))
+            for name, value in tensors.items()]
+
+
+def _open(target, *options):
+    """A Session of what may be a path, or has to be written to a file first."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="nodewise_"))
+        arguments = _arguments.Arguments(folder, stack)
+        arguments.add_target("target", target)
+        path = arguments.list[0]
+        try:
+            return Session(_native.open(path, *options),
+                           dict(arguments.names).get(path, path))
+        except Error as error:
+            # A file that was only written for it means nothing to the caller.
+            findings = error.findings
+            for given, known in arguments.names:
+                findings = [each.replace(given, known) for each in findings]
+            raise Error(findings) from None
+
+
+def load(target, /, *, inputs=None, lib=None, params=None, function=None,
+         backend=None, dim=None, freeze=None, seed=None, no_fuse=False,
+         no_reuse=False):
+    """Loads a network, and returns a Session to run it.
+
+    target: a path of an artefact folder, a factory or VM library, a graph JSON
+        with lib= and params=, or an ONNX model; or the bytes of such a file, an
+        onnx.ModelProto, a module of TVM
+    inputs: a dict of arrays that are set at once; a library for virtual
+        machines takes its open sizes from them
+    backend: of an ONNX model: what computes the nodes, onednn (with the
+        reference for what that has not) or reference
+    dim, freeze, seed, no_fuse, no_reuse, lib, params, function: as those of
+        nodewise.run()
+    """
+    if backend not in (None, "onednn", "reference"):
+        raise Error([f"backend: found {backend!r}, expected \"onednn\" or "
+                     "\"reference\""])
+    options = {"no_fuse": bool(no_fuse), "no_reuse": bool(no_reuse)}
+    for name, value in (("lib", lib), ("params", params)):
+        if value is not None:
+            options[name] = os.fspath(value)
+    for name, value in (("function", function), ("backend", backend)):
+        if value is not None:
+            options[name] = _text(name, value)
+    if dim is not None:
+        options["dim"] = [(_text("dim", name), _size(name, size))
+                          for name, size in dict(dim).items()]
+    if seed is not None:
+        options["seed"] = _size("seed", seed)
+    return _open(target, _held(inputs or {}), _held(freeze or {}), options)
+
+
+def _size(place, value, end=2**63):
+    try:
+        number = value.__index__()
+    except (AttributeError, TypeError):
+        number = -1
+    if not 0 <= number < end:
+        raise Error([f"{place}: found {value!r}, expected a whole number from 0 "
+                     f"to {end - 1}"])
+    return number
