@@ -276,12 +276,24 @@ def not_built(path):
 
 
 def run_in_venv(path, options):
-    """Tests of the Python package, which need what its users have."""
+    """Tests of the Python package, which need what its users have: numpy and
+    onnxruntime, or for tvm_*_test.py TVM."""
+    if path.name.startswith("tvm_"):
+        return run_in_tvm_venv(path, options)
     python = BUILD / "venv/bin/python"
     if not (BUILD / "venv/is_complete").exists():
         return [Result(str(path.relative_to(ROOT)), "skipped",
                        "numpy and onnxruntime could not be installed")]
     return run_python(path, options, python)
+
+
+def run_in_tvm_venv(path, options):
+    python = ROOT / "build/tvm_venv/bin/python"
+    if python.exists():
+        return run_python(path, options, python)
+    return [Result(str(path.relative_to(ROOT)), "skipped",
+                   "apache-tvm is not installed in build/tvm_venv (./dev test "
+                   "--suite tvm installs it)")]
 
 
 def run_python(path, options, python=sys.executable):

@@ -17,6 +17,7 @@ import typing
 from nodewise._answer import Answer, Culprit, Finding, Verdict
 from nodewise._errors import Error, WrongResult
 from nodewise._runtime import Runtime, runtime
+from nodewise._vm_trace import VmTrace, trace_vm
 from nodewise.verbs import (align, compare, convert, diagnose, dump, extract,
                             inspect, locate, profile, repro, run, run_autotest,
                             verify)
@@ -26,10 +27,10 @@ if typing.TYPE_CHECKING:
     from nodewise._tensors import Tensor, TensorFile, tensors
 
 __all__ = ["Answer", "Culprit", "Error", "Finding", "Runtime", "Session",
-           "Tensor", "TensorFile", "Verdict", "WrongResult", "align", "compare", "convert",
-           "diagnose", "dump", "extract", "inspect", "load", "locate",
-           "profile", "repro", "run", "run_autotest", "runtime", "tensors",
-           "verify"]
+           "Tensor", "TensorFile", "Verdict", "VmTrace", "WrongResult",
+           "align", "compare", "convert", "diagnose", "dump", "extract",
+           "inspect", "load", "locate", "profile", "repro", "run",
+           "run_autotest", "runtime", "tensors", "trace_vm", "verify"]
 
 # What needs the native module is imported when it is first asked for: the
 # verbs work without it, and an import costs no more than its own files.

@@ -1,0 +1,284 @@
+"""Traces TVM's VM: finds the runs in the calls that it tells of."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from nodewise._errors import Error
+from nodewise._run_dump import RunDump
+from nodewise._vm_run import BOOKKEEPING, VmRun
+
+_CHECKS = "vm.builtin.check_"
+_TUPLE_INFO = "vm.builtin.check_tuple_info"
+_TENSOR_INFO = "vm.builtin.check_tensor_info"
+_TUPLE_ITEM = "vm.builtin.tuple_getitem"
+_SIZES = "vm.builtin.alloc_shape_heap"
+_CLOSURE = "vm.builtin.invoke_closure"
+# What a function checks first, parameter by parameter.
+_PARAMETER = re.compile(r"ErrorContext\(fn=(.*?), loc=param\[\d+\], "
+                        r"param=(.*?), annotation=")
+
+
+# pylint: disable-next=too-many-arguments
+def trace_vm(vm: Any, dump_root: str | os.PathLike[str], *,
+             select: str | None = None, function: str | None = None,
+             run: int | None = None, what: str = "tensor") -> VmTrace:
+    """Records each kernel that TVM's VM calls, on whatever device, as dumps.
+
+    >>> with nodewise.trace_vm(vm, "dump") as trace:
+    ...     vm["main"](x)
+    >>> nodewise.compare(trace.folders[0], "model.onnx")
+
+    vm: a tvm.relax.VirtualMachine of bytecode (TVM 0.22 and later)
+    dump_root: where the dumps go, one for each run
+    select: only kernels in whose name this regular expression is found, and
+        what they read
+    function: only runs of this function
+    run: only this run of those, counted from 1
+    what: tensor, stats (hashes and statistics), or tensor,stats
+    """
+    if not hasattr(vm, "set_instrument"):
+        raise TypeError(f"vm: is a {type(vm).__name__}, expected a "
+                        "tvm.relax.VirtualMachine of TVM 0.22 or later")
+    parts = set(what.split(","))
+    if not parts <= {"tensor", "stats"}:
+        raise Error([f'what=: found "{what}", expected tensor, stats or '
+                     "tensor,stats"])
+    return VmTrace(vm, pathlib.Path(dump_root), parts,
+                   re.compile(select) if select else None, (function, run))
+
+
+class VmTrace:  # pylint: disable=too-many-instance-attributes
+    """What trace_vm() returns. It records as long as its `with` lasts;
+    `folders` are the dumps of the runs that have ended."""
+
+    def __init__(self, vm: Any, root: pathlib.Path, parts: set[str],
+                 select: re.Pattern[str] | None,
+                 chosen: tuple[str | None, int | None]):
+        self.folders: list[str] = []
+        self._vm = vm
+        self._root = root
+        self._parts = parts
+        self._select = select
+        self._function, self._number = chosen
+        self._module: Any = None  # The VM's, while this stands before it.
+        self._error: Exception | None = None
+        self._is_watched = False  # A wrapper of ours sees how it ends.
+        # One for each function that runs, the called ones last: whether it is
+        # still at its parameters.
+        self._frames: list[bool] = []
+        self._run: VmRun | None = None
+        self._dump: RunDump | None = None
+        self._is_named = False
+        self._runs = 0  # Of those that `function` chooses.
+        self._tuples: dict[int, str] = {}
+
+    def __enter__(self) -> VmTrace:
+        self._module = self._vm.module
+        # What a function returns is told to no instrument, so that it is
+        # looked at where the user takes it from.
+        self._vm.module = _Watched(self._module, self._watched)
+        self._vm.set_instrument(self._called)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None,
+                 error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self._vm.set_instrument(None)
+        self._vm.module, self._module = self._module, None
+        self._guarded(self._end)
+        if error is None:
+            self._raise_what_is_wrong()
+
+    def _raise_what_is_wrong(self) -> None:
+        if self._error is not None:
+            raise Error([
+                f"{self._root}: could not record the run to its end, which "
+                f"went on: {self._error} (nodewise inspect --recover reads "
+                "what is complete)"]) from self._error
+        if self.folders:
+            return
+        if self._runs and (self._select or self._number):
+            raise Error(["select=, run=: chose no kernel, expected one of "
+                         f"those of {self._counted_runs()}"])
+        raise Error([
+            f"vm: told of no kernel in {self._counted_runs()}, expected one "
+            "within the `with` (what was compiled with "
+            'exec_mode="compiled" tells nothing: compile it with "bytecode")'])
+
+    def _counted_runs(self) -> str:
+        of_what = f" of {self._function}" if self._function else ""
+        return f"{self._runs} run{'s' * (self._runs != 1)}{of_what}"
+
+    # --- Runs ---
+
+    def _watched(self, name: str,
+                 function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if self._module is None or self._is_watched:
+                return function(*arguments)
+            self._guarded(self._begin, name)
+            self._is_watched = True
+            try:
+                result = function(*arguments)
+            except BaseException:
+                self._guarded(self._end, None, True)
+                raise
+            finally:
+                self._is_watched = False
+            self._guarded(self._end, result)
+            return result
+        return call
+
+    def _begin(self, name: str | None) -> None:
+        self._end()
+        self._frames = [True]
+        self._tuples = {}
+        self._is_named = False
+        self._dump = RunDump(self._root, "tensor" in self._parts,
+                             "stats" in self._parts)
+        self._run = VmRun(self._dump, self._is_wanted)
+        if name is not None:
+            self._name(name)
+
+    def _name(self, name: str) -> None:
+        """Says which function runs, and so whether it is to be recorded."""
+        self._is_named = True
+        if self._function not in (None, name):
+            self._run = None
+            return
+        self._runs += 1
+        if self._number not in (None, self._runs):
+            self._run = None
+
+    def _end(self, result: Any = None, has_failed: bool = False) -> None:
+        run, self._run = self._run, None
+        self._frames = []
+        if run is None:
+            return
+        run.close(result, has_failed=has_failed or run.is_amid_call)
+        if self._dump is not None and self._dump.folder is not None:
+            self.folders.append(str(self._dump.folder))
+
+    def _is_wanted(self, function: str, node: str) -> bool:
+        return self._select is None or any(
+            self._select.search(name) for name in (function, node))
+
+    # --- What the VM tells ---
+
+    def _guarded(self, follow: Callable[..., Any], *arguments: Any) -> None:
+        """Whatever goes wrong here must not end the user's run."""
+        if self._error is not None:
+            return
+        try:
+            follow(*arguments)
+        except Exception as error:  # pylint: disable=broad-except
+            self._error = error
+            self._run = None
+            if self._dump is not None:
+                self._dump.abandon()
+
+    def _called(self, function: Any, name: str, is_before: bool, result: Any,
+                *arguments: Any) -> None:
+        self._guarded(self._follow, function, name, is_before, result,
+                      arguments)
+
+    def _follow(self, function: Any, name: str, is_before: bool, result: Any,
+                arguments: tuple[Any, ...]) -> None:
+        if name in BOOKKEEPING:
+            if is_before:
+                self._before_bookkeeping(name, arguments)
+            elif self._run is not None:
+                self._after_bookkeeping(name, arguments, result)
+            return
+        # A function of the VM is an object that only the VM calls.
+        is_nested = name == _CLOSURE or not callable(function)
+        if is_before:
+            self._before_call(name, is_nested, arguments)
+            return
+        if is_nested and len(self._frames) > 1:
+            self._frames.pop()
+        if self._run is not None:
+            self._run.after(result)
+
+    def _before_call(self, name: str, is_nested: bool,
+                     arguments: tuple[Any, ...]) -> None:
+        if not self._frames:
+            self._begin(None)
+        if not self._is_named:
+            self._name("")
+        self._frames[-1] = False
+        if is_nested:
+            self._frames.append(True)
+        if self._run is None:
+            return
+        if is_nested:
+            self._run.enter()
+        else:
+            self._run.before(name, arguments)
+
+    def _before_bookkeeping(self, name: str,
+                            arguments: tuple[Any, ...]) -> None:
+        if name.startswith(_CHECKS):
+            self._check(name, arguments)
+        elif name == _SIZES and not self._is_at_parameters():
+            self._begin(None)
+
+    def _after_bookkeeping(self, name: str, arguments: tuple[Any, ...],
+                           result: Any) -> None:
+        assert self._run is not None
+        if name == _TUPLE_ITEM:
+            self._name_item(arguments, result)
+        elif name.endswith("alloc_tensor"):
+            self._frames[-1] = False
+        self._run.did_bookkeeping(name, arguments, result)
+
+    def _is_at_parameters(self) -> bool:
+        return self._is_watched or bool(self._frames and self._frames[-1])
+
+    def _check(self, name: str, arguments: tuple[Any, ...]) -> None:
+        found = _PARAMETER.match(str(arguments[-1]))
+        if found is None:
+            return
+        function, parameter = found.groups()
+        if not self._is_at_parameters():
+            self._begin(function)
+        elif not self._is_named:
+            self._name(function)
+        if self._run is None or len(self._frames) > 1:
+            return
+        handle = arguments[0].__chandle__() if hasattr(
+            arguments[0], "__chandle__") else 0
+        if name == _TUPLE_INFO:
+            self._tuples.setdefault(handle, parameter)
+        elif name == _TENSOR_INFO:
+            item = self._tuples.get(handle)
+            self._run.add_input(item or parameter, arguments[0],
+                                self._select is None or item is None)
+
+    def _name_item(self, arguments: tuple[Any, ...], result: Any) -> None:
+        of_tuple = self._tuples.get(arguments[0].__chandle__())
+        if of_tuple is not None and hasattr(result, "__chandle__"):
+            self._tuples.setdefault(result.__chandle__(),
+                                    f"{of_tuple}[{int(arguments[1])}]")
+
+
+class _Watched:
+    """The module of a VM, whose functions tell when they run."""
+
+    def __init__(self, module: Any,
+                 watched: Callable[[str, Callable[..., Any]],
+                                   Callable[..., Any]]):
+        self._module = module
+        self._watched = watched
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self._watched(name, self._module[name])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
