@@ -4,6 +4,7 @@ import os
 import pathlib
 
 from nodewise import _runtime
+from nodewise._arrays import array_of
 from nodewise._errors import Error, parameter_of
 
 # Whose values are tensors, by name.
@@ -107,12 +108,3 @@ class Arguments:
         numpy.savez(path, **{name: array_of(tensor)
                              for name, tensor in tensors.items()})
         return path
-
-
-def array_of(tensor):
-    """A tensor of any library as a numpy array."""
-    import numpy  # pylint: disable=import-outside-toplevel
-    # Those of torch want to be taken out of the graph of gradients first.
-    if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu()
-    return numpy.asarray(tensor)
