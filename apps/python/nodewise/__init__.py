@@ -32,14 +32,15 @@ __all__ = ["Answer", "Culprit", "Error", "Finding", "Runtime", "Session",
            "inspect", "load", "locate", "profile", "repro", "run",
            "run_autotest", "runtime", "tensors", "trace_vm", "verify"]
 
-# What needs the native module is imported when it is first asked for: the
-# verbs work without it, and an import costs no more than its own files.
-_NATIVE = {"Session": "_session", "load": "_session", "Tensor": "_tensors",
-           "TensorFile": "_tensors", "tensors": "_tensors"}
+# What needs the native module, or numpy, is imported when it is first asked for:
+# the verbs work without it, and an import costs no more than its own files.
+_LATER = {"Session": "_session", "load": "_session", "Tensor": "_tensors",
+          "TensorFile": "_tensors", "tensors": "_tensors"}
 
 
-def __getattr__(name):
-    if name not in _NATIVE:
-        raise AttributeError(f"module nodewise has no attribute {name!r}")
-    module = importlib.import_module(f"nodewise.{_NATIVE[name]}")
-    return getattr(module, name)
+def __getattr__(name: str) -> typing.Any:
+    if name in ("autotest", "testing"):
+        return importlib.import_module(f"nodewise.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'nodewise' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"nodewise.{_LATER[name]}"), name)

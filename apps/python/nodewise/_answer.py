@@ -79,7 +79,7 @@ class Answer:
     def raise_if_wrong(self):
         """Raises WrongResult if something is wrong; else returns the answer."""
         if self.is_wrong:
-            raise WrongResult([self.said or self.text], self.document)
+            raise WrongResult([self.said or self.text], self.document, self)
         return self
 
     @functools.cached_property

@@ -17,7 +17,14 @@ class Error(Exception):
 
 
 class WrongResult(Error, AssertionError):
-    """Something is wrong with what was judged; raised if that is asked for."""
+    """Something is wrong with what was judged; raised if that is asked for.
+
+    `answer` is what the verb found out, where one was asked.
+    """
+
+    def __init__(self, findings, document=None, answer=None):
+        super().__init__(findings, document)
+        self.answer = answer
 
 
 # Words of Python that are options, too.
