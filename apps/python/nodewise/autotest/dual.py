@@ -1,0 +1,290 @@
+"""Dual objects: what is done with one is done with what both libraries have."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional, Union
+
+from nodewise.autotest import case as cases
+from nodewise.autotest import compare
+from nodewise.autotest.generators import Generator, Nothing, random_tensor
+from nodewise.autotest.modules import make_alike
+from nodewise.autotest.program import pair_of, text_of
+from nodewise.autotest.sides import Scope, Side, side_of
+from nodewise.autotest.signature import kinds_of
+from nodewise.autotest.tensors import DrawnTensor, literal
+
+_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
+              "matmul", "and_", "or_", "xor", "lshift", "rshift")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_UNARY = ("neg", "pos", "abs", "invert")
+# How libraries are told to keep gradients: an attribute, or one to set.
+_WANT_GRADIENTS = (("requires_grad_", None), ("stop_gradient", False),
+                   ("requires_grad", True))
+
+
+class DualObject:
+    """Something that both sides have: a library, a function, a module, a
+    tensor, or what is known of one."""
+
+    def __init__(self, sides: tuple[Side, Side], pair: tuple, code: tuple):
+        self._sides = sides
+        self._pair = pair
+        self._code = code
+
+    def code_of_dual_object(self) -> tuple[str, str]:
+        """What the programs of both sides call it."""
+        return self._code
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        if name == "random_tensor" and all(
+                value is side.library
+                for value, side in zip(self._pair, self._sides)):
+            return lambda *args, **options: _resolved(
+                random_tensor(*args, **options), self._sides)
+        code = pair_of(lambda side: f"{self._code[side]}.{name}")
+        if not any(hasattr(each, name) for each in self._pair):
+            raise AttributeError(f"{self._code[1]}: has no {name} on either "
+                                 "side")
+        if cases.running() is None:
+            pair = tuple(getattr(each, name) for each in self._pair)
+        else:
+            pair = cases.current().both(
+                name, code, lambda side: getattr(self._pair[side], name))
+        return _wrapped(self._sides, pair, code, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kinds = kinds_of(self._pair[1])
+        given_as: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+        for key, value in given_as.items():
+            if isinstance(value, Generator) and kinds.get(key) is not None:
+                value.wanted_as(kinds[key])
+        given = [_resolved(each, self._sides) for each in args]
+        while given and isinstance(given[-1], Nothing):
+            given.pop()
+        named = {key: _resolved(each, self._sides)
+                 for key, each in kwargs.items()}
+        named = {key: each for key, each in named.items()
+                 if not isinstance(each, Nothing)}
+        where = self._operation()
+
+        def code(side: int) -> str:
+            texts = [text_of(each, side) for each in given]
+            texts += [f"{key}={text_of(each, side)}"
+                      for key, each in named.items()]
+            return f"{self._code[side]}({', '.join(texts)})"
+
+        return _done(self._sides, where, pair_of(code),
+                     lambda side: self._pair[side](
+                         *(of_side(each, side) for each in given),
+                         **{key: of_side(each, side)
+                            for key, each in named.items()}), True)
+
+    def _operation(self) -> str:
+        """What it is called in every case, without the names of variables."""
+        code = self._code[1]
+        if not code.startswith("v") or not code.partition(".")[0][1:].isdigit():
+            return code
+        owner = code.rpartition(".")[2]
+        return owner if "." in code else type(self._pair[1]).__name__
+
+    def __getitem__(self, key: Any) -> Any:
+        key = _resolved(key, self._sides)
+        code = pair_of(
+            lambda side: f"{self._code[side]}[{text_of(key, side)}]")
+        return _done(self._sides, "[]", code, lambda side: operator.getitem(
+            self._pair[side], of_side(key, side)))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        key, value = (_resolved(each, self._sides) for each in (key, value))
+        code = pair_of(
+            lambda side: f"{self._code[side]}.__setitem__("
+            f"{text_of(key, side)}, {text_of(value, side)})")
+        _done(self._sides, "[]=", code, lambda side: operator.setitem(
+            self._pair[side], of_side(key, side), of_side(value, side)), True)
+
+    def __len__(self) -> int:
+        code = pair_of(lambda side: f"len({self._code[side]})")
+        return int(_done(self._sides, "len", code,
+                         lambda side: len(self._pair[side])))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self._pair[1])
+
+    def __int__(self) -> int:
+        return int(self._pair[1])
+
+    def __index__(self) -> int:
+        return operator.index(self._pair[1])
+
+    def __float__(self) -> float:
+        return float(self._pair[1])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<dual {self._code[1]}>"
+
+
+def _add_operators() -> None:
+    def method(function: Any, is_reflected: bool = False) -> Any:
+        def apply(self: Any, *others: Any) -> Any:
+            operands = (*others, self) if is_reflected else (self, *others)
+            # pylint: disable-next=protected-access
+            return _operated(self._sides, function, operands)
+        return apply
+
+    for name in (*_OPERATORS, *_COMPARISONS, *_UNARY):
+        function = getattr(operator, name)
+        plain = name.rstrip("_")
+        setattr(DualObject, f"__{plain}__", method(function))
+        if name in _OPERATORS:
+            in_place = getattr(operator, f"i{plain}")
+            setattr(DualObject, f"__r{plain}__", method(function, True))
+            setattr(DualObject, f"__i{plain}__", method(in_place))
+
+
+_add_operators()
+
+
+def _operated(sides, function, operands):
+    operands = [_resolved(each, sides) for each in operands]
+    code = pair_of(lambda side: f"operator.{function.__name__}(" + ", ".join(
+        text_of(each, side) for each in operands) + ")")
+    return _done(sides, function.__name__, code, lambda side: function(
+        *(of_side(each, side) for each in operands)))
+
+
+def _done(sides, where, code, does, may_change=False):
+    """Does something on both sides, and compares what they return."""
+    case = cases.current()
+    case.uses(sides)
+    # Compared while the program still ends with the operation itself.
+    pair = case.both(where, code, does)
+    case.compare(where, code, pair)
+    if _is_plain(pair):
+        if may_change:
+            case.program.add(code)
+        return pair[1]
+    made = DualObject(sides, pair, case.program.assign(code))
+    if compare.is_module(pair[1]) and compare.is_module(pair[0]):
+        make_alike(case, sides, pair, made)
+    if compare.is_data(pair[1]):
+        case.last = made
+    return made
+
+
+def _wrapped(sides, pair, code, where):
+    """An attribute of both sides."""
+    case = cases.running()
+    if case is not None:
+        case.uses(sides)
+        case.compare(where, code, pair)
+        if _is_plain(pair):
+            return pair[1]
+    return DualObject(sides, pair, code)
+
+
+def _is_plain(pair):
+    """Whether it is the same on both sides, and decides what a test does."""
+    return all(value is None or isinstance(value, (bool, int, str))
+               for value in pair)
+
+
+def _resolved(value: Any, sides: tuple[Side, Side]) -> Any:
+    """A value with generators drawn, and arrays as dual tensors."""
+    if isinstance(value, Generator):
+        value = value.value()
+    if isinstance(value, DrawnTensor):
+        return _dual_tensor(value, sides)
+    if type(value).__module__ == "numpy" and hasattr(value, "ndim") and (
+            type(value).__name__ == "ndarray"):
+        return _dual_tensor(DrawnTensor(value, literal(value), False), sides)
+    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+        return type(value)(_resolved(each, sides) for each in value)
+    if isinstance(value, dict):
+        return {key: _resolved(each, sides) for key, each in value.items()}
+    if isinstance(value, slice):
+        return slice(*(_resolved(each, sides) for each in (
+            value.start, value.stop, value.step)))
+    return value
+
+
+def _dual_tensor(drawn: DrawnTensor, sides: tuple[Side, Side]) -> DualObject:
+    """The tensor on both sides, made once in a case."""
+    case = cases.current()
+    key = (id(drawn), id(sides))
+    if key not in case.tensors:
+        case.uses(sides)
+        pair = tuple(side.tensor(drawn.array) for side in sides)
+        names = case.program.assign(pair_of(
+            lambda side: sides[side].tensor_code(drawn.code)))
+        if drawn.requires_grad and case.wants_gradients:
+            for side, value in enumerate(pair):
+                said = _want_gradient(value, names[side])
+                case.program.add((said, "") if side == 0 else ("", said))
+        case.tensors[key] = (drawn, DualObject(sides, pair, names))
+    return case.tensors[key][1]
+
+
+def _want_gradient(tensor, name):
+    for attribute, value in _WANT_GRADIENTS:
+        if hasattr(tensor, attribute):
+            if value is None:
+                getattr(tensor, attribute)()
+                return f"{name}.{attribute}()"
+            setattr(tensor, attribute, value)
+            return f"{name}.{attribute} = {value}"
+    return ""
+
+
+def of_side(value: Any, side: int) -> Any:
+    """What a value is on one side."""
+    if isinstance(value, DualObject):
+        return value._pair[side]  # pylint: disable=protected-access
+    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+        return type(value)(of_side(each, side) for each in value)
+    if isinstance(value, dict):
+        return {key: of_side(each, side) for key, each in value.items()}
+    if isinstance(value, slice):
+        return slice(*(of_side(each, side) for each in (
+            value.start, value.stop, value.step)))
+    return value
+
+
+# pylint: disable-next=too-many-arguments
+def dual(candidate: Any, reference: Any, *,
+         names: Sequence[Optional[str]] = (None, None),
+         tensor: Sequence[Optional[Callable[[Any], Any]]] = (None, None),
+         setup: Sequence[Union[None, str, Sequence[str]]] = (None, None)
+         ) -> Any:
+    """Two libraries as one: what is called is called on both, with the same
+    drawn arguments, and what they return is compared.
+
+    candidate, reference: modules, namespaces, dicts of functions, or functions
+    names: what messages and programs call them, where that is not clear
+    tensor: for each side, what makes one of its tensors of a numpy array; not
+        needed for libraries with from_numpy(), asarray() or the like, and for
+        functions that take arrays
+    setup: for each side, the statements that make it known to a program, where
+        no import does
+    """
+    frame = sys._getframe(1)  # pylint: disable=protected-access
+    scope = Scope(frame.f_globals, frame.f_globals.get("__name__", ""),
+                  frame.f_globals.get("__file__", ""))
+    sides = tuple(side_of(library, name, scope, lines, make, default)
+                  for library, name, lines, make, default in zip(
+                      (candidate, reference), names, setup, tensor,
+                      ("candidate", "reference")))
+    return DualObject(typing.cast(Any, sides),
+                      tuple(side.library for side in sides),
+                      tuple(side.name for side in sides))

@@ -1,0 +1,306 @@
+"""Generators: values of a test that are drawn anew for each case.
+
+They are put together before anything is drawn, and have one value in a case,
+wherever they are used.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union
+
+from nodewise.autotest import case
+from nodewise.autotest.choices import Choices
+from nodewise.autotest.tensors import DrawnTensor, drawn_tensor
+
+# Steps of a random float within its range.
+_STEPS = 1 << 24
+_ODDS = 1 << 16
+# Optional[int], and int | None.
+_UNIONS = (Union, getattr(types, "UnionType", Union))
+
+
+class Nothing:  # pylint: disable=too-few-public-methods
+    """The value of an argument that is not given at all."""
+
+
+_Operation = Callable[[Any, Any], "Generator"]
+
+
+def _arithmetic(function: Callable) -> tuple[_Operation, _Operation]:
+    """Methods for an operator with the generator before and behind it."""
+    return (lambda self, other: _Combined(function, self, other),
+            lambda self, other: _Combined(function, other, self))
+
+
+class Generator:
+    """What every generator derives from; one of your own overrides calc(), and
+    to() if it can make values of several types."""
+
+    def __init__(self, *children: Any):
+        self.children = [pack(child) for child in children]
+
+    def calc(self, choices: Choices) -> Any:
+        """Draws a value."""
+        raise NotImplementedError
+
+    def value(self) -> Any:
+        """Its value in the case that runs."""
+        return case.current().value_of(self)
+
+    def to(self, kind: Any) -> Generator:
+        """Decides the type: int, float, bool, or a tuple of them. The first
+        one to say so is right."""
+        for child in self.children:
+            child.to(kind)
+        return self
+
+    def wanted_as(self, kind: Any) -> None:
+        """The same of who uses it: as the signature of a function."""
+        self.to(kind)
+
+    def size(self) -> int:
+        """How many alternatives it has, for the odds of `|`."""
+        return 1
+
+    def __or__(self, other: Any) -> Generator:
+        other = pack(other)
+        return oneof(self, other,
+                     possibility=self.size() / (self.size() + other.size()))
+
+    def __ror__(self, other: Any) -> Generator:
+        return pack(other) | self
+
+    __add__, __radd__ = _arithmetic(operator.add)
+    __sub__, __rsub__ = _arithmetic(operator.sub)
+    __mul__, __rmul__ = _arithmetic(operator.mul)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv)
+    __mod__, __rmod__ = _arithmetic(operator.mod)
+
+    def __neg__(self) -> Generator:
+        return 0 - self
+
+
+class _Combined(Generator):
+    """Arithmetic of two generators."""
+
+    def __init__(self, function: Any, a: Any, b: Any):
+        super().__init__(a, b)
+        self._function = function
+
+    def calc(self, choices: Choices) -> Any:
+        return self._function(*(child.value() for child in self.children))
+
+
+class _Constant(Generator):
+    def __init__(self, held: Any):
+        super().__init__()
+        self._held = held
+
+    def calc(self, choices: Choices) -> Any:
+        return self._held
+
+
+class _Random(Generator):
+    def __init__(self, low: Any, high: Any):
+        super().__init__(low, high)
+        self._kind: Any = None
+
+    def to(self, kind: Any) -> Generator:
+        if self._kind is None:
+            self._kind = kind
+        return super().to(kind)
+
+    def calc(self, choices: Choices) -> Any:
+        low, high = (child.value() for child in self.children)
+        kind = self._kind
+        if not _is_kind(kind):
+            is_whole = isinstance(low, int) and isinstance(high, int)
+            kind = int if is_whole else float
+        return _number(choices, kind, low, high)
+
+
+def _is_kind(kind: Any) -> bool:
+    """Whether numbers of that type can be drawn."""
+    if kind in (int, float, bool):
+        return True
+    if typing.get_origin(kind) in (*_UNIONS, tuple):
+        return any(_is_kind(each) for each in typing.get_args(kind))
+    return False
+
+
+def _number(choices: Choices, kind: Any, low: Any, high: Any) -> Any:
+    kinds = [each for each in typing.get_args(kind) if _is_kind(each)]
+    if typing.get_origin(kind) in _UNIONS:
+        chosen = kinds[choices.draw(len(kinds))]
+        return _number(choices, chosen, low, high)
+    if typing.get_origin(kind) is tuple:
+        return tuple(_number(choices, each, low, high) for each in kinds)
+    if kind is bool:
+        return bool(choices.draw(2))
+    if not low < high:
+        raise ValueError(f"random({low}, {high}): is empty, expected a low "
+                         "end that is below the high one")
+    if kind is float:
+        step = choices.draw(_STEPS)
+        simplest = 0. if low <= 0 < high else float(low)
+        return low + (high - low) * step / _STEPS if step else simplest
+    first, end = math.ceil(low), math.ceil(high)
+    if first >= end:
+        raise ValueError(f"random({low}, {high}): holds no whole number, "
+                         "expected .to(float), or other ends")
+    return _nearest(choices.draw(end - first), first, end - 1)
+
+
+def _nearest(i: int, first: int, last: int) -> int:
+    """The i-th of the numbers from `first` to `last`, those near 0 first."""
+    if first >= 0:
+        return first + i
+    if last <= 0:
+        return last - i
+    both = 2 * min(-first, last)  # On both sides of 0.
+    if i <= both:
+        return (i + 1) // 2 if i % 2 else -(i // 2)
+    return i - both // 2 if last > -first else both // 2 - i
+
+
+class _OneOf(Generator):
+    def __init__(self, options: Sequence[Any], possibility: Any):
+        super().__init__(*options)
+        if not options:
+            raise ValueError("oneof: has no options, expected one or more")
+        if isinstance(possibility, (int, float)):
+            possibility = [possibility, 1 - possibility]
+        odds = possibility or [1 / len(options)] * len(options)
+        if (len(odds) != len(options) or abs(sum(odds) - 1) > 1e-6 or
+                min(odds) < 0):
+            raise ValueError(f"oneof: has the possibilities {odds}, expected "
+                             f"{len(options)} from 0 on that add up to 1")
+        self._odds = odds
+
+    def calc(self, choices: Choices) -> Any:
+        drawn = choices.draw(_ODDS) / _ODDS
+        for child, odds in zip(self.children, self._odds):
+            if drawn < odds:
+                return child.value()
+            drawn -= odds
+        return self.children[-1].value()
+
+    def size(self) -> int:
+        return sum(child.size() for child in self.children)
+
+
+class _Tuple(Generator):
+    def calc(self, choices: Choices) -> Any:
+        return tuple(child.value() for child in self.children)
+
+
+class RandomTensor(Generator):
+    """What random_tensor() returns."""
+
+    def __init__(self, ndim: Any, sides: dict[int, Any], kind: dict[str, Any]):
+        super().__init__(ndim, *sides.values())
+        self._sides = list(sides)
+        self._kind = {name: pack(value) for name, value in kind.items()}
+
+    def to(self, kind: Any) -> Generator:
+        raise TypeError(f"random_tensor: has no .to({kind}), expected dtype=, "
+                        "or DUAL.random_tensor(...).to(...)")
+
+    def wanted_as(self, kind: Any) -> None:
+        """What a function calls a tensor says nothing of its elements."""
+
+    def calc(self, choices: Choices) -> DrawnTensor:
+        ndim, *sides = (child.value() for child in self.children)
+        given = dict(zip(self._sides, sides))
+        shape = tuple(1 + choices.draw(7) if given.get(i) is None else
+                      int(given[i]) for i in range(int(ndim)))
+        if any(side < 0 for side in shape):
+            raise ValueError(f"random_tensor: has the shape {shape}, expected "
+                             "sides from 0 on")
+        return drawn_tensor(choices, shape, **{
+            name: value.value() for name, value in self._kind.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"random_tensor: has no {name} before it is drawn, expected it as "
+            f"an argument, or DUAL.random_tensor(...).{name}")
+
+
+def pack(value: Any) -> Generator:
+    """The value itself if it is a generator, else one of it."""
+    return value if isinstance(value, Generator) else _Constant(value)
+
+
+def constant(value: Any) -> Generator:
+    """The same value in every case."""
+    return _Constant(value)
+
+
+def nothing() -> Generator:
+    """Leaves the argument out."""
+    return _Constant(Nothing())
+
+
+def random(low: Any = 1, high: Any = 6) -> Generator:
+    """A number from `low` up to, but not including, `high`: of the type that
+    .to() or the function's signature says, else whole unless an end is not."""
+    return _Random(low, high)
+
+
+def random_bool() -> Generator:
+    """True or False."""
+    return _Random(0, 2).to(bool)
+
+
+def random_or_nothing(low: Any, high: Any) -> Generator:
+    """A number in two of three cases, else nothing."""
+    return oneof(nothing(), random(low, high), possibility=1 / 3)
+
+
+def random_device(*devices: Any) -> Generator:
+    """One of the devices that are named; "cpu" if none is."""
+    return oneof(*(devices or ("cpu",)))
+
+
+def oneof(*options: Any, possibility: Union[None, float, Sequence[float]] = None
+          ) -> Generator:
+    """One of several, each as likely as `possibility` says: that of the first
+    of two, or one for each. The first counts as the simplest."""
+    return _OneOf(options, possibility)
+
+
+def tuple_of(*elements: Any) -> Generator:
+    """A tuple, each element drawn by itself."""
+    return _Tuple(*elements)
+
+
+# pylint: disable-next=too-many-arguments,keyword-arg-before-vararg
+def random_tensor(ndim: Any = None, *dims: Any, low: Any = None,
+                  high: Any = None, dtype: Any = float,
+                  requires_grad: Any = True, special: Any = False,
+                  **sides: Any) -> RandomTensor:
+    """A tensor of `ndim` sides (1 to 5).
+
+    dim0, dim1, ...: its sides; dim0 is 1 unless it is given, others are 1 to 7
+    low, high: its numbers, from -1 to 1 unless given, integers from -10000
+    dtype: float (float32), int (int64), bool, or the name of a type
+    requires_grad: whether gradients are asked for, if it has floats
+    special: in some cases some floats are NaN, infinite, -0, tiny or huge
+    """
+    numbered: dict[int, Any] = {0: 1, **dict(enumerate(dims))}
+    for name, side in sides.items():
+        if not (name.startswith("dim") and name[3:].isdigit()):
+            raise TypeError(f"random_tensor: has the argument {name}=, "
+                            "expected dim0=, dim1=, ...")
+        numbered[int(name[3:])] = side
+    rank: Optional[Any] = random(1, 6) if ndim is None else ndim
+    return RandomTensor(rank, {i: pack(side).to(int)
+                               for i, side in numbered.items()},
+                        {"low": low, "high": high, "dtype": dtype,
+                         "requires_grad": requires_grad, "special": special})
