@@ -1,5 +1,6 @@
 """Tests of operators in two libraries: nodewise.autotest."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -13,7 +14,8 @@ from package_support import PACKAGE, PackageTest, nodewise, onnxruntime_of
 from nodewise import autotest as package
 from nodewise.autotest import (autotest, constant, dual, nothing, oneof, random,
                                random_bool, random_device, random_or_nothing,
-                               random_tensor, tuple_of)
+                               random_tensor)
+from nodewise.autotest.choices import Choices, simpler
 
 
 class NumpyBut:
@@ -195,11 +197,11 @@ class DualTest(PackageTest):
         @autotest(n=7)
         def body():
             x = SAME.random_tensor(3, dim2=random(1, 5))
-            y = (x * 2 + SAME.exp(x.T).T - x) / 3
+            y = (2 * x + SAME.exp(x.T).T - x) / 3
             ran.append(y[..., None].shape[-1] + len(y))
             y[0] = random_tensor(ndim=0)
             y += 1
-            self.assertTrue((y == y).all())
+            self.assertTrue((y == y[...]).all())
             return SAME.concatenate([y, y], axis=random(0, 3))
         body()
         self.assertEqual(len(ran), 7)
@@ -217,9 +219,9 @@ class DualTest(PackageTest):
             BOTH.matmul(random_tensor(2, random(1, 9), k),
                         random_tensor(2, k, random(1, 6)))
         text = said(body)
-        self.assertIn("numpy.matmul: the candidate raises ValueError (no kernel "
-                      "for so many rows), and the reference returns a ndarray",
-                      text)
+        self.assertIn("numpy.matmul: the candidate raises ValueError (no "
+                      "kernel for so many rows), and the reference returns a "
+                      "ndarray", text)
         # Four rows and one column, and nothing is larger.
         self.assertEqual(text.count("numpy.array([[0.25], [-0.5], [-1.], [-1.]]"
                                     ", 'float32')"), 2, text)
@@ -250,6 +252,34 @@ class DualTest(PackageTest):
                           lambda: SAME.ones(2).reshape(3), nodewise.Error))
         self.assertIn("does nothing with a dual object",
                       said(lambda: None, nodewise.Error))
+
+    def test_blocks_and_loops_are_of_both_sides(self):
+        entered, left = [], []
+
+        @contextlib.contextmanager
+        def entering():
+            entered.append(len(entered))
+            yield 1
+            # The last one in is the first one out.
+            entered.pop()
+            left.append(len(entered))
+
+        def library(*values):
+            return types.SimpleNamespace(
+                entering=entering, values=lambda: iter(values),
+                table=lambda: {"a": values[0]})
+
+        def body():
+            with both.entering() as one:
+                self.assertEqual(one, 1)
+                made = [int(each) for each in both.values()]
+            self.assertEqual(made, [1, 2])
+            self.assertEqual(list(both.table()), ["a"])
+        both = dual(library(1, 2), library(1, 2))
+        autotest(n=1)(body)()
+        self.assertEqual((entered, left), ([], [1, 0]))
+        both = dual(library(1, 3), library(1, 2))
+        self.assertIn("list: the candidate differs: [1]", said(body))
 
     def test_types_and_shapes_are_compared(self):
         for change, text in (
@@ -325,7 +355,8 @@ class DualTest(PackageTest):
                           1, 3, low=8, high=20))))
 
     def test_tensors_are_made_as_a_side_says(self):
-        both = dual(lambda x: [each * 2 for each in x], lambda x: (x * 2).tolist(),
+        both = dual(lambda x: [each * 2 for each in x],
+                    lambda x: (x * 2).tolist(),
                     tensor=(numpy.ndarray.tolist, None))
         autotest(n=3)(lambda: both(random_tensor(1, 3, dtype=int)))()
 
@@ -338,12 +369,38 @@ class DualTest(PackageTest):
         self.assertIn("NODEWISE_SEED=9", "".join(caught.exception.__notes__))
 
     def test_a_difference_that_a_test_catches_is_still_one(self):
-        case = unittest.TestCase()
+        def wrong(x):
+            x += 1
+            return x
+        both = dual({"add": wrong}, {"add": lambda x: x})
+        for caught in (Exception, BaseException):
+            def body(caught=caught):
+                try:
+                    both.add(random_tensor())
+                except caught:  # pylint: disable=broad-except
+                    pass
+            self.assertTrue(said(body).startswith("reference.add: "))
 
+
+class ChoicesTest(unittest.TestCase):
+    def test_choices_become_fewer_and_smaller(self):
+        def still_fails(given):
+            return given if any(30 <= each for each in given) else None
+        made, tries = simpler([7, 900, 3, 40, 2 ** 31], still_fails, 500, 60)
+        self.assertEqual(made, [30])
+        self.assertLess(tries, 100)
+
+    def test_a_choice_that_is_left_out_is_the_simplest(self):
+        choices = Choices([5, 9])
+        self.assertEqual([choices.draw(7) for _ in range(4)], [5, 6, 0, 0])
+        self.assertEqual(choices.made, [5, 6, 0, 0])
+
+    def test_generators_that_never_end_are_an_error(self):
         def body():
-            with case.assertRaises(Exception):
-                BOTH.maximum(random_tensor(2, 1, 3), 0.)
-        self.assertIn("numpy.maximum", said(body))
+            while True:
+                oneof(1, 2).value()
+        self.assertIn("expected generators that come to an end",
+                      said(body, RuntimeError))
 
 
 class RunTest(unittest.TestCase):
@@ -377,8 +434,9 @@ class RunTest(unittest.TestCase):
             x = BOTH.random_tensor(2, random(1, 4), random(1, 9))
             y = BOTH.concatenate((x, x[:, ::-1] + random_tensor(ndim=0)),
                                  axis=random(0, 2))
-            y[0, 0] = float("inf")
-            BOTH.maximum(-y, random(0, 2).to(float))
+            y[0, 0] = 5.
+            BOTH.maximum(BOTH.minimum(-y, float("inf")),
+                         random(-9, -8).to(float))
         text = said(body)
         wrong, right = (eval(each, {  # pylint: disable=eval-used
             "array": numpy.array, "float32": "float32", "inf": numpy.inf})
@@ -386,6 +444,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(wrong.shape, right.shape)
         off = wrong - right
         self.assertEqual((off[0, 2], numpy.count_nonzero(off)), (1, 1), text)
+        self.assertEqual(right[0, 0], -5)  # What was set is set there, too.
 
     def test_programs_of_functions_run(self):
         text = said(lambda: dual(wrong_maximum, numpy.maximum)(

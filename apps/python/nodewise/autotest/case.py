@@ -72,12 +72,14 @@ class Case:  # pylint: disable=too-many-instance-attributes
         return known[1]
 
     def both(self, where: str, code: tuple[str, str],
-             does: Callable[[int], Any]) -> tuple[Any, Any]:
+             does: Callable[[int], Any],
+             order: tuple[int, int] = (REFERENCE, CANDIDATE)
+             ) -> tuple[Any, Any]:
         """Does the same on both sides. What both raise is raised, and what one
         raises is a difference."""
         results: dict[int, Any] = {}
         raised: dict[int, Exception] = {}
-        for side in (REFERENCE, CANDIDATE):
+        for side in order:
             try:
                 results[side] = does(side)
             except Exception as error:  # pylint: disable=broad-except
@@ -88,10 +90,10 @@ class Case:  # pylint: disable=too-many-instance-attributes
             self.both_raised = raised[REFERENCE]
             raise raised[REFERENCE]
         self.program.ends_with(code)
-        (wrong, error), = raised.items()
+        wrong, what = next(iter(raised.items()))
         names = ("the candidate", "the reference")
         self.fail(where, f"{names[wrong]} raises",
-                  f"{names[wrong]} raises {_named(error)}, and "
+                  f"{names[wrong]} raises {_named(what)}, and "
                   f"{names[1 - wrong]} returns {_kind(results[1 - wrong])}")
 
     def compare(self, where: str, code: tuple[str, str], pair: tuple) -> None:

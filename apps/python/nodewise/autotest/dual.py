@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import operator
 import sys
 import typing
@@ -15,15 +16,13 @@ from nodewise.autotest.modules import make_alike
 from nodewise.autotest.program import pair_of, text_of
 from nodewise.autotest.sides import Scope, Side, side_of
 from nodewise.autotest.signature import kinds_of
-from nodewise.autotest.tensors import DrawnTensor, literal
+from nodewise.autotest.tensors import (DrawnTensor, ask_for_gradient,
+                                       literal)
 
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
               "matmul", "and_", "or_", "xor", "lshift", "rshift")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = ("neg", "pos", "abs", "invert")
-# How libraries are told to keep gradients: an attribute, or one to set.
-_WANT_GRADIENTS = (("requires_grad_", None), ("stop_gradient", False),
-                   ("requires_grad", True))
 
 
 class DualObject:
@@ -114,7 +113,28 @@ class DualObject:
                          lambda side: len(self._pair[side])))
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
+        parts = self
+        if not hasattr(self._pair[1], "__getitem__") or isinstance(
+                self._pair[1], collections.abc.Mapping):
+            code = pair_of(lambda side: f"list({self._code[side]})")
+            parts = _done(self._sides, "list", code,
+                          lambda side: list(self._pair[side]))
+        return (parts[i] for i in range(len(parts)))
+
+    def __enter__(self) -> Any:
+        code = pair_of(lambda side: f"{self._code[side]}.__enter__()")
+        return _done(self._sides, "with", code,
+                     lambda side: self._pair[side].__enter__(), True)
+
+    def __exit__(self, *_: Any) -> None:
+        # What has ended the block is raised as it is, on neither side. Both may
+        # change one state, which is as it was if the last one in leaves first.
+        case = cases.current()
+        code = pair_of(lambda side: f"{self._code[side]}"
+                       ".__exit__(None, None, None)")
+        case.program.add(code)
+        case.both("with", code, lambda side: self._pair[side].__exit__(
+            None, None, None), (cases.CANDIDATE, cases.REFERENCE))
 
     def __bool__(self) -> bool:
         return bool(self._pair[1])
@@ -230,21 +250,10 @@ def _dual_tensor(drawn: DrawnTensor, sides: tuple[Side, Side]) -> DualObject:
             lambda side: sides[side].tensor_code(drawn.code)))
         if drawn.requires_grad and case.wants_gradients:
             for side, value in enumerate(pair):
-                said = _want_gradient(value, names[side])
+                said = ask_for_gradient(value, names[side])
                 case.program.add((said, "") if side == 0 else ("", said))
         case.tensors[key] = (drawn, DualObject(sides, pair, names))
     return case.tensors[key][1]
-
-
-def _want_gradient(tensor, name):
-    for attribute, value in _WANT_GRADIENTS:
-        if hasattr(tensor, attribute):
-            if value is None:
-                getattr(tensor, attribute)()
-                return f"{name}.{attribute}()"
-            setattr(tensor, attribute, value)
-            return f"{name}.{attribute} = {value}"
-    return ""
 
 
 def of_side(value: Any, side: int) -> Any:

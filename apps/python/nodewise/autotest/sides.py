@@ -50,7 +50,10 @@ class Scope:
     file: str
 
     def name_of(self, value: Any) -> Optional[str]:
-        """What the module calls the value."""
+        """What the module calls the value; None if it cannot be imported, as
+        what a notebook or a prompt has."""
+        if not self.file and not _can_import(self.module, self.names):
+            return None
         for name, each in self.names.items():
             if each is value and not name.startswith("_"):
                 return str(name)
@@ -80,7 +83,10 @@ def _can_import(module: str, names: dict) -> bool:
 def side_of(library: Any, name: Optional[str], scope: Scope,
             setup: Union[None, str, Sequence[str]],
             make: Optional[Callable[[Any], Any]], default: str) -> Side:
-    """The library as a side. Raises TypeError for what cannot be one."""
+    """The library as a side."""
+    own = getattr(library, "__name__", "")
+    is_named = callable(library) and own.isidentifier()
+    default = name or (own if is_named else default)
     if isinstance(library, dict):
         setup = setup or _setup(library, default, scope)[1]
         name = name or scope.name_of(library) or default
@@ -89,7 +95,7 @@ def side_of(library: Any, name: Optional[str], scope: Scope,
                  f"{name} = types.SimpleNamespace(**{name})"]
         library = types.SimpleNamespace(**library)
     elif setup is None:
-        name, setup = _setup(library, name or default, scope)
+        name, setup = _setup(library, default, scope)
     lines = _lines(setup)
     make_name = getattr(make, "__name__", "make_tensor")
     if make is not None and getattr(make, "__module__", "") != "builtins":

@@ -13,6 +13,9 @@ from nodewise.autotest.choices import Choices
 # A tensor of more elements is written as what draws it.
 _MOST_WRITTEN = 64
 _NAMES = {float: "float32", int: "int64", bool: "bool"}
+# How libraries are told to keep gradients: an attribute, or one to set.
+_WANT_GRADIENTS = (("requires_grad_", None), ("stop_gradient", False),
+                   ("requires_grad", True))
 _SPECIAL = (float("nan"), float("inf"), float("-inf"), -0., 1e-40, 1e38)
 
 
@@ -106,3 +109,16 @@ def literal(array: Any) -> str:
     if array.size == 0:
         return f"numpy.zeros({array.shape}, {array.dtype.name!r})"
     return f"numpy.array({text}, {array.dtype.name!r})"
+
+
+def ask_for_gradient(tensor: Any, name: str) -> str:
+    """Has a library keep the gradient of its tensor. Returns Python that does
+    so with the tensor of that name; empty if the library has none."""
+    for attribute, value in _WANT_GRADIENTS:
+        if hasattr(tensor, attribute):
+            if value is None:
+                getattr(tensor, attribute)()
+                return f"{name}.{attribute}()"
+            setattr(tensor, attribute, value)
+            return f"{name}.{attribute} = {value}"
+    return ""
