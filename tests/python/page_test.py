@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, run one after the other."""
+"""The examples of the pages on Python, run one after the other."""
 
 import contextlib
 import io
@@ -17,14 +17,19 @@ from howto_test import WithBuilds, image_network  # noqa: E402
 
 class PageTest(WithBuilds):
     def test_every_example_prints_what_the_page_says(self):
-        page = (package_support.ROOT / "docs/python.md").read_text()
-        examples = re.findall(
-            r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page, re.DOTALL)
-        self.assertGreater(len(examples), 3)
         self.write("model.onnx", image_network())
         self.compiled("net", image_network("AveragePool"))
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
+        for name in ("python.md", "tests.md"):
+            with self.subTest(name):
+                self.check(name)
+
+    def check(self, name):
+        page = (package_support.ROOT / "docs" / name).read_text()
+        examples = re.findall(
+            r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page, re.DOTALL)
+        self.assertGreater(len(examples), 3)
         names = {}
         for code, expected in examples:
             with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -104,13 +104,13 @@ class AssertCloseTest(unittest.TestCase):
 
     def test_the_message_names_the_worst_element(self):
         expected = numpy.array([[1, 2], [100, 4]], numpy.float32)
-        actual = numpy.array([[1.5, 2], [101, 4]], numpy.float32)
+        actual = numpy.array([[1.5, 2], [103, 4]], numpy.float32)
         self.assertEqual(self.said(actual, expected, rtol=1e-2, atol=0), """\
 Tensor-likes are not close!
 
-Mismatched elements: 1 / 4 (25.0%)
+Mismatched elements: 2 / 4 (50.0%)
 Worst element at index (0, 0): 1.5, expected 1, off by 0.5 (0.01 allowed)
-Greatest absolute difference: 0.5 at index (0, 0) (up to 0 allowed)
+Greatest absolute difference: 3 at index (1, 0) (up to 0 allowed)
 Greatest relative difference: 0.5 at index (0, 0) (up to 0.01 allowed)""")
 
     def test_values_have_the_digits_that_tell_them_apart(self):
@@ -157,6 +157,10 @@ Greatest relative difference: 0.5 at index (0, 0) (up to 0.01 allowed)""")
                       self.said([1], [1, 2]))
         self.assertIn("missing ['b'], not expected ['c']",
                       self.said({"a": 1, "c": 2}, {"a": 1, "b": 2}))
+        self.assertIn("missing ['b'], not expected []",
+                      self.said({"a": 1}, {"a": 1, "b": 2}))
+        self.assertIn("missing [], not expected ['b']",
+                      self.said({"a": 1, "b": 2}, {"a": 1}))
         self.assertIn("None, expected a float", self.said({"a": None},
                                                           {"a": 1.}))
         self.assertIn("['a']: is a str, expected a float",
