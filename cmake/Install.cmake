@@ -1,16 +1,21 @@
 # `find_package(nodewise)` after `cmake --install`: nodewise::runtime is the
 # library, nodewise::tvm_host what a C++ program written for TVM links instead
 # of tvm_runtime; with the components session, diagnose, report, autotest and
-# others the libraries of contrib. Projects that add this one as a folder have
-# the same names.
+# others the libraries of contrib; nodewise_add_test() adds a test of a network.
+# Projects that add this one as a folder have the same names.
 include(CMakePackageConfigHelpers)
+include(cmake/nodewise_add_test.cmake)
 
 install(TARGETS nodewise_runtime EXPORT nodewise_targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY runtime/include/nodewise
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(USE_COMMAND)
-  install(TARGETS nodewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # nodewise::command, which nodewise_add_test() runs.
+  set_target_properties(nodewise PROPERTIES EXPORT_NAME command)
+  add_executable(nodewise::command ALIAS nodewise)
+  install(TARGETS nodewise EXPORT nodewise_targets
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   if(TARGET network-debugger)
     install(TARGETS network-debugger
       RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -80,4 +85,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/nodewise-config-version.c
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/nodewise-config.cmake
   ${PROJECT_BINARY_DIR}/nodewise-config-version.cmake
+  cmake/nodewise_add_test.cmake
   DESTINATION ${package_dir})

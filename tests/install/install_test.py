@@ -230,6 +230,25 @@ class InstallTest(unittest.TestCase):
             f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", project / "build")
 
+    def test_a_project_adds_a_test_of_a_network(self):
+        project = self.folder / "add_test"
+        project.mkdir()
+        run(self.prefix / "bin/nodewise", "demo", "-o", project / "demo")
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\n"
+            "project(networks LANGUAGES CXX)\nenable_testing()\n"
+            "find_package(nodewise REQUIRED)\n"
+            "nodewise_add_test(NAME net TARGET demo/net REFERENCE"
+            " demo/model.onnx RANDOM_INPUTS 1)\n")
+        run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        shown = subprocess.run(
+            ["ctest", "--test-dir", project / "build", "--verbose"], text=True,
+            capture_output=True, check=False)
+        self.assertIn("pool (MaxPool) is wrong", shown.stdout)
+        self.assertIn(f"{self.prefix / 'bin/nodewise'}", shown.stdout)
+        self.assertNotEqual(shown.returncode, 0)
+
     def programs(self, *more):
         """The programs of tests/install/contrib, built."""
         project = self.folder / "programs"
