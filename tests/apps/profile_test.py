@@ -62,6 +62,46 @@ class WithNetwork(Scratch):
         return self.found(*arguments, net=net)["profile"]
 
 
+class Groups(WithNetwork):
+    def test_by_kind_takes_the_functions_of_one_name_together(self):
+        net = self.chain("copy", "busy", "copy")
+        groups = self.found(net=net)["by_kind"]
+        self.assertEqual([(each["name"], each["nodes"]) for each in groups],
+                         [("busy", 1), ("copy", 2)])
+        self.assertAlmostEqual(sum(each["percent"] for each in groups), 100)
+        text = self.text("--by", "kind", net=net)
+        self.assertRegex(text, r"(?m)^busy +1 +[\d.]+ +[\d.]+ %$")
+        self.assertNotIn("busy_1", text)
+
+    def test_by_module_is_by_parts_of_names(self):
+        text = self.text("--by", "module")
+        self.assertRegex(text, r"(?m)^\(of no module\) +3 ")
+
+    def test_a_build_against_itself_pairs_every_node(self):
+        net = self.chain("copy", "busy", "copy")
+        changes = self.found("--against", net, "--runs", 12,
+                             net=net)["changes"]
+        self.assertEqual(sorted(each["after"] for each in changes),
+                         [["busy_1"], ["copy_0"], ["copy_2"]])
+        for change in changes:
+            self.assertEqual(change["before"], change["after"])
+            self.assertGreater(change["after_us"], 0)
+
+    def test_what_another_build_lacks_is_new(self):
+        more = self.chain("copy", "busy", "copy")
+        less = LIBRARY.artefact(self.folder / "less", chain("copy", "busy"), {})
+        verdicts = {tuple(each["after"] or each["before"]): each["verdict"]
+                    for each in self.found("--against", less, "--runs", 8,
+                                           net=more)["changes"]}
+        self.assertEqual(verdicts[("copy_2",)], "new")
+
+    def test_against_takes_nothing_that_it_does_not_compare(self):
+        result = nodewise("profile", self.net, "--inputs", self.inputs,
+                          "--against", self.net, "--csv")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("--against: compares the times", result.err)
+
+
 class Table(WithNetwork):
     def test_has_a_row_for_each_function_node(self):
         # TV-35, TV-36, TV-37, TV-42

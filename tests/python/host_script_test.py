@@ -1,14 +1,12 @@
 """Host scripts for TVM 0.8 and 0.14 of which only the imports are changed."""
 
-import importlib.util
 import pathlib
 import unittest
 import warnings
 
 import numpy as np
-from package_support import ROOT, PackageTest, nodewise
+from package_support import HAS_NATIVE, ROOT, PackageTest, nodewise
 
-HAS_NATIVE = importlib.util.find_spec("nodewise._native") is not None
 FIXTURES = ROOT.parent / "shared/fixtures"
 # What people write; the first lines are all that is changed.
 DEPLOY_0_8 = """

@@ -1,5 +1,6 @@
 """What tests of the Python package share. They run in build/venv."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -17,6 +18,7 @@ sys.path[:0] = [str(PACKAGE), str(ROOT / "tests/support")]
 import nodewise  # noqa: E402
 # Where the build leaves the native module.
 nodewise.__path__.append(str(BUILD / "lib/python"))
+HAS_NATIVE = importlib.util.find_spec("nodewise._native") is not None
 import numpy  # noqa: E402
 import onnxruntime  # noqa: E402
 from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402

@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import package_support
+from package_support import HAS_NATIVE
 
 sys.path.insert(0, str(package_support.ROOT / "tests/apps"))
 
@@ -21,8 +22,10 @@ class PageTest(WithBuilds):
         self.compiled("net", image_network("AveragePool"))
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
-        for name in ("python.md", "tests.md"):
+        for name in ("python.md", "tests.md", "session.md"):
             with self.subTest(name):
+                if name == "session.md" and not HAS_NATIVE:
+                    self.skipTest("the native module was not built")
                 self.check(name)
 
     def check(self, name):

@@ -1,7 +1,6 @@
 """Networks that Python keeps loaded: run, stopped, looked into, changed."""
 
 import gc
-import importlib.util
 import os
 import random
 import signal
@@ -12,12 +11,11 @@ import time
 import unittest
 
 import numpy
-from package_support import (BUILD, INPUTS, PACKAGE, PackageTest, nodewise,
-                             onnxruntime_of)
+from package_support import (BUILD, HAS_NATIVE, INPUTS, PACKAGE, PackageTest,
+                             nodewise, onnxruntime_of)
 from onnx_bytes import (FLOAT, INT64, floats, onnx_graph, onnx_model,
                         onnx_node, proto_tensor, value_info)
 
-HAS_NATIVE = importlib.util.find_spec("nodewise._native") is not None
 TYPES = ["bool", "float16", "float32", "float64", "int8", "int16", "int32",
          "int64", "uint8", "uint16", "uint32", "uint64"]
 ML_TYPES = ["bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
