@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
 #include "apps/nodewise/output_path.h"
 #include "apps/nodewise/progress.h"
@@ -11,6 +12,9 @@
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/report/debug_run_report.h"
+#ifdef NODEWISE_USE_ONNX
+#include "nodewise/report/operation_times_report.h"
+#endif
 #include "nodewise/report/profile_groups.h"
 #include "nodewise/report/target_report.h"
 #include "nodewise/report/tensor_digest.h"
@@ -57,6 +61,7 @@ class ProfileNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddLoadOptions(options, &load_, &inputs_);
+    AddForeignOptions(options, &foreign_);
     options->AddNumber("--runs", "N",
                        "in place: N timed passes, each paired with a plain "
                        "run (10)",
@@ -107,6 +112,10 @@ class ProfileNetwork : public Command {
 
   absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckWords());
+    ShareWithOpaque(foreign_, &load_.model);
+    if (NamesProgram(load_.target.target)) return RunProgram();
+    NODEWISE_RETURN_IF_ERROR(
+        CheckNoForeignOptions(foreign_, load_.target.target, load_.model));
     NODEWISE_RETURN_IF_ERROR(At("--trace", CheckFilePath(trace_)));
     if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
     Report report;
@@ -220,6 +229,34 @@ class ProfileNetwork : public Command {
     return profile;
   }
 
+  // Another program hands out no times of what is inside.
+  absl::StatusOr<Report> RunProgram() const {
+#ifdef NODEWISE_USE_ONNX
+    if (IsIsolated() || csv_ || !trace_.empty() || !counters_.empty() ||
+        !against_.empty() || !by_.empty() || threads_.has_value()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: another program runs it, whose operations are timed alone, "
+          "expected no option but --runs and --top",
+          Printable(load_.target.target)));
+    }
+    Report report;
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
+                              LoadForeign(load_, foreign_, inputs_, &report));
+    if (report.status != Report::Status::kOk) return report;
+    Progress progress("profile");
+    const auto times = TimeOperations(
+        loaded, runs_.value_or(Profiler::Options().runs), progress.Updater());
+    if (!times.ok()) return At(loaded.name, times.status());
+    ShowTarget(loaded, &report);
+    ShowOperationTimes(*times, static_cast<size_t>(top_.value_or(kShownLines)),
+                       &report);
+    return report;
+#else
+    return absl::UnimplementedError(
+        "this build has no operators, expected one with USE_ONNX");
+#endif
+  }
+
   std::optional<ProfileGrouping> Grouping() const {
     if (by_.empty()) return std::nullopt;
     return by_ == "kind" ? ProfileGrouping::kKind : ProfileGrouping::kModule;
@@ -324,6 +361,7 @@ class ProfileNetwork : public Command {
 
   LoadOptions load_;
   InputOptions inputs_;
+  ForeignOptions foreign_;
   std::optional<uint64_t> runs_, warm_up_, threads_, top_;
   IsolatedNumbers numbers_;
   bool isolated_ = false;
@@ -345,6 +383,7 @@ const CommandRow kProfileCommand = {
     "  nodewise profile model.onnx --dim batch=1 --random-inputs 1\n"
     "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5\n"
     "  nodewise profile build/new --against build/old --random-inputs 1\n"
+    "  nodewise profile ort:model.onnx --random-inputs 1\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run.\n",
     [] { return std::unique_ptr<Command>(new ProfileNetwork); },

@@ -1,0 +1,140 @@
+#include "nodewise/diagnose/operation_times.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ir/subnetwork.h"
+#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_collector.h"
+
+namespace nodewise {
+namespace {
+
+double MedianUs(std::vector<int64_t> ns) {
+  std::sort(ns.begin(), ns.end());
+  const size_t middle = ns.size() / 2;
+  const double median =
+      ns.size() % 2 == 1 ? static_cast<double>(ns[middle])
+                         : static_cast<double>(ns[middle - 1] + ns[middle]) / 2;
+  return median / 1e3;
+}
+
+// Shares of one time are alike to the nanosecond; times that were measured are
+// not.
+bool AreShares(const std::vector<int64_t>& ns) {
+  return ns.size() > 2 && std::adjacent_find(ns.begin(), ns.end(),
+                                             std::not_equal_to<>()) == ns.end();
+}
+
+// Returns the times of the runs but for the first, in which most programs still
+// prepare something.
+absl::StatusOr<std::vector<int64_t>> TimesOf(
+    const NetworkProgram& program, const ProgramRequest& request,
+    absl::Span<const NamedTensor> inputs, uint64_t repeats,
+    std::string* runtime) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, program.make(request));
+  RunOptions options;
+  options.repeats = repeats + 1;
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(inputs, options));
+  if (AreShares(result.durations_ns)) {
+    return absl::UnimplementedError(
+        "says no times of its runs, expected durations_ns in its answer");
+  }
+  *runtime = std::move(result.runtime);
+  return std::vector<int64_t>(result.durations_ns.begin() + 1,
+                              result.durations_ns.end());
+}
+
+// An operation as a network of its own, and what it reads.
+struct Alone {
+  std::shared_ptr<const Network> network;
+  std::vector<NamedTensor> inputs;
+};
+
+absl::StatusOr<Alone> CutOut(const Network& network, const Operation& operation,
+                             TensorCollector* values) {
+  std::vector<ValueId> to;
+  for (const ValueId id : operation.outputs) {
+    if (id != kNoValue) to.push_back(id);
+  }
+  std::vector<ValueId> from;
+  for (const ValueId id : operation.inputs) {
+    if (id == kNoValue || std::count(from.begin(), from.end(), id) > 0 ||
+        network.value(id).kind == NetworkValue::Kind::kConstant) {
+      continue;
+    }
+    from.push_back(id);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Network cut, ExtractNetwork(network, from, to));
+  Alone alone;
+  const auto list = ListInputs(cut);
+  for (size_t i = 0; i < list->size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              values->Find({.node = list->Name(i)}));
+    alone.inputs.push_back({list->Name(i), std::move(tensor)});
+  }
+  alone.network = std::make_shared<const Network>(std::move(cut));
+  return alone;
+}
+
+absl::StatusOr<double> TimeAlone(const NetworkProgram& program,
+                                 const Network& network,
+                                 const Operation& operation, uint64_t repeats,
+                                 TensorCollector* values) {
+  NODEWISE_ASSIGN_OR_RETURN(const Alone alone,
+                            CutOut(network, operation, values));
+  std::string runtime;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> ns,
+      TimesOf(program, {alone.network}, alone.inputs, repeats, &runtime));
+  return MedianUs(ns);
+}
+
+}  // namespace
+
+size_t ProgramTimes::CountUntimed() const {
+  return static_cast<size_t>(std::count_if(
+      operations.begin(), operations.end(),
+      [](const OperationTime& each) { return !each.why_not.empty(); }));
+}
+
+absl::StatusOr<ProgramTimes> TimeOperations(
+    const Session& session, uint64_t repeats,
+    const std::function<void(size_t done, size_t all)>& progress) {
+  const Network& network = *session.network;
+  const std::vector<NamedTensor> inputs = session.NamedInputs();
+  ProgramTimes times;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> plain,
+      TimesOf(*session.program, {session.network, session.model_file}, inputs,
+              repeats, &times.runtime));
+  times.plain_us = MedianUs(plain);
+  TensorCollector values;
+  const auto reference =
+      MakeNetworkRunner("interpreter", session.name, session.network);
+  RunOptions options;
+  options.sink = &values;
+  NODEWISE_RETURN_IF_ERROR(reference->Run(inputs, options).status());
+  for (const OperationId id : network.order()) {
+    if (progress) progress(times.operations.size(), network.order().size());
+    const Operation& operation = network.operation(id);
+    OperationTime& row = times.operations.emplace_back();
+    row.name = operation.name;
+    row.kind = operation.kind();
+    const auto us =
+        TimeAlone(*session.program, network, operation, repeats, &values);
+    if (us.ok()) {
+      row.us = *us;
+      times.sum_us += *us;
+    } else {
+      row.why_not = MessageOf(us.status());
+    }
+  }
+  return times;
+}
+
+}  // namespace nodewise

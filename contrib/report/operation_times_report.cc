@@ -1,0 +1,115 @@
+#include "nodewise/report/operation_times_report.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+std::string ShareOf(double us, double sum_us) {
+  return fmt::format("{:.1f} %", sum_us > 0 ? 100 * us / sum_us : 0.0);
+}
+
+TextTable RowsOf(std::vector<OperationTime> operations, double sum_us) {
+  std::stable_sort(operations.begin(), operations.end(),
+                   [](const OperationTime& a, const OperationTime& b) {
+                     return a.us > b.us;
+                   });
+  TextTable table;
+  table.AddRow({"operation", "kind", "alone (us)", "share"});
+  for (const OperationTime& each : operations) {
+    const bool is_timed = each.why_not.empty();
+    table.AddRow({each.name, each.kind,
+                  is_timed ? fmt::format("{:.2f}", each.us) : "-",
+                  is_timed ? ShareOf(each.us, sum_us) : each.why_not});
+  }
+  return table;
+}
+
+TextTable KindsOf(const std::vector<OperationTime>& operations, double sum_us) {
+  std::map<std::string, std::pair<double, size_t>> by_kind;
+  for (const OperationTime& each : operations) {
+    auto& [us, count] = by_kind[each.kind];
+    us += each.us;
+    ++count;
+  }
+  std::vector<std::pair<std::string, std::pair<double, size_t>>> kinds(
+      by_kind.begin(), by_kind.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.second.first > b.second.first;
+                   });
+  TextTable table;
+  table.AddRow({"kind", "operations", "alone (us)", "share"});
+  for (const auto& [kind, time] : kinds) {
+    table.AddRow({kind, std::to_string(time.second),
+                  fmt::format("{:.2f}", time.first),
+                  ShareOf(time.first, sum_us)});
+  }
+  return table;
+}
+
+// What is fused, kept in a layout or in a cache costs more alone; what runs
+// beside something else costs less.
+std::string VerdictOn(const ProgramTimes& times) {
+  const double ratio = times.plain_us > 0 ? times.sum_us / times.plain_us : 0;
+  if (ratio > 1.1) {
+    return "more than the plain run: it fuses operations, or saves on calls "
+           "and copies that each of them makes alone";
+  }
+  if (ratio < 0.9) {
+    return "less than the plain run: some of its time is in no operation, or "
+           "caches serve one better than all";
+  }
+  return "as much as the plain run";
+}
+
+}  // namespace
+
+void ShowOperationTimes(const ProgramTimes& times, size_t most,
+                        Report* report) {
+  report->text += "\n";
+  report->text.Add(RowsOf(times.operations, times.sum_us), 0,
+                   most == 0 ? 0 : most + 1);
+  report->text += "\n";
+  report->text.Add(KindsOf(times.operations, times.sum_us));
+  report->text += fmt::format(
+      "\nplain run   {:.2f} us{}\noperations  {:.2f} us  sum of {}, each "
+      "alone: "
+      "{}\n",
+      times.plain_us, times.runtime.empty() ? "" : "  " + times.runtime,
+      times.sum_us,
+      CountOf(times.operations.size() - times.CountUntimed(), "operation"),
+      VerdictOn(times));
+  if (times.CountUntimed() > 0) {
+    report->notes.push_back(
+        fmt::format("{} could not be timed alone",
+                    CountOf(times.CountUntimed(), "operation")));
+  }
+  JsonWriter& json = report->json;
+  json.BeginObject("operations_alone");
+  json.Add("plain_us", times.plain_us);
+  json.Add("sum_us", times.sum_us);
+  json.BeginArray("operations");
+  for (const OperationTime& each : times.operations) {
+    json.BeginObject();
+    json.Add("name", each.name);
+    json.Add("kind", each.kind);
+    if (each.why_not.empty()) {
+      json.Add("us", each.us);
+    } else {
+      json.Add("why_not", each.why_not);
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+}
+
+}  // namespace nodewise
