@@ -4,7 +4,8 @@ import sys
 import textwrap
 import unittest
 
-from package_support import INPUTS, PackageTest, nodewise, onnxruntime_of
+from package_support import (INPUTS, ROOT, PackageTest, nodewise,
+                             onnxruntime_of)
 
 # Answers as docs/formats/foreign_runner.md has it, without times.
 SILENT = """
@@ -26,6 +27,28 @@ SILENT = """
     json.dump({"version": 1, "outputs": outputs}, open(request["answer"], "w"))
 """
 
+# Has what adapters share measure, and does not know one operation alone.
+CHOOSY = f"""
+    import sys
+    sys.path.insert(0, {str(ROOT / "apps/adapters")!r})
+    import onnxruntime
+    from adapter_protocol import serve
+
+    class Model:
+        name = "choosy"
+
+        def __init__(self, path, shapes, options):
+            self.session = onnxruntime.InferenceSession(
+                path, providers=["CPUExecutionProvider"])
+
+        def run(self, inputs, names):
+            if names == ["a"]:
+                raise RuntimeError("no Add here")
+            return dict(zip(names, self.session.run(names, inputs)))
+
+    serve(Model)
+"""
+
 
 class ProgramTimesTest(PackageTest):
     def test_each_operation_is_timed_alone_beside_the_plain_run(self):
@@ -42,13 +65,10 @@ class ProgramTimesTest(PackageTest):
         self.assertIn("each alone", answer.text)
 
     def test_an_operation_that_fails_alone_has_no_time(self):
-        def run(model, inputs, outputs):
-            if list(outputs) == ["a"]:
-                raise RuntimeError("no Add here")
-            return onnxruntime_of(model, inputs, outputs)
-
-        answer = nodewise.profile(nodewise.runtime(run), model=self.model,
-                                  inputs=INPUTS, runs=3)
+        script = self.folder / "choosy.py"
+        script.write_text(textwrap.dedent(CHOOSY))
+        answer = nodewise.profile(f"exec:{sys.executable} {script}",
+                                  model=self.model, inputs=INPUTS, runs=3)
         rows = answer.document["operations_alone"]["operations"]
         self.assertIn("no Add here", rows[1]["why_not"])
         self.assertIn("us", rows[0])
@@ -59,6 +79,11 @@ class ProgramTimesTest(PackageTest):
         script.write_text(textwrap.dedent(SILENT))
         said = self.refusal(nodewise.profile,
                             f"exec:{sys.executable} {script}",
+                            model=self.model, inputs=INPUTS, runs=4)
+        self.assertIn("says no times of its runs", said)
+
+    def test_a_function_of_python_says_none_since_it_loads_the_model(self):
+        said = self.refusal(nodewise.profile, nodewise.runtime(onnxruntime_of),
                             model=self.model, inputs=INPUTS, runs=4)
         self.assertIn("says no times of its runs", said)
 

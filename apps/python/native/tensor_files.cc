@@ -39,14 +39,23 @@ class TensorFile : private TensorSink {
 
   absl::StatusOr<NDArray> Find(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    const auto found = keys_.find(name);
-    if (found != keys_.end()) return source_->Find(found->second);
+    const auto found = known_.find(name);
+    if (found != known_.end()) {
+      const Known& known = found->second;
+      return known.lasting.defined() ? known.lasting : source_->Find(known.key);
+    }
     return absl::NotFoundError(fmt::format("{}: has no tensor \"{}\"{}",
                                            source_->name(), name,
                                            DidYouMean(name, names_)));
   }
 
  private:
+  struct Known {
+    TensorKey key;
+    // The tensor itself, where that takes no copy: in a mapped file.
+    NDArray lasting;
+  };
+
   explicit TensorFile(std::unique_ptr<TensorSource> source)
       : source_(std::move(source)) {}
 
@@ -54,14 +63,17 @@ class TensorFile : private TensorSink {
   absl::Status Take(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
     std::string name = item.key.Name();
-    if (keys_.emplace(name, item.key).second) names_.push_back(std::move(name));
+    const bool is_new = !known_.contains(name);
+    // Of several with one name the last counts.
+    known_[name] = {item.key, item.lasting};
+    if (is_new) names_.push_back(std::move(name));
     return absl::OkStatus();
   }
 
   std::mutex mutex_;
   const std::unique_ptr<TensorSource> source_;
   std::vector<std::string> names_;
-  std::unordered_map<std::string, TensorKey> keys_;
+  std::unordered_map<std::string, Known> known_;
 };
 
 std::unique_ptr<TensorFile> OpenTensors(const std::string& path) {

@@ -281,10 +281,12 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
             backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
             dim=None, freeze=None, seed=None, opaque=None, precision=None,
             calibrate=None, calibration=None, keep=None, stand_in=None,
-            runs=None, warm_up=None, isolated=False, number=None, repeat=None,
-            min_repeat_ms=None, limit_zero_time=None, cooldown_ms=None,
-            repeats_to_cooldown=None, counter=None, threads=None, sort=None,
-            layout=None, top=None, trace=None):
+            model=None, python=None, ort_provider=None, ort_level=None,
+            runtime_option=None, foreign_limit=None, runs=None, warm_up=None,
+            isolated=False, number=None, repeat=None, min_repeat_ms=None,
+            limit_zero_time=None, cooldown_ms=None, repeats_to_cooldown=None,
+            counter=None, threads=None, sort=None, layout=None, top=None,
+            by=None, depth=None, against=None, trace=None):
     """Times every node, in place and by itself.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -327,6 +329,16 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
     keep: operations in whose name this is found stay float32
     stand_in: has the reference compute the nodes in whose name, key or
         function it is found; may be repeated
+    model: of TARGET exec:COMMAND: the ONNX model to run
+    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+        runtime ($NODEWISE_PYTHON, or python3)
+    ort_provider: of ort: the execution provider (CPU)
+    ort_level: of ort: its graph optimisations: disabled, basic, extended
+        or all (all)
+    runtime_option: of openvino: and its like: an option of the runtime;
+        may be given again (docs/adapters.md lists them)
+    foreign_limit: of ort: and exec: how many seconds one run of the
+        program may take (600)
     runs: in place: N timed passes, each paired with a plain run (10)
     warm_up: pairs before those (3)
     isolated: times every node by itself too, as TVM's debugger does; so
@@ -347,6 +359,12 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
         later (clock; measurements with isolated=)
     top: only the N slowest nodes, or the first N rows in the order of
         sort=
+    by: time by kind (of operator) or by module, in place of the table of
+        nodes
+    depth: modules by so many parts of their names (as many as tell two
+        apart)
+    against: another build of the network, run in turns with this one on
+        the same inputs: which nodes are slower here
     trace: writes a trace that Perfetto and chrome://tracing open
     """
     return _call("profile", (("target", target),), (
@@ -371,6 +389,12 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
         ("--calibration", calibration),
         ("--keep", keep),
         ("--stand-in", stand_in),
+        ("--model", model),
+        ("--python", python),
+        ("--ort-provider", ort_provider),
+        ("--ort-level", ort_level),
+        ("--runtime-option", runtime_option),
+        ("--foreign-limit", foreign_limit),
         ("--runs", runs),
         ("--warm-up", warm_up),
         ("--isolated", isolated),
@@ -385,6 +409,9 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
         ("--sort", sort),
         ("--layout", layout),
         ("--top", top),
+        ("--by", by),
+        ("--depth", depth),
+        ("--against", against),
         ("--trace", trace),
     ))
 

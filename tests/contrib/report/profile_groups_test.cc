@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/module/module.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {
@@ -120,7 +121,8 @@ TEST(CompareProfilesTest, ANodeOfOneBuildAloneIsNotPaired) {
 Session SessionOf(Graph graph) {
   Session session;
   session.target =
-      GraphTarget::FromArtefact("net", {std::move(graph), nullptr, {}}, {kCpu})
+      GraphTarget::FromArtefact(
+          "net", {std::move(graph), BuiltInLibrary({}), {}}, {kCpu})
           .value();
   return session;
 }
