@@ -91,6 +91,10 @@ class ProfileNetwork : public Command {
                        "only the N slowest nodes, or the first N rows in the "
                        "order of --sort",
                        {&top_, 1, kMostInt});
+    options->AddFlag("--all",
+                     "every row of lists that are cut otherwise, for --against "
+                     "and other programs",
+                     &all_);
     options->AddFlag("--csv", "a CSV with all figures in place of the table",
                      &csv_);
     options->AddText("--by", "GROUPS",
@@ -248,13 +252,16 @@ class ProfileNetwork : public Command {
         loaded, runs_.value_or(Profiler::Options().runs), progress.Updater());
     if (!times.ok()) return At(loaded.name, times.status());
     ShowTarget(loaded, &report);
-    ShowOperationTimes(*times, static_cast<size_t>(top_.value_or(kShownLines)),
-                       &report);
+    ShowOperationTimes(*times, MostRows(), &report);
     return report;
 #else
     return absl::UnimplementedError(
         "this build has no operators, expected one with USE_ONNX");
 #endif
+  }
+
+  size_t MostRows() const {
+    return all_ ? 0 : static_cast<size_t>(top_.value_or(kShownLines));
   }
 
   std::optional<ProfileGrouping> Grouping() const {
@@ -366,6 +373,7 @@ class ProfileNetwork : public Command {
   IsolatedNumbers numbers_;
   bool isolated_ = false;
   bool csv_ = false;
+  bool all_ = false;
   std::vector<std::string> counters_;
   std::optional<uint64_t> depth_;
   std::string sort_, layout_, trace_, by_, against_;

@@ -286,7 +286,7 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
             isolated=False, number=None, repeat=None, min_repeat_ms=None,
             limit_zero_time=None, cooldown_ms=None, repeats_to_cooldown=None,
             counter=None, threads=None, sort=None, layout=None, top=None,
-            by=None, depth=None, against=None, trace=None):
+            all=False, by=None, depth=None, against=None, trace=None):
     """Times every node, in place and by itself.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -359,6 +359,8 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
         later (clock; measurements with isolated=)
     top: only the N slowest nodes, or the first N rows in the order of
         sort=
+    all: every row of lists that are cut otherwise, for against= and other
+        programs
     by: time by kind (of operator) or by module, in place of the table of
         nodes
     depth: modules by so many parts of their names (as many as tell two
@@ -409,6 +411,7 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
         ("--sort", sort),
         ("--layout", layout),
         ("--top", top),
+        ("--all", all),
         ("--by", by),
         ("--depth", depth),
         ("--against", against),
