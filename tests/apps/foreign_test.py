@@ -145,7 +145,8 @@ class RunTest(Foreign):
             "run", self.model, "--model", self.model, "--random-inputs", "1"))
         self.assertIn("ends within quotes", self.refusal("exec:'x"))
         self.assertIn("is run by another program", self.refused(
-            "profile", target, "--random-inputs", "1"))
+            "repro", target, "--node", "x", "-o", self.folder / "r",
+            "--random-inputs", "1"))
         self.assertIn("--at-once: means nothing for", self.refused(
             "dump", self.model, "--at-once", "1", "--random-inputs", "1"))
         self.assertIn("--ort-level: found \"most\", expected disabled, basic",
