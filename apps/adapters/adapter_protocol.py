@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+import zipfile
 
 # Nothing here multiplies matrices with numpy, whose threads spin from its import
 # on.
@@ -37,14 +38,32 @@ def serve(open_model, add_options=None):
     runtime calls itself, and `run(inputs, names)`, which returns a dict of the
     tensors with these names, None for what it cannot hand out, or a text that
     says why. `shapes` are those of the inputs, by name.
+
+    A class that has `dump(inputs)`, too, runs files of its own: that returns
+    all tensors by the names that the runtime gives them, for --dump, and sets
+    `output_names`. There the path is None.
     """
     parser = argparse.ArgumentParser()
     if add_options is not None:
         add_options(parser)
-    parser.add_argument("request")
+    can_dump = hasattr(open_model, "dump")
+    if can_dump:
+        parser.add_argument("--dump", default="", metavar="OUT.npz",
+                            help="writes all tensors there, for nodewise "
+                            "compare, which finds by their numbers what they "
+                            "are in an ONNX model")
+        parser.add_argument("--inputs", default="", metavar="IN.npz",
+                            help="of --dump: what the model reads, under the "
+                            "names of the ONNX model")
+    parser.add_argument("request", nargs="?" if can_dump else None)
     options = parser.parse_args()
+    is_dump = can_dump and options.dump
+    if is_dump and not options.inputs:
+        parser.error("--dump: has nothing to run with, expected --inputs with it")
+    if not is_dump and not options.request:
+        parser.error("expected a request of nodewise, or --dump")
     try:
-        _answer(open_model, options)
+        (_dump if is_dump else _answer)(open_model, options)
     except Exception as error:  # pylint: disable=broad-except
         # The last line is what nodewise quotes.
         sys.exit(_text_of(error))
@@ -65,6 +84,29 @@ def _answer(open_model, options):
         answer["runtime"] = opened.model.name
     with open(request["answer"], "w", encoding="utf-8") as file:
         json.dump(answer, file)
+
+
+def _dump(open_model, options):
+    with numpy.load(options.inputs) as file:
+        inputs = dict(file)
+    shapes = {name: value.shape for name, value in inputs.items()}
+    model = open_model(None, shapes, options)
+    made = model.dump(inputs)
+    absent = [name for name, value in made.items()
+              if value is None or isinstance(value, str)]
+    # Inner names are marked as the runtime's own: it may give a name of the
+    # ONNX model to another value or layout, and nodewise would believe it.
+    mark = model.name.split()[0] + ":"
+    tensors = {**inputs, **{
+        name if name in model.output_names else mark + name:
+        numpy.asarray(value) for name, value in made.items()
+        if name not in absent}}
+    with zipfile.ZipFile(options.dump, "w") as archive:
+        for name, value in tensors.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                numpy.lib.format.write_array(file, value, allow_pickle=False)
+    print(f"{model.name}: wrote {len(tensors)} tensors into {options.dump}"
+          + (f"; {len(absent)} could not be had" if absent else ""))
 
 
 class _Opened:
