@@ -2,6 +2,7 @@
 (docs/formats/foreign_runner.md).
 
 usage: python3 -I onnxruntime_adapter.py [--provider NAME] [--level LEVEL]
+       [--provider-options NAME=VALUE,...] [--io-binding on]
        [--threads N] [--without OPTIMIZER]... REQUEST
 """
 
@@ -49,12 +50,18 @@ NAMES = {"float": "float32", "double": "float64",
          "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
          "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz",
          "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn"}
+# Where providers that have memory of their own hold tensors.
+DEVICES = {"CUDA": "cuda", "Tensorrt": "cuda", "NvTensorRTRTX": "cuda",
+           "ROCM": "cuda", "MIGraphX": "cuda", "Dml": "dml", "CANN": "cann",
+           "WebGPU": "webgpu"}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--provider", default="")
     parser.add_argument("--level", choices=LEVELS, default="all")
+    parser.add_argument("--provider-options", default="")
+    parser.add_argument("--io-binding", choices=["on", "off"], default="off")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--without", action="append", default=[])
     parser.add_argument("request")
@@ -74,6 +81,13 @@ def provider_of(name):
     return ["CPUExecutionProvider"]
 
 
+def provider_options_of(text):
+    pairs = [each.partition("=") for each in text.split(",") if each]
+    if any(not equals for _, equals, _ in pairs):
+        sys.exit(f"provider-options: found {text}, expected NAME=VALUE,...")
+    return {name: value for name, _, value in pairs}
+
+
 def session_of(model, options):
     settings = onnxruntime.SessionOptions()
     settings.graph_optimization_level = LEVELS[options.level]
@@ -82,7 +96,29 @@ def session_of(model, options):
         settings.intra_op_num_threads = options.threads
     return onnxruntime.InferenceSession(
         model, settings, providers=provider_of(options.provider),
+        provider_options=[provider_options_of(options.provider_options)],
         disabled_optimizers=options.without)
+
+
+def run_bound(session, names, inputs):
+    """Runs with tensors that are bound to the provider's own memory first, as
+    programs do that keep them there from run to run."""
+    provider = session.get_providers()[0].removesuffix("ExecutionProvider")
+    device = DEVICES.get(provider, "cpu")
+    kinds = {each.name: each.type for each in session.get_outputs()}
+    binding = session.io_binding()
+    for name, value in inputs.items():
+        if device != "cpu":
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(
+                value.numpy(), device, 0)
+        binding.bind_ortvalue_input(name, value)
+    for name in names:
+        kind = kinds[name].removeprefix("tensor(").removesuffix(")")
+        # Bits are read where the CPU can.
+        is_bits = NAMES.get(kind, kind) in ONLY_BITS
+        binding.bind_output(name, "cpu" if is_bits else device)
+    session.run_with_iobinding(binding)
+    return binding.get_outputs()
 
 
 def read_input(item):
@@ -123,9 +159,10 @@ def write_output(name, value, file, folder):
             "file": file}
 
 
-def run(session, asked, repeats, folder, prefix=""):
+def run(session, options, asked, repeats, folder, prefix=""):
     """Runs what is asked, and returns its outputs and durations as the answer
     has them."""
+    # pylint: disable=too-many-arguments,too-many-positional-arguments
     inputs = {item["name"]: read_input(item) for item in asked["inputs"]}
     # onnxruntime refuses inputs that the model does not have.
     known = {node.name for node in session.get_inputs()}
@@ -135,7 +172,9 @@ def run(session, asked, repeats, folder, prefix=""):
     values = []
     for _ in range(repeats):
         start = time.perf_counter_ns()
-        values = session.run_with_ort_values(names, inputs)
+        values = (run_bound(session, names, inputs)
+                  if options.io_binding == "on"
+                  else session.run_with_ort_values(names, inputs))
         durations.append(time.perf_counter_ns() - start)
     outputs = [write_output(name, value, f"{prefix}{i}.bin", folder)
                for i, (name, value) in enumerate(zip(names, values))]
@@ -158,7 +197,7 @@ def run_cases(request, options):
                 answers.append(answers[-1])
                 continue
             answers.append({"outputs": run(
-                session, case, 1, request["output_folder"],
+                session, options, case, 1, request["output_folder"],
                 f"{number}_")["outputs"]})
         except (Exception, SystemExit) as error:  # pylint: disable=broad-except
             answers.append({"refused": text_of(error)})
@@ -183,7 +222,7 @@ def main():
     else:
         session = session_of(request["model"], options)
         answer["runtime"] = f"{runtime}, {session.get_providers()[0]}"
-        answer.update(run(session, request, request["repeats"],
+        answer.update(run(session, options, request, request["repeats"],
                           request["output_folder"]))
     with open(request["answer"], "w", encoding="utf-8") as file:
         json.dump(answer, file)
