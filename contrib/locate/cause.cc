@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ constexpr double kNearerByRounding = 3;
 constexpr double kNearerByMistake = 20;
 // One that rounds twice must be nearer than those that round once.
 constexpr double kNearerByBoth = 2;
+// Which input alone is kept in a shorter type, as weights often are.
+constexpr const char* kPlaces[] = {"first inputs", "second inputs",
+                                   "third inputs"};
 // A person waits.
 constexpr int64_t kMostNanoseconds = 2'000'000'000;
 constexpr size_t kMostEdits = 150;
@@ -169,6 +173,15 @@ class CauseSearch {
     return made.ok() ? (*made)[node_.output] : NDArray();
   }
 
+  // Undefined where that is what rounding all inputs makes, or took too long.
+  NDArray ComputeWithRounded(size_t input, int bits) const {
+    const size_t count = node_.inputs.size();
+    if (count < 2 || input >= count || !HasTime()) return NDArray();
+    std::vector<NDArray> inputs(node_.inputs.begin(), node_.inputs.end());
+    inputs[input] = Rounded(inputs[input], bits);
+    return Compute(std::move(inputs));
+  }
+
   std::optional<Cause> Precision() const {
     if (!IsFloat32(found_) && !IsFloat64(found_)) return std::nullopt;
     std::optional<Cause> best;
@@ -195,6 +208,11 @@ class CauseSearch {
            "results", name);
       take(DistanceOf(Rounded(made, bits)), kNearerByBoth, "inputs and results",
            name);
+      // All inputs explain as much where the others are short already.
+      for (size_t i = 0; i < std::size(kPlaces); ++i) {
+        take(DistanceOf(ComputeWithRounded(i, bits)), kNearerByBoth, kPlaces[i],
+             name);
+      }
     }
     return best;
   }
