@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "apps/nodewise/command.h"
@@ -9,6 +10,7 @@
 #include "nodewise/autotest/check_report.h"
 #include "nodewise/autotest/learn_deviations.h"
 #include "nodewise/autotest/learned_report.h"
+#include "nodewise/foreign/known_programs.h"
 #include "nodewise/locate/known_deviation.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/passes/quantization.h"
@@ -22,6 +24,10 @@
 namespace nodewise {
 namespace {
 
+// Both lie beside the adapters.
+constexpr const char* kTemplate = "adapter_template.py";
+constexpr const char* kProtocol = "adapter_protocol.py";
+
 class UseAdapter : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -29,10 +35,14 @@ class UseAdapter : public Command {
                            "check: changes operations behind the adapter, and "
                            "looks whether these are named and no other; learn: "
                            "measures how the runtime computes single operators "
-                           "otherwise than by their definitions",
+                           "otherwise than by their definitions; new: writes "
+                           "an adapter to begin with",
                            &action_);
-    options->AddPositional(
-        "PROGRAM", "ort, openvino, or exec:COMMAND, an adapter", &program_);
+    options->AddPositional("PROGRAM",
+                           "ort, or another runtime of docs/adapters.md, or "
+                           "exec:COMMAND, an adapter; of new: the file to "
+                           "write",
+                           &program_);
     options->AddNumber("--faults", "N",
                        "of check: how many operations are changed, one at a "
                        "time (10)",
@@ -59,15 +69,18 @@ class UseAdapter : public Command {
 
   absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckGiven());
+    if (action_ == "new") return New();
     return action_ == "check" ? Check() : Learn();
   }
 
  private:
   absl::Status CheckGiven() const {
-    if (action_ != "learn" && action_ != "check") {
-      return absl::InvalidArgumentError(fmt::format(
-          "ACTION: found \"{}\", expected check or learn", Printable(action_)));
+    if (action_ != "learn" && action_ != "check" && action_ != "new") {
+      return absl::InvalidArgumentError(
+          fmt::format("ACTION: found \"{}\", expected check, learn or new",
+                      Printable(action_)));
     }
+    if (action_ == "new") NODEWISE_RETURN_IF_ERROR(CheckNoRuntime());
     struct Given {
       bool is_given;
       const char* name;
@@ -86,6 +99,61 @@ class UseAdapter : public Command {
           "{}: means nothing for {}, expected {}", name, action_, action));
     }
     return absl::OkStatus();
+  }
+
+  // What is about a runtime that runs means nothing where none does.
+  absl::Status CheckNoRuntime() const {
+    const std::pair<bool, const char*> given[] = {
+        {seed_.has_value(), "--seed"},
+        {!foreign_.model.empty(), "--model"},
+        {!foreign_.python.empty(), "--python"},
+        {!foreign_.ort_provider.empty(), "--ort-provider"},
+        {!foreign_.ort_level.empty(), "--ort-level"},
+        {!foreign_.runtime_options.empty(), "--runtime-option"},
+        {foreign_.limit_s.has_value(), "--foreign-limit"},
+    };
+    for (const auto& [is_given, name] : given) {
+      if (!is_given) continue;
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: means nothing for new, expected check or learn", name));
+    }
+    return absl::OkStatus();
+  }
+
+  // The protocol goes with it, so that it runs wherever the two are taken.
+  absl::StatusOr<Report> New() const {
+    namespace fs = std::filesystem;
+    const std::string path =
+        program_.ends_with(".py") ? program_ : program_ + ".py";
+    const std::string protocol =
+        (fs::path(path).parent_path() / kProtocol).string();
+    NODEWISE_RETURN_IF_ERROR(CopyAdapterFile(kTemplate, path));
+    const bool has_protocol = CheckReadable(protocol).ok();
+    if (!has_protocol) {
+      NODEWISE_RETURN_IF_ERROR(CopyAdapterFile(kProtocol, protocol));
+    }
+    Report report;
+    report.json.Add("file", path);
+    report.text += fmt::format(
+        "wrote {}{}\n\n"
+        "It runs models in the evaluator of the package onnx. Put your runtime "
+        "there, and\ntry it:\n"
+        "  nodewise adapter check exec:'python3 {}'\n",
+        Printable(path),
+        has_protocol ? "" : fmt::format(" and {}", Printable(protocol)),
+        Printable(path));
+    return report;
+  }
+
+  // Touches no file that is there.
+  static absl::Status CopyAdapterFile(const char* name,
+                                      const std::string& path) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string from, AdapterFile(name));
+    NODEWISE_ASSIGN_OR_RETURN(const MappedFile content, MappedFile::Open(from));
+    NODEWISE_ASSIGN_OR_RETURN(GrowingFile file, GrowingFile::Create(path));
+    NODEWISE_RETURN_IF_ERROR(
+        file.Write(content.bytes().data(), content.bytes().size()));
+    return file.Close();
   }
 
   absl::StatusOr<Report> Check() const {
@@ -199,6 +267,7 @@ class UseAdapter : public Command {
 const CommandRow kAdapterCommand = {
     "adapter", "tries an adapter, or measures what is usual for its runtime",
     "examples:\n"
+    "  nodewise adapter new my_runtime.py\n"
     "  nodewise adapter check openvino --runtime-option precision=f32\n"
     "  nodewise adapter check exec:'python3 my_runtime.py'\n"
     "  nodewise adapter learn ort -o known.txt\n"

@@ -51,8 +51,8 @@ void AddTargetOptions(OptionList* options, TargetOptions* target) {
   options->AddPositional("TARGET",
                          "an artefact folder, a factory or VM library, a graph "
                          "JSON with --lib and --params, or an ONNX model; run, "
-                         "dump and locate take ort:MODEL.onnx, "
-                         "openvino:MODEL.onnx and exec:COMMAND",
+                         "dump and locate take ort:MODEL.onnx and its like "
+                         "(docs/adapters.md), and exec:COMMAND",
                          &target->target);
   options->AddText("--lib", "FILE", "the compiled library to use",
                    &target->library);

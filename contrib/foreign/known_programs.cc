@@ -26,6 +26,12 @@ struct KnownProgram {
 constexpr KnownProgram kPrograms[] = {
     {"ort", "onnxruntime", "onnxruntime_adapter.py"},
     {"openvino", "OpenVINO", "openvino_adapter.py"},
+    {"litert", "LiteRT", "litert_adapter.py"},
+    {"ncnn", "ncnn", "ncnn_adapter.py"},
+    {"iree", "IREE", "iree_adapter.py"},
+    {"torch", "PyTorch", "torch_adapter.py"},
+    {"tensorrt", "TensorRT", "tensorrt_adapter.py"},
+    {"coreml", "Core ML", "coreml_adapter.py"},
 };
 constexpr std::string_view kOrt = "ort";
 constexpr std::string_view kExec = "exec:";
@@ -51,20 +57,6 @@ constexpr const char* kAdapters = "../share/nodewise/adapters";
 // For programs that use the libraries from elsewhere.
 constexpr const char* kInstalledAdapters = NODEWISE_ADAPTERS;
 
-absl::StatusOr<std::string> FindAdapter(const char* file) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  std::string path = (self.parent_path() / kAdapters / file).lexically_normal();
-  const absl::Status status = CheckReadable(path);
-  if (status.ok()) return path;
-  std::string installed = fs::path(kInstalledAdapters) / file;
-  if (CheckReadable(installed).ok()) return installed;
-  return absl::NotFoundError(fmt::format(
-      "{}, expected an adapter there (install nodewise with its share folder)",
-      MessageOf(status)));
-}
-
 std::string PythonOf(const ProgramSpec& spec) {
   if (!spec.python.empty()) return spec.python;
   const char* const chosen = std::getenv(kPythonVariable);
@@ -76,7 +68,7 @@ std::string PythonOf(const ProgramSpec& spec) {
 absl::StatusOr<ForeignCommand> AdapterCommand(const ProgramSpec& spec,
                                               std::string name,
                                               const char* file) {
-  NODEWISE_ASSIGN_OR_RETURN(std::string adapter, FindAdapter(file));
+  NODEWISE_ASSIGN_OR_RETURN(std::string adapter, AdapterFile(file));
   ForeignCommand command{std::move(name),
                          {PythonOf(spec), "-I", std::move(adapter)}};
   for (const std::string& option : spec.options) {
@@ -120,6 +112,20 @@ ForeignTarget TargetOf(const ProgramSpec& spec) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> AdapterFile(const char* name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  std::string path = (self.parent_path() / kAdapters / name).lexically_normal();
+  const absl::Status status = CheckReadable(path);
+  if (status.ok()) return path;
+  std::string installed = fs::path(kInstalledAdapters) / name;
+  if (CheckReadable(installed).ok()) return installed;
+  return absl::NotFoundError(fmt::format(
+      "{}, expected an adapter there (install nodewise with its share folder)",
+      MessageOf(status)));
+}
 
 bool NamesProgram(std::string_view text) {
   return ProgramIn(text) != nullptr || text.starts_with(kExec);

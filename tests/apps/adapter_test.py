@@ -111,7 +111,8 @@ class Adapter(Scratch):
     def test_another_action_is_refused(self):
         result = nodewise("adapter", "forget", "ort")
         self.assertEqual(2, result.code)
-        self.assertIn("found \"forget\", expected check or learn", result.err)
+        self.assertIn("found \"forget\", expected check, learn or new",
+                      result.err)
 
     def test_options_of_the_other_action_are_refused(self):
         for action, option in (("learn", "--faults=2"), ("check", "--op=Add"),

@@ -19,7 +19,7 @@ def locate(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -158,7 +158,7 @@ def align(target, model, /, *, lib=None, params=None, function=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     model: the ONNX model that it was compiled from, or another build of
         that
     lib: the compiled library to use
@@ -249,7 +249,7 @@ def verify(network, /, *, lib=None, params=None, function=None, target=None,
 
     network: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -291,7 +291,7 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -432,7 +432,7 @@ def dump(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -545,7 +545,7 @@ def run(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -781,7 +781,7 @@ def repro(target, /, *, lib=None, params=None, function=None, device=None,
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx, openvino:MODEL.onnx and exec:COMMAND
+        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one

@@ -39,6 +39,10 @@ bool NamesProgram(std::string_view text);
 // Returns what ProgramForParts() calls the program of such a text.
 std::string PartsProgramOf(std::string_view target);
 
+// Returns the path of an adapter, or of another file that is installed with
+// them. Fails with kNotFound if it is not there.
+absl::StatusOr<std::string> AdapterFile(const char* name);
+
 // The levels of graph optimisations of onnxruntime.
 std::vector<std::string> OrtLevels();
 
