@@ -143,4 +143,4 @@ def first_error(text):
     """What a tool says is wrong, without the place in a file of ours."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     wrong = re.findall(r"\berror: (.*)", text)
-    return ((wrong or lines[-1:] or ["it printed nothing"])[0])[:300]
+    return ((wrong or lines[-1:] or ["it printed nothing"])[0])[:200]

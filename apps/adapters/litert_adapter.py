@@ -92,6 +92,8 @@ class Model:
     def _value(self, file, name, called, made):
         if called not in made:
             return f"no tensor of {self._file.name} has this name"
+        if isinstance(made[called], str):
+            return made[called]
         # The converter gives one name to an operator and its activation.
         if name == called and name in file.activated - self._active:
             return f"{self._file.name} computes an activation with it"
@@ -101,8 +103,7 @@ class Model:
         """With channels where the ONNX model has them. onnx2tf is told to leave
         outputs as they are."""
         sizes = self._sizes.get(name)
-        if not self._options.file or isinstance(value, str) or \
-                value.ndim < 3 or sizes is None:
+        if not self._options.file or value.ndim < 3 or sizes is None:
             return value
         first = numpy.moveaxis(value, -1, 1)
         as_it_is, moved = (fits(each.shape, sizes) for each in (value, first))

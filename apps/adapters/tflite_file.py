@@ -69,7 +69,8 @@ class TensorFile:
 
     def run(self, given, options, names):
         """The tensors with these names, for the values of the inputs in their
-        order. Integers that stand for floats are given as these."""
+        order: integers that stand for floats as these, a text where there is
+        none."""
         shown = [self._made[name] for name in names if name in self._made]
         self._graph.outputs = self._own + [
             each for each in shown
@@ -83,8 +84,11 @@ class TensorFile:
         made = {}
         for tensor, each in zip(self._graph.outputs,
                                 runner.get_output_details()):
-            made[self._name(tensor)] = as_float(
-                each, runner.get_tensor(each["index"]))
+            try:
+                value = as_float(each, runner.get_tensor(each["index"]))
+            except ValueError as why:
+                value = f"LiteRT: {why}"
+            made[self._name(tensor)] = value
         return made
 
     def _packed(self):

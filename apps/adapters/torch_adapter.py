@@ -8,6 +8,7 @@ usage: python3 -I torch_adapter.py --module FILE.pt2 | --module-from
 """
 
 import importlib.util
+import logging
 import operator
 import os
 import pathlib
@@ -25,6 +26,8 @@ torch = need("torch", "torch")
 onnx = need("onnx", "onnx")
 
 FX_NODE = "pkg.torch.onnx.fx_node"
+# What nodewise adds to the name of a value that an input replaces.
+BEFORE = "_before"
 
 
 def add_options(parser):
@@ -58,17 +61,17 @@ class Model:
                      f"{options.backend}")
 
     def run(self, inputs, names):
-        # A value of the model that nodewise gives in the place of PyTorch's.
-        inner = {name_in(said) for _, said in nodes_with_words(self._onnx)}
-        if not inner:
+        if not any(nodes_with_words(self._onnx)):
             raise ValueError(
                 "the ONNX model does not say which values of PyTorch its own "
                 "are, expected one of torch.onnx.export with dynamo=True (take "
                 "--dump and nodewise compare, which need no names)")
+        # Values of the model that nodewise gives in the place of PyTorch's.
+        inner = replaced_in(self._onnx)
         given = {name: value for name, value in inputs.items()
                  if name in inner}
         own = {name: value for name, value in inputs.items()
-               if name not in given}
+               if name not in inner}
         program = self._opened(own)
         pairs = pairs_of(self._onnx, program.graph)
         asked = {name: pairs[name] for name in names if name in pairs}
@@ -132,6 +135,8 @@ class Model:
 
 
 def prepared(source, tensors):
+    # It warns of operators that no module here uses.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     program = torch.onnx.export(source, tensors, dynamo=True, optimize=False,
                                 verbose=False)
     return program.exported_program
@@ -161,25 +166,49 @@ def is_tensor(node):
     return isinstance(node.meta.get("val"), torch.Tensor)
 
 
+def replaced_in(graph):
+    """The inputs of an ONNX model of nodewise that stand for values inside:
+    what computes such a value goes by another name there."""
+    made = {name for node in graph.node for name in node.output}
+    return {each.name for each in graph.input if each.name + BEFORE in made}
+
+
 def pairs_of(graph, nodes):
     """Which value of the ONNX graph is which node of PyTorch's. The exporter
     names a value after the node that it is the result of, and writes beside
     what computes it which node that was; both must agree."""
     known = {node.name: node for node in nodes.nodes
              if node.op == "call_function" and is_tensor(node)}
-    pairs = {each.name: each.name for each in graph.input
-             if each.name in known}
+    replaced = replaced_in(graph)
     results = results_of(nodes)
     shown = {each.name for each in graph.output}
+    pairs = {}
+    others = {}
     for node, said in nodes_with_words(graph):
+        node_name = name_in(said)
         for name in node.output:
+            if name.removesuffix(BEFORE) in replaced:
+                name = name.removesuffix(BEFORE)
             if name in known and target_of(known[name]) in said:
                 pairs[name] = name
-            elif name in shown and (renamed := name_in(said)) in results and \
-                    renamed in known:
+            elif name in shown and node_name in results & known.keys():
                 # Only outputs of the module can be called otherwise.
-                pairs[name] = renamed
+                pairs[name] = node_name
+            elif node_name in known and is_read_as(graph, name, node_name):
+                others.setdefault(node_name, []).append(name)
+    # What the exporter made simpler keeps the name of a value inside.
+    for node_name, names in others.items():
+        if len(names) == 1 and node_name not in pairs.values():
+            pairs[names[0]] = node_name
     return pairs
+
+
+def is_read_as(graph, name, node_name):
+    """Whether all that reads a value says that it reads this node of PyTorch's
+    there."""
+    reads = [said for node, said in nodes_with_words(graph)
+             if name in node.input and re.search(rf"%{node_name}\b[^:]*$", said)]
+    return 0 < len(reads) == sum(name in node.input for node in graph.node)
 
 
 def results_of(graph):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -66,6 +67,25 @@ class ProtocolTest(PackageTest):
         self.assertIn("unrecognized arguments", said)
 
 
+class OnnxruntimeTest(PackageTest):
+    def located(self, *options):
+        return nodewise.locate(
+            " ".join([f"exec:{sys.executable} -I "
+                      f"{ADAPTERS}/onnxruntime_adapter.py", *options]),
+            model=self.model, inputs=INPUTS)
+
+    def test_tensors_can_be_bound_first(self):
+        answer = self.located("--io-binding=on")
+        self.assertEqual(answer.status, "ok", answer)
+        self.assertEqual(answer.document["unobserved"], [])
+
+    def test_the_provider_takes_options(self):
+        self.assertEqual(self.located("--provider-options=use_arena=0").status,
+                         "ok")
+        self.assertIn("expected NAME=VALUE", self.refusal(
+            self.located, "--provider-options=use_arena"))
+
+
 class CheckTest(PackageTest):
     def checked(self, program, *options):
         done = subprocess.run(
@@ -106,6 +126,51 @@ class CheckTest(PackageTest):
         code, shown = self.checked(f"exec:{sys.executable} {script}")
         self.assertEqual(code, 1, shown)
         self.assertEqual(shown["trials"][0]["outcome"], "wrong")
+
+
+class NewTest(PackageTest):
+    def written(self, name):
+        return subprocess.run(
+            [os.environ["NODEWISE_COMMAND"], "adapter", "new", name],
+            cwd=self.folder, check=False, capture_output=True, text=True)
+
+    def test_what_is_written_runs_models(self):
+        done = self.written("mine.py")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("wrote mine.py and adapter_protocol.py", done.stdout)
+        answer = nodewise.locate(
+            f"exec:{sys.executable} -I {self.folder}/mine.py",
+            model=self.model, inputs=INPUTS)
+        self.assertEqual(answer.status, "ok", answer)
+        self.assertRegex(answer.document["runtime"], "^onnx evaluator 1")
+
+    def test_a_file_that_is_there_is_left_alone(self):
+        path = self.folder / "there.py"
+        path.write_text("mine")
+        done = self.written("there")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there.py", done.stderr)
+        self.assertEqual(path.read_text(), "mine")
+
+    def test_what_is_about_a_runtime_means_nothing(self):
+        done = subprocess.run(
+            [os.environ["NODEWISE_COMMAND"], "adapter", "new", "other",
+             "--seed", "1"], cwd=self.folder, check=False,
+            capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--seed: means nothing for new", done.stderr)
+        self.assertFalse((self.folder / "other.py").exists())
+
+
+class PrefixTest(PackageTest):
+    def test_each_runtime_of_the_page_is_known(self):
+        page = (ROOT / "docs/adapters.md").read_text()
+        prefixes = re.findall(r"^\| `(\w+):model\.onnx`", page, re.MULTILINE)
+        self.assertIn("openvino", prefixes)
+        for prefix in prefixes:
+            said = self.refusal(nodewise.run, f"{prefix}:{self.model}",
+                                inputs=INPUTS, python="/no/python")
+            self.assertIn("/no/python", said, prefix)
 
 
 class OpenVinoTest(PackageTest):
