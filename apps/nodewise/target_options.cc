@@ -48,12 +48,13 @@ absl::StatusOr<std::vector<DLDevice>> DevicesOf(const TargetOptions& target) {
 }  // namespace
 
 void AddTargetOptions(OptionList* options, TargetOptions* target) {
-  options->AddPositional("TARGET",
-                         "an artefact folder, a factory or VM library, a graph "
-                         "JSON with --lib and --params, or an ONNX model; run, "
-                         "dump and locate take ort:MODEL.onnx and its like "
-                         "(docs/adapters.md), and exec:COMMAND",
-                         &target->target);
+  options->AddPositional(
+      "TARGET",
+      "an artefact folder, a factory or VM library, a graph "
+      "JSON with --lib and --params, or an ONNX model; run, "
+      "dump, profile and locate take ort:MODEL.onnx and its like "
+      "(docs/adapters.md), and exec:COMMAND",
+      &target->target);
   options->AddText("--lib", "FILE", "the compiled library to use",
                    &target->library);
   options->AddText("--params", "FILE", "the parameters to use",
