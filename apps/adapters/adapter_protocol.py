@@ -59,7 +59,8 @@ def serve(open_model, add_options=None):
     options = parser.parse_args()
     is_dump = can_dump and options.dump
     if is_dump and not options.inputs:
-        parser.error("--dump: has nothing to run with, expected --inputs with it")
+        parser.error("--dump: has nothing to run with, expected --inputs "
+                     "with it")
     if not is_dump and not options.request:
         parser.error("expected a request of nodewise, or --dump")
     try:

@@ -4,7 +4,8 @@ Here that is the evaluator of the package onnx, so that the adapter works as it
 is. Put yours where it says so, then try it:
 
     nodewise adapter check exec:'python3 THIS_FILE'
-    nodewise locate exec:'python3 THIS_FILE' --model model.onnx --random-inputs 1
+    nodewise locate exec:'python3 THIS_FILE' --model FILE \\
+        --random-inputs 1
 
 adapter_protocol.py must lie beside this file; it reads what nodewise asks and
 writes the answer.

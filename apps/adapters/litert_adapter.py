@@ -140,19 +140,17 @@ def sizes_of(value):
 
 
 def converted(path, shapes, options):
-    version = importlib.metadata.version("onnx2tf") if is_there() else sys.exit(
-        f"this Python has no package onnx2tf ({sys.executable}; install it "
-        "there, or give the file that was made with file=FILE.tflite)")
+    if importlib.util.find_spec("onnx2tf") is None:
+        sys.exit(f"this Python has no package onnx2tf ({sys.executable}; "
+                 "install it there, or give the file that was made with "
+                 "file=FILE.tflite)")
     made = folder_kept(
-        "litert", [version, repr(sorted(shapes.items())), options.convert,
+        "litert", [importlib.metadata.version("onnx2tf"),
+                   repr(sorted(shapes.items())), options.convert,
                    *files_of(path)],
         lambda folder: convert_into(folder, path, shapes, options))
     ending = "float16" if options.precision == "f16" else "float32"
     return made / f"model_{ending}.tflite"
-
-
-def is_there():
-    return importlib.util.find_spec("onnx2tf") is not None
 
 
 def convert_into(folder, path, shapes, options):

@@ -128,7 +128,7 @@ class Model:
         if blob not in self._net.output_names():
             return "pnnx has left it out"
         if dtype is None or dtype.kind != "f":
-            return f"ncnn does not say how it holds {dtype or 'what is no tensor'}"
+            return f"ncnn does not say how it holds {dtype or 'other types'}"
         status, mat = extractor.extract(blob)
         if status:
             return f"ncnn cannot compute it (status {status})"

@@ -113,8 +113,8 @@ def matched_inputs(names, inputs):
     """The values in the order of the file's inputs: by name if all have theirs,
     else in the order in which they were given."""
     if len(names) != len(inputs):
-        raise ValueError(f"the file has the inputs {', '.join(names)}, expected "
-                         f"{', '.join(inputs)}, as the ONNX model")
+        raise ValueError(f"the file has the inputs {', '.join(names)}, "
+                         f"expected {', '.join(inputs)}, as the ONNX model")
     if set(names) == set(inputs):
         return [inputs[name] for name in names]
     return list(inputs.values())
@@ -157,7 +157,7 @@ def as_held(detail, value):
 
 def as_float(detail, value):
     scales, zeros, axis = scales_of(detail)
-    if value.dtype.kind not in "iu" or not len(scales):
+    if value.dtype.kind not in "iu" or scales.size == 0:
         return value
     shape = [1] * value.ndim
     if len(scales) > 1:

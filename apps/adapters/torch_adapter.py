@@ -34,7 +34,7 @@ def add_options(parser):
     parser.add_argument("--module", default="",
                         help="a program of torch.export, FILE.pt2")
     parser.add_argument("--module-from", default="",
-                        help="FILE.py:FUNCTION, which returns a torch.nn.Module")
+                        help="FILE.py:FUNCTION that returns a torch.nn.Module")
     parser.add_argument("--backend", default="eager",
                         help="eager, or what torch.compile is to compile with, "
                         "such as inductor (eager)")
@@ -75,8 +75,7 @@ class Model:
         program = self._opened(own)
         pairs = pairs_of(self._onnx, program.graph)
         asked = {name: pairs[name] for name in names if name in pairs}
-        made = dict.fromkeys(
-            names, "no value of PyTorch's graph has this name")
+        made = dict.fromkeys(names, "PyTorch's graph has no such value")
         made.update(self._computed(
             program, asked, own,
             {pairs[name]: value for name, value in given.items()}))
@@ -135,7 +134,7 @@ class Model:
 
 
 def prepared(source, tensors):
-    # It warns of operators that no module here uses.
+    # It warns of operators that are not used.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     program = torch.onnx.export(source, tensors, dynamo=True, optimize=False,
                                 verbose=False)
@@ -206,8 +205,9 @@ def pairs_of(graph, nodes):
 def is_read_as(graph, name, node_name):
     """Whether all that reads a value says that it reads this node of PyTorch's
     there."""
+    read = re.compile(rf"%{node_name}\b[^:]*$")
     reads = [said for node, said in nodes_with_words(graph)
-             if name in node.input and re.search(rf"%{node_name}\b[^:]*$", said)]
+             if name in node.input and read.search(said)]
     return 0 < len(reads) == sum(name in node.input for node in graph.node)
 
 

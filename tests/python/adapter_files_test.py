@@ -50,12 +50,10 @@ DUMPING_ADAPTER = f"""
 
 class KeptTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        place = mock.patch.object(tempfile, "tempdir", folder.name)
-        place.start()
-        self.addCleanup(place.stop)
+        self.folder = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.object(tempfile, "tempdir",
+                                            str(self.folder)))
         self.made = 0
 
     def kept(self, *parts):

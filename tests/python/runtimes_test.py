@@ -196,8 +196,9 @@ class LiteRtTest(RuntimeTest):
 
     def file(self, *options):
         """A .tflite file of relu(x * c + d), or with something else in it."""
-        subprocess.run([self.python, "-I", ROOT / "tests/python/tflite_model.py", "file.tflite",
-                        *options], cwd=self.folder, check=True)
+        script = ROOT / "tests/python/tflite_model.py"
+        subprocess.run([self.python, "-I", script, "file.tflite", *options],
+                       cwd=self.folder, check=True)
         return f"file={self.folder}/file.tflite"
 
     def test_a_file_with_the_names_of_the_model_is_looked_into(self):

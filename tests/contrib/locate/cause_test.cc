@@ -72,8 +72,7 @@ TEST(CauseTest, WeightsThatAreRoundedToAShorterTypeAreTold) {
   const Network region = Product();
   const std::vector<NDArray> inputs = {Wave({8, 64}, 0.7F),
                                        Wave({64, 16}, 1.3F)};
-  const auto made =
-      Interpret(region, {inputs[0], ShortenedTo8Bits(inputs[1])});
+  const auto made = Interpret(region, {inputs[0], ShortenedTo8Bits(inputs[1])});
   EXPECT_EQ(CauseWith(region, inputs, (*made)[0]),
             "second inputs are rounded to bfloat16");
 }
