@@ -552,7 +552,18 @@ class ModelsTeller {
                               : fmt::format("the first {}", found.suggested),
                           found.suggested_error);
     }
-    return text + ".";
+    return text + "." + WhatIsCutOff();
+  }
+
+  // No layer is at fault for a range that was measured with other inputs.
+  std::string WhatIsCutOff() const {
+    const std::vector<NarrowRange>& narrow = compared_.narrow_ranges;
+    if (narrow.empty()) return "";
+    return fmt::format(
+        " {} {} too narrow for these inputs: {:.2g} % of the numbers of {} are "
+        "cut off (calibrate with inputs like these).",
+        CountOf(narrow.size(), "range"), narrow.size() == 1 ? "is" : "are",
+        100 * narrow[0].share, Printable(narrow[0].value));
   }
 
   std::string WhatDiffers() const {

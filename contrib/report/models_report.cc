@@ -49,6 +49,7 @@ class ModelsReport {
     report->json.Add("error", compared_.error);
     if (HasModel()) ShowOutputs(report);
     // Where outputs do not go together, no layer was asked.
+    ShowNarrowRanges(report);
     if (compared_.missing_outputs.empty()) ShowLayers(report);
     ShowCurve(report);
     ShowUnpaired(report);
@@ -87,6 +88,25 @@ class ModelsReport {
     for (const std::string& missing : compared_.missing_outputs) {
       report->text += missing + "\n";
     }
+  }
+
+  void ShowNarrowRanges(Report* report) const {
+    report->json.BeginArray("narrow_ranges");
+    TextTable table;
+    table.AddRow({"tensor", "cut off"});
+    for (const NarrowRange& range : compared_.narrow_ranges) {
+      table.AddRow({range.value, fmt::format("{:.2g} %", 100 * range.share)});
+      report->json.BeginObject();
+      report->json.Add("tensor", range.value);
+      report->json.Add("share", range.share);
+      report->json.EndObject();
+    }
+    report->json.EndArray();
+    if (compared_.narrow_ranges.empty()) return;
+    report->text +=
+        "\nranges of the target that are too narrow for what the reference "
+        "makes:\n";
+    report->text.Add(table, 2, most_layers_ + 1);
   }
 
   void ShowLayers(Report* report) const {

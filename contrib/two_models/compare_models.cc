@@ -7,6 +7,7 @@
 
 #include "contrib/two_models/mixed_models.h"
 #include "contrib/two_models/model_side.h"
+#include "contrib/two_models/narrow_ranges.h"
 #include "contrib/two_models/pair_models.h"
 #include "contrib/two_models/shorter_weights.h"
 #include "fmt/format.h"
@@ -240,6 +241,9 @@ class ModelComparer {
       result_.layers.clear();
       return std::move(result_);
     }
+    NODEWISE_ASSIGN_OR_RETURN(
+        result_.narrow_ranges,
+        FindNarrowRanges(result_.pairing, target_side_, &reference));
     NODEWISE_RETURN_IF_ERROR(MeasureAlone(&mixed));
     NODEWISE_RETURN_IF_ERROR(MeasureRepaired(&mixed, &followed));
     if (!result_.lowered.empty()) NODEWISE_RETURN_IF_ERROR(DrawCurve(&mixed));

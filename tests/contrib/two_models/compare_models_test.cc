@@ -294,6 +294,32 @@ TEST(CompareModels, AReluThatWasMergedIsNotAmongWhatToKeep) {
   EXPECT_EQ(std::count(compared.keep.begin(), compared.keep.end(), "f"), 0);
 }
 
+// y = Tanh(Relu(x * 1)), the product in eight bits from 0 on, into which the
+// quantiser has taken the Relu, if there is one.
+Network WithRange(std::optional<float> step) {
+  NetBuilder b;
+  const ValueId x = b.In("x", {64});
+  ValueId a = b.Op("Mul", {x, b.Const("one", ScalarOf(1))}, {}, {"a"})[0];
+  if (step.has_value()) {
+    a = InEightBits(a, *step, 0, &b);
+  } else {
+    a = b.Op("Relu", {a}, {}, {"r"})[0];
+  }
+  b.Out({b.Op("Tanh", {a}, {}, {"y"})[0]});
+  return std::move(b.net);
+}
+
+TEST(CompareModels, NumbersBeyondARangeAreToldAndNotThoseThatAReluLeavesOut) {
+  const Network net = WithRange(std::nullopt);
+  const Sample inputs = SampleOf(net);
+  EXPECT_THAT(Compared(net, WithRange(0.1F), inputs).narrow_ranges, IsEmpty());
+  const auto narrow = Compared(net, WithRange(0.001F), inputs).narrow_ranges;
+  ASSERT_EQ(narrow.size(), 1u);
+  EXPECT_EQ(narrow[0].value, "a");
+  EXPECT_GT(narrow[0].share, 0.1);
+  EXPECT_LT(narrow[0].share, 0.7);
+}
+
 // Half a step is rounded to either side by the last bit.
 TEST(CompareModels, WhatIsStatedHoldsForToolsThatRoundOtherwise) {
   const auto made = [](bool is_quantised) {

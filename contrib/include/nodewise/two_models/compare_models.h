@@ -47,6 +47,13 @@ struct ModelLayer {
   std::optional<TensorComparison> made;
 };
 
+// A tensor that the target keeps in integers whose range is too narrow for what
+// the reference makes of the same inputs.
+struct NarrowRange {
+  std::string value;  // The reference's.
+  double share = 0;   // How many of its elements the range cuts off.
+};
+
 struct ModelComparison {
   ModelPairing pairing;
   std::vector<TensorComparison> outputs;  // In the order of the reference.
@@ -60,6 +67,8 @@ struct ModelComparison {
   std::string lowered;
   // It only stores its weights so, and computes as the reference does.
   bool are_weights_lowered = false;
+  // Calibration is at fault with these, and no layer; the worst first.
+  std::vector<NarrowRange> narrow_ranges;
   // Those that make something else, the most costly first.
   std::vector<ModelLayer> layers;
   // Layers that were looked at.
