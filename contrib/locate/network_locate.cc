@@ -74,6 +74,7 @@ class NetworkLocator {
     // Each value is a run of its own.
     if (is_by_parts_) options.repeats = 0;
     NODEWISE_ASSIGN_OR_RETURN(located_.result, Locate(request, options));
+    AccuseWhatVanishes();
     NODEWISE_RETURN_IF_ERROR(AskWhatRoundingDoes());
     if (request_.referee != nullptr) {
       NODEWISE_ASSIGN_OR_RETURN(
@@ -98,6 +99,42 @@ class NetworkLocator {
         Lowered lowered,
         Lower(request_.network, request_.network.name(), options));
     return std::make_shared<const Lowered>(std::move(lowered));
+  }
+
+  // Operations that were judged as one may have no bound together. Where the
+  // error is gone as soon as a value between them is handed out, the runtime
+  // contradicts itself there: that accuses them, if they are far off.
+  void AccuseWhatVanishes() {
+    constexpr double kFarOff = 0.01;
+    LocateResult& result = located_.result;
+    if (dropped_.empty() || !result.culprits.empty()) return;
+    for (size_t i = 0; i < result.nodes.size(); ++i) {
+      NodeReport& report = result.nodes[i];
+      if (report.verdict != NodeVerdict::kInconclusive ||
+          !report.worst.has_value() || !HasDropped(report) ||
+          !(RelativeError(*report.worst) > kFarOff)) {
+        continue;
+      }
+      report.evidence.isolated = Verdict::kError;
+      report.verdict = NodeVerdict::kBroken;
+      report.reason += fmt::format(
+          ", and the runtime itself makes something else when {} handed out",
+          ListOf(dropped_, kNamedValues) +
+              (dropped_.size() == 1 ? " is" : " are"));
+      result.culprits.push_back({i, std::nullopt, {}});
+    }
+  }
+
+  bool HasDropped(const NodeReport& report) const {
+    return std::any_of(
+        dropped_.begin(), dropped_.end(), [&](const std::string& name) {
+          const auto value = request_.network.FindValue(name);
+          if (!value.ok()) return false;
+          const OperationId maker = request_.network.value(*value).producer;
+          return maker != kNoOperation &&
+                 std::count(report.covers.begin(), report.covers.end(),
+                            request_.network.operation(maker).name) > 0;
+        });
   }
 
   // Whether every culprit does only what is known of the runtime.
@@ -440,6 +477,7 @@ class NetworkLocator {
                                          CountOf(search.runs, "run"))));
     located_.unobserved.insert(located_.unobserved.end(), dropped.begin(),
                                dropped.end());
+    dropped_ = std::move(dropped);
   }
 
   absl::Status LookWithNothing(const std::vector<size_t>& followed) {
@@ -459,6 +497,8 @@ class NetworkLocator {
   std::vector<NamedTensor> plain_;        // The outputs with nothing looked at.
   std::vector<TensorComparison> unseen_;  // The outputs of the file as it is.
   bool is_by_parts_ = false;
+  // What makes the error vanish when it is handed out.
+  std::vector<std::string> dropped_;
   NetworkLocated located_;
   std::vector<std::string> notes_;
 };
