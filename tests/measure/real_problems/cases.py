@@ -54,6 +54,8 @@ CASES = (
     Case(19, runtime_rows.row_19, r"layer0\.attention\.scores"),
     Case(20, runtime_rows.row_20, r"MatMulInteger.*8-bit products saturate",
          needs=("qemu-x86_64",)),
+    Case(21, runtime_rows.row_21, r"^operation .*\nneck +Conv ",
+         paragraph=1),
     Case(22, runtime_rows.row_22,
          r"layer\d\.(attended|out) \(Add\) costs the most"),
     Case(23, runtime_rows.row_23, r"block2\.conv2"),
