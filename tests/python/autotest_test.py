@@ -313,7 +313,7 @@ class DualTest(PackageTest):
         said(body)
         autotest(rtol=.02)(body)()
         autotest(rtol=0, atol=.03)(body)()
-        # Of integers one that is off by little is as wrong.
+        # An integer that is off by little is as wrong.
         both = dual(lambda x: x + 1, lambda x: x)
         said(lambda: both(random_tensor(dtype=int, low=10 ** 9,
                                         high=2 * 10 ** 9)))

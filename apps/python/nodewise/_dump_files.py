@@ -62,7 +62,7 @@ class TensorFile:
         self._path = path
         self._file = _created(path)
         self._room = _FIRST_ROOM
-        self._end = _COUNT_AT + 8  # Of the names whose tensors are there.
+        self._end = _COUNT_AT + 8  # Where the names of what is there end.
         self._count = 0
         self._planned: list[str] = []
         # Where each tensor begins, counted from the first, and its size.

@@ -232,7 +232,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
 
 def _numbers_in(arguments: list[Any]) -> str:
     """Which arguments are whole numbers, as a graph says it; nothing if there
-    are others that are no tensors either."""
+    are others that are not tensors either."""
     if arguments and not is_tensor(arguments[-1]) and isinstance(
             arguments[-1], tuple):
         arguments = [*arguments[:-1], *arguments[-1]]

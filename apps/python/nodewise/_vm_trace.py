@@ -75,7 +75,7 @@ class VmTrace:  # pylint: disable=too-many-instance-attributes
         self._run: VmRun | None = None
         self._dump: RunDump | None = None
         self._is_named = False
-        self._runs = 0  # Of those that `function` chooses.
+        self._runs = 0  # How many `function` has chosen.
         self._tuples: dict[int, str] = {}
 
     def __enter__(self) -> VmTrace:

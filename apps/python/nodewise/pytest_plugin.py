@@ -17,7 +17,7 @@ import pytest
 import nodewise as package
 from nodewise._answer import answer_of
 
-# Of a report, names a file that was written for it; it reaches the process
+# In a report it names a file that was written for it; it reaches the process
 # that shows the summary, where tests run in several.
 _PROPERTY = "nodewise_report"
 _MOST_LETTERS = 120

@@ -18,8 +18,9 @@ def locate(target, /, *, lib=None, params=None, function=None, device=None,
     """Names the node that makes a network's results wrong.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -157,8 +158,9 @@ def align(target, model, /, *, lib=None, params=None, function=None,
     """Shows which tensor of its model each node of an artefact makes.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     model: the ONNX model that it was compiled from, or another build of
         that
     lib: the compiled library to use
@@ -248,8 +250,9 @@ def verify(network, /, *, lib=None, params=None, function=None, target=None,
     """Lists every fault of a network, running none of it.
 
     network: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -290,8 +293,9 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
     """Times every node, in place and by itself.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -431,8 +435,9 @@ def dump(target, /, *, lib=None, params=None, function=None, device=None,
     """Records every tensor of a run, as TVM's debugger lays them out.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -544,8 +549,9 @@ def run(target, /, *, lib=None, params=None, function=None, device=None,
     """Runs a network and shows its outputs.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one
@@ -780,8 +786,9 @@ def repro(target, /, *, lib=None, params=None, function=None, device=None,
     """Cuts a node out as a folder that shows what it computes.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
-        lib= and params=, or an ONNX model; run, dump and locate take
-        ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND
+        lib= and params=, or an ONNX model; run, dump, profile and locate
+        take ort:MODEL.onnx and its like (docs/adapters.md), and
+        exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
     function: of a VM library, the function to use: main, if it has one

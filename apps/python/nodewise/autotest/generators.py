@@ -60,7 +60,7 @@ class Generator:
         return self
 
     def wanted_as(self, kind: Any) -> None:
-        """The same of who uses it: as the signature of a function."""
+        """What the caller wants of it, as the signature of a function."""
         self.to(kind)
 
     def size(self) -> int:
@@ -238,7 +238,7 @@ def pack(value: Any) -> Generator:
 
 
 def constant(value: Any) -> Generator:
-    """The same value in every case."""
+    """One value in every case."""
     return _Constant(value)
 
 

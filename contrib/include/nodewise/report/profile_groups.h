@@ -22,7 +22,7 @@ struct ProfileGroup {
   std::string name;  // "Conv+Relu", "layer1/conv2"; empty: of no module.
   size_t nodes = 0;
   double mean_us = 0;
-  double percent = 0;  // Of the sum of all nodes.
+  double percent = 0;  // A part of the sum of all nodes.
 };
 
 // Returns the groups, the longest first. A node's kind is that of the
