@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import numpy
-from package_support import BUILD, PACKAGE, PackageTest
+from package_support import BUILD, HAS_NATIVE, PACKAGE, PackageTest
 
 LOAD = """
 import nodewise, numpy, sys
@@ -27,6 +27,8 @@ class WheelTest(PackageTest):
     def test_an_empty_environment_names_the_culprit(self):
         if not (BUILD / "wheel_venv/is_complete").exists():
             self.skipTest("auditwheel could not be installed")
+        if not HAS_NATIVE:
+            self.skipTest("the native module was not built")
         net, reference = self.demo()
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
