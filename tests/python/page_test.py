@@ -1,13 +1,11 @@
 """The examples of the pages on Python, run one after the other."""
 
-import contextlib
-import io
 import os
-import re
 import sys
 import unittest
 
 import package_support
+import page_examples
 from package_support import HAS_NATIVE
 
 sys.path.insert(0, str(package_support.ROOT / "tests/apps"))
@@ -26,18 +24,7 @@ class PageTest(WithBuilds):
             with self.subTest(name):
                 if name == "session.md" and not HAS_NATIVE:
                     self.skipTest("the native module was not built")
-                self.check(name)
-
-    def check(self, name):
-        page = (package_support.ROOT / "docs" / name).read_text()
-        examples = re.findall(
-            r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page, re.DOTALL)
-        self.assertGreater(len(examples), 3)
-        names = {}
-        for code, expected in examples:
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(code, names)  # pylint: disable=exec-used
-            self.assertEqual(out.getvalue(), expected, code)
+                page_examples.check(self, package_support.ROOT / "docs" / name)
 
 
 if __name__ == "__main__":
