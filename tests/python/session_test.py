@@ -230,7 +230,9 @@ class SessionTest(PackageTest):
         path = self.folder / "slow.onnx"
         path.write_bytes(slow_model())
         code = f"""
-import sys
+import signal, sys
+# What starts the tests may have Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {str(PACKAGE)!r})
 import numpy, nodewise
 nodewise.__path__.append({str(BUILD / "lib/python")!r})
@@ -251,7 +253,10 @@ except KeyboardInterrupt:
             time.sleep(1)
             start = time.monotonic()
             process.send_signal(signal.SIGINT)
-            rest = process.stdout.read()
+            try:
+                rest, _ = process.communicate(timeout=60)
+            finally:
+                process.kill()
         self.assertEqual(rest.split(), ["interrupted", "n0"])
         # A run to its end would take 4 seconds more.
         self.assertLess(time.monotonic() - start, 2)
