@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/subnetwork.h"
+#include "nodewise/profile/profile_table.h"
 #include "nodewise/runner/interpreter_runner.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_collector.h"
@@ -14,13 +15,8 @@
 namespace nodewise {
 namespace {
 
-double MedianUs(std::vector<int64_t> ns) {
-  std::sort(ns.begin(), ns.end());
-  const size_t middle = ns.size() / 2;
-  const double median =
-      ns.size() % 2 == 1 ? static_cast<double>(ns[middle])
-                         : static_cast<double>(ns[middle - 1] + ns[middle]) / 2;
-  return median / 1e3;
+double MedianUs(const std::vector<int64_t>& ns) {
+  return MedianOf({ns.begin(), ns.end()}) / 1e3;
 }
 
 // Shares of one time are alike to the nanosecond; times that were measured are

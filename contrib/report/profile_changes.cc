@@ -86,14 +86,6 @@ std::vector<double> TimesOf(const Profile& profile,
   return times;
 }
 
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle]
-                                : (values[middle - 1] + values[middle]) / 2;
-}
-
 // Wilcoxon's test of signed ranks, two-sided, by the normal distribution, which
 // is near enough from some ten pairs on. Equal pairs say nothing.
 double SignedRanks(const std::vector<double>& before,
@@ -221,8 +213,8 @@ std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
     change.after = KeysOf(after, part.sides[1]);
     const auto times_before = TimesOf(profile_before, part.sides[0]);
     const auto times_after = TimesOf(profile_after, part.sides[1]);
-    change.before_us = Median(times_before);
-    change.after_us = Median(times_after);
+    change.before_us = MedianOf(times_before);
+    change.after_us = MedianOf(times_after);
     if (change.is_paired()) change.p = SignedRanks(times_before, times_after);
   }
   Correct(&changes);

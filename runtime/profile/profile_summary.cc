@@ -10,13 +10,6 @@ namespace {
 
 constexpr double kNsPerUs = 1e3;
 
-// REQUIRES: `sorted` is sorted and not empty.
-double MedianOf(const std::vector<double>& sorted) {
-  const size_t middle = sorted.size() / 2;
-  if (sorted.size() % 2 == 1) return sorted[middle];
-  return (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
 // Returns the percentile by nearest rank: the minimum value that `percent` of
 // the values do not exceed.
 double PercentileOf(const std::vector<double>& sorted, size_t percent) {
@@ -166,6 +159,13 @@ void AddRuns(const Profile& profile, ProfileSummary* summary) {
 }
 
 }  // namespace
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle - 1] + values[middle]) / 2;
+}
 
 ProfileSummary SummariseProfile(const GraphIndex& index,
                                 const Profile& profile) {

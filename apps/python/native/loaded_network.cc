@@ -251,7 +251,6 @@ absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunGraph(bool is_timed) {
   NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
   const bool is_plain =
       executor_->CheckPlain().ok() && executor_->dump_plan() == nullptr;
-  is_timed_ = is_timed || !is_plain;
   const NotedRun run("");
   const absl::Status status = !is_plain  ? executor_->Run()
                               : is_timed ? executor_->RunTimed()

@@ -119,7 +119,6 @@ class LoadedNetwork {
   std::vector<NamedTensor> given_;
   std::vector<TensorPatch> patches_;
   std::vector<Output> outputs_;
-  bool is_timed_ = false;  // The executor's times are those of the last run.
 };
 
 }  // namespace nodewise

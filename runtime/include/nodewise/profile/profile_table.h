@@ -86,6 +86,9 @@ struct TableOptions {
   size_t line_width = 0;
 };
 
+// Returns the middle one, or the mean of the middle two. REQUIRES: there is one.
+double MedianOf(std::vector<double> values);
+
 // Returns the table, without a final newline. Bytes of a name that would break
 // its line are shown as \xNN, and only the beginning of a name of more than 500
 // bytes is shown.
