@@ -1,5 +1,6 @@
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "apps/nodewise/command.h"
@@ -82,7 +83,9 @@ class CompareTensorSources : public Command {
     options.compare.may_convert = may_convert_;
     options.compare.describe = true;
     options.pair_fuzzily = is_fuzzy_;
-    if (!map_.empty()) {
+    if (map_.empty()) {
+      options.names = NamesOfSingleTensors();
+    } else {
       NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(map_));
       NODEWISE_ASSIGN_OR_RETURN(options.names, ParseNameMap(file.text(), map_));
     }
@@ -112,6 +115,15 @@ class CompareTensorSources : public Command {
   }
 
  private:
+  // A .npy file has one tensor, whose name is the file's and says nothing.
+  NameMap NamesOfSingleTensors() const {
+    const std::filesystem::path expected(expected_), actual(actual_);
+    if (expected.extension() != ".npy" || actual.extension() != ".npy") {
+      return {};
+    }
+    return {{expected.stem(), actual.stem()}};
+  }
+
   // Of a model and a dump of what was compiled from it.
   absl::StatusOr<Report> RunWithModel() const {
     const bool judges_otherwise = !rule_.empty() || !atol_.empty() ||

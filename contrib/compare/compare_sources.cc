@@ -10,6 +10,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/compare/tensor_relation.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -154,10 +155,12 @@ class ComparingSink : public TensorSink {
     }
     auto compared = CompareTensors(item, **actual, options_.compare);
     if (!compared.ok()) {
-      return Skip(item.key, std::string(MessageOf(compared.status())),
-                  absl::IsInvalidArgument(compared.status())
-                      ? SkippedTensor::Kind::kOtherType
-                      : SkippedTensor::Kind::kNotRecorded);
+      const std::string why(MessageOf(compared.status()));
+      if (!absl::IsInvalidArgument(compared.status())) {
+        return Skip(item.key, why, SkippedTensor::Kind::kNotRecorded);
+      }
+      return Skip(item.key, why + RelationOf(item, **actual),
+                  SkippedTensor::Kind::kOtherType);
     }
     if (compared->is_wrong() && kept.hash.has_value()) {
       wrong_.emplace_back(comparison_.tensors.size(), *kept.hash);
@@ -165,6 +168,15 @@ class ComparingSink : public TensorSink {
     compared->candidate = kept.key;
     compared->paired_by = by;
     comparison_.tensors.push_back(*std::move(compared));
+  }
+
+  // Programs that feed a network its input in another shape or type mean the
+  // same numbers all the same.
+  std::string RelationOf(const TensorItem& item, const DLTensor& actual) const {
+    if (!options_.compare.describe) return "";
+    const auto relation = FindRelation(*item.tensor, actual);
+    if (!relation.has_value()) return "";
+    return "; it is " + WordsOf(*relation, *item.tensor);
   }
 
   void CompareHashesOf(const TensorItem& item, const Kept& kept) {
@@ -290,7 +302,10 @@ absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
   ComparingSink sink(reference, collected, options);
   NODEWISE_RETURN_IF_ERROR(reference.Visit(sink));
   NODEWISE_ASSIGN_OR_RETURN(Comparison comparison, sink.Finish());
-  if (comparison.tensors.empty() && comparison.equal_hashes == 0) {
+  const bool differ =
+      std::any_of(comparison.skipped.begin(), comparison.skipped.end(),
+                  [](const SkippedTensor& one) { return one.is_difference(); });
+  if (comparison.tensors.empty() && comparison.equal_hashes == 0 && !differ) {
     return absl::FailedPreconditionError(fmt::format(
         "{} and {}: there is nothing to compare{}, expected tensors with the "
         "same names",

@@ -1,9 +1,12 @@
 #include "nodewise/compare/failure_shape.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 
 #include "contrib/compare/tensor_pair.h"
+#include "nodewise/compare/tensor_relation.h"
 
 namespace nodewise {
 namespace {
@@ -19,6 +22,7 @@ constexpr ShapeName kShapeNames[] = {
     {FailureShape::kTransposed, "transposed"},
     {FailureShape::kReversed, "reversed"},
     {FailureShape::kShifted, "shifted"},
+    {FailureShape::kRelated, "related"},
     {FailureShape::kPrecisionLost, "precision-lost"},
     {FailureShape::kUnwritten, "unwritten"},
     {FailureShape::kUninitialised, "uninitialised"},
@@ -70,6 +74,28 @@ UlpHistogram UlpsOf(const TensorPair& pair) {
   return CountUlps<uint64_t>(pair, 0x7FF0000000000000);
 }
 
+// Whether a pattern says what was done to all elements.
+bool ExplainsAll(const FailurePattern& pattern) {
+  constexpr FailureShape kOfAll[] = {
+      FailureShape::kScaled,   FailureShape::kOffset,
+      FailureShape::kAffine,   FailureShape::kTransposed,
+      FailureShape::kReversed, FailureShape::kShifted,
+      FailureShape::kUnwritten};
+  return std::find(std::begin(kOfAll), std::end(kOfAll), pattern.shape) !=
+         std::end(kOfAll);
+}
+
+// What is done to all elements says more than where the wrong ones lie.
+void AddRelation(const DLTensor& expected, const DLTensor& actual,
+                 DifferenceDetails* details) {
+  std::vector<FailurePattern>& patterns = details->patterns;
+  if (std::any_of(patterns.begin(), patterns.end(), ExplainsAll)) return;
+  const auto relation = FindRelation(expected, actual);
+  if (!relation.has_value() || relation->Steps() == 0) return;
+  patterns.insert(patterns.begin(),
+                  {FailureShape::kRelated, WordsOf(*relation, expected)});
+}
+
 }  // namespace
 
 std::string_view NameOf(FailureShape shape) {
@@ -92,6 +118,7 @@ DifferenceDetails DescribeDifference(const DLTensor& expected,
   details.ulps = UlpsOf(pair);
   AddValuePatterns(pair, &details);
   AddMovePatterns(pair, &details);
+  AddRelation(expected, actual, &details);
   AddPlacePatterns(pair, &details);
   return details;
 }

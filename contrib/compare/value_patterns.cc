@@ -132,7 +132,8 @@ void AddFactors(const TensorPair& pair, const ValueCounts& counts,
   const Metrics& metrics = pair.metrics();
   const double explained = std::fabs(metrics.scale - 1) *
                            metrics.expected_norm / metrics.difference_norm;
-  if (explained > kExplained && !counts.is_constant) {
+  // What is 0 everywhere was not multiplied by anything.
+  if (explained > kExplained && !counts.is_constant && metrics.scale != 0) {
     details->patterns.push_back(
         {FailureShape::kScaled,
          fmt::format("all is {:.7g} times what is expected", metrics.scale)});
@@ -144,7 +145,8 @@ void AddFactors(const TensorPair& pair, const ValueCounts& counts,
         {FailureShape::kOffset,
          fmt::format("{:.4g} is added to all that is expected", mean)});
   }
-  if (details->patterns.empty()) AddLine(counts, n, details);
+  const bool is_constant = counts.same_as_first == metrics.elements;
+  if (details->patterns.empty() && !is_constant) AddLine(counts, n, details);
 }
 
 }  // namespace

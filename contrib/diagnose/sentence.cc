@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/compare/tensor_relation.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/support/words.h"
 
@@ -439,8 +440,13 @@ std::string ToldOfDumps(const DumpEvidence& dumps) {
                 "{}, an input or a parameter, is not the same in both runs",
                 name);
   if (worst == tensors.end()) return text;
-  if (worst->details.has_value() && !worst->details->patterns.empty()) {
-    text += ": " + worst->details->patterns[0].words;
+  if (worst->details.has_value()) {
+    const DifferenceDetails& details = *worst->details;
+    if (!index.graph().IsFunction(node)) {
+      text += ": " + WordsOfGiven(details);
+    } else if (!details.patterns.empty()) {
+      text += ": " + details.patterns[0].words;
+    }
   }
   const ElementDifference& element = worst->Worst();
   const auto [found, expected] = TellApart(element.actual, element.expected);

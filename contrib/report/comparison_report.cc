@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/compare/tensor_relation.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
@@ -124,8 +125,18 @@ std::vector<std::string> KeysOf(const GraphIndex& index,
   return keys;
 }
 
+// How the host has made an input that is not as it should be.
+std::string HowGiven(const Comparison& comparison, const std::string& key) {
+  for (const TensorComparison& tensor : comparison.tensors) {
+    const bool is_told = tensor.key.Name() == key && tensor.details.has_value();
+    if (is_told) return ": " + Printable(WordsOfGiven(*tensor.details));
+  }
+  return "";
+}
+
 // Says where it begins, and how much only follows from that.
-void AddWhere(const DumpDifference& where, ReportText* text) {
+void AddWhere(const Comparison& comparison, const DumpDifference& where,
+              ReportText* text) {
   constexpr size_t kMostShown = 8, kMostReaders = 2;
   const std::vector<NodeId> begins = where.NodesThat(DumpedNode::kBegins);
   TextTable table;
@@ -135,7 +146,8 @@ void AddWhere(const DumpDifference& where, ReportText* text) {
     if (!where.index->graph().IsFunction(node)) {
       reason +=
           ", read by " +
-          ListOf(KeysOf(*where.index, where.ReadersOf(node)), kMostReaders);
+          ListOf(KeysOf(*where.index, where.ReadersOf(node)), kMostReaders) +
+          HowGiven(comparison, key);
     }
     table.AddRow({"begins at", key + ": " + reason});
   }
@@ -321,7 +333,7 @@ void ShowComparison(const Comparison& comparison, const DumpDifference* where,
   ReportText& text = report->text;
   const auto differing = Differing(comparison, where, view.order);
   AddTable(differing, where, view.max_lines, &text);
-  if (where != nullptr) AddWhere(*where, &text);
+  if (where != nullptr) AddWhere(comparison, *where, &text);
   AddWorst(comparison, &text);
   text += TallyOf(comparison) + "\n";
   TextTable others;

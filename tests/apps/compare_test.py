@@ -53,6 +53,24 @@ class Compare(Scratch):
         self.assertEqual(x["above_hundredth"], 1)
         self.assertIsNone(shown["tensors"][1]["snr_db"])
 
+    def test_two_files_of_one_tensor_are_compared_whatever_their_names(self):
+        a = self.write("from_cpp.npy", npy_bytes(floats(1, 2)))
+        b = self.write("from_python.npy", npy_bytes(floats(1, 3)))
+        result = nodewise("compare", a, b)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("first error: from_cpp -> from_python float32 (2,)",
+                      result.out)
+
+    def test_inputs_of_other_shapes_are_told_apart_by_what_is_in_them(self):
+        values = [float(i * i % 101) for i in range(24)]
+        turned = [values[c * 8 + p] for p in range(8) for c in range(3)]
+        a = self.params("a.params", x=Tensor("float32", (3, 8), values))
+        b = self.params("b.params", x=Tensor("float32", (8, 3), turned))
+        result = nodewise("compare", a, b)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("it is what is expected, with the axes in the order 1, 0",
+                      result.out)
+
     def test_the_shape_of_the_failure_is_told(self):
         values = [float(i * i % 101) for i in range(400)]
         wrong = [x + 7 if i % 8 == 3 else x for i, x in enumerate(values)]

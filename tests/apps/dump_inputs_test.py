@@ -70,6 +70,31 @@ class DumpInputs(Scratch):
         self.assertIn("with the axes in the order 0, 2, 3, 1",
                       self.told(turned))
 
+    def test_several_steps_at_once_are_told(self):
+        x = picture()
+        given = [255 * x[(2 - c) * PLANE + p]
+                 for p in range(PLANE) for c in range(3)]
+        said = self.told(given)
+        for step in ("(channels last)", "(BGR for RGB)", "times 255"):
+            self.assertIn(step, said)
+
+    def test_a_normalisation_for_each_channel_is_told(self):
+        factors, means = (58, 57, 50), (124, 116, 104)
+        given = [factors[i // PLANE] * x + means[i // PLANE]
+                 for i, x in enumerate(picture())]
+        self.assertIn("times 58 plus 124; times 57 plus 116; times 50 plus 104",
+                      self.told(given))
+
+    def test_an_input_that_was_never_set_is_told(self):
+        self.assertIn("all wrong elements are 0, as in an input that was "
+                      "never set", self.told([0] * (3 * PLANE)))
+
+    def test_another_picture_is_said_to_be_one(self):
+        self.assertIn("no other order of axes or channels, and no scale, "
+                      "relates the two",
+                      self.told([((i * i * 53) % 97) / 48 - 1
+                                 for i in range(3 * PLANE)]))
+
 
 if __name__ == "__main__":
     unittest.main()

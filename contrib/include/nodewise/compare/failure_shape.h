@@ -20,6 +20,7 @@ enum class FailureShape {
   kTransposed,     // The right elements, with axes in another order.
   kReversed,       // The right elements, from the end on along an axis.
   kShifted,        // The right elements, one place further on along an axis.
+  kRelated,        // Several of these at once, or a factor for each channel.
   kPrecisionLost,  // All are numbers of a shorter type.
   kUnwritten,      // Wrong elements are all one number: 0, most of the time.
   kUninitialised,  // Wrong elements are of sizes that no calculation gives.
