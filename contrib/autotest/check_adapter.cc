@@ -188,6 +188,39 @@ AdapterTrial Searched(const NetworkProgram& program,
   return trial;
 }
 
+absl::StatusOr<std::vector<NamedTensor>> RunBy(
+    const NetworkProgram& program, const CheckedNetwork& checked,
+    std::shared_ptr<const Network> given) {
+  ProgramRequest request{std::move(given)};
+  request.observed.emplace();
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                            program.make(std::move(request)));
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(checked.inputs));
+  return std::move(result.outputs);
+}
+
+const uint8_t* BytesOf(const NamedTensor& each) {
+  return static_cast<const uint8_t*>(each.tensor.data());
+}
+
+bool AreSameBytes(const NamedTensor& a, const NamedTensor& b) {
+  return a.name == b.name && a.tensor.shape() == b.tensor.shape() &&
+         a.tensor.dtype() == b.tensor.dtype() &&
+         std::equal(BytesOf(a), BytesOf(a) + a.tensor.bytes(), BytesOf(b));
+}
+
+// Whether the runtime makes the same of a network that was changed: a converter
+// may drop the attribute that the change is in. There is nothing to be named
+// then, however right the search is.
+bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
+                 std::shared_ptr<const Network> changed) {
+  const auto before = RunBy(program, checked, checked.network);
+  const auto after = RunBy(program, checked, std::move(changed));
+  return before.ok() && after.ok() && !before->empty() &&
+         std::equal(before->begin(), before->end(), after->begin(),
+                    after->end(), AreSameBytes);
+}
+
 void Judge(AdapterTrial* trial) {
   using Outcome = AdapterTrial::Outcome;
   if (trial->outcome == Outcome::kFailed) return;
@@ -273,7 +306,11 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
       trial.operation = changed.operation;
       trial.change = changed.change;
       // A runtime may refuse what a changed operation has become.
-      if (trial.outcome != AdapterTrial::Outcome::kFailed) break;
+      if (trial.outcome == AdapterTrial::Outcome::kFailed) continue;
+      const bool is_dropped = trial.accused.empty() &&
+                              DropsChange(*program, checked, changed.network);
+      if (!is_dropped) break;
+      check.dropped.push_back(trial);
     }
     add(std::move(trial));
   }

@@ -41,6 +41,18 @@ size_t CountRight(const AdapterCheck& check, bool has_fault) {
       }));
 }
 
+void AddDropped(const AdapterCheck& check, Report* report) {
+  report->json.BeginArray("dropped");
+  for (const AdapterTrial& trial : check.dropped) {
+    report->text += fmt::format(
+        "{}: {}: {}: not counted: the runtime makes the same with this change "
+        "as without it\n",
+        trial.network, Printable(trial.operation), Printable(trial.change));
+    AddTrial(trial, &report->json);
+  }
+  report->json.EndArray();
+}
+
 }  // namespace
 
 Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
@@ -73,6 +85,7 @@ Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   }
   report.json.EndArray();
   report.text.Add(table, 0, 0);
+  AddDropped(check, &report);
   for (const AdapterTrial& trial : check.trials) {
     if (trial.why.empty()) continue;
     report.text += fmt::format("{}: {}\n", trial.network, Printable(trial.why));

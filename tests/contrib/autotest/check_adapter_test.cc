@@ -111,6 +111,27 @@ TEST(CheckAdapterTest, ARuntimeThatIsGivenSomethingElseMissesChanges) {
   EXPECT_FALSE(check->IsTrusted());
 }
 
+TEST(CheckAdapterTest, AChangeThatTheRuntimeDropsDoesNotCount) {
+  const CheckedNetwork small = SmallNetwork();
+  const auto pool = [](const Network& network) {
+    return network.operation(*network.FindOperation("pool"));
+  };
+  const auto check = Checked([&](auto asked) {
+    const auto found = asked->FindOperation("pool");
+    const bool is_changed =
+        found.ok() && (pool(*asked).attrs != pool(*small.network).attrs ||
+                       pool(*asked).def().name != "MaxPool");
+    return is_changed ? small.network : asked;
+  });
+  ASSERT_THAT(check, IsOk());
+  EXPECT_TRUE(check->IsTrusted());
+  EXPECT_EQ(check->trials.size(), 5U);
+  ASSERT_FALSE(check->dropped.empty());
+  for (const AdapterTrial& trial : check->dropped) {
+    EXPECT_EQ(trial.operation, "pool");
+  }
+}
+
 TEST(CheckAdapterTest, ARuntimeThatIsAlwaysWrongIsNotSound) {
   const auto wrong = ChangeOneOperation(SmallNetwork(), AllOperators(), 3);
   ASSERT_THAT(wrong, IsOk());

@@ -63,6 +63,10 @@ std::string_view NameOf(AdapterTrial::Outcome outcome);
 struct AdapterCheck {
   std::string runtime;  // What it calls itself.
   std::vector<AdapterTrial> trials;
+  // Changes of which the runtime made nothing, so that others were drawn in
+  // their place; one that runs a network of its own drops all of them, and
+  // misses those that stay.
+  std::vector<AdapterTrial> dropped;
 
   bool IsTrusted() const;
 };
