@@ -97,6 +97,19 @@ class SessionTest(PackageTest):
         second = net.run()["y"].numpy().tolist()
         self.assertEqual((first, second), ([11, 12, 0], [13, 16, 0]))
 
+    def test_a_bound_array_decides_open_sizes_and_is_read_where_it_lies(self):
+        net = self.loaded(open_model())
+        mine = numpy.ones((6, 2), "float32")[::2]
+        net.bind("x", mine)
+        first = net.run()["y"].numpy().copy()
+        mine[1] = 3
+        second = net.run()["y"].numpy().copy()
+        net.set({"x": numpy.ones((1, 2), "float32")})
+        third = net.run()["y"].numpy().copy()
+        self.assertEqual((first.tolist(), second.tolist(), third.tolist()),
+                         ([[2, 2]] * 3, [[2, 2], [6, 6], [2, 2]], [[2, 2]]))
+        self.assertEqual(mine[1].tolist(), [3, 3])
+
     def test_writing_to_the_memory_of_an_input_sets_it(self):
         net = self.loaded()
         net.input("x").numpy()[:] = 3
