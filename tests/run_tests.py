@@ -13,6 +13,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -62,7 +63,8 @@ def suite_table(full):
         ("unit", run_gtest, shards("bin", ["nodewise_tests",
                                            "nodewise_ops_tests",
                                            "nodewise_onednn_tests"])),
-        ("asan", run_gtest, shards("sanitize/bin", asan)),
+        ("asan", run_sanitized, shards("sanitize/bin", asan)
+         + files("tests/python/random_calls_test.py")),
         ("tsan", run_gtest, shards("tsan/bin", ["nodewise_thread_tests"])),
         ("onednn3", run_peer_gtest,
          shards("bin", ["nodewise_onednn3_tests"])),
@@ -284,25 +286,68 @@ def run_in_venv(path, options):
     if not (BUILD / "venv/is_complete").exists():
         return [Result(str(path.relative_to(ROOT)), "skipped",
                        "numpy and onnxruntime could not be installed")]
-    return run_python(path, options, python)
+    return run_python(path, options, [python])
 
 
 def run_in_tvm_venv(path, options):
     python = ROOT / "build/tvm_venv/bin/python"
     if python.exists():
-        return run_python(path, options, python)
+        return run_python(path, options, [python])
     return [Result(str(path.relative_to(ROOT)), "skipped",
                    "apache-tvm is not installed in build/tvm_venv (./dev test "
                    "--suite tvm installs it)")]
 
 
-def run_python(path, options, python=sys.executable):
+def run_sanitized(part, options):
+    if isinstance(part, Shard):
+        return run_gtest(part, options)
+    return run_under_sanitizer(part, options)
+
+
+def run_under_sanitizer(path, options):
+    """A test of the native module that was built with the sanitizer. Python
+    was not, so the sanitizer's library has to be loaded before it."""
+    python = BUILD / "venv/bin/python"
+    library = sanitizer_library()
+    missing = [what for what, is_there in (
+        ("numpy and onnxruntime", (BUILD / "venv/is_complete").exists()),
+        ("the sanitized native module",
+         (BUILD / "sanitize/lib/python/_native.abi3.so").exists()),
+        ("the sanitizer's library of clang", library)) if not is_there]
+    if missing:
+        return [Result(str(path.relative_to(ROOT)), "skipped",
+                       f"{missing[0]} could not be had")]
+    # Python never frees some of its memory, and takes most from blocks of its
+    # own, within which the sanitizer sees no bounds.
+    leaks = SANITIZERS["ASAN_OPTIONS"].replace("detect_leaks=1",
+                                               "detect_leaks=0")
+    return run_python(path, options, [*fixed_addresses(), python], {
+        "NODEWISE_BUILD": str(BUILD / "sanitize"), "ASAN_OPTIONS": leaks,
+        "LD_PRELOAD": library, "PYTHONMALLOC": "malloc"})
+
+
+def sanitizer_library():
+    """The path of clang's address sanitizer, or nothing."""
+    if not shutil.which("clang"):
+        return ""
+    # The second name is that of builds with a folder for each target.
+    for name in (f"libclang_rt.asan-{platform.machine()}.so",
+                 "libclang_rt.asan.so"):
+        found = subprocess.run(["clang", f"-print-file-name={name}"],
+                               capture_output=True, text=True, check=False,
+                               stdin=subprocess.DEVNULL).stdout.strip()
+        if os.path.isabs(found) and os.path.exists(found):
+            return found
+    return ""
+
+
+def run_python(path, options, python=(sys.executable,), extra=None):
     name = path.relative_to(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         events = pathlib.Path(folder) / "events.jsonl"
-        command = [python, ROOT / "tests/support/run_unittest_file.py",
+        command = [*python, ROOT / "tests/support/run_unittest_file.py",
                    name, events, options.filter]
-        ended = run_child(command, options, pathlib.Path(folder))
+        ended = run_child(command, options, pathlib.Path(folder), extra)
         results, running = read_events(events, name)
     if ended.code == 0:
         if results or options.filter:

@@ -21,8 +21,8 @@ nodewise.__path__.append(str(BUILD / "lib/python"))
 HAS_NATIVE = importlib.util.find_spec("nodewise._native") is not None
 import numpy  # noqa: E402
 import onnxruntime  # noqa: E402
-from onnx_bytes import (floats, onnx_graph, onnx_model,  # noqa: E402
-                        onnx_node, value_info)
+from onnx_bytes import (INT64, floats, onnx_graph,  # noqa: E402
+                        onnx_model, onnx_node, value_info)
 
 
 def model():
@@ -33,6 +33,24 @@ def model():
          onnx_node("Relu", ["a"], ["y"], name="last")],
         [value_info("x", dims=(3,))], [value_info("y", dims=(3,))],
         [floats("c", 1, 2, 3), floats("d", 10, 10, -10)]))
+
+
+def open_model(rows="rows"):
+    """y = relu(x * 2), for any number of rows unless told how many."""
+    return onnx_model(onnx_graph(
+        [onnx_node("Mul", ["x", "two"], ["m"], name="times"),
+         onnx_node("Relu", ["m"], ["y"], name="last")],
+        [value_info("x", dims=(rows, 2))],
+        [value_info("y", dims=(rows, 2))], [floats("two", 2)]))
+
+
+def data_dependent_model():
+    """The numbers of the elements that are not 0."""
+    return onnx_model(onnx_graph(
+        [onnx_node("NonZero", ["x"], ["where"], name="find"),
+         onnx_node("Neg", ["where"], ["y"], name="minus")],
+        [value_info("x", dims=(4,))],
+        [value_info("y", INT64, (1, "found"))]))
 
 
 INPUTS = {"x": numpy.array([1, 2, 3], numpy.float32)}

@@ -185,7 +185,21 @@ absl::Status LoadedNetwork::Resize() {
   if (session_.target == nullptr && HasOpenInputs(*session_.network)) {
     return absl::OkStatus();
   }
-  return MakeReady();
+  NODEWISE_RETURN_IF_ERROR(MakeReady());
+  return GiveInputs();
+}
+
+absl::Status LoadedNetwork::GiveInputs() {
+  if (executor_ == nullptr) return absl::OkStatus();
+  for (const NamedTensor& input : given_) {
+    NODEWISE_ASSIGN_OR_RETURN(const size_t number,
+                              executor_->InputIndex(input.name));
+    NODEWISE_RETURN_IF_ERROR(
+        bound_.contains(input.name)
+            ? executor_->SetInputZeroCopy(number, input.tensor)
+            : executor_->SetInput(number, *input.tensor));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LoadedNetwork::Set(absl::Span<const NamedTensor> inputs) {
@@ -199,13 +213,18 @@ absl::Status LoadedNetwork::Set(absl::Span<const NamedTensor> inputs) {
     // The caller may write to it before the network runs.
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, input.tensor.CopyToHost());
     if (!Keep({input.name, std::move(copy)})) is_same = false;
+    bound_.erase(input.name);
   }
-  if (open_ != nullptr && !is_same) NODEWISE_RETURN_IF_ERROR(Resize());
-  return executor_ == nullptr ? absl::OkStatus() : executor_->SetInputs(given_);
+  if (open_ != nullptr && !is_same) return Resize();
+  return executor_ == nullptr ? absl::OkStatus() : executor_->SetInputs(inputs);
 }
 
 absl::Status LoadedNetwork::Bind(const NamedTensor& input) {
-  if (open_ != nullptr) return Set({input});
+  if (open_ != nullptr) {
+    NODEWISE_RETURN_IF_ERROR(CheckFit({input}));
+    bound_.insert(input.name);
+    if (!Keep(input) || executor_ == nullptr) return Resize();
+  }
   NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("bind"));
   NODEWISE_ASSIGN_OR_RETURN(const size_t number,
                             executor->InputIndex(input.name));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,7 +50,8 @@ class LoadedNetwork {
 
   // Copies the tensors into the inputs of these names; all or none.
   absl::Status Set(absl::Span<const NamedTensor> inputs);
-  // Has runs read the tensor's own memory, as it is at that time.
+  // Has runs read the tensor's own memory, as it is at that time. Where sizes
+  // are open the tensor also decides them, as those of Set() do.
   absl::Status Bind(const NamedTensor& input);
   // Returns the memory of an input or parameter, which runs read.
   absl::StatusOr<NDArray> InputMemory(const std::string& name);
@@ -99,8 +101,10 @@ class LoadedNetwork {
   absl::Status CheckFit(absl::Span<const NamedTensor> inputs) const;
   // Returns whether it takes the place of a tensor of the same type.
   bool Keep(const NamedTensor& input);
-  // Makes what runs the open network with the sizes of the inputs at hand.
+  // Makes what runs the open network with the sizes of the inputs at hand, and
+  // gives it these.
   absl::Status Resize();
+  absl::Status GiveInputs();
   absl::StatusOr<DebugExecutor*> Debugger(const char* what) const;
   absl::Status GiveOutputsMemory();
   absl::StatusOr<std::vector<NDArray>> RunGraph(bool is_timed);
@@ -117,6 +121,8 @@ class LoadedNetwork {
   std::unique_ptr<Runner> runner_;
   // The inputs of what is not a graph, or takes its sizes from them.
   std::vector<NamedTensor> given_;
+  // Those of them that runs read where they lie.
+  std::set<std::string> bound_;
   std::vector<TensorPatch> patches_;
   std::vector<Output> outputs_;
 };
