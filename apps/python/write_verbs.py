@@ -26,6 +26,14 @@ VERBS = {"locate": "locate", "align": "align", "compare": "compare",
 # Each answer has what these print.
 LEFT_OUT = ("--json", "--archive", "--csv")
 WIDTH = 79
+# What a positional or an option takes, by what the help calls its value; the
+# names are those of nodewise/_types.py. What is not here is text, or a path.
+TYPES = {"N": "Number", "K": "Number", "SEED": "Number",
+         "S": "Number", "SECONDS": "Number", "MS": "Number",
+         "X": "Number", "NAME=FILE": "Tensors", "ENTRY=FILE": "Tensors",
+         "NAME=N": "Names", "NAME=VALUE": "Names"}
+# Options that have a type of their own.
+OPTION_TYPES = {"--inputs": "Inputs"}
 
 
 def help_of(command, verb):
@@ -34,8 +42,8 @@ def help_of(command, verb):
 
 
 def items_of(text):
-    """The positionals and options of a help text, each with whether it is a
-    flag, and what it is for."""
+    """The positionals and options of a help text, each with what its value is
+    called, empty for a flag, and what it is for."""
     items = []
     for line in text.splitlines():
         if line.startswith("examples:"):
@@ -45,11 +53,32 @@ def items_of(text):
             head, _, what = line.strip().partition("  ")
             name, _, argument = head.partition(" ")
             name = name.split(",")[-1]
-            items.append([name, name.startswith("-") and not argument,
-                          what.strip()])
+            items.append([name, argument, what.strip()])
         elif items and line.startswith("       "):
             items[-1][2] += " " + line.strip()
-    return [(name, is_flag, what.strip()) for name, is_flag, what in items]
+    return [(name, value, what.strip()) for name, value, what in items]
+
+
+def parameter_with_type(option, value):
+    """An option as a parameter of the function."""
+    parameter = parameter_of(option)
+    if not value:
+        return f"{parameter}: bool = False"
+    kind = OPTION_TYPES.get(option) or TYPES.get(value, "Value")
+    return f"{parameter}: {kind} | None = None"
+
+
+def head_of(name, parameters):
+    """The first lines of a function; no line is cut within a type."""
+    head = f"def {name}("
+    lines, line = [], head
+    for i, parameter in enumerate(parameters):
+        text = parameter + ("," if i + 1 < len(parameters) else ") -> Answer:")
+        if len(line) + len(text) + 1 > WIDTH:
+            lines.append(line.rstrip())
+            line = " " * len(head)
+        line += text if line.endswith(("(", "  ")) else " " + text
+    return "\n".join([*lines, line])
 
 
 def name_of(place, items):
@@ -64,27 +93,23 @@ def function_of(command, verb, name):
     does = does[0].upper() + does[1:]
     usage = re.search(r"^usage: nodewise \w+(.*)\[options\]", text, re.M)
     places = re.findall(r"([A-Z]+)(\.\.\.)?", usage.group(1))
-    items = {item: (is_flag, what) for item, is_flag, what in items_of(text)}
+    items = {item: (value, what) for item, value, what in items_of(text)}
     names = {place: name_of(place, items) for place, _ in places}
-    parameters = [("*" if many else "") + names[place]
+    parameters = [f"{'*' if many else ''}{names[place]}: Target"
                   for place, many in places]
     if not any(many for _, many in places):
         parameters += ["/", "*"] if places else ["*"]
     lines = []
     documented = [(names[place], items[place][1]) for place, _ in places]
-    for option, (is_flag, what) in items.items():
+    for option, (value, what) in items.items():
         if not option.startswith("--") or option in LEFT_OUT:
             continue
         parameter = parameter_of(option)
-        parameters.append(f"{parameter}={'False' if is_flag else 'None'}")
+        parameters.append(parameter_with_type(option, value))
         documented.append((parameter, what))
         lines.append(f'        ("{option}", {parameter}),')
     if parameters[-1] == "*":
         parameters.pop()
-    head = f"def {name}("
-    wrapped = textwrap.fill(", ".join(parameters) + "):", WIDTH,
-                            initial_indent=head,
-                            subsequent_indent=" " * len(head))
     doc = [f'    """{does}.', ""]
     for parameter, what in documented:
         doc += textwrap.wrap(f"{parameter}: {in_python(what)}", WIDTH - 4,
@@ -98,7 +123,7 @@ def function_of(command, verb, name):
     comma = "," if len(places) == 1 else ""
     call = [f'    return _call("{verb}", ({targets}{comma}), (', *lines,
             "    ))"]
-    return "\n".join([wrapped, *doc, *call])
+    return "\n".join([head_of(name, parameters), *doc, *call])
 
 
 def main():
@@ -109,7 +134,19 @@ def main():
     print("# pylint: disable=too-many-arguments,too-many-locals,"
           "redefined-builtin")
     print()
+    print("from __future__ import annotations")
+    print()
+    print("from typing import TYPE_CHECKING")
+    print()
     print("from nodewise._call import call as _call")
+    print()
+    print("if TYPE_CHECKING:")
+    print("    from nodewise._answer import Answer")
+    kinds = sorted({*TYPES.values(), *OPTION_TYPES.values(), "Value",
+                    "Target"})
+    print(textwrap.fill(f"from nodewise._types import ({', '.join(kinds)})",
+                        WIDTH, initial_indent="    ",
+                        subsequent_indent=" " * 33))
     for verb, name in VERBS.items():
         print()
         print()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import numpy
 from package_support import BUILD, HAS_NATIVE, PACKAGE, PackageTest
@@ -36,6 +37,10 @@ class WheelTest(PackageTest):
             self.run_with(tools, tools / "python", PACKAGE / "make_wheel.py",
                           BUILD, folder / "wheel")
             wheel, = (folder / "wheel").iterdir()
+            # What type checkers look for.
+            for name in ("py.typed", "_native.pyi"):
+                self.assertIn("nodewise/" + name,
+                              zipfile.ZipFile(wheel).namelist())
             self.run_with("", sys.executable, "-m", "venv", folder / "venv")
             python = folder / "venv/bin/python"
             # numpy is only wanted by who has arrays.

@@ -16,6 +16,7 @@ import typing
 
 from nodewise._answer import Answer, Culprit, Finding, Verdict
 from nodewise._errors import Error, WrongResult
+from nodewise._runner import Runner, runner
 from nodewise._runtime import Runtime, runtime
 from nodewise._vm_trace import VmTrace, trace_vm
 from nodewise.verbs import (align, compare, convert, diagnose, dump, extract,
@@ -23,19 +24,29 @@ from nodewise.verbs import (align, compare, convert, diagnose, dump, extract,
                             verify)
 
 if typing.TYPE_CHECKING:
+    from nodewise import autotest, testing
+    from nodewise._metrics import Metric, top1
+    from nodewise._sample_comparison import OutputComparison, SampleComparison
+    from nodewise._samples import compare_samples
     from nodewise._session import Session, load
     from nodewise._tensors import Tensor, TensorFile, tensors
 
-__all__ = ["Answer", "Culprit", "Error", "Finding", "Runtime", "Session",
-           "Tensor", "TensorFile", "Verdict", "VmTrace", "WrongResult",
-           "align", "compare", "convert", "diagnose", "dump", "extract",
-           "inspect", "load", "locate", "profile", "repro", "run",
-           "run_autotest", "runtime", "tensors", "trace_vm", "verify"]
+__all__ = ["Answer", "Culprit", "Error", "Finding", "Metric",
+           "OutputComparison", "Runner", "Runtime", "SampleComparison",
+           "Session", "Tensor", "TensorFile", "Verdict", "VmTrace",
+           "WrongResult", "align", "autotest", "compare", "compare_samples",
+           "convert", "diagnose", "dump", "extract", "inspect", "load",
+           "locate", "profile", "repro", "run", "run_autotest", "runner",
+           "runtime", "tensors", "testing", "top1", "trace_vm", "verify"]
 
 # What needs the native module, or numpy, is imported when it is first asked for:
 # the verbs work without it, and an import costs no more than its own files.
 _LATER = {"Session": "_session", "load": "_session", "Tensor": "_tensors",
-          "TensorFile": "_tensors", "tensors": "_tensors"}
+          "TensorFile": "_tensors", "tensors": "_tensors",
+          "Metric": "_metrics", "top1": "_metrics",
+          "OutputComparison": "_sample_comparison",
+          "SampleComparison": "_sample_comparison",
+          "compare_samples": "_samples"}
 
 
 def __getattr__(name: str) -> typing.Any:

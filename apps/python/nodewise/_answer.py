@@ -1,14 +1,22 @@
 """Answers: what a verb found out, as plain values."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import html
 import json
 import pathlib
 import tempfile
+from typing import TYPE_CHECKING, Any
 
 from nodewise import _command
 from nodewise._errors import Error, WrongResult, in_python
+
+if TYPE_CHECKING:
+    import pandas
+
+    from nodewise._types import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +56,7 @@ class Verdict:
 
     node: str
     kind: str  # "healthy", "broken", "inherits", ...
-    details: dict = dataclasses.field(repr=False)
+    details: dict[str, Any] = dataclasses.field(repr=False)
 
 
 # Made from what has the ending, as `nodewise report` has it.
@@ -65,33 +73,33 @@ class Answer:
     verb: str
     status: str  # "ok", or "differs" if something is wrong.
     said: str  # In one sentence; empty for verbs that say none.
-    notes: tuple
-    findings: tuple
-    culprits: tuple
-    verdicts: tuple
-    document: dict = dataclasses.field(repr=False)
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    culprits: tuple[Culprit, ...]
+    verdicts: tuple[Verdict, ...]
+    document: dict[str, Any] = dataclasses.field(repr=False)
 
     @property
-    def is_wrong(self):
+    def is_wrong(self) -> bool:
         """Whether something is wrong with what was judged."""
         return self.status != "ok"
 
-    def raise_if_wrong(self):
+    def raise_if_wrong(self) -> Answer:
         """Raises WrongResult if something is wrong; else returns the answer."""
         if self.is_wrong:
             raise WrongResult([self.said or self.text], self.document, self)
         return self
 
     @functools.cached_property
-    def text(self):
+    def text(self) -> str:
         """What the command prints."""
         with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
             return self._report(folder)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
-    def _report(self, folder, *options):
+    def _report(self, folder: str, *options: str) -> str:
         archive = pathlib.Path(folder) / "answer.json"
         archive.write_text(json.dumps(self.document), encoding="utf-8")
         code, out, err = _command.run(["report", str(archive), *options])
@@ -99,33 +107,33 @@ class Answer:
             raise Error(_command.lines_of(err))
         return out.decode("utf-8")
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes a file in the format that its ending names.
 
         .json is the archive, from which `nodewise report` shows the answer
         again; .txt is what the command prints; .svg is a picture of the graph
         around the culprits.
         """
-        path = pathlib.Path(path)
-        if path.suffix == ".json":
-            path.write_text(json.dumps(self.document, indent=1) + "\n",
+        file = pathlib.Path(path)
+        if file.suffix == ".json":
+            file.write_text(json.dumps(self.document, indent=1) + "\n",
                             encoding="utf-8")
-        elif path.suffix == ".txt":
-            path.write_text(self.text, encoding="utf-8")
-        elif path.suffix in _FORMATS:
+        elif file.suffix == ".txt":
+            file.write_text(self.text, encoding="utf-8")
+        elif file.suffix in _FORMATS:
             with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
-                self._report(folder, _FORMATS[path.suffix], str(path))
+                self._report(folder, _FORMATS[file.suffix], str(file))
         else:
-            raise Error([f"{path}: has the ending \"{path.suffix}\", expected "
+            raise Error([f"{file}: has the ending \"{file.suffix}\", expected "
                          "one of .json, .txt, .svg"])
 
-    def to_dataframe(self):
+    def to_dataframe(self) -> pandas.DataFrame:
         """The main table as a pandas.DataFrame: one row for each node, layer,
         tensor or finding, whichever the verb judges."""
         import pandas  # pylint: disable=import-outside-toplevel
         return pandas.DataFrame(self._rows())
 
-    def _rows(self):
+    def _rows(self) -> list[dict[str, Any]]:
         layers = self.document.get("models", {}).get("layers")
         for rows in (layers, self.document.get("tensors"),
                      self.document.get("verdicts"),
@@ -134,7 +142,7 @@ class Answer:
                 return rows
         return [dataclasses.asdict(each) for each in self.findings]
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         try:
             with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
                 picture = pathlib.Path(folder) / "graph.svg"
@@ -149,7 +157,7 @@ class Answer:
                 f"{svg}<pre>{html.escape(self.text)}</pre></div>")
 
 
-def answer_of(document):
+def answer_of(document: dict[str, Any]) -> Answer:
     """The answer that a document holds."""
     errors = [*document.get("errors", ()), *document.get("findings", ())]
     return Answer(
@@ -165,19 +173,19 @@ def answer_of(document):
         document=document)
 
 
-def _finding_of(each):
+def _finding_of(each: dict[str, Any]) -> Finding:
     names = [field.name for field in dataclasses.fields(Finding)]
     return Finding(**{name: each.get(name, "") for name in names})
 
 
-def _culprit_of(each):
+def _culprit_of(each: dict[str, Any]) -> Culprit:
     evidence = each.get("evidence", {})
     return Culprit(node=each.get("node", ""), kind=each.get("kind", ""),
                    operations=tuple(each.get("source_nodes", ())),
                    reason=evidence.get("reason", ""), evidence=evidence)
 
 
-def _verdict_of(each):
+def _verdict_of(each: dict[str, Any]) -> Verdict:
     details = dict(each)
     return Verdict(node=str(details.pop("node", "")),
                    kind=str(details.pop("kind", "")), details=details)

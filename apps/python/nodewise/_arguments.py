@@ -1,9 +1,14 @@
 """Values of Python as arguments of the command."""
 
+from __future__ import annotations
+
+import contextlib
 import os
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
-from nodewise import _runtime
+from nodewise import _runner, _runtime
 from nodewise._arrays import array_of
 from nodewise._errors import Error, parameter_of
 
@@ -15,19 +20,22 @@ class Arguments:
     """Collects the arguments of one call; what they name lies in `folder` or
     is served as long as the call runs."""
 
-    def __init__(self, folder, stack):
+    def __init__(self, folder: str, stack: contextlib.ExitStack):
         self._folder = pathlib.Path(folder)
         self._stack = stack
         self._files = 0
-        self.list = []
+        self.list: list[str] = []
         # What the command is given for values, and what they are known by.
-        self.names = []
+        self.names: list[tuple[str, str]] = []
+        # Runners by their names, each with the values that it was asked for
+        # and has not.
+        self._lacked: list[tuple[str, list[str]]] = []
 
-    def add_target(self, place, value):
+    def add_target(self, place: str, value: Any) -> None:
         """What is judged, or what is right: a path, a model, a runtime."""
         self.list.append(self._target(place, value))
 
-    def add_option(self, option, value):
+    def add_option(self, option: str, value: Any) -> None:
         """An option: None and False leave it away, True is a flag, and what is
         a list is given several times."""
         if value is None or value is False:
@@ -49,17 +57,28 @@ class Arguments:
         else:
             self._add(option, self._target(parameter_of(option), value))
 
-    def _add(self, option, text):
+    def explain(self, error: Error) -> None:
+        """Adds to an error of the call what its runners could not tell."""
+        said = [f"{name}: is a nodewise.runner, of which only outputs are "
+                f"known, and was asked for {lacked[0]} (nodewise.runtime() "
+                "makes one that runs models, so that values inside can be "
+                "asked for)" for name, lacked in self._lacked if lacked]
+        error.say([*error.findings, *said])
+
+    def _add(self, option: str, text: str) -> None:
         # In one word, as a value may begin with a dash.
         self.list.append(f"{option}={text}")
 
-    def _target(self, place, value):
+    def _target(self, place: str, value: Any) -> str:
         if isinstance(value, (str, int, float)):
             return str(value)
         if isinstance(value, os.PathLike):
             return os.fspath(value)
+        if isinstance(value, _runner.Runner):
+            self._lacked.append((value.name, []))
+            value = _runner.as_runtime(value, self._lacked[-1][1])
         if isinstance(value, _runtime.Runtime):
-            target = self._stack.enter_context(_runtime.served(value))
+            target: str = self._stack.enter_context(_runtime.served(value))
             self.names.append((target, value.name))
             return target
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -72,9 +91,9 @@ class Arguments:
             return path
         raise Error([f"{place}: is a {type(value).__name__}, expected a path, "
                      "the bytes of a file, an onnx.ModelProto, a module of TVM "
-                     "or a nodewise.runtime"])
+                     "or a nodewise.runtime or nodewise.runner"])
 
-    def _bytes(self, place, data):
+    def _bytes(self, place: str, data: bytes) -> str:
         # What is neither of the others is read as a model, and refused there.
         if data.startswith(b"\x7fELF"):
             name = "lib.so"
@@ -86,7 +105,7 @@ class Arguments:
         pathlib.Path(path).write_bytes(data)
         return path
 
-    def _file(self, place, name):
+    def _file(self, place: str, name: str) -> str:
         """The path of a new file, in a folder of its own."""
         self._files += 1
         folder = self._folder / str(self._files)
@@ -94,7 +113,7 @@ class Arguments:
         self.names.append((str(folder / name), place))
         return str(folder / name)
 
-    def _tensor(self, option, tensor):
+    def _tensor(self, option: str, tensor: Any) -> str:
         if isinstance(tensor, (str, os.PathLike)):
             return os.fspath(tensor)
         import numpy  # pylint: disable=import-outside-toplevel
@@ -102,7 +121,7 @@ class Arguments:
         numpy.save(path, array_of(tensor), allow_pickle=False)
         return path
 
-    def _tensors(self, place, tensors):
+    def _tensors(self, place: str, tensors: Mapping[str, Any]) -> str:
         import numpy  # pylint: disable=import-outside-toplevel
         path = self._file(parameter_of(place), "tensors.npz")
         numpy.savez(path, **{name: array_of(tensor)

@@ -212,13 +212,18 @@ def _stride(value):
     return None
 
 
+def tolerance_of(*dtypes: str) -> tuple[float, float]:
+    """rtol and atol of what has these element types: the wider ones."""
+    pairs = [_TOLERANCES.get(dtype, (0., 0.)) for dtype in dtypes]
+    return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+
+
 def _allowed(expected, bound, dtypes, options, place):
     """What each element may be off by."""
     if bound is None:
         rtol, atol = options.rtol, options.atol
         if rtol is None:
-            rtol, atol = (max(each) for each in zip(*(
-                _TOLERANCES.get(dtype, (0., 0.)) for dtype in dtypes)))
+            rtol, atol = tolerance_of(*dtypes)
         elif options.are_integers_exact and all(
                 dtype.startswith(("int", "uint", "bool")) for dtype in dtypes):
             rtol, atol = 0., 0.

@@ -1,5 +1,7 @@
 """Runs the nodewise command, which is part of the package."""
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib
@@ -7,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from nodewise._errors import Error, in_python
 
@@ -14,7 +18,7 @@ from nodewise._errors import Error, in_python
 COULD_NOT_JUDGE = 2
 
 
-def command():
+def command() -> str:
     """The path of the command: the package's own, or $NODEWISE_COMMAND."""
     chosen = os.environ.get("NODEWISE_COMMAND")
     if chosen:
@@ -29,7 +33,7 @@ def command():
     return found
 
 
-def run(arguments):
+def run(arguments: Sequence[str]) -> tuple[int, bytes, str]:
     """Runs the command. Returns its exit status, stdout and stderr.
 
     Ctrl-C ends it, and what it has started, before it is raised here.
@@ -47,29 +51,31 @@ def run(arguments):
     return process.returncode, out, err.decode("utf-8", "replace")
 
 
-def main():
+def main() -> NoReturn:
     """The command itself, for the script of that name."""
     path = command()
     os.execv(path, [path, *sys.argv[1:]])
 
 
-def lines_of(err):
+def lines_of(err: str) -> list[str]:
     """The command's messages, without its name before them."""
     return [in_python(line.removeprefix("nodewise: "))
             for line in err.splitlines() if line.strip()]
 
 
-def document_of(arguments, names=()):
+def document_of(arguments: Sequence[str],
+                names: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
     """Runs a verb, and returns its document.
 
     `names` are pairs of what the command was given for something that is no
     file of the caller's, and what the caller knows it by.
     """
-    code, out, err = run([*arguments, "--json"])
-    out = out.decode("utf-8")
+    code, raw, err = run([*arguments, "--json"])
+    out = raw.decode("utf-8")
     for given, known in names:
         out = out.replace(json.dumps(given)[1:-1], json.dumps(known)[1:-1])
         err = err.replace(given, known)
+    document: dict[str, Any] | None
     try:
         document = json.loads(out)
     except ValueError:

@@ -1,6 +1,10 @@
 """What is raised: the command's located messages."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterable
+from typing import Any
 
 
 class Error(Exception):
@@ -10,10 +14,17 @@ class Error(Exception):
     and what was expected; `document` is the whole document where there is one.
     """
 
-    def __init__(self, findings, document=None):
+    def __init__(self, findings: Iterable[str],
+                 document: dict[str, Any] | None = None):
         self.findings = tuple(findings)
         self.document = document
         super().__init__("\n".join(self.findings))
+
+    def say(self, findings: Iterable[str]) -> None:
+        """Gives it other findings, which say more. A second error, raised from
+        this one, would be reported as well."""
+        self.findings = tuple(findings)
+        self.args = ("\n".join(self.findings),)
 
 
 class WrongResult(Error, AssertionError):
@@ -22,7 +33,8 @@ class WrongResult(Error, AssertionError):
     `answer` is what the verb found out, where one was asked.
     """
 
-    def __init__(self, findings, document=None, answer=None):
+    def __init__(self, findings: Iterable[str],
+                 document: dict[str, Any] | None = None, answer: Any = None):
         super().__init__(findings, document)
         self.answer = answer
 
@@ -31,13 +43,13 @@ class WrongResult(Error, AssertionError):
 KEYWORDS = {"from", "with", "pass"}
 
 
-def parameter_of(option):
+def parameter_of(option: str) -> str:
     """The parameter that stands for an option: "--random-inputs"."""
     name = option.lstrip("-").replace("-", "_")
     return name + "_" if name in KEYWORDS else name
 
 
-def in_python(message):
+def in_python(message: str) -> str:
     """A message of the command with its options as parameters."""
     message = re.sub(r"(?<![\w-])--(input|freeze|patch) ([^\s=]+)=FILE",
                      r'\1={"\2": ARRAY}', message)

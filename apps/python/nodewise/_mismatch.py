@@ -25,11 +25,11 @@ def described(what: str, actual: Any, expected: Any,
     if actual.size == 0:
         return ""
     with numpy.errstate(all="ignore"):
-        a, e = _exactly(actual), _exactly(expected)
+        a, e = exactly(actual), exactly(expected)
         limit: Any = allowed
         if isinstance(allowed, Tolerance):
-            limit = allowed.atol + allowed.rtol * _size(e)
-        off = _off(a, e)
+            limit = allowed.atol + allowed.rtol * size_of(e)
+        off = off_by(a, e)
         both_finite = numpy.isfinite(a) & numpy.isfinite(e)
         is_close = (a == e) | (both_finite & (off <= limit))
         if equal_nan:
@@ -60,7 +60,7 @@ class _Pair:
         return tuple(int(side) for side in index)
 
 
-def _exactly(array):
+def exactly(array: Any) -> Any:
     """The array in a type that holds its values and can compute with them."""
     if array.dtype.kind == "b":
         return array.astype(numpy.uint8)
@@ -75,7 +75,8 @@ def _exactly(array):
                         ) from error
 
 
-def _off(a, e):
+def off_by(a: Any, e: Any) -> Any:
+    """How far apart the elements are."""
     if a.dtype.kind in "iu" and a.dtype == e.dtype:
         # The difference of two integers can be larger than their type.
         return (numpy.maximum(a, e).astype(numpy.uint64) -
@@ -83,7 +84,8 @@ def _off(a, e):
     return numpy.abs(a - e)
 
 
-def _size(e):
+def size_of(e: Any) -> Any:
+    """How large the elements are."""
     return numpy.abs(e.astype(numpy.float64) if e.dtype.kind in "iu" else e)
 
 
@@ -107,7 +109,7 @@ def _lines(what, pair):
 def _finite_lines(pair, finite, must_equal):
     """The worst elements of those that are numbers."""
     a, e = pair.actual[finite], pair.expected[finite]
-    off = _off(a, e)
+    off = off_by(a, e)
     # What is allowed may differ from element to element: the worst is the one
     # that exceeds it most, then the one that is off most, then the first.
     excess = off / numpy.maximum(pair.limit[finite], numpy.finfo(float).tiny)
@@ -117,7 +119,7 @@ def _finite_lines(pair, finite, must_equal):
     said = "" if must_equal else f" ({pair.limit[i]:.6g} allowed)"
     yield (f"Worst element{_at(pair, i)}: {found}, expected {wanted}, off by "
            f"{_number(off[worst])}{said}")
-    size = _size(e)
+    size = size_of(e)
     relative = numpy.where(size == 0, numpy.inf, off / size)
     for name, values, key in (("absolute", off, "atol"),
                               ("relative", relative, "rtol")):

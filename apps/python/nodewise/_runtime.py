@@ -1,5 +1,7 @@
 """A function of Python as a runtime that the command can run."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
@@ -10,7 +12,8 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 _BRIDGE = pathlib.Path(__file__).parent / "_bridge.py"
 
@@ -20,11 +23,12 @@ class Runtime:
     """What runtime() returns: a target, together with `model=`, or a
     reference."""
 
-    run: Callable
+    run: Callable[[str, dict[str, Any], list[str]], Any]
     name: str
 
 
-def runtime(run, *, name=None):
+def runtime(run: Callable[[str, dict[str, Any], list[str]], Any], *,
+            name: str | None = None) -> Runtime:
     """Makes a runtime of a function, to be judged, or to judge by.
 
     `run(model, inputs, outputs)` runs the ONNX file `model` on `inputs`, a dict
@@ -42,11 +46,11 @@ def runtime(run, *, name=None):
     if not callable(run):
         raise TypeError(f"runtime: is a {type(run).__name__}, expected a "
                         "function of a model, inputs and outputs")
-    return Runtime(run, name or getattr(run, "__name__", "runtime"))
+    return Runtime(run, name or str(getattr(run, "__name__", "runtime")))
 
 
 @contextlib.contextmanager
-def served(what):
+def served(what: Runtime) -> Iterator[str]:
     """Serves a runtime to a program, which has the yielded target for it."""
     with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
         path = str(pathlib.Path(folder) / "socket")
@@ -68,7 +72,7 @@ def served(what):
             thread.join()
 
 
-def _serve(listener, what):
+def _serve(listener: socket.socket, what: Runtime) -> None:
     while True:
         try:
             connection, _ = listener.accept()
@@ -86,7 +90,7 @@ def _serve(listener, what):
                 stream.flush()
 
 
-def _answer(path, what):
+def _answer(path: str, what: Runtime) -> None:
     """Reads a request, and writes its answer (docs/formats/foreign_runner.md).
     """
     import numpy  # pylint: disable=import-outside-toplevel
@@ -108,7 +112,7 @@ def _answer(path, what):
         encoding="utf-8")
 
 
-def _read(each):
+def _read(each: dict[str, Any]) -> Any:
     import numpy  # pylint: disable=import-outside-toplevel
     try:
         dtype = numpy.dtype(each["dtype"])

@@ -1,11 +1,20 @@
 """Tensors whose memory Python and the runtime share."""
 
+from __future__ import annotations
+
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from nodewise import _native
 from nodewise._errors import Error
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from nodewise._types import Path
 
 # How the runtime spells types that numpy's packages call otherwise.
 _NUMPY_NAMES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2",
@@ -29,28 +38,31 @@ class Tensor:
 
     __slots__ = ("_held",)
 
-    def __init__(self, held):
+    def __init__(self, held: _native.Tensor):
         self._held = held
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
+        """The length of each side."""
         return self._held.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
         """The type's name: "float32"."""
         name = self._held.dtype
         return _NUMPY_NAMES.get(name, name)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
+        """How many bytes its elements have."""
         return self._held.nbytes
 
     @property
-    def is_read_only(self):
+    def is_read_only(self) -> bool:
+        """Whether the memory must not be written to."""
         return self._held.is_read_only
 
-    def numpy(self):
+    def numpy(self) -> NDArray[Any]:
         """The tensor as a numpy array over the same memory."""
         import numpy  # pylint: disable=import-outside-toplevel
         name = self.dtype
@@ -60,11 +72,12 @@ class Tensor:
         kind = _ml_type(name)
         return raw if kind is None else raw.view(kind)
 
-    def copy(self):
+    def copy(self) -> Tensor:
         """A tensor with the same contents in memory of its own."""
         return Tensor(self._held.copy())
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None,
+                  copy: bool | None = None) -> NDArray[Any]:
         import numpy  # pylint: disable=import-outside-toplevel
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
@@ -74,34 +87,36 @@ class Tensor:
             return array.astype(dtype)
         return numpy.array(array) if copy else array
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self, **options: Any) -> Any:
         return self._held.lend(False).__dlpack__(**options)
 
-    def __dlpack_device__(self):
-        return self._held.lend(False).__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self._held.lend(False).__dlpack_device__()
+        return kind, number
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)})"
 
 
 @functools.cache
-def _ml_type(name):
+def _ml_type(name: str) -> numpy.dtype[Any] | None:
     import numpy  # pylint: disable=import-outside-toplevel
     try:
         import ml_dtypes  # pylint: disable=import-outside-toplevel
-        return numpy.dtype(getattr(ml_dtypes, name))
+        kind: numpy.dtype[Any] = numpy.dtype(getattr(ml_dtypes, name))
+        return kind
     except (ImportError, AttributeError):
         return None
 
 
-def held_by(place, value):
+def held_by(place: str, value: Any) -> _native.Tensor:
     """The runtime's own view of a tensor of any library; no copy is made.
 
     `place` is what a message calls it.
     """
     if isinstance(value, Tensor):
         return value._held  # pylint: disable=protected-access
-    kind = getattr(value, "dtype", None)
+    kind: Any = getattr(value, "dtype", None)
     # Only numpy's types have a letter. They come first, as every run may have
     # some.
     letter = getattr(kind, "char", None)
@@ -124,7 +139,7 @@ def held_by(place, value):
                  f"order ({why})"])
 
 
-def _of_numpy(value):
+def _of_numpy(value: Any) -> _native.Tensor:
     try:
         return _native.Tensor.of(value)
     except TypeError:
@@ -134,40 +149,40 @@ def _of_numpy(value):
         raise
 
 
-def _ungraded(value):
+def _ungraded(value: Any) -> Any:
     # torch lends nothing that it counts gradients of.
     return value.detach() if hasattr(value, "detach") else value
 
 
-def _is_short(name):
+def _is_short(name: str) -> bool:
     return name == "bfloat16" or name.startswith(
         ("float8_", "float4_", "int4", "uint4", "int2", "uint2"))
 
 
-class TensorFile(Mapping):
+class TensorFile(Mapping[str, Tensor]):
     """The tensors of a dump or a file by their names, each read when it is
     asked for."""
 
-    def __init__(self, native):
+    def __init__(self, native: _native.TensorFile):
         self._native = native
         self._names = dict.fromkeys(native.names())
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Tensor:
         if name not in self._names:
             raise KeyError(name)
         return Tensor(self._native.find(name))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._names)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<nodewise.TensorFile {self._native.name}, {len(self)} tensors>"
 
 
-def tensors(path, /):
+def tensors(path: Path, /) -> TensorFile:
     """Opens what has tensors, as a mapping of their names to Tensors.
 
     path: the folder of a dump, a .npz, .npy, .params or .pb file, or the folder

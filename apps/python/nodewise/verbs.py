@@ -2,19 +2,40 @@
 
 # pylint: disable=too-many-arguments,too-many-locals,redefined-builtin
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nodewise._call import call as _call
 
+if TYPE_CHECKING:
+    from nodewise._answer import Answer
+    from nodewise._types import (Inputs, Names, Number, Target, Tensors, Value)
 
-def locate(target, /, *, lib=None, params=None, function=None, device=None,
-           input=None, inputs=None, random_inputs=None, reference=None,
-           method=None, series=None, samples=None, worst=None, repeats=None,
-           node_timeout=None, stand_in=None, strict=False, known=None,
-           top=None, repro=None, backend=None, no_fuse=False, no_reuse=False,
-           no_layouts=False, dim=None, freeze=None, seed=None, opaque=None,
-           precision=None, calibrate=None, calibration=None, keep=None,
-           model=None, python=None, ort_provider=None, ort_level=None,
-           runtime_option=None, foreign_limit=None, at_once=None, referee=None,
-           trust=None, third=None, special_inputs=False, sets=None):
+
+def locate(target: Target, /, *, lib: Value | None = None,
+           params: Value | None = None, function: Value | None = None,
+           device: Value | None = None, input: Tensors | None = None,
+           inputs: Inputs | None = None, random_inputs: Number | None = None,
+           reference: Value | None = None, method: Value | None = None,
+           series: Value | None = None, samples: Value | None = None,
+           worst: Number | None = None, repeats: Number | None = None,
+           node_timeout: Number | None = None, stand_in: Value | None = None,
+           strict: bool = False, known: Value | None = None,
+           top: Number | None = None, repro: Value | None = None,
+           backend: Value | None = None, no_fuse: bool = False,
+           no_reuse: bool = False, no_layouts: bool = False,
+           dim: Names | None = None, freeze: Tensors | None = None,
+           seed: Number | None = None, opaque: Value | None = None,
+           precision: Value | None = None, calibrate: Value | None = None,
+           calibration: Value | None = None, keep: Value | None = None,
+           model: Value | None = None, python: Value | None = None,
+           ort_provider: Value | None = None, ort_level: Value | None = None,
+           runtime_option: Names | None = None,
+           foreign_limit: Number | None = None, at_once: Number | None = None,
+           referee: Value | None = None, trust: Value | None = None,
+           third: Value | None = None, special_inputs: bool = False,
+           sets: Number | None = None) -> Answer:
     """Names the node that makes a network's results wrong.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -152,9 +173,13 @@ def locate(target, /, *, lib=None, params=None, function=None, device=None,
     ))
 
 
-def align(target, model, /, *, lib=None, params=None, function=None,
-          device=None, input=None, inputs=None, random_inputs=None, sets=None,
-          dim=None, freeze=None, seed=None, opaque=None, all=False):
+def align(target: Target, model: Target, /, *, lib: Value | None = None,
+          params: Value | None = None, function: Value | None = None,
+          device: Value | None = None, input: Tensors | None = None,
+          inputs: Inputs | None = None, random_inputs: Number | None = None,
+          sets: Number | None = None, dim: Names | None = None,
+          freeze: Tensors | None = None, seed: Number | None = None,
+          opaque: Value | None = None, all: bool = False) -> Answer:
     """Shows which tensor of its model each node of an artefact makes.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -204,9 +229,12 @@ def align(target, model, /, *, lib=None, params=None, function=None,
     ))
 
 
-def compare(expected, actual, /, *, rule=None, atol=None, rtol=None,
-            threshold=None, map=None, fuzzy=False, convert=False, strict=False,
-            sort=None, all=False, opaque=None):
+def compare(expected: Target, actual: Target, /, *, rule: Value | None = None,
+            atol: Number | None = None, rtol: Number | None = None,
+            threshold: Number | None = None, map: Value | None = None,
+            fuzzy: bool = False, convert: bool = False, strict: bool = False,
+            sort: Value | None = None, all: bool = False,
+            opaque: Value | None = None) -> Answer:
     """Compares two sets of tensors, and says whether they may differ.
 
     expected: the reference: a dump, a .npz, .npy, .params or .pb file, or
@@ -245,8 +273,11 @@ def compare(expected, actual, /, *, rule=None, atol=None, rtol=None,
     ))
 
 
-def verify(network, /, *, lib=None, params=None, function=None, target=None,
-           strict=False, dim=None, freeze=None, seed=None):
+def verify(network: Target, /, *, lib: Value | None = None,
+           params: Value | None = None, function: Value | None = None,
+           target: Value | None = None, strict: bool = False,
+           dim: Names | None = None, freeze: Tensors | None = None,
+           seed: Number | None = None) -> Answer:
     """Lists every fault of a network, running none of it.
 
     network: an artefact folder, a factory or VM library, a graph JSON with
@@ -279,17 +310,33 @@ def verify(network, /, *, lib=None, params=None, function=None, target=None,
     ))
 
 
-def profile(target, /, *, lib=None, params=None, function=None, device=None,
-            input=None, inputs=None, random_inputs=None, reference=False,
-            backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
-            dim=None, freeze=None, seed=None, opaque=None, precision=None,
-            calibrate=None, calibration=None, keep=None, stand_in=None,
-            model=None, python=None, ort_provider=None, ort_level=None,
-            runtime_option=None, foreign_limit=None, runs=None, warm_up=None,
-            isolated=False, number=None, repeat=None, min_repeat_ms=None,
-            limit_zero_time=None, cooldown_ms=None, repeats_to_cooldown=None,
-            counter=None, threads=None, sort=None, layout=None, top=None,
-            all=False, by=None, depth=None, against=None, trace=None):
+def profile(target: Target, /, *, lib: Value | None = None,
+            params: Value | None = None, function: Value | None = None,
+            device: Value | None = None, input: Tensors | None = None,
+            inputs: Inputs | None = None, random_inputs: Number | None = None,
+            reference: bool = False, backend: Value | None = None,
+            no_fuse: bool = False, no_reuse: bool = False,
+            no_layouts: bool = False, dim: Names | None = None,
+            freeze: Tensors | None = None, seed: Number | None = None,
+            opaque: Value | None = None, precision: Value | None = None,
+            calibrate: Value | None = None, calibration: Value | None = None,
+            keep: Value | None = None, stand_in: Value | None = None,
+            model: Value | None = None, python: Value | None = None,
+            ort_provider: Value | None = None, ort_level: Value | None = None,
+            runtime_option: Names | None = None,
+            foreign_limit: Number | None = None, runs: Number | None = None,
+            warm_up: Number | None = None, isolated: bool = False,
+            number: Number | None = None, repeat: Number | None = None,
+            min_repeat_ms: Number | None = None,
+            limit_zero_time: Number | None = None,
+            cooldown_ms: Number | None = None,
+            repeats_to_cooldown: Number | None = None,
+            counter: Value | None = None, threads: Number | None = None,
+            sort: Value | None = None, layout: Value | None = None,
+            top: Number | None = None, all: bool = False,
+            by: Value | None = None, depth: Number | None = None,
+            against: Value | None = None,
+            trace: Value | None = None) -> Answer:
     """Times every node, in place and by itself.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -423,15 +470,26 @@ def profile(target, /, *, lib=None, params=None, function=None, device=None,
     ))
 
 
-def dump(target, /, *, lib=None, params=None, function=None, device=None,
-         input=None, inputs=None, random_inputs=None, reference=False,
-         backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
-         dim=None, freeze=None, seed=None, opaque=None, precision=None,
-         calibrate=None, calibration=None, keep=None, stand_in=None,
-         dump_root=None, what=None, select=None, nodes=None, max_bytes=None,
-         runs=None, threads=None, no_table=False, model=None, python=None,
-         ort_provider=None, ort_level=None, runtime_option=None,
-         foreign_limit=None, at_once=None):
+def dump(target: Target, /, *, lib: Value | None = None,
+         params: Value | None = None, function: Value | None = None,
+         device: Value | None = None, input: Tensors | None = None,
+         inputs: Inputs | None = None, random_inputs: Number | None = None,
+         reference: bool = False, backend: Value | None = None,
+         no_fuse: bool = False, no_reuse: bool = False,
+         no_layouts: bool = False, dim: Names | None = None,
+         freeze: Tensors | None = None, seed: Number | None = None,
+         opaque: Value | None = None, precision: Value | None = None,
+         calibrate: Value | None = None, calibration: Value | None = None,
+         keep: Value | None = None, stand_in: Value | None = None,
+         dump_root: Value | None = None, what: Value | None = None,
+         select: Value | None = None, nodes: Value | None = None,
+         max_bytes: Number | None = None, runs: Number | None = None,
+         threads: Number | None = None, no_table: bool = False,
+         model: Value | None = None, python: Value | None = None,
+         ort_provider: Value | None = None, ort_level: Value | None = None,
+         runtime_option: Names | None = None,
+         foreign_limit: Number | None = None,
+         at_once: Number | None = None) -> Answer:
     """Records every tensor of a run, as TVM's debugger lays them out.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -537,15 +595,26 @@ def dump(target, /, *, lib=None, params=None, function=None, device=None,
     ))
 
 
-def run(target, /, *, lib=None, params=None, function=None, device=None,
-        input=None, inputs=None, random_inputs=None, reference=False,
-        backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
-        dim=None, freeze=None, seed=None, opaque=None, precision=None,
-        calibrate=None, calibration=None, keep=None, stand_in=None,
-        output=None, repeat=None, threads=None, until=None, patch=None,
-        stop_on=None, sanitize=False, isolate=False, time_limit_ms=None,
-        sweep=False, model=None, python=None, ort_provider=None,
-        ort_level=None, runtime_option=None, foreign_limit=None):
+def run(target: Target, /, *, lib: Value | None = None,
+        params: Value | None = None, function: Value | None = None,
+        device: Value | None = None, input: Tensors | None = None,
+        inputs: Inputs | None = None, random_inputs: Number | None = None,
+        reference: bool = False, backend: Value | None = None,
+        no_fuse: bool = False, no_reuse: bool = False,
+        no_layouts: bool = False, dim: Names | None = None,
+        freeze: Tensors | None = None, seed: Number | None = None,
+        opaque: Value | None = None, precision: Value | None = None,
+        calibrate: Value | None = None, calibration: Value | None = None,
+        keep: Value | None = None, stand_in: Value | None = None,
+        output: Value | None = None, repeat: Number | None = None,
+        threads: Number | None = None, until: Value | None = None,
+        patch: Tensors | None = None, stop_on: Value | None = None,
+        sanitize: bool = False, isolate: bool = False,
+        time_limit_ms: Number | None = None, sweep: bool = False,
+        model: Value | None = None, python: Value | None = None,
+        ort_provider: Value | None = None, ort_level: Value | None = None,
+        runtime_option: Names | None = None,
+        foreign_limit: Number | None = None) -> Answer:
     """Runs a network and shows its outputs.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -658,8 +727,10 @@ def run(target, /, *, lib=None, params=None, function=None, device=None,
     ))
 
 
-def inspect(*file, all=False, function=None, recover=None, dim=None,
-            freeze=None, seed=None):
+def inspect(*file: Target, all: bool = False, function: Value | None = None,
+            recover: Value | None = None, dim: Names | None = None,
+            freeze: Tensors | None = None,
+            seed: Number | None = None) -> Answer:
     """Shows what is in a file, running nothing of it.
 
     file: graph JSONs, compiled libraries, ONNX models, .params, .npy, .npz
@@ -686,11 +757,16 @@ def inspect(*file, all=False, function=None, recover=None, dim=None,
     ))
 
 
-def convert(model, /, *, output=None, emit=None, passes=None, text=None,
-            no_fuse=False, no_reuse=False, no_layouts=False, input=None,
-            inputs=None, random_inputs=None, dim=None, freeze=None, seed=None,
-            precision=None, calibrate=None, calibration=None, keep=None,
-            sensitivity=False):
+def convert(model: Target, /, *, output: Value | None = None,
+            emit: Value | None = None, passes: Value | None = None,
+            text: Value | None = None, no_fuse: bool = False,
+            no_reuse: bool = False, no_layouts: bool = False,
+            input: Tensors | None = None, inputs: Inputs | None = None,
+            random_inputs: Number | None = None, dim: Names | None = None,
+            freeze: Tensors | None = None, seed: Number | None = None,
+            precision: Value | None = None, calibrate: Value | None = None,
+            calibration: Value | None = None, keep: Value | None = None,
+            sensitivity: bool = False) -> Answer:
     """Makes an artefact folder of an ONNX model.
 
     model: an ONNX model
@@ -749,8 +825,10 @@ def convert(model, /, *, output=None, emit=None, passes=None, text=None,
     ))
 
 
-def extract(model, /, *, from_=None, to=None, output=None, dim=None,
-            freeze=None, seed=None):
+def extract(model: Target, /, *, from_: Value | None = None,
+            to: Value | None = None, output: Value | None = None,
+            dim: Names | None = None, freeze: Tensors | None = None,
+            seed: Number | None = None) -> Answer:
     """Cuts a part out of an ONNX model.
 
     model: an ONNX model
@@ -776,13 +854,20 @@ def extract(model, /, *, from_=None, to=None, output=None, dim=None,
     ))
 
 
-def repro(target, /, *, lib=None, params=None, function=None, device=None,
-          input=None, inputs=None, random_inputs=None, reference=False,
-          backend=None, no_fuse=False, no_reuse=False, no_layouts=False,
-          dim=None, freeze=None, seed=None, opaque=None, precision=None,
-          calibrate=None, calibration=None, keep=None, stand_in=None,
-          node=None, all_nodes=False, shard=None, output=None,
-          shrink_runs=None):
+def repro(target: Target, /, *, lib: Value | None = None,
+          params: Value | None = None, function: Value | None = None,
+          device: Value | None = None, input: Tensors | None = None,
+          inputs: Inputs | None = None, random_inputs: Number | None = None,
+          reference: bool = False, backend: Value | None = None,
+          no_fuse: bool = False, no_reuse: bool = False,
+          no_layouts: bool = False, dim: Names | None = None,
+          freeze: Tensors | None = None, seed: Number | None = None,
+          opaque: Value | None = None, precision: Value | None = None,
+          calibrate: Value | None = None, calibration: Value | None = None,
+          keep: Value | None = None, stand_in: Value | None = None,
+          node: Value | None = None, all_nodes: bool = False,
+          shard: Value | None = None, output: Value | None = None,
+          shrink_runs: Number | None = None) -> Answer:
     """Cuts a node out as a folder that shows what it computes.
 
     target: an artefact folder, a factory or VM library, a graph JSON with
@@ -864,12 +949,19 @@ def repro(target, /, *, lib=None, params=None, function=None, device=None,
     ))
 
 
-def run_autotest(*, op=None, networks=False, mutate=None, pass_=None,
-                 attribute=False, candidate=None, with_=None, runs=None,
-                 time=None, seed=None, sets=None, shard=None, limit=None,
-                 output=None, case=None, model=None, python=None,
-                 ort_provider=None, ort_level=None, runtime_option=None,
-                 foreign_limit=None):
+def run_autotest(*, op: Value | None = None, networks: bool = False,
+                 mutate: Value | None = None, pass_: Value | None = None,
+                 attribute: bool = False, candidate: Value | None = None,
+                 with_: Value | None = None, runs: Number | None = None,
+                 time: Number | None = None, seed: Number | None = None,
+                 sets: Number | None = None, shard: Value | None = None,
+                 limit: Number | None = None, output: Value | None = None,
+                 case: Value | None = None, model: Value | None = None,
+                 python: Value | None = None,
+                 ort_provider: Value | None = None,
+                 ort_level: Value | None = None,
+                 runtime_option: Names | None = None,
+                 foreign_limit: Number | None = None) -> Answer:
     """Tests operators and networks on random cases.
 
     op: an operator to test; may be given again (all)

@@ -14,6 +14,7 @@
 
 import sys
 import types
+import typing
 
 from nodewise.autotest.dual import DualObject, dual
 from nodewise.autotest.generators import (Generator, constant, nothing, oneof,
@@ -30,7 +31,8 @@ __all__ = ["DualObject", "Generator", "autotest", "constant", "dual",
 class _Module(types.ModuleType):  # pylint: disable=too-few-public-methods
     """This module, which is its decorator, too: @nodewise.autotest(n=5)."""
 
-    def __call__(self, *args, **options):
+    def __call__(self, *args: typing.Any,
+                 **options: typing.Any) -> typing.Any:
         return autotest(*args, **options)
 
 

@@ -7,7 +7,7 @@ import os
 import random
 import unittest
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, Optional, ParamSpec, overload
 
 from nodewise._errors import Error, WrongResult
 from nodewise.autotest import case as cases
@@ -17,13 +17,27 @@ from nodewise.autotest.compare import Options
 
 _MOST_SECONDS = 20.  # That a failing case is made simpler for.
 _MOST_REFUSED = 20  # Draws of a case, until not both sides refuse it.
+_P = ParamSpec("_P")
+
+
+@overload
+def autotest(n: Callable[_P, Any], /) -> Callable[_P, None]: ...
+
+
+# pylint: disable-next=too-many-arguments
+@overload
+def autotest(n: int = 20, *, auto_backward: bool = True, rtol: float = 1e-4,
+             atol: float = 1e-5, check_dtype: bool = True,
+             seed: Optional[int] = None, most_tries: int = 500,
+             check_graph: bool = False
+             ) -> Callable[[Callable[_P, Any]], Callable[_P, None]]: ...
 
 
 # pylint: disable-next=too-many-arguments
 def autotest(n: Any = 20, *, auto_backward: bool = True, rtol: float = 1e-4,
              atol: float = 1e-5, check_dtype: bool = True,
              seed: Optional[int] = None, most_tries: int = 500,
-             check_graph: bool = False) -> Callable:
+             check_graph: bool = False) -> Any:
     """Makes a test of a function that uses dual objects: runs it in n cases,
     and raises nodewise.WrongResult if the sides differ in one.
 
@@ -47,7 +61,7 @@ def autotest(n: Any = 20, *, auto_backward: bool = True, rtol: float = 1e-4,
         raise ValueError(f"autotest: n is {n}, expected 1 or more")
     options = Options(rtol, atol, True, False, check_dtype, False, True)
 
-    def decorate(body: Callable) -> Callable:
+    def decorate(body: Callable[..., Any]) -> Callable[..., None]:
         @functools.wraps(body)
         def test(*args: Any, **kwargs: Any) -> None:
             __tracebackhide__ = True  # pylint: disable=unused-variable
@@ -58,7 +72,7 @@ def autotest(n: Any = 20, *, auto_backward: bool = True, rtol: float = 1e-4,
     return decorate
 
 
-def _seed(seed):
+def _seed(seed: Optional[int]) -> int:
     if seed is not None:
         return seed
     text = os.environ.get("NODEWISE_SEED")
@@ -74,7 +88,7 @@ def _seed(seed):
 class _Cases:  # pylint: disable=too-few-public-methods
     """The cases of one test."""
 
-    def __init__(self, body: Callable, options: Options, auto_backward: bool,
+    def __init__(self, body: Callable[..., Any], options: Options, auto_backward: bool,
                  seed: int):
         self._body = body
         self._options = options
@@ -163,11 +177,11 @@ class _Cases:  # pylint: disable=too-few-public-methods
             f"Case {i + 1} of {n}, made simpler in {tries} tries{note}. "
             + self._repeats()])
 
-    def _repeats(self):
+    def _repeats(self) -> str:
         return f"NODEWISE_SEED={self._seed} draws the same cases again."
 
 
-def _program(name, case, side):
+def _program(name: str, case: cases.Case, side: int) -> list[str]:
     return [f"The {name} as a program:", "",
             *("    " + line for line in case.program.text(side).splitlines()),
             ""]
