@@ -159,6 +159,12 @@ need_wheel() {
   need_peers wheel_venv $WHEEL_PACKAGES
 }
 
+# What makes a Debian 13 to install the wheel on.
+need_bare_debian() {
+  (need debootstrap debian-archive-keyring) ||
+    say setup "the wheel will not be tried on a bare Debian"
+}
+
 need_polygraphy() {
   # shellcheck disable=SC2086
   need_peers polygraphy_venv $POLYGRAPHY_PACKAGES

@@ -64,6 +64,19 @@ def onnxruntime_of(path, inputs, outputs):
     return dict(zip(outputs, session.run(outputs, inputs)))
 
 
+def make_wheel(folder):
+    """Packs what was built into a wheel there, and returns its path."""
+    tools = BUILD / "wheel_venv/bin"
+    made = subprocess.run(
+        [tools / "python", PACKAGE / "make_wheel.py", BUILD, folder],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
+    if made.returncode:
+        raise AssertionError(made)
+    wheel, = pathlib.Path(folder).iterdir()
+    return wheel
+
+
 class PackageTest(unittest.TestCase):
     """A test with a folder that has a model, and a wrong build of another."""
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,7 @@ import unittest
 import zipfile
 
 import numpy
-from package_support import BUILD, HAS_NATIVE, PACKAGE, PackageTest
+from package_support import BUILD, HAS_NATIVE, ROOT, PackageTest, make_wheel
 
 LOAD = """
 import nodewise, numpy, sys
@@ -22,50 +23,65 @@ import nodewise, sys
 answer = nodewise.locate(sys.argv[1], reference=sys.argv[2], random_inputs=1)
 print(answer.said)
 """
+# What it needs beside itself, and numpy, are in this venv.
+OTHERS = os.path.dirname(os.path.dirname(numpy.__file__))
 
 
 class WheelTest(PackageTest):
-    def test_an_empty_environment_names_the_culprit(self):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
         if not (BUILD / "wheel_venv/is_complete").exists():
-            self.skipTest("auditwheel could not be installed")
+            raise unittest.SkipTest("auditwheel could not be installed")
         if not HAS_NATIVE:
-            self.skipTest("the native module was not built")
-        net, reference = self.demo()
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            tools = BUILD / "wheel_venv/bin"
-            self.run_with(tools, tools / "python", PACKAGE / "make_wheel.py",
-                          BUILD, folder / "wheel")
-            wheel, = (folder / "wheel").iterdir()
-            # What type checkers look for.
-            for name in ("py.typed", "_native.pyi"):
-                self.assertIn("nodewise/" + name,
-                              zipfile.ZipFile(wheel).namelist())
-            self.run_with("", sys.executable, "-m", "venv", folder / "venv")
-            python = folder / "venv/bin/python"
-            # numpy is only wanted by who has arrays.
-            self.run_with("", python, "-m", "pip", "install", "-q",
-                          "--no-index", "--no-deps", wheel)
-            said = self.run_with("", python, "-c", CODE, net, reference)
-            self.assertIn(" is wrong", said)
-            # What it needs beside itself, and numpy, are in this venv.
-            others = os.path.dirname(os.path.dirname(numpy.__file__))
-            loaded = self.run_with("", python, "-c", LOAD, net,
-                                   PYTHONPATH=others)
-            self.assertTrue(loaded.startswith("[(1, 10)] " + str(folder)),
-                            loaded)
-            shown = self.run_with("", folder / "venv/bin/nodewise",
-                                  "--version")
-            self.assertTrue(shown.startswith("nodewise "), shown)
+            raise unittest.SkipTest("the native module was not built")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.venv = pathlib.Path(folder.name) / "venv"
+        wheel = make_wheel(pathlib.Path(folder.name) / "wheel")
+        cls.files = zipfile.ZipFile(wheel).namelist()
+        cls.run_alone(sys.executable, "-m", "venv", cls.venv)
+        # numpy is only wanted by who has arrays.
+        cls.run_alone(cls.venv / "bin/python", "-m", "pip", "install", "-q",
+                      "--no-index", "--no-deps", wheel)
 
-    def run_with(self, path, *command, **more):
+    @staticmethod
+    def run_alone(*command, **more):
         done = subprocess.run(
             [str(word) for word in command], stdin=subprocess.DEVNULL,
-            env={"PATH": f"{path}:/usr/bin:/bin", "HOME": os.environ["HOME"],
-                 **more},
+            env={"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], **more},
             capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done)
+        if done.returncode:
+            raise AssertionError(done)
         return done.stdout
+
+    def python(self, code, *words, **more):
+        return self.run_alone(self.venv / "bin/python", "-c", code, *words,
+                              **more)
+
+    def test_an_empty_environment_names_the_culprit(self):
+        self.assertIn(" is wrong", self.python(CODE, *self.demo()))
+
+    def test_a_network_is_loaded_by_what_the_wheel_brings(self):
+        net, _ = self.demo()
+        loaded = self.python(LOAD, net, PYTHONPATH=OTHERS)
+        self.assertTrue(loaded.startswith(f"[(1, 10)] {self.venv}"), loaded)
+
+    def test_two_libraries_are_compared_as_the_page_says(self):
+        example, = re.findall(r"```python\n(import nodewise\n[^`]*?autotest.*?)"
+                              "```", (ROOT / "docs/tests.md").read_text(),
+                              re.DOTALL)
+        said = self.python("import numpy\n" + example, PYTHONPATH=OTHERS)
+        self.assertIn("softmax: the candidate differs", said)
+        self.assertIn("v1 = numpy.array([[[0.25, -0.5]]], 'float32')", said)
+
+    def test_type_checkers_find_its_types(self):
+        for name in ("py.typed", "_native.pyi"):
+            self.assertIn("nodewise/" + name, self.files)
+
+    def test_the_command_runs(self):
+        shown = self.run_alone(self.venv / "bin/nodewise", "--version")
+        self.assertTrue(shown.startswith("nodewise "), shown)
 
 
 if __name__ == "__main__":
