@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,12 @@ constexpr int64_t kMostGeneratedElements = int64_t{1} << 24;
 
 class TensorNode : public GeneratorNode {
  public:
-  TensorNode(std::vector<generator> sides, TensorOptions options, bool is_rank)
-      : GeneratorNode(std::move(sides)),
-        options_(std::move(options)),
-        is_rank_(is_rank) {}
+  // Without a rank all sides are given.
+  TensorNode(std::optional<generator> rank,
+             std::vector<std::optional<generator>> sides, TensorOptions options)
+      : rank_(std::move(rank)),
+        sides_(std::move(sides)),
+        options_(std::move(options)) {}
   double Size() const override {
     return std::numeric_limits<double>::infinity();
   }
@@ -49,20 +52,21 @@ class TensorNode : public GeneratorNode {
 
  private:
   absl::StatusOr<std::vector<int64_t>> Sides(CaseDraw& draw) const {
-    std::vector<int64_t> shape;
-    if (is_rank_) {
-      NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, Side(children()[0], draw));
+    auto rank = static_cast<int64_t>(sides_.size());
+    if (rank_.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(rank, Side(*rank_, draw));
       if (rank > kMostDims) {
         return absl::InvalidArgumentError(
-            fmt::format("random_tensor_of_rank: found {}, expected {} at most",
+            fmt::format("random_tensor: found {} sides, expected {} at most",
                         rank, kMostDims));
       }
-      for (int64_t i = 0; i < rank; ++i) {
+    }
+    std::vector<int64_t> shape;
+    for (size_t i = 0; i < static_cast<size_t>(rank); ++i) {
+      if (i < sides_.size() && sides_[i].has_value()) {
+        NODEWISE_ASSIGN_OR_RETURN(shape.emplace_back(), Side(*sides_[i], draw));
+      } else {
         shape.push_back(1 + static_cast<int64_t>(draw.choices()->UpTo(4)));
-      }
-    } else {
-      for (const generator& side : children()) {
-        NODEWISE_ASSIGN_OR_RETURN(shape.emplace_back(), Side(side, draw));
       }
     }
     NODEWISE_RETURN_IF_ERROR(CheckCount(shape));
@@ -93,8 +97,9 @@ class TensorNode : public GeneratorNode {
         ToString(value)));
   }
 
+  const std::optional<generator> rank_;
+  const std::vector<std::optional<generator>> sides_;
   const TensorOptions options_;
-  const bool is_rank_;
 };
 
 // What cannot be made, and why.
@@ -145,12 +150,21 @@ absl::StatusOr<NDArray> TensorOfNumbers(DLDataType dtype,
 }  // namespace
 
 generator random_tensor(std::vector<generator> sides, TensorOptions options) {
-  return generator(std::make_shared<TensorNode>(std::move(sides),
-                                                std::move(options), false));
+  return generator(std::make_shared<TensorNode>(
+      std::nullopt,
+      std::vector<std::optional<generator>>(sides.begin(), sides.end()),
+      std::move(options)));
+}
+generator MakeRandomTensor(TensorSides sides, TensorOptions options) {
+  return generator(std::make_shared<TensorNode>(
+      std::move(sides.ndim),
+      std::vector<std::optional<generator>>{
+          std::move(sides.dim0), std::move(sides.dim1), std::move(sides.dim2),
+          std::move(sides.dim3), std::move(sides.dim4)},
+      std::move(options)));
 }
 generator random_tensor_of_rank(generator rank, TensorOptions options) {
-  return generator(std::make_shared<TensorNode>(
-      std::vector<generator>{std::move(rank)}, std::move(options), true));
+  return MakeRandomTensor({.ndim = std::move(rank)}, std::move(options));
 }
 
 generator Tensor(std::string_view type, std::vector<double> numbers) {

@@ -43,6 +43,13 @@ def page_program():
                       "{".join(body), "}" * len(pieces), ""])
 
 
+def block(page, language):
+    """The one block of code in that language on a page."""
+    found, = re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(),
+                        re.MULTILINE | re.DOTALL)
+    return found
+
+
 class InstallTest(unittest.TestCase):
 
     @classmethod
@@ -303,6 +310,31 @@ class InstallTest(unittest.TestCase):
                                capture_output=True, check=False)
         self.assertEqual(shown.returncode, 1, shown)
         self.assertIn("mismatch", shown.stdout)
+
+    def test_kernels_are_tested_as_the_page_says(self):
+        page = TESTS.parent / "docs/autotest.md"
+        project = self.folder / "own_kernels"
+        shutil.copytree(TESTS / "install/own_kernels", project)
+        (project / "my_backend_test.cc").write_text(block(page, "cpp"))
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\n"
+            "project(own_kernels LANGUAGES CXX)\n"
+            "set(CMAKE_CXX_STANDARD 20)\n" + block(page, "cmake"))
+        run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", project / "build")
+        test = project / "build/my_backend_test"
+        self.assertIn("[  PASSED  ] 2 tests.", run(test))
+        wrong = subprocess.run(
+            [test], text=True, capture_output=True, check=False,
+            env={**os.environ, "LEAVES_OUT_THE_LAST": "1",
+                 "NODEWISE_SEED": "1"})
+        self.assertIn("[  PASSED  ] 1 test.", wrong.stdout)
+        shown = re.findall("^(?:const|NODEWISE_SEED).*$", wrong.stdout,
+                           re.MULTILINE)
+        self.assertEqual(len(shown), 4, wrong.stdout)
+        for line in shown:
+            self.assertIn(line, page.read_text())
 
     def test_a_project_can_add_it_as_a_folder(self):
         _, build = self.programs(f"-DNODEWISE_SOURCE={TESTS.parent}",

@@ -22,7 +22,7 @@ MIRROR = "http://deb.debian.org/debian"
 # Has the mounts end with what runs.
 ENTER = ["unshare", "--mount", "--pid", "--fork"]
 MOUNT = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
-PYTHON = "/work/venv/bin/python"
+PYTHON = "/opt/venv/bin/python"
 # What the README's example takes for granted.
 IMAGE = """import numpy
 image = numpy.random.default_rng(1).random((1, 3, 16, 16), "float32")
@@ -73,7 +73,7 @@ class BareDebianTest(WithBuilds):
     @classmethod
     def install(cls):
         """The wheel, and what it depends on of the packages on PyPI."""
-        wheels = cls.machine / "work/wheels"
+        wheels = cls.machine / "opt/wheels"
         make_wheel(wheels)
         python = (cls.machine / "usr/bin/python3").readlink().name
         tags = [word for tag in ("manylinux2014", "manylinux_2_28")
@@ -86,9 +86,9 @@ class BareDebianTest(WithBuilds):
         if fetched.returncode:
             raise unittest.SkipTest("packages from PyPI could not be fetched: "
                                     + fetched.stderr.strip()[-200:])
-        for command in (["python3", "-m", "venv", "/work/venv"],
+        for command in (["python3", "-m", "venv", "/opt/venv"],
                         [PYTHON, "-m", "pip", "install", "-q", "--no-index",
-                         "--find-links", "/work/wheels", "nodewise[numpy]"]):
+                         "--find-links", "/opt/wheels", "nodewise[numpy]"]):
             done = cls.enter(*command)
             if done.returncode:
                 raise AssertionError(done)
@@ -105,9 +105,9 @@ class BareDebianTest(WithBuilds):
         """Runs Python code beside a model and a wrong build of it."""
         self.write("model.onnx", image_network())
         self.compiled("net", image_network("AveragePool"))
-        shutil.copytree(self.folder, self.machine / "work/files",
+        shutil.copytree(self.folder, self.machine / "opt/files",
                         dirs_exist_ok=True)
-        return self.enter("env", "-C", "/work/files", PYTHON, "-c",
+        return self.enter("env", "-C", "/opt/files", PYTHON, "-c",
                           IMAGE + code)
 
     def test_the_example_of_the_readme_names_the_culprit(self):
@@ -125,7 +125,7 @@ class BareDebianTest(WithBuilds):
         self.assertEqual(done.stdout, "[(1, 10)]\n", done)
 
     def test_the_command_runs(self):
-        done = self.enter("/work/venv/bin/nodewise", "--version")
+        done = self.enter("/opt/venv/bin/nodewise", "--version")
         self.assertTrue(done.stdout.startswith("nodewise "), done)
 
 

@@ -17,6 +17,7 @@ namespace {
 
 using testing::AllOf;
 using testing::Each;
+using testing::ElementsAre;
 using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
@@ -94,6 +95,7 @@ TEST_F(GeneratorTest, ConstantsStayWhatTheyAre) {
   EXPECT_NE(ValueOf(constant({kCpu})).As<DLDevice>(), nullptr);
   const NDArray tensor = NDArray::Empty({2, 3}, kInt64, kCpu).value();
   EXPECT_EQ(ValueOf(constant({tensor})).As<NDArray>()->data(), tensor.data());
+  EXPECT_EQ(*ValueOf(constant("zeros")).As<std::string>(), "zeros");
 }
 
 // OF-22, OF-30
@@ -145,6 +147,8 @@ TEST_F(GeneratorTest, RandomMakesTheTypeThatIsWanted) {
   ASSERT_NE(value.As<double>(), nullptr);
   EXPECT_GE(*value.As<double>(), 1);
   EXPECT_LT(*value.As<double>(), 4);
+  EXPECT_NE(ValueOf(random(1, 4).to<float>()).As<double>(), nullptr);
+  EXPECT_NE(ValueOf(random(1, 4).to<bool>()).As<bool>(), nullptr);
 }
 
 // OF-20, OF-26
@@ -186,6 +190,21 @@ TEST_F(GeneratorTest, TensorsShareASize) {
   const GeneratedValue x = ValueOf(random_tensor({3, k}));
   const GeneratedValue y = ValueOf(random_tensor({k, 2}));
   EXPECT_EQ(x.As<NDArray>()->shape()[1], y.As<NDArray>()->shape()[0]);
+}
+
+TEST_F(GeneratorTest, SidesCanBeGivenByTheirNumbers) {
+  const generator k = random(7, 100);
+  const GeneratedValue x =
+      ValueOf(random_tensor(TensorSides{.ndim = 3, .dim1 = k, .dim4 = 9}));
+  EXPECT_THAT(x.As<NDArray>()->shape(),
+              ElementsAre(Le(5), *ValueOf(k).AsInt(), Le(5)));
+  const GeneratedValue y =
+      ValueOf(random_tensor(TensorSides{.ndim = 1, .dim0 = k + 1}));
+  EXPECT_THAT(y.As<NDArray>()->shape(), ElementsAre(*ValueOf(k).AsInt() + 1));
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const GeneratedValue z = Anew(random_tensor(TensorSides{}), seed);
+    EXPECT_THAT(z.As<NDArray>()->shape().size(), AllOf(Ge(1), Le(5)));
+  }
 }
 
 // OFc-05
@@ -244,7 +263,7 @@ TEST_F(GeneratorTest, ATensorOfTooManySidesIsAnError) {
       FailsWith(absl::StatusCode::kResourceExhausted, HasSubstr("elements")));
   EXPECT_THAT(ErrorOf(random_tensor_of_rank(65)),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                        HasSubstr("found 65, expected 64 at most")));
+                        HasSubstr("found 65 sides, expected 64 at most")));
 }
 
 // Twice the number that another one makes.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -94,6 +95,13 @@ class generator {  // NOLINT(readability-identifier-naming): as in its model
   absl::StatusOr<GeneratedValue> value(CaseDraw& draw) const;
   // Decides which type it makes, where it can make several.
   const generator& to(Annotation annotation) const;
+  // As above, by the name of a type: random(1, 3).to<int>().
+  template <typename T>
+  requires std::integral<T> || std::floating_point<T>
+  const generator& to() const {
+    if constexpr (std::same_as<T, bool>) return to(Annotation::kBool);
+    return to(std::integral<T> ? Annotation::kInt : Annotation::kFloat);
+  }
   // Returns how many values it can make; infinity for floats and tensors.
   double size() const;
   const GeneratorNode* node() const { return node_.get(); }
@@ -141,6 +149,10 @@ generator nothing();
 // In a third of the cases nothing.
 generator random_or_nothing(generator low, generator high);
 generator constant(GeneratedValue value);
+template <std::convertible_to<generator> T>
+generator constant(T value) {
+  return value;
+}
 generator tuple(std::vector<generator> elements);
 // A tuple of so many draws of one kind, each drawn by itself.
 generator tuple_of(generator count, generator low, generator high);
@@ -158,6 +170,26 @@ struct TensorOptions {
 // A tensor with these sides.
 generator random_tensor(std::vector<generator> sides,
                         TensorOptions options = {});
+// The sides of a tensor by their numbers:
+//
+//   random_tensor(TensorSides{.ndim = 4, .dim1 = channels})
+//
+// Those that are not given are from 1 to 5. Where `ndim` is drawn, those that
+// it leaves out are ignored.
+struct TensorSides {
+  generator ndim = random(1, 6);
+  std::optional<generator> dim0 = std::nullopt;
+  std::optional<generator> dim1 = std::nullopt;
+  std::optional<generator> dim2 = std::nullopt;
+  std::optional<generator> dim3 = std::nullopt;
+  std::optional<generator> dim4 = std::nullopt;
+};
+generator MakeRandomTensor(TensorSides sides, TensorOptions options);
+// Of the type itself alone, since {m, k} are all sides in their order.
+template <std::same_as<TensorSides> T>
+generator random_tensor(T sides, TensorOptions options = {}) {
+  return MakeRandomTensor(std::move(sides), std::move(options));
+}
 // A tensor of so many sides, each from 1 to 5.
 generator random_tensor_of_rank(generator rank, TensorOptions options = {});
 // The tensor of a type such as "float32[2, 3]" with these numbers, row by row:
