@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "contrib/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/foreign/foreign_runner.h"
@@ -199,14 +200,10 @@ absl::StatusOr<std::vector<NamedTensor>> RunBy(
   return std::move(result.outputs);
 }
 
-const uint8_t* BytesOf(const NamedTensor& each) {
-  return static_cast<const uint8_t*>(each.tensor.data());
-}
-
-bool AreSameBytes(const NamedTensor& a, const NamedTensor& b) {
+bool AreSame(const NamedTensor& a, const NamedTensor& b) {
   return a.name == b.name && a.tensor.shape() == b.tensor.shape() &&
          a.tensor.dtype() == b.tensor.dtype() &&
-         std::equal(BytesOf(a), BytesOf(a) + a.tensor.bytes(), BytesOf(b));
+         HasEqualBytes(a.tensor, b.tensor);
 }
 
 // Whether the runtime makes the same of a network that was changed: a converter
@@ -218,7 +215,7 @@ bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
   const auto after = RunBy(program, checked, std::move(changed));
   return before.ok() && after.ok() && !before->empty() &&
          std::equal(before->begin(), before->end(), after->begin(),
-                    after->end(), AreSameBytes);
+                    after->end(), AreSame);
 }
 
 void Judge(AdapterTrial* trial) {

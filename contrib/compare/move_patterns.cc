@@ -58,14 +58,6 @@ bool Explains(const TensorPair& pair, const Origin& origin) {
   return Try(pair, origin, 1).IsEnough(kLeastExplained);
 }
 
-std::vector<size_t> StridesOf(absl::Span<const int64_t> shape) {
-  std::vector<size_t> strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * static_cast<size_t>(shape[axis]);
-  }
-  return strides;
-}
-
 // The axes in the order in which the elements lie there, if `order` is not
 // that of the tensor. The result has the tensor's shape all the same.
 Origin OriginOfOrder(absl::Span<const int64_t> shape,

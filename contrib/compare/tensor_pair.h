@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "nodewise/compare/failure_shape.h"
@@ -79,6 +80,15 @@ class TensorPair {
   Tolerance tolerance_;
   const size_t element_bytes_;
 };
+
+// Returns how far the elements along each axis lie apart.
+inline std::vector<size_t> StridesOf(absl::Span<const int64_t> shape) {
+  std::vector<size_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;) {
+    strides[axis - 1] = strides[axis] * static_cast<size_t>(shape[axis]);
+  }
+  return strides;
+}
 
 // Returns whether `wrong` elements drawn at random would all lie in a part of
 // this share so seldom that the part is worth naming. The first element says

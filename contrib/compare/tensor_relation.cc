@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "contrib/compare/tensor_pair.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ndarray/elements.h"
@@ -46,14 +47,6 @@ struct Sample {
   bool is_usable = true;
 };
 
-std::vector<size_t> StridesOfAxes(absl::Span<const int64_t> shape) {
-  std::vector<size_t> strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * static_cast<size_t>(shape[axis]);
-  }
-  return strides;
-}
-
 size_t ElementsOf(const DLTensor& tensor) {
   size_t count = 1;
   for (const int64_t side : ShapeOf(tensor)) count *= static_cast<size_t>(side);
@@ -72,7 +65,7 @@ double ElementAt(const DLTensor& tensor, size_t place) {
 Sample TakeSample(const DLTensor& expected, const DLTensor& actual,
                   const Move& move, size_t count) {
   const auto shape = ShapeOf(expected);
-  const std::vector<size_t> strides = StridesOfAxes(shape);
+  const std::vector<size_t> strides = StridesOf(shape);
   const auto elements = ElementsOf(expected);
   // An odd step does not fall in with the sizes of axes.
   const size_t step = elements / count | 1;
@@ -218,16 +211,32 @@ size_t SampleSize(int64_t slices, size_t least) {
   return std::max(least, 2 * kLeastPerSlice * static_cast<size_t>(slices));
 }
 
-// Calls f(move, axis, slices) for each relation that there may be.
-template <typename F>
-void VisitHypotheses(absl::Span<const int64_t> shape, F f) {
+// Whether each index of an axis may have a factor of its own.
+bool MayHaveSlices(int64_t side) { return side > 1 && side <= kMostSlices; }
+
+// What a few elements do not refute.
+std::vector<std::pair<Move, Fit>> PossibleFits(const DLTensor& expected,
+                                               const DLTensor& actual) {
+  const auto shape = ShapeOf(expected);
+  int64_t most = 1;
+  for (const int64_t side : shape) {
+    if (MayHaveSlices(side)) most = std::max(most, side);
+  }
+  std::vector<std::pair<Move, Fit>> fits;
   for (const Move& move : MovesOf(shape)) {
-    f(move, std::nullopt, size_t{1});
+    const Sample sample =
+        TakeSample(expected, actual, move, SampleSize(most, kSampled));
+    const auto add = [&](std::optional<size_t> axis, size_t slices) {
+      auto fit = FitLines(sample, move, axis, slices);
+      if (fit.has_value()) fits.emplace_back(move, *std::move(fit));
+    };
+    add(std::nullopt, 1);
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (shape[axis] < 2 || shape[axis] > kMostSlices) continue;
-      f(move, std::optional(axis), static_cast<size_t>(shape[axis]));
+      if (MayHaveSlices(shape[axis]))
+        add(axis, static_cast<size_t>(shape[axis]));
     }
   }
+  return fits;
 }
 
 bool HasNumbers(const DLTensor& tensor) {
@@ -341,15 +350,7 @@ std::optional<TensorRelation> FindRelation(const DLTensor& expected,
       !HasNumbers(expected) || !HasNumbers(actual)) {
     return std::nullopt;
   }
-  const auto shape = ShapeOf(expected);
-  std::vector<std::pair<Move, Fit>> fits;
-  VisitHypotheses(
-      shape, [&](const Move& move, std::optional<size_t> axis, size_t slices) {
-        const size_t count = SampleSize(static_cast<int64_t>(slices), kSampled);
-        const Sample sample = TakeSample(expected, actual, move, count);
-        auto fit = FitLines(sample, move, axis, slices);
-        if (fit.has_value()) fits.emplace_back(move, *std::move(fit));
-      });
+  std::vector<std::pair<Move, Fit>> fits = PossibleFits(expected, actual);
   std::stable_sort(fits.begin(), fits.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.relation.Steps(), a.second.left) <
            std::pair(b.second.relation.Steps(), b.second.left);

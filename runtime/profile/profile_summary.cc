@@ -161,6 +161,7 @@ void AddRuns(const Profile& profile, ProfileSummary* summary) {
 }  // namespace
 
 double MedianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
   if (values.size() % 2 == 1) return values[middle];

@@ -18,7 +18,6 @@ sys.path.insert(0, str(package_support.ROOT / "tests/apps"))
 # pylint: disable=wrong-import-position
 from howto_test import WithBuilds, image_network  # noqa: E402
 
-MIRROR = "http://deb.debian.org/debian"
 # Has the mounts end with what runs.
 ENTER = ["unshare", "--mount", "--pid", "--fork"]
 MOUNT = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
@@ -63,7 +62,7 @@ class BareDebianTest(WithBuilds):
         cls.machine = pathlib.Path(folder.name) / "debian"
         made = subprocess.run(
             ["debootstrap", "--variant=minbase",
-             "--include=python3,python3-venv", "trixie", cls.machine, MIRROR],
+             "--include=python3,python3-venv", "trixie", cls.machine],
             capture_output=True, text=True, check=False)
         if made.returncode:
             raise unittest.SkipTest("debootstrap could not make a Debian 13: "

@@ -46,7 +46,7 @@ def top1(candidate: Mapping[str, Any], reference: Mapping[str, Any], *,
     if not -found.ndim <= axis < found.ndim or found.shape[axis] < 2:
         raise Error([f"top1: {output} is {list(found.shape)}, expected two "
                      f"classes or more along the side {axis} (axis=)"])
-    # Where NaN is among the numbers, argmax says where, which is no class.
+    # argmax returns the place of a NaN, which is not a class.
     lost = (numpy.isnan(found).any(axis) & ~numpy.isnan(wanted).any(axis)
             if found.dtype.kind not in "biu" else False)
     return (found.argmax(axis) != wanted.argmax(axis)) | lost

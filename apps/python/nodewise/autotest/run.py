@@ -88,8 +88,8 @@ def _seed(seed: Optional[int]) -> int:
 class _Cases:  # pylint: disable=too-few-public-methods
     """The cases of one test."""
 
-    def __init__(self, body: Callable[..., Any], options: Options, auto_backward: bool,
-                 seed: int):
+    def __init__(self, body: Callable[..., Any], options: Options,
+                 auto_backward: bool, seed: int):
         self._body = body
         self._options = options
         self._auto_backward = auto_backward

@@ -185,7 +185,8 @@ struct TensorSides {
   std::optional<generator> dim4 = std::nullopt;
 };
 generator MakeRandomTensor(TensorSides sides, TensorOptions options);
-// Of the type itself alone, since {m, k} are all sides in their order.
+// It takes nothing that only converts to the type: {m, k} are all sides in
+// their order.
 template <std::same_as<TensorSides> T>
 generator random_tensor(T sides, TensorOptions options = {}) {
   return MakeRandomTensor(std::move(sides), std::move(options));

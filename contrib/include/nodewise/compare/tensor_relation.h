@@ -32,8 +32,8 @@ struct TensorRelation {
 
 // Returns the relation with the fewest steps that explains all but a
 // thousandth of how the elements vary: no steps where they are alike in another
-// shape or type. None if there isn't any. Large tensors are
-// judged by some ten thousand elements.
+// shape or type. None if there isn't any. Large tensors are judged by a sample
+// of some hundred thousand elements.
 std::optional<TensorRelation> FindRelation(const DLTensor& expected,
                                            const DLTensor& actual);
 
@@ -42,7 +42,7 @@ std::optional<TensorRelation> FindRelation(const DLTensor& expected,
 std::string WordsOf(const TensorRelation& relation, const DLTensor& expected);
 
 // Returns what patterns say of a tensor that a network is given, and does not
-// compute: how the host has made it. Empty if they say nothing.
+// compute: how the host has made it, or that nothing relates the two.
 std::string WordsOfGiven(const DifferenceDetails& details);
 
 }  // namespace nodewise

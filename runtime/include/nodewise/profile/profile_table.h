@@ -86,8 +86,7 @@ struct TableOptions {
   size_t line_width = 0;
 };
 
-// Returns the middle one, or the mean of the middle two. REQUIRES: there is
-// one.
+// Returns the middle one, or the mean of the middle two; 0 if there is none.
 double MedianOf(std::vector<double> values);
 
 // Returns the table, without a final newline. Bytes of a name that would break
