@@ -68,17 +68,22 @@ def parameter_with_type(option, value):
     return f"{parameter}: {kind} | None = None"
 
 
+def packed(items, indent):
+    """Lines with as many items each as have room."""
+    lines = [indent]
+    for item in items:
+        if len(lines[-1]) + len(item) + 1 > WIDTH:
+            lines.append(indent)
+        lines[-1] += item if lines[-1] == indent else " " + item
+    return lines
+
+
 def head_of(name, parameters):
     """The first lines of a function; no line is cut within a type."""
     head = f"def {name}("
-    lines, line = [], head
-    for i, parameter in enumerate(parameters):
-        text = parameter + ("," if i + 1 < len(parameters) else ") -> Answer:")
-        if len(line) + len(text) + 1 > WIDTH:
-            lines.append(line.rstrip())
-            line = " " * len(head)
-        line += text if line.endswith(("(", "  ")) else " " + text
-    return "\n".join([*lines, line])
+    texts = [f"{each}," for each in parameters[:-1]]
+    lines = packed([*texts, parameters[-1] + ") -> Answer:"], " " * len(head))
+    return "\n".join([head + lines[0].lstrip(), *lines[1:]])
 
 
 def name_of(place, items):
@@ -99,7 +104,7 @@ def function_of(command, verb, name):
                   for place, many in places]
     if not any(many for _, many in places):
         parameters += ["/", "*"] if places else ["*"]
-    lines = []
+    pairs = []
     documented = [(names[place], items[place][1]) for place, _ in places]
     for option, (value, what) in items.items():
         if not option.startswith("--") or option in LEFT_OUT:
@@ -107,7 +112,7 @@ def function_of(command, verb, name):
         parameter = parameter_of(option)
         parameters.append(parameter_with_type(option, value))
         documented.append((parameter, what))
-        lines.append(f'        ("{option}", {parameter}),')
+        pairs.append(f'("{option}", {parameter}),')
     if parameters[-1] == "*":
         parameters.pop()
     doc = [f'    """{does}.', ""]
@@ -121,8 +126,8 @@ def function_of(command, verb, name):
         f"*((\"{names[place]}\", each) for each in {names[place]})" if many
         else f"(\"{names[place]}\", {names[place]})" for place, many in places)
     comma = "," if len(places) == 1 else ""
-    call = [f'    return _call("{verb}", ({targets}{comma}), (', *lines,
-            "    ))"]
+    call = [f'    return _call("{verb}", ({targets}{comma}), (',
+            *packed(pairs, " " * 8), "    ))"]
     return "\n".join([head_of(name, parameters), *doc, *call])
 
 
