@@ -157,6 +157,7 @@ class RegionWriter {
     NewOperation added;
     added.attrs = operation.attrs;
     added.name = operation.name;
+    added.origin = operation.origin;
     for (const ValueId input : operation.inputs) {
       added.inputs.push_back(input == kNoValue ? kNoValue
                                                : copies_[Index(input)]);

@@ -57,6 +57,7 @@ absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     NewOperation copy{operation.attrs, {}, prefix + operation.name};
+    copy.origin = operation.origin;
     if (changes.attributes != nullptr) {
       NODEWISE_ASSIGN_OR_RETURN(copy.attrs,
                                 changes.attributes(operation.attrs));

@@ -123,6 +123,7 @@ absl::StatusOr<OperationId> Network::AddOperation(NewOperation wanted) {
   operation.inputs = std::move(wanted.inputs);
   operation.after = std::move(wanted.after);
   operation.name = std::move(wanted.name);
+  operation.origin = std::move(wanted.origin);
   const auto is_taken = [&](const std::string& name) {
     return operation_names_.count(name) > 0;
   };

@@ -172,6 +172,7 @@ class Extraction {
     NewOperation added;
     added.attrs = operation.attrs;
     added.name = operation.name;
+    added.origin = operation.origin;
     for (const ValueId input : operation.inputs) {
       added.inputs.push_back(input == kNoValue ? kNoValue
                                                : copy_of_[Index(input)]);

@@ -70,6 +70,7 @@ class RegionMaker {
     NewOperation added;
     added.attrs = operation.attrs;
     added.name = operation.name;
+    added.origin = operation.origin;
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       NODEWISE_ASSIGN_OR_RETURN(const ValueId input, Input(operation, i));
       added.inputs.push_back(input);

@@ -153,6 +153,7 @@ void GraphImporter::ImportBranch(const proto::Graph& branch,
   inner.calls = scope->calls;
   inner.attributes = scope->attributes;
   inner.opsets = scope->opsets;
+  inner.origin = OriginOf(node, *scope);
   const std::vector<std::string> names = OutputNames(node, *scope);
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) continue;

@@ -42,6 +42,7 @@ void GraphImporter::ImportCall(const proto::Function& function,
   inner.calls = scope->calls;
   inner.calls.push_back(&function);
   inner.opsets = &state_.function_opsets.at(&function);
+  inner.origin = OriginOf(node, *scope);
   const std::vector<std::string> names = OutputNames(node, *scope);
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) continue;
@@ -203,6 +204,7 @@ Binding GraphImporter::Named(const Binding& result, const std::string& name,
   operation.attrs = *std::move(attrs);
   operation.inputs = {result.value};
   operation.name = UniqueName(&node_names_, inner.prefix + "Identity");
+  operation.origin = inner.origin;
   operation.outputs = {name};
   const auto id = network_.AddOperation(std::move(operation));
   if (id.ok()) return FoldOutputs(*id, where)[0];

@@ -6,6 +6,7 @@
 
 #include "contrib/onnx/attributes.h"
 #include "contrib/onnx/graph_importer.h"
+#include "contrib/onnx/node_origin.h"
 #include "contrib/onnx/opaque_node.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
@@ -196,6 +197,7 @@ absl::Status GraphExporter::AddNode(const Operation& operation,
   for (const ValueId output : operation.outputs) {
     to->add_output(NameOf(output));
   }
+  WriteOrigin(operation, to);
   return absl::OkStatus();
 }
 
@@ -217,6 +219,8 @@ absl::Status GraphExporter::AddOpaque(const Operation& operation,
     names.outputs.push_back(NameOf(output));
   }
   NODEWISE_ASSIGN_OR_RETURN(*to, NodeOf(opaque, names));
+  // It has its own notes still, unless it took those of a call.
+  if (to->metadata_props().empty()) WriteOrigin(operation, to);
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@
 #include "contrib/onnx/external_data.h"
 #include "contrib/onnx/glow_types.h"
 #include "contrib/onnx/model_links.h"
+#include "contrib/onnx/node_origin.h"
 #include "contrib/onnx/onnx_types.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -88,6 +89,7 @@ struct ImportState {
   // What opaque operations in functions may hold, which is there once for each
   // call.
   size_t opaque_bytes_left = size_t{1} << 30;
+  OriginReader origins;
   // Operators of which it has been said that they are taken as older ones.
   std::set<std::string, std::less<>> taken_as_older;
   // What has been said of operators, each once: of which nodes, and the place
@@ -183,6 +185,8 @@ struct Scope {
   std::map<std::string, const proto::Attribute*, std::less<>> attributes;
   std::map<std::string, std::string, std::less<>> renamed;
   const Opsets* opsets = nullptr;
+  // For a call or a taken branch: where the node is from that stands for it.
+  std::shared_ptr<const Origin> origin = nullptr;
 };
 
 // Makes a network of one graph: the model's, or a body of control flow.
@@ -259,6 +263,8 @@ class GraphImporter {
   void AddOperation(const proto::Node& node, OpAttrs attrs,
                     std::vector<std::string> outputs, NodeParts* parts,
                     Scope* scope);
+  std::shared_ptr<const Origin> OriginOf(const proto::Node& node,
+                                         const Scope& scope);
   std::vector<Binding> FoldOutputs(OperationId id, const std::string& where);
   std::vector<std::string> OutputNames(const proto::Node& node,
                                        const Scope& scope);

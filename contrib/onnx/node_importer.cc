@@ -466,6 +466,7 @@ void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
   operation.attrs = std::move(attrs);
   operation.inputs = parts->inputs;
   operation.name = parts->name;
+  operation.origin = OriginOf(node, *scope);
   operation.outputs = outputs;
   // The number of outputs matters: Split makes as many parts.
   if (operation.attrs.def().max_outputs() == SIZE_MAX) {
@@ -485,6 +486,13 @@ void GraphImporter::AddOperation(const proto::Node& node, OpAttrs attrs,
   for (size_t i = 0; i < made.size(); ++i) {
     Bind(node, i, made[i], parts->where, scope);
   }
+}
+
+// What says nothing of itself in a function or branch is from where that is.
+std::shared_ptr<const Origin> GraphImporter::OriginOf(const proto::Node& node,
+                                                      const Scope& scope) {
+  auto own = state_.origins.Read(node);
+  return own != nullptr ? own : scope.origin;
 }
 
 // Returns the operation's outputs, or the constants that they always equal.

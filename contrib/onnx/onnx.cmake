@@ -48,6 +48,7 @@ target_sources(nodewise_contrib PRIVATE
   onnx/layer_functions.cc
   onnx/model_links.cc
   onnx/node_importer.cc
+  onnx/node_origin.cc
   onnx/onnx_case.cc
   onnx/onnx_exporter.cc
   onnx/onnx_importer.cc

@@ -47,6 +47,13 @@ absl::StatusOr<ValueId> NetworkRewriter::Add(OpAttrs attrs,
   wanted.name = FreeName(name, &operation_names_);
   wanted.outputs = {FreeName(name, &value_names_)};
   wanted.before = before;
+  // It does the work of what it is called like, or a part of that of what it
+  // stands before.
+  const OperationId replaced =
+      network_.HasOperation(name) ? *network_.FindOperation(name) : before;
+  if (replaced != kNoOperation) {
+    wanted.origin = network_.operation(replaced).origin;
+  }
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             network_.AddOperation(std::move(wanted)));
   added_.push_back(id);

@@ -59,6 +59,7 @@ absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddAs(
   wanted.attrs = std::move(attrs);
   wanted.inputs = std::move(inputs);
   wanted.name = old.name;
+  wanted.origin = old.origin;
   for (size_t i = 0; i < old.outputs.size(); ++i) {
     const ValueId output = old.outputs[i];
     std::string name = output == kNoValue ? "" : NameOf(output);
@@ -93,6 +94,11 @@ absl::StatusOr<ValueId> NetworkCopy::AddNew(OpAttrs attrs,
                                             const std::string& name,
                                             const std::string& output) {
   NewOperation wanted;
+  // What only converts a value counts for what makes it.
+  if (!inputs.empty() && inputs[0] != kNoValue) {
+    const OperationId maker = made_.value(inputs[0]).producer;
+    if (maker != kNoOperation) wanted.origin = made_.operation(maker).origin;
+  }
   wanted.attrs = std::move(attrs);
   wanted.inputs = std::move(inputs);
   wanted.name = FreeName(name);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "nodewise/ir/operation_source.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
@@ -28,6 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto network = Import({data, size});
   if (!network.ok()) return 0;
   NODEWISE_CHECK(nodewise::ToStatus(nodewise::Verify(network->data())).ok());
+  for (const nodewise::OperationId id : network->order()) {
+    static_cast<void>(nodewise::SourceOf(network->operation(id)));
+  }
   const auto bytes = nodewise::ExportOnnx(*network);
   if (!bytes.ok()) return 0;
   NODEWISE_CHECK(

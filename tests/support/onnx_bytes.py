@@ -54,9 +54,12 @@ def value_info(name, kind=FLOAT, dims=None):
     return message((1, name), (2, message((1, message((1, kind), *shape)))))
 
 
-def onnx_node(op, inputs, outputs, *attributes, name="", domain=""):
+def onnx_node(op, inputs, outputs, *attributes, name="", domain="", notes=None):
+    """`notes` are the node's metadata, by key."""
     return message((1, list(inputs)), (2, list(outputs)), (3, name), (4, op),
-                   (5, list(attributes)), (7, domain))
+                   (5, list(attributes)), (7, domain),
+                   (9, [message((1, key), (2, value))
+                        for key, value in (notes or {}).items()]))
 
 
 def attribute(name, value):

@@ -173,8 +173,8 @@ TEST(OpaqueTest, TheNodeIsWrittenAsItWasRead) {
   // A field that nodewise knows nothing of.
   auto& magic = *builder.graph().mutable_node(1);
   magic.mutable_unknown_fields()->append(
-      "\x32\x03"
-      "doc");
+      "\xf2\x01\x03"
+      "new");
   const Network network = ImportWhole(builder.Bytes()).value();
   nodewise_onnx::Model written;
   ASSERT_TRUE(written.ParseFromString(ExportOnnx(network).value()));
@@ -183,6 +183,20 @@ TEST(OpaqueTest, TheNodeIsWrittenAsItWasRead) {
   ASSERT_EQ(written.opset_import_size(), 2);
   EXPECT_EQ(written.opset_import(1).domain(), kVendor);
   EXPECT_EQ(written.opset_import(1).version(), 3);
+}
+
+TEST(OpaqueTest, TheNotesOfANodeAreWrittenOnce) {
+  ModelBuilder builder = MagicModel();
+  auto& note = *builder.graph().mutable_node(1)->add_metadata_props();
+  note.set_key("namespace");
+  note.set_value("stem");
+  const Network network = ImportWhole(builder.Bytes()).value();
+  const Operation& magic = network.operation(network.order()[1]);
+  ASSERT_NE(magic.origin, nullptr);
+  EXPECT_EQ(*magic.origin->notes[0].second, "stem");
+  nodewise_onnx::Model written;
+  ASSERT_TRUE(written.ParseFromString(ExportOnnx(network).value()));
+  EXPECT_EQ(written.graph().node(1).metadata_props_size(), 1);
 }
 
 TEST(OpaqueTest, AVersionThatIsNotKnownIsWrittenAsItWas) {

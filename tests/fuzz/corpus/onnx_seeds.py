@@ -230,6 +230,19 @@ def onnx_seeds():
              onnx_node("Dropout", ["a", "", "k"], ["y"])],
             [value_info("x", dims=[1, 4]), value_info("k", BOOL)],
             [y, value_info("b", INT32)])),
+        "origins": onnx_model(onnx_graph(
+            [onnx_node("Neg", ["x"], ["a"], name="a", notes={
+                "namespace": ": Net/stem: torch.nn.Conv2d/neg: aten.neg",
+                "pkg.torch.onnx.class_hierarchy": "['Net', 'aten.neg']",
+                "pkg.torch.onnx.name_scopes": "['', 'stem@1', \"it's\"]",
+                "pkg.torch.onnx.stack_trace":
+                    'File "net.py", line 3, in forward\n    y = -x\n  File '
+                    '"/v/site-packages/torch/nn/f.py", line 1, in f\n    x'}),
+             onnx_node("Abs", ["a"], ["b"], notes={
+                 "pkg.jax2onnx.jax_traceback": "net.py:7:4 (call)",
+                 "pkg.jax2onnx.callsite": "call:7"}),
+             onnx_node("Neg", ["b"], ["y"]) + message(
+                 (6, "net.py(25): forward\n/v/net.py(3): f"))], [x], [y])),
         "unsorted": onnx_model(onnx_graph(
             [onnx_node("Neg", ["a"], ["y"]), onnx_node("Neg", ["x"], ["a"])],
             [x], [y])),

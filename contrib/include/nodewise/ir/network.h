@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/ir/origin.h"
 #include "nodewise/ir/target.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
@@ -78,6 +79,8 @@ struct Operation {
   std::vector<ValueId> outputs;  // kNoValue: an optional one not wanted.
   ValueId barrier = kNoValue;    // Every operation has one.
   std::vector<ValueId> after;    // Barriers that it waits for.
+  // Where it is from, if the model's exporter has noted that; else null.
+  std::shared_ptr<const Origin> origin = nullptr;
 
   // REQUIRE: attrs.defined(), as in every valid network.
   const OperatorDef& def(CodePlace caller = CodePlace::Here()) const {
@@ -115,6 +118,7 @@ struct NewOperation {
   // The operation that it precedes in the order; kNoOperation: none, it goes to
   // the end.
   OperationId before = kNoOperation;
+  std::shared_ptr<const Origin> origin = nullptr;  // As in Operation.
 };
 
 // A network that is valid at all times: every editing call checks what it is
