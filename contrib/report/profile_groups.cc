@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/graph/own_attributes.h"
+#include "nodewise/ir/origin.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -33,33 +34,31 @@ std::string KindOfFunction(std::string_view function) {
   return std::string(kind.empty() ? function : kind);
 }
 
+// The operations in a node, as far as the model is at hand.
+std::vector<const Operation*> FindOperationsIn(const Session& session,
+                                               const GraphNode& node) {
+  std::vector<const Operation*> found;
+  if (session.network == nullptr) return found;
+  for (const std::string& name : OperationsIn(node)) {
+    if (!session.network->HasOperation(name)) continue;
+    found.push_back(
+        &session.network->operation(*session.network->FindOperation(name)));
+  }
+  return found;
+}
+
 // The kinds of the operations in a node, each once.
-class KindsOfNodes {
- public:
-  explicit KindsOfNodes(const Session& session) {
-    if (session.network == nullptr) return;
-    for (const OperationId id : session.network->order()) {
-      const Operation& operation = session.network->operation(id);
-      kinds_.emplace(operation.name, operation.kind());
+std::string KindOfNode(const Session& session, const GraphNode& node) {
+  std::vector<std::string> kinds;
+  for (const Operation* const operation : FindOperationsIn(session, node)) {
+    const std::string kind(operation->kind());
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+      kinds.push_back(kind);
     }
   }
-
-  std::string Of(const GraphNode& node) const {
-    std::vector<std::string> kinds;
-    for (const std::string& name : OperationsIn(node)) {
-      const auto found = kinds_.find(name);
-      if (found == kinds_.end()) continue;
-      if (std::find(kinds.begin(), kinds.end(), found->second) == kinds.end()) {
-        kinds.emplace_back(found->second);
-      }
-    }
-    if (kinds.empty()) return KindOfFunction(node.function);
-    return fmt::format("{}", fmt::join(kinds, "+"));
-  }
-
- private:
-  std::map<std::string, std::string, std::less<>> kinds_;
-};
+  if (kinds.empty()) return KindOfFunction(node.function);
+  return fmt::format("{}", fmt::join(kinds, "+"));
+}
 
 using Path = std::vector<std::string>;
 
@@ -75,15 +74,44 @@ Path PathOf(std::string_view name) {
   }
 }
 
-Path ModuleOf(const GraphNode& node) {
+void CutToCommon(const Path& other, Path* path) {
+  const auto end =
+      std::mismatch(path->begin(), path->end(), other.begin(), other.end());
+  path->erase(end.first, path->end());
+}
+
+bool IsAround(const Path& outer, const Path& inner) {
+  return outer.size() <= inner.size() &&
+         std::equal(outer.begin(), outer.end(), inner.begin());
+}
+
+// What the exporter says; none if it says nothing. Fused into one node, an
+// operation of a module's own and those of a module in it are of the latter:
+// relu(self.conv(x)) is mostly the convolution.
+std::optional<Path> NotedModuleOf(const Session& session,
+                                  const GraphNode& node) {
+  std::optional<Path> module;
+  for (const Operation* const operation : FindOperationsIn(session, node)) {
+    if (operation->origin == nullptr) continue;
+    const auto path = ModulePathOf(*operation->origin);
+    if (!path.has_value()) continue;
+    if (!module.has_value() || IsAround(*module, *path)) {
+      module = path;
+    } else if (!IsAround(*path, *module)) {
+      CutToCommon(*path, &*module);
+    }
+  }
+  return module;
+}
+
+Path ModuleOf(const Session& session, const GraphNode& node) {
+  const auto noted = NotedModuleOf(session, node);
+  if (noted.has_value()) return *noted;
   const std::vector<std::string> operations = OperationsIn(node);
   if (operations.empty()) return PathOf(node.name);
   Path common = PathOf(operations.front());
   for (const std::string& operation : operations) {
-    const Path path = PathOf(operation);
-    const auto end =
-        std::mismatch(common.begin(), common.end(), path.begin(), path.end());
-    common.erase(end.first, common.end());
+    CutToCommon(PathOf(operation), &common);
   }
   return common;
 }
@@ -109,12 +137,13 @@ size_t DepthThatTellsApart(const std::vector<Path>& paths) {
   return deepest;
 }
 
-std::vector<std::string> ModulesOf(const Graph& graph,
+std::vector<std::string> ModulesOf(const Session& session,
                                    const ProfileSummary& summary,
                                    size_t depth) {
+  const Graph& graph = session.target->graph();
   std::vector<Path> paths;
   for (const NodeProfile& row : summary.nodes) {
-    paths.push_back(ModuleOf(graph.node(row.node)));
+    paths.push_back(ModuleOf(session, graph.node(row.node)));
   }
   if (depth == 0) depth = DepthThatTellsApart(paths);
   std::vector<std::string> names;
@@ -125,14 +154,13 @@ std::vector<std::string> ModulesOf(const Graph& graph,
 std::vector<std::string> GroupsOf(const Session& session,
                                   const ProfileSummary& summary,
                                   ProfileGrouping grouping, size_t depth) {
-  const Graph& graph = session.target->graph();
   if (grouping == ProfileGrouping::kModule) {
-    return ModulesOf(graph, summary, depth);
+    return ModulesOf(session, summary, depth);
   }
-  const KindsOfNodes kinds(session);
+  const Graph& graph = session.target->graph();
   std::vector<std::string> names;
   for (const NodeProfile& row : summary.nodes) {
-    names.push_back(kinds.Of(graph.node(row.node)));
+    names.push_back(KindOfNode(session, graph.node(row.node)));
   }
   return names;
 }

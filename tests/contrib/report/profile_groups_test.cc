@@ -5,6 +5,8 @@
 
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/module/module.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/ops.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {
@@ -175,6 +177,79 @@ TEST(GroupProfileTest, ModulesAreToldApartByTheFirstPartThatDiffers) {
   EXPECT_EQ(groups[1].mean_us, 3);
   EXPECT_EQ(GroupProfile(session, summary, ProfileGrouping::kModule, 3).size(),
             3u);
+}
+
+// A chain of Relu, each with the scopes that an exporter has noted for it; none
+// where they are empty. Each node of the graph has some of them in it.
+Session NotedSession(
+    const std::vector<std::pair<std::string, std::string>>& operations,
+    const std::vector<std::vector<std::string>>& nodes) {
+  Network network("net");
+  ValueId last = network.AddInput("x", TensorType(kFloat32, {2})).value();
+  for (const auto& [name, scopes] : operations) {
+    NewOperation relu;
+    relu.attrs = OpAttrs::Of(AllOperators().Find("", "Relu", 14), ops::Relu{});
+    relu.inputs = {last};
+    relu.name = name;
+    if (!scopes.empty()) {
+      Origin origin;
+      origin.notes.emplace_back("pkg.torch.onnx.name_scopes",
+                                std::make_shared<const std::string>(scopes));
+      relu.origin = std::make_shared<const Origin>(std::move(origin));
+    }
+    const OperationId id = network.AddOperation(std::move(relu)).value();
+    last = network.operation(id).outputs[0];
+  }
+  GraphBuilder graph;
+  std::string before = "x";
+  graph.Input(before);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::string name = "node" + std::to_string(i);
+    graph.Op(name, "f", {before})
+        .Attr(std::string(kCoversAttribute), ListText(nodes[i]));
+    before = name;
+  }
+  Session session = SessionOf(graph.Head(before).Build());
+  session.network = std::make_shared<const Network>(std::move(network));
+  return session;
+}
+
+std::vector<std::string> ModulesIn(const Session& session,
+                                   const std::vector<double>& us,
+                                   size_t depth = 9) {
+  std::vector<std::string> names;
+  for (const ProfileGroup& group :
+       GroupProfile(session, SummaryOf(session.target->graph(), us),
+                    ProfileGrouping::kModule, depth)) {
+    names.push_back(group.name);
+  }
+  return names;
+}
+
+TEST(GroupProfileTest, AModuleIsTheOneThatTheExporterHasNoted) {
+  const Session session =
+      NotedSession({{"/a/Relu", "['', 'layers', 'layers.0', 'relu']"},
+                    {"relu_1", "['', 'head', 'relu']"}},
+                   {{"/a/Relu"}, {"relu_1"}});
+  EXPECT_THAT(ModulesIn(session, {2, 1}), ElementsAre("layers/0", "head"));
+  EXPECT_THAT(ModulesIn(session, {2, 1}, 1), ElementsAre("layers", "head"));
+}
+
+TEST(GroupProfileTest, AFusedNodeIsOfTheInnermostModuleOrWhatIsAround) {
+  const std::vector<std::pair<std::string, std::string>> operations = {
+      {"a", "['', 'layers', 'layers.0', 'layers.0.conv', 'relu']"},
+      {"b", "['', 'layers', 'layers.0', 'relu']"},
+      {"c", "['', 'layers', 'layers.1', 'relu']"}};
+  EXPECT_THAT(ModulesIn(NotedSession(operations, {{"a", "b"}, {"c"}}), {2, 1}),
+              ElementsAre("layers/0/conv", "layers/1"));
+  EXPECT_THAT(ModulesIn(NotedSession(operations, {{"a", "b", "c"}}), {1}),
+              ElementsAre("layers"));
+}
+
+TEST(GroupProfileTest, WithoutNotesAModuleIsByTheNamesOfTheModel) {
+  const Session session = NotedSession({{"/block/Relu", ""}, {"/b/Relu", ""}},
+                                       {{"/block/Relu"}, {"/b/Relu"}});
+  EXPECT_THAT(ModulesIn(session, {2, 1}), ElementsAre("block", "b"));
 }
 
 }  // namespace

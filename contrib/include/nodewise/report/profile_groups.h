@@ -28,8 +28,10 @@ struct ProfileGroup {
 // Returns the groups, the longest first. A node's kind is that of the
 // operations in it, where the model is at hand; else it is its function's name
 // without the numbers by which compilers tell functions apart. A node's module
-// is what the names of its operations, or its own, have in common before their
-// last slash, cut to `depth` parts; 0: as many as it takes to tell two apart.
+// is that in which its operations are by what the model's exporter has noted;
+// else what the names of its operations, or its own, have in common before
+// their last slash. It is cut to `depth` parts; 0: as many as it takes to tell
+// two apart.
 std::vector<ProfileGroup> GroupProfile(const Session& session,
                                        const ProfileSummary& summary,
                                        ProfileGrouping grouping,
