@@ -220,6 +220,7 @@ absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
   if (!reference.has_value()) return absl::OkStatus();
   answer->notes.insert(answer->notes.end(), reference->notes.begin(),
                        reference->notes.end());
+  answer->evidence.model_beside = reference->network;
   if (!AreSidesAlike(*question.target.target, *reference->target, answer)) {
     return absl::OkStatus();
   }
@@ -253,6 +254,23 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
   answer->search = Search::kProgramNodes;
   answer->did = CellOf(Subject::kProgram, Beside::kDefinitions).words;
   return SearchInProgram(question, answer);
+}
+
+// Says where the culprits' operations are from, in whatever model has them.
+void NameSources(Answer* answer) {
+  const Evidence& evidence = answer->evidence;
+  std::vector<std::shared_ptr<const Network>> networks = {
+      answer->target.network, evidence.model_beside};
+  if (evidence.by_value.has_value()) {
+    networks.insert(networks.begin(), evidence.by_value->network);
+  }
+  if (evidence.models.has_value()) {
+    networks.insert(networks.begin(),
+                    {evidence.models->reference, evidence.models->target});
+  }
+  for (NamedCulprit& culprit : answer->culprits) {
+    culprit.source = SourcesOf(culprit.operations, networks);
+  }
 }
 
 absl::Status Run(const Question& question, Answer* answer) {
@@ -376,6 +394,7 @@ absl::StatusOr<Answer> Diagnose(const Question& question) {
     answer.evidence.referee = question.referee->name;
   }
   NODEWISE_RETURN_IF_ERROR(Run(question, &answer));
+  NameSources(&answer);
   return answer;
 }
 

@@ -1,13 +1,16 @@
 // Which tensors of a model each node of a target holds.
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nodewise/ir/operation_source.h"
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/model_report.h"
+#include "nodewise/report/source_report.h"
 #include "nodewise/report/target_report.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
@@ -43,6 +46,36 @@ std::vector<std::string> OperationsIn(const AlignedEntry& entry,
   return names;
 }
 
+// Where the operations are from that make what an entry holds, or that it is
+// between.
+std::vector<OperationSource> SourcesOf(const AlignedEntry& entry,
+                                       const Network& network) {
+  std::vector<OperationId> ids;
+  for (const EntryMatch& match : entry.matches) {
+    ids.push_back(network.value(match.value).producer);
+  }
+  if (ids.empty()) ids = entry.between;
+  std::vector<OperationSource> sources;
+  for (const OperationId id : ids) {
+    if (id == kNoOperation) continue;
+    auto source = SourceOf(network.operation(id));
+    if (source.has_value()) sources.push_back(*std::move(source));
+  }
+  return sources;
+}
+
+// The first of several is enough to find the place.
+std::string FirstOf(const std::vector<OperationSource>& sources) {
+  return sources.empty() ? "" : sources[0].ToString();
+}
+
+bool HasSources(const Network& network) {
+  const auto order = network.order();
+  return std::any_of(order.begin(), order.end(), [&](OperationId id) {
+    return SourceOf(network.operation(id)).has_value();
+  });
+}
+
 std::string InsideOf(const AlignedEntry& entry, const Network& network) {
   if (entry.between.empty()) return "-";
   return fmt::format("- (inside of {})",
@@ -55,12 +88,15 @@ std::string LayoutOf(const EntryMatch& match) {
 }
 
 void AddEntry(const AlignedEntry& entry, const std::string& key,
-              const std::vector<std::string>& names,
-              const std::vector<std::string>& between, JsonWriter* json) {
+              const std::vector<std::string>& names, const Network& network,
+              JsonWriter* json) {
   json->BeginObject();
   json->Add("entry", key);
   json->Add("tensors", names);
-  if (entry.matches.empty()) json->Add("inside_of", between);
+  if (entry.matches.empty()) {
+    json->Add("inside_of", OperationsIn(entry, network));
+  }
+  AddSources(SourcesOf(entry, network), json);
   if (!entry.matches.empty()) {
     json->Add("distance", entry.matches[0].distance);
     json->Add("layout", LayoutOf(entry.matches[0]));
@@ -74,7 +110,11 @@ void ShowAlignment(const Alignment& alignment, const GraphIndex& index,
                    Report* report) {
   const Graph& graph = index.graph();
   TextTable table;
-  table.AddRow({"Entry", "Shape", "Tensor of the model", "Distance", "Layout"});
+  std::vector<std::string> titles = {"Entry", "Shape", "Tensor of the model",
+                                     "Distance", "Layout"};
+  const bool has_sources = HasSources(network);
+  if (has_sources) titles.emplace_back("From");
+  table.AddRow(titles);
   report->json.BeginArray("entries");
   for (const AlignedEntry& entry : alignment.entries) {
     if (!entry.varies || !graph.IsFunction(index.NodeOf(entry.entry))) {
@@ -82,15 +122,17 @@ void ShowAlignment(const Alignment& alignment, const GraphIndex& index,
     }
     const std::string key = index.KeyOf(entry.entry);
     const std::vector<std::string> names = NamesOf(entry, network);
-    AddEntry(entry, key, names, OperationsIn(entry, network), &report->json);
+    AddEntry(entry, key, names, network, &report->json);
     const bool is_matched = !entry.matches.empty();
-    table.AddRow(
-        {key,
-         fmt::format("({})", fmt::join(graph.entry(entry.entry).shape, ", ")),
-         is_matched ? fmt::format("{}", fmt::join(names, ", "))
-                    : InsideOf(entry, network),
-         is_matched ? fmt::format("{:.2g}", entry.matches[0].distance) : "",
-         is_matched ? LayoutOf(entry.matches[0]) : ""});
+    std::vector<std::string> row = {
+        key,
+        fmt::format("({})", fmt::join(graph.entry(entry.entry).shape, ", ")),
+        is_matched ? fmt::format("{}", fmt::join(names, ", "))
+                   : InsideOf(entry, network),
+        is_matched ? fmt::format("{:.2g}", entry.matches[0].distance) : "",
+        is_matched ? LayoutOf(entry.matches[0]) : ""};
+    if (has_sources) row.push_back(FirstOf(SourcesOf(entry, network)));
+    table.AddRow(row);
   }
   report->json.EndArray();
   const size_t nodes = alignment.CountVarying(graph);

@@ -13,6 +13,7 @@
 #include "nodewise/report/model_report.h"
 #include "nodewise/report/models_report.h"
 #include "nodewise/report/search_report.h"
+#include "nodewise/report/source_report.h"
 #include "nodewise/report/target_report.h"
 #include "nodewise/report/value_report.h"
 #include "nodewise/support/text_table.h"
@@ -158,12 +159,27 @@ void AddLayers(const std::vector<NamedCulprit>& culprits, JsonWriter* json) {
     json->Add("node", culprit.finding.node()->key);
     json->Add("kind", culprit.kind);
     json->Add("source_nodes", culprit.operations);
+    AddSources(culprit.source, json);
     json->BeginObject("evidence");
     json->Add("reason", culprit.finding.found);
     json->EndObject();
     json->EndObject();
   }
   json->EndArray();
+}
+
+// Where the layers that are to blame are from, below the table of all.
+void ShowLayerSources(const std::vector<NamedCulprit>& culprits,
+                      size_t most_culprits, ReportText* text) {
+  TextTable table;
+  for (const NamedCulprit& culprit : culprits) {
+    for (const std::string& source : TextsOf(culprit.source)) {
+      table.AddRow({culprit.finding.node()->key, "from", source});
+    }
+  }
+  if (table.rows().empty()) return;
+  *text += "\n";
+  text->Add(table, 2, most_culprits);
 }
 
 void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
@@ -184,7 +200,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
                           evidence.located->culprits.empty();
     if (!has_none) {
       ShowLocated(*evidence.located, evidence.judged_all, most_culprits,
-                  report);
+                  answer.culprits, report);
     }
     if (answer.search == Search::kReplay) {
       ShowNotJudged(*evidence.located, report);
@@ -198,10 +214,11 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   if (evidence.models.has_value()) {
     AddLayers(answer.culprits, &report->json);
     ShowModels(*evidence.models, most_culprits, report);
+    ShowLayerSources(answer.culprits, most_culprits, &report->text);
   }
   if (evidence.by_value.has_value()) {
     report->json.Add("model", evidence.by_value->model);
-    ShowByValue(*evidence.by_value, report);
+    ShowByValue(*evidence.by_value, answer.culprits, report);
   }
   if (evidence.unobserved.has_value()) {
     report->json.Add("unobserved", *evidence.unobserved);

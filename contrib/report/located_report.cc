@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/report/source_report.h"
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
@@ -53,7 +54,7 @@ void AddKnown(const KnownUse& known, JsonWriter* json) {
 }
 
 void AddCulpritText(const LocateResult& result, const Culprit& culprit,
-                    ReportText* text) {
+                    absl::Span<const NamedCulprit> named, ReportText* text) {
   const NodeReport& node = result.nodes[culprit.report];
   TextTable table;
   *text += fmt::format("culprit: {}, {}\n", Printable(node.key),
@@ -61,6 +62,7 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   if (!node.covers.empty()) {
     table.AddRow({"operations", ListOf(node.covers)});
   }
+  AddSourceRows(SourcesOfCulprit(named, node.key), &table);
   if (!node.operators.empty()) table.AddRow({"computes", node.operators});
   table.AddRow({"reason", node.reason});
   if (node.cause.has_value()) {
@@ -244,10 +246,11 @@ void AddVerdict(const NodeReport& node, JsonWriter* json) {
 }
 
 void AddCulprit(const LocateResult& result, const Culprit& culprit,
-                JsonWriter* json) {
+                absl::Span<const NamedCulprit> named, JsonWriter* json) {
   const NodeReport& node = result.nodes[culprit.report];
   json->BeginObject();
   AddNode(node, json);
+  AddSources(SourcesOfCulprit(named, node.key), json);
   json->BeginObject("evidence");
   json->Add("reason", node.reason);
   json->Add("isolated", NameOf(node.evidence.isolated));
@@ -268,10 +271,11 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
   json->EndObject();
 }
 
-void AddLocated(const LocateResult& result, JsonWriter* json) {
+void AddLocated(const LocateResult& result,
+                absl::Span<const NamedCulprit> named, JsonWriter* json) {
   json->BeginArray("culprits");
   for (const Culprit& culprit : result.culprits) {
-    AddCulprit(result, culprit, json);
+    AddCulprit(result, culprit, named, json);
   }
   json->EndArray();
   json->BeginArray("verdicts");
@@ -292,10 +296,11 @@ void AddLocated(const LocateResult& result, JsonWriter* json) {
 }  // namespace
 
 void ShowLocated(const LocateResult& result, bool judged_all,
-                 size_t most_culprits, Report* report) {
+                 size_t most_culprits, absl::Span<const NamedCulprit> named,
+                 Report* report) {
   const size_t shown = std::min(most_culprits, result.culprits.size());
   for (size_t i = 0; i < shown; ++i) {
-    AddCulpritText(result, result.culprits[i], &report->text);
+    AddCulpritText(result, result.culprits[i], named, &report->text);
   }
   if (shown < result.culprits.size()) {
     report->text +=
@@ -312,7 +317,7 @@ void ShowLocated(const LocateResult& result, bool judged_all,
   // A search that judged only some nodes has no counts of verdicts.
   if (judged_all) report->text += TallyOf(result) + DeviationsText(result);
   report->text += OutputsText(result);
-  AddLocated(result, &report->json);
+  AddLocated(result, named, &report->json);
 }
 
 void ShowNotJudged(const LocateResult& result, Report* report) {

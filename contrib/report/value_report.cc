@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nodewise/report/source_report.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -16,11 +17,13 @@ namespace {
 
 class ValueReport {
  public:
-  explicit ValueReport(const ValueEvidence& evidence)
+  ValueReport(const ValueEvidence& evidence,
+              absl::Span<const NamedCulprit> named)
       : index_(*evidence.index),
         network_(*evidence.network),
         result_(evidence.result),
-        evidence_(evidence) {}
+        evidence_(evidence),
+        named_(named) {}
 
   void Show(Report* report) const {
     report->text += "\n";
@@ -73,6 +76,7 @@ class ValueReport {
       table.AddRow({evidence_.side.empty() ? "operations" : "stands for",
                     ListOf(NamesOf(culprit.operations))});
     }
+    AddSourceRows(SourcesOfCulprit(named_, index_.KeyOf(culprit.node)), &table);
     table.AddRow({"reason", reason});
     AddMapText(culprit, &table);
     AddDoubts(culprit, &table);
@@ -112,6 +116,7 @@ class ValueReport {
     json.Add("output", uint64_t{index_.OutputOf(culprit.entry)});
     json.Add("kind", kind);
     json.Add("source_nodes", NamesOf(culprit.operations));
+    AddSources(SourcesOfCulprit(named_, key), &json);
     json.Add("source_tensors", OutputsIn(culprit.operations));
     json.Add("region", NamesOf(culprit.region));
     json.Add("parts", KeysOf(culprit.parts));
@@ -310,12 +315,14 @@ class ValueReport {
   const Network& network_;
   const ValueLocateResult& result_;
   const ValueEvidence& evidence_;
+  absl::Span<const NamedCulprit> named_;
 };
 
 }  // namespace
 
-void ShowByValue(const ValueEvidence& evidence, Report* report) {
-  ValueReport(evidence).Show(report);
+void ShowByValue(const ValueEvidence& evidence,
+                 absl::Span<const NamedCulprit> named, Report* report) {
+  ValueReport(evidence, named).Show(report);
 }
 
 }  // namespace nodewise

@@ -14,6 +14,7 @@
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ir/operation_source.h"
 #include "nodewise/locate/bisect.h"
 #include "nodewise/locate/dump_difference.h"
 #include "nodewise/locate/layer_comparator.h"
@@ -44,6 +45,8 @@ struct NamedCulprit {
   // them that explain what it makes: "pool: AveragePool instead of MaxPool".
   std::vector<std::string> operations;
   std::vector<std::string> explanations;
+  // Where these operations are from, as far as the model's exporter says it.
+  std::vector<OperationSource> source = {};
 };
 
 // What is known of a function node.
@@ -101,6 +104,9 @@ struct Evidence {
   // ValueEvidence has them.
   std::shared_ptr<const GraphIndex> index;
   std::shared_ptr<const void> graph;
+  // Of a model beside the target whose nodes say what they compute; may be
+  // null.
+  std::shared_ptr<const Network> model_beside;
   std::optional<ValueEvidence> by_value;
   std::optional<DumpEvidence> dumps;
   std::optional<ModelsEvidence> models;

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "nodewise/diagnose/answer.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/referee.h"
 #include "nodewise/locate/side_difference.h"
@@ -13,11 +15,13 @@ namespace nodewise {
 
 // The parts of an answer about nodes. Each shows one and sets no status.
 
-// Shows so many culprits, then how many nodes have which verdict if all were
-// judged, then whether the outputs differ. The document has `culprits`,
-// `verdicts`, `outputs_differ` and `output_error`.
+// Shows so many culprits, each with what `named` has of where it is from, then
+// how many nodes have which verdict if all were judged, then whether the
+// outputs differ. The document has `culprits`, `verdicts`, `outputs_differ` and
+// `output_error`.
 void ShowLocated(const LocateResult& result, bool judged_all,
-                 size_t most_culprits, Report* report);
+                 size_t most_culprits, absl::Span<const NamedCulprit> named,
+                 Report* report);
 
 // Lists the nodes that nothing could be said about, and the reasons.
 void ShowNotJudged(const LocateResult& result, Report* report);
