@@ -84,6 +84,20 @@ class VerbsTest(PackageTest):
             answer.save, self.folder / "a.doc"))
         self.assertIn("<svg", answer._repr_html_())
 
+    def test_a_culprit_has_the_line_that_it_is_from(self):
+        source = {"operation": "pool1", "module": "stem", "line": 12,
+                  "file": "C:\\src\\net.py", "function": "forward",
+                  "code": "x = self.pool(x)"}
+        net, reference = self.demo()
+        document = nodewise.locate(net, reference=reference,
+                                   random_inputs=1).document
+        document["culprits"][0]["source"] = [source, {"operation": "relu"}]
+        pool, relu = nodewise._answer.answer_of(document).culprits[0].source
+        self.assertEqual((pool.module, pool.line), ("stem", 12))
+        self.assertEqual(str(pool),
+                         "stem, net.py:12 in forward: x = self.pool(x)")
+        self.assertEqual((str(relu), relu.line), ("", None))
+
     def test_the_table_becomes_a_data_frame(self):
         fake = types.SimpleNamespace(DataFrame=list)
         answer = nodewise.locate(self.model, inputs=INPUTS)

@@ -14,7 +14,7 @@ modules of TVM, "ort:model.onnx", or a runtime() of your own.
 import importlib
 import typing
 
-from nodewise._answer import Answer, Culprit, Finding, Verdict
+from nodewise._answer import Answer, Culprit, Finding, Source, Verdict
 from nodewise._errors import Error, WrongResult
 from nodewise._runner import Runner, runner
 from nodewise._runtime import Runtime, runtime
@@ -33,8 +33,8 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["Answer", "Culprit", "Error", "Finding", "Metric",
            "OutputComparison", "Runner", "Runtime", "SampleComparison",
-           "Session", "Tensor", "TensorFile", "Verdict", "VmTrace",
-           "WrongResult", "align", "autotest", "compare", "compare_samples",
+           "Session", "Source", "Tensor", "TensorFile", "Verdict",
+           "VmTrace", "WrongResult", "align", "autotest", "compare", "compare_samples",
            "convert", "diagnose", "dump", "extract", "inspect", "load",
            "locate", "profile", "repro", "run", "run_autotest", "runner",
            "runtime", "tensors", "testing", "top1", "trace_vm", "verify"]

@@ -7,6 +7,7 @@ import functools
 import html
 import json
 import pathlib
+import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,30 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
+class Source:
+    """Where an operation is from in the program that made the model.
+
+    What the model's exporter has not noted is empty, and `line` None.
+    """
+
+    operation: str
+    module: str = ""  # "layers/0/conv"
+    file: str = ""
+    line: int | None = None
+    function: str = ""
+    code: str = ""
+
+    def __str__(self):
+        if self.line is None:
+            return self.module
+        name = re.split(r"[/\\]", self.file)[-1]
+        where = f"{name}:{self.line}" if name else f"line {self.line}"
+        where += f" in {self.function}" if self.function else ""
+        where += f": {self.code}" if self.code else ""
+        return f"{self.module}, {where}" if self.module else where
+
+
+@dataclasses.dataclass(frozen=True)
 class Culprit:
     """A node that is to blame, and why."""
 
@@ -45,6 +70,7 @@ class Culprit:
     operations: tuple
     reason: str
     evidence: dict = dataclasses.field(repr=False)
+    source: tuple = ()  # A Source for each operation whose origin is known.
 
     def __str__(self):
         return f"{self.node} ({self.kind}): {self.reason}"
@@ -182,7 +208,14 @@ def _culprit_of(each: dict[str, Any]) -> Culprit:
     evidence = each.get("evidence", {})
     return Culprit(node=each.get("node", ""), kind=each.get("kind", ""),
                    operations=tuple(each.get("source_nodes", ())),
-                   reason=evidence.get("reason", ""), evidence=evidence)
+                   reason=evidence.get("reason", ""), evidence=evidence,
+                   source=tuple(_source_of(one)
+                                for one in each.get("source", ())))
+
+
+def _source_of(each):
+    names = [field.name for field in dataclasses.fields(Source)]
+    return Source(**{name: each[name] for name in names if name in each})
 
 
 def _verdict_of(each: dict[str, Any]) -> Verdict:
