@@ -27,6 +27,11 @@ class InspectFiles : public Command {
                      "of a VM library, the function whose graph to show: main, "
                      "if it has one",
                      &function_);
+    options->AddText(
+        "--node", "NAME",
+        "of an ONNX model, one operation: what it reads and makes, "
+        "and the module and line of the program that it is from",
+        &node_);
     options->AddText("--recover", "OUT",
                      "writes the complete tensors of a dump or a .params file "
                      "that was cut short to OUT",
@@ -65,7 +70,9 @@ class InspectFiles : public Command {
   // Refuses options that apply to none of the files. An unreadable file counts
   // as one to which they apply: its reader will say what is wrong.
   absl::Status CheckOptionsAreMeant() const {
-    if (!model_.any() && function_.empty()) return absl::OkStatus();
+    if (!model_.any() && function_.empty() && node_.empty()) {
+      return absl::OkStatus();
+    }
     bool has_model = false;
     bool has_vm_library = false;
     for (const std::string& file : AllFiles()) {
@@ -74,10 +81,11 @@ class InspectFiles : public Command {
       has_vm_library = has_vm_library || !kind.ok() ||
                        (*kind == FileKind::kLibrary && MayBeVmLibrary(file));
     }
-    if (model_.any() && !has_model) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: found no .onnx file, expected one with it",
-                      model_.dims.empty() ? "--freeze" : "--dim"));
+    if ((model_.any() || !node_.empty()) && !has_model) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: found no .onnx file, expected one with it",
+          !node_.empty() ? "--node"
+                         : (model_.dims.empty() ? "--freeze" : "--dim")));
     }
     if (!function_.empty() && !has_vm_library) {
       return absl::InvalidArgumentError(
@@ -118,6 +126,7 @@ class InspectFiles : public Command {
     inspection.max_lines = all_ ? 0 : kShownLines;
     inspection.may_be_cut = !recover_.empty();
     inspection.function = function_;
+    inspection.node = node_;
     absl::Status status = InspectFile(path, params, spec_, &inspection);
     if (status.ok()) status = RecoverTo(path, &inspection);
     ShowInspection(path, inspection, report);
@@ -137,6 +146,7 @@ class InspectFiles : public Command {
   std::vector<std::string> paths_;
   bool all_ = false;
   std::string function_;
+  std::string node_;
   std::string recover_;
   ModelOptions model_;
   ModelSpec spec_;
@@ -150,6 +160,7 @@ const CommandRow kInspectCommand = {
     "  nodewise inspect build/mlp\n"
     "  nodewise inspect lib.so params.params --json\n"
     "  nodewise inspect model.onnx --dim batch=1\n"
+    "  nodewise inspect model.onnx --node conv1\n"
     "\nExit status: 0, or 2 if a file is damaged or of no known kind.\n",
     [] { return std::unique_ptr<Command>(new InspectFiles); }};
 

@@ -4,10 +4,12 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
+#include "nodewise/ir/operation_source.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -127,6 +129,62 @@ void AddOpaque(const Network& network, Inspection* inspection) {
   if (!text.empty()) AddLine("opaque", text, inspection);
 }
 
+// How many operations say where they are from.
+void AddSourceCount(const Network& network, Inspection* inspection) {
+  uint64_t with_source = 0;
+  for (const OperationId id : network.order()) {
+    with_source += SourceOf(network.operation(id)).has_value() ? 1 : 0;
+  }
+  inspection->json.Add("operations_with_source", with_source);
+  if (with_source == 0) return;
+  AddLine("source",
+          fmt::format("{} of {} say where they are from", with_source,
+                      CountOf(network.order().size(), "operation")),
+          inspection);
+}
+
+std::vector<ValueId> Given(const std::vector<ValueId>& values) {
+  std::vector<ValueId> given;
+  for (const ValueId id : values) {
+    if (id != kNoValue) given.push_back(id);
+  }
+  return given;
+}
+
+void AddSource(const Operation& operation, Inspection* inspection) {
+  const auto source = SourceOf(operation);
+  if (!source.has_value()) return;
+  if (!source->module.empty()) {
+    inspection->json.Add("module", source->module);
+    AddLine("module", Printable(source->module), inspection);
+  }
+  if (!source->line.has_value()) return;
+  const SourceLine& line = *source->line;
+  inspection->json.Add("file", line.file);
+  inspection->json.Add("line", uint64_t{line.line});
+  inspection->json.Add("function", line.function);
+  inspection->json.Add("code", line.code);
+  AddLine("from", Printable(line.ToString()), inspection);
+  AddLine("file", Printable(line.file), inspection);
+}
+
+absl::Status InspectOperation(const Network& network, Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const OperationId id,
+      network.FindOperation(std::string_view(inspection->node)));
+  const Operation& operation = network.operation(id);
+  inspection->json.BeginObject("operation");
+  inspection->json.Add("name", operation.name);
+  inspection->json.Add("operator", KindOf(operation));
+  AddLine("node", Printable(operation.name), inspection);
+  AddLine("operator", Printable(KindOf(operation)), inspection);
+  AddSource(operation, inspection);
+  AddValues("inputs", network, Given(operation.inputs), inspection);
+  AddValues("outputs", network, Given(operation.outputs), inspection);
+  inspection->json.EndObject();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
@@ -142,10 +200,14 @@ absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
   inspection->json.Add("bytes", bytes);
   inspection->json.Add("name", network.name());
   inspection->json.Add("opset", uint64_t(network.opset()));
+  if (!inspection->node.empty()) {
+    return At(path, InspectOperation(network, inspection));
+  }
   AddValues("inputs", network, network.inputs(), inspection);
   AddValues("outputs", network, network.outputs(), inspection);
   AddOperators(network, inspection);
   AddConstants(network, inspection);
+  AddSourceCount(network, inspection);
   AddOpaque(network, inspection);
   AddFindings("warnings",
               FindingsOf(diagnostics.items(), finding_kinds::kFaultyFile),

@@ -21,6 +21,7 @@ struct Inspection {
   size_t max_lines = 0;     // Per list in `text`; 0 means all.
   bool may_be_cut = false;  // A cut .params file is no error.
   std::string function;     // A VM library's, whose graph to show.
+  std::string node;         // A model's, to show alone.
   // What is wrong with one part of the file while the rest is shown.
   absl::Status damage;
 };
@@ -39,6 +40,7 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection);
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection);
 
+// Or one operation of the model, if the inspection is of a node.
 absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
                           Inspection* inspection);
 
