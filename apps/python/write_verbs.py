@@ -23,6 +23,74 @@ VERBS = {"locate": "locate", "align": "align", "compare": "compare",
          "verify": "verify", "profile": "profile", "dump": "dump",
          "run": "run", "inspect": "inspect", "convert": "convert",
          "extract": "extract", "repro": "repro", "autotest": "run_autotest"}
+# What the function of a verb shows, with what it prints. There are a model, an
+# artefact `net` of another compiler that has an AveragePool in the place of the
+# model's MaxPool, and the modules nodewise and numpy; a test runs them.
+EXAMPLES = {
+    "locate": """
+>>> answer = nodewise.locate("net", reference="model.onnx", random_inputs=1)
+>>> [(each.node, each.operations) for each in answer.culprits]
+[('fused_1', ('pool1',))]
+""",
+    "align": """
+>>> answer = nodewise.align("net", "model.onnx", random_inputs=1)
+>>> answer.text.splitlines()[-1]
+'1 of 7 nodes that depend on inputs hold a tensor of the model'
+""",
+    "compare": """
+>>> numpy.savez("old.npz", logits=numpy.array([1.0, 2.0]))
+>>> numpy.savez("new.npz", logits=numpy.array([1.0, 2.5]))
+>>> nodewise.compare("old.npz", "new.npz", rule="absolute").status
+'differs'
+>>> nodewise.compare("old.npz", "new.npz", rule="absolute",
+...                  threshold=0.5).status
+'ok'
+""",
+    "verify": """
+>>> print(nodewise.verify("net").text, end="")
+net: 0 errors, 0 warnings
+""",
+    "profile": """
+>>> answer = nodewise.profile("net", random_inputs=1, runs=3)
+>>> [node["name"] for node in answer.document["profile"]["nodes"]][:3]
+['fused_0', 'fused_1', 'fused_2']
+""",
+    "dump": """
+>>> answer = nodewise.dump("model.onnx", random_inputs=1, dump_root="dumps")
+>>> nodewise.tensors("dumps/_tvmdbg_device_CPU_0")["pool1"]
+Tensor(float32[1, 8, 8, 8])
+""",
+    "run": """
+>>> answer = nodewise.run("model.onnx", random_inputs=1, output="made.npz")
+>>> nodewise.tensors("made.npz")["probabilities"]
+Tensor(float32[1, 10])
+""",
+    "inspect": """
+>>> print(nodewise.inspect("model.onnx").text.splitlines()[0])
+model.onnx: ONNX model, opset 13, 12,094 bytes
+""",
+    "convert": """
+>>> print(nodewise.convert("model.onnx", output="converted").text, end="")
+model.onnx: 9 operations in 7 function nodes, 6 parameters
+wrote converted
+""",
+    "extract": """
+>>> print(nodewise.extract("model.onnx", from_="p1", to="r2",
+...                        output="part.onnx").text, end="")
+model.onnx: 2 operations, 1 input, 1 output
+wrote part.onnx
+""",
+    "repro": """
+>>> answer = nodewise.repro("model.onnx", node="pool1", random_inputs=1,
+...                         output="repro")
+>>> answer.status, pathlib.Path("repro").is_dir()
+('ok', True)
+""",
+    "autotest": """
+>>> answer = nodewise.run_autotest(op="Relu", runs=20, seed=1)
+>>> print(answer.text.splitlines()[-1])
+nothing found
+"""}
 # Each answer has what these print.
 LEFT_OUT = ("--json", "--archive", "--csv")
 WIDTH = 79
@@ -116,6 +184,8 @@ def function_of(command, verb, name):
     if parameters[-1] == "*":
         parameters.pop()
     doc = [f'    """{does}.', ""]
+    doc += ["    " + line for line in EXAMPLES[verb].strip().splitlines()]
+    doc.append("")
     for parameter, what in documented:
         doc += textwrap.wrap(f"{parameter}: {in_python(what)}", WIDTH - 4,
                              initial_indent="    ",

@@ -1,7 +1,7 @@
 """nodewise names the operator that makes a neural network's results wrong.
 
 >>> import nodewise
->>> answer = nodewise.verify("model.onnx")
+>>> answer = nodewise.locate("model.onnx", random_inputs=1)
 >>> answer.status
 'ok'
 

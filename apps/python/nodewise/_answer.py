@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, and where."""
+    """Something that is wrong, and where.
+
+    >>> with open("broken.json", "w") as file:
+    ...     _ = file.write("{}")
+    >>> answer = nodewise.verify("broken.json")
+    >>> finding = answer.findings[0]
+    >>> finding.severity, finding.found, finding.expected
+    ('error', 'nothing', 'the key nodes')
+    """
 
     kind: str
     severity: str
@@ -63,7 +71,13 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Culprit:
-    """A node that is to blame, and why."""
+    """A node that is to blame, and why.
+
+    >>> answer = nodewise.locate("net", reference="model.onnx",
+    ...                          random_inputs=1)
+    >>> print(answer.culprits[0])
+    fused_1 (broken): should hold p1, but its numbers are far from that
+    """
 
     node: str
     kind: str  # "broken", "differs", "costs accuracy", ...
@@ -78,7 +92,13 @@ class Culprit:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What was found out about one node."""
+    """What was found out about one node.
+
+    >>> answer = nodewise.locate("net", reference="model.onnx",
+    ...                          random_inputs=1)
+    >>> [(each.node, each.kind) for each in answer.verdicts][:3]
+    [('fused_0', 'healthy'), ('fused_1', 'broken'), ('fused_2', 'healthy')]
+    """
 
     node: str
     kind: str  # "healthy", "broken", "inherits", ...
@@ -92,6 +112,15 @@ _FORMATS = {".svg": "--svg"}
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """What a verb found out.
+
+    >>> answer = nodewise.locate("net", reference="model.onnx",
+    ...                          random_inputs=1)
+    >>> answer.status, answer.is_wrong
+    ('differs', True)
+    >>> answer.said
+    'pool1 (MaxPool) is wrong: its numbers fit one change: AveragePool instead \
+of MaxPool.'
+    >>> answer.save("answer.json")  # `nodewise report` shows it again.
 
     `document` has all of it; docs/formats/archive.md says what is where.
     """

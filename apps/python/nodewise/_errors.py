@@ -10,6 +10,12 @@ from typing import Any
 class Error(Exception):
     """A question that could not be answered.
 
+    >>> try:
+    ...     nodewise.verify("missing.onnx")
+    ... except nodewise.Error as error:
+    ...     print(error.findings)
+    ('missing.onnx: cannot open: No such file or directory',)
+
     `findings` are the messages one by one, each with its place, what was found
     and what was expected; `document` is the whole document where there is one.
     """
@@ -29,6 +35,14 @@ class Error(Exception):
 
 class WrongResult(Error, AssertionError):
     """Something is wrong with what was judged; raised if that is asked for.
+
+    >>> answer = nodewise.locate("net", reference="model.onnx",
+    ...                          random_inputs=1)
+    >>> try:
+    ...     answer.raise_if_wrong()
+    ... except nodewise.WrongResult as error:
+    ...     print(error.answer.culprits[0].operations)
+    ('pool1',)
 
     `answer` is what the verb found out, where one was asked.
     """

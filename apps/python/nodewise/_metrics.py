@@ -60,6 +60,16 @@ class Metric:  # pylint: disable=too-many-instance-attributes
     true; `most` is what that may be, None if it is not judged. `true_count`
     counts rows of batches, `elements` all of them. Samples are numbered from
     0; `first` is None where the metric was 0 or false in all of them.
+
+    >>> def turned(sample):
+    ...     return {"y": sample["y"][::-1]}
+    >>> answer = nodewise.compare_samples(
+    ...     turned, dict, [{"y": numpy.array([2.0, 2.0])},
+    ...                    {"y": numpy.array([2.0, 3.0])}],
+    ...     metric=nodewise.top1)
+    >>> metric = answer.metrics[0]
+    >>> metric.true_count, metric.first, metric.value
+    (1, 1, 0.5)
     """
 
     name: str

@@ -21,7 +21,15 @@ _BRIDGE = pathlib.Path(__file__).parent / "_bridge.py"
 @dataclasses.dataclass(frozen=True)
 class Runtime:
     """What runtime() returns: a target, together with `model=`, or a
-    reference."""
+    reference.
+
+    >>> def run(model, inputs, outputs):
+    ...     session = onnxruntime.InferenceSession(model)
+    ...     return dict(zip(outputs, session.run(outputs, inputs)))
+    >>> nodewise.locate(nodewise.Runtime(run, "mine"), model="model.onnx",
+    ...                 random_inputs=1).document["runtime"]
+    'mine'
+    """
 
     run: Callable[[str, dict[str, Any], list[str]], Any]
     name: str
@@ -36,12 +44,13 @@ def runtime(run: Callable[[str, dict[str, Any], list[str]], Any], *,
     `outputs`, as far as it can hand them out. nodewise hands over models that
     have further outputs, or inputs in the place of values: it looks inside so.
 
-    >>> import nodewise
+    >>> import nodewise, onnxruntime
     >>> def run(model, inputs, outputs):
     ...     session = onnxruntime.InferenceSession(model)
     ...     return dict(zip(outputs, session.run(outputs, inputs)))
-    >>> nodewise.runtime(run).name
-    'run'
+    >>> nodewise.locate(nodewise.runtime(run), model="model.onnx",
+    ...                 random_inputs=1).status
+    'ok'
     """
     if not callable(run):
         raise TypeError(f"runtime: is a {type(run).__name__}, expected a "

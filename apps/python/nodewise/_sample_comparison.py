@@ -23,6 +23,13 @@ class OutputComparison:  # pylint: disable=too-many-instance-attributes
     `of_tolerance` is the largest error as a multiple of what was allowed
     there, in the sample `worst`. `is_judged` is false where only metrics
     judge.
+
+    >>> answer = nodewise.compare_samples(
+    ...     lambda sample: {"y": sample["y"] + 0.5}, dict,
+    ...     [{"y": numpy.zeros(3)}], tolerance=0.25)
+    >>> output = answer.outputs[0]
+    >>> output.max_error, output.of_tolerance, output.wrong_samples
+    (0.5, 2.0, 1)
     """
 
     name: str

@@ -30,7 +30,9 @@ class Session:
     >>> import nodewise, numpy
     >>> with nodewise.load("model.onnx") as net:
     ...     made = net.run({"image": numpy.zeros((1, 3, 16, 16), "float32")})
-    ...     hidden = net.tensor("conv1").numpy()
+    ...     hidden = net.tensor("pool1").numpy()
+    >>> hidden.shape
+    (1, 8, 8, 8)
 
     Any thread may use it, one call at a time.
     """
@@ -232,6 +234,10 @@ def load(target: Target, /, *,
          seed: int | None = None, no_fuse: bool = False,
          no_reuse: bool = False) -> Session:
     """Loads a network, and returns a Session to run it.
+
+    >>> with nodewise.load("model.onnx") as net:
+    ...     print(net.inputs, net.outputs)
+    {'image': 'float32[1, 3, 16, 16]'} ('probabilities',)
 
     target: a path of an artefact folder, a factory or VM library, a graph JSON
         with lib= and params=, or an ONNX model; or the bytes of such a file, an

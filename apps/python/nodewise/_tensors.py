@@ -31,6 +31,14 @@ class Tensor:
     """Memory with a type and a shape, without a copy: numpy.asarray(tensor),
     torch.from_dlpack(tensor), or anything else that speaks DLPack.
 
+    >>> net = nodewise.load("model.onnx")
+    >>> made = net.run({"image": numpy.ones((1, 3, 16, 16), "float32")})
+    >>> tensor = made["probabilities"]
+    >>> tensor.dtype, tensor.shape
+    ('float32', (1, 10))
+    >>> numpy.shares_memory(tensor.numpy(), numpy.asarray(tensor))
+    True
+
     The memory lives as long as what was made of it does. Types that numpy lacks
     (bfloat16, float8, int4) come as those of the package ml_dtypes, or as bytes
     where that is not installed.
@@ -161,7 +169,11 @@ def _is_short(name: str) -> bool:
 
 class TensorFile(Mapping[str, Tensor]):
     """The tensors of a dump or a file by their names, each read when it is
-    asked for."""
+    asked for.
+
+    >>> list(nodewise.tensors("net/params.params"))
+    ['w1', 'b1', 'w2', 'b2', 'w3', 'b3']
+    """
 
     def __init__(self, native: _native.TensorFile):
         self._native = native
@@ -184,6 +196,9 @@ class TensorFile(Mapping[str, Tensor]):
 
 def tensors(path: Path, /) -> TensorFile:
     """Opens what has tensors, as a mapping of their names to Tensors.
+
+    >>> nodewise.tensors("net/params.params")["w3"]
+    Tensor(float32[10, 32])
 
     path: the folder of a dump, a .npz, .npy, .params or .pb file, or the folder
         of an ONNX test set

@@ -30,6 +30,16 @@ def assert_close(actual: Any, expected: Any, *, rtol: Optional[float] = None,
     what has __array__ or __dlpack__, numbers, None, and mappings and sequences
     of these.
 
+    >>> assert_close(numpy.float32([1, 2]), numpy.float32([1, 2.5]),
+    ...              bound=[0, 0.25])
+    Traceback (most recent call last):
+    AssertionError: Tensor-likes are not close!
+    <BLANKLINE>
+    Mismatched elements: 1 / 2 (50.0%)
+    Worst element at index (1,): 2, expected 2.5, off by 0.5 (0.25 allowed)
+    Greatest absolute difference: 0.5 at index (1,)
+    Greatest relative difference: 0.2 at index (1,)
+
     rtol, atol: an element may differ by atol + rtol * |expected|; both or
         neither, which takes those of the element type: (1.3e-6, 1e-5) for
         float32, (1e-7, 1e-7) for float64, (1e-3, 1e-5) for float16,
@@ -54,6 +64,13 @@ def assert_close(actual: Any, expected: Any, *, rtol: Optional[float] = None,
 def assert_matches(candidate: Any, reference: Any = None, *, inputs: Any = None,
                    **options: Any) -> Answer:
     """Raises WrongResult unless nodewise.locate() finds the candidate right.
+
+    >>> assert_matches("model.onnx", "model.onnx", random_inputs=1).status
+    'ok'
+    >>> assert_matches("net", "model.onnx", random_inputs=1)
+    Traceback (most recent call last):
+    nodewise._errors.WrongResult: pool1 (MaxPool) is wrong: its numbers fit \
+one change: AveragePool instead of MaxPool.
 
     candidate, reference: what nodewise.locate() takes, or functions as
         nodewise.runtime() does; of a function and a model, the model is what

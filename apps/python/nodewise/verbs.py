@@ -38,6 +38,10 @@ def locate(target: Target, /, *, lib: Value | None = None,
            sets: Number | None = None) -> Answer:
     """Names the node that makes a network's results wrong.
 
+    >>> answer = nodewise.locate("net", reference="model.onnx", random_inputs=1)
+    >>> [(each.node, each.operations) for each in answer.culprits]
+    [('fused_1', ('pool1',))]
+
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
         take ort:MODEL.onnx and its like (docs/adapters.md), and
@@ -156,6 +160,10 @@ def align(target: Target, model: Target, /, *, lib: Value | None = None,
           opaque: Value | None = None, all: bool = False) -> Answer:
     """Shows which tensor of its model each node of an artefact makes.
 
+    >>> answer = nodewise.align("net", "model.onnx", random_inputs=1)
+    >>> answer.text.splitlines()[-1]
+    '1 of 7 nodes that depend on inputs hold a tensor of the model'
+
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
         take ort:MODEL.onnx and its like (docs/adapters.md), and
@@ -203,6 +211,14 @@ def compare(expected: Target, actual: Target, /, *, rule: Value | None = None,
             opaque: Value | None = None) -> Answer:
     """Compares two sets of tensors, and says whether they may differ.
 
+    >>> numpy.savez("old.npz", logits=numpy.array([1.0, 2.0]))
+    >>> numpy.savez("new.npz", logits=numpy.array([1.0, 2.5]))
+    >>> nodewise.compare("old.npz", "new.npz", rule="absolute").status
+    'differs'
+    >>> nodewise.compare("old.npz", "new.npz", rule="absolute",
+    ...                  threshold=0.5).status
+    'ok'
+
     expected: the reference: a dump, a .npz, .npy, .params or .pb file, or
         an ONNX test set
     actual: what is compared with it, as EXPECTED
@@ -238,6 +254,9 @@ def verify(network: Target, /, *, lib: Value | None = None,
            dim: Names | None = None, freeze: Tensors | None = None,
            seed: Number | None = None) -> Answer:
     """Lists every fault of a network, running none of it.
+
+    >>> print(nodewise.verify("net").text, end="")
+    net: 0 errors, 0 warnings
 
     network: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
@@ -292,6 +311,10 @@ def profile(target: Target, /, *, lib: Value | None = None,
             against: Value | None = None,
             trace: Value | None = None) -> Answer:
     """Times every node, in place and by itself.
+
+    >>> answer = nodewise.profile("net", random_inputs=1, runs=3)
+    >>> [node["name"] for node in answer.document["profile"]["nodes"]][:3]
+    ['fused_0', 'fused_1', 'fused_2']
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
@@ -419,6 +442,10 @@ def dump(target: Target, /, *, lib: Value | None = None,
          at_once: Number | None = None) -> Answer:
     """Records every tensor of a run, as TVM's debugger lays them out.
 
+    >>> answer = nodewise.dump("model.onnx", random_inputs=1, dump_root="dumps")
+    >>> nodewise.tensors("dumps/_tvmdbg_device_CPU_0")["pool1"]
+    Tensor(float32[1, 8, 8, 8])
+
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
         take ort:MODEL.onnx and its like (docs/adapters.md), and
@@ -523,6 +550,10 @@ def run(target: Target, /, *, lib: Value | None = None,
         foreign_limit: Number | None = None) -> Answer:
     """Runs a network and shows its outputs.
 
+    >>> answer = nodewise.run("model.onnx", random_inputs=1, output="made.npz")
+    >>> nodewise.tensors("made.npz")["probabilities"]
+    Tensor(float32[1, 10])
+
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
         take ort:MODEL.onnx and its like (docs/adapters.md), and
@@ -618,6 +649,9 @@ def inspect(*file: Target, all: bool = False, function: Value | None = None,
             seed: Number | None = None) -> Answer:
     """Shows what is in a file, running nothing of it.
 
+    >>> print(nodewise.inspect("model.onnx").text.splitlines()[0])
+    model.onnx: ONNX model, opset 13, 12,094 bytes
+
     file: graph JSONs, compiled libraries, ONNX models, .params, .npy, .npz
         and .pb files, or folders with an artefact or a dump
     all: every line of lists that are cut otherwise
@@ -649,6 +683,10 @@ def convert(model: Target, /, *, output: Value | None = None,
             calibration: Value | None = None, keep: Value | None = None,
             sensitivity: bool = False) -> Answer:
     """Makes an artefact folder of an ONNX model.
+
+    >>> print(nodewise.convert("model.onnx", output="converted").text, end="")
+    model.onnx: 9 operations in 7 function nodes, 6 parameters
+    wrote converted
 
     model: an ONNX model
     output: the folder to write, with graph.json and params.params
@@ -701,6 +739,11 @@ def extract(model: Target, /, *, from_: Value | None = None,
             seed: Number | None = None) -> Answer:
     """Cuts a part out of an ONNX model.
 
+    >>> print(nodewise.extract("model.onnx", from_="p1", to="r2",
+    ...                        output="part.onnx").text, end="")
+    model.onnx: 2 operations, 1 input, 1 output
+    wrote part.onnx
+
     model: an ONNX model
     from_: a value that becomes an input, or an operation whose inputs do;
         may be given again. Without any: the inputs of the model
@@ -735,6 +778,11 @@ def repro(target: Target, /, *, lib: Value | None = None,
           shard: Value | None = None, output: Value | None = None,
           shrink_runs: Number | None = None) -> Answer:
     """Cuts a node out as a folder that shows what it computes.
+
+    >>> answer = nodewise.repro("model.onnx", node="pool1", random_inputs=1,
+    ...                         output="repro")
+    >>> answer.status, pathlib.Path("repro").is_dir()
+    ('ok', True)
 
     target: an artefact folder, a factory or VM library, a graph JSON with
         lib= and params=, or an ONNX model; run, dump, profile and locate
@@ -814,6 +862,10 @@ def run_autotest(*, op: Value | None = None, networks: bool = False,
                  runtime_option: Names | None = None,
                  foreign_limit: Number | None = None) -> Answer:
     """Tests operators and networks on random cases.
+
+    >>> answer = nodewise.run_autotest(op="Relu", runs=20, seed=1)
+    >>> print(answer.text.splitlines()[-1])
+    nothing found
 
     op: an operator to test; may be given again (all)
     networks: whole networks of these operators instead of one operation at

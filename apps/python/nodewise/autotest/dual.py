@@ -27,7 +27,14 @@ _UNARY = ("neg", "pos", "abs", "invert")
 
 class DualObject:
     """Something that both sides have: a library, a function, a module, a
-    tensor, or what is known of one."""
+    tensor, or what is known of one.
+
+    >>> both = dual(numpy, numpy)
+    >>> isinstance(both, DualObject)
+    True
+    >>> both.linalg.norm.code_of_dual_object()
+    ('numpy.linalg.norm', 'numpy.linalg.norm')
+    """
 
     def __init__(self, sides: tuple[Side, Side], pair: tuple, code: tuple):
         self._sides = sides
@@ -278,6 +285,12 @@ def dual(candidate: Any, reference: Any, *,
          ) -> Any:
     """Two libraries as one: what is called is called on both, with the same
     drawn arguments, and what they return is compared.
+
+    >>> both = dual({"power": pow}, numpy)
+    >>> @nodewise.autotest(n=5, seed=1)
+    ... def test_power():
+    ...     both.power(random(2, 9), random(0, 3))
+    >>> test_power()
 
     candidate, reference: modules, namespaces, dicts of functions, or functions
     names: what messages and programs call them, where that is not clear

@@ -39,7 +39,19 @@ def _arithmetic(function: Callable) -> tuple[_Operation, _Operation]:
 
 class Generator:
     """What every generator derives from; one of your own overrides calc(), and
-    to() if it can make values of several types."""
+    to() if it can make values of several types.
+
+    >>> class Even(Generator):
+    ...     def calc(self, choices):
+    ...         return 2 * choices.draw(10)
+    >>> both = dual(float, float)
+    >>> @nodewise.autotest(n=5, seed=1)
+    ... def test_even():
+    ...     number = Even()
+    ...     assert number.value() % 2 == 0
+    ...     both(number + 1)
+    >>> test_even()
+    """
 
     def __init__(self, *children: Any):
         self.children = [pack(child) for child in children]
@@ -238,45 +250,96 @@ def pack(value: Any) -> Generator:
 
 
 def constant(value: Any) -> Generator:
-    """One value in every case."""
+    """One value in every case.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_round():
+    ...     both.round(constant(2.5))
+    >>> test_round()
+    """
     return _Constant(value)
 
 
 def nothing() -> Generator:
-    """Leaves the argument out."""
+    """Leaves the argument out.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_round():
+    ...     both.round(random_tensor(2), nothing())
+    >>> test_round()
+    """
     return _Constant(Nothing())
 
 
 def random(low: Any = 1, high: Any = 6) -> Generator:
     """A number from `low` up to, but not including, `high`: of the type that
-    .to() or the function's signature says, else whole unless an end is not."""
+    .to() or the function's signature says, else whole unless an end is not.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_ones():
+    ...     rows = random(1, 4)
+    ...     assert rows.value() in (1, 2, 3)
+    ...     both.ones(rows)
+    >>> test_ones()
+    """
     return _Random(low, high)
 
 
 def random_bool() -> Generator:
-    """True or False."""
+    """True or False.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_sum():
+    ...     both.sum(random_tensor(2), keepdims=random_bool())
+    >>> test_sum()
+    """
     return _Random(0, 2).to(bool)
 
 
 def random_or_nothing(low: Any, high: Any) -> Generator:
-    """A number in two of three cases, else nothing."""
+    """A number in two of three cases, else nothing.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_sum():
+    ...     both.sum(random_tensor(2), axis=random_or_nothing(0, 2))
+    >>> test_sum()
+    """
     return oneof(nothing(), random(low, high), possibility=1 / 3)
 
 
 def random_device(*devices: Any) -> Generator:
-    """One of the devices that are named; "cpu" if none is."""
+    """One of the devices that are named; "cpu" if none is.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_asarray():
+    ...     device = random_device("cpu")
+    ...     both.asarray(random_tensor(2), device=device)
+    >>> test_asarray()
+    """
     return oneof(*(devices or ("cpu",)))
 
 
 def oneof(*options: Any, possibility: Union[None, float, Sequence[float]] = None
           ) -> Generator:
     """One of several, each as likely as `possibility` says: that of the first
-    of two, or one for each. The first counts as the simplest."""
+    of two, or one for each. The first counts as the simplest.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_norm():
+    ...     both.linalg.norm(random_tensor(2), oneof("fro", "nuc"))
+    >>> test_norm()
+    """
     return _OneOf(options, possibility)
 
 
 def tuple_of(*elements: Any) -> Generator:
-    """A tuple, each element drawn by itself."""
+    """A tuple, each element drawn by itself.
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_zeros():
+    ...     both.zeros(tuple_of(random(1, 4), 3))
+    >>> test_zeros()
+    """
     return _Tuple(*elements)
 
 
@@ -286,6 +349,13 @@ def random_tensor(ndim: Any = None, *dims: Any, low: Any = None,
                   requires_grad: Any = True, special: Any = False,
                   **sides: Any) -> RandomTensor:
     """A tensor of `ndim` sides (1 to 5).
+
+    >>> @nodewise.autotest(n=9, seed=1)
+    ... def test_sqrt():
+    ...     x = random_tensor(ndim=2, dim1=4, low=0, high=1)
+    ...     assert x.value().array.shape == (1, 4)
+    ...     both.sqrt(x)
+    >>> test_sqrt()
 
     dim0, dim1, ...: its sides; dim0 is 1 unless it is given, others are 1 to 7
     low, high: its numbers, from -1 to 1 unless given, integers from -10000

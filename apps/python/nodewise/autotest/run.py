@@ -41,6 +41,18 @@ def autotest(n: Any = 20, *, auto_backward: bool = True, rtol: float = 1e-4,
     """Makes a test of a function that uses dual objects: runs it in n cases,
     and raises nodewise.WrongResult if the sides differ in one.
 
+    >>> def square(x):
+    ...     return x + x
+    >>> both = dual(square, numpy.square)
+    >>> @autotest(n=5, seed=1)
+    ... def test_square():
+    ...     both(random(0, 9))
+    >>> try:
+    ...     test_square()
+    ... except nodewise.WrongResult as error:
+    ...     print(str(error).splitlines()[0])
+    square: the candidate differs: Tensor-likes are not equal!
+
     n: how many cases
     auto_backward: whether gradients of what the function returns, or of the
         last tensor if it returns nothing, are compared, if both sides have any
