@@ -96,10 +96,10 @@ class Metric:  # pylint: disable=too-many-instance-attributes
         verb = f"{self.name} is true"
         if self.name.startswith("top1"):
             verb = "the top class changes" + self.name.removeprefix("top1")
-        if self.first is None:
-            return f"{verb} in none of them"
         whole = f"{samples} samples" if self.elements == samples else (
             f"{self.elements} rows")
+        if self.first is None:
+            return f"{verb} in none of {whole}"
         limit = f" ({100 * self.most:.3g} % allowed)" if self.most else ""
         return (f"{verb} in {self.true_count} of {whole}{limit}, first in "
                 f"sample {self.first}")

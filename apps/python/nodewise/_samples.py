@@ -43,7 +43,7 @@ def compare_samples(candidate: Side, reference: Side,
     ...     tolerance=0.5, metric=nodewise.top1)
     >>> print(answer.said)
     candidate matches reference on 3 samples: y is off by 0.5 at most; \
-the top class changes in none of them.
+the top class changes in none of 3 samples.
 
     candidate, reference: functions of a dict of arrays, sessions of
         nodewise.load(), nodewise.runner(), or what load() takes
