@@ -92,6 +92,11 @@ class CompareSamplesTest(unittest.TestCase):
                         rows([2, 0]), tolerance=given)
                     self.assertEqual(answer.is_wrong, is_wrong, given)
 
+    def test_an_error_that_is_nan_is_beyond_any_tolerance(self):
+        answer = compare_samples(same, same, rows(1), tolerance=(
+            lambda actual, expected: math.nan, 9))
+        self.assertTrue(answer.is_wrong)
+
     def test_an_output_without_a_tolerance_of_its_own_has_the_default(self):
         def both(sample):
             return {"y": sample["y"], "z": sample["y"]}
@@ -360,6 +365,10 @@ class RefusedSamplesTest(unittest.TestCase):
                 self.assertIn(said, refused(same, same, rows([1, 2]),
                                             metric=metric))
 
+    def test_what_refuses_a_sample_names_it_too(self):
+        self.assertIn("sample 0: top1: y is [], expected two classes",
+                      refused(same, same, rows(1), metric=top1))
+
 
 class RunnerTest(PackageTest):
     def test_a_runner_names_what_its_function_returns(self):
@@ -369,6 +378,10 @@ class RunnerTest(PackageTest):
             side = runner(lambda sample, made=made: made, outputs=outputs)
             self.assertEqual(list(side({})), ["y"])
             self.assertIs(side({})["y"], y)
+
+    def test_outputs_that_are_none_are_left_out(self):
+        side = runner(lambda sample: {"y": 1., "loss": None})
+        self.assertEqual(side({}), {"y": 1.})
 
     def test_what_a_function_returns_otherwise_is_refused(self):
         y = numpy.zeros(2)
