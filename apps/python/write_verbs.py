@@ -160,6 +160,20 @@ def name_of(place, items):
     return "network" if "--" + name in items else name
 
 
+def docstring(does, example, documented):
+    """The lines of a function's docstring."""
+    doc = [f'    """{does}.', ""]
+    doc += ["    " + line for line in example.strip().splitlines()]
+    doc.append("")
+    for parameter, what in documented:
+        doc += textwrap.wrap(f"{parameter}: {in_python(what)}", WIDTH - 4,
+                             initial_indent="    ",
+                             subsequent_indent="        ",
+                             break_long_words=False, break_on_hyphens=False)
+    doc.append('    """')
+    return doc
+
+
 def function_of(command, verb, name):
     text = help_of(command, verb)
     does = text.splitlines()[0].split(": ", 1)[1]
@@ -183,15 +197,7 @@ def function_of(command, verb, name):
         pairs.append(f'("{option}", {parameter}),')
     if parameters[-1] == "*":
         parameters.pop()
-    doc = [f'    """{does}.', ""]
-    doc += ["    " + line for line in EXAMPLES[verb].strip().splitlines()]
-    doc.append("")
-    for parameter, what in documented:
-        doc += textwrap.wrap(f"{parameter}: {in_python(what)}", WIDTH - 4,
-                             initial_indent="    ",
-                             subsequent_indent="        ",
-                             break_long_words=False, break_on_hyphens=False)
-    doc.append('    """')
+    doc = docstring(does, EXAMPLES[verb], documented)
     targets = ", ".join(
         f"*((\"{names[place]}\", each) for each in {names[place]})" if many
         else f"(\"{names[place]}\", {names[place]})" for place, many in places)
