@@ -644,8 +644,8 @@ def run(target: Target, /, *, lib: Value | None = None,
 
 
 def inspect(*file: Target, all: bool = False, function: Value | None = None,
-            recover: Value | None = None, dim: Names | None = None,
-            freeze: Tensors | None = None,
+            node: Value | None = None, recover: Value | None = None,
+            dim: Names | None = None, freeze: Tensors | None = None,
             seed: Number | None = None) -> Answer:
     """Shows what is in a file, running nothing of it.
 
@@ -657,6 +657,8 @@ def inspect(*file: Target, all: bool = False, function: Value | None = None,
     all: every line of lists that are cut otherwise
     function: of a VM library, the function whose graph to show: main, if
         it has one
+    node: of an ONNX model, one operation: what it reads and makes, and the
+        module and line of the program that it is from
     recover: writes the complete tensors of a dump or a .params file that
         was cut short to OUT
     dim: of an ONNX model: the size of a dimension by its name, or by
@@ -667,8 +669,9 @@ def inspect(*file: Target, all: bool = False, function: Value | None = None,
         seed of their own (1)
     """
     return _call("inspect", (*(("file", each) for each in file),), (
-        ("--all", all), ("--function", function), ("--recover", recover),
-        ("--dim", dim), ("--freeze", freeze), ("--seed", seed),
+        ("--all", all), ("--function", function), ("--node", node),
+        ("--recover", recover), ("--dim", dim), ("--freeze", freeze),
+        ("--seed", seed),
     ))
 
 
