@@ -165,10 +165,6 @@ class PackageTypesTest(unittest.TestCase):
         self.assertEqual(lacks, [])
 
 
-# str() and the like of any class say nothing new.
-UNTYPED = {"nodewise.Culprit.__str__", "nodewise.Finding.__str__"}
-
-
 def _untyped(name, value):
     """What lacks a type in a function, or in the methods of a class."""
     if isinstance(value, type):
@@ -181,7 +177,7 @@ def _untyped(name, value):
             if is_ours and not (each.startswith("_") and
                                 not each.startswith("__")):
                 yield from _untyped(f"{name}.{each}", member)
-    elif isinstance(value, types.FunctionType) and name not in UNTYPED:
+    elif isinstance(value, types.FunctionType):
         signature = inspect.signature(value)
         untyped = [parameter for parameter in signature.parameters.values()
                    if parameter.annotation is parameter.empty and

@@ -41,7 +41,7 @@ class Finding:
     text: str  # All of it in one line.
     node: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
 
@@ -50,6 +50,9 @@ class Source:
     """Where an operation is from in the program that made the model.
 
     What the model's exporter has not noted is empty, and `line` None.
+
+    >>> print(nodewise.Source("conv", "layers/0", "net.py", 41, "forward"))
+    layers/0, net.py:41 in forward
     """
 
     operation: str
@@ -59,7 +62,7 @@ class Source:
     function: str = ""
     code: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.line is None:
             return self.module
         name = re.split(r"[/\\]", self.file)[-1]
@@ -81,12 +84,12 @@ class Culprit:
 
     node: str
     kind: str  # "broken", "differs", "costs accuracy", ...
-    operations: tuple
+    operations: tuple[str, ...]
     reason: str
     evidence: dict = dataclasses.field(repr=False)
-    source: tuple = ()  # A Source for each operation whose origin is known.
+    source: tuple[Source, ...] = ()  # For each operation whose origin is known.
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.node} ({self.kind}): {self.reason}"
 
 
@@ -242,7 +245,7 @@ def _culprit_of(each: dict[str, Any]) -> Culprit:
                                 for one in each.get("source", ())))
 
 
-def _source_of(each):
+def _source_of(each: dict[str, Any]) -> Source:
     names = [field.name for field in dataclasses.fields(Source)]
     return Source(**{name: each[name] for name in names if name in each})
 
