@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {
@@ -191,12 +193,15 @@ AdapterTrial Searched(const NetworkProgram& program,
 
 absl::StatusOr<std::vector<NamedTensor>> RunBy(
     const NetworkProgram& program, const CheckedNetwork& checked,
-    std::shared_ptr<const Network> given) {
+    std::shared_ptr<const Network> given,
+    const std::vector<std::string>& observed = {}, TensorSink* sink = nullptr) {
   ProgramRequest request{std::move(given)};
-  request.observed.emplace();
+  request.observed = observed;
+  RunOptions run;
+  run.sink = sink;
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
                             program.make(std::move(request)));
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(checked.inputs));
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(checked.inputs, run));
   return std::move(result.outputs);
 }
 
@@ -218,12 +223,90 @@ bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
                     after->end(), AreSame);
 }
 
+// Keeps what a program hands out, by the names of values.
+class ValueKeeper : public TensorSink {
+ public:
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(values_[std::string(item.key.node)], item.Keep());
+    return absl::OkStatus();
+  }
+  const std::map<std::string, NDArray>& values() const { return values_; }
+
+ private:
+  std::map<std::string, NDArray> values_;
+};
+
+// Returns the operation and all that depend on it.
+std::set<std::string> WithWhatFollows(const Network& network,
+                                      const std::string& operation) {
+  std::set<std::string> followers;
+  std::set<ValueId> reached;
+  for (const OperationId id : network.order()) {
+    const Operation& each = network.operation(id);
+    const bool follows =
+        each.name == operation ||
+        std::any_of(each.inputs.begin(), each.inputs.end(),
+                    [&](ValueId input) { return reached.contains(input); });
+    if (!follows) continue;
+    followers.insert(each.name);
+    for (const ValueId output : each.outputs) {
+      if (output != kNoValue) reached.insert(output);
+    }
+  }
+  return followers;
+}
+
+// Returns the accused operations that do not depend on the changed one, and of
+// which the runtime makes something else than in the network as it is: a
+// converter may keep in one place what the model says in two, the scale of
+// QuantizeLinear and DequantizeLinear for example. These are wrong, too, and
+// the values say so, not the search that is tried.
+std::vector<std::string> CarriedInto(const NetworkProgram& program,
+                                     const CheckedNetwork& checked,
+                                     const ChangedNetwork& changed,
+                                     const std::vector<std::string>& accused) {
+  const Network& network = *checked.network;
+  const std::set<std::string> followers =
+      WithWhatFollows(network, changed.operation);
+  std::vector<std::string> others;
+  std::vector<std::string> observed;
+  for (const std::string& name : accused) {
+    const auto id = network.FindOperation(name);
+    if (followers.contains(name) || !id.ok()) continue;
+    others.push_back(name);
+    observed.push_back(network.value(network.operation(*id).outputs[0]).name);
+  }
+  if (others.empty()) return {};
+  ValueKeeper sound;
+  ValueKeeper wrong;
+  if (!RunBy(program, checked, checked.network, observed, &sound).ok() ||
+      !RunBy(program, checked, changed.network, observed, &wrong).ok()) {
+    return {};
+  }
+  std::vector<std::string> carried;
+  for (size_t i = 0; i < others.size(); ++i) {
+    const auto before = sound.values().find(observed[i]);
+    const auto after = wrong.values().find(observed[i]);
+    if (before == sound.values().end() || after == wrong.values().end()) {
+      continue;
+    }
+    const std::vector<NDArray> expected = {before->second};
+    const std::vector<NDArray> found = {after->second};
+    if (OutputError({&expected, 1}, {&found, 1}) > kLeastEffect) {
+      carried.push_back(others[i]);
+    }
+  }
+  return carried;
+}
+
 void Judge(AdapterTrial* trial) {
   using Outcome = AdapterTrial::Outcome;
   if (trial->outcome == Outcome::kFailed) return;
   const std::set<std::string> accused(trial->accused.begin(),
                                       trial->accused.end());
-  std::set<std::string> right;
+  std::set<std::string> right(trial->carried_into.begin(),
+                              trial->carried_into.end());
   if (!trial->operation.empty()) right.insert(trial->operation);
   if (accused == right) {
     trial->outcome = Outcome::kRight;
@@ -306,7 +389,11 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
       if (trial.outcome == AdapterTrial::Outcome::kFailed) continue;
       const bool is_dropped = trial.accused.empty() &&
                               DropsChange(*program, checked, changed.network);
-      if (!is_dropped) break;
+      if (!is_dropped) {
+        trial.carried_into =
+            CarriedInto(*program, checked, changed, trial.accused);
+        break;
+      }
       check.dropped.push_back(trial);
     }
     add(std::move(trial));

@@ -28,6 +28,9 @@ void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
   }
   json->Add("outcome", NameOf(trial.outcome));
   json->Add("accused", trial.accused);
+  if (!trial.carried_into.empty()) {
+    json->Add("carried_into", trial.carried_into);
+  }
   if (!trial.precision.empty()) json->Add("precision", trial.precision);
   if (!trial.why.empty()) json->Add("reason", trial.why);
   json->EndObject();
@@ -51,6 +54,17 @@ void AddDropped(const AdapterCheck& check, Report* report) {
     AddTrial(trial, &report->json);
   }
   report->json.EndArray();
+}
+
+void ShowCarried(const AdapterCheck& check, ReportText* text) {
+  for (const AdapterTrial& trial : check.trials) {
+    if (trial.carried_into.empty()) continue;
+    *text += fmt::format(
+        "{}: {}: {}: the runtime carries this change into {}, of which it "
+        "makes something else than without the change\n",
+        trial.network, Printable(trial.operation), Printable(trial.change),
+        ListOf(trial.carried_into, 3));
+  }
 }
 
 }  // namespace
@@ -86,6 +100,7 @@ Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   report.json.EndArray();
   report.text.Add(table, 0, 0);
   AddDropped(check, &report);
+  ShowCarried(check, &report.text);
   for (const AdapterTrial& trial : check.trials) {
     if (trial.why.empty()) continue;
     report.text += fmt::format("{}: {}\n", trial.network, Printable(trial.why));

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -129,6 +131,60 @@ TEST(CheckAdapterTest, AChangeThatTheRuntimeDropsDoesNotCount) {
   ASSERT_FALSE(check->dropped.empty());
   for (const AdapterTrial& trial : check->dropped) {
     EXPECT_EQ(trial.operation, "pool");
+  }
+}
+
+bool IsChanged(const Network& asked, const std::string& name) {
+  const CheckedNetwork small = SmallNetwork();
+  const auto what = [&](const Network& network) {
+    const Operation& operation =
+        network.operation(*network.FindOperation(name));
+    std::string text(operation.def().name);
+    for (const ValueId input : operation.inputs) {
+      text += " " + network.value(input).name;
+    }
+    return std::pair(text, operation.attrs);
+  };
+  return asked.HasOperation(name) && what(asked) != what(*small.network);
+}
+
+// Computes `also` with other numbers where one of `changed` has changed.
+Choice CarryingChanges(const std::vector<std::string>& changed,
+                       const std::string& also) {
+  return [=](std::shared_ptr<const Network> asked) {
+    const bool carries = std::any_of(
+        changed.begin(), changed.end(),
+        [&](const std::string& name) { return IsChanged(*asked, name); });
+    if (!carries) return asked;
+    Network other = *asked;
+    const ValueId numbers =
+        *other.AddConstant("other", RandomFloats("other", {1, 2, 2, 2}));
+    EXPECT_THAT(other.ReplaceInput(*other.FindOperation(also), 1, numbers),
+                IsOk());
+    return std::shared_ptr<const Network>(
+        std::make_shared<Network>(std::move(other)));
+  };
+}
+
+TEST(CheckAdapterTest, WhatTheRuntimeCarriesAChangeIntoIsWrongToo) {
+  const auto check = Checked(CarryingChanges({"shift", "bend"}, "scale"));
+  ASSERT_THAT(check, IsOk());
+  EXPECT_TRUE(check->IsTrusted());
+  int carried = 0;
+  for (const AdapterTrial& trial : check->trials) {
+    if (trial.carried_into.empty()) continue;
+    EXPECT_THAT(trial.carried_into, ElementsAre("scale"));
+    ++carried;
+  }
+  EXPECT_GT(carried, 0);
+}
+
+TEST(CheckAdapterTest, NothingBehindTheChangeCountsAsCarriedInto) {
+  const auto check = Checked(CarryingChanges({"pool", "scale"}, "shift"));
+  ASSERT_THAT(check, IsOk());
+  EXPECT_FALSE(check->IsTrusted());
+  for (const AdapterTrial& trial : check->trials) {
+    EXPECT_TRUE(trial.carried_into.empty()) << trial.operation;
   }
 }
 

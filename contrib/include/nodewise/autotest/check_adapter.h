@@ -20,7 +20,8 @@ namespace nodewise {
 // Whether a verdict about a runtime can be believed: the search is asked about
 // networks that the runtime is given as they are, and about some in which one
 // operation was changed before the runtime got them. It must accuse none of the
-// first, and the changed operation of the others, and no other.
+// first, and the changed operation of the others, and no other but those into
+// which the runtime carries the change.
 
 struct CheckedNetwork {
   std::string name;
@@ -53,6 +54,9 @@ struct AdapterTrial {
   std::string change = {};
   Outcome outcome = Outcome::kRight;
   std::vector<std::string> accused = {};  // Operations.
+  // Accused ones that do not depend on the changed one, and of which the
+  // runtime makes something else than of the network as it is: they are wrong.
+  std::vector<std::string> carried_into = {};
   // That the runtime computes in a shorter type is not a fault: which, if so.
   std::string precision = {};
   std::string why = {};  // kFailed: the reason.
