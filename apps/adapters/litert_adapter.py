@@ -58,6 +58,7 @@ class Model:
         self.output_names = []
         self._is_whole = False
         self._outputs = []
+        self._integers = set()
         if path is not None:
             self._read(path)
         self._file = pathlib.Path(options.file) if options.file else converted(
@@ -68,6 +69,10 @@ class Model:
         graph = onnx.load(path, load_external_data=False).graph
         self._outputs = [each.name for each in graph.output]
         self._sizes = {each.name: sizes_of(each) for each in graph.output}
+        self._integers = {
+            each.name for each in graph.output
+            if each.type.tensor_type.elem_type in (onnx.TensorProto.INT8,
+                                                   onnx.TensorProto.UINT8)}
         self._active = {name for node in graph.node for name in node.output
                         if node.op_type in ACTIVATIONS}
         # nodewise writes models that end earlier, too, which a file does not.
@@ -84,8 +89,10 @@ class Model:
                if name not in replaced}
         given = matched_inputs(file.input_names, own)
         file.replace(list(replaced))
+        # Where the model counts in integers, too, it has the same ones.
         made = file.run([*given, *replaced.values()], self._options,
-                        {called.get(name, name) for name in names})
+                        {called.get(name, name) for name in names},
+                        {called.get(name, name) for name in self._integers})
         return {name: self._value(file, name, called.get(name, name), made)
                 for name in names}
 

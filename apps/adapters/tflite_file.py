@@ -67,10 +67,10 @@ class TensorFile:
             self._own = [len(self._graph.tensors) - 1 if each == tensor
                          else each for each in self._own]
 
-    def run(self, given, options, names):
+    def run(self, given, options, names, whole=()):
         """The tensors with these names, for the values of the inputs in their
-        order: integers that stand for floats as these, a text where there is
-        none."""
+        order: integers that stand for floats as these, but for those that are
+        to stay `whole`, and a text where there is none."""
         shown = [self._made[name] for name in names if name in self._made]
         self._graph.outputs = self._own + [
             each for each in shown
@@ -85,7 +85,9 @@ class TensorFile:
         for tensor, each in zip(self._graph.outputs,
                                 runner.get_output_details()):
             try:
-                value = as_float(each, runner.get_tensor(each["index"]))
+                value = runner.get_tensor(each["index"])
+                if self._name(tensor) not in whole:
+                    value = as_float(each, value)
             except ValueError as why:
                 value = f"LiteRT: {why}"
             made[self._name(tensor)] = value

@@ -28,7 +28,7 @@ def message(*fields):
     return b"".join(field(number, value) for number, value in fields)
 
 
-FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
+FLOAT, UINT8, INT32, INT64, BOOL = 1, 2, 6, 7, 9
 
 
 def proto_tensor(name, dims, kind, *data):
