@@ -136,9 +136,19 @@ class Model:
 def prepared(source, tensors):
     # It warns of operators that are not used.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    program = torch.onnx.export(source, tensors, dynamo=True, optimize=False,
-                                verbose=False)
-    return program.exported_program
+    try:
+        return exported(source, tensors)
+    except Exception:  # pylint: disable=broad-exception-caught
+        # Some operators, such as those of fake quantisation, PyTorch takes
+        # apart in a module and not in a program that was saved.
+        if not isinstance(source, torch.export.ExportedProgram):
+            raise
+        return exported(source.module(), tensors)
+
+
+def exported(source, tensors):
+    return torch.onnx.export(source, tensors, dynamo=True, optimize=False,
+                             verbose=False).exported_program
 
 
 def built(options):
@@ -181,6 +191,9 @@ def pairs_of(graph, nodes):
     replaced = replaced_in(graph)
     results = results_of(nodes)
     shown = {each.name for each in graph.output}
+    # What is read to compute the same node is not its result.
+    inner = {(name, name_in(said)) for node, said in nodes_with_words(graph)
+             for name in node.input}
     pairs = {}
     others = {}
     for node, said in nodes_with_words(graph):
@@ -190,7 +203,8 @@ def pairs_of(graph, nodes):
                 name = name.removesuffix(BEFORE)
             if name in known and target_of(known[name]) in said:
                 pairs[name] = name
-            elif name in shown and node_name in results & known.keys():
+            elif (name in shown and node_name in results & known.keys() and
+                  (name, node_name) not in inner):
                 # Only outputs of the module can be called otherwise.
                 pairs[name] = node_name
             elif node_name in known and is_read_as(graph, name, node_name):
