@@ -40,8 +40,9 @@ class UseAdapter : public Command {
                            &action_);
     options->AddPositional("PROGRAM",
                            "ort, or another runtime of docs/adapters.md, or "
-                           "exec:COMMAND, an adapter; of new: the file to "
-                           "write",
+                           "exec:COMMAND, an adapter; of check also with a "
+                           "model of yours, ort:MODEL.onnx; of new: the file "
+                           "to write",
                            &program_);
     options->AddNumber("--faults", "N",
                        "of check: how many operations are changed, one at a "
@@ -52,6 +53,19 @@ class UseAdapter : public Command {
                       "transformer, quantised, recurrent or several_outputs; "
                       "may be given again (all)",
                       &networks_);
+    options->AddFlag("--spoil",
+                     "of check: exchanges what an operation makes for other "
+                     "numbers in the runtime, for one that has a file of its "
+                     "own, which no change of the model reaches",
+                     &spoils_);
+    options->AddTexts("--inputs", "FILE",
+                      "of check with a model of yours: inputs by their names "
+                      "from a .npz or .params file (drawn)",
+                      &inputs_.inputs_files);
+    options->AddTexts("--dim", "NAME=N",
+                      "of check with a model of yours: the size of a dimension "
+                      "by its name; may be given again",
+                      &dims_);
     options->AddTexts("--op", "NAME",
                       "of learn: an operator to try; may be given again (all)",
                       &names_);
@@ -89,6 +103,9 @@ class UseAdapter : public Command {
     const Given given[] = {
         {faults_.has_value(), "--faults", "check"},
         {!networks_.empty(), "--network", "check"},
+        {spoils_, "--spoil", "check"},
+        {!inputs_.inputs_files.empty(), "--inputs", "check"},
+        {!dims_.empty(), "--dim", "check"},
         {!names_.empty(), "--op", "learn"},
         {configurations_.has_value(), "--configurations", "learn"},
         {!output_.empty(), "--output", "learn"},
@@ -156,26 +173,70 @@ class UseAdapter : public Command {
     return file.Close();
   }
 
-  absl::StatusOr<Report> Check() const {
+  // What is tried, and by what it is run.
+  struct Tried {
+    std::shared_ptr<const NetworkProgram> program;
+    std::vector<CheckedNetwork> networks;
+  };
+
+  bool HasModel() const {
+    return !foreign_.model.empty() ||
+           (NamesProgram(program_) && !program_.starts_with("exec:"));
+  }
+
+  absl::StatusOr<Tried> OwnModel(uint64_t seed, Report* report) const {
+    if (!networks_.empty()) {
+      return absl::InvalidArgumentError(
+          "--network: found a model, too, expected one of the two");
+    }
+    LoadOptions load;
+    load.target.target = program_;
+    load.model.dims = dims_;
+    InputOptions inputs = inputs_;
+    inputs.seed = seed;
+    NODEWISE_ASSIGN_OR_RETURN(Session session,
+                              LoadForeign(load, foreign_, inputs, report));
+    CheckedNetwork own{program_, session.network, session.NamedInputs()};
+    own.model_file = session.model_file;
+    return Tried{session.program, {std::move(own)}};
+  }
+
+  absl::StatusOr<Tried> SmallNetworks(uint64_t seed) const {
+    if (!inputs_.inputs_files.empty() || !dims_.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: found no model of yours, expected "
+                      "PROGRAM:MODEL.onnx, or --model "
+                      "with exec:COMMAND",
+                      dims_.empty() ? "--inputs" : "--dim"));
+    }
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                               ProgramNamed("PROGRAM", program_, foreign_));
     // As the runtime is used, not one operation at a time.
     program.takes_other_forms = true;
+    NODEWISE_ASSIGN_OR_RETURN(auto networks, Networks(seed));
+    return Tried{ProgramOf(std::move(program)), std::move(networks)};
+  }
+
+  absl::StatusOr<Report> Check() const {
     AdapterCheckOptions options;
     options.seed = seed_.value_or(options.seed);
     options.faults = faults_.value_or(options.faults);
+    options.spoils = spoils_;
+    Report loaded;
+    NODEWISE_ASSIGN_OR_RETURN(const Tried tried,
+                              HasModel() ? OwnModel(options.seed, &loaded)
+                                         : SmallNetworks(options.seed));
     const std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
     options.known = [&](const std::string& runtime) {
       return RowsOf(known, runtime);
     };
-    NODEWISE_ASSIGN_OR_RETURN(const auto networks, Networks(options.seed));
     Progress progress("checking");
     options.progress = [&](size_t done, size_t all) {
       progress.Update(done, all);
     };
-    NODEWISE_ASSIGN_OR_RETURN(const AdapterCheck check,
-                              CheckAdapter(ProgramOf(std::move(program)),
-                                           networks, AllOperators(), options));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const AdapterCheck check,
+        CheckAdapter(tried.program, tried.networks, AllOperators(), options));
     return ReportOf(check, options);
   }
 
@@ -257,7 +318,9 @@ class UseAdapter : public Command {
   }
 
   std::string action_, program_, output_;
-  std::vector<std::string> names_, networks_;
+  std::vector<std::string> names_, networks_, dims_;
+  InputOptions inputs_;  // Of a model of the user's.
+  bool spoils_ = false;
   std::optional<uint64_t> configurations_, seed_, faults_;
   ForeignOptions foreign_;
 };
@@ -270,6 +333,8 @@ const CommandRow kAdapterCommand = {
     "  nodewise adapter new my_runtime.py\n"
     "  nodewise adapter check openvino --runtime-option precision=f32\n"
     "  nodewise adapter check exec:'python3 my_runtime.py'\n"
+    "  nodewise adapter check torch:model.onnx --spoil \\\n"
+    "      --runtime-option module=model.pt2\n"
     "  nodewise adapter learn ort -o known.txt\n"
     "  nodewise adapter learn exec:'python3 my_runtime.py' --op Tanh\n"
     "\n"

@@ -58,6 +58,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   autotest/shrink_sides.cc
   autotest/signature_space.cc
   autotest/simpler_choices.cc
+  autotest/spoiled_runner.cc
   autotest/tensor_generator.cc
   autotest/window_draw.cc
   autotest/window_spaces.cc

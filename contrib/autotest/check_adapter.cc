@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "contrib/autotest/run_executor.h"
+#include "contrib/autotest/spoiled_runner.h"
+#include "contrib/autotest/value_keeper.h"
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/foreign/foreign_runner.h"
@@ -17,7 +19,6 @@
 #include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {
@@ -145,33 +146,55 @@ class ChangeSearch {
   std::vector<NDArray> expected_;
 };
 
-// Searches a network that the program runs as `given`.
+// What the program is given.
+struct Planted {
+  std::shared_ptr<const Network> network;
+  std::string operation = {};  // Where the fault is; empty if there is none.
+  std::string change = {};
+  std::optional<Spoiling> spoiling = std::nullopt;
+};
+
+Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
+
+absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
+    const NetworkProgram& program, const CheckedNetwork& checked,
+    const Planted& planted, const std::vector<std::string>& observed,
+    bool ends_at_each = false) {
+  ProgramRequest request{planted.network};
+  // A changed network is another one than the file.
+  if (planted.network == checked.network) {
+    request.model_file = checked.model_file;
+  }
+  request.observed = observed;
+  request.ends_at_each = ends_at_each;
+  ProgramRequest of_value = request;
+  NODEWISE_ASSIGN_OR_RETURN(auto runner, program.make(std::move(request)));
+  if (!planted.spoiling.has_value()) return runner;
+  of_value.observed = {planted.spoiling->value};
+  NODEWISE_ASSIGN_OR_RETURN(auto asked, program.make(std::move(of_value)));
+  return MakeSpoiledRunner(std::move(runner), std::move(asked),
+                           *planted.spoiling);
+}
+
+// Searches a network in which something may have been planted.
 AdapterTrial Searched(const NetworkProgram& program,
-                      const CheckedNetwork& checked,
-                      std::shared_ptr<const Network> given,
+                      const CheckedNetwork& checked, const Planted& planted,
                       const OpSet& operators,
                       const AdapterCheckOptions& options,
                       std::string* runtime) {
-  const auto make = [&](const std::vector<std::string>& observed,
-                        bool ends_at_each) {
-    ProgramRequest request{given};
-    request.observed = observed;
-    request.ends_at_each = ends_at_each;
-    return program.make(std::move(request));
-  };
-  NetworkLocateRequest request{*checked.network, operators,
-                               [&](const std::vector<std::string>& observed) {
-                                 return make(observed, false);
-                               },
-                               ObservableValues(*checked.network),
-                               checked.inputs};
+  NetworkLocateRequest request{
+      *checked.network, operators,
+      [&](const std::vector<std::string>& observed) {
+        return MakePlanted(program, checked, planted, observed);
+      },
+      ObservableValues(*checked.network), checked.inputs};
   request.by_parts = [&](const std::vector<std::string>& observed) {
-    return make(observed, true);
+    return MakePlanted(program, checked, planted, observed, true);
   };
   LocateOptions locate;
   locate.repeats = 1;
   locate.known = options.known;
-  AdapterTrial trial{checked.name};
+  AdapterTrial trial{checked.name, planted.operation, planted.change};
   const auto found = LocateInNetwork(request, locate);
   if (!found.ok()) {
     trial.outcome = AdapterTrial::Outcome::kFailed;
@@ -187,20 +210,24 @@ AdapterTrial Searched(const NetworkProgram& program,
     }
     trial.accused.insert(trial.accused.end(), node.covers.begin(),
                          node.covers.end());
+    // What is spoiled is the result of all of them: the runtime has none of
+    // those between.
+    if (planted.spoiling.has_value() && !node.covers.empty() &&
+        node.covers.back() == planted.operation) {
+      trial.judged_with.assign(node.covers.begin(), node.covers.end() - 1);
+    }
   }
   return trial;
 }
 
 absl::StatusOr<std::vector<NamedTensor>> RunBy(
     const NetworkProgram& program, const CheckedNetwork& checked,
-    std::shared_ptr<const Network> given,
-    const std::vector<std::string>& observed = {}, TensorSink* sink = nullptr) {
-  ProgramRequest request{std::move(given)};
-  request.observed = observed;
+    const Planted& planted, const std::vector<std::string>& observed = {},
+    TensorSink* sink = nullptr) {
   RunOptions run;
   run.sink = sink;
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                            program.make(std::move(request)));
+                            MakePlanted(program, checked, planted, observed));
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(checked.inputs, run));
   return std::move(result.outputs);
 }
@@ -215,27 +242,13 @@ bool AreSame(const NamedTensor& a, const NamedTensor& b) {
 // may drop the attribute that the change is in. There is nothing to be named
 // then, however right the search is.
 bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
-                 std::shared_ptr<const Network> changed) {
-  const auto before = RunBy(program, checked, checked.network);
-  const auto after = RunBy(program, checked, std::move(changed));
+                 const Planted& changed) {
+  const auto before = RunBy(program, checked, Sound(checked));
+  const auto after = RunBy(program, checked, changed);
   return before.ok() && after.ok() && !before->empty() &&
          std::equal(before->begin(), before->end(), after->begin(),
                     after->end(), AreSame);
 }
-
-// Keeps what a program hands out, by the names of values.
-class ValueKeeper : public TensorSink {
- public:
-  absl::Status Take(const TensorItem& item) override {
-    if (item.tensor == nullptr) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(values_[std::string(item.key.node)], item.Keep());
-    return absl::OkStatus();
-  }
-  const std::map<std::string, NDArray>& values() const { return values_; }
-
- private:
-  std::map<std::string, NDArray> values_;
-};
 
 // Returns the operation and all that depend on it.
 std::set<std::string> WithWhatFollows(const Network& network,
@@ -264,40 +277,71 @@ std::set<std::string> WithWhatFollows(const Network& network,
 // the values say so, not the search that is tried.
 std::vector<std::string> CarriedInto(const NetworkProgram& program,
                                      const CheckedNetwork& checked,
-                                     const ChangedNetwork& changed,
+                                     const Planted& changed,
                                      const std::vector<std::string>& accused) {
   const Network& network = *checked.network;
   const std::set<std::string> followers =
       WithWhatFollows(network, changed.operation);
   std::vector<std::string> others;
-  std::vector<std::string> observed;
   for (const std::string& name : accused) {
-    const auto id = network.FindOperation(name);
-    if (followers.contains(name) || !id.ok()) continue;
-    others.push_back(name);
-    observed.push_back(network.value(network.operation(*id).outputs[0]).name);
+    if (!followers.contains(name) && network.HasOperation(name)) {
+      others.push_back(name);
+    }
   }
   if (others.empty()) return {};
+  // All as in the search: a converter makes another program of what is observed
+  // elsewhere.
+  const auto observed = ObservableValues(network);
   ValueKeeper sound;
   ValueKeeper wrong;
-  if (!RunBy(program, checked, checked.network, observed, &sound).ok() ||
-      !RunBy(program, checked, changed.network, observed, &wrong).ok()) {
+  if (!RunBy(program, checked, Sound(checked), observed, &sound).ok() ||
+      !RunBy(program, checked, changed, observed, &wrong).ok()) {
     return {};
   }
   std::vector<std::string> carried;
-  for (size_t i = 0; i < others.size(); ++i) {
-    const auto before = sound.values().find(observed[i]);
-    const auto after = wrong.values().find(observed[i]);
+  for (const std::string& name : others) {
+    const Operation& operation =
+        network.operation(*network.FindOperation(name));
+    const std::string& value = network.value(operation.outputs[0]).name;
+    const auto before = sound.values().find(value);
+    const auto after = wrong.values().find(value);
     if (before == sound.values().end() || after == wrong.values().end()) {
       continue;
     }
     const std::vector<NDArray> expected = {before->second};
     const std::vector<NDArray> found = {after->second};
     if (OutputError({&expected, 1}, {&found, 1}) > kLeastEffect) {
-      carried.push_back(others[i]);
+      carried.push_back(name);
     }
   }
   return carried;
+}
+
+// Draws what is planted next: a change of the model, or where that does not
+// reach the runtime, other numbers in the place of one of the values that it
+// hands out.
+absl::StatusOr<Planted> Draw(const NetworkProgram& program,
+                             const CheckedNetwork& checked,
+                             const OpSet& operators, bool spoils,
+                             uint64_t seed) {
+  if (!spoils) {
+    NODEWISE_ASSIGN_OR_RETURN(const ChangedNetwork changed,
+                              ChangeOneOperation(checked, operators, seed));
+    return Planted{changed.network, changed.operation, changed.change};
+  }
+  ValueKeeper keeper;
+  NODEWISE_RETURN_IF_ERROR(RunBy(program, checked, Sound(checked),
+                                 ObservableValues(*checked.network), &keeper)
+                               .status());
+  std::set<std::string> values;
+  for (const auto& [name, tensor] : keeper.values()) values.insert(name);
+  NODEWISE_ASSIGN_OR_RETURN(Spoiling spoiling,
+                            DrawSpoiling(checked, values, kLeastEffect, seed));
+  Planted planted = Sound(checked);
+  planted.operation = spoiling.operation;
+  planted.change = spoiling.what;
+  planted.spoiling = std::move(spoiling);
+  return planted;
 }
 
 void Judge(AdapterTrial* trial) {
@@ -307,6 +351,7 @@ void Judge(AdapterTrial* trial) {
                                       trial->accused.end());
   std::set<std::string> right(trial->carried_into.begin(),
                               trial->carried_into.end());
+  right.insert(trial->judged_with.begin(), trial->judged_with.end());
   if (!trial->operation.empty()) right.insert(trial->operation);
   if (accused == right) {
     trial->outcome = Outcome::kRight;
@@ -360,7 +405,7 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     if (options.progress) options.progress(check.trials.size(), total);
   };
   for (const CheckedNetwork& checked : networks) {
-    add(Searched(*program, checked, checked.network, operators, options,
+    add(Searched(*program, checked, Sound(checked), operators, options,
                  &check.runtime));
   }
   // What a runtime cannot run says nothing of changes in it.
@@ -379,19 +424,20 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     AdapterTrial trial;
     for (int tried = 0; tried < kMostDraws; ++tried) {
       const CheckedNetwork& checked = *run[i % run.size()];
-      NODEWISE_ASSIGN_OR_RETURN(const ChangedNetwork changed,
-                                ChangeOneOperation(checked, operators, seed++));
-      trial = Searched(*program, checked, changed.network, operators, options,
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Planted planted,
+          Draw(*program, checked, operators, options.spoils, seed++));
+      trial = Searched(*program, checked, planted, operators, options,
                        &check.runtime);
-      trial.operation = changed.operation;
-      trial.change = changed.change;
       // A runtime may refuse what a changed operation has become.
       if (trial.outcome == AdapterTrial::Outcome::kFailed) continue;
-      const bool is_dropped = trial.accused.empty() &&
-                              DropsChange(*program, checked, changed.network);
+      const bool is_dropped = trial.accused.empty() && !options.spoils &&
+                              DropsChange(*program, checked, planted);
       if (!is_dropped) {
-        trial.carried_into =
-            CarriedInto(*program, checked, changed, trial.accused);
+        if (!options.spoils) {
+          trial.carried_into =
+              CarriedInto(*program, checked, planted, trial.accused);
+        }
         break;
       }
       check.dropped.push_back(trial);

@@ -31,6 +31,7 @@ void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
   if (!trial.carried_into.empty()) {
     json->Add("carried_into", trial.carried_into);
   }
+  if (!trial.judged_with.empty()) json->Add("judged_with", trial.judged_with);
   if (!trial.precision.empty()) json->Add("precision", trial.precision);
   if (!trial.why.empty()) json->Add("reason", trial.why);
   json->EndObject();
@@ -77,10 +78,14 @@ Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
       [](const AdapterTrial& trial) { return !trial.operation.empty(); }));
   const size_t sound = check.trials.size() - changed;
   const std::string said = fmt::format(
-      "{}: {} of {} sound networks accuse no operation, and {} of {} changed "
-      "operations are named and no other.",
+      "{}: {} of {} sound networks accuse no operation, and {} of {} {} "
+      "operations are named and no other{}.",
       check.runtime.empty() ? "the runtime" : Printable(check.runtime),
-      CountRight(check, false), sound, CountRight(check, true), changed);
+      CountRight(check, false), sound, CountRight(check, true), changed,
+      options.spoils ? "spoiled" : "changed",
+      options.spoils ? "; whether the runtime has the model that it is judged "
+                       "by was not tried with a change of it"
+                     : "");
   report.text += said + "\n\n";
   report.json.Add("said", said);
   report.json.Add("runtime", check.runtime);

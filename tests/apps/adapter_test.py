@@ -116,10 +116,18 @@ class Adapter(Scratch):
 
     def test_options_of_the_other_action_are_refused(self):
         for action, option in (("learn", "--faults=2"), ("check", "--op=Add"),
-                               ("learn", "--network=demo")):
+                               ("learn", "--network=demo"),
+                               ("learn", "--spoil")):
             result = nodewise("adapter", action, "ort", option)
             self.assertEqual(2, result.code)
             self.assertIn(f"means nothing for {action}", result.err)
+
+    def test_inputs_without_a_model_are_refused(self):
+        for option in ("--inputs=x.npz", "--dim=n=1"):
+            result = nodewise("adapter", "check", "ort", option)
+            self.assertEqual(2, result.code)
+            self.assertIn(f"{option[:option.index('=')]}: found no model of "
+                          "yours, expected PROGRAM:MODEL.onnx", result.err)
 
     def test_a_runtime_that_runs_no_network_is_not_checked(self):
         result = nodewise("adapter", "check", self.program(1))

@@ -8,7 +8,8 @@ import sys
 import textwrap
 import unittest
 
-from package_support import BUILD, INPUTS, ROOT, PackageTest, nodewise
+from package_support import (BUILD, INPUTS, ROOT, PackageTest, model,
+                             nodewise)
 
 ADAPTERS = ROOT / "apps/adapters"
 RUNTIMES = BUILD / "disagreements_venv"
@@ -90,12 +91,12 @@ class CheckTest(PackageTest):
     def checked(self, program, *options):
         done = subprocess.run(
             [os.environ["NODEWISE_COMMAND"], "adapter", "check", program,
-             "--network", "convolutional", "--faults", "3", "--json",
-             *options], check=False, capture_output=True, text=True)
+             "--faults", "3", "--json", *options], check=False, capture_output=True, text=True)
         return done.returncode, json.loads(done.stdout)
 
     def test_a_sound_adapter_is_trusted(self):
-        code, shown = self.checked("ort", "--python", sys.executable)
+        code, shown = self.checked("ort", "--python", sys.executable,
+                                   "--network", "convolutional")
         self.assertEqual(code, 0, shown)
         self.assertEqual([each["outcome"] for each in shown["trials"]],
                          ["right"] * 4)
@@ -123,9 +124,22 @@ class CheckTest(PackageTest):
 
             serve(Model)
         """))
-        code, shown = self.checked(f"exec:{sys.executable} {script}")
+        code, shown = self.checked(f"exec:{sys.executable} {script}",
+                                   "--network", "convolutional")
         self.assertEqual(code, 1, shown)
         self.assertEqual(shown["trials"][0]["outcome"], "wrong")
+
+    def test_results_can_be_spoiled_in_a_runtime_with_a_model_of_ones_own(self):
+        path = self.folder / "own.onnx"
+        path.write_bytes(model())
+        code, shown = self.checked(f"ort:{path}", "--python", sys.executable,
+                                   "--spoil")
+        self.assertEqual(code, 0, shown)
+        self.assertEqual([each["network"] for each in shown["trials"]],
+                         [f"ort:{path}"] * 4)
+        self.assertTrue(all(each["accused"] == [each["operation"]]
+                            for each in shown["trials"][1:]), shown)
+        self.assertIn("3 of 3 spoiled operations are named", shown["said"])
 
 
 class NewTest(PackageTest):

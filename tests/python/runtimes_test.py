@@ -11,7 +11,7 @@ import unittest
 from package_support import (BUILD, INPUTS, ROOT, PackageTest, floats, model,
                              nodewise, numpy, onnx_graph, onnx_model,
                              onnx_node, value_info)
-from onnx_bytes import FLOAT, attribute, proto_tensor
+from onnx_bytes import FLOAT, UINT8, attribute, proto_tensor
 
 IS_FULL = bool(os.environ.get("NODEWISE_TEST_FULL"))
 PRODUCTS = {"x": numpy.random.default_rng(1).standard_normal(
@@ -178,6 +178,63 @@ torch.export.save(torch.export.export(net.net().eval(), (x,)), "net.pt2")
             self.located, product(), PRODUCTS,
             f"module={self.folder}/net.pt2"))
 
+    def test_what_is_spoiled_in_it_is_named(self):
+        numpy.savez(self.folder / "in.npz", **PRODUCTS)
+        done = subprocess.run(
+            [os.environ["NODEWISE_COMMAND"], "adapter", "check",
+             f"torch:{self.folder}/net.onnx", "--spoil", "--python",
+             self.python, "--runtime-option", f"module={self.folder}/net.pt2",
+             "--inputs", self.folder / "in.npz", "--faults", "2"],
+            check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("2 of 2 spoiled operations are named", done.stdout)
+
+    # The exporter makes a product and a sum of it, of which only the sum has
+    # a name of PyTorch's.
+    def test_a_value_inside_of_an_operator_is_not_its_result(self):
+        self.export("""
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.last = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(x)
+""", "torch.zeros(2, 3, 8)")
+        inputs = {"x": numpy.ones((2, 3, 8), numpy.float32)}
+        answer = self.located((self.folder / "inner.onnx").read_bytes(),
+                              inputs, f"module={self.folder}/inner.pt2")
+        self.assert_sound(answer, "^PyTorch 2")
+        self.assertEqual(len(answer.document["unobserved"]), 1, answer)
+
+    # PyTorch cannot take it apart in a program that was saved.
+    def test_fake_quantisation_is_looked_into(self):
+        self.export("""
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(torch.fake_quantize_per_tensor_affine(
+            x, 0.03, 0, -128, 127))
+""", "torch.zeros(1, 8)")
+        answer = self.located((self.folder / "inner.onnx").read_bytes(),
+                              PRODUCTS, f"module={self.folder}/inner.pt2")
+        self.assert_sound(answer, "^PyTorch 2")
+
+    def export(self, module, example):
+        """Leaves inner.onnx and inner.pt2 of the class Net."""
+        (self.folder / "inner.py").write_text(module)
+        subprocess.run([self.python, "-c", f"""
+import inner, torch
+x = {example}
+net = inner.Net().eval()
+torch.onnx.export(net, (x,), "inner.onnx", dynamo=True, verbose=False)
+torch.export.save(torch.export.export(net, (x,)), "inner.pt2")
+"""], check=True, cwd=self.folder, capture_output=True)
+
     def test_all_values_are_dumped(self):
         numpy.savez(self.folder / "in.npz", **PRODUCTS)
         subprocess.run(
@@ -242,6 +299,19 @@ class Onnx2TfTest(RuntimeTest):
         self.assertEqual(answer.document["unobserved"], [])
         # onnx2tf writes over the file that it is given.
         self.assertEqual((self.folder / "tried.onnx").read_bytes(), content)
+
+    def test_integers_of_the_model_are_handed_out_as_they_are(self):
+        content = onnx_model(onnx_graph(
+            [onnx_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="to"),
+             onnx_node("DequantizeLinear", ["q", "s", "z"], ["d"],
+                       name="back"),
+             onnx_node("Tanh", ["d"], ["y"], name="last")],
+            [value_info("x", dims=(1, 8))], [value_info("y", dims=(1, 8))],
+            [proto_tensor("s", [], FLOAT, (9, b"\x0a\xd7\xa3\x3c")),
+             proto_tensor("z", [], UINT8, (9, b"\x78"))]))
+        answer = self.located(content, PRODUCTS)
+        self.assert_sound(answer, "^LiteRT 2")
+        self.assertEqual(answer.document["unobserved"], [], answer)
 
 
 if __name__ == "__main__":

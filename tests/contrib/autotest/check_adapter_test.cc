@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/precision/node_error.h"
 #include "nodewise/runner/interpreter_runner.h"
@@ -55,9 +56,10 @@ std::shared_ptr<const NetworkProgram> ProgramThatRuns(Choice choice) {
   return std::make_shared<const NetworkProgram>(std::move(program));
 }
 
-absl::StatusOr<AdapterCheck> Checked(Choice choice) {
+absl::StatusOr<AdapterCheck> Checked(Choice choice, bool spoils = false) {
   AdapterCheckOptions options;
   options.faults = 4;
+  options.spoils = spoils;
   return CheckAdapter(ProgramThatRuns(std::move(choice)), {SmallNetwork()},
                       AllOperators(), options);
 }
@@ -186,6 +188,29 @@ TEST(CheckAdapterTest, NothingBehindTheChangeCountsAsCarriedInto) {
   for (const AdapterTrial& trial : check->trials) {
     EXPECT_TRUE(trial.carried_into.empty()) << trial.operation;
   }
+}
+
+TEST(CheckAdapterTest, WhatIsSpoiledInARuntimeWithAFileOfItsOwnIsNamed) {
+  const CheckedNetwork small = SmallNetwork();
+  const auto check =
+      Checked([&](const auto&) { return small.network; }, /*spoils=*/true);
+  ASSERT_THAT(check, IsOk());
+  EXPECT_TRUE(check->IsTrusted());
+  ASSERT_EQ(check->trials.size(), 5U);
+  for (const AdapterTrial& trial : absl::MakeSpan(check->trials).subspan(1)) {
+    EXPECT_THAT(trial.accused, ElementsAre(trial.operation));
+    EXPECT_THAT(trial.change, testing::StartsWith("its result "));
+  }
+}
+
+TEST(CheckAdapterTest, WhatIsWrongBesideASpoiledResultIsNotTrusted) {
+  const auto wrong = ChangeOneOperation(SmallNetwork(), AllOperators(), 3);
+  ASSERT_THAT(wrong, IsOk());
+  const auto check =
+      Checked([&](const auto&) { return wrong->network; }, /*spoils=*/true);
+  ASSERT_THAT(check, IsOk());
+  EXPECT_EQ(check->trials[0].outcome, Outcome::kWrong);
+  EXPECT_FALSE(check->IsTrusted());
 }
 
 TEST(CheckAdapterTest, ARuntimeThatIsAlwaysWrongIsNotSound) {

@@ -28,11 +28,16 @@ struct CheckedNetwork {
   // Must not change any more.
   std::shared_ptr<const Network> network;
   std::vector<NamedTensor> inputs;
+  std::string model_file = {};  // As in ProgramRequest.
 };
 
 struct AdapterCheckOptions {
   uint64_t seed = 1;
   size_t faults = 10;  // In all networks together.
+  // For a runtime that has a file of its own, which no change of the model
+  // reaches: what it makes is exchanged for other numbers inside of it. How it
+  // reads the model is not tried then.
+  bool spoils = false;
   // As in LocateOptions.
   decltype(LocateOptions::known) known = nullptr;
   // May be null.
@@ -57,6 +62,9 @@ struct AdapterTrial {
   // Accused ones that do not depend on the changed one, and of which the
   // runtime makes something else than of the network as it is: they are wrong.
   std::vector<std::string> carried_into = {};
+  // Operations whose results the runtime does not have, so that they are judged
+  // together with the spoiled one.
+  std::vector<std::string> judged_with = {};
   // That the runtime computes in a shorter type is not a fault: which, if so.
   std::string precision = {};
   std::string why = {};  // kFailed: the reason.
