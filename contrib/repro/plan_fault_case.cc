@@ -1,3 +1,5 @@
+#include "contrib/repro/plan_fault_case.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/repro/case_of_nodes.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/runner/stand_in.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
@@ -28,6 +31,17 @@ absl::StatusOr<std::vector<NamedTensor>> RunAll(
   }
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(named));
   return std::move(result.outputs);
+}
+
+// Gives each tensor memory of its own. A library may have data for the ids that
+// the graph uses (TVM 0.8).
+absl::StatusOr<Graph> WithoutOverlaps(Graph graph) {
+  int32_t next = 0;
+  for (const GraphEntry& entry : graph.entries) {
+    next = std::max(next, entry.storage_id + 1);
+  }
+  for (GraphEntry& entry : graph.entries) entry.storage_id = next++;
+  return ReadBack(graph);
 }
 
 class PlanFaultCutter {
@@ -55,7 +69,7 @@ class PlanFaultCutter {
         "it is about several nodes and where their tensors lie";
     made.plan_fault = {index_.KeyOf(fault_.victim), ReaderName()};
     NODEWISE_ASSIGN_OR_RETURN(made.graph, GraphOf(reads, &made.inputs));
-    NODEWISE_RETURN_IF_ERROR(Judge(&made));
+    NODEWISE_RETURN_IF_ERROR(JudgePlanFault(source_.operators, &made));
     return made;
   }
 
@@ -117,47 +131,6 @@ class PlanFaultCutter {
     return std::move(made.graph);
   }
 
-  // What the reader makes, beside what the reference makes of the same nodes
-  // with memory of its own for each tensor.
-  absl::Status Judge(ReproCase* made) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto overlapping,
-        GraphTarget::FromArtefact(made->node, {made->graph, made->library, {}},
-                                  {kCpu}));
-    NODEWISE_ASSIGN_OR_RETURN(const auto candidate,
-                              RunAll(overlapping, made->inputs));
-    GraphCut apart = cut_;
-    apart.shared.clear();
-    size_t next = 0;
-    const auto name_of = [&](const CutInput&) {
-      return made->inputs[next++].name;
-    };
-    NODEWISE_ASSIGN_OR_RETURN(GraphOfCut sound,
-                              CutNodes(graph_, apart, name_of));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto target,
-        GraphTarget::FromArtefact(
-            made->node, {std::move(sound.graph), made->library, {}}, {kCpu}));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto replaced,
-        WithStandIns(*target, source_.operators,
-                     [](const std::string&) { return true; }));
-    NODEWISE_ASSIGN_OR_RETURN(const auto reference,
-                              RunAll(replaced, made->inputs));
-    for (uint32_t slot = 0; slot < reference.size(); ++slot) {
-      ReproOutput output;
-      output.role = reference.size() == 1 ? "Y" : fmt::format("Y_{}", slot);
-      output.candidate = candidate[slot].tensor;
-      output.reference = reference[slot].tensor;
-      NODEWISE_ASSIGN_OR_RETURN(
-          output.comparison, CompareByType(ReaderName(), slot, output.reference,
-                                           output.candidate));
-      output.limits = LimitsByType(output.reference);
-      made->outputs.push_back(std::move(output));
-    }
-    return absl::OkStatus();
-  }
-
   const ReproSource& source_;
   const Graph& graph_;
   const GraphIndex index_;  // With the plan.
@@ -168,6 +141,40 @@ class PlanFaultCutter {
 };
 
 }  // namespace
+
+absl::Status JudgePlanFault(const OpSet& operators, ReproCase* node_case) {
+  const std::string& name = node_case->node;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto overlapping,
+      GraphTarget::FromArtefact(
+          name, {node_case->graph, node_case->library, {}}, {kCpu}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto candidate,
+                            RunAll(overlapping, node_case->inputs));
+  NODEWISE_ASSIGN_OR_RETURN(Graph apart, WithoutOverlaps(node_case->graph));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto target,
+      GraphTarget::FromArtefact(
+          name, {std::move(apart), node_case->library, {}}, {kCpu}));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto replaced,
+      WithStandIns(*target, operators,
+                   [](const std::string&) { return true; }));
+  NODEWISE_ASSIGN_OR_RETURN(const auto reference,
+                            RunAll(replaced, node_case->inputs));
+  node_case->outputs.clear();
+  for (uint32_t slot = 0; slot < reference.size(); ++slot) {
+    ReproOutput output;
+    output.role = reference.size() == 1 ? "Y" : fmt::format("Y_{}", slot);
+    output.candidate = candidate[slot].tensor;
+    output.reference = reference[slot].tensor;
+    NODEWISE_ASSIGN_OR_RETURN(
+        output.comparison, CompareByType(node_case->plan_fault->reader, slot,
+                                         output.reference, output.candidate));
+    output.limits = LimitsByType(output.reference);
+    node_case->outputs.push_back(std::move(output));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ReproCase> CutPlanFault(const ReproSource& source,
                                        const PlanFault& fault, Runner& runner,

@@ -5,98 +5,13 @@
 #include <utility>
 
 #include "contrib/repro/node_trial.h"
+#include "contrib/repro/same_failure.h"
 #include "contrib/repro/simple_tensors.h"
 #include "contrib/repro/smaller_shapes.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
-
-// What makes two failures the same one.
-struct FailureKind {
-  size_t output = 0;
-  bool is_non_finite = false;
-  // What the wrong elements have in common, if anything.
-  std::optional<FailureShape> pattern;
-};
-
-bool HasPattern(const TensorComparison& comparison, FailureShape shape) {
-  if (!comparison.details.has_value()) return false;
-  const auto& patterns = comparison.details->patterns;
-  return std::any_of(
-      patterns.begin(), patterns.end(),
-      [shape](const FailurePattern& found) { return found.shape == shape; });
-}
-
-bool IsNonFinite(const ReproOutput& output) {
-  return output.comparison->metrics.non_finite() > 0;
-}
-
-FailureKind KindOf(const ReproCase& node_case) {
-  const ReproOutput* const wrong = node_case.FindWrong();
-  FailureKind kind;
-  kind.output = static_cast<size_t>(wrong - node_case.outputs.data());
-  kind.is_non_finite = IsNonFinite(*wrong);
-  const auto& details = wrong->comparison->details;
-  if (details.has_value() && !details->patterns.empty()) {
-    kind.pattern = details->patterns[0].shape;
-  }
-  return kind;
-}
-
-bool Shows(const std::vector<ReproOutput>& outputs, const FailureKind& kind) {
-  const ReproOutput& output = outputs[kind.output];
-  return output.is_wrong() && IsNonFinite(output) == kind.is_non_finite &&
-         (!kind.pattern.has_value() ||
-          HasPattern(*output.comparison, *kind.pattern));
-}
-
-// Every element costs more than the few operations that may be done with it:
-// it is read, bounded and compared.
-constexpr double kCostOfElement = 50;
-constexpr uint64_t kFewestRuns = 5;
-
-double CostOfRun(const ReproCase& node_case) {
-  double cost = 0;
-  for (const GraphEntry& entry : node_case.graph.entries) {
-    const auto elements = NumElements(entry.shape);
-    cost += kCostOfElement * static_cast<double>(elements.value_or(0));
-  }
-  const Network& network = node_case.region->network;
-  for (const OperationId id : network.order()) {
-    const Operation& operation = network.operation(id);
-    if (operation.def().flops == nullptr) continue;
-    const std::vector<InputInfo> inputs = network.InputsOf(id);
-    std::vector<OutputInfo> outputs;
-    for (const ValueId output : operation.outputs) {
-      outputs.emplace_back(output == kNoValue ? TensorType()
-                                              : network.value(output).type);
-    }
-    cost +=
-        operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
-  }
-  return cost;
-}
-
-uint64_t AffordedRuns(const ShrinkOptions& options,
-                      const ReproCase& node_case) {
-  const double afforded = options.most_cost / CostOfRun(node_case);
-  if (!(afforded < static_cast<double>(options.most_runs))) {
-    return options.most_runs;
-  }
-  return std::min(options.most_runs,
-                  std::max(kFewestRuns, static_cast<uint64_t>(afforded)));
-}
-
-// Each run of a node that hangs takes all the time that a node has.
-uint64_t AffordedHangs(const ShrinkOptions& options,
-                       const ReproCase& node_case) {
-  const bool hangs = node_case.failure.has_value() &&
-                     node_case.failure->kind == NodeFailure::Kind::kHang;
-  if (!hangs) return options.most_runs;
-  return static_cast<uint64_t>(options.most_hanging_ms /
-                               std::max<int64_t>(node_case.node_limit_ms, 1));
-}
 
 class Shrinker {
  public:
