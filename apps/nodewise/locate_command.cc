@@ -85,6 +85,11 @@ class LocateCulprit : public Command {
                      "writes each culprit as a folder of its own in DIR, which "
                      "shows the failure wherever it is moved to",
                      &repro_);
+    options->AddFlag("--anonymous",
+                     "with --repro: the folders may be given to strangers, "
+                     "since names are replaced, and weights and inputs where "
+                     "the failure survives it; what stays is listed",
+                     &is_anonymous_);
     AddBackendOption(options, &load_.lowering);
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
@@ -170,6 +175,7 @@ class LocateCulprit : public Command {
     question->input_sets = sets_;
     question->has_special_inputs = has_special_;
     question->repro_folder = repro_;
+    question->is_anonymous = is_anonymous_;
     if (worst_.has_value()) question->most_samples = *worst_;
     if (!referee_.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
@@ -298,7 +304,7 @@ class LocateCulprit : public Command {
   std::vector<std::string> series_;
   std::optional<uint64_t> repeats_, node_timeout_, worst_, sets_, top_;
   ForeignOptions foreign_;
-  bool has_special_ = false, is_strict_ = false;
+  bool has_special_ = false, is_strict_ = false, is_anonymous_ = false;
 };
 
 }  // namespace

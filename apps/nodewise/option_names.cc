@@ -69,6 +69,8 @@ std::string_view OptionOf(Way way) {
       return "--known";
     case Way::kReproFolder:
       return "--repro";
+    case Way::kAnonymous:
+      return "--anonymous";
     case Way::kInputSets:
       return "--sets";
     case Way::kSpecialInputs:

@@ -7,10 +7,10 @@
 #include "fmt/format.h"
 #include "nodewise/diagnose/repro_folders.h"
 #include "nodewise/graph/own_attributes.h"
-#include "nodewise/locate/locate.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/target_report.h"
+#include "nodewise/repro/anonymous.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -64,6 +64,11 @@ class WriteRepros : public Command {
                        "how often a wrong node runs at most, to make its "
                        "inputs simpler; 0: they stay as they are (64)",
                        {&shrink_runs_, 0, 1'000'000});
+    options->AddFlag("--anonymous",
+                     "the folders may be given to strangers: names are "
+                     "replaced, and weights and inputs where the failure "
+                     "survives it; what stays is listed",
+                     &is_anonymous_);
   }
 
   absl::StatusOr<Report> Run() override {
@@ -78,12 +83,12 @@ class WriteRepros : public Command {
                               Choose(*loaded.target, shard));
     ShowTarget(loaded, &report);
     if (all_nodes_) NODEWISE_RETURN_IF_ERROR(MakeReproRoot(output_));
-    ShrinkOptions shrink;
-    shrink.most_runs = shrink_runs_.value_or(shrink.most_runs);
+    ReproFolderOptions options;
+    options.shrink.most_runs = shrink_runs_.value_or(options.shrink.most_runs);
+    options.is_anonymous = is_anonymous_;
     WrittenRepros written;
-    const absl::Status status =
-        WriteReproFolders(loaded.target, loaded.NamedInputs(), folders, shrink,
-                          LocateOptions().node_limit_ms, &written);
+    const absl::Status status = WriteReproFolders(
+        loaded.target, loaded.NamedInputs(), folders, options, &written);
     if (!status.ok()) return At(loaded.name, status);
     ShowRepros(written, &report);
     return report;
@@ -124,8 +129,10 @@ class WriteRepros : public Command {
     const std::vector<NodeId> nodes =
         DistinctNodes(target.graph(), AllOperators());
     for (size_t i = shard.index - 1; i < nodes.size(); i += shard.count) {
-      folders.push_back(
-          {nodes[i], ReproPath(output_, i + 1, index.KeyOf(nodes[i]))});
+      const std::string name =
+          is_anonymous_ ? HiddenName(target.graph(), nodes[i], AllOperators())
+                        : index.KeyOf(nodes[i]);
+      folders.push_back({nodes[i], ReproPath(output_, i + 1, name)});
     }
     return folders;
   }
@@ -133,7 +140,7 @@ class WriteRepros : public Command {
   LoadOptions load_;
   InputOptions inputs_;
   std::string node_, shard_, output_;
-  bool all_nodes_ = false;
+  bool all_nodes_ = false, is_anonymous_ = false;
   std::optional<uint64_t> shrink_runs_;
 };
 
@@ -147,6 +154,7 @@ const CommandRow kReproCommand = {
     "  cd conv1 && nodewise locate . --inputs data/inputs.params\n"
     "  nodewise repro model.onnx --random-inputs 1 --all-nodes -o cases\n"
     "  nodewise repro net --inputs x.npz --all-nodes --shard 1/4 -o cases\n"
+    "  nodewise repro net --inputs x.npz --node conv1 --anonymous -o conv1\n"
     "\nThe folder can be moved anywhere; its README has the one command. For a "
     "node\nthat is wrong, nodewise locate --repro DIR writes it by itself.\n"
     "\nExit status: 0 it was written, 2 it was not.\n",

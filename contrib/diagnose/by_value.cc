@@ -239,7 +239,7 @@ absl::Status SearchBesideModel(const Question& question, Answer* answer) {
   AskWhetherModel(&evidence, answer);
   TakeByValue(std::move(evidence), answer);
   if (question.repro_folder.empty()) return absl::OkStatus();
-  return WriteValueRepros(session, pairs, question.repro_folder, answer);
+  return WriteValueRepros(question, session, pairs, answer);
 }
 
 absl::Status SearchBetweenBuilds(const Question& question, Answer* answer) {

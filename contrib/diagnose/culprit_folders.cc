@@ -12,6 +12,7 @@
 #include "nodewise/align/source_region.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/repro/anonymous.h"
 #include "nodewise/repro/part_case.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
@@ -125,6 +126,32 @@ absl::Status KeepInputs(const GraphIndex& index,
   return absl::OkStatus();
 }
 
+// They have the names and the numbers of the network.
+void NoteInputsNotKept(const ValueLocateResult& located,
+                       WrittenRepros* written) {
+  for (const ValueCulprit& culprit : located.culprits) {
+    if (culprit.sets.empty() || culprit.sets.front() == 0) continue;
+    written->notes.push_back(fmt::format(
+        "{}: the inputs that show what the given ones do not are not written "
+        "with {}",
+        NameOf(Way::kReproFolder), NameOf(Way::kAnonymous)));
+    return;
+  }
+}
+
+// Writes the next folder of a node beside a model.
+absl::Status WriteBeside(const Question& question, ReproCase made,
+                         WrittenRepros* written) {
+  std::string name = made.node;
+  if (question.is_anonymous) {
+    name = HiddenName(made, AllOperators());
+    NODEWISE_RETURN_IF_ERROR(DrawTensors({}, AllOperators(), &made));
+  }
+  return WriteCase(
+      made, ReproPath(question.repro_folder, written->folders.size() + 1, name),
+      written);
+}
+
 // Whatever comes behind a node that ends runs can only be run, and what it
 // should make only be known, where the reference stands in for it.
 bool WasReplaced(const LocateResult& located, const NodeReport& node) {
@@ -182,8 +209,12 @@ absl::Status WriteCulprits(const Question& question, Answer* answer) {
   const LocateResult& located = *answer->evidence.located;
   std::vector<ReproFolder> folders;
   for (const Culprit& culprit : located.culprits) {
+    const NodeReport& node = located.nodes[culprit.report];
     const std::string path =
-        ReproPath(dir, folders.size() + 1, located.nodes[culprit.report].key);
+        ReproPath(dir, folders.size() + 1,
+                  question.is_anonymous
+                      ? HiddenName(target->graph(), node.node, AllOperators())
+                      : node.key);
     NODEWISE_ASSIGN_OR_RETURN(
         std::optional<ReproFolder> folder,
         FolderOf(located, culprit, target->index(), path, answer));
@@ -191,18 +222,22 @@ absl::Status WriteCulprits(const Question& question, Answer* answer) {
   }
   if (folders.empty()) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(MakeReproRoot(dir));
-  const absl::Status status = WriteReproFolders(
-      target, question.target.NamedInputs(), folders, {},
-      question.node_limit_ms.value_or(LocateOptions().node_limit_ms),
-      &answer->repros.emplace());
+  ReproFolderOptions options;
+  options.node_limit_ms =
+      question.node_limit_ms.value_or(options.node_limit_ms);
+  options.is_anonymous = question.is_anonymous;
+  const absl::Status status =
+      WriteReproFolders(target, question.target.NamedInputs(), folders, options,
+                        &answer->repros.emplace());
   // What was found out stands all the same.
   if (!status.ok()) answer->AddDoubt(At(NameOf(Way::kReproFolder), status));
   return absl::OkStatus();
 }
 
-absl::Status WriteValueRepros(const Session& session,
+absl::Status WriteValueRepros(const Question& question, const Session& session,
                               const std::vector<RecordedPair>& recorded,
-                              const std::string& dir, Answer* answer) {
+                              Answer* answer) {
+  const std::string& dir = question.repro_folder;
   const ValueEvidence& evidence = *answer->evidence.by_value;
   const std::vector<ValueCulprit>& culprits = evidence.result.culprits;
   if (culprits.empty()) return absl::OkStatus();
@@ -224,12 +259,11 @@ absl::Status WriteValueRepros(const Session& session,
     if (made.ok()) {
       made->verdict = kBrokenKind;
       made->reason = ReasonFor(evidence, i);
-      status = WriteCase(*made, ReproPath(dir, written.folders.size() + 1, key),
-                         &written);
+      status = WriteBeside(question, *std::move(made), &written);
     }
-    const bool cannot_be = absl::IsUnimplemented(status) ||
-                           absl::IsNotFound(status) ||
-                           absl::IsInvalidArgument(status);
+    const bool cannot_be =
+        absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
+        absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
     if (cannot_be) {
       written.notes.push_back(fmt::format("{}: {}: is not written: {}",
                                           NameOf(Way::kReproFolder), key,
@@ -238,6 +272,10 @@ absl::Status WriteValueRepros(const Session& session,
       answer->AddDoubt(named(status));
       return absl::OkStatus();
     }
+  }
+  if (question.is_anonymous) {
+    NoteInputsNotKept(evidence.result, &written);
+    return absl::OkStatus();
   }
   const absl::Status kept =
       KeepInputs(*evidence.index, recorded, evidence.result, dir, &written);

@@ -145,6 +145,11 @@ absl::Status CheckSettings(const Question& question, const SearchRow& row,
         fmt::format("{}: means nothing {}, expected {}", NameOf(setting.way),
                     where, setting.expected));
   }
+  if (question.is_anonymous && question.repro_folder.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: means nothing without {}", NameOf(Way::kAnonymous),
+                    NameOf(Way::kReproFolder)));
+  }
   const bool has_samples = !question.target.samples.empty();
   if (question.most_samples.has_value() && !has_samples) {
     return absl::InvalidArgumentError(

@@ -1,5 +1,6 @@
 #include "nodewise/diagnose/repro_folders.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/locate/verdict.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/repro/anonymous.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/runner/stand_in.h"
 #include "nodewise/runners/runner_list.h"
@@ -47,6 +49,50 @@ std::string ShownBy(const ReproCase& node_case) {
   return "wrong: " + wrong->comparison->judgement.reason + simpler;
 }
 
+// What the search says first of a case, as the command of its folder would: the
+// verdict of the first culprit; none if it accuses nothing.
+absl::StatusOr<std::optional<NodeVerdict>> SearchCase(
+    const ReproCase& node_case) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto target, GraphTarget::FromArtefact(
+                       node_case.node,
+                       {node_case.graph, node_case.library, Params()}, {kCpu}));
+  TargetRequest request{std::move(target)};
+  for (const auto* inputs : {&node_case.inputs, &node_case.earlier_inputs}) {
+    for (const ReproInput& input : *inputs) {
+      request.inputs.push_back({input.name, input.tensor});
+    }
+  }
+  LocateOptions options;
+  options.node_limit_ms = node_case.node_limit_ms;
+  options.most_explain_ns = 0;
+  NODEWISE_ASSIGN_OR_RETURN(const LocateResult located,
+                            LocateInTarget(request, AllOperators(), options));
+  if (located.culprits.empty()) return std::nullopt;
+  return located.nodes[located.culprits[0].report].verdict;
+}
+
+// Has replacements of a case searched, if a search accuses anything in it. One
+// of a node that hangs would wait for it again and again, and what a model
+// beside the node says is not known to it.
+DrawOptions SearchedLike(const ReproCase& node_case) {
+  DrawOptions options;
+  const bool fails = node_case.failure.has_value() || node_case.harms_others ||
+                     !node_case.verdict.empty() ||
+                     node_case.FindWrong() != nullptr;
+  const bool hangs = node_case.failure.has_value() &&
+                     node_case.failure->kind == NodeFailure::Kind::kHang;
+  if (!fails || hangs || node_case.beside.has_value()) return options;
+  const auto found = SearchCase(node_case);
+  if (!found.ok() || !found->has_value()) return options;
+  options.accuses =
+      [verdict = **found](const ReproCase& other) -> absl::StatusOr<bool> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto now, SearchCase(other));
+    return now == verdict;
+  };
+  return options;
+}
+
 // Runs all nodes but those that end runs or spoil memory.
 absl::StatusOr<std::unique_ptr<Runner>> MakeSafeRunner(
     std::shared_ptr<const GraphTarget> target,
@@ -69,14 +115,12 @@ class FolderWriter {
   FolderWriter(const std::shared_ptr<const GraphTarget>& target,
                absl::Span<const NamedTensor> inputs,
                const std::vector<ReproFolder>& folders,
-               const ShrinkOptions& shrink, int64_t node_limit_ms,
-               WrittenRepros* written)
+               const ReproFolderOptions& options, WrittenRepros* written)
       : shared_target_(target),
         target_(*target),
         folders_(folders),
-        shrink_(shrink),
+        options_(options),
         written_(*written),
-        node_limit_ms_(node_limit_ms),
         source_(SourceOf(target_)),
         inputs_(inputs.begin(), inputs.end()) {}
 
@@ -125,7 +169,7 @@ class FolderWriter {
     node_case.harms_others =
         folder.verdict == NameOf(NodeVerdict::kChangesFloats);
     node_case.failure = folder.failure;
-    node_case.node_limit_ms = node_limit_ms_;
+    node_case.node_limit_ms = options_.node_limit_ms;
     if (folder.failure.has_value()) CheckFailsAlone(&node_case);
     if (!MayNeedOthers(node_case)) return Finish(&node_case, folder);
     needy_.push_back(std::move(node_case));
@@ -143,15 +187,34 @@ class FolderWriter {
   }
 
   absl::Status Finish(ReproCase* node_case, const ReproFolder& folder) {
+    NODEWISE_RETURN_IF_ERROR(Draw(node_case));
     // Earlier nodes read what the node does not, so its inputs stay.
     if (node_case->earlier_nodes.empty()) {
-      NODEWISE_RETURN_IF_ERROR(ShrinkCase(shrink_, node_case));
+      NODEWISE_RETURN_IF_ERROR(ShrinkCase(options_.shrink, node_case));
     }
     return WriteOne(*node_case, folder);
   }
 
+  // What is made simpler later is then made of drawn numbers.
+  absl::Status Draw(ReproCase* node_case) const {
+    if (!options_.is_anonymous) return absl::OkStatus();
+    DrawOptions draw = SearchedLike(*node_case);
+    // Inputs that stay as complex as they are may be drawn all the same.
+    draw.bounds.most_runs =
+        std::max(draw.bounds.most_runs, options_.shrink.most_runs);
+    return DrawTensors(draw, source_.operators, node_case);
+  }
+
+  // One of several that cannot be anonymous does not keep the others back.
   absl::Status WriteOne(const ReproCase& node_case, const ReproFolder& folder) {
-    return WriteCase(node_case, folder.path, &written_);
+    absl::Status status = WriteCase(node_case, folder.path, &written_);
+    const bool is_another = options_.is_anonymous && folders_.size() > 1 &&
+                            absl::IsFailedPrecondition(status);
+    if (!is_another) return status;
+    written_.notes.push_back(fmt::format("{}: {}: is not written: {}",
+                                         NameOf(Way::kAnonymous),
+                                         node_case.node, MessageOf(status)));
+    return absl::OkStatus();
   }
 
   // How the victim ends a run of the network; none if it only computes
@@ -162,7 +225,7 @@ class FolderWriter {
                               MakersOf(shared_target_));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
     RunOptions options;
-    options.node_limit_ms = node_limit_ms_;
+    options.node_limit_ms = options_.node_limit_ms;
     auto failure = FailureOf(runner->Run(inputs_, options).status());
     if (failure.has_value() && failure->node != victim) failure.reset();
     return failure;
@@ -181,10 +244,11 @@ class FolderWriter {
           node_case.verdict = "harmed by a side effect";
           node_case.reason = folder.reason;
           node_case.failure = failure;
-          node_case.node_limit_ms = node_limit_ms_;
+          node_case.node_limit_ms = options_.node_limit_ms;
           if (failure.has_value()) CheckFailsAlone(&node_case);
           NODEWISE_RETURN_IF_ERROR(AddEarlierNodes(
               source_, *folder.victim, *runner, inputs_, {}, &node_case));
+          NODEWISE_RETURN_IF_ERROR(Draw(&node_case));
           return WriteOne(node_case, folder);
         });
   }
@@ -200,15 +264,15 @@ class FolderWriter {
     NODEWISE_RETURN_IF_ERROR(made.status());
     made->verdict = folder.verdict;
     made->reason = folder.reason;
+    NODEWISE_RETURN_IF_ERROR(Draw(&*made));
     return WriteOne(*made, folder);
   }
 
   const std::shared_ptr<const GraphTarget>& shared_target_;
   const GraphTarget& target_;
   const std::vector<ReproFolder>& folders_;
-  const ShrinkOptions& shrink_;
+  const ReproFolderOptions& options_;
   WrittenRepros& written_;
-  const int64_t node_limit_ms_;
   ReproSource source_;
   const std::vector<NamedTensor> inputs_;
   std::map<std::string, const ReproFolder*> by_node_;  // By its key.
@@ -236,8 +300,16 @@ ReproSource SourceOf(const GraphTarget& target) {
 
 absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
                        WrittenRepros* written) {
-  NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, path));
   WrittenRepro repro;
+  if (node_case.anonymity.has_value()) {
+    ReproCase hidden = node_case;
+    NODEWISE_RETURN_IF_ERROR(
+        HideNames(SearchedLike(node_case), AllOperators(), &hidden));
+    NODEWISE_RETURN_IF_ERROR(WriteRepro(hidden, path));
+    repro.kept = std::move(hidden.anonymity->kept);
+  } else {
+    NODEWISE_RETURN_IF_ERROR(WriteRepro(node_case, path));
+  }
   repro.node = node_case.node;
   repro.folder = path;
   repro.is_judged = node_case.is_judged();
@@ -272,10 +344,9 @@ absl::Status MakeReproRoot(const std::string& dir) {
 absl::Status WriteReproFolders(const std::shared_ptr<const GraphTarget>& target,
                                absl::Span<const NamedTensor> inputs,
                                const std::vector<ReproFolder>& folders,
-                               const ShrinkOptions& shrink,
-                               int64_t node_limit_ms, WrittenRepros* written) {
-  return FolderWriter(target, inputs, folders, shrink, node_limit_ms, written)
-      .Write();
+                               const ReproFolderOptions& options,
+                               WrittenRepros* written) {
+  return FolderWriter(target, inputs, folders, options, written).Write();
 }
 
 }  // namespace nodewise

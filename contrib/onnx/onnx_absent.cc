@@ -1,6 +1,7 @@
 // Replaces the rest of this folder in builds without ONNX.
 
 #include "nodewise/onnx/onnx_model.h"
+#include "nodewise/onnx/plain_opaque.h"
 #include "nodewise/onnx/user_model.h"
 
 namespace nodewise {
@@ -48,6 +49,10 @@ absl::Status WriteOnnxCase(const std::string& folder, const Network&,
                            absl::Span<const NDArray>,
                            absl::Span<const NDArray>) {
   return Absent(folder);
+}
+
+absl::StatusOr<ops::Opaque> PlainOpaque(const ops::Opaque& opaque) {
+  return Absent(NameOf(opaque));
 }
 
 }  // namespace nodewise

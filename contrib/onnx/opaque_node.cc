@@ -8,6 +8,7 @@
 #include "contrib/onnx/attributes.h"
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
+#include "nodewise/onnx/plain_opaque.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -140,6 +141,21 @@ absl::Status Rename(const std::vector<std::string>& from,
   return absl::OkStatus();
 }
 
+// Takes away what a node and those in its bodies are called and what people and
+// tools have noted, none of which says what they compute.
+void ForgetNotes(proto::Node* node) {
+  node->clear_name();
+  node->clear_doc_string();
+  node->clear_metadata_props();
+  node->mutable_unknown_fields()->clear();
+  for (proto::Attribute& attribute : *node->mutable_attribute()) {
+    if (!attribute.has_g()) continue;
+    for (proto::Node& inner : *attribute.mutable_g()->mutable_node()) {
+      ForgetNotes(&inner);
+    }
+  }
+}
+
 }  // namespace
 
 void ResolveAttributes(
@@ -220,6 +236,17 @@ absl::StatusOr<proto::Node> NodeOf(const ops::Opaque& opaque,
   for (size_t i = 0; i < given; ++i) node.add_input(names.inputs[i]);
   for (const std::string& output : names.outputs) node.add_output(output);
   return node;
+}
+
+absl::StatusOr<ops::Opaque> PlainOpaque(const ops::Opaque& opaque) {
+  // What bodies read from around them has to be called as in the bodies.
+  NODEWISE_ASSIGN_OR_RETURN(
+      proto::Node node,
+      NodeOf(opaque, {/*name=*/"", opaque.captures, /*outputs=*/{}}));
+  ForgetNotes(&node);
+  ops::Opaque plain = opaque;
+  plain.node = node.SerializeAsString();
+  return plain;
 }
 
 }  // namespace nodewise

@@ -16,6 +16,7 @@
 #include "nodewise/report/source_report.h"
 #include "nodewise/report/target_report.h"
 #include "nodewise/report/value_report.h"
+#include "nodewise/repro/anonymous.h"
 #include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
@@ -251,6 +252,16 @@ void AddGraph(const Evidence& evidence, JsonWriter* json) {
   }
 }
 
+void ShowKept(const WrittenRepro& repro, Report* report) {
+  if (!repro.kept.has_value()) return;
+  report->text += fmt::format("\nstill in {} of the network:\n", repro.folder);
+  for (const KeptPart& part : *repro.kept) {
+    report->text +=
+        fmt::format("  {}{}{}: {}\n", part.kind, part.name.empty() ? "" : " ",
+                    part.name, part.why);
+  }
+}
+
 }  // namespace
 
 void ShowRepros(const WrittenRepros& written, Report* report) {
@@ -272,10 +283,12 @@ void ShowRepros(const WrittenRepros& written, Report* report) {
     }
     report->json.Add("shrunk", repro.is_shrunk);
     report->json.Add("shrink_runs", repro.shrink_runs);
+    if (repro.kept.has_value()) WriteKept(*repro.kept, &report->json);
     report->json.EndObject();
   }
   report->json.EndArray();
   report->text.Add(table);
+  for (const WrittenRepro& repro : written.folders) ShowKept(repro, report);
   report->notes.insert(report->notes.end(), written.notes.begin(),
                        written.notes.end());
   if (!written.kept_inputs.has_value()) return;

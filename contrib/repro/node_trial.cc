@@ -171,7 +171,7 @@ const ReproOutput* ReproCase::FindWrong() const {
 
 bool ReproCase::is_shrunk() const {
   return std::any_of(inputs.begin(), inputs.end(), [](const ReproInput& input) {
-    return input.original.defined();
+    return input.original.defined() || input.is_simpler;
   });
 }
 

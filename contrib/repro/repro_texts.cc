@@ -4,6 +4,7 @@
 
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
+#include "nodewise/repro/anonymous.h"
 #include "nodewise/support/foreign_words.h"
 #include "nodewise/support/json_writer.h"
 #include "nodewise/support/words.h"
@@ -22,8 +23,11 @@ std::string WorstText(const ReproOutput& output) {
 // What it was found to be in its network.
 std::string AccusationText(const ReproCase& node_case) {
   if (node_case.verdict.empty()) return "";
-  return fmt::format("In its network it was found to be `{}`: `{}`.\n\n",
-                     CodeSpan(node_case.verdict), CodeSpan(node_case.reason));
+  return fmt::format("In its network it was found to be `{}`{}.\n\n",
+                     CodeSpan(node_case.verdict),
+                     node_case.reason.empty()
+                         ? ""
+                         : fmt::format(": `{}`", CodeSpan(node_case.reason)));
 }
 
 // Of a node that writes over a tensor.
@@ -148,9 +152,26 @@ std::string ShrinkText(const ReproCase& node_case) {
   return fmt::format(
       "\nThe inputs are simpler than those that the network gave the node, "
       "and\n"
-      "the failure is the same: found in {}. What the network gave is in\n"
-      "`data/original.params`.\n",
-      CountOf(node_case.shrink_runs, "run"));
+      "the failure is the same: found in {}.{}\n",
+      CountOf(node_case.shrink_runs, "run"),
+      node_case.anonymity.has_value()
+          ? ""
+          : " What the network gave is in\n`data/original.params`.");
+}
+
+// What strangers learn of the network.
+std::string KeptText(const ReproCase& node_case) {
+  if (!node_case.anonymity.has_value()) return "";
+  std::string text =
+      "\nThis folder was made to be given away: names are replaced, and "
+      "weights and inputs\nare drawn numbers wherever the failure survives "
+      "that. Still of the network:\n\n";
+  for (const KeptPart& part : node_case.anonymity->kept) {
+    text += "- " + part.kind;
+    if (!part.name.empty()) text += fmt::format(" `{}`", CodeSpan(part.name));
+    text += fmt::format(": {}\n", CodeSpan(part.why));
+  }
+  return text;
 }
 
 bool IsJudged(const ReproCase& node_case) {
@@ -317,7 +338,7 @@ std::string ReproReadme(const ReproCase& node_case,
   }
   text += AccusationText(node_case) + StateText(node_case);
   text += BesideText(node_case) + EarlierText(node_case);
-  text += ShrinkText(node_case);
+  text += ShrinkText(node_case) + KeptText(node_case);
   text += MoreCommands(node_case, contents);
   return text + FilesText(node_case, contents);
 }
@@ -354,13 +375,18 @@ std::string ReproDocument(const ReproCase& node_case,
   json.Add("shrunk", node_case.is_shrunk());
   json.Add("shrink_runs", node_case.shrink_runs);
   json.Add("model", contents.why_no_model.empty());
+  if (node_case.anonymity.has_value()) {
+    json.Add("draw_runs", node_case.anonymity->runs);
+    WriteKept(node_case.anonymity->kept, &json);
+  }
   json.BeginArray("inputs");
   for (size_t slot = 0; slot < node_case.inputs.size(); ++slot) {
     const ReproInput& input = node_case.inputs[slot];
     json.BeginObject();
     AddTensor(input.name, input.role, node_case.graph.entries[slot], &json);
     json.Add("parameter", input.is_param);
-    json.Add("shrunk", input.original.defined());
+    json.Add("shrunk", input.original.defined() || input.is_simpler);
+    if (node_case.anonymity.has_value()) json.Add("drawn", input.is_drawn);
     json.EndObject();
   }
   json.EndArray();

@@ -125,12 +125,18 @@ bool SameFailure::IsAsFinite(const std::vector<ReproOutput>& outputs) const {
   return true;
 }
 
-absl::StatusOr<bool> SameFailure::IsIn(ReproCase* other) const {
+absl::Status SameFailure::Judge(ReproCase* node_case) const {
+  // What ends its process runs in one of its own, and never here.
+  if (node_case->failure.has_value()) node_case->may_run = false;
   // The reference computes first: the candidate gets nothing that the operator
   // refuses.
-  NODEWISE_RETURN_IF_ERROR(other->plan_fault.has_value()
-                               ? JudgePlanFault(operators_, other)
-                               : JudgeCase(other));
+  return node_case->plan_fault.has_value()
+             ? JudgePlanFault(operators_, node_case)
+             : JudgeCase(node_case);
+}
+
+absl::StatusOr<bool> SameFailure::IsIn(ReproCase* other) const {
+  NODEWISE_RETURN_IF_ERROR(Judge(other));
   if (other->failure.has_value()) {
     return FailsAsBefore(*other, TensorsOf(other->inputs));
   }

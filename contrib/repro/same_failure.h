@@ -42,6 +42,9 @@ class SameFailure {
 
   // Returns whether runs of the case alone decide that.
   bool can_be_tried() const { return can_be_tried_; }
+  // Runs a case and sets what it makes, beside what it should make. Fails as
+  // running does.
+  absl::Status Judge(ReproCase* node_case) const;
   // Runs another case and sets what it makes; returns whether that is the same.
   // Fails as running does. REQUIRES: can_be_tried().
   absl::StatusOr<bool> IsIn(ReproCase* other) const;

@@ -6,6 +6,7 @@
 
 #include "contrib/repro/repro_texts.h"
 #include "fmt/format.h"
+#include "nodewise/artefact/blank_network.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/interp/interpreter.h"
@@ -187,13 +188,23 @@ class ReproWriter {
 
   absl::Status CopyLibrary() {
     if (case_.library_file.empty()) return absl::OkStatus();
-    return ReplaceFile(
-        folder_ / "lib.so", [&](const std::string& beside) -> absl::Status {
-          NODEWISE_ASSIGN_OR_RETURN(OutputFile copy,
-                                    OutputFile::Create(beside));
-          NODEWISE_RETURN_IF_ERROR(AppendFile(case_.library_file, 0, &copy));
-          return copy.Commit();
-        });
+    return ReplaceFile(folder_ / "lib.so",
+                       [&](const std::string& beside) -> absl::Status {
+                         NODEWISE_ASSIGN_OR_RETURN(OutputFile copy,
+                                                   OutputFile::Create(beside));
+                         NODEWISE_RETURN_IF_ERROR(AppendLibrary(&copy));
+                         return copy.Commit();
+                       });
+  }
+
+  absl::Status AppendLibrary(OutputFile* copy) const {
+    if (!case_.anonymity.has_value()) {
+      return AppendFile(case_.library_file, 0, copy);
+    }
+    // The whole network may lie beside the code.
+    NODEWISE_ASSIGN_OR_RETURN(const std::string blank,
+                              WithBlankNetwork(case_.library_file));
+    return copy->Write(blank);
   }
 
   const ReproCase& case_;
@@ -229,6 +240,11 @@ absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder) {
   if (node_case.library_file.empty() && !HasBuiltInFunctions(node_case.graph)) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: its functions are in memory alone, expected a library in a file",
+        node_case.node));
+  }
+  if (node_case.anonymity.has_value() && node_case.anonymity->has_names) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: is to be anonymous and has its names, expected HideNames() first",
         node_case.node));
   }
   NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));

@@ -67,6 +67,8 @@ std::string_view NameInCpp(Way way) {
       return "Question::known_file";
     case Way::kReproFolder:
       return "Question::repro_folder";
+    case Way::kAnonymous:
+      return "Question::is_anonymous";
     case Way::kInputSets:
       return "Question::input_sets";
     case Way::kSpecialInputs:

@@ -23,15 +23,15 @@ def locate(target: Target, /, *, lib: Value | None = None,
            node_timeout: Number | None = None, stand_in: Value | None = None,
            strict: bool = False, known: Value | None = None,
            top: Number | None = None, repro: Value | None = None,
-           backend: Value | None = None, no_fuse: bool = False,
-           no_reuse: bool = False, no_layouts: bool = False,
-           dim: Names | None = None, freeze: Tensors | None = None,
-           seed: Number | None = None, opaque: Value | None = None,
-           precision: Value | None = None, calibrate: Value | None = None,
-           calibration: Value | None = None, keep: Value | None = None,
-           model: Value | None = None, python: Value | None = None,
-           ort_provider: Value | None = None, ort_level: Value | None = None,
-           runtime_option: Names | None = None,
+           anonymous: bool = False, backend: Value | None = None,
+           no_fuse: bool = False, no_reuse: bool = False,
+           no_layouts: bool = False, dim: Names | None = None,
+           freeze: Tensors | None = None, seed: Number | None = None,
+           opaque: Value | None = None, precision: Value | None = None,
+           calibrate: Value | None = None, calibration: Value | None = None,
+           keep: Value | None = None, model: Value | None = None,
+           python: Value | None = None, ort_provider: Value | None = None,
+           ort_level: Value | None = None, runtime_option: Names | None = None,
            foreign_limit: Number | None = None, at_once: Number | None = None,
            referee: Value | None = None, trust: Value | None = None,
            third: Value | None = None, special_inputs: bool = False,
@@ -84,6 +84,9 @@ def locate(target: Target, /, *, lib: Value | None = None,
     top: how many culprits are shown (10)
     repro: writes each culprit as a folder of its own in DIR, which shows
         the failure wherever it is moved to
+    anonymous: with repro=: the folders may be given to strangers, since
+        names are replaced, and weights and inputs where the failure
+        survives it; what stays is listed
     backend: what computes the nodes of a model, or of a folder that
         convert made: onednn, with the reference for what that has not, or
         reference
@@ -138,13 +141,14 @@ def locate(target: Target, /, *, lib: Value | None = None,
         ("--worst", worst), ("--repeats", repeats),
         ("--node-timeout", node_timeout), ("--stand-in", stand_in),
         ("--strict", strict), ("--known", known), ("--top", top),
-        ("--repro", repro), ("--backend", backend), ("--no-fuse", no_fuse),
-        ("--no-reuse", no_reuse), ("--no-layouts", no_layouts), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--opaque", opaque),
-        ("--precision", precision), ("--calibrate", calibrate),
-        ("--calibration", calibration), ("--keep", keep), ("--model", model),
-        ("--python", python), ("--ort-provider", ort_provider),
-        ("--ort-level", ort_level), ("--runtime-option", runtime_option),
+        ("--repro", repro), ("--anonymous", anonymous), ("--backend", backend),
+        ("--no-fuse", no_fuse), ("--no-reuse", no_reuse),
+        ("--no-layouts", no_layouts), ("--dim", dim), ("--freeze", freeze),
+        ("--seed", seed), ("--opaque", opaque), ("--precision", precision),
+        ("--calibrate", calibrate), ("--calibration", calibration),
+        ("--keep", keep), ("--model", model), ("--python", python),
+        ("--ort-provider", ort_provider), ("--ort-level", ort_level),
+        ("--runtime-option", runtime_option),
         ("--foreign-limit", foreign_limit), ("--at-once", at_once),
         ("--referee", referee), ("--trust", trust), ("--third", third),
         ("--special-inputs", special_inputs), ("--sets", sets),
@@ -779,7 +783,8 @@ def repro(target: Target, /, *, lib: Value | None = None,
           keep: Value | None = None, stand_in: Value | None = None,
           node: Value | None = None, all_nodes: bool = False,
           shard: Value | None = None, output: Value | None = None,
-          shrink_runs: Number | None = None) -> Answer:
+          shrink_runs: Number | None = None,
+          anonymous: bool = False) -> Answer:
     """Cuts a node out as a folder that shows what it computes.
 
     >>> answer = nodewise.repro("model.onnx", node="pool1", random_inputs=1,
@@ -835,6 +840,9 @@ def repro(target: Target, /, *, lib: Value | None = None,
     output: the folder to write
     shrink_runs: how often a wrong node runs at most, to make its inputs
         simpler; 0: they stay as they are (64)
+    anonymous: the folders may be given to strangers: names are replaced,
+        and weights and inputs where the failure survives it; what stays is
+        listed
     """
     return _call("repro", (("target", target),), (
         ("--lib", lib), ("--params", params), ("--function", function),
@@ -847,7 +855,7 @@ def repro(target: Target, /, *, lib: Value | None = None,
         ("--calibration", calibration), ("--keep", keep),
         ("--stand-in", stand_in), ("--node", node), ("--all-nodes", all_nodes),
         ("--shard", shard), ("--output", output),
-        ("--shrink-runs", shrink_runs),
+        ("--shrink-runs", shrink_runs), ("--anonymous", anonymous),
     ))
 
 

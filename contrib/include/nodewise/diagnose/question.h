@@ -87,6 +87,8 @@ struct Question {
   std::shared_ptr<const NetworkProgram> referee = nullptr;
   // Where each culprit becomes a folder of its own; empty: nowhere.
   std::string repro_folder = {};
+  // These folders may be given to strangers (nodewise/repro/anonymous.h).
+  bool is_anonymous = false;
 
   // Called with what is being done, how much of it is, and of how much. May be
   // null.

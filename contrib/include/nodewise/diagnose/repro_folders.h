@@ -43,7 +43,15 @@ struct WrittenRepro {
   std::vector<std::string> earlier_nodes;
   bool is_shrunk = false;
   uint64_t shrink_runs = 0;
+  // What of the network is still in it; none unless others may have it.
+  std::optional<std::vector<KeptPart>> kept = std::nullopt;
   std::string shows;  // All of it in words.
+};
+
+struct ReproFolderOptions {
+  ShrinkOptions shrink = {};
+  int64_t node_limit_ms = 60'000;  // How long a node may take.
+  bool is_anonymous = false;       // Others may have the folders.
 };
 
 struct WrittenRepros {
@@ -66,7 +74,8 @@ absl::Status MakeReproRoot(const std::string& dir);
 // it can be loaded apart. The target must outlive it.
 ReproSource SourceOf(const GraphTarget& target);
 
-// Writes a case as a folder, and adds what it shows. Fails as WriteRepro().
+// Writes a case as a folder, and adds what it shows. One with an anonymity gets
+// other names, see HideNames(). Fails as that and as WriteRepro().
 absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
                        WrittenRepros* written);
 
@@ -79,7 +88,7 @@ absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
 absl::Status WriteReproFolders(const std::shared_ptr<const GraphTarget>& target,
                                absl::Span<const NamedTensor> inputs,
                                const std::vector<ReproFolder>& folders,
-                               const ShrinkOptions& shrink,
-                               int64_t node_limit_ms, WrittenRepros* written);
+                               const ReproFolderOptions& options,
+                               WrittenRepros* written);
 
 }  // namespace nodewise

@@ -33,6 +33,13 @@ struct ReproInput {
   NDArray tensor;
   // What the network gave it, if `tensor` is something simpler; else undefined.
   NDArray original = {};
+  // It has been made simpler; also where `original` is not kept.
+  bool is_simpler = false;
+  // It holds drawn numbers in the place of the network's (DrawTensors()).
+  bool is_drawn = false;
+  std::string why_not_drawn = {};  // In words, if that was asked for.
+  // Drawn: what of the order of its numbers is the network's, in words.
+  std::string why_places = {};
 };
 
 // Something that it makes.
@@ -69,6 +76,25 @@ struct ModelBeside {
   // The names of the nodes of the case before the last one, into which the
   // compiler took an operation apart.
   std::vector<std::string> other_nodes = {};
+};
+
+// Something of the network that an anonymous case still has.
+struct KeptPart {
+  // "description", "library", "function", "tensor", "places", "constant",
+  // "attribute" or "operator".
+  std::string kind;
+  std::string name;  // As it is called in the folder; empty for a description.
+  std::string why;   // What it is, and why it is there, in words.
+};
+
+// What was replaced for others to have the case (anonymous.h).
+struct Anonymity {
+  // How often the node ran until it was known which numbers may be drawn.
+  uint64_t runs = 0;
+  // HashBytes() of the constants of a model beside the node that are drawn.
+  std::vector<uint64_t> drawn_constants = {};
+  bool has_names = true;            // HideNames() has not been called yet.
+  std::vector<KeptPart> kept = {};  // Set by HideNames().
 };
 
 struct ReproCase {
@@ -115,6 +141,8 @@ struct ReproCase {
   // How often the node ran until its inputs were as simple as they are; 0 if
   // nobody has tried.
   uint64_t shrink_runs = 0;
+  // Others may have it; none: it is as the network has it.
+  std::optional<Anonymity> anonymity = std::nullopt;
 
   // Returns the first output that is wrong, of several the one that is wrong by
   // the worst verdict; null if none is.

@@ -40,6 +40,7 @@ enum class Way : uint8_t {
   kLearning,        // Measures what is not known of a runtime.
   kKnownFile,       // What was measured.
   kReproFolder,     // Where culprits become folders.
+  kAnonymous,       // Folders that others may have.
   kInputSets,       // How many sets of inputs both sides run with.
   kSpecialInputs,   // Inputs with NaN and infinities.
   kTrust,           // Which of two builds is right.
