@@ -11,6 +11,7 @@
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/ir/verifier.h"
+#include "nodewise/onnx/plain_opaque.h"
 #include "nodewise/ops/ops.h"
 #include "tests/contrib/onnx/opaque_models.h"
 #include "tests/support/matchers.h"
@@ -79,6 +80,31 @@ TEST(OpaqueTest, ManyNodesOfOneOperatorAreOneMessage) {
   EXPECT_THAT(LinesOf(diagnostics),
               ElementsAre(HasSubstr("vendor.ops.Magic, 3 operations (make_a, "
                                     "make_b, make_c): is of domain")));
+}
+
+TEST(OpaqueTest, APlainOneHasItsAttributesAndNothingThatIsNotedOfIt) {
+  ModelBuilder builder = VendorModel();
+  builder.Input("x", {2}).Output("y");
+  auto& magic = Vendor(builder.Node("Magic", {"x"}, {"y"}, "hushed_node"));
+  AddAttribute("strength", 1, &magic).set_f(2.5F);
+  auto& branch = AddAttribute("branch", 5, &magic);
+  auto* const inner = branch.mutable_g()->add_node();
+  inner->set_op_type("Neg");
+  inner->add_input("x");
+  inner->add_output("z");
+  inner->set_name("hushed_inner");
+  for (auto* const node : {&magic, inner}) {
+    node->set_doc_string("hushed words");
+    node->add_metadata_props()->set_value("hushed note");
+  }
+  const Network network = ImportWhole(builder.Bytes()).value();
+  const ops::Opaque& given = OpaqueNamed(network, "hushed_node");
+  ASSERT_THAT(given.node, HasSubstr("hushed"));
+  const auto plain = PlainOpaque(given);
+  ASSERT_THAT(plain, IsOk());
+  EXPECT_THAT(plain->node, testing::Not(HasSubstr("hushed")));
+  EXPECT_THAT(plain->node, HasSubstr("strength"));
+  EXPECT_EQ(plain->captures, given.captures);
 }
 
 TEST(OpaqueTest, WhatWorksOnSequencesStaysRefused) {
