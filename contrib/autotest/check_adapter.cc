@@ -151,7 +151,7 @@ struct Planted {
   std::shared_ptr<const Network> network;
   std::string operation = {};  // Where the fault is; empty if there is none.
   std::string change = {};
-  std::optional<Spoiling> spoiling = std::nullopt;
+  std::optional<SpoiledResult> spoiling = std::nullopt;
 };
 
 Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
@@ -335,13 +335,23 @@ absl::StatusOr<Planted> Draw(const NetworkProgram& program,
                                .status());
   std::set<std::string> values;
   for (const auto& [name, tensor] : keeper.values()) values.insert(name);
-  NODEWISE_ASSIGN_OR_RETURN(Spoiling spoiling,
+  NODEWISE_ASSIGN_OR_RETURN(SpoiledResult spoiling,
                             DrawSpoiling(checked, values, kLeastEffect, seed));
   Planted planted = Sound(checked);
   planted.operation = spoiling.operation;
   planted.change = spoiling.what;
   planted.spoiling = std::move(spoiling);
   return planted;
+}
+
+bool WasPlanted(const AdapterCheck& check, const CheckedNetwork& checked,
+                const Planted& planted) {
+  return std::any_of(check.trials.begin(), check.trials.end(),
+                     [&](const AdapterTrial& trial) {
+                       return trial.network == checked.name &&
+                              trial.operation == planted.operation &&
+                              trial.change == planted.change;
+                     });
 }
 
 void Judge(AdapterTrial* trial) {
@@ -427,6 +437,9 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
       NODEWISE_ASSIGN_OR_RETURN(
           const Planted planted,
           Draw(*program, checked, operators, options.spoils, seed++));
+      // A file of few values would have the same one spoiled again and again.
+      const bool may_repeat = !options.spoils || tried + 1 == kMostDraws;
+      if (!may_repeat && WasPlanted(check, checked, planted)) continue;
       trial = Searched(*program, checked, planted, operators, options,
                        &check.runtime);
       // A runtime may refuse what a changed operation has become.

@@ -42,9 +42,9 @@ absl::StatusOr<NDArray> Reversed(const NDArray& value) {
 // Several elements in one byte cannot be put in another order as bytes.
 bool HasWholeBytes(DLDataType dtype) { return dtype.bits % 8 == 0; }
 
-std::vector<Spoiling> SpoilingsOf(const Operation& operation,
-                                  const NetworkValue& value) {
-  std::vector<Spoiling> all;
+std::vector<SpoiledResult> SpoilingsOf(const Operation& operation,
+                                       const NetworkValue& value) {
+  std::vector<SpoiledResult> all;
   const auto add = [&](const char* what, auto spoil) {
     all.push_back({operation.name, value.name, what, spoil});
   };
@@ -66,7 +66,7 @@ std::vector<NDArray> TensorsOf(const std::vector<NamedTensor>& named) {
 class SpoiledRunner : public Runner {
  public:
   SpoiledRunner(std::unique_ptr<Runner> runner, std::unique_ptr<Runner> asked,
-                Spoiling spoiling)
+                SpoiledResult spoiling)
       : runner_(std::move(runner)),
         asked_(std::move(asked)),
         spoiling_(std::move(spoiling)) {}
@@ -146,7 +146,7 @@ class SpoiledRunner : public Runner {
 
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Runner> asked_;
-  Spoiling spoiling_;
+  SpoiledResult spoiling_;
 };
 
 // Draws spoilings until one shows in what the reference makes.
@@ -160,14 +160,14 @@ class SpoilingSearch {
         reference_(
             MakeNetworkRunner("reference", checked.name, checked.network)) {}
 
-  absl::StatusOr<Spoiling> Run(const std::set<std::string>& values) {
+  absl::StatusOr<SpoiledResult> Run(const std::set<std::string>& values) {
     ValueKeeper keeper;
     RunOptions run;
     run.sink = &keeper;
     NODEWISE_ASSIGN_OR_RETURN(RunResult sound,
                               reference_->Run(checked_.inputs, run));
     expected_ = TensorsOf(sound.outputs);
-    std::vector<Spoiling> all = All(values);
+    std::vector<SpoiledResult> all = All(values);
     while (!all.empty()) {
       const auto chosen =
           all.begin() +
@@ -186,9 +186,9 @@ class SpoilingSearch {
 
  private:
   // Outputs cannot be exchanged: nothing reads them.
-  std::vector<Spoiling> All(const std::set<std::string>& values) const {
+  std::vector<SpoiledResult> All(const std::set<std::string>& values) const {
     const Network& network = *checked_.network;
-    std::vector<Spoiling> all;
+    std::vector<SpoiledResult> all;
     for (const OperationId id : network.order()) {
       for (const ValueId output : network.operation(id).outputs) {
         const auto outputs = network.outputs();
@@ -198,7 +198,7 @@ class SpoilingSearch {
             !values.contains(network.value(output).name)) {
           continue;
         }
-        for (Spoiling& each :
+        for (SpoiledResult& each :
              SpoilingsOf(network.operation(id), network.value(output))) {
           all.push_back(std::move(each));
         }
@@ -207,7 +207,7 @@ class SpoilingSearch {
     return all;
   }
 
-  bool Shows(const Spoiling& spoiling, const NDArray& value) const {
+  bool Shows(const SpoiledResult& spoiling, const NDArray& value) const {
     auto spoiled = spoiling.spoil(value);
     if (!spoiled.ok()) return false;
     RunOptions run;
@@ -229,15 +229,15 @@ class SpoilingSearch {
 
 }  // namespace
 
-absl::StatusOr<Spoiling> DrawSpoiling(const CheckedNetwork& checked,
-                                      const std::set<std::string>& values,
-                                      double least_effect, uint64_t seed) {
+absl::StatusOr<SpoiledResult> DrawSpoiling(const CheckedNetwork& checked,
+                                           const std::set<std::string>& values,
+                                           double least_effect, uint64_t seed) {
   return SpoilingSearch(checked, least_effect, seed).Run(values);
 }
 
 std::unique_ptr<Runner> MakeSpoiledRunner(std::unique_ptr<Runner> runner,
                                           std::unique_ptr<Runner> asked,
-                                          Spoiling spoiling) {
+                                          SpoiledResult spoiling) {
   return std::make_unique<SpoiledRunner>(std::move(runner), std::move(asked),
                                          std::move(spoiling));
 }
