@@ -1,8 +1,9 @@
-# nodewise_bench prints ratios of two things timed side by side; see ratio.h.
+# nodewise_bench prints ratios of two things timed side by side; see ratio.h. It
+# is built where it is run, and by `./dev test --full`.
 find_package(benchmark REQUIRED)
 
 # Kernels as TVM compiles them. Without folding, equal ones stay distinct.
-add_library(bench_kernels MODULE
+add_library(bench_kernels MODULE EXCLUDE_FROM_ALL
   bench/dispatch_kernels.c
   bench/large_kernel.c
 )
@@ -15,13 +16,14 @@ target_compile_options(bench_kernels PRIVATE -O2 -fno-ipa-icf)
 set_target_properties(bench_kernels PROPERTIES PREFIX "")
 
 # A library has one ABI for all its functions.
-add_library(bench_ffi_kernels MODULE bench/ffi_dispatch_kernels.c)
+add_library(bench_ffi_kernels MODULE EXCLUDE_FROM_ALL
+  bench/ffi_dispatch_kernels.c)
 target_include_directories(bench_ffi_kernels PRIVATE
   $<TARGET_PROPERTY:nodewise_runtime,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_options(bench_ffi_kernels PRIVATE -O2 -fno-ipa-icf)
 set_target_properties(bench_ffi_kernels PROPERTIES PREFIX "")
 
-add_executable(nodewise_bench
+add_executable(nodewise_bench EXCLUDE_FROM_ALL
   bench/bench_main.cc
   bench/chain.cc
   bench/debug_bench.cc
@@ -60,6 +62,7 @@ if(TARGET nodewise_contrib AND USE_ONNX)
     bench/locate_bench.cc
     bench/model_peers.cc
     bench/onednn_bench.cc
+    bench/python_bench.cc
     bench/quiet_turns.cc
   )
   target_link_libraries(nodewise_bench PRIVATE nodewise_contrib
@@ -72,7 +75,7 @@ if(TARGET nodewise_contrib AND USE_ONNX)
   if(USE_ONEDNN)
     target_compile_definitions(nodewise_bench PRIVATE NODEWISE_USE_ONEDNN)
   endif()
-  add_executable(nodewise_bench_model
+  add_executable(nodewise_bench_model EXCLUDE_FROM_ALL
     bench/memory.cc
     bench/model_child.cc
     bench/ratio.cc
@@ -83,4 +86,7 @@ if(TARGET nodewise_contrib AND USE_ONNX)
     nodewise_locate nodewise_kernels
     nodewise_options absl::strings fmt::fmt Threads::Threads)
   add_dependencies(nodewise_bench nodewise nodewise_bench_model)
+  if(TARGET nodewise_python)
+    add_dependencies(nodewise_bench nodewise_python)
+  endif()
 endif()

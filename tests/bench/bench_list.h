@@ -81,6 +81,11 @@ bool BenchCompareNumpy(const std::string& name);
 bool BenchAutotestBuiltIn(const std::string& name);
 bool BenchAutotestGradients(const std::string& name);
 bool BenchAutotestOneDnn(const std::string& name);
+// What the Python package adds to a run in microseconds, and the time until the
+// tensors of a dump of 10,000 can be asked for, against the library's. Skipped
+// where the native module was not built.
+bool BenchPythonRun(const std::string& name);
+bool BenchPythonDump(const std::string& name);
 // Runs a network in the VM of today's TVM and here, in turns.
 bool BenchModernChain(const std::string& name);
 bool BenchModernConvnet(const std::string& name);

@@ -59,6 +59,8 @@ constexpr BenchRow kBenches[] = {
     {"contrib/compare_bfloat16", &BenchCompareBfloat16},
     {"contrib/compare_int8", &BenchCompareInt8},
     {"contrib/compare_numpy", &BenchCompareNumpy},
+    {"contrib/python_run", &BenchPythonRun},
+    {"contrib/python_dump", &BenchPythonDump},
 #endif
     {"modern/chain", &BenchModernChain},
     {"modern/convnet", &BenchModernConvnet},
