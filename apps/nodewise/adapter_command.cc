@@ -196,6 +196,8 @@ class UseAdapter : public Command {
     inputs.seed = seed;
     NODEWISE_ASSIGN_OR_RETURN(Session session,
                               LoadForeign(load, foreign_, inputs, report));
+    // What is wrong with it is in the report.
+    if (report->status != Report::Status::kOk) return Tried();
     CheckedNetwork own{program_, session.network, session.NamedInputs()};
     own.model_file = session.model_file;
     return Tried{session.program, {std::move(own)}};
@@ -222,10 +224,11 @@ class UseAdapter : public Command {
     options.seed = seed_.value_or(options.seed);
     options.faults = faults_.value_or(options.faults);
     options.spoils = spoils_;
-    Report loaded;
+    Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Tried tried,
-                              HasModel() ? OwnModel(options.seed, &loaded)
+                              HasModel() ? OwnModel(options.seed, &report)
                                          : SmallNetworks(options.seed));
+    if (report.status != Report::Status::kOk) return report;
     const std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
     options.known = [&](const std::string& runtime) {
       return RowsOf(known, runtime);
@@ -237,7 +240,10 @@ class UseAdapter : public Command {
     NODEWISE_ASSIGN_OR_RETURN(
         const AdapterCheck check,
         CheckAdapter(tried.program, tried.networks, AllOperators(), options));
-    return ReportOf(check, options);
+    Report checked = ReportOf(check, options);
+    checked.notes.insert(checked.notes.begin(), report.notes.begin(),
+                         report.notes.end());
+    return checked;
   }
 
   absl::StatusOr<std::vector<CheckedNetwork>> Networks(uint64_t seed) const {

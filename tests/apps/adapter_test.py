@@ -129,6 +129,16 @@ class Adapter(Scratch):
             self.assertIn(f"{option[:option.index('=')]}: found no model of "
                           "yours, expected PROGRAM:MODEL.onnx", result.err)
 
+    def test_what_is_wrong_with_a_model_of_ones_own_is_told(self):
+        path = self.write("own.onnx", onnx_model(onnx_graph(
+            [onnx_node("Sigmoid", ["x"], ["y"], name="s")],
+            [value_info("x", dims=("n", 2))],
+            [value_info("y", dims=("n", 2))])))
+        result = nodewise("adapter", "check", self.program(1), "--model", path,
+                          "--dim", "other=1")
+        self.assertEqual(2, result.code, result)
+        self.assertIn("other", result.err)
+
     def test_a_runtime_that_runs_no_network_is_not_checked(self):
         result = nodewise("adapter", "check", self.program(1))
         self.assertEqual(2, result.code)
