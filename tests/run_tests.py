@@ -426,37 +426,21 @@ def run_mutants(build, options):
 # --- all of them ------------------------------------------------------------
 
 
-def run_part(run, part, options):
+def run_suite(name, run, parts, options):
     started = time.monotonic()
-    return run(part, options), started, time.monotonic()
-
-
-def run_suites(rows, options):
-    """Yields the suites' names and results, in order. As many parts run at a
-    time as there are cores, and the next suite begins while the last parts of
-    one still run: the longest of each would leave the other cores idle."""
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-    try:
-        begun = [(name, [pool.submit(run_part, run, part, options)
-                         for part in parts]) for name, run, parts in rows]
-        for name, parts in begun:
-            ran = [part.result() for part in parts]
-            yield name, suite_results(name, ran, options)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def suite_results(name, ran, options):
-    results = [result for part, _, _ in ran for result in part]
-    if not ran:
-        return [Result(name, "failed", "the suite has nothing to run")]
+    # Runs as many at a time as there are cores; the report lists them in
+    # order.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        ran = pool.map(lambda part: run(part, options), parts)
+        results = [result for part in ran for result in part]
+    if not parts:
+        results = [Result(name, "failed", "the suite has nothing to run")]
     counts = collections.Counter(r.state for r in results)
     if results or not options.filter:
         shown = ", ".join(f"{counts[state]} {state}"
                           for state in ("passed", "failed", "skipped")
                           if counts[state] or state != "skipped")
-        seconds = max(end for _, _, end in ran) - min(
-            start for _, start, _ in ran)
+        seconds = time.monotonic() - started
         print(f"{name:10} {seconds:6.1f} s  {shown}", flush=True)
     return results
 
@@ -514,11 +498,13 @@ def main():
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     options = parse_arguments([row[0] for row in suite_table(full=True)])
     table = suite_table(options.full)
-    # Mutants are compiled for minutes.
-    chosen = [row for row in table if row[0] in (options.suite or ()) or
-              not options.suite and (options.full or row[0] != "mutants")]
-    results = [(name, result) for name, found in run_suites(chosen, options)
-               for result in found]
+    results = []
+    for name, run, parts in table:
+        # Mutants are compiled for minutes.
+        if name in (options.suite or ()) or not options.suite and (
+                options.full or name != "mutants"):
+            results += [(name, r)
+                        for r in run_suite(name, run, parts, options)]
     return print_summary(results)
 
 
