@@ -325,7 +325,7 @@ class UseAdapter : public Command {
 
   std::string action_, program_, output_;
   std::vector<std::string> names_, networks_, dims_;
-  InputOptions inputs_;  // Of a model of the user's.
+  InputOptions inputs_;  // For the user's own model.
   bool spoils_ = false;
   std::optional<uint64_t> configurations_, seed_, faults_;
   ForeignOptions foreign_;

@@ -19,7 +19,7 @@ namespace {
 struct DrawnUnit {
   // Those of the node are numbered first, then the earlier ones.
   std::vector<size_t> inputs;
-  std::optional<uint64_t> hash = {};  // Of the numbers that they share.
+  std::optional<uint64_t> hash = {};  // Hashes the numbers that they share.
 };
 
 ReproInput& InputAt(ReproCase* node_case, size_t index) {

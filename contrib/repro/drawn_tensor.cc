@@ -62,7 +62,7 @@ constexpr double kMoved = 0.04;
 constexpr int kMostRedrawn = 8;
 // Doubles beyond are whole numbers all of them, which says nothing.
 constexpr double kMostWhole = 1 << 24;
-// Of tensors that go through WithOtherNumbers(): all their numbers are sorted.
+// WithOtherNumbers() sorts all numbers of a tensor, and takes no larger ones.
 constexpr int64_t kMostSorted = int64_t{1} << 26;
 
 // Complex numbers and vectors as the plain numbers that they consist of. The
@@ -176,7 +176,7 @@ class Quantiles {
 
 struct Recorded {
   std::array<uint64_t, kNumClasses> counts = {};
-  std::vector<double> sample;  // Of the ordinary numbers.
+  std::vector<double> sample;  // Some or all ordinary numbers.
 };
 
 Recorded RecordOf(const NDArray& numbers) {

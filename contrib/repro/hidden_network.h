@@ -23,7 +23,7 @@ class NetworkHider {
   absl::StatusOr<Network> Hidden(const Network& network,
                                  const std::string& name,
                                  absl::Span<const std::string> inputs);
-  // The same for what a node computes.
+  // Hides what a node computes in the same way.
   absl::StatusOr<Region> Hidden(const Region& region, const std::string& name,
                                 absl::Span<const std::string> inputs);
 
@@ -40,7 +40,8 @@ class NetworkHider {
 
   std::map<std::string, int, std::less<>> counts_;
   std::map<std::string, std::string> sides_;
-  // Of the last network that was not a body, by the old name.
+  // New names of operations by the old ones, for the last network that was not
+  // a body.
   std::map<std::string, std::string> operations_;
 };
 

@@ -14,7 +14,7 @@ namespace nodewise {
 
 // What makes two failures the same one, for whatever changes a case.
 
-// Of a node that makes something wrong.
+// How the output of a node is wrong.
 struct FailureKind {
   size_t output = 0;
   bool is_non_finite = false;

@@ -35,7 +35,7 @@ void BlankBytecode(const VmLibrary& library, std::string* copy) {
 absl::StatusOr<std::string> WithBlankNetwork(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(std::string bytes, WithBlankFactories(path));
   const auto library = OpenVmLibrary(path);
-  // A damaged one is for whoever loads it to refuse.
+  // A damaged one is refused when it is loaded.
   if (library.ok() && *library != nullptr) BlankBytecode(**library, &bytes);
   return bytes;
 }

@@ -104,8 +104,7 @@ struct Evidence {
   // ValueEvidence has them.
   std::shared_ptr<const GraphIndex> index;
   std::shared_ptr<const void> graph;
-  // Of a model beside the target whose nodes say what they compute; may be
-  // null.
+  // A model beside a target whose nodes say what they compute; may be null.
   std::shared_ptr<const Network> model_beside;
   std::optional<ValueEvidence> by_value;
   std::optional<DumpEvidence> dumps;

@@ -40,7 +40,8 @@ struct SourceLine {
 
 // Returns the innermost line of a stack trace that is of the model's program
 // and not of the framework below it (torch, jax, ...); a trace in the words of
-// Python, of TorchScript or of jax. None if there is no such line.
+// Python, of TorchScript or of jax. Returns none if all
+// are of the framework.
 std::optional<SourceLine> FindSourceLine(std::string_view trace);
 
 // Returns the line that the operation is from.

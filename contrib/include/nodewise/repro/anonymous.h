@@ -33,8 +33,8 @@ struct DrawOptions {
 // ReproInput::why_not_drawn. Beside a model, constants of the model that a
 // parameter holds in another order become the same numbers as that.
 //
-// There is no chance in it: one case always becomes the same one. Fails as
-// HideNames() does not: only if there is no memory.
+// Nothing depends on chance: one case always becomes the same one. Fails only
+// if memory runs out.
 absl::Status DrawTensors(const DrawOptions& options, const OpSet& operators,
                          ReproCase* node_case);
 
@@ -52,7 +52,7 @@ void WriteKept(const std::vector<KeptPart>& kept, JsonWriter* json);
 // Returns what HideNames() will call a node: the kinds of its operators, such
 // as "conv_relu"; "node" if it does not say what it computes.
 std::string HiddenName(const Graph& graph, NodeId node, const OpSet& operators);
-// The same for the node of a case, whose model beside it may say that.
+// Names the node of a case, whose model beside it may say what it computes.
 std::string HiddenName(const ReproCase& node_case, const OpSet& operators);
 
 }  // namespace nodewise
