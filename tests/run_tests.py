@@ -380,6 +380,15 @@ def fuzz_runs(name, full):
     return runs * 50 if full else runs
 
 
+def fuzz_schedule(name, full):
+    """How often, and how it is chosen what to spoil next. Rare features of
+    inputs are weighed in each run: nine tenths of the time where a model has
+    150,000 of them, for which three times the runs find more."""
+    if name == "onnx":
+        return ["-entropic=0", f"-runs={3 * fuzz_runs(name, full)}"]
+    return [f"-runs={fuzz_runs(name, full)}"]
+
+
 def run_fuzz(binary, options):
     """A fixed number of runs from a fixed seed counts as one test."""
     if options.filter not in binary.name:
@@ -397,8 +406,7 @@ def run_fuzz(binary, options):
         copy = pathlib.Path(folder) / "corpus"
         shutil.copytree(corpus, copy)
         command = [*fixed_addresses(), binary, "-seed=1",
-                   f"-runs={fuzz_runs(name, options.full)}",
-                   "-timeout=10", "-rss_limit_mb=2048",
+                   *fuzz_schedule(name, options.full), "-timeout=10", "-rss_limit_mb=2048",
                    f"-artifact_prefix={crashes}/{binary.name}-",
                    *dictionary, copy]
         ended = run_child(command, options, pathlib.Path(folder))
