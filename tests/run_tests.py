@@ -32,6 +32,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 SHOWN_LINES = 80
 
+# It asks which node is slow: other suites at the same time would change that.
+HOWTO = ROOT / "tests/apps/howto_test.py"
+
+# Suites that run when no other does. Mutants are built where the others run.
+ALONE = ("howto", "mutants")
+
 # One test: `state` is passed, failed or skipped; `text` is the output of one
 # that failed and the reason of one that was skipped.
 Result = collections.namedtuple("Result", "name state text")
@@ -68,7 +74,8 @@ def suite_table(full):
         ("tsan", run_gtest, shards("tsan/bin", ["nodewise_thread_tests"])),
         ("onednn3", run_peer_gtest,
          shards("bin", ["nodewise_onednn3_tests"])),
-        ("apps", run_python, files("tests/apps/*_test.py")),
+        ("apps", run_python, [path for path in files("tests/apps/*_test.py")
+                              if path != HOWTO]),
         ("onnx", run_python, files("tests/onnx/*_test.py")),
         ("python", run_in_venv, files("tests/python/*_test.py")),
         ("style", run_python, files("tests/style/*_test.py")),
@@ -77,6 +84,7 @@ def suite_table(full):
         ("fuzz", run_fuzz, files("build/sanitize/bin/*_fuzz")),
         ("tvm", run_python, files("tests/tvm/*_test.py")),
         ("hosts", run_python, files("tests/hosts/*_test.py")),
+        ("howto", run_python, [HOWTO]),
         ("mutants", run_mutants, [BUILD]),
     ]
 
@@ -434,21 +442,47 @@ def run_mutants(build, options):
 # --- all of them ------------------------------------------------------------
 
 
-def run_suite(name, run, parts, options):
+def run_part(run, part, options):
     started = time.monotonic()
-    # Runs as many at a time as there are cores; the report lists them in
-    # order.
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        ran = pool.map(lambda part: run(part, options), parts)
-        results = [result for part in ran for result in part]
-    if not parts:
-        results = [Result(name, "failed", "the suite has nothing to run")]
+    return run(part, options), started, time.monotonic()
+
+
+def run_together(rows, workers, options):
+    """Yields the suites' names and results, in order. The next suite begins
+    while the last parts of one still run: the longest part of each would leave
+    the other cores idle."""
+    pool = concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        begun = [(name, [pool.submit(run_part, run, part, options)
+                         for part in parts]) for name, run, parts in rows]
+        for name, parts in begun:
+            ran = [part.result() for part in parts]
+            yield name, suite_results(name, ran, options)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def run_suites(rows, options):
+    """Yields the name and the results of each suite."""
+    # Tests wait for disks, too, and for children that hang.
+    yield from run_together([row for row in rows if row[0] not in ALONE],
+                            os.cpu_count() + 1, options)
+    for row in rows:
+        if row[0] in ALONE:
+            yield from run_together([row], os.cpu_count(), options)
+
+
+def suite_results(name, ran, options):
+    results = [result for part, _, _ in ran for result in part]
+    if not ran:
+        return [Result(name, "failed", "the suite has nothing to run")]
     counts = collections.Counter(r.state for r in results)
     if results or not options.filter:
         shown = ", ".join(f"{counts[state]} {state}"
                           for state in ("passed", "failed", "skipped")
                           if counts[state] or state != "skipped")
-        seconds = time.monotonic() - started
+        seconds = max(end for _, _, end in ran) - min(
+            start for _, start, _ in ran)
         print(f"{name:10} {seconds:6.1f} s  {shown}", flush=True)
     return results
 
@@ -506,13 +540,11 @@ def main():
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     options = parse_arguments([row[0] for row in suite_table(full=True)])
     table = suite_table(options.full)
-    results = []
-    for name, run, parts in table:
-        # Mutants are compiled for minutes.
-        if name in (options.suite or ()) or not options.suite and (
-                options.full or name != "mutants"):
-            results += [(name, r)
-                        for r in run_suite(name, run, parts, options)]
+    # Mutants are compiled for minutes.
+    chosen = [row for row in table if row[0] in (options.suite or ()) or
+              not options.suite and (options.full or row[0] != "mutants")]
+    results = [(name, result) for name, found in run_suites(chosen, options)
+               for result in found]
     return print_summary(results)
 
 
