@@ -37,7 +37,8 @@ struct RecordedPair {
   std::vector<PairedInput> inputs;
   std::unique_ptr<TensorSpool> compiled;  // Keys of entries.
   std::unique_ptr<TensorSpool> network;   // Names of values.
-  // Of the compiled graph, in its order; empty where they come from a dump.
+  // The outputs of the compiled graph, in its order; empty if the tensors come
+  // from a dump.
   std::vector<NDArray> outputs;
 };
 
@@ -113,9 +114,9 @@ struct AlignedEntry {
 
 struct Alignment {
   std::vector<AlignedEntry> entries;  // By entry.
-  // The values that operations read which are not in the network, though they
-  // are in the model. Whoever knows of some sets them: what a node makes of one
-  // may be unknown without being wrong.
+  // Values that operations read and that the model has, but the network does
+  // not. Code that knows of such values sets them: what a node makes of one may
+  // be unknown without being wrong.
   std::vector<ValueId> open;
 
   // Return how many function nodes depend on inputs, and how many of these have

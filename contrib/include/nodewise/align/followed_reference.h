@@ -59,14 +59,14 @@ class FollowedReference {
   void ReleaseBehind(ValueId id);
   bool IsPinned(ValueId id) const { return pinned_[Index(id)]; }
 
-  // Fails as the operations do that lead to the value: tensors that are wrong
-  // may be no legal inputs of them.
+  // Fails as the operations do that lead to the value: they may reject wrong
+  // tensors as inputs.
   absl::StatusOr<std::shared_ptr<const Value>> ValueOf(ValueId id);
 
   // Returns the value as the operations make it of floats that differ from
   // those that are pinned by up to so much of themselves, by chance: what is
-  // next to a step, or a maximum, may turn into something else, and so it may
-  // in whatever rounds otherwise. Fails as ValueOf().
+  // next to a step, or a maximum, may turn into something else, as it may in a
+  // kernel that rounds differently. Fails as ValueOf().
   absl::StatusOr<std::shared_ptr<const Value>> ValueNear(ValueId id,
                                                          double roundoff,
                                                          uint64_t seed) const;
@@ -76,7 +76,7 @@ class FollowedReference {
 
   struct Kept {
     TensorFacts facts;
-    NDArray constant;  // Of the network; else undefined.
+    NDArray constant;  // A constant of the network; else undefined.
     std::vector<std::shared_ptr<StoredTensor>> tensors;
     std::weak_ptr<const Value> value;  // While a caller has it.
   };

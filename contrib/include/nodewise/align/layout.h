@@ -22,15 +22,15 @@ namespace nodewise {
 struct Layout {
   struct Loop {
     int64_t count = 1;
-    int64_t step = 0;  // 0: the same elements again.
+    int64_t step = 0;  // 0: repeats the elements.
   };
-  // A side of the network's tensor that was divided into blocks although it is
-  // no multiple of them. What lies behind its end is padding, whose contents
-  // mean nothing.
+  // A side of the network's tensor that was divided into blocks although its
+  // size is not a multiple of the block size. What lies behind its end is
+  // padding, whose contents mean nothing.
   struct Padding {
     size_t outer = 0;  // The loop over the blocks.
     size_t inner = 0;  // The loop inside of one.
-    int64_t size = 0;  // Of the side.
+    int64_t size = 0;  // The size of that side.
   };
 
   // The compiled tensor has integers for floats of the network's: the number
@@ -80,7 +80,8 @@ struct Layout {
   // Sets it, and says how in front of the text.
   void CutTo(const Cut& how, const std::string& words);
 
-  // Of the elements as they are. REQUIRES: both shapes have as many elements.
+  // Returns the layout that keeps the elements in their order. REQUIRES: both
+  // shapes have as many elements.
   static Layout SameOrder(absl::Span<const int64_t> source,
                           absl::Span<const int64_t> compiled);
 

@@ -17,7 +17,7 @@ struct OperationEdit {
   // optional one that is left out.
   std::vector<size_t> slots;
   static constexpr size_t kDropped = SIZE_MAX;
-  // It hands on the first of these inputs, whatever `attrs` says.
+  // The operation only hands on the first of these inputs; `attrs` is ignored.
   bool is_skipped = false;
 };
 

@@ -14,12 +14,12 @@ namespace nodewise {
 // network are about as large as they were, which matters where it is quantised.
 // Where only a few different floats are there, they are drawn uniformly between
 // the least and the largest one; or around them by half of their size if they
-// are one number or nearly so, and from 0 to 1 for zeros. Zeros and
-// another whole number are taken for a mask, and chosen among as all that is no
-// float.
-// Whatever tensors have in common with the first inputs alone, by chance, they
-// have not with these. Each input is drawn from a stream of its name. Fails as
-// NDArray::Empty(). REQUIRES: compact tensors in host memory.
+// are one number or nearly so, and from 0 to 1 for zeros. Zeros and another
+// whole number are taken for a mask, whose elements are chosen among those
+// there, as for all types that are not floats. What tensors share with the
+// given inputs only by chance, they do not share with the drawn ones. Each
+// input is drawn from a stream of its name. Fails as NDArray::Empty().
+// REQUIRES: compact tensors in host memory.
 absl::StatusOr<std::vector<NamedTensor>> DrawSimilar(
     absl::Span<const NamedTensor> inputs, uint64_t seed);
 

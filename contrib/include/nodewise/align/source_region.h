@@ -15,7 +15,7 @@
 namespace nodewise {
 
 // What the network computes where a compiled graph has a node, as a network of
-// its own: so the node can be judged alone, on whatever it reads.
+// its own: so the node can be judged alone, on the inputs that it reads.
 
 // The nodes of a compiled graph that make an entry of what is known: the node
 // that makes it, and those before it that hold no tensor of the network, since
@@ -55,8 +55,8 @@ struct SourceRegion {
 };
 
 // Returns what the network makes of what the part of the entry reads. Fails
-// with kNotFound if nobody can say what the entry should hold, or if the
-// network makes that of something else than what the part reads; and with
+// with kNotFound if it is unknown what the entry should hold, or if the network
+// makes that of something else than what the part reads; and with
 // kUnimplemented for layouts that operations cannot express.
 absl::StatusOr<SourceRegion> RegionOfPart(const GraphIndex& index,
                                           const Network& network,

@@ -29,7 +29,7 @@ enum class EntryState {
   kOnTheWay,
   kHealthy,  // It holds what the network makes of what its node has read.
   // It lies behind a broken one, or is made of what is open in the alignment,
-  // and nobody can say what it is.
+  // so what it should hold is unknown.
   kUnknown,
   kBroken,  // It should hold a tensor of the network and does not.
 };
@@ -41,8 +41,9 @@ struct LocatedEntry {
   // How far it is from what the network makes of the graph's own numbers, as
   // EntryMatch::distance: what its node made wrong itself.
   double distance = 0;
-  // The same against the network's own run: what its node had received, the
-  // largest of what it read, and what it has passed on.
+  // Distances from the tensors of the network's own run: `received` is the
+  // largest among what the node read, `passed_on` that of the entry, or
+  // `received` if the entry holds no tensor.
   double received = 0;
   double passed_on = 0;
 
@@ -63,7 +64,7 @@ struct ValueCulprit {
   // Others that hold no tensor of the network and that the entry is made by:
   // any of them may be wrong instead of the node. In the order of the graph.
   std::vector<NodeId> parts;
-  // The tensor that the entry should hold; kNoValue if nobody can say.
+  // The tensor that the entry should hold; kNoValue if unknown.
   ValueId expected = kNoValue;
   double distance = 0;  // Infinite if it is far away.
   // The operations of the network that make it of what the node has read, in

@@ -23,7 +23,8 @@ enum class AutotestWith { kForward, kBackward, kBoth };
 struct AutotestOptions {
   uint64_t seed = 1;
   uint64_t runs = 1000;  // Sets of values, in all shards together.
-  // Of one configuration: making one costs more than running it.
+  // How many sets of values each configuration runs with: making a
+  // configuration costs more than running it.
   uint64_t sets = 16;
   // Stops after the first of both; 0: no limit of time.
   double seconds = 0;
@@ -57,7 +58,8 @@ struct AutotestFinding {
   bool is_flaky = false;  // It is not there each time.
   // What stands for the cause: operator, outcome, attributes, shape of failure.
   std::string cause;
-  // Without what of the candidate it goes away; empty if nobody asked.
+  // The part of the candidate without which the finding goes away; empty if
+  // this was not tried.
   std::string attribution = {};
 };
 

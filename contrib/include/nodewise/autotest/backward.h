@@ -34,9 +34,9 @@ bool HasBackwardSpace(const OperatorDef& def);
 
 // Returns the gradient of a case for all its inputs that are floats and not
 // decided on by the configuration. What the configuration has decided on is a
-// constant in it, since it may decide on shapes. Of a network, operations
-// without a gradient are left out: what they read is an output of the rest, and
-// what they make an input.
+// constant in it, since it may decide on shapes. From a network, operations
+// without a gradient are left out: what they read becomes an output of the
+// rest, and what they make an input.
 //
 // Fails with kUnimplemented for a use of the operator that has no gradient, or
 // a network in which nothing has one, and with kInvalidArgument for a case

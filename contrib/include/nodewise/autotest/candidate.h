@@ -26,8 +26,9 @@ namespace nodewise {
 struct CandidateJob {
   const Network* network = nullptr;
   absl::Span<const std::vector<NDArray>> sets;
-  // If the network is a gradient: of what. A candidate that knows gradients of
-  // its own may compute these in place of the network. Else null.
+  // The case whose gradient the network is; null if it is not a gradient. A
+  // candidate that has gradients of its own may compute these in place of the
+  // network.
   const BackwardCase* backward = nullptr;
 };
 

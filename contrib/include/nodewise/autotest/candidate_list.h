@@ -18,22 +18,22 @@ namespace nodewise {
 
 struct CandidateOptions {
   std::string name;     // Empty: onednn.
-  ProgramSpec program;  // Of ort, onnx and exec:; its text means nothing.
+  ProgramSpec program;  // For ort, onnx and exec:; its text is ignored.
   int64_t limit_ms = 10'000;
-  // Of whole networks a candidate may have the reference compute what its own
-  // kernels do not.
+  // Tests whole networks: there a candidate may have the reference compute what
+  // its own kernels do not.
   bool networks = false;
-  // Of the kinds that run in this process: what their networks are rewritten by
-  // first, "merge" and "split".
+  // The passes that rewrite a network before it runs: "merge" and "split". Only
+  // for candidates that run in this process.
   std::vector<std::string> passes;
-  std::shared_ptr<const CCompiler> compiler;  // Of "c"; else null.
+  std::shared_ptr<const CCompiler> compiler;  // For "c"; else null.
 };
 
 // Fails with kInvalidArgument for another name.
 absl::StatusOr<std::unique_ptr<Candidate>> MakeAutotestCandidate(
     const CandidateOptions& options);
 
-// The same candidate with one thing less.
+// A candidate with one of its features switched off.
 struct CandidateVariant {
   std::string without;  // "fusing"
   std::function<absl::StatusOr<std::unique_ptr<Candidate>>()> make;

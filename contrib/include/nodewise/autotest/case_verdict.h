@@ -21,7 +21,8 @@ namespace nodewise {
 // What came out of one set of values; each is worse than those before it.
 enum class CaseOutcome {
   kAgrees,
-  kInconclusive,      // A correct kernel may differ as much, or nobody knows.
+  kInconclusive,      // A correct kernel may differ as much, or no bound is
+                      // known.
   kReferenceRefuses,  // The reference does not take these values.
   kBothRefuse,
   kCandidateRefuses,  // It does not have this, or fails on it.
@@ -64,7 +65,7 @@ class CaseReference {
   // that nothing is proved of its roundings, and nothing said where it is not
   // finite. REQUIRES: the network outlives this.
   explicit CaseReference(const Network& network, bool is_gradient = false);
-  // The same of a case, whose demands it checks, too.
+  // Takes the network of a case. Run() also checks the demands of the case.
   explicit CaseReference(const OperatorCase& made);
 
   // Computes the outputs. Fails if an operator does not take these values.
@@ -84,7 +85,8 @@ class CaseReference {
   absl::StatusOr<CaseVerdict> ByBounds(const ValueSet& set, size_t output,
                                        TensorItem item, const DLTensor& actual,
                                        std::vector<Bounds>* sampled) const;
-  // Of several operations: makes a mismatch inconclusive that may be none.
+  // For a network of several operations: makes a mismatch inconclusive where a
+  // correct candidate may differ as well.
   void Excuse(const ValueSet& set, const NDArray& expected,
               const NDArray& actual, BoundSource& bounds,
               CaseVerdict* verdict) const;

@@ -24,10 +24,10 @@ struct ChoiceSpan {
   size_t end = 0;
 };
 
-// All that is left to chance in a test case is a sequence of choices. Whoever
-// plays the sequence back gets the same case, and whoever leaves some out, or
-// makes some smaller, gets a simpler one: so everything shrinks that is drawn
-// from here, without code of its own for that.
+// The random part of a test case is a sequence of choices. Playing the sequence
+// back gives the same case; leaving some choices out, or making some smaller,
+// gives a simpler one. So everything drawn from here can be shrunk without code
+// of its own for that.
 class Choices {
  public:
   // More choices than these have no end; from then on all are 0.

@@ -41,7 +41,7 @@ struct ValueDemand {
 // whole network: then there is no operator, `inputs` are those of the network.
 struct Configuration {
   const OperatorDef* def = nullptr;
-  int opset = 0;  // Of the operator's domain.
+  int opset = 0;  // The version of the operator's domain.
   std::vector<NamedAttr> attributes;
   std::vector<CaseInput> inputs;
   std::vector<bool> outputs;  // Which outputs are wanted; at least one is.
@@ -51,8 +51,8 @@ struct Configuration {
 };
 
 // Returns the configuration as a network of one operation: its inputs are those
-// that are no constants, "x0", "x2", ... by their places, its outputs "y0", ...
-// Fails as MakeAttrs() and Network::AddOperation() do.
+// that are not constants, "x0", "x2", ... by their places, its outputs "y0",
+// ... Fails as MakeAttrs() and Network::AddOperation() do.
 absl::StatusOr<Network> NetworkOf(const Configuration& configuration);
 
 // Draws the inputs of NetworkOf() in their order.
@@ -64,7 +64,8 @@ absl::StatusOr<std::vector<NDArray>> DrawInputs(
 std::string ToString(const Configuration& configuration);
 
 // What the space of an operator draws from: every decision of a configuration.
-// Whatever is named first is the simplest, and what shrinking tends to.
+// The option that is named first is the simplest, and the one that shrinking
+// tends to.
 class ConfigurationDraw {
  public:
   // No tensor of a case has more elements than this, unless its space says so.
@@ -101,7 +102,7 @@ class ConfigurationDraw {
   // One of these types; the first one in half of the cases.
   DLDataType Type(absl::Span<const DLDataType> types);
   DLDataType Float();    // float32, float16, float64 or bfloat16.
-  DLDataType Integer();  // Of 8 to 64 bits, signed or not.
+  DLDataType Integer();  // 8 to 64 bits, signed or not.
   DLDataType Number();   // Either.
   DLDataType Any();      // A number or bool.
   // A type that the operator's rules accept for all inputs at once; float32 in
@@ -117,12 +118,12 @@ class ConfigurationDraw {
   std::vector<int64_t> PartOf(const std::vector<int64_t>& shape);
   // A place from 0 to rank - 1; rank 0 is taken for 1.
   int64_t Axis(size_t rank);
-  // The same, or the negative number that means it.
+  // A place from 0 to rank - 1, or the negative number that means it.
   int64_t SignedAxis(size_t rank);
   // Some of all axes, in ascending order.
   std::vector<int64_t> Axes(size_t rank, bool may_be_none = false);
-  // The same in any order, and with negative numbers for some from this opset
-  // on (11 brought them for most operators).
+  // Some of all axes in any order; some as negative numbers if the opset is at
+  // least `negative_since` (most operators take these since opset 11).
   std::vector<int64_t> SignedAxes(size_t rank, bool may_be_none = false,
                                   int negative_since = 11);
   // So many different numbers below `count`, at most all of them.
@@ -160,7 +161,8 @@ class ConfigurationDraw {
   }
   // Leaves it out, or sets it to 0 or 1.
   void Flag(std::string name) { MaybeAttr<int64_t>(std::move(name), {0, 1}); }
-  // How many outputs are wanted, beginning with the first; 1 if nobody says.
+  // How many outputs are wanted, beginning with the first; 1 unless this is
+  // called.
   void Outputs(size_t count);
   void WantOutputs(std::vector<bool> wanted);
 

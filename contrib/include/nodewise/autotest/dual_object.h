@@ -19,7 +19,7 @@
 namespace nodewise {
 
 // A test of operators that is written once, against the interface of ONNX, and
-// run by the reference and by what is tested. Whatever comes out on the way is
+// run by the reference and by the candidate. All results on the way are
 // compared:
 //
 //   TEST(MyBackend, MatMul) {
@@ -55,13 +55,13 @@ class DualObject {
  public:
   const std::string& name() const;
 
-  // An attribute of both. Of the runtimes: an operator, by ONNX's name. Of a
-  // tensor: "shape" or "dtype"; or an operator as a method, which gets this
-  // tensor as its first input: x["Relu"]().
+  // An attribute of the objects on both sides. A runtime has its operators, by
+  // ONNX's names. A tensor has "shape" and "dtype", and operators as methods
+  // that get this tensor as their first input: x["Relu"]().
   DualObject operator[](std::string_view attribute) const;
 
-  // Calls an operator or a module on both sides. Of several outputs the object
-  // is the first; Output() gives the others.
+  // Calls an operator or a module on both sides. With several outputs the
+  // object is the first one; Output() gives the others.
   DualObject operator()(std::vector<DualInput> inputs = {},
                         std::vector<DualAttribute> attributes = {}) const;
   // As above, with so many outputs.

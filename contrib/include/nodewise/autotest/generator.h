@@ -20,8 +20,8 @@
 namespace nodewise {
 
 // Generators: values of a test that are drawn anew for each case. They are
-// composed before anything is drawn, and evaluated when somebody asks for their
-// value, once in each case: who uses one in two places gets one value.
+// composed before anything is drawn, and evaluated when their value is asked
+// for, once in each case: a generator used in two places has one value.
 //
 //   const generator m = random(1, 6);
 //   const generator k = random(1, 6);
@@ -46,14 +46,14 @@ struct GeneratedValue {
     return std::get_if<T>(&held);
   }
   bool is_nothing() const { return As<Nothing>() != nullptr; }
-  // Return the value as a number of that kind; none if it is no number.
+  // Return the value as a number of that kind; none if it is not a number.
   std::optional<int64_t> AsInt() const;
   std::optional<double> AsDouble() const;
 };
 // Returns what programs show: "3", "[1, 2]", "float32[2, 3]".
 std::string ToString(const GeneratedValue& value);
 
-// What type of value somebody wants of a generator.
+// The type of value that a generator is asked for.
 enum class Annotation { kAny, kInt, kFloat, kBool };
 
 class GeneratorNode;
@@ -132,14 +132,14 @@ class GeneratorNode {
 
  private:
   const std::vector<generator> children_;
-  uint64_t case_id_ = 0;  // Whose value this is; 0: of none.
+  uint64_t case_id_ = 0;  // The case that drew `value_`; 0: none.
   GeneratedValue value_;
 };
 
 // NOLINTBEGIN(readability-identifier-naming): as in their model
 
 // A number from `low` up to, but not including, `high`; whole unless one of the
-// two is not, or somebody wants a float.
+// two is not, or a float is asked for.
 generator random(generator low, generator high);
 generator random_bool();
 // One of several, each as likely unless `odds` says otherwise: one number for
@@ -158,7 +158,7 @@ generator tuple(std::vector<generator> elements);
 generator tuple_of(generator count, generator low, generator high);
 // An element type out of these.
 generator random_dtype(std::vector<DLDataType> types);
-// Where something runs. Whatever type is wanted, it makes a device.
+// Where something runs. Gives a device for every type that it is asked for.
 generator random_device(std::vector<DLDevice> devices = {kCpu});
 
 struct TensorOptions {
@@ -198,8 +198,8 @@ generator random_tensor_of_rank(generator rank, TensorOptions options = {});
 generator Tensor(std::string_view type, std::vector<double> numbers = {});
 // NOLINTEND(readability-identifier-naming)
 
-// Of numbers: whole if both are; a division by zero is an error. `|` is one of
-// both.
+// Operators on numbers: the result is whole if both operands are; a division by
+// zero is an error. `|` gives one of the two.
 generator operator+(generator a, generator b);
 generator operator-(generator a, generator b);
 generator operator*(generator a, generator b);

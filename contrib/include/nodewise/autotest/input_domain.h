@@ -45,8 +45,8 @@ enum class ContentKind {
 };
 inline constexpr int kContentKinds = 7;
 
-// Floats that kernels forget, of which a set of inputs has one kind at most: of
-// an infinity and a number that overflows, say, nobody knows what sums give.
+// Floats that kernels forget. A set of inputs has one kind at most: what a sum
+// gives for an infinity and a number that overflows, say, is not defined.
 enum class SpecialKind {
   kNone,
   kMinusZeros,
@@ -57,9 +57,9 @@ enum class SpecialKind {
 };
 inline constexpr int kSpecialKinds = 6;
 
-// Draws a tensor. Takes two choices, whatever its size: a kind and a seed; with
-// a special kind a quarter of its elements is such, where the domain allows it.
-// Fails with kUnimplemented for types that nothing calculates with.
+// Draws a tensor. Takes two choices for a tensor of any size: a kind and a
+// seed; with a special kind a quarter of its elements is such, where the domain
+// allows it. Fails with kUnimplemented for types that nothing calculates with.
 absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
                                    absl::Span<const int64_t> shape,
                                    const InputDomain& domain, Choices* choices,

@@ -19,8 +19,8 @@ namespace nodewise {
 
 struct LearnOptions {
   uint64_t seed = 1;
-  uint64_t configurations = 32;  // Of each operator.
-  uint64_t sets = 4;             // Of numbers, for each configuration.
+  uint64_t configurations = 32;  // For each operator.
+  uint64_t sets = 4;             // Sets of numbers for each configuration.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
 
@@ -29,7 +29,7 @@ struct LearnedOperator {
   std::string operation;
   std::string dtype;       // "float32"
   uint64_t judged = 0;     // Sets.
-  uint64_t deviating = 0;  // Of these, beyond what rounding may do.
+  uint64_t deviating = 0;  // Those beyond what rounding may do.
   std::vector<KnownDeviation> rows = {};
   std::string fault = {};  // The first, in words; empty if there is none.
 };
@@ -41,8 +41,8 @@ struct Learned {
   std::vector<std::string> refused;  // Operators of which nothing was run.
 };
 
-// Returns the rows to try: of each operator, that of an opset which runtimes of
-// today have.
+// Returns the rows to try: each operator's row in an opset that today's
+// runtimes have.
 std::vector<const OperatorDef*> RowsToLearn(const OpSet& operators);
 
 // Draws ordinary numbers: none is infinite, NaN or subnormal. Fails with

@@ -24,11 +24,11 @@ struct NetworkScope {
 // Returns all opsets with these rows, which must outlive the scope.
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows);
 
-// The same without operators of which the candidate refuses some first draws,
-// and without opsets in which it refuses a Relu: of a network it would refuse
-// the whole. The same seed asks the same. If `with` is kBackward, networks are
-// to be differentiated, and the candidate is asked about the gradients of those
-// operators that have one.
+// Leaves out operators of which the candidate refuses some first draws, and
+// opsets in which it refuses a Relu, since it would refuse a whole network
+// because of one of these. One seed always asks the same. If `with` is
+// kBackward, networks are to be differentiated, and the candidate is asked
+// about the gradients of those operators that have one.
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
                      Candidate& candidate, uint64_t seed,
                      AutotestWith with = AutotestWith::kForward);

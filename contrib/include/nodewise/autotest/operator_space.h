@@ -51,10 +51,10 @@ bool HasSpace(const OperatorDef& def);
 // operator's rules refuse, and with kResourceExhausted for a space that never
 // comes to an end.
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, Choices* choices);
-// The same, or its gradient (BackwardOf()).
+// Draws a case as above, or the gradient of one (BackwardOf()).
 absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
                                       Choices* choices);
-// The same with decisions that have a version, and tensors to prefer, already.
+// Draws a case with `draw`, which already has an opset and tensors to prefer.
 absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw);
 
 // How many draws are refused before an operator counts as one that nothing can

@@ -20,7 +20,7 @@ struct BoundCheck {
   // subnormal numbers for zero.
   uint64_t subnormal = 0;
   uint64_t without_bound = 0;     // Different, and no bound is known.
-  uint64_t outside_fallback = 0;  // Of these, beyond the tolerance.
+  uint64_t outside_fallback = 0;  // Those beyond the tolerance.
   // Not finite on one side alone, or not alike, where the bound is infinite:
   // anything is right there.
   uint64_t open_nans = 0;
@@ -52,8 +52,8 @@ BoundCheck CheckBounds(const DLTensor& expected, const DLTensor& actual,
 // any other type.
 double SmallestNormal(DLDataType dtype);
 
-// Takes the elements out of what is counted as not finite that are so where
-// anything is right: they are no fault.
+// Removes from the non-finite elements in `metrics` those where any result is
+// right: they are not faults.
 void ExcuseOpenElements(const BoundCheck& check, Metrics* metrics);
 
 }  // namespace nodewise

@@ -33,7 +33,7 @@ struct TensorComparison {
   Metrics metrics;
   // If the reference has any, and they had to be worked out.
   std::optional<BoundCheck> bounds;
-  // All elements are surely within their bounds, which nobody worked out.
+  // All elements are surely within their bounds, which were not worked out.
   bool is_surely_within = false;
   // Beyond the tolerance of its type, or of a rule that has its own: an
   // element, or all of them together.
@@ -93,7 +93,7 @@ struct SkippedTensor {
     kMissing,      // Only one side has it.
     kOtherType,    // The other side has another shape or type: a difference.
     kOtherHash,    // Only hashes are known, and they differ: a difference.
-    kNotRecorded,  // Its contents are not known, or are no numbers.
+    kNotRecorded,  // Its contents are not known, or not numbers.
   };
   TensorKey key;
   std::string why;

@@ -36,7 +36,7 @@ std::string_view NameOf(FailureShape shape);
 struct FailurePattern {
   FailureShape shape{};
   std::string words;      // "only at index 3 of axis 1"
-  std::string type = {};  // Of kPrecisionLost: "float16".
+  std::string type = {};  // For kPrecisionLost: "float16".
 };
 
 // How many elements are how many representable numbers away: equal, 1, 2, 3 to
@@ -45,7 +45,7 @@ using UlpHistogram = std::vector<uint64_t>;
 
 struct DifferenceDetails {
   std::vector<FailurePattern> patterns;
-  UlpHistogram ulps;  // Empty for types that are no floats of 16 bits or more.
+  UlpHistogram ulps;  // Empty unless the type is a float of 16 bits or more.
 };
 
 // Looks at two tensors a second time. Elements beyond the tolerance count as

@@ -37,8 +37,8 @@ struct Metrics {
   uint64_t infinity_mismatches = 0;
   // Elements that are subnormal in the reference and 0 here.
   uint64_t flushed = 0;
-  // Elements with a relative error above 1 %, 0.1 % and 0.01 %. Whatever is
-  // expected to be 0 and is not counts in all of them.
+  // Elements with a relative error above 1 %, 0.1 % and 0.01 %. An element that
+  // should be 0 and is not counts in all of them.
   uint64_t above_hundredth = 0;
   uint64_t above_thousandth = 0;
   uint64_t above_ten_thousandth = 0;

@@ -19,7 +19,7 @@ enum class Verdict {
   kPass,
   // Right by the rule, but unlikely to be, or right by its wider half alone.
   kWarning,
-  // A correct kernel may differ as much, or nobody knows whether it may:
+  // A correct kernel may differ as much, or it is unknown whether it may:
   // neither a pass nor an accusation.
   kInconclusive,
   kError,
@@ -73,10 +73,10 @@ bool IsFarOff(const Tolerance& tolerance, const Metrics& metrics);
 Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
                 const BoundCheck* bounds);
 
-// Returns whether kBounds passes a tensor of this type, whatever its bounds
-// are, as long as no element is beyond one of its own and one is known for each
-// that is beyond ToleranceOf() the rule: what else it judges by does not come
-// near to what it allows. Then it need not be asked with bounds.
+// Returns whether kBounds passes a tensor of this type with any bounds, as long
+// as no element is beyond one of its own and one is known for each that is
+// beyond ToleranceOf() the rule: what else it judges by does not come near to
+// what it allows. Then it need not be asked with bounds.
 bool PassesIfWithinBounds(DLDataType dtype, const Metrics& metrics);
 
 }  // namespace nodewise

@@ -60,7 +60,7 @@ struct NodeAnswer {
 
 // What matching values with a model, or another build, has shown.
 struct ValueEvidence {
-  // Of the nodes that were judged, with a graph that stays with it.
+  // The index of the graph whose nodes were judged; it keeps that graph alive.
   std::shared_ptr<const GraphIndex> index;
   std::shared_ptr<const Network> network;  // Beside them.
   ValueLocateResult result;
@@ -70,7 +70,7 @@ struct ValueEvidence {
   // and what is said of that behind a culprit's name.
   std::string side;
   std::string owner;
-  std::vector<std::string> kinds;  // Of the culprits; empty: all are broken.
+  std::vector<std::string> kinds;  // By culprit; empty: all are broken.
   std::vector<std::string> sets;   // What each set of inputs is, in words.
   size_t most_shown = SIZE_MAX;    // How many culprits a text need show.
 };
@@ -92,7 +92,7 @@ struct ModelsEvidence {
 // What nodes, layers, builds and samples have shown. What a search did not look
 // for is empty.
 struct Evidence {
-  std::optional<OpaqueReport> opaque;  // Of the model beside the target.
+  std::optional<OpaqueReport> opaque;  // On the model beside the target.
   std::string reference;               // The name of a program or a model.
   // How both sides differ before anything runs; none if they were not compared.
   std::optional<std::vector<SideDifference>> differences;
@@ -100,8 +100,8 @@ struct Evidence {
   // `judged_all` is false.
   std::optional<LocateResult> located;
   bool judged_all = true;
-  // Of the graph that these nodes are of, and what keeps that graph; null where
-  // ValueEvidence has them.
+  // The index of the graph that has these nodes, and the owner of that graph;
+  // null if ValueEvidence has them.
   std::shared_ptr<const GraphIndex> index;
   std::shared_ptr<const void> graph;
   // A model beside a target whose nodes say what they compute; may be null.
@@ -117,8 +117,8 @@ struct Evidence {
   std::optional<SamplesResult> samples;
   std::vector<std::string> sample_names;
   std::optional<std::string> shown_sample;  // The one that `located` is of.
-  // Of a program: what could not be observed, and whether the fault was only
-  // there with less observed.
+  // If a program was examined: what could not be observed, and whether the
+  // fault only shows with less observed.
   std::optional<std::vector<std::string>> unobserved;
   bool vanishes = false;
   // How much being observed changes the outputs, and which most.

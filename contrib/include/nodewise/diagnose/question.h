@@ -30,10 +30,10 @@ struct Reference {
   };
 
   Kind kind = Kind::kDefinitions;
-  // A model, a build or a program (TargetSpec::program). Of its inputs only the
-  // sizes count, and it need not have any: the target's are used.
+  // A model, a build or a program (TargetSpec::program). Only the sizes of its
+  // inputs count, and it need not have any: the target's are used.
   TargetSpec spec = {};
-  std::vector<TargetSpec> builds = {};  // Of kBuilds.
+  std::vector<TargetSpec> builds = {};  // For kBuilds.
 };
 
 // Return such a reference. A model that is only a path is read when it is

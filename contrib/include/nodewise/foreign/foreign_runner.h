@@ -17,8 +17,8 @@ namespace nodewise {
 
 // Another program that runs models: a runtime's own tool, or a script around
 // one. It is asked, and answers, in files (docs/formats/foreign_runner.md). It
-// runs with the rights of whoever starts it, so a command comes from a command
-// line or from code, never from a file.
+// runs with the rights of the user who starts it, so a command comes from a
+// command line or from code, never from a file.
 struct ForeignCommand {
   std::string name;  // What messages call it: "my_runtime".
   // The program, looked for in PATH unless it has a slash, and its arguments;
@@ -36,7 +36,7 @@ absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text);
 // What a foreign program may take for one run.
 struct ForeignLimits {
   int64_t time_ms = 600'000;
-  uint64_t answer_bytes = uint64_t{8} << 30;  // Of all its tensors together.
+  uint64_t answer_bytes = uint64_t{8} << 30;  // All its tensors together.
   uint64_t printed_bytes = uint64_t{64} << 20;
 };
 
@@ -63,9 +63,10 @@ struct ForeignTarget {
   ForeignCommand command;
   // The model, as it was read. Must not change any more.
   std::shared_ptr<const Network> network;
-  // The file that it was read from, which is handed over as it is when nobody
-  // looks inside. Empty: a model is written from the network then, too. That is
-  // right for one that was changed since it was read, by a frozen input say.
+  // The file that it was read from, which is handed over as it is when no
+  // values are observed. Empty: a model is written from the network then, too.
+  // That is right for one that was changed since it was read, by a frozen input
+  // say.
   std::string model_file = {};
   ForeignLimits limits = {};
   // Takes outputs with more or fewer sides of 1 than they should have, and
@@ -97,8 +98,8 @@ std::vector<std::string> ObservableValues(const Network& network);
 // none.
 absl::StatusOr<std::unique_ptr<Runner>> MakeForeignRunner(ForeignTarget target);
 
-// Returns the program, for whatever network it is asked to run; what the target
-// has of a network, a file and observed values means nothing here.
+// Returns the program, which runs the networks it is asked to run; the network,
+// the file and the observed values of the target are ignored.
 std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target);
 
 }  // namespace nodewise

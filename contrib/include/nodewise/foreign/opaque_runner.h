@@ -21,10 +21,10 @@ absl::StatusOr<std::shared_ptr<const OpaqueRunner>> MakeOpaqueRunner(
     ForeignTarget program, const OpSet& ops);
 
 // Makes every opaque operation wait for the one before it, by barriers, so that
-// whatever edits and lowers the network keeps their order: what runs them may
-// draw random numbers, count its calls or keep what it has seen, and then the
-// order decides what they compute. Those that no output depends on stay if one
-// behind them is needed. Networks in bodies are left as they are.
+// passes and lowering keep their order: the code that runs them may draw random
+// numbers, count its calls or keep what it has seen, and then the order decides
+// what they compute. Those that no output depends on stay if one behind them is
+// needed. Networks in bodies are left as they are.
 absl::Status OrderOpaqueOperations(Network* network);
 
 }  // namespace nodewise

@@ -13,15 +13,15 @@ namespace nodewise {
 
 // A network that computes what reaches some inputs of another one if all of its
 // outputs are weighted: the products of the weights (cotangents) with the
-// network's Jacobian. It consists of ONNX's own operators, so whatever runs
-// networks runs gradients, and the reference says how far they may be off.
+// network's Jacobian. It consists of ONNX's own operators, so everything that
+// runs networks runs gradients, and the reference says how far they may be off.
 struct GradientNetwork {
   // Its inputs are those of the other network, then the cotangents, each named
   // "cotangent_NAME" after its output and of its type. Its outputs are named
   // "gradient_NAME" after the inputs that they are for.
   Network network;
   // By cotangent: which output of the other network it weighs. Outputs that are
-  // no floats have none.
+  // not floats have none.
   std::vector<size_t> outputs;
   // By output: which input of the other network it is for.
   std::vector<size_t> inputs;
@@ -29,13 +29,13 @@ struct GradientNetwork {
 
 // Returns the gradient for these inputs of the network, which must be floats.
 // Where nothing that can be differentiated reads an input, its gradient is a
-// constant of zeros. At kinks a gradient is one of the two that meet there; of
-// equal elements the first one is the largest. Networks below opset 16 are
-// raised to it.
+// constant of zeros. At kinks a gradient is one of the two that meet there;
+// among equal elements the first counts as the largest. Networks below opset 16
+// are raised to it.
 //
 // Fails with kUnimplemented, naming the operation, for an operator that has no
 // rule, or not for this use of it; with kFailedPrecondition if sizes are not
-// known; with kInvalidArgument for an input that is no float, or a network
+// known; with kInvalidArgument for an input that is not a float, or a network
 // without a float among its outputs.
 absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
                                            absl::Span<const size_t> inputs);

@@ -18,11 +18,11 @@ struct BoundedTensor {
 };
 
 // Runs a network with the reference evaluation of its operators, and returns
-// its outputs with bounds on the error of the network as a whole. So it judges
-// a node that several operations are fused into, of which nobody can see what
-// is between them: the error that an operation may make is carried through
-// those that follow it. InterpretOptions::with_bounds is about each operation
-// alone instead, on equal inputs.
+// its outputs with bounds on the error of the network as a whole. This judges a
+// node that several operations are fused into, where the tensors between them
+// cannot be seen: the error that an operation may make is carried through those
+// that follow it. InterpretOptions::with_bounds is about each operation alone
+// instead, on equal inputs.
 //
 // Inputs and constants are taken as exact. What is between operations may be
 // rounded to its type or not, as it is in a fused multiply-add. Through
@@ -42,10 +42,10 @@ absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(
 
 // Carries the bounds of one value through operations that follow it in the
 // network, each of which has one output, as InterpretCarryingBounds() does.
-// `known` has that value, with the bounds of what made it, and what the
-// operations read besides and is no constant; that is exact. The tensors need
-// not be those of a whole run: some of the elements are enough. Returns what
-// the last operation makes. Fails as Evaluate().
+// `known` has that value, with the bounds of what made it, and what else the
+// operations read that is not a constant; that is taken as exact. The tensors
+// need not be those of a whole run: some of the elements are enough. Returns
+// what the last operation makes. Fails as Evaluate().
 absl::StatusOr<BoundedTensor> CarryBounds(
     const Network& network, ValueId from,
     absl::Span<const Operation* const> operations,

@@ -52,10 +52,11 @@ class ExactSource {
   std::optional<bool> are_always_exact_;
 };
 
-// Returns whether there may be such inputs for the network: it does nothing
-// that rounds whatever it is given.
+// Returns whether there may be such inputs for the network: it has no operator
+// that rounds for every input.
 bool MayBeExact(const Network& network);
-// The same of an operator, whatever its attributes are.
+// Returns whether there may be such inputs for an operator. Its attributes are
+// not considered.
 bool MayBeExact(const OperatorDef& def);
 
 }  // namespace nodewise

@@ -25,10 +25,10 @@ struct OperationRun {
 // are let go after their last use.
 struct InterpretOptions {
   bool with_bounds = false;
-  // Values that get these contents whatever their operations compute; one whose
-  // outputs are all here is not evaluated. REQUIRES: they are outputs of
-  // operations of this network, not of bodies, and the tensors are compact, in
-  // host memory and of their types.
+  // Values that get these contents in place of those their operations compute;
+  // an operation whose outputs are all here is not evaluated. REQUIRES: they
+  // are outputs of operations of this network, not of bodies, and the tensors
+  // are compact, in host memory and of their types.
   std::map<ValueId, NDArray> replaced;
   // Called after each operation; returns true if it is to be the last one. Then
   // outputs of the network that have not been made are undefined. An error

@@ -199,10 +199,10 @@ class Network {
   // they mean here, so that an exported network can be imported again.
   absl::Status SetOpset(std::string_view domain, int version);
   absl::StatusOr<ValueId> AddInput(std::string name, TensorType type);
-  // Makes a name if none is given. Nobody may write to the data from then on:
-  // it is made read-only, or copied if it is not, and somebody else holds it.
-  // Also copies data that is on a device or not compact.
-  // `folded_from` as in NetworkValue.
+  // Makes a name if none is given. The data must not be written to from then
+  // on: it is made read-only, or copied if it is writable and shared. Also
+  // copies data that is on a device or not compact. `folded_from` as in
+  // NetworkValue.
   absl::StatusOr<ValueId> AddConstant(
       std::string name, NDArray data,
       std::vector<std::string> folded_from = {});
@@ -284,7 +284,7 @@ class Network {
   bool keeps_elements_ = true;
 };
 
-// Gives a network away to be a body: nobody can change it from then on.
+// Gives a network away to be a body: it cannot be changed from then on.
 SharedNetwork ShareNetwork(Network network);
 
 template <typename Class>

@@ -11,9 +11,8 @@ namespace nodewise {
 // guessing from an operator's name.
 struct Target {
   TargetTraits traits;
-  // What the target says of one operation, beyond what its operator says;
-  // null: it runs everything. Missing knowledge about types is no reason to
-  // refuse.
+  // What the target says of one operation, beyond what its operator says; null:
+  // it runs everything. It must not refuse because a type is unknown.
   Support (*ask)(const OpAttrs& attrs, const Inputs& inputs,
                  absl::Span<const OutputInfo> outputs) = nullptr;
 };

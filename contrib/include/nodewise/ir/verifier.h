@@ -57,8 +57,8 @@ inline constexpr FindingKind kAll[] = {
 // Returns every fault, in the order of the parts, then of the operations:
 // broken links with both ends, cycles as paths, what no output depends on and
 // outputs that depend on nothing, types other than those inferred. With
-// targets, also what they refuse and what is slow on them. Never fails,
-// whatever the data is.
+// targets, also what they refuse and what is slow on them. Never fails, even on
+// malformed data.
 std::vector<Finding> Verify(const NetworkData& data,
                             absl::Span<const Target> targets = {});
 

@@ -37,7 +37,7 @@ struct BisectOptions {
 
 // What is examined. Everything must outlive the call.
 struct BisectRequest {
-  const GraphIndex& index;  // Of the candidate's graph, with its plan.
+  const GraphIndex& index;  // The candidate's graph, with its plan.
   const OpSet& operators;
   // Makes runners of the graph with the capability kTensors. With kSteps no
   // more is run than is asked for; with kNodeInputs memory that is written over
@@ -46,7 +46,7 @@ struct BisectRequest {
   std::vector<NamedTensor> inputs;
   // As in LocateRequest: a node that ends a run of such runners as "guarded" is
   // a culprit, the reference stands in for it, and the others are bisected.
-  // Where nobody can stand in, that node is all that is found.
+  // Where the reference cannot stand in, that node is all that is found.
   std::function<absl::StatusOr<CandidateMakers>(
       const std::vector<std::string>& nodes)>
       with_stand_ins = nullptr;
@@ -101,12 +101,12 @@ struct BisectResult {
 
 // Asks about log2 of the number of nodes questions, both ends and the answer
 // twice, and judges the nodes up to the one that was found by what they read.
-// If outputs stay wrong with the culprit replaced, that begins anew.
-// A candidate that makes other bits when it runs again is not bisected: the
-// nodes that do so are the culprits. Fails as the runner does; with
-// kUnimplemented for a runner without kTensors, and if a node on the path does
-// not say what it computes; with kFailedPrecondition if the answers change and
-// nobody can be named.
+// If outputs stay wrong with the culprit replaced, that begins anew. A
+// candidate that makes other bits when it runs again is not bisected: the nodes
+// that do so are the culprits. Fails as the runner does; with kUnimplemented
+// for a runner without kTensors, and if a node on the path does not say what it
+// computes; with kFailedPrecondition if the answers change and no node can be
+// named.
 absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
                                     const BisectOptions& options = {});
 

@@ -15,7 +15,7 @@ namespace nodewise {
 
 // Nodes that move, choose, add and multiply numbers can be given zeros and
 // small whole numbers, with which every order of every sum gives the same. So
-// what they make is right bit for bit or wrong, and nobody needs bounds.
+// what they make is right bit for bit or wrong, and no bounds are needed.
 
 // What a node did with such inputs.
 struct ExactCheck {
@@ -36,8 +36,8 @@ struct ExactCheck {
 
 // Runs the candidate up to this node with exact tensors, drawn with this seed,
 // in the place of all that it reads. `inputs` are the network's, as for
-// Runner::Run(). Nodes must say what they compute, as those of Lower() do.
-// Whatever keeps a node from being checked is in the result. REQUIRES: the
+// Runner::Run(). Nodes must say what they compute, as those of Lower() do. The
+// result says what keeps a node from being checked, if anything. REQUIRES: the
 // candidate runs that graph and has the capabilities kPatches and kSteps; the
 // node calls a function.
 ExactCheck CheckExactly(const GraphIndex& index, const OpSet& operators,

@@ -26,8 +26,8 @@ struct KnownDeviation {
 
   Kind kind{};
   std::string operation;  // "Sigmoid"
-  std::string dtype;      // Of what it makes: "float32".
-  std::string type = {};  // Of kShortType: "bfloat16".
+  std::string dtype;      // The type it makes: "float32".
+  std::string type = {};  // For kShortType: "bfloat16".
   // The largest error that was measured, as KnownError(). 0 where the kind
   // alone says how far it may be off.
   double times = 0;

@@ -139,7 +139,7 @@ struct LayerCost {
 // Each run of the candidate has a process of its own, a fork of this one. A
 // layer that crashes, hangs or ends the process is a culprit, and the reference
 // stands in for it, so that the others are judged. If that ends the run, too,
-// nobody is accused, and verify() fails.
+// no layer is accused, and verify() fails.
 //
 // A rule says how layers are judged. kBounds: alone, by the bounds on rounding
 // errors that the reference, which must be "Interpreter", knows, and in the
@@ -158,7 +158,8 @@ class LayerComparator {
   LayerComparator(const LayerComparator&) = delete;
   LayerComparator& operator=(const LayerComparator&) = delete;
 
-  // Calls it from then on; null: nobody. It must outlive the calls of verify().
+  // Calls the observer from then on; null: none. It must outlive the calls of
+  // verify().
   void set_observer(LayerObserver* observer) { observer_ = observer; }
 
   // Compares all layers, in the order in which they run. Returns whether they
@@ -175,8 +176,8 @@ class LayerComparator {
   // is not said. From 1 to kMostTimeLimitMs of nodewise/process/isolation.h.
   void set_node_limit_ms(int64_t limit_ms) { node_limit_ms_ = limit_ms; }
 
-  // The results of the last verify(): of all layers, and of those that are to
-  // blame: kBroken, kHangs and kCrashes.
+  // The results of the last verify(): for all layers, and for those that are to
+  // blame (kBroken, kHangs, kCrashes).
   const std::vector<LayerResult>& layers() const { return layers_; }
   std::vector<LayerResult> culprits() const;
   const LayerCost& cost() const { return cost_; }

@@ -43,7 +43,7 @@ struct LocateOptions {
   // of the same bits; 0: this is not looked for.
   int repeats = 12;
   // How long a node may take where runs have a process of their own
-  // (RunOptions::node_limit_ms); whoever takes longer hangs.
+  // (RunOptions::node_limit_ms); a node that takes longer hangs.
   int64_t node_limit_ms = 60'000;
   // Runs nodes that look wrong again, with memory of its own for each tensor,
   // and looks for nodes that write to memory that is not theirs.
@@ -85,7 +85,7 @@ struct CandidateMakers {
 
 // What is examined. Everything must outlive the call.
 struct LocateRequest {
-  const GraphIndex& index;  // Of the candidate's graph, with its plan.
+  const GraphIndex& index;  // The candidate's graph, with its plan.
   const OpSet& operators;
   RunnerMaker candidate;  // As in CandidateMakers.
   RunnerMaker with_private_storage;
@@ -99,9 +99,9 @@ struct LocateRequest {
       const std::vector<std::string>& nodes)>
       with_stand_ins = nullptr;
   // Returns the nodes that write to memory that is not their own, as kinds
-  // NodeFailure::Kind::kStrayWrite; called before anybody is judged, where
-  // LocateOptions::checks_storage says so. The reference stands in for them, so
-  // that what they spoil accuses nobody. May be null.
+  // NodeFailure::Kind::kStrayWrite; called before any node is judged, if
+  // LocateOptions::checks_storage is set. The reference stands in for them, so
+  // that no other node is accused for what they spoil. May be null.
   std::function<absl::StatusOr<std::vector<NodeFailure>>()> find_stray_writes =
       nullptr;
   // Whether runs that have processes of their own may go on at the same time,
@@ -176,12 +176,12 @@ struct LocateResult {
   // Those that end runs or write astray come first, then those with the largest
   // share; those whose share is not known last. Else in the order of nodes.
   std::vector<Culprit> culprits;
-  std::vector<TensorComparison> outputs;  // Of the network, accumulated.
+  std::vector<TensorComparison> outputs;  // The network's, accumulated.
   // The share that several culprits together explain; none where one of them is
   // a plan fault.
   std::optional<double> share_of_all;
-  // The node with the largest gain, where outputs differ and nobody is to
-  // blame: in `nodes`.
+  // The node with the largest gain, as an index into `nodes`, where outputs
+  // differ and no node is to blame.
   std::optional<size_t> largest_gain;
   // What one should know: tensors that something unknown has written over, say.
   std::vector<std::string> notes;

@@ -25,9 +25,9 @@ struct TargetRequest {
   std::vector<RefereeOpinion>* opinions = nullptr;
 };
 
-// Returns makers of the runners of a target for Locate() and whatever else
-// looks into runs: each run has a process of its own where the target can be
-// run like that. Fails with kNotFound in builds without USE_PROFILER.
+// Returns makers of the runners of a target, for Locate() and other searches
+// that look into runs: each run has a process of its own where the target can
+// be run like that. Fails with kNotFound in builds without USE_PROFILER.
 absl::StatusOr<CandidateMakers> MakersOf(
     const std::shared_ptr<const GraphTarget>& target);
 
@@ -39,7 +39,7 @@ absl::StatusOr<CandidateMakers> MakersWithStandIns(
 
 // Locates in a compiled network, with all the runners that this takes: each run
 // has a process of its own where the target can be run like that, which is
-// wherever all is on a CPU. Else a note says that nobody survives a node that
+// wherever all is on a CPU. Else a note says that no run survives a node that
 // crashes or hangs. Fails as Locate(), and as making runners does; with
 // kNotFound in builds without USE_PROFILER.
 absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,

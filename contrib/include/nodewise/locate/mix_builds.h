@@ -15,10 +15,9 @@
 namespace nodewise {
 
 // Finds the functions that make a build of a network differ from another one
-// which is right. Nobody needs to know what nodes compute: functions of both
+// which is right. It need not be known what nodes compute: functions of both
 // are mixed until the guilty ones are left, and the outputs of the right build
-// judge. That is the same question as in bisect.h, of functions instead of
-// nodes.
+// judge. bisect.h asks the same question of nodes instead of functions.
 
 struct MixOptions {
   // As LocateOptions::node_limit_ms.
@@ -32,7 +31,7 @@ struct MixOptions {
 struct MixedFunction {
   std::string candidate;
   std::string reference;
-  std::vector<NodeId> nodes;  // Of the candidate's graph, in their order.
+  std::vector<NodeId> nodes;  // Nodes of the candidate's graph, in its order.
 };
 
 // A function of the candidate that is to blame.
@@ -48,7 +47,7 @@ struct MixResult {
   // A question's number is that of functions which are the candidate's, and
   // `last` is the name of the last of them.
   std::vector<BisectQuestion> questions;
-  size_t runs = 0;  // Of whole networks, of whatever functions.
+  size_t runs = 0;  // Runs of whole networks, mixtures or not.
   // In the order of LocateResult::culprits, each of which is the node that
   // ended a run, or the first node of its function that makes something else,
   // or the first at all.

@@ -95,8 +95,8 @@ struct NodeCheck {
   // Returns whether all outputs are equal to the reference's.
   bool IsEqual() const;
 
-  // Return the largest RelativeError() of its outputs: of what it made of what
-  // it read, and accumulated.
+  // Return the largest RelativeError() of its outputs: the error that it made
+  // itself on what it read, and the accumulated one.
   double MadeError() const;
   double PassedOnError() const;
 };

@@ -13,11 +13,12 @@ namespace nodewise {
 // Names the nodes by which a compiled network differs from another runner of
 // the same model, a foreign runtime say, which is taken for right. It has no
 // bounds, so a tolerance judges; and since it may be wrong itself, the
-// definitions of the operators referee whatever it accuses, two against one.
+// definitions of the operators are the referee for each node that it accuses:
+// two against one.
 
 // What is examined. Everything must outlive the call.
 struct OutsideReferenceRequest {
-  const GraphIndex& index;  // Of the candidate's graph, with its plan.
+  const GraphIndex& index;  // The candidate's graph, with its plan.
   const OpSet& operators;
   CandidateMakers makers;  // All of them are needed.
   // Makes runners with the capability kTensors, which hand values out under the
@@ -41,8 +42,8 @@ struct OutsideAccusation {
 };
 
 struct OutsideLocated {
-  // `outputs` and what is accumulated are against the outside reference. Of the
-  // evidence only `isolated` and `accumulated` count, by the tolerance; the
+  // `outputs` and what is accumulated are against the outside reference. Only
+  // `isolated` and `accumulated` count as evidence, by the tolerance; the
   // shares of culprits are with its values in their place.
   LocateResult result;
   std::vector<OutsideAccusation> accusations;  // In the order of the nodes.

@@ -25,8 +25,8 @@ struct ReplayOptions {
 // than a run needs.
 //
 // If the recorded hashes say that a node did not read what had been made for
-// it, whoever the storage plan lets write there is a plan fault; what the
-// reader makes of it is inconclusive, since nobody knows what lay there.
+// it, a node that the storage plan lets write there is a plan fault; what the
+// reader makes of it is inconclusive, since it is unknown what lay there.
 //
 // Nodes whose tensors are not all in the dump are inconclusive, with the
 // reason. Only a complete dump says what nodes inherit, and has outputs to

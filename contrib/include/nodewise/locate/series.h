@@ -39,12 +39,12 @@ std::string_view NameOf(BuildState state);
 struct BuildAnswer {
   size_t build = 0;
   BuildState state = BuildState::kGood;
-  double error = 0;      // Of its outputs, for their size, all together.
+  double error = 0;      // Relative, over all its outputs together.
   std::string why = {};  // Why it was skipped.
 };
 
 struct SeriesOptions {
-  int64_t time_limit_ms = 600'000;  // Of one run.
+  int64_t time_limit_ms = 600'000;  // For one run.
   // Called with the builds that were tried, and about how many there will be.
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
@@ -59,10 +59,11 @@ struct SeriesResult {
   std::vector<size_t> skipped_between;
 };
 
-// Tries the first and the last build, both twice, and about log2 of their
-// number others. Of several changes from good to bad it finds one. Fails with
-// kInvalidArgument for fewer than two builds, as the first or last build does,
-// and with kFailedPrecondition if one of these is not deterministic.
+// Tries the first and the last build, both twice, and about log2(number of
+// builds) others. If the series turns from good to bad several times, it finds
+// one of these changes. Fails with kInvalidArgument for fewer than two builds,
+// as the first or last build does, and with kFailedPrecondition if one of these
+// is not deterministic.
 absl::StatusOr<SeriesResult> FindFirstBad(
     const std::vector<SeriesBuild>& builds,
     const std::vector<NamedTensor>& inputs, const SeriesOptions& options = {});

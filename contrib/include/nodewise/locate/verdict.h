@@ -18,7 +18,7 @@ enum class NodeVerdict : uint8_t {
   kIntendedInfinity,  // It makes infinities or NaN, and so does the reference.
   kInherits,          // It is right, and what it read is not.
   kDeviates,          // Beyond its bound, by too little to matter anywhere.
-  kInconclusive,      // Nobody can say whether it is right.
+  kInconclusive,      // It is unknown whether it is right.
   kBadInput,          // It is right, and was given NaN from outside.
   kNotDeterministic,  // It makes different bits of the same bits.
   kPlanFault,         // It writes over what is still needed.

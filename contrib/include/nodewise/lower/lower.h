@@ -22,7 +22,7 @@ class KernelTable;
 // Which order in memory an operation wants its tensors to have.
 enum class LayoutPreference {
   kPlain,         // As the network has them.
-  kAny,           // Whatever its neighbours want, but all alike.
+  kAny,           // The order of its neighbours, one for all its tensors.
   kChannelsLast,  // Side 1 last: then it is faster.
 };
 using LayoutPreferenceOf =
@@ -47,8 +47,8 @@ struct LowerOptions {
   // other which cannot be seen; such a node may have several outputs. For
   // graphs that describe what something else runs. Null: `fuse` decides.
   IsObserved is_observed = nullptr;
-  // Who is asked, in this order, what is to compute each node. Empty: nobody,
-  // until the nodes are bound.
+  // The makers that are asked, in this order, for the kernel of each node.
+  // Empty: none is chosen until the nodes are bound.
   std::vector<std::shared_ptr<const KernelMaker>> makers = {};
 };
 

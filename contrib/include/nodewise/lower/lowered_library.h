@@ -33,7 +33,7 @@ class LoweredLibrary : public Library {
   size_t NeededAlignment() const override { return 1; }
 
   // Returns the choice for every node that has been bound, by name, as it is
-  // now. Of several nodes with one name, that of the last one bound.
+  // now. If several nodes have one name, the last one bound counts.
   std::vector<KernelChoice> choices() const;
 
  private:

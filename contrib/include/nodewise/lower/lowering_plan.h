@@ -20,7 +20,7 @@ namespace nodewise {
 // One node of the graph to be. It is called as its region's network.
 struct PlannedNode {
   Region region;
-  std::vector<OperationId> operations;  // Of the network, in their order.
+  std::vector<OperationId> operations;  // Those in the network, in its order.
   // What the region's inputs and outputs are in the network; each input once.
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;

@@ -1,8 +1,8 @@
 #pragma once
 
 // Fast kernels for single operations, from oneDNN. This knows operators and
-// tensors, nothing of networks or graphs: whoever lowers a network says what
-// one call is to compute, and gets a kernel or the reason why there is none.
+// tensors, not networks or graphs: the code that lowers a network says what one
+// call is to compute, and gets a kernel or the reason why there is none.
 
 #include <cstdint>
 #include <memory>
@@ -118,10 +118,10 @@ std::string OneDnnVersion();
 // this lives. Without it they use as many as nodewise does itself (NumThreads()
 // of nodewise/support/thread_pool.h).
 //
-// The threads are those of the OpenMP runtime, which do not survive a fork():
-// a child of a process that has run a kernel with two threads or more waits
-// for ever when it runs such a kernel itself. There Count() is 1, whatever was
-// said, and kernels that have been made before must not be run.
+// The threads are those of the OpenMP runtime, which do not survive a fork(): a
+// child of a process that has run a kernel with two threads or more waits for
+// ever when it runs such a kernel itself. There Count() is always 1, and
+// kernels that have been made before must not be run.
 class OneDnnThreads {
  public:
   // REQUIRES: 1 <= count.

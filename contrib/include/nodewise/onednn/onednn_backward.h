@@ -18,7 +18,7 @@ struct OneDnnBackwardCall {
   // Those of the operation, undefined for optional ones that are not given; all
   // compact and in host memory.
   absl::Span<const NDArray> inputs;
-  NDArray cotangent;  // Of the output's shape and type.
+  NDArray cotangent;  // Has the output's shape and type.
   // The inputs whose gradients are asked for.
   absl::Span<const size_t> wanted;
 };

@@ -84,10 +84,10 @@ struct ImportOptions {
 };
 
 // Reads a model. External data is read from the model's folder, never from
-// outside it. Whatever cannot be imported is listed in `diagnostics`, all of it
-// in one pass: operators that are not known, with node, operator and opset;
-// types that are refused; an opset or IR that is too new; links that lead
-// nowhere. A successful import may come with warnings.
+// outside it. Everything that cannot be imported is listed in `diagnostics`, in
+// one pass: operators that are not known, with node, operator and opset; types
+// that are refused; an opset or IR that is too new; links that lead nowhere. A
+// successful import may come with warnings.
 //
 // Operators that are not known are said once each, with all their nodes. With
 // keep_opaque that is a warning.

@@ -43,7 +43,7 @@ class EvalArgs {
   };
 
   // `inferred` holds what Infer says about each output, given these inputs. All
-  // arguments must outlive this; inputs that nobody else holds may be
+  // arguments must outlive this; inputs without another owner may be
   // overwritten.
   EvalArgs(absl::Span<const NDArray> inputs, absl::Span<const bool> wanted,
            const Options& options,
@@ -103,7 +103,7 @@ class EvalArgs {
 // Evaluates one operation and checks the outputs against what Infer says for
 // these inputs. Fails with kInvalidArgument, naming the operator and the input,
 // if a required input is not given; the error of an operator is passed on.
-// Inputs that nobody else holds may be overwritten.
+// Inputs without another owner may be overwritten.
 struct Evaluated {
   Tensors outputs;
   std::vector<Bounds> bounds;  // With options.with_bounds, one per output.

@@ -32,7 +32,7 @@ struct Bounds;
 // row of a table (OperatorDef) describes both with the C++ types erased;
 // Row<Class, Rules>() makes the row (op_row.h).
 
-// A network that nobody can change any more: whoever made it has given it away
+// A network that can no longer be changed: its maker has given it away
 // (ShareNetwork, nodewise/ir/network.h).
 class SharedNetwork {
  public:
@@ -233,8 +233,8 @@ struct OperatorDef {
   // Checks the operator's own restrictions, given what is known about the
   // inputs. Called whenever an operation is made or an input is replaced.
   absl::Status (*check)(const void* op, const Inputs& inputs) = nullptr;
-  // Returns one result for each of the operation's `num_outputs`. Missing
-  // knowledge is no error: what is not known stays unknown.
+  // Returns one result for each of the operation's `num_outputs`. Unknown
+  // inputs are not an error: what depends on them stays unknown.
   absl::StatusOr<OutputInfos> (*infer)(const void* op, const Inputs& inputs,
                                        size_t num_outputs) = nullptr;
   // The reference: computes the outputs from the inputs, all of them present.
@@ -278,9 +278,9 @@ struct NamedAttr {
   AttrValue value;
 };
 
-// The attributes of one operation, with the class erased. Nobody can change
-// them: they are copied from what they are made of, tensors too, and copies
-// share.
+// The attributes of one operation, with the class erased. They cannot be
+// changed: they are copied from what they are made of, tensors too, and copies
+// share them.
 class OpAttrs {
  public:
   OpAttrs() = default;
@@ -321,7 +321,7 @@ class OpAttrs {
  private:
   friend absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                            absl::Span<const NamedAttr> attrs);
-  // `op` is of the class that `def` describes, and nobody else has it.
+  // `op` is of the class that `def` describes, and has no other owner.
   OpAttrs(const OperatorDef* def, std::shared_ptr<const void> op)
       : def_(def), op_(std::move(op)) {}
   [[noreturn]] static void NoOperator(CodePlace caller);

@@ -148,7 +148,7 @@ Class ClassOf(Member Class::*);
 template <typename Class, typename Member>
 Member MemberOf(Member Class::*);
 
-// Copies the tensors among the attributes, unless nobody can write to them.
+// Copies the tensors among the attributes, except read-only ones.
 void OwnTensors(absl::Span<const AttrField> fields, void* op);
 
 // Tensors are compared by content.
@@ -237,7 +237,8 @@ constexpr auto FieldsOf() {
 template <typename Class>
 inline constexpr auto kFieldsOf = FieldsOf<Class>();
 
-// The erased pointer is to the public class, whatever was made.
+// The erased pointer is to the public class, even if `made` is of a derived
+// one.
 template <typename Class>
 std::shared_ptr<void> Erased(std::shared_ptr<Class> made) {
   return made;

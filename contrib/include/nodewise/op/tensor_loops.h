@@ -94,10 +94,11 @@ bool IsUnsigned(DLDataType dtype);
 bool IsConverted(DLDataType dtype);
 
 // Half the distance between two neighbouring numbers of the type near `x`: how
-// far one correct rounding may be off; of subnormal doubles the whole distance,
-// since half of it is none. 0 for integers.
+// far one correct rounding may be off. For subnormal doubles the whole
+// distance, since half of it is not a double. 0 for integers.
 double HalfUlp(DLDataType dtype, double x);
-// The same for many numbers of one type, in loops that compilers vectorize.
+// Computes HalfUlp() for many numbers of one type, in loops that compilers
+// vectorize.
 class HalfUlps {
  public:
   explicit HalfUlps(DLDataType dtype);

@@ -10,7 +10,7 @@ namespace nodewise::ops {
 struct Col2Im {
   // By spatial side; empty: 1 each.
   std::vector<int64_t> dilations;
-  // Of the beginnings, then of the ends; empty: 0 each.
+  // The pads at the beginnings, then at the ends; empty: 0 each.
   std::vector<int64_t> pads;
   std::vector<int64_t> strides;  // Empty: 1 each.
 };

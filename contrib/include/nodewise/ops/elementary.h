@@ -24,7 +24,7 @@ struct Log {};
 struct Floor {};
 // y = the smallest whole number not below x.
 struct Ceil {};
-// y = the whole number nearest to x; of two, the even one.
+// y = the whole number nearest to x; the even one of two.
 struct Round {};
 
 // y = sin(x), x in radians.

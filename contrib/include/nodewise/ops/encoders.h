@@ -38,7 +38,7 @@ struct LabelEncoder : LabelEncoder2 {
 struct OneHotEncoder {
   std::vector<int64_t> cats_int64s;
   std::vector<std::string> cats_strings;
-  bool zeros = true;  // Else what is no category is an error.
+  bool zeros = true;  // Else what is not a category is an error.
 };
 
 // Rows of all inputs side by side, as float32. What a row has less than

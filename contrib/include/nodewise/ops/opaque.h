@@ -40,7 +40,7 @@ struct Opaque {
   std::vector<int64_t> body_versions;
   // The inputs that were constants in the model, in ascending order.
   std::vector<int64_t> constants;
-  std::vector<TensorType> types;  // Of the outputs; those missing are unknown.
+  std::vector<TensorType> types;  // By output; those missing are unknown.
 };
 
 }  // namespace ops

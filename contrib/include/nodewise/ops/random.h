@@ -2,9 +2,9 @@
 
 // Random numbers. Each class is its operator's primary attributes.
 //
-// ONNX does not say which numbers are drawn, so these are nodewise's own: the
-// same for the same seed on every machine, and in every evaluation. No bounds
-// are known of them, since another kernel draws others.
+// ONNX does not say which numbers are drawn, so these are nodewise's own: one
+// seed gives the same numbers on every machine, and in every evaluation. No
+// bounds are known of them, since another kernel draws others.
 
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ struct RandomNormal {
   std::optional<float> seed;
   std::vector<int64_t> shape;  // Required.
 };
-// Of the shape of the input. No `dtype`: of its type too.
+// The output has the shape of the input, and without `dtype` its type too.
 struct RandomNormalLike {
   std::optional<DLDataType> dtype;
   float mean = 0;

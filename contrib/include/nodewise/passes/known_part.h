@@ -41,7 +41,7 @@ struct KnownPart {
   Network network;
   std::vector<MissingOutput> missing;
   // What operations that remain make and those that are gone would read, as far
-  // as it is no output of the network.
+  // as it is not an output of the network.
   std::vector<std::string> ends;
   // All values that remain, other than constants, and that those read.
   std::vector<ValueId> open;

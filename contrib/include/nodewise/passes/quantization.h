@@ -28,8 +28,8 @@ enum class Agreement {
   // At most one step of the output (its scale) apart, since the terms of no sum
   // can add up, in absolute values, to 2^21 steps.
   kOneStep,
-  // It depends on numbers that are no constants of the network, or is not
-  // bounded at all. The latter is never left by a merge.
+  // The difference depends on numbers that are not constants of the network, or
+  // has no bound. A merge never leaves a difference without a bound.
   kNotKnown,
 };
 std::string_view ToString(Agreement agreement);  // "bit for bit"
@@ -87,8 +87,8 @@ QuantizationReport MergeQuantization(Network& network);
 // the same.
 QuantizationReport SplitQuantization(Network& network);
 
-// The same for RunPasses(). The report, if not null, is overwritten by each
-// run. REQUIRES: it outlives the pass.
+// The two functions above as passes for RunPasses(). Each run overwrites the
+// report, unless it is null. REQUIRES: it outlives the pass.
 Pass MergeQuantizationPass(QuantizationReport* report = nullptr);
 Pass SplitQuantizationPass(QuantizationReport* report = nullptr);
 

@@ -87,8 +87,8 @@ struct FurtherFaultKind {
 
 // Plants faults of all kinds into one network. It runs the sound network once
 // to know what each node reads and makes, and keeps all of that, so that it can
-// try each fault before it hands it out: a fault with which the node makes the
-// same bits as without is no fault.
+// try each fault before it hands it out: one with which the node makes the same
+// bits as without is not a fault.
 //
 // Any thread may call it, as far as the library's own code allows it. Several
 // faults in one network: plant into what was planted.
@@ -107,13 +107,14 @@ class Planter {
   // machine where the library makes the same bits. Fails with
   // kFailedPrecondition, giving the reasons, if there is no such node.
   absl::StatusOr<PlantedGraph> Plant(FaultKind kind, uint64_t seed) const;
-  // The same for one node. Fails with kFailedPrecondition, saying what the node
-  // lacks, or "no effect" if it makes the same bits with the fault.
+  // Plants a fault of that kind into this node. Fails with kFailedPrecondition,
+  // saying what the node lacks, or "no effect" if it makes the same bits with
+  // the fault.
   absl::StatusOr<PlantedGraph> PlantAt(FaultKind kind, NodeId node,
                                        uint64_t seed) const;
 
-  // The same two for a kind that is not the planter's. It is tried as the
-  // planter's own kinds are.
+  // Plant a fault of a kind that the caller defines. It is tried as those of
+  // the planter's own kinds are.
   absl::StatusOr<PlantedGraph> Plant(const FurtherFaultKind& kind,
                                      uint64_t seed) const;
   absl::StatusOr<PlantedGraph> PlantAt(const FurtherFaultKind& kind,

@@ -11,8 +11,8 @@
 namespace nodewise {
 
 // How far one result of an operation is from its float32 form, over all
-// samples. Numbers that are equal, infinities too, or both NaN are no error; a
-// difference that is no number makes both errors infinite.
+// samples. Numbers that are equal, infinities too, or both NaN count as no
+// error; a difference that is NaN makes both errors infinite.
 struct ValueError {
   std::string operation;
   std::string kind;

@@ -17,7 +17,7 @@ struct ComparisonView {
     kReference,   // The reference's.
   };
 
-  size_t max_lines = 0;  // Of each list; 0: all.
+  size_t max_lines = 0;  // In each list; 0: all.
   Order order = Order::kWorstFirst;
 };
 // Fails with kInvalidArgument for another text than "error" and "order".

@@ -19,7 +19,7 @@ struct Inspection {
   ReportText text;
   JsonWriter json;          // Members of the file's object.
   size_t max_lines = 0;     // Per list in `text`; 0 means all.
-  bool may_be_cut = false;  // A cut .params file is no error.
+  bool may_be_cut = false;  // Accepts a cut .params file.
   std::string function;     // A VM library's, whose graph to show.
   std::string node;         // A model's, to show alone.
   // What is wrong with one part of the file while the rest is shown.

@@ -19,7 +19,7 @@ enum class ProfileGrouping { kKind, kModule };
 
 // All nodes of one kind, or of one module.
 struct ProfileGroup {
-  std::string name;  // "Conv+Relu", "layer1/conv2"; empty: of no module.
+  std::string name;  // "Conv+Relu", "layer1/conv2"; empty: in no module.
   size_t nodes = 0;
   double mean_us = 0;
   double percent = 0;  // A part of the sum of all nodes.

@@ -13,7 +13,7 @@ namespace nodewise {
 
 // How words are laid out for a reader.
 struct TextLayout {
-  size_t line_width = 0;       // Of tables; 0: no limit.
+  size_t line_width = 0;       // For tables; 0: no limit.
   bool has_all_lines = false;  // Lists are not cut.
 };
 

@@ -21,7 +21,7 @@ struct TensorDigest {
   bool has_numbers = false;  // Else what follows is empty.
   uint64_t nans = 0;
   uint64_t infinities = 0;
-  double min = 0, max = 0, mean = 0;  // Of finite numbers.
+  double min = 0, max = 0, mean = 0;  // Over finite numbers.
   // How many finite numbers lie in each of equal parts of [min, max].
   std::vector<uint64_t> histogram;
   // Numbers at equal distances along the two last sides of the first part, row

@@ -23,9 +23,9 @@ struct EarlierOptions {
 // Looks for nodes before the one of a case without which it does not fail,
 // since their functions leave something behind in variables of the library.
 // Sets of 1, 2, 4, ... nodes before it are tried until the failure is back, and
-// then whatever is not needed is left out. All that they read is as in the
-// network. If that succeeds the case has these nodes and fails alone; else it
-// stays as it is. REQUIRES: `node` is the case's; it has a failure, or is
+// then the nodes that are not needed are left out. All that they read is as in
+// the network. If that succeeds the case has these nodes and fails alone; else
+// it stays as it is. REQUIRES: `node` is the case's; it has a failure, or is
 // judged and not wrong. Fails as runs of the network do.
 absl::Status AddEarlierNodes(const ReproSource& source, NodeId node,
                              Runner& runner,
@@ -33,17 +33,17 @@ absl::Status AddEarlierNodes(const ReproSource& source, NodeId node,
                              const EarlierOptions& options,
                              ReproCase* node_case);
 
-// A node that writes over a tensor which somebody still reads.
+// A node that writes over a tensor which another node still reads.
 struct PlanFault {
   NodeId writer{};
   EntryId victim{};
   NodeId reader{};  // The number of nodes for the caller.
 };
 
-// Cuts out whoever makes the victim, the writer and the reader, with a graph in
-// which the tensors lie over each other as in the network, and nothing else
-// does. The case has what the reader makes, and what it should make. Fails with
-// kUnimplemented, in words, where fewer nodes do not show the fault: the
+// Cuts out the node that makes the victim, the writer and the reader, with a
+// graph in which the tensors lie over each other as in the network, and nothing
+// else does. The case has what the reader makes, and what it should make. Fails
+// with kUnimplemented, in words, where fewer nodes do not show the fault: the
 // storage ids of the graph do not say that both lie in one place, or a node
 // does not say what it computes.
 absl::StatusOr<ReproCase> CutPlanFault(const ReproSource& source,

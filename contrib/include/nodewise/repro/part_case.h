@@ -10,8 +10,8 @@
 
 namespace nodewise {
 
-// Cases of nodes that do not say what they compute, for whoever knows it from
-// elsewhere.
+// Cases of nodes that do not say what they compute, for callers that know it
+// from elsewhere.
 
 struct PartOfGraph {
   std::vector<NodeId> nodes;  // In the order of the graph.
@@ -19,8 +19,8 @@ struct PartOfGraph {
 };
 
 struct PartCase {
-  // Of all these nodes under their own names, with `head` as its output. It has
-  // no region and no reference yet.
+  // A case of all these nodes, under their own names, with `head` as its
+  // output. It has no region and no reference yet.
   ReproCase node_case;
   std::vector<EntryId> reads;  // By input of the case.
 };

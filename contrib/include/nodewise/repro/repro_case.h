@@ -47,7 +47,7 @@ struct ReproOutput {
   std::string role;   // "Y"
   NDArray candidate;  // Undefined if the node may not run.
   // What the reference makes of the inputs, and by element how far a correct
-  // kernel may be off; undefined and empty if nobody knows what the node
+  // kernel may be off; undefined and empty if it is unknown what the node
   // computes.
   NDArray reference = {};
   std::vector<double> limits = {};
@@ -99,7 +99,7 @@ struct Anonymity {
 
 struct ReproCase {
   std::string node;   // Its key in the network.
-  std::string layer;  // The same in letters, digits and '_' alone.
+  std::string layer;  // That key in letters, digits and '_' alone.
   // A graph of this node alone, under its own name; or of several nodes, see
   // `earlier_nodes` and `plan_fault`.
   Graph graph;
@@ -115,7 +115,7 @@ struct ReproCase {
   // What the region is of, if the node does not say it itself.
   std::optional<ModelBeside> beside = std::nullopt;
   // What the node was found to be in its network, and the reason, in words:
-  // "broken", "3.1 x the proved bound". Empty if nobody has accused it.
+  // "broken", "3.1 x the proved bound". Empty if it was not accused.
   std::string verdict = {};
   std::string reason = {};
   // What it makes is right: what it leaves changed is not.
@@ -127,19 +127,19 @@ struct ReproCase {
   std::optional<NodeFailure> failure = std::nullopt;
   // How long it may take where it runs in another process.
   int64_t node_limit_ms = 60'000;
-  // Whether it fails so alone, too; none if nobody has tried.
+  // Whether it fails in the same way alone; none if that was not tried.
   std::optional<bool> fails_alone = std::nullopt;
   // The nodes before it, by key, without which it does not fail: they are in
   // the graph, too, and read `earlier_inputs`, in the order of the graph's
   // inputs, behind those of the node.
   std::vector<std::string> earlier_nodes = {};
   std::vector<ReproInput> earlier_inputs = {};
-  // The node is right, but writes over a tensor: the graph has whoever makes
-  // and reads that, too; `inputs` are of all of them, and `outputs` of who
-  // reads.
+  // The node is right, but writes over a tensor: the graph also has the nodes
+  // that make and read that tensor; `inputs` are those of all of them, and
+  // `outputs` those of the reader.
   std::optional<SpoiledTensor> plan_fault = std::nullopt;
   // How often the node ran until its inputs were as simple as they are; 0 if
-  // nobody has tried.
+  // they were not simplified.
   uint64_t shrink_runs = 0;
   // Others may have it; none: it is as the network has it.
   std::optional<Anonymity> anonymity = std::nullopt;
@@ -165,8 +165,8 @@ struct ReproSource {
   Ref<Library> library;
   std::string library_file;         // Empty if the functions are built in.
   std::vector<std::string> params;  // The names of the graph's parameters.
-  // Returns whether a node may be run alone in this process; null: all may. Of
-  // the others `runner` must have something in place that runs.
+  // Returns whether a node may be run alone in this process; null: all may. In
+  // place of the others, `runner` must have something that runs.
   std::function<bool(NodeId node)> may_run = nullptr;
 };
 
@@ -198,14 +198,14 @@ void CheckFailsAlone(ReproCase* node_case);
 absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files);
 
 // Returns the nodes that compute different things: of several that do the same
-// with tensors of the same types, whatever their names and parameters are, the
-// first one. In the order of the graph, which is that of the result of the same
-// graph at any time.
+// with tensors of the same types, the first one, even if their names and
+// parameters differ. They are in the order of the graph, so one graph always
+// gives the same result.
 std::vector<NodeId> DistinctNodes(const Graph& graph, const OpSet& operators);
 
-// Returns the text with '_' for whatever is no letter, digit or '_', cut if it
-// is long; "node" if nothing is left. It is safe in file names, shells, C and
-// Markdown.
+// Returns the text with '_' in place of every other character than letters,
+// digits and '_', cut if it is long; "node" if nothing is left. It is safe in
+// file names, shells, C and Markdown.
 std::string PlainName(std::string_view name);
 
 }  // namespace nodewise

@@ -8,8 +8,8 @@
 
 namespace nodewise {
 
-// Gives a network the sizes that the inputs at hand have. What does not fit
-// stays as it is: whoever collects the inputs says what is wrong with it.
+// Gives a network the sizes that the inputs at hand have. Sizes that do not fit
+// stay as they are: the code that collects the inputs reports them.
 void BindSizes(absl::Span<const VmInputType> given, Network* network);
 void BindSizes(absl::Span<const NamedTensor> given, Network* network);
 

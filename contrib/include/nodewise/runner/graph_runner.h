@@ -10,7 +10,7 @@
 namespace nodewise {
 
 // What all runners of compiled graphs have in common: an executor, and setting
-// its inputs. By itself it is the plain runner, which nobody can look into.
+// its inputs. By itself it is the plain runner, which cannot be looked into.
 class GraphRunner : public Runner {
  public:
   // `executor` is one of the target, with its parameters set.

@@ -21,8 +21,8 @@ namespace nodewise {
 enum class ParamUse {
   kCopied,
   // They read them where they are, as far as that is possible
-  // (GraphExecutor::BindParams). Whoever uses that sees to it that no node
-  // writes to them, or that it does so in a process of its own.
+  // (GraphExecutor::BindParams). The caller must make sure that no node writes
+  // to them, or only in a process of its own.
   kInPlace,
 };
 
@@ -84,7 +84,8 @@ class GraphTarget {
   absl::StatusOr<std::unique_ptr<GraphExecutor>> MakeExecutor(
       absl::Span<const RunInput> inputs) const;
 
-  // Do the same to an executor of this target that somebody else has made.
+  // Set the parameters, or these and then `inputs`, in an executor of this
+  // target that the caller has made.
   absl::Status SetParams(GraphExecutor* executor) const;
   absl::Status SetAll(absl::Span<const RunInput> inputs,
                       GraphExecutor* executor) const;

@@ -54,8 +54,8 @@ class InputFiles {
 };
 
 // An input of a run, its source ("x.npy", or "random, seed 7") and its value: a
-// tensor in memory of its own, so that the file may change. Nobody writes to
-// it.
+// tensor in memory of its own, so that the file may change. It must not be
+// written to.
 struct RunInput {
   size_t input = 0;  // In the InputList.
   std::string from;

@@ -35,7 +35,7 @@ class InputList {
   // if several inputs have that name.
   virtual absl::StatusOr<size_t> Find(const std::string& name) const = 0;
   virtual bool Fits(size_t input, const NDArray& tensor) const = 0;
-  // Fails with kFailedPrecondition for an input that nobody can set.
+  // Fails with kFailedPrecondition for an input that cannot be set.
   virtual absl::Status CheckSettable(size_t) const { return absl::OkStatus(); }
 };
 

@@ -11,7 +11,7 @@ namespace nodewise {
 
 // Returns the keys of the function nodes whose name, key or function one of the
 // expressions is found in, in the order of the graph; none without expressions.
-// Fails with kInvalidArgument for what is no regular expression of RE2, and
+// Fails with kInvalidArgument for what is not a regular expression of RE2, and
 // with kNotFound for one that is found nowhere.
 absl::StatusOr<std::vector<std::string>> ChooseNodes(
     const GraphIndex& index, absl::Span<const std::string> expressions);

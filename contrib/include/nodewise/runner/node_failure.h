@@ -9,9 +9,9 @@
 
 namespace nodewise {
 
-// A node that ended its run, or spoils whatever runs beside it. Runners whose
-// nodes run in another process ("guarded") survive the former, and say so with
-// a status that carries this.
+// A node that ended its run, or spoils the memory of what runs beside it.
+// Runners whose nodes run in another process ("guarded") survive the former,
+// and say so with a status that carries this.
 struct NodeFailure {
   enum class Kind : uint8_t {
     kCrash,       // A signal.

@@ -31,7 +31,7 @@ enum class Capability {
   kBounds,         // RunOptions::with_bounds.
   kPatches,        // RunOptions::patches.
   kSteps,          // RunOptions::stop.
-  kDeterministic,  // The same inputs give the same bits, whenever it runs.
+  kDeterministic,  // Equal inputs give equal bits in every run.
 };
 // Returns what messages call it: "patches", "stops between nodes", ...
 std::string_view NameOf(Capability capability);
@@ -58,8 +58,8 @@ struct StopRule {
 
 struct RunOptions {
   // Gets the inputs of the network and then what each node makes, in the order
-  // of the run and lent for the call alone; null: nobody looks. Its error ends
-  // the run and is returned as it is.
+  // of the run and lent for the call alone; null: no tensors are handed out.
+  // Its error ends the run and is returned as it is.
   TensorSink* sink = nullptr;
   // Returns whether the tensors whose TensorKey has this `node` go to the sink;
   // null: all do.
@@ -109,7 +109,7 @@ struct UnreadTensor {
 };
 
 struct RunResult {
-  // Host copies, which nobody else sees: the outputs in the order of
+  // Host copies, which belong to the caller alone: the outputs in the order of
   // Runner::outputs(), or where the run stopped early those of the node there,
   // called "conv1:0".
   std::vector<NamedTensor> outputs;

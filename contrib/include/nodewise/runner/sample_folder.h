@@ -15,7 +15,7 @@ namespace nodewise {
 // - any other folder with such files.
 struct SampleFolder {
   std::vector<std::string> samples;  // Paths; 2 comes before 10.
-  // The names of other files, which are no samples.
+  // The names of other files, which are not samples.
   std::vector<std::string> passed_over;
 };
 

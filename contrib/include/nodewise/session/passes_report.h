@@ -14,7 +14,7 @@ struct PassesReport {
   struct Ran {
     std::string pass;
     std::string text;  // Lines about operations; empty if it tells nothing.
-    size_t operations = 0;  // Of the network, after it.
+    size_t operations = 0;  // In the network, after it.
   };
   std::vector<Ran> ran;
   std::vector<Finding> left;  // What they have cut off.

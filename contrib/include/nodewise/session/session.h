@@ -21,7 +21,7 @@ namespace nodewise {
 
 // A network that is ready to run, with the inputs for it. Copies share all of
 // it. Nothing is read again later: files of models and inputs may change, and
-// all executors have the same inputs whatever the code that runs does to files.
+// all executors have the same inputs even if the code that runs changes files.
 struct Session {
   std::string name;  // What reports call it: its path, or that of its model.
   // Null for a model that stays a network.
@@ -48,7 +48,7 @@ struct Session {
   std::vector<InputSample> samples;
   // The keys of the nodes that the reference computes, since the spec says so.
   std::vector<std::string> stand_ins;
-  std::optional<uint64_t> seed;  // Of inputs that were drawn.
+  std::optional<uint64_t> seed;  // Of drawn inputs.
   // Worth knowing, but no faults.
   std::vector<std::string> notes;
 
@@ -80,8 +80,8 @@ absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
 // read. Fails as FindArtefact() and CheckReadable().
 absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec);
 
-// Makes a runner of a session's network: of the program, which hands out these
-// values as ProgramRequest says, or of the interpreter, which hands out all.
+// Makes a runner of a session's network: the program's, which hands out these
+// values as ProgramRequest says, or the interpreter, which hands out all.
 // REQUIRES: there is no target.
 absl::StatusOr<std::unique_ptr<Runner>> MakeNetworkRunner(
     const Session& session,

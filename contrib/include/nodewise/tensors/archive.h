@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// A zip archive, whatever lies in it. Any thread may read.
+// A zip archive with any kind of members. Any thread may read.
 class Archive {
  public:
   // Returns whether the bytes begin as an archive does.

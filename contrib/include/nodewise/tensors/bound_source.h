@@ -9,8 +9,8 @@
 namespace nodewise {
 
 // How far a correct kernel may be off in each element of one tensor: proved,
-// and in practice (Bounds of nodewise/op/evaluate.h). Valid as long as whoever
-// has handed them out says.
+// and in practice (Bounds of nodewise/op/evaluate.h). They are valid for as
+// long as the object that handed them out says.
 struct BoundSpans {
   absl::Span<const double> proved;
   absl::Span<const double> expected;
@@ -23,8 +23,8 @@ struct UnboundedLimit {
   double relative = 0;
 };
 
-// The bounds of one tensor of a reference, worked out when somebody asks. All
-// of them may cost several times what the tensor did, and whether another
+// The bounds of one tensor of a reference, worked out when they are asked for.
+// All of them may cost several times what the tensor did, and whether another
 // tensor keeps within them can mostly be told for much less. Lives as long as
 // what the tensor was made of. Not thread-safe.
 class BoundSource {

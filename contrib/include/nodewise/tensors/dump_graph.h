@@ -26,9 +26,9 @@ struct DumpedRun {
 // tensor of another shape or type than the graph says.
 absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path);
 
-// Returns the graph of a dump, to look at its nodes, not to run them: of dumps
-// of TVM's debugger as that has rewritten it (ParseDumpedGraph()). Fails as
-// OpenDump(), with kNotFound if it has no graph, and as ParseGraph().
+// Returns the graph of a dump, to look at its nodes, not to run them: a dump of
+// TVM's debugger has it as the debugger has rewritten it (ParseDumpedGraph()).
+// Fails as OpenDump(), with kNotFound if it has no graph, and as ParseGraph().
 absl::StatusOr<Graph> GraphOfDump(const std::string& path);
 
 }  // namespace nodewise

@@ -15,9 +15,9 @@ namespace nodewise {
 // has them in side 1 (TensorItem::has_channels_last). People know the model:
 // what they see and give has its order.
 
-// Returns a source of the same tensors in the order that the model has them.
-// Of a tensor that was moved, no hash and no statistics are known. It can be
-// visited, and nothing be looked for in it.
+// Returns a source of the same tensors in the order that the model has them. A
+// tensor that was moved has no hash and no statistics. The source can only be
+// visited.
 std::unique_ptr<TensorSource> InModelOrder(
     std::unique_ptr<TensorSource> source);
 

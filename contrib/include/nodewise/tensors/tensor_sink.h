@@ -16,19 +16,20 @@
 
 namespace nodewise {
 
-// One tensor on its way, with whatever its producer knows about it. A producer
+// One tensor on its way, with what its producer knows about it. A producer
 // fills in what it has at hand and calculates nothing for it: a live run has
 // tensors and times, a dump of statistics has no tensors.
 //
-// All of it is lent for one call of TensorSink::Take(); who keeps something
-// copies it. The tensors of a run lie in memory that later nodes write over.
+// All of it is lent for one call of TensorSink::Take(); a sink that keeps any
+// of it makes a copy. The tensors of a run lie in memory that later nodes write
+// over.
 struct TensorItem {
   const TensorKey& key;
   // The contents, at any alignment, on any device, not to be written to. Null
   // if the producer does not have them; then `why_absent` says why.
   const DLTensor* tensor = nullptr;
-  // The same tensor if it may be kept without a copy; otherwise undefined.
-  // Nobody writes to it.
+  // That tensor, if it may be kept without a copy; otherwise undefined. It must
+  // not be written to.
   NDArray lasting = {};
   // "only its statistics were recorded"; empty if there is a tensor.
   std::string_view why_absent = {};

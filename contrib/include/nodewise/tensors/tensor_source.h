@@ -31,9 +31,9 @@ class TensorSource {
   virtual absl::Status Visit(TensorSink& sink) = 0;
 
   // Returns one tensor, which stays valid without the source and is not to be
-  // written to; of several with the same key, the last (as TVM does). Fails
-  // with kNotFound for a key that the source does not have, or has without a
-  // tensor; with kUnimplemented if the source can only be visited.
+  // written to; if several have that key, the last (as TVM does). Fails with
+  // kNotFound for a key that the source does not have, or has without a tensor;
+  // with kUnimplemented if the source can only be visited.
   virtual absl::StatusOr<NDArray> Find(const TensorKey& key);
 
   // Returns OK if the source has all that its producer meant to write; else

@@ -49,10 +49,10 @@ class TensorSpool : public TensorSink {
   const std::vector<Kept>& kept() const { return kept_; }
   // Returns the place in kept(), or fails with kNotFound.
   absl::StatusOr<size_t> Find(const TensorKey& key) const;
-  // Returns the tensor, compact and in host memory, which nobody may write to.
-  // It is read from the disk where it is looked at, and in memory no longer
-  // than somebody has it. Fails as mapping a file does. REQUIRES: place <
-  // kept().size().
+  // Returns the tensor, compact and in host memory, which must not be written
+  // to. It is read from the disk as it is accessed, and stays in memory no
+  // longer than it is referenced. Fails as mapping a file does. REQUIRES: place
+  // < kept().size().
   absl::StatusOr<NDArray> Load(size_t place) const;
 
  private:

@@ -23,8 +23,8 @@ class StoredTensor : public std::enable_shared_from_this<StoredTensor> {
   StoredTensor& operator=(const StoredTensor&) = delete;
   ~StoredTensor();
 
-  // Returns the tensor, compact and in host memory, which nobody may write to.
-  // Fails as mapping a file does.
+  // Returns the tensor, compact and in host memory, which must not be written
+  // to. Fails as mapping a file does.
   absl::StatusOr<NDArray> Load();
 
  private:
@@ -40,7 +40,7 @@ class StoredTensor : public std::enable_shared_from_this<StoredTensor> {
   size_t offset_ = 0;  // In the file.
 };
 
-// Keeps tensors until nobody needs them any more: in memory those that were put
+// Keeps tensors until they are no longer needed: in memory those that were put
 // in or loaded last, as far as they fit into so many bytes, and the others on
 // the disk, in a file without a name in the folder for temporary files. Where
 // there is no room, they stay in memory. Not thread-safe.
@@ -49,11 +49,11 @@ class TensorStore : public std::enable_shared_from_this<TensorStore> {
   static std::shared_ptr<TensorStore> Create(size_t most_bytes_in_memory);
   ~TensorStore();
 
-  // REQUIRES: a compact tensor in host memory that nobody writes to any more.
+  // REQUIRES: a compact tensor in host memory that is no longer written to.
   std::shared_ptr<StoredTensor> Put(NDArray tensor);
 
   size_t bytes_in_memory() const { return bytes_in_memory_; }
-  // Of the file, parts of which may be free.
+  // The size of the file, parts of which may be free.
   size_t bytes_on_disk() const { return file_bytes_; }
 
  private:

@@ -14,9 +14,9 @@
 namespace nodewise {
 
 // The length of one side of a tensor: a number, a name that stands for one that
-// is not known yet, or unknown altogether. The same name means the same number
-// everywhere in a network. Known elements (InputInfo::elements) use this type
-// too and may be negative; sides of a tensor may not.
+// is not known yet, or unknown altogether. One name means one number everywhere
+// in a network. Known elements (InputInfo::elements) use this type too and may
+// be negative; sides of a tensor may not.
 class Dim {
  public:
   Dim() = default;                    // Unknown.

@@ -26,8 +26,8 @@ namespace nodewise {
 // ranks: where every layer is a little wrong, repairing one shows nothing.
 
 struct ModelLayer {
-  // The operation that the layer is known by: of those that the target does not
-  // have as they are, the one with the most weights, or the last.
+  // The operation that the layer is known by: the one with the most weights
+  // among those that the target does not have as they are, or the last.
   std::string name;
   std::string kind;
   std::string value;                   // What it makes.
