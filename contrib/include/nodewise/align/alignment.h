@@ -97,8 +97,8 @@ struct EntryMatch {
 
 struct AlignedEntry {
   EntryId entry{};
-  // It depends on inputs of the network. What does not is a parameter, or made
-  // of parameters alone, and is not looked at.
+  // It depends on inputs of the network. Other entries are parameters, or made
+  // of parameters alone, and are not looked at.
   bool varies = false;
   // Several where operations change nothing, or not the numbers. The nearest
   // come first.

@@ -38,7 +38,8 @@ class FollowedReference {
     std::vector<NDArray> tensors;
   };
 
-  // What is read again and again should not come from the disk each time.
+  // Large enough that tensors which are read again and again need not come from
+  // the disk each time.
   static constexpr size_t kUsualBytesInMemory = size_t{32} << 20;
 
   // `inputs` are by set and in the network's order. Tensors beyond

@@ -13,8 +13,8 @@ namespace nodewise {
 struct OperationEdit {
   std::string what;
   OpAttrs attrs;
-  // The inputs of the operation that it reads, by slot; kDropped for an
-  // optional one that is left out.
+  // For each slot, which input of the original operation it reads; kDropped for
+  // an optional input that is left out.
   std::vector<size_t> slots;
   static constexpr size_t kDropped = SIZE_MAX;
   // The operation only hands on the first of these inputs; `attrs` is ignored.

@@ -84,7 +84,7 @@ struct AutotestResult {
   uint64_t CountOf(CaseOutcome outcome) const;
 };
 
-// Where the cases of a run come from. The same number gives the same case.
+// Where the cases of a run come from. One number always gives the same case.
 class CaseSource {
  public:
   virtual ~CaseSource() = default;
@@ -110,13 +110,14 @@ std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source);
 std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
                                     std::unique_ptr<CaseSource> second);
 
-// The same seed gives the same cases in the same order everywhere.
+// Runs cases of this source. A seed gives the same cases in the same order on
+// every machine.
 AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
                            const AutotestOptions& options = {});
 
 // `rows` are the operators to test, in the order in which they take turns; all
-// must outlive the call. The same seed gives the same cases in the same order
-// everywhere.
+// must outlive the call. A seed gives the same cases in the same order on every
+// machine.
 AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options = {});

@@ -75,8 +75,8 @@ Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
 
 // Returns whether kBounds passes a tensor of this type with any bounds, as long
 // as no element is beyond one of its own and one is known for each that is
-// beyond ToleranceOf() the rule: what else it judges by does not come near to
-// what it allows. Then it need not be asked with bounds.
+// beyond ToleranceOf() the rule: its other criteria do not come near their
+// limits. Then Judge() need not be given bounds.
 bool PassesIfWithinBounds(DLDataType dtype, const Metrics& metrics);
 
 }  // namespace nodewise

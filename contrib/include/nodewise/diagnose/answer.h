@@ -127,7 +127,8 @@ struct Evidence {
   // What the program ran for the search, and how long that took in all.
   std::optional<ProgramRuns> program_runs;
   int64_t search_ns = 0;
-  // Who was asked about culprits, and what was said of each, by its key.
+  // The name of the referee that was asked about culprits, and its opinion of
+  // each, by key.
   std::string referee;
   std::vector<std::pair<std::string, RefereeOpinion>> opinions;
 };

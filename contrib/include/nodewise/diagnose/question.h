@@ -61,8 +61,8 @@ struct Question {
   Reference reference = {};
   Method method = Method::kAuto;
 
-  // What is not set means the usual; what means nothing for the search that is
-  // chosen is refused.
+  // Options that are not set have their usual values; an option that means
+  // nothing to the chosen search is refused.
 
   // How often the target runs again, to find nodes that are not deterministic.
   std::optional<int> repeats = {};
@@ -83,7 +83,7 @@ struct Question {
   std::optional<TargetSpec> third = {};  // A third build, which decides.
   // With Session::samples: how many of the worst are examined.
   std::optional<size_t> most_samples = {};
-  // What else computes a node that the reference accuses; may be null.
+  // A second program to compute a node that the reference accuses; may be null.
   std::shared_ptr<const NetworkProgram> referee = nullptr;
   // Where each culprit becomes a folder of its own; empty: nowhere.
   std::string repro_folder = {};

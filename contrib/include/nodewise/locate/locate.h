@@ -166,9 +166,10 @@ struct Culprit {
   // runs on what this node should have made: 1 for all of it, below 0 if that
   // makes it worse. None if the outputs do not differ, or it was not tried.
   std::optional<double> share;
-  // For a plan fault: the tensors that it wrote over, and who reads them.
+  // For a plan fault: the tensors that it wrote over and their readers, in
+  // words.
   std::vector<std::string> victims;
-  std::vector<WrittenOver> written_over = {};  // The same.
+  std::vector<WrittenOver> written_over = {};  // As indices.
 };
 
 struct LocateResult {

@@ -25,8 +25,8 @@ struct Region {
   // The types of the outputs, with all sizes, which the network alone need not
   // give: they may depend on what the inputs hold.
   std::vector<TensorType> outputs;
-  // By input: it is a constant of the source network, such as a weight. Who
-  // debugs may set another one all the same.
+  // By input: it is a constant of the source network, such as a weight. It may
+  // still be replaced while debugging.
   std::vector<bool> is_constant;
   // The names of the source network's operations that it covers.
   std::vector<std::string> covers;

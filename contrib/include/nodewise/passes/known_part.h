@@ -1,7 +1,7 @@
 #pragma once
 
-// Networks in which some operations are opaque: what of them can be computed
-// without anybody who knows these.
+// Networks in which some operations are opaque: the part of them that can be
+// computed without knowing these operations.
 
 #include <string>
 #include <vector>

@@ -24,7 +24,7 @@ class RandomSource;
 // for demonstrations, and to measure how often those that look for faults are
 // right. It shares no code with them.
 
-// What was planted, for who judges the answer.
+// What was planted, for the code that judges the answer.
 struct PlantedFault {
   NodeId node{};
   std::string name;   // The node's.

@@ -28,7 +28,7 @@ struct Report {
   JsonWriter json;  // What the document holds after its envelope.
   // With kError they are why; otherwise `text` contains them.
   std::vector<Finding> errors;
-  std::vector<std::string> notes;  // Worth knowing, but no faults.
+  std::vector<std::string> notes;  // Worth knowing, but not faults.
   // What compiled code has done to the floating-point environment. No reason
   // for another status by itself.
   std::vector<Finding> float_findings;

@@ -60,7 +60,7 @@ struct ReproOutput {
 // What a node that writes over a tensor spoils, by names.
 struct SpoiledTensor {
   std::string tensor;
-  std::string reader;  // Who still reads it: a node's key, or "the caller".
+  std::string reader;  // A node's key, or "the caller", which still reads it.
 };
 
 // What says what a node computes that does not say it itself: a part of the

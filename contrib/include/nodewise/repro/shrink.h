@@ -25,17 +25,18 @@ struct ShrinkOptions {
 // that they can be bound again), zeros and ones everywhere, fewer elements that
 // are not zero, and small integers for the rest. Parameters stay as they are,
 // since the fault may lie in how a kernel keeps them. A try counts if the node
-// is wrong as before: the same output, not finite as before or not, and with
-// the same pattern of wrong elements if there was one. The reference computes
-// first, so that the candidate sees no inputs that the operator refuses.
+// is wrong as before: in the same output, not finite or finite as before, and
+// with the same pattern of wrong elements if there was one. The reference
+// computes first, so that the candidate sees no inputs that the operator
+// refuses.
 //
 // A node that crashes or hangs runs in a process of its own, and a try counts
 // if it ends that in the same way: by the same signal, say. One that writes to
 // memory that is not its own stays as it is.
 //
-// There is no chance in it: one case always becomes the same one. What the
-// network gave is kept in ReproInput::original. A case that is not wrong, or
-// is wrong in one run and not in the next, stays as it is.
+// Nothing depends on chance: one case always becomes the same one. The inputs
+// that the network gave are kept in ReproInput::original. A case that is not
+// wrong, or is wrong in one run and not in the next, stays as it is.
 absl::Status ShrinkCase(const ShrinkOptions& options, ReproCase* node_case);
 
 }  // namespace nodewise

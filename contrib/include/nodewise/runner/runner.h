@@ -19,9 +19,9 @@
 namespace nodewise {
 
 // A runner is the one door to anything that runs a network: a compiled
-// artefact, the reference, later a foreign runtime or a dump played back. Who
-// compares, locates or tests runs knows runners, and asks what one can do; it
-// never needs to know which class it is.
+// artefact, the reference, later a foreign runtime or a dump played back. Code
+// that compares, locates or tests runs works with runners and asks what one can
+// do; it never needs to know the class.
 
 // What a runner may be asked for beyond the outputs of a run.
 enum class Capability {

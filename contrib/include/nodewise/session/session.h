@@ -48,8 +48,8 @@ struct Session {
   std::vector<InputSample> samples;
   // The keys of the nodes that the reference computes, since the spec says so.
   std::vector<std::string> stand_ins;
-  std::optional<uint64_t> seed;  // Of drawn inputs.
-  // Worth knowing, but no faults.
+  std::optional<uint64_t> seed;  // The seed of drawn inputs.
+  // Worth knowing, but not faults.
   std::vector<std::string> notes;
 
   // The inputs as Runner::Run() takes them.

@@ -43,7 +43,7 @@ struct ModelLayer {
   // The error that is left if this layer alone is the reference's; known of the
   // layers that cost the most.
   std::optional<double> left;
-  // And what it makes, on what the target reads.
+  // How its output compares with the reference's, on what the target reads.
   std::optional<TensorComparison> made;
 };
 
