@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRepeats = 3;  // Of a finding, to see whether it is flaky.
+constexpr int kRepeats = 3;  // For a finding, to see whether it is flaky.
 
 // An operator, or its gradient, as one that takes its turn.
 struct Turn {

@@ -69,7 +69,7 @@ bool StopsGradients(const Network& network, const Operation& operation) {
   const std::vector<size_t> wanted = FloatInputs(*alone);
   if (wanted.empty()) return false;
   const absl::Status made = GradientOf(*alone, wanted).status();
-  // Operations that make no floats are no error of their use.
+  // It is not an error to use operations that make no floats.
   return !made.ok() && !absl::IsInvalidArgument(made);
 }
 

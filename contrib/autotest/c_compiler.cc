@@ -98,7 +98,7 @@ absl::StatusOr<std::string> CCompiler::Compile(
   return absl::AbortedError(std::string(message));
 }
 
-// Fails with whatever is wrong.
+// Fails with a status that says what is wrong.
 absl::StatusOr<std::string> CCompiler::Run(
     std::string_view source, std::string_view optimisation) const {
   static std::atomic<int> count = 0;

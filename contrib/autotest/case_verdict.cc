@@ -140,7 +140,7 @@ bool HangsOnZeros(const Network& network, const std::vector<NDArray>& inputs,
 }
 
 // Returns whether numbers that are not finite on one side alone are all that is
-// wrong, and nobody knows bounds for them: what they are made of is off by an
+// wrong, and no bounds are known for them: what they are made of is off by an
 // amount that is not known, and may have crossed the end of the type.
 bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
                         BoundSource& source) {
@@ -188,8 +188,8 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   const uint64_t kind = choices->UpTo(share * (kSpecialKinds - 1));
   auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
                                       : SpecialKind::kNone;
-  // Nobody says what a gradient makes of infinities. Whether huge ones overflow
-  // depends on how operations are computed together.
+  // What a gradient makes of infinities is not specified. Whether huge ones
+  // overflow depends on how operations are computed together.
   if (made.backward != nullptr ||
       (special == SpecialKind::kHuge && made.configuration.is_network())) {
     special = SpecialKind::kNone;

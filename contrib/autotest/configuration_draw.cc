@@ -18,7 +18,7 @@ constexpr DLDataType kNumbers[] = {kFloat32, kFloat16, kFloat64, kBfloat16,
 constexpr DLDataType kAll[] = {kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,
                                kInt32,   kInt8,    kUint8,   kBool,     kInt16,
                                kUint16,  kUint32,  kUint64};
-constexpr int kGivenPercent = 15;  // Of shapes that only a run tells.
+constexpr int kGivenPercent = 15;  // Per cent of shapes that only a run tells.
 // Sides beside the small ones: around the widths of vectors and tiles.
 constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
                                   31, 32, 33, 63, 64, 65};
@@ -266,7 +266,7 @@ void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
   auto tensor = NDArray::Empty(shape, kInt64, kCpu);
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
-  // Not by way of doubles: the largest integers are no doubles.
+  // Not by way of doubles, which cannot hold the largest integers.
   std::copy(numbers.begin(), numbers.end(), tensor->As<int64_t>());
   Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
 }

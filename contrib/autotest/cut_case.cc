@@ -30,7 +30,7 @@ struct RecordedRun {
 
 std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
   const Network& network = SubjectOf(failing.made);
-  // Of a gradient, cotangents come after them.
+  // In a gradient, cotangents come after them.
   const std::vector<NDArray> inputs(
       failing.set.inputs.begin(),
       failing.set.inputs.begin() +
@@ -69,7 +69,7 @@ absl::StatusOr<size_t> AddTo(ValueId value, Network* network) {
   return network->inputs().size() - 1;
 }
 
-// Minus zero, since whatever it is added to stays as it is.
+// Minus zero, since adding it changes no number, not even another minus zero.
 absl::StatusOr<NDArray> MinusZeros(const TensorType& type) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray zeros,
                             NDArray::Empty(*type.sizes(), type.dtype, kCpu));

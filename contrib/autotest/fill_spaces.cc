@@ -17,7 +17,7 @@ NDArray DrawAttrTensor(ConfigurationDraw& draw, DLDataType dtype,
   return drawn.ok() ? *std::move(drawn) : NDArray();
 }
 
-// One of several attributes is the value; those that are no tensors came with
+// One of several attributes is the value; those that are not tensors came with
 // opset 12.
 void DrawConstant(ConfigurationDraw& draw) {
   const int64_t kind = draw.opset() >= 12 ? draw.Between(0, 4) : 0;

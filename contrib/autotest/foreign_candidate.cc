@@ -98,7 +98,7 @@ class ForeignNetworks : public Candidate {
       }
     }
     if (tasks.front().job == tasks.back().job) {
-      // Most of what fails fails for whatever numbers it is given.
+      // Most jobs that fail do so with all numbers.
       RunTasks(jobs, tasks.first(1), answers);
       if (!Answer(tasks[0], answers).ok()) {
         for (const Task& task : tasks.subspan(1)) {
@@ -232,7 +232,7 @@ class ForeignNetworks : public Candidate {
   const std::string name_;
   const ForeignCommand command_;
   const ForeignLimits limits_;
-  std::optional<bool> takes_cases_;  // None: nobody has asked yet.
+  std::optional<bool> takes_cases_;  // None: not asked yet.
 };
 
 }  // namespace

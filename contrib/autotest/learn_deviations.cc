@@ -25,12 +25,12 @@ using Kind = KnownDeviation::Kind;
 
 // Runtimes are years behind ONNX's newest opset.
 constexpr int kLearnedOpset = 17;
-// An approximation that is further off is none.
+// The largest error that still counts as an approximation.
 constexpr double kMostTimes = 256;
 // What rounds once more, or once less, is off by one or two roundings for each
 // step that an operator has.
 constexpr double kMostRoundings = 8;
-// Of results that are all near 0, in halves of an ulp of 1.
+// The largest error of results that are all near 0, in halves of an ulp of 1.
 constexpr double kTiny = 64;
 // How far ordinary numbers reach, and in every other set.
 constexpr double kFar = 4, kFurther = 32;

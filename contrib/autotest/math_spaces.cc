@@ -97,7 +97,7 @@ void DrawEinsum(ConfigurationDraw& draw) {
       shape.push_back(sides[letter]);
       is_used[letter] = true;
     }
-    // Of three terms any two may be multiplied first.
+    // With three terms, any two may be multiplied first.
     draw.Input(dtype, shape,
                count > 2 ? InputDomain::Within(-4, 4) : InputDomain());
   }

@@ -48,7 +48,8 @@ std::optional<Sides> OrderFor(const Sides& from, const Sides& to) {
 absl::StatusOr<ValueId> NetworkBuilder::Cast(PoolTensor* from,
                                              DLDataType dtype) {
   if (from->dtype == dtype) return from->id;
-  // What comes of a float that an integer cannot hold is nobody's business.
+  // The result for a float that the integer cannot hold is not judged, so such
+  // floats are avoided.
   if (IsFloat(from->dtype) && IsInteger(dtype)) {
     const double least = IsUnsigned(dtype) ? 0 : -kMostCast;
     NODEWISE_ASSIGN_OR_RETURN(

@@ -12,8 +12,8 @@
 namespace nodewise {
 namespace {
 
-constexpr int kFromPool = 80;      // Of 100 inputs.
-constexpr int kFurtherOutput = 8;  // Of 100 tensors that something reads.
+constexpr int kFromPool = 80;      // Per cent of inputs.
+constexpr int kFurtherOutput = 8;  // Per cent of tensors that something reads.
 constexpr uint64_t kNewest = 3;    // So many are as likely as all others.
 
 // Whether any number of the usual size will do.
@@ -123,8 +123,8 @@ absl::StatusOr<ValueId> NetworkBuilder::AddNumber(
   return AddConstant(tensor);
 }
 
-// Beyond what a demand says nobody knows what comes out, and a body is not
-// looked into.
+// Outside of what it demands, the results of an operator are unknown, and
+// demands on tensors of a body cannot be checked.
 absl::Status NetworkBuilder::Demand(ValueId id, const InputDomain& domain) {
   if (options_.is_body) {
     return absl::UnimplementedError("nobody checks what bodies read");

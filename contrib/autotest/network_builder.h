@@ -27,8 +27,8 @@ struct BuilderOptions {
   // The operators to draw from, all of this opset.
   std::vector<const OperatorDef*> rows;
   bool is_exact = false;  // Whole numbers wherever that is possible.
-  // A body: it has no inputs but those that it begins with, and nobody checks
-  // what its operators read.
+  // A body: it has no inputs but those that it begins with, and what its
+  // operators read is not checked.
   bool is_body = false;
 };
 
@@ -55,7 +55,7 @@ class NetworkBuilder {
   // empty.
   std::optional<PoolTensor> Any();
 
-  // --- What operations read. Of a body, inputs are constants.
+  // --- What operations read. In a body, inputs are constants.
   absl::StatusOr<ValueId> AddInput(const CaseInput& input);
   absl::StatusOr<ValueId> AddConstant(const NDArray& data);
   // int64, of rank 1.
@@ -66,7 +66,7 @@ class NetworkBuilder {
   // An input of a body.
   absl::StatusOr<ValueId> AddBodyInput(DLDataType dtype,
                                        const std::vector<int64_t>& shape);
-  // Returns something that fits the input: of the pool, or new.
+  // Returns a tensor that fits the input: one of the pool, or a new one.
   absl::StatusOr<ValueId> Feed(const CaseInput& input);
   // Makes a tensor of this type and shape out of another. Fails where there is
   // no honest way.
@@ -79,7 +79,7 @@ class NetworkBuilder {
   absl::StatusOr<std::vector<ValueId>> AddAll(
       std::string_view kind, const std::vector<NamedAttr>& attributes,
       std::vector<ValueId> inputs, size_t outputs = 1);
-  // The same of one output.
+  // Adds an operation with one output.
   absl::StatusOr<ValueId> Add(std::string_view kind,
                               const std::vector<NamedAttr>& attributes,
                               std::vector<ValueId> inputs);

@@ -12,8 +12,8 @@ namespace nodewise {
 namespace {
 
 constexpr int kMostSteps = 8;
-constexpr int kGoesOn = 85;  // Of 100 steps.
-// Of 100 steps; the others are control flow.
+constexpr int kGoesOn = 85;  // Per cent of steps.
+// Per cent of steps; the others are control flow.
 constexpr uint64_t kOperatorSteps = 72;
 constexpr uint64_t kPatternSteps = 22;
 // Draws of one step that an operator's rules refuse.

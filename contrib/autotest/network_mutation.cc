@@ -21,10 +21,10 @@ using Sides = std::vector<int64_t>;
 
 constexpr int64_t kMostOperations = 8;
 constexpr int64_t kMostMutations = 4;
-// Of one tensor: the reference works out bounds for each element.
+// The most elements of one tensor: the reference works out bounds for each.
 constexpr int64_t kMostOfTensor = 1 << 17;
 constexpr int64_t kMostInputSide = 9;
-constexpr int kOtherSize = 70;  // Of 100 sides that may change.
+constexpr int kOtherSize = 70;  // Per cent of sides that may change.
 // Element by element, of floats, in every opset from 7 on.
 constexpr const char* kPointwise[] = {"Relu", "Neg",       "Abs", "Sigmoid",
                                       "Tanh", "LeakyRelu", "Elu", "Identity"};
@@ -248,7 +248,7 @@ class Mutant {
     return Replace(id, std::move(attrs));
   }
 
-  // The same once more, beside it or added to it.
+  // Computes the operation once more, beside it or added to it.
   absl::Status Duplicate(OperationId id) {
     const Operation operation = network_.operation(id);
     NODEWISE_ASSIGN_OR_RETURN(

@@ -14,8 +14,8 @@ namespace {
 using Sides = std::vector<int64_t>;
 using Made = absl::StatusOr<ValueId>;
 
-constexpr int kFurtherReader = 8;  // Of 100 operations.
-constexpr int kLeftOut = 6;        // Of 100 operations that may be.
+constexpr int kFurtherReader = 8;  // Per cent of operations.
+constexpr int kLeftOut = 6;        // Per cent of operations that may be.
 constexpr float kEpsilon = 1e-5F;
 
 // A series of operations on floats of one type.
@@ -45,7 +45,7 @@ class Series {
     }
     return made;
   }
-  // The same on one tensor; left out now and then.
+  // Adds an operation on one tensor; leaves it out now and then.
   Made Maybe(std::string_view kind, const std::vector<NamedAttr>& attributes,
              ValueId input) {
     if (builder_.Often(kLeftOut)) return input;

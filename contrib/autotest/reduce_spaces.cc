@@ -73,7 +73,7 @@ void DrawTopK(ConfigurationDraw& draw) {
   if (draw.opset() >= 11) {
     draw.Flag("largest");
     const bool may_be_unsorted = draw.Often(20);
-    // Of more than one element the order would be open.
+    // The order of more than one element would be open.
     if (may_be_unsorted) k = std::min<int64_t>(k, 1);
     if (may_be_unsorted || draw.Often()) {
       draw.Attr("sorted", may_be_unsorted ? 0 : 1);

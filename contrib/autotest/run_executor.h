@@ -16,7 +16,7 @@ CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor);
 // Returns the answer of a job whose sets all come to the same.
 CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status);
 
-// Returns whether both hold the same bytes, whatever their types are.
+// Returns whether both hold the same bytes; their types may differ.
 bool HasEqualBytes(const NDArray& a, const NDArray& b);
 
 }  // namespace nodewise

@@ -18,7 +18,8 @@ namespace {
 // Tensors of more elements are not made simpler one by one.
 constexpr size_t kMostSingleElements = 64;
 constexpr size_t kMostTriesAtOnce = 64;
-// Of the time; what follows says most about the cause.
+// The share of the time for other choices; what follows them says most about
+// the cause.
 constexpr double kShareOfChoices = 0.6;
 
 bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
@@ -158,7 +159,7 @@ class Shrinker {
     return each->expected.status();
   }
 
-  // Draws again from other choices; none of a case that is no simpler.
+  // Draws again from other choices. Fails if the case is not simpler.
   absl::StatusOr<FailingCase> Redraw(const std::vector<uint64_t>& configuration,
                                      const std::vector<uint64_t>& set) const {
     FailingCase made;
@@ -259,7 +260,7 @@ class Shrinker {
     std::vector<double> ones = numbers;
     std::vector<double> whole = numbers;
     for (size_t i = 0; i < numbers.size(); ++i) {
-      // What is no number, or a sign, may be what the failure is about.
+      // The failure may be about a NaN, an infinity or a sign.
       if (numbers[i] > 0 && std::isfinite(numbers[i])) ones[i] = 1;
       if (std::fabs(numbers[i]) >= 1) whole[i] = std::trunc(numbers[i]);
     }
@@ -275,7 +276,7 @@ class Shrinker {
   bool chooses_ = false;  // Other choices are tried, not cuts and elements.
   FailingCase& best_;
   size_t tries_ = 0;
-  size_t limit_ = 0;  // Of tries, at this stage.
+  size_t limit_ = 0;  // The most tries at this stage.
 };
 
 }  // namespace

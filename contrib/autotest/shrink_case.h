@@ -33,8 +33,8 @@ void CutCase(Candidate& candidate, size_t most, double seconds,
 
 // Makes a case simpler as long as it fails in the same way: a configuration
 // with fewer and smaller parts, values of a simpler kind, elements that are
-// zero, one or whole; of a network, the part that fails. Stops after `seconds`,
-// or `most` cases and a batch. Returns how many cases were tried.
+// zero, one or whole; for a network, the part that fails. Stops after
+// `seconds`, or `most` cases and a batch. Returns how many cases were tried.
 size_t ShrinkCase(const DrawOfCase& draw, Candidate& candidate, size_t most,
                   double seconds, FailingCase* failing);
 

@@ -105,7 +105,7 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray part,
       Part(tensor, change.OfTensor(id, tensor.shape()), change.keeps_last));
-  // Of what is drawn, numbers that are no places stay.
+  // Drawn numbers stay, unless they are places.
   if (!HoldsNumbers(part, change) ||
       (!is_decided && change.numbers != Numbers::kPlaces)) {
     return part;
@@ -190,7 +190,7 @@ absl::StatusOr<Network> SmallerOperator(const FailingCase& before,
   return NetworkOf(configuration);
 }
 
-// The same of a network.
+// Makes a whole network and its inputs smaller, and returns it.
 absl::StatusOr<Network> SmallerNetwork(const FailingCase& before,
                                        const SideChange& change,
                                        FailingCase* made) {

@@ -52,7 +52,7 @@ void DrawAttributes(ConfigurationDraw& draw) {
       value = SomeValueOf(draw.def(), field);
     }
     if (!value.has_value()) {
-      // Nobody knows its kind: a float is likely where nothing is required.
+      // Its kind is unknown: a float is likely where nothing is required.
       continue;
     }
     if (!field.is_required && !draw.Often()) continue;

@@ -38,8 +38,8 @@ size_t DrawSpatial(ConfigurationDraw& draw);
 // The channels of a convolution.
 struct DrawnChannels {
   int64_t group = 1;
-  int64_t in = 1;   // Of one group.
-  int64_t out = 1;  // Of one group.
+  int64_t in = 1;   // In one group.
+  int64_t out = 1;  // In one group.
 };
 DrawnChannels DrawChannels(ConfigurationDraw& draw);
 

@@ -76,8 +76,8 @@ void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end,
   }
 }
 
-// What becomes of numbers below 0, and of -0, where there is no sign is not
-// specified.
+// The result for numbers below 0, and for -0, is not specified if the type has
+// no sign.
 void AllowAnyForSigned(EvalArgs& args) {
   if (args.bounds(0) == nullptr) return;
   const std::vector<double> x = ToDoubles(args.in(0));

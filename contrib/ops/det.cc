@@ -178,8 +178,8 @@ struct Inverse : ops::Inverse {
       if (bounds == nullptr) continue;
       // To first order the inverse changes by |x| |error of a| |x|.
       const auto ax = AbsoluteProduct(n, a, x.data());
-      // Elimination may let errors grow by 2^n: nothing useful is proved. Of
-      // what is singular there is no inverse.
+      // Elimination may let errors grow by 2^n: nothing useful is proved. A
+      // singular matrix has no inverse.
       const bool is_singular =
           std::any_of(x.begin(), x.end(),
                       [](double value) { return !std::isfinite(value); });

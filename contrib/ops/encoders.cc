@@ -294,7 +294,7 @@ absl::Status OneHotEncoder::Evaluate(EvalArgs& args) const {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   auto* const to = y.As<float>();
   std::fill_n(to, CountOf(y), 0.0F);
-  // Of a category that is there twice the last place counts.
+  // If a category is there twice, its last place counts.
   std::map<int64_t, int64_t> places;
   for (int64_t i = 0; i < Categories(); ++i) {
     places[cats_int64s[static_cast<size_t>(i)]] = i;

@@ -181,7 +181,7 @@ struct LayerNormalization : ops::LayerNormalization {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
                               args.MakeOutput(output, shape, stash_type));
     StoreDoubles(values.data(), 0, rows, made);
-    // A sum and a function of it; nobody needs a closer bound.
+    // A sum and a function of it: no closer bound is needed.
     if (Bounds* const bounds = args.bounds(output)) {
       bounds->proved.assign(values.size(),
                             std::numeric_limits<double>::quiet_NaN());

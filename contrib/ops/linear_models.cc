@@ -344,7 +344,7 @@ Winner SVMClassifier::Linear(absl::Span<const double> x, Scores* scores) const {
   }
   Winner winner = Largest(*scores);
   if (Classes() == 2) {
-    // Of two classes the second one wins wherever the larger score is high
+    // With two classes, the second one wins wherever the larger score is high
     // enough.
     const bool all_positive =
         std::all_of(coefficients.begin(), coefficients.end(),

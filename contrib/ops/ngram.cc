@@ -168,7 +168,7 @@ std::vector<int64_t> TfIdfVectorizer::Counts(
   for (int64_t length = min_gram_length; length <= longest; ++length) {
     if (CountAt(static_cast<size_t>(length - 1)) == 0) continue;
     Ngram ngram(static_cast<size_t>(length));
-    // A single number skips nothing, whatever the limit.
+    // A single number skips nothing, so the limit does not matter.
     const int64_t most_skips = length == 1 ? 0 : max_skip_count.get();
     for (int64_t step = 1; step - 1 <= most_skips; ++step) {
       if (step > (size - 1) / std::max<int64_t>(length - 1, 1) && length > 1) {

@@ -10,8 +10,8 @@
 namespace nodewise {
 namespace {
 
-// Nobody debugs the decoding of images in a compiled network, and each format
-// would need a library.
+// Refused, since the decoding of images is not debugged in a compiled network,
+// and each format would need a library.
 struct ImageDecoder : ops::ImageDecoder {
   static constexpr auto Fields() {
     return FieldList(Field<&ImageDecoder::pixel_format>("pixel_format"));

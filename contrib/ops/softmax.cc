@@ -186,7 +186,7 @@ struct Softmax {
     const double relative = of_sum + u * (distance + kFunctionRoundings);
     return 1.01 * y * relative + 2 * HalfUlp(dtype, y) + 8 * HalfUlp(dtype, 0);
   }
-  // Of the relative error, distances are 0 or more; that y is rounded, and may
+  // In the relative error, distances are 0 or more. That y is rounded, and may
   // be subnormal, is within the hundredth and the terms behind it.
   static double LeastBound(double terms) {
     constexpr double kMost = 1024;

@@ -54,7 +54,7 @@ class AttentionMask {
   int64_t strides_[4] = {};
 };
 
-// Which keys a query may see at all, whatever the mask says.
+// Which keys a query may see, before the mask hides more of them.
 class VisibleKeys {
  public:
   // `lengths` are the valid keys by batch, or empty.

@@ -60,7 +60,7 @@ struct Winner {
   size_t index = 0;
   bool is_open = false;
 };
-// Returns the largest score; of equal ones the first wins.
+// Returns the largest score; the first one wins among equals.
 Winner Largest(const Scores& scores);
 // Returns 1 if the score is above the threshold, else 0.
 Winner Above(double threshold, const Approximate& score);

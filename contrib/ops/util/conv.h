@@ -32,7 +32,7 @@ struct ConvProducts {
   // Weights, group by group; row m and step k of a group at m * depth + k.
   Factor weights;
   PackStrips columns;  // Item by item: image * groups + group.
-  // How else the same is calculated; null if that is no faster.
+  // Another way to compute the products; null if it is not faster.
   const TapSums* taps = nullptr;
 };
 // Multiplies, adds the bias (input `bias`, if given) and rounds into output 0;

@@ -11,8 +11,8 @@
 
 namespace nodewise {
 
-bool IsShortInteger(DLDataType dtype);  // Of 2 or 4 bits.
-bool IsShortFloat(DLDataType dtype);    // Of 4 or 8 bits.
+bool IsShortInteger(DLDataType dtype);  // 2 or 4 bits.
+bool IsShortFloat(DLDataType dtype);    // 4 or 8 bits.
 
 // How a short float is encoded. REQUIRES: IsShortFloat(dtype).
 ShortFloat ShortFormatOf(DLDataType dtype);

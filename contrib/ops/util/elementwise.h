@@ -35,7 +35,7 @@ double CountOf(const OutputInfo& output);
 absl::StatusOr<OutputInfos> Countable(absl::StatusOr<OutputInfos> outputs);
 
 // Shape calculations: f for each pair of elements of inputs 0 and 1; none if
-// nothing is known of one of them, or they are no int32 or int64.
+// nothing is known of one of them, or they are not int32 or int64.
 std::optional<Shape> PairElements(const Inputs& in,
                                   Dim (*f)(const Dim&, const Dim&));
 // Shape calculations: f for each element of input 0.

@@ -35,7 +35,7 @@ struct Forest {
     double weight = 0;
   };
 
-  std::vector<Place> roots;  // Of each tree.
+  std::vector<Place> roots;  // By tree.
   std::vector<Node> nodes;
   std::vector<std::vector<Vote>> leaves;
   std::vector<std::vector<double>> sets;  // By node, of those of kMember.

@@ -21,7 +21,8 @@ class Fourier {
   int64_t padded_ = 0;  // A power of two.
   // exp(-2 pi i k / padded_).
   std::vector<std::complex<double>> roots_;
-  // Lengths that are no powers of two go by a convolution (Bluestein).
+  // Lengths that are not powers of two are computed by a convolution
+  // (Bluestein).
   std::vector<std::complex<double>> chirp_;   // exp(-pi i k^2 / length).
   std::vector<std::complex<double>> filter_;  // Transformed.
 };

@@ -54,7 +54,7 @@ struct Level {
   bool (*works_here)();
   int rows;  // Lines of a strip of the left matrix.
   void (*multiply)(const Block& block);
-  // Of the products of `depth` numbers each, side by side.
+  // Sums up the `depth` products a[k] * b[k].
   TermSums (*sum_terms)(int64_t depth, const double* a, const double* b);
   void (*sum_taps)(const TapBlock& block);
 };

@@ -209,7 +209,7 @@ template <typename T>
 void PackStrip(const Factor& factor, const T* from, int64_t lines,
                const Strips& strips, double* to) {
   constexpr int64_t kWideStepsAhead = 8;
-  constexpr int64_t kLine = 64 / sizeof(T);  // Of the cache.
+  constexpr int64_t kLine = 64 / sizeof(T);  // Elements in a cache line.
   const int64_t width = strips.width;
   // One wide strip: it is read as it lies.
   if (factor.line_stride == 1 && width > kStripColumns) {

@@ -208,7 +208,8 @@ class RowWorker {
             ErrorOf(moments, rule_, std::min(n, kExpectedFactor * std::sqrt(n)),
                     mean_size, dtype)};
   }
-  // Of element `i` of the row that has been read, which is not normalized yet.
+  // Returns the bound of element `i` of the row that has been read, which is
+  // not normalized yet.
   SumBound BoundOf(int64_t i, int64_t first, const Moments& moments,
                    const RowErrors& errors) const {
     const int64_t part = first + i / (rule_.run / rule_.parts);

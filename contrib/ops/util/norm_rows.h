@@ -27,8 +27,8 @@ struct NormRows {
   std::vector<double> bias;  // Empty: 0.
 };
 
-// Returns the type that ONNX gives the number to, as an attribute `stash_type`
-// has it; the widest for what is no float.
+// Returns the type with this number in ONNX, as in an attribute `stash_type`;
+// the widest float if that type is not a float.
 DLDataType StashType(int64_t number);
 
 // How far a kernel's statistics may be off.

@@ -26,7 +26,7 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
   ScalePlan plan;
   if (Product(scale) == 1 && scale.size() <= 1) return plan;
   const int rank = static_cast<int>(data.size());
-  // A vector has one axis only, whatever the default says.
+  // A vector has one axis only, so the default does not apply.
   const int64_t axis = rank == 1 ? 0 : attributes.axis;
   NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, rank));
   plan.split = SplitAt(data, at);

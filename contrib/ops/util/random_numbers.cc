@@ -13,8 +13,9 @@ namespace {
 
 using Factors = std::array<double, 8>;
 
-// Of Wichura's approximation of the quantile (Applied Statistics 37, 1988,
-// algorithm AS 241, PPND16): in the middle, in the tails, and far out in them.
+// Factors of Wichura's approximation of the quantile (Applied Statistics 37,
+// 1988, algorithm AS 241, PPND16): in the middle, in the tails, and far out in
+// them.
 constexpr Factors kMiddle[] = {
     {3.3871328727963666080e0, 1.3314166789178437745e+2,
      1.9715909503065514427e+3, 1.3731693765509461125e+4,
@@ -54,7 +55,7 @@ double Quotient(const Factors (&factors)[2], double r) {
 }
 
 constexpr double kLn2 = 0x1.62E42FEFA39EFp-1;
-// The same in two parts, of which multiples of the first are exact.
+// ln 2 in two parts; multiples of the first are exact.
 constexpr double kLn2High = 0x1.62E42FEEp-1;
 constexpr double kLn2Low = 0x1.A39EF35793C76p-33;
 

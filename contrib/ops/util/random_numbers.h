@@ -18,7 +18,7 @@ class RandomNumbers {
 
   // From 0 up to 1, which is never reached, in steps of 2^-53.
   double Uniform();
-  // Of a bell curve around 0 with a standard deviation of 1.
+  // From a bell curve around 0 with a standard deviation of 1.
   double Normal();
 
  private:

@@ -25,10 +25,10 @@ struct CellNumbers {
                     double* sums);
 };
 
-// Follows the errors through each step: `proved` adds up their sizes, whatever
-// their signs, and `expected` takes errors in different places as independent.
-// An activation is applied to both ends of the range of an error, so that one
-// that saturates makes it small.
+// Follows the errors through each step: `proved` adds up their absolute values,
+// and `expected` takes errors in different places as independent. An activation
+// is applied to both ends of the range of an error, so that one that saturates
+// makes it small.
 class CellErrors {
  public:
   using Number = RoughNumber;

@@ -27,8 +27,8 @@ class SumRule {
 
   SumBound BoundOf(const SumOfTerms& sum) const {
     // The unit roundoff of the reference's own sum. An inner product of n terms
-    // is off by at most n u times the absolute sum, whatever its order
-    // (Jeannerod and Rump 2013).
+    // is off by at most n u times the absolute sum, in any order (Jeannerod and
+    // Rump 2013).
     constexpr double kOwnRoundoff = 0x1p-53;
     const double norm = std::sqrt(sum.squares);
     const double rounding = half_ulp_(sum.result);

@@ -45,8 +45,8 @@ void BoundSumsAt(const NDArray& output, absl::Span<const int64_t> elements,
                  double terms, Bounds* bounds, double way = 1);
 
 // Tells whether a kernel that meets numbers of a size overflows, although all
-// that it is given is finite. Where kernels calculate with doubles nobody can
-// tell an overflow of the reference from an infinity that was given.
+// that it is given is finite. Where kernels calculate with doubles, an overflow
+// of the reference cannot be told from an infinity that was given.
 class OverflowRule {
  public:
   explicit OverflowRule(DLDataType dtype);

@@ -21,8 +21,9 @@ Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
                      absl::Span<const float> y);
 
 // The probabilities of classes, given those that class i, and not class j, is
-// right: pairs[i * classes + j]. By the algorithm of libsvm, which stops where
-// it is near enough, so that nobody can say how far a kernel may be off.
+// right: pairs[i * classes + j]. Uses the algorithm of libsvm, which stops
+// where it is near enough, so that it cannot be said how far a kernel may be
+// off.
 std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
                                     size_t classes);
 

@@ -51,7 +51,7 @@ struct LastSide {
 
   struct Tap {
     int64_t line;
-    int64_t step;  // Of output 0, in its line.
+    int64_t step;  // The step of output 0 in its line.
   };
   const int64_t input;
   const int64_t output;
@@ -59,7 +59,7 @@ struct LastSide {
   std::vector<Tap> taps;
   int64_t first = INT64_MAX;  // The line begins with input first * stride.
   int64_t last = INT64_MIN;
-  int64_t length = 0;  // Of a line.
+  int64_t length = 0;  // The length of a line.
 };
 
 // What all threads have in common.

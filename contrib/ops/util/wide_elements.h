@@ -88,7 +88,7 @@ W LargestOf(DLDataType dtype) {
 }
 
 // Integers that sort as the elements do: NaN is above all numbers and equal to
-// itself, and 0 equal to -0. Of use among elements of one tensor only.
+// itself, and 0 equal to -0. They can be compared within one tensor only.
 std::vector<uint64_t> SortKeys(const NDArray& tensor);
 
 // y = f(x) of input 0, of its type, block by block: f(x, n) replaces the
