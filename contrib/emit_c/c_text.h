@@ -39,7 +39,7 @@ std::string_view ShortFloatName(DLDataType dtype);
 // does not say what happens when signed ones overflow.
 std::string_view WrappingTypeOf(DLDataType dtype);
 
-// Numbers as C writes them. What is no number has a name in <math.h>.
+// Numbers as C writes them. NaN and the infinities have names in <math.h>.
 std::string DoubleText(double x);
 std::string IntegerText(int64_t x);
 // Returns element `i`. REQUIRES: CTypeOf() knows the type.

@@ -101,7 +101,7 @@ absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
   ElementCode code{operation, {}, ComputedType(out.dtype), out.dtype};
   for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
     const ValueId id = operation.inputs[slot];
-    // Of what a CastLike casts to, the type alone counts.
+    // A CastLike uses only the type of its second input.
     const bool is_type = slot == 1 && operation.attrs.As<ops::CastLike>();
     if (id == kNoValue || is_type) {
       code.in.emplace_back();

@@ -48,7 +48,7 @@ class ElementGroup {
   Sizes sizes_;
   std::vector<Load> loads_;
   std::vector<Step> steps_;
-  std::map<ValueId, std::string> variables_;  // Of outputs.
+  std::map<ValueId, std::string> variables_;  // By output.
   std::vector<ValueId> made_;
 };
 

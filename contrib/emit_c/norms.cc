@@ -63,9 +63,9 @@ absl::Status WriteBatchNorm1(OperationCode& code) {
 
 // Numbers that are normalized together, and what is done to each of them.
 struct Norm {
-  Sizes sizes;  // Of X, perhaps with sides split.
+  Sizes sizes;  // The sizes of X, perhaps with sides split.
   std::vector<bool> is_taken;
-  std::string inverse;      // Of "squares", the mean square.
+  std::string inverse;      // An expression of "squares", the mean square.
   bool has_mean = true;     // Is subtracted first.
   std::string scale, bias;  // Pointers; may be empty.
   View scale_view, bias_view;

@@ -38,7 +38,7 @@ absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code, int64_t axis,
     loops.scale = "0";
     return loops;
   }
-  // A vector has one axis only, whatever the default says.
+  // A vector has one axis only, so the default does not apply.
   const int rank = static_cast<int>(x.size());
   NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(rank == 1 ? 0 : axis, rank));
   const auto at = static_cast<size_t>(side);

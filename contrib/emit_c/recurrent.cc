@@ -43,8 +43,8 @@ struct Layer {
     const size_t each = activations.size() / static_cast<size_t>(directions);
     return activations[static_cast<size_t>(direction) * each + i];
   }
-  // Return indices as expressions: of a row of X, and of states and outputs
-  // that there are for each direction.
+  // Return indices as expressions: that of a row of X, and those of states and
+  // outputs, which there are for each direction.
   std::string RowOf(const char* step) const {
     return batch_first() ? fmt::format("(n * {} + {})", steps, step)
                          : fmt::format("({} * {} + n)", step, batch);
@@ -63,7 +63,7 @@ struct Layer {
 
 struct ActivationText {
   std::string_view name;
-  std::string_view formula;  // Of {x}, {a} and {b}.
+  std::string_view formula;  // An expression of {x}, {a} and {b}.
 };
 constexpr ActivationText kActivations[] = {
     {"Relu", "nw_clamp({x}, 0.0, INFINITY)"},
@@ -101,7 +101,7 @@ std::string Activated(const Layer& layer, const CellActivation& activation,
 // The names of one direction's memory: doubles but for the weights.
 struct Cell {
   int64_t direction = 0;
-  std::string sums;    // Of the gates, by column.
+  std::string sums;    // The sums of the gates, by column.
   std::string extra;   // A row as long as the states, where the cell needs one.
   std::string inputs;  // What the step's input contributes, by column.
 };

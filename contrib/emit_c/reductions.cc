@@ -21,7 +21,7 @@ struct Fold {
   std::string type;
   std::string first;
   std::string step;  // With "x", the element, and "r", the result so far.
-  std::string end;   // Of "r".
+  std::string end;   // An expression of "r".
   bool is_from_peak = false;  // "peak" is the largest of the elements.
 };
 
@@ -188,7 +188,7 @@ Fold ExtremeOf(const CTensor& x, char sign) {
     return {type, is_largest ? "-INFINITY" : "INFINITY",
             fmt::format("if (x {} r || x != x) r = x;", sign), "r"};
   }
-  std::string first = is_largest ? "0" : "1";  // Of truth values.
+  std::string first = is_largest ? "0" : "1";  // For truth values.
   if (!IsBool(x.dtype)) {
     const std::string_view letter = IsUnsigned(x.dtype) ? "U" : "";
     first = is_largest && IsUnsigned(x.dtype)

@@ -43,8 +43,8 @@ struct Row {
   absl::StatusOr<std::string> (*element)(const ElementCode& code) = nullptr;
   // The expression of a float's function of one number {x}, a double.
   std::string_view formula = {};
-  // The loops only move elements, whatever they stand for. Others are given
-  // floats of 16 bits in 32.
+  // The loops only move elements, and do not depend on their values. Other
+  // loops are given floats of 16 bits in 32.
   bool moves = false;
   // Its loops compute so much that they should be compiled for their sizes.
   // Others are shared among nodes of other sizes.

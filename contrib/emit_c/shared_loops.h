@@ -29,7 +29,7 @@ struct SharedLoops {
   };
   // What calls the text with the same index.
   struct Call {
-    size_t function = 0;               // Of `functions`.
+    size_t function = 0;               // An index into `functions`.
     std::vector<std::string> numbers;  // In C.
   };
   std::vector<Function> functions;
@@ -37,8 +37,8 @@ struct SharedLoops {
 };
 SharedLoops ShareLoops(absl::Span<const LoopsText> texts);
 
-// The whole numbers of some code, and all that is between them. Those of tables
-// and of 64 bits are no numbers of their own.
+// The whole numbers of some code, and the text between them. Numbers in tables
+// and those of 64 bits are left in the text.
 struct Skeleton {
   std::vector<std::string> between;  // One more than there are numbers.
   std::vector<std::string> numbers;

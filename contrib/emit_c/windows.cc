@@ -16,7 +16,7 @@
 namespace nodewise::emit_c {
 namespace {
 
-// More factors at once than fit into registers are no faster.
+// Using more factors at once than fit into registers is not faster.
 constexpr int64_t kFactorsAtOnce = 8;
 constexpr int64_t kChannelsAtOnce = 4;
 // Lines of more taps are a loop: each would be a line of code.
@@ -340,7 +340,7 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
                                           static_cast<int>(kernel.size())));
   NODEWISE_ASSIGN_OR_RETURN(const Scattering plan,
                             PlaceScattering(op, std::move(window), x, y));
-  const int64_t outputs = w.sizes[1];  // Of a group.
+  const int64_t outputs = w.sizes[1];  // Those of a group.
   const int64_t channels = x.sizes[1] / op.group;
   const int64_t taps = CountIn(kernel);
   const int64_t full = CountIn(plan.full);
@@ -390,8 +390,8 @@ struct Pooling {
   std::string type;   // That a row is computed in.
   std::string fill;   // What padding counts as.
   std::string first;  // What a row begins with.
-  std::string step;   // Of {row} and {x}.
-  std::string end;    // Of the row's element "v".
+  std::string step;   // An expression of {row} and {x}.
+  std::string end;    // An expression of "v", the row's element.
 };
 
 // Computes a row in memory of its own, and then stores it.

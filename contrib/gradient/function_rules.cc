@@ -72,7 +72,7 @@ void DropoutRule(Rule& r) {
   r.Give(0, r.dy());
 }
 
-// Bits of another type are no function that has a derivative.
+// Reading bits as another type is not a function with a derivative.
 void BitCastRule(Rule& r) {
   if (!(r.x().dtype() == r.dy().dtype())) {
     return r.Refuse("where bits of one float are read as another one");

@@ -73,7 +73,7 @@ void GiveExtreme(Rule& r, const Places& at) {
 }
 
 // Where several updates replace one element, only the last of them should
-// count; which one that is nobody says.
+// count; it is not specified which one that is.
 template <typename Places>
 void GiveScattered(Rule& r, const Places& at) {
   switch (at.scatter.reduction) {

@@ -44,7 +44,7 @@ void ConcatRule(Rule& r) {
   }
 }
 
-// Parts that nobody reads are zeros.
+// Parts that nothing reads get zeros for their cotangents.
 void SplitRule(Rule& r) {
   std::vector<Term> parts;
   for (size_t i = 0; i < r.num_outputs(); ++i) {
@@ -88,7 +88,8 @@ Term Sources(Rule& r) {
   return w.AddLike(r.operation().attrs, inputs)[0];
 }
 
-// Whatever comes from an element goes back to it. Zero is one more element.
+// The gradient of an element is the sum of the cotangents of its copies. Zero
+// is one more element.
 void MoveRule(Rule& r) {
   const Term sources = Sources(r);
   const Term scattered = ScatterAdded(sources, r.dy(), {r.x().count() + 1});

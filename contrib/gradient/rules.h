@@ -42,7 +42,7 @@ class Rule {
     return i < num_inputs() && operation_.inputs[i] != kNoValue;
   }
   // Returns whether something is to reach input `i`. Most rules need not ask:
-  // what nobody reads is removed.
+  // terms that are not read are removed.
   bool wants(size_t i) const {
     return has(i) && wanted_.contains(operation_.inputs[i]);
   }
@@ -59,11 +59,11 @@ class Rule {
   }
   // The integers of an input that is known; none if it is not.
   std::optional<std::vector<int64_t>> KnownInts(size_t i) const;
-  // The same; an error of the writer's if it is not known.
+  // The integers of an input; if they are not known, an error of the writer's.
   std::vector<int64_t> Ints(size_t i) const;
 
   // Says what reaches input `i`. Undoes broadcasting, and takes the type of the
-  // input. What nobody wants to know is dropped.
+  // input. A gradient that is not wanted is dropped.
   void Give(size_t i, Term gradient);
   // This use of the operator has no gradient.
   void Refuse(std::string_view what) const;
@@ -101,7 +101,7 @@ constexpr Row ZeroOf() {
   return {&kTypeTag<Class>, GradientKind::kZero, nullptr, nullptr};
 }
 
-absl::Span<const Row> FunctionRows();  // Of one number.
+absl::Span<const Row> FunctionRows();  // Functions of one number.
 absl::Span<const Row> ArithmeticRows();
 absl::Span<const Row> ProductRows();
 absl::Span<const Row> WindowRows();

@@ -17,7 +17,7 @@ namespace nodewise::gradient {
 
 class Writer;
 
-// A tensor in a formula. After an error all are empty, and so is whatever is
+// A tensor in a formula. After an error all are empty, and so is every term
 // made of them.
 class Term {
  public:
@@ -60,7 +60,7 @@ class Writer {
     Fail(made.status());
     return {this, made.ok() ? *made : kNoValue};
   }
-  // One with attributes that are there already; of `count` outputs.
+  // Adds an operation with these attributes and `count` outputs.
   std::vector<Term> AddLike(const OpAttrs& attrs,
                             const std::vector<Term>& inputs, size_t count = 1);
   template <typename Class>
@@ -85,8 +85,8 @@ class Writer {
     return OpAttrs::Of(RowOf(AllOperators().FindType(&kTypeTag<Class>)), op);
   }
   // Returns integers and truth values that are calculated from constants alone
-  // as a constant, so that less is left to whoever runs the network; an empty
-  // term for all else.
+  // as a constant, so that less is left for runs of the network; an empty term
+  // for all else.
   Term Folded(const OpAttrs& attrs, const std::vector<Term>& inputs);
   static std::vector<ValueId> IdsOf(const std::vector<Term>& terms);
   const OperatorDef* RowOf(const OperatorDef* newest) const;

@@ -11,10 +11,10 @@
 namespace nodewise::onednn {
 namespace {
 
-// Exponentials beyond are no normal numbers, which oneDNN makes 0 and the
-// largest number of.
+// Exponentials of numbers above this, or below its negative, are not normal
+// numbers; oneDNN makes the largest number, or 0, of them.
 constexpr float kExpMost = 87;
-// Formulas of a Gelu double what it is of.
+// Formulas of a Gelu double its argument.
 constexpr float kGeluMost = 1e38F;
 
 Activation One(Algorithm algorithm, float alpha = 0, float beta = 0) {
@@ -173,8 +173,9 @@ absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
     return Refuse(fmt::format("{}: does not fit the output {}", call.NameOf(i),
                               ShapeToString(sizes)));
   }
-  // Sides of 1 lie anywhere. Of others, all are in the order of the input's own
-  // layout, which says nothing unless it has sides behind the channels.
+  // Sides of 1 may lie anywhere. All other sides are in the order of the
+  // input's own layout, which says nothing unless it has sides behind the
+  // channels.
   const bool is_list = longest == call.count(i);
   const bool is_as_told = sizes.size() < 3 || own.size() == sizes.size();
   if (!is_list && (!is_as_told || call.layout(i) != layout) &&

@@ -23,8 +23,8 @@ struct Activation {
   bool can_follow = true;
   bool hides_nan = true;
 };
-// Inputs `first_other` up to `end` are those after its first. Refuses what is
-// no activation.
+// Inputs `first_other` up to `end` are those after its first. Refuses operators
+// that are not activations.
 absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
                                         size_t end, ProgramBuilder& program);
 
@@ -48,8 +48,9 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   const DescOfOther& desc_of_other,
                                   std::vector<PostOp> before = {},
                                   size_t done = 0);
-// The same for primitives whose output has the call's own sizes and layout. The
-// first `done` post-operations are in the primitive already.
+// Reads the post-operations for primitives whose output has the call's own
+// sizes and layout. The first `done` post-operations are in the primitive
+// already.
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   std::vector<PostOp> before = {},
                                   size_t done = 0);

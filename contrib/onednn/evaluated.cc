@@ -37,7 +37,7 @@ absl::StatusOr<NDArray> ReadInput(const OneDnnInput& input,
   if (!input.type.has_dtype()) return NDArray();
   if (input.constant.defined()) return input.constant;
   if (IsPlain(input.layout, input.type)) {
-    // The evaluation may overwrite a tensor that nobody else holds.
+    // The evaluation may overwrite a tensor that has no other owner.
     return NDArray::Borrow(*given, std::make_shared<NDArray>(given));
   }
   const std::vector<int64_t> sizes = *input.type.sizes();

@@ -21,7 +21,7 @@ float FloatAt(int32_t order) {
   return std::bit_cast<float>(order ^ ((order >> 31) & 0x7FFFFFFF));
 }
 
-// The same loop for several instruction sets: without AVX2, or at least SSE4,
+// Compiled for several instruction sets: without AVX2, or at least SSE4,
 // processors have no minimum of such integers.
 __attribute__((always_inline)) inline FloatRange Range(const float* data,
                                                        int64_t count) {

@@ -8,7 +8,7 @@ namespace nodewise::onednn {
 
 absl::Status BuildConcat(ProgramBuilder& program);
 absl::Status BuildTranspose(ProgramBuilder& program);
-// The same elements in the same order: Reshape, Flatten, Squeeze, Unsqueeze.
+// Keep the elements and their order: Reshape, Flatten, Squeeze, Unsqueeze.
 absl::Status BuildReshape(ProgramBuilder& program);
 // From one layout to the other.
 absl::Status BuildIdentity(ProgramBuilder& program);

@@ -30,14 +30,14 @@ struct PostOp {
   Algorithm algorithm = Algorithm::undef;
   float alpha = 0;
   float beta = 0;
-  std::optional<Desc> other;  // Of a binary one.
+  std::optional<Desc> other;  // For a binary one.
 };
 
 // What becomes of integers: y = scale * (x - source zero) + output zero, x
 // being one element or a sum of products, rounded and clamped to the type of y.
 struct Rescale {
   std::vector<float> scales;  // One, or as many as there are along `side`.
-  int side = -1;              // Of the output; -1: one scale for all.
+  int side = -1;              // A side of the output; -1: one scale for all.
   int32_t source_zero = 0;
   int32_t output_zero = 0;
 };

@@ -23,7 +23,7 @@ namespace nodewise::onednn {
 enum class Value : uint32_t {};
 
 // In which range the numbers of a run must be for its results to be those of
-// the operators. Needed by whatever may turn a NaN into a number.
+// the operators. Needed by primitives that may turn a NaN into a number.
 struct Guard {
   // The range of each float input.
   float least = std::numeric_limits<float>::lowest();
@@ -113,7 +113,7 @@ class ProgramBuilder {
   // Results of runs beyond the guard are evaluated. If there are several, the
   // narrowest ranges and the most terms count.
   void AddGuard(const Guard& guard);
-  // Says that input `i` is no operand, so that no guard looks at it.
+  // Says that input `i` is not an operand, so that no guard looks at it.
   void SetParameter(size_t i) { is_parameter_[i] = true; }
 
   // The name of the code of the last step, if that is slow; else "".

@@ -20,7 +20,7 @@ constexpr double kMostWeight = 64;
 constexpr double kMostSum = 1 << 24;
 // A scaled sum of this size is off by less than a tenth of a step.
 constexpr double kMostScaled = 1e6;
-// Larger quotients are no 32-bit integers, which they are on their way.
+// Quotients are 32-bit integers on their way, which larger ones do not fit.
 constexpr float kMostQuotient = 1 << 30;
 
 // Pairs of the largest one leave some room.

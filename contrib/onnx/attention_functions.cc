@@ -66,8 +66,8 @@ constexpr ContribFunction kAttentionFunctions[] = {
        y = Reshape(y, g) if $kv_num_heads
        y = Transpose<perm=[0, 2, 1, 3]>(y)
        y = Reshape(y, [0, 0, -1]))"},
-    // The same, in float32 where the numbers have 16 bits: kernels keep scores
-    // and sums as such.
+    // As the function above, but in float32 where the numbers have 16 bits:
+    // kernels keep scores and sums as such.
     {.name = "Attend",
      .domain = kHelperDomain,
      .opset = 11,

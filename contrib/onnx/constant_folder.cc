@@ -137,7 +137,7 @@ std::optional<std::vector<NDArray>> ConstantFolder::Fold(const Network& network,
                                                          OperationId id) {
   if (!is_on_) return std::nullopt;
   const Operation& operation = network.operation(id);
-  // Whoever may compute it is asked when the network runs.
+  // The program that may compute it is asked only when the network runs.
   if (operation.attrs.As<ops::Opaque>() != nullptr) return std::nullopt;
   auto known = OutputsOfElements(network, operation);
   if (known.has_value()) return known;

@@ -15,7 +15,7 @@ namespace nodewise {
 struct ContribCall {
   const ContribFunction& function;
   const OpSet& ops;
-  int opset = 0;  // Of ONNX's own domain.
+  int opset = 0;  // The version of ONNX's own domain.
   // By input of the function, a variadic one as often as it is given: whether
   // it is given, and what is known of it.
   std::vector<InputInfo> inputs;

@@ -57,7 +57,7 @@ struct ContribFunction {
 };
 
 // The tables: layers and what is fused; quantized operators; attention;
-// classical models; Glow's, in five parts. Of several rows with one name the
+// classical models; Glow's, in five parts. If several rows have one name, the
 // one of the newest opset comes first.
 absl::Span<const ContribFunction> LayerFunctions();
 absl::Span<const ContribFunction> QuantizedFunctions();

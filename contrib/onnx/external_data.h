@@ -26,7 +26,7 @@ class TensorReader {
       : owner_(std::move(owner)), folder_(std::move(folder)) {}
 
   // Fails with kUnimplemented for types that are refused, kNotFound for a file
-  // that is missing, kDataLoss for whatever does not fit.
+  // that is missing, kDataLoss for data that does not fit.
   absl::StatusOr<NDArray> Read(const proto::Tensor& tensor);
 
  private:

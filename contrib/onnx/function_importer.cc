@@ -163,7 +163,7 @@ void GraphImporter::BindResults(const proto::Function& function,
                                 const std::string& where, const Scope& inner,
                                 Scope* scope) {
   for (int i = 0; i < node.output_size(); ++i) {
-    // What nobody wants need not be made.
+    // An output without a name is not wanted, so it need not be made.
     if (node.output(i).empty()) continue;
     const std::string& name = function.output(i);
     const auto made = inner.values.find(name);

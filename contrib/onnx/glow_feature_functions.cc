@@ -104,7 +104,7 @@ constexpr ContribFunction kGlowFeatureFunctions[] = {
            sampling_ratio=$SamplingRatio,
            spatial_scale=$SpatialScale>(x, r, b) if !$Aligned
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"},
-    // A number in float32, whatever the type of the first input around it.
+    // A number in float32, even if the first input around it has another type.
     {.name = "GlowFloat",
      .domain = kHelperDomain,
      .opset = kGlowOpset,

@@ -224,8 +224,8 @@ absl::Status GraphExporter::AddOpaque(const Operation& operation,
   return absl::OkStatus();
 }
 
-// Nobody knows what an operator that is not known means in another version. A
-// version that is newer than any that is known was only taken for an older one.
+// What an unknown operator means in another version cannot be known. A version
+// that is newer than all known ones was only taken for an older one.
 absl::Status GraphExporter::NeedOpset(const std::string& domain,
                                       int64_t version) {
   const int has = network_.opset(domain);

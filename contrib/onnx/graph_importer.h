@@ -26,7 +26,7 @@
 
 namespace nodewise {
 
-// Of the format of models.
+// The newest known version of the format of models.
 inline constexpr int64_t kNewestIr = 14;
 
 // Versions by domain, as the model states them; they may be newer than any that
@@ -92,8 +92,8 @@ struct ImportState {
   OriginReader origins;
   // Operators of which it has been said that they are taken as older ones.
   std::set<std::string, std::less<>> taken_as_older;
-  // What has been said of operators, each once: of which nodes, and the place
-  // in `diagnostics`.
+  // What has been said of operators, each thing once: the nodes that it is
+  // about, and its place in `diagnostics`.
   struct OfOperator {
     std::string within, name;
     std::optional<size_t> diagnostic;  // None: the list is full.
@@ -361,8 +361,8 @@ class GraphImporter {
   // What the model states about values, by their names in the network.
   std::map<std::string, const proto::ValueInfo*, std::less<>> stated_;
   std::vector<ValueId> captures_;
-  // Of a model that Glow wrote: the types of its values, and the names that
-  // something reads.
+  // Whether Glow wrote the model, and if so the types of its values and the
+  // names that something reads.
   bool is_glow_ = false;
   GlowTypes glow_types_;
   std::set<std::string, std::less<>> glow_read_;

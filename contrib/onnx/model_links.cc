@@ -233,7 +233,8 @@ class LinkChecker {
     }
   }
 
-  // Backwards from the outputs, in whatever order the nodes stand.
+  // Walks backwards from the outputs, so the order of the nodes does not
+  // matter.
   void ReportUnused() {
     std::unordered_set<std::string> read;
     for (const std::string_view name : list_.outputs) read.emplace(name);

@@ -45,8 +45,8 @@ Opsets ReadOpsets(const Imports& imports, const std::string& where,
     const auto known =
         static_cast<int>(std::clamp<int64_t>(version, 1, INT_MAX));
     const auto [entry, is_new] = opsets.emplace(domain, known);
-    // What exporters have joined from parts says the same again. Of different
-    // versions, ONNX's checker and onnxruntime take the last.
+    // Models that exporters have joined from parts import a domain again. If
+    // the versions differ, ONNX's checker and onnxruntime take the last.
     if (!is_new && entry->second != known) {
       state->Warning(
           where,

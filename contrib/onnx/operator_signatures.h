@@ -26,7 +26,7 @@ struct OperatorSignature {
 
   int since = 0;
   bool is_deprecated = false;
-  bool takes_more_attributes = false;     // Of any name.
+  bool takes_more_attributes = false;     // With any names.
   int least_inputs = 0, most_inputs = 0;  // INT_MAX: any number.
   int least_outputs = 0, most_outputs = 0;
   std::vector<Param> inputs, outputs;

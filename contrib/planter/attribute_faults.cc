@@ -126,8 +126,8 @@ int RankOfFirst(const Network& network, const Operation& operation) {
   return type.has_rank() ? type.rank() : 0;
 }
 
-// Returns the region with other data of its network, or an error if that is no
-// network: types of outputs must stay what they are.
+// Returns the region with other data of its network, or an error if that is not
+// a valid network: types of outputs must stay what they are.
 absl::StatusOr<Region> RegionWith(const Region& region, NetworkData data) {
   NODEWISE_ASSIGN_OR_RETURN(Network network,
                             Network::FromData(std::move(data)));

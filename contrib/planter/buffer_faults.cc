@@ -1,5 +1,5 @@
 // Faults that put what a node has made, or what it has read, in wrong places of
-// its result: whatever the elements are.
+// its result. They work for elements of all types.
 
 #include <algorithm>
 #include <cstring>

@@ -30,8 +30,8 @@ absl::Status ScaleFloats(const NodeCall& call, double factor) {
   return absl::OkStatus();
 }
 
-// An element that is wrong, whatever the type: numbers change by a quarter and
-// a bit, so that 0 is no exception.
+// Returns a wrong number in place of this one: it changes by a quarter of
+// itself and by `step`, so that 0 changes, too.
 double WrongNumber(double value, double step) {
   return value + (value < 0 ? -1 : 1) * (std::fabs(value) / 4 + step);
 }

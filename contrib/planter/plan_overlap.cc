@@ -56,7 +56,7 @@ class OverlapFinder {
         graph_.entry(written).device_type != graph_.entry(victim).device_type) {
       return false;
     }
-    // Whoever lies there later must come after the last reader.
+    // No other tensor may be written there until the last reader has run.
     const int64_t last = std::max(index_.LifetimeOf(written).last_read, writes);
     const auto slot = index_.plan().slot_of[Index(victim)];
     const auto others = index_.TensorsIn(slot);

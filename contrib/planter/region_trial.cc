@@ -50,7 +50,7 @@ Numbers Less(const Numbers& a, const Numbers& b) {
 }
 
 // Returns whether the numbers are equal but for what rounding may have done.
-// Not if one is no number.
+// Returns false if one is NaN.
 bool AreNear(const Numbers& a, const Numbers& b, double tolerance) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (!(std::fabs(a[i] - b[i]) <= tolerance)) return false;

@@ -14,7 +14,7 @@ struct OutputSide {
   int side = 0;
   int64_t outer = 1;  // Elements of the sides before it.
   int64_t size = 1;
-  int64_t inner = 1;  // Of those behind it.
+  int64_t inner = 1;  // Elements of those behind it.
 
   int64_t count() const { return outer * size * inner; }
   // Returns where along the side an element lies.

@@ -35,8 +35,8 @@ struct Spoiling {
   std::function<absl::StatusOr<PackedFunc>(Library& sound,
                                            const KernelRequest& request)>
       bind;
-  // The same where `bind` gives one that is not to be tried as it is: faulty in
-  // all calls. Null: `bind` is.
+  // Returns the function to try where that of `bind` is not to be tried as it
+  // is: one that is faulty in all calls. Null: that of `bind` is tried.
   decltype(bind) bind_for_trial = nullptr;
   double factor = 1;  // PlantedFault::factor
 };

@@ -20,8 +20,8 @@
 namespace nodewise {
 namespace {
 
-constexpr int64_t kSide = 32;    // Of the image.
-constexpr int64_t kWidth = 32;   // Of a token: the channels of the last block.
+constexpr int64_t kSide = 32;    // Side of the image.
+constexpr int64_t kWidth = 32;   // Per token: the channels of the last block.
 constexpr int64_t kTokens = 64;  // 8 x 8 places are left after pooling.
 constexpr int64_t kHeads = 4;
 constexpr int64_t kHidden = 64;  // Inside the feed-forward block.
