@@ -210,8 +210,8 @@ AdapterTrial Searched(const NetworkProgram& program,
     }
     trial.accused.insert(trial.accused.end(), node.covers.begin(),
                          node.covers.end());
-    // What is spoiled is the result of all of them: the runtime has none of
-    // those between.
+    // The spoiled tensor is the result of all of them: the runtime has none of
+    // the tensors between.
     if (planted.spoiling.has_value() && !node.covers.empty() &&
         node.covers.back() == planted.operation) {
       trial.judged_with.assign(node.covers.begin(), node.covers.end() - 1);

@@ -27,8 +27,8 @@ using Kind = KnownDeviation::Kind;
 constexpr int kLearnedOpset = 17;
 // The largest error that still counts as an approximation.
 constexpr double kMostTimes = 256;
-// What rounds once more, or once less, is off by one or two roundings for each
-// step that an operator has.
+// A kernel that rounds once more, or once less, is off by one or two roundings
+// for each step of the operator.
 constexpr double kMostRoundings = 8;
 // The largest error of results that are all near 0, in halves of an ulp of 1.
 constexpr double kTiny = 64;
@@ -38,7 +38,7 @@ constexpr double kFar = 4, kFurther = 32;
 constexpr size_t kMostExplained = 24;
 constexpr size_t kMostSmallExplained = 4;
 
-// What is learned of one operator that makes one type.
+// What is learned about one operator with results of one type.
 class Group {
  public:
   Group(std::string operation, std::string dtype) {
@@ -110,7 +110,7 @@ class Group {
       if (is_short) row.kind = Kind::kRounding;
       return row;
     }
-    // What is rounded to a shorter type is off by more than that.
+    // Results that are rounded to a shorter type are off by more than that.
     if (!is(Cause::Kind::kPrecision)) return std::nullopt;
     row.kind = Kind::kShortType;
     row.type = cause->type;

@@ -102,7 +102,7 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
   for (int step = 0; step < kMostSteps; ++step) {
     const Choices::Group group(choices);
     if (step > 0 && !builder.Often(kGoesOn)) break;
-    // What is refused is left out, as far as it is not there already.
+    // A step that fails is left out, but operations that it has added stay.
     const uint64_t kind = choices->UpTo(99);
     if (kind < kOperatorSteps) {
       (void)AddOperator(builder, may_be_open);

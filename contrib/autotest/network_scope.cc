@@ -95,7 +95,7 @@ void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
     ConfigurationDraw draw(row, opset, choices);
     auto made = DrawCase(draw);
     if (!made.ok()) continue;
-    // What has no gradient may be a part of such a network, too.
+    // An operator without a gradient may be part of such a network, too.
     if (with == AutotestWith::kBackward && HasBackwardSpace(row)) {
       made = BackwardOf(*made);
       if (!made.ok()) continue;

@@ -60,8 +60,8 @@ class Shrinker {
     chooses_ = false;
     limit_ = most_;
     Cut();
-    // What is cut reads tensors as large as they were before, and choices make
-    // a side shorter by its end alone.
+    // A part that was cut out reads tensors as large as they were before, and
+    // choices make a side shorter by its end alone.
     do {
       has_changed = ShrinkBy([this] { return SmallerSidesOf(best_); });
       has_changed = ShrinkElements() || has_changed;

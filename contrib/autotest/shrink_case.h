@@ -27,7 +27,7 @@ struct FailingCase {
 };
 
 // Cuts a network to the smallest part that fails in the same way, of few cases.
-// What is left names the cause.
+// The part that is left names the cause.
 void CutCase(Candidate& candidate, size_t most, double seconds,
              FailingCase* failing);
 

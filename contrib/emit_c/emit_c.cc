@@ -332,7 +332,8 @@ absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
   if (!refusals.empty()) return emit_c::StatusOf(refusals);
   ClearBuiltInFunctions(&emitted.graph);
   emitted.source = functions.Source();
-  // What is found wrong later is shown in the text that is written to a file.
+  // Faults that are found later are shown in the text that is written to a
+  // file.
   NODEWISE_ASSIGN_OR_RETURN(emitted.graph,
                             ParseGraph(GraphText::FromString(
                                 graph.text.name, WriteGraph(emitted.graph))));

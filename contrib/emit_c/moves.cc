@@ -181,7 +181,7 @@ std::string PaddedFrom(ops::PadMode mode, const std::string& o, int64_t size,
   const std::string then = first > 0 ? fmt::format(" + {}", first) : "";
   if (padded == 0 && after <= 0) return place + then;
   if (mode == ops::PadMode::kConstant) {
-    // What is outside must stay below 0.
+    // Places outside must stay below 0.
     return first == 0 ? fmt::format("nw_pad_constant({}, {})", place, n)
                       : fmt::format("{0} < {1} ? {0}{2} : -1", place, n, then);
   }

@@ -213,7 +213,7 @@ class NetworkWriter {
     return group_.Add(operation, row, tensors_);
   }
 
-  // Writes the group. What is read by later operations gets memory.
+  // Writes the group. Tensors that later operations read get memory.
   void Flush() {
     if (group_.empty()) return;
     for (const ValueId id : group_.made()) {

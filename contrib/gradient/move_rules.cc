@@ -96,7 +96,8 @@ void MoveRule(Rule& r) {
   r.Give(0, ReshapeTo(Part(scattered, 0, 1, r.x().count() + 1), r.x().sizes()));
 }
 
-// What is filled in reaches all places that come from nowhere.
+// The gradient of the value that is filled in is the sum over the places that
+// it fills.
 void PadRule(Rule& r) {
   MoveRule(r);
   if (!r.has(2)) return;

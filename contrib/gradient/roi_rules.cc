@@ -270,7 +270,7 @@ Terms DefineMaxRoiPool(Rule& r) {
   const Term best =
       ReshapeTo(LargestOver(Choose(in_column, turned, kNothing), {4}),
                 {rois[0], map[1], columns, rows});
-  // What has no elements is 0.
+  // A bin without elements is 0.
   const auto is_any = [&](Term in) {
     return LargestOver(CastTo(in, kFloat32), {4});
   };

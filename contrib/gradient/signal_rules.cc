@@ -81,7 +81,7 @@ void GiveSignal(Rule& r, FourierSides by) {
     dx = Transformed(r.dy(), back) * (by.inverse ? 1 / length : length);
   }
   dx = WithSide(dx, by.axis, side);
-  // What was real has no imaginary part.
+  // A real input has no imaginary part.
   r.Give(0, WithSide(dx, static_cast<int64_t>(sizes.size()) - 1, sizes.back()));
 }
 

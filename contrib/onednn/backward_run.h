@@ -11,7 +11,7 @@
 
 namespace nodewise::onednn {
 
-// What has a description of its own and a place in memory.
+// A tensor with a description of its own.
 struct Placed {
   Desc desc;
   NDArray tensor;

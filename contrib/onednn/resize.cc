@@ -14,7 +14,7 @@ namespace {
 
 using ops::Interpolation;
 
-// What of the operator's attributes matters here.
+// The operator's attributes that matter here.
 struct ResizeKind {
   Interpolation mode = Interpolation::kNearest;
   size_t scales = 1;  // The inputs.

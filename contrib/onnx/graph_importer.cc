@@ -448,7 +448,8 @@ bool FitsStated(const TensorType& type, const proto::Type& stated) {
 
 }  // namespace
 
-// By the specification, they must fit. What is stated last of a name counts.
+// By the specification, stated types must fit. The last one that is stated for
+// a name counts.
 void GraphImporter::CheckStated(const proto::Graph& graph, const Scope& scope) {
   std::map<std::string_view, const proto::ValueInfo*> stated;
   for (const auto* list :

@@ -272,7 +272,8 @@ absl::StatusOr<Network> ImportModel(const proto::Model& model,
     CheckStatedTypes(model, state);
   }
   state->CountOfOperators();
-  // What is only against the specification keeps nothing from being checked.
+  // Faults that are only against the specification do not keep the rest from
+  // being checked.
   if (!is_whole) return state->diagnostics.ToStatus();
   return std::move(importer.network());
 }

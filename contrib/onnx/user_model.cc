@@ -43,7 +43,7 @@ void Give(const UserModel::Value& value, const std::string& free_name,
       outputs->DeleteSubrange(i - 1, 1);
     }
   }
-  // What is said of its type twice may not agree.
+  // A second statement of its type might not agree.
   auto* const infos = graph->mutable_value_info();
   for (int i = infos->size(); i > 0; --i) {
     if (infos->Get(i - 1).name() == value.name) {

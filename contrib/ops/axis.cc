@@ -84,7 +84,8 @@ struct ArgExtreme : Class {
   }
 
  private:
-  // Whether a NaN is the largest, or none, ONNX does not say.
+  // ONNX does not say whether a NaN counts as the largest element or never
+  // does.
   static void AllowAnyPlaceOfNan(EvalArgs& args, const Lines& lines) {
     if (args.bounds(0) == nullptr || !IsFloat(args.dtype(0))) return;
     const std::vector<double> x = ToDoubles(args.in(0));

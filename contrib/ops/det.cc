@@ -114,8 +114,8 @@ struct Det : ops::Det {
 };
 
 // The inverse of the n x n matrix `a`, which is changed on the way: both sides
-// of (a | 1) are eliminated with the largest element of each column. What is
-// singular gives infinities and NaN.
+// of (a | 1) are eliminated with the largest element of each column. A singular
+// matrix gives infinities and NaN.
 std::vector<double> Inverted(int64_t n, double* a) {
   std::vector<double> inverse(static_cast<size_t>(n * n));
   double* const x = inverse.data();

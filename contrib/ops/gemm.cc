@@ -225,7 +225,7 @@ bool Gemm::MeetsInfinityTimesZero(const EvalArgs& args,
   return !(size <= LargestOf(args.dtype(0)));
 }
 
-// What is scaled by 0 may be left out, or be multiplied nonetheless.
+// A term that is scaled by 0 may be left out, or be multiplied nonetheless.
 void Gemm::OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
                         Bounds* bounds) const {
   if (!MeetsInfinityTimesZero(args, operands)) return;

@@ -31,7 +31,7 @@ struct Block {
   int64_t stride;       // From one row of `sums` to the next.
 };
 
-// What is added up of the terms of one sum.
+// The sums of the absolute values and of the squares of the terms of one sum.
 struct TermSums {
   double absolute = 0;
   double squares = 0;

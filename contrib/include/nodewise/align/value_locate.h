@@ -20,8 +20,8 @@ namespace nodewise {
 // that it was compiled from, though the graph does not say what its nodes
 // compute: by the values alone.
 
-// What is known about an entry of the graph. A node is what the last of its
-// entries in this order is.
+// What is known about an entry of the graph. The state of a node is the last
+// one, in this order, of those of its entries.
 enum class EntryState {
   kConstant,  // It does not depend on inputs.
   // It holds no tensor of the network, and all that is made of it is healthy:

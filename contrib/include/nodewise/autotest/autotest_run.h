@@ -17,7 +17,7 @@ namespace nodewise {
 
 // Runs one candidate on random cases against the reference.
 
-// What is tested of each operator.
+// Whether each operator, its gradient or both are tested.
 enum class AutotestWith { kForward, kBackward, kBoth };
 
 struct AutotestOptions {

@@ -49,7 +49,7 @@ struct AdapterTrial {
   enum class Outcome : uint8_t {
     kRight,
     kMissed,  // A changed operation was not named.
-    kWrong,   // One that is as it was is accused.
+    kWrong,   // An unchanged one is accused.
     kFailed,  // The search did not come to its end.
   };
 
@@ -59,13 +59,14 @@ struct AdapterTrial {
   std::string change = {};
   Outcome outcome = Outcome::kRight;
   std::vector<std::string> accused = {};  // Operations.
-  // Accused ones that do not depend on the changed one, and of which the
-  // runtime makes something else than of the network as it is: they are wrong.
+  // Accused operations that do not depend on the changed one, but whose results
+  // in the runtime differ from those for the unchanged network: they are wrong.
   std::vector<std::string> carried_into = {};
   // Operations whose results the runtime does not have, so that they are judged
   // together with the spoiled one.
   std::vector<std::string> judged_with = {};
-  // That the runtime computes in a shorter type is not a fault: which, if so.
+  // The shorter type that the runtime computes in, if it does; that is not a
+  // fault.
   std::string precision = {};
   std::string why = {};  // kFailed: the reason.
 };
@@ -75,9 +76,9 @@ std::string_view NameOf(AdapterTrial::Outcome outcome);
 struct AdapterCheck {
   std::string runtime;  // What it calls itself.
   std::vector<AdapterTrial> trials;
-  // Changes of which the runtime made nothing, so that others were drawn in
-  // their place; one that runs a network of its own drops all of them, and
-  // misses those that stay.
+  // Changes that the runtime ignored, so that others were drawn in their place.
+  // A runtime that runs a network of its own ignores all of them, and the
+  // changes that stay are missed.
   std::vector<AdapterTrial> dropped;
 
   bool IsTrusted() const;

@@ -14,8 +14,9 @@
 namespace nodewise {
 
 // Measures how a runtime computes single operators otherwise than by their
-// definitions, in rows of the classes of KnownDeviation. What is of none of
-// them is a fault, and an operator that has one gets no row for that type.
+// definitions, in rows of the classes of KnownDeviation. A deviation of none of
+// these classes is a fault, and an operator that has one gets no row for that
+// type.
 
 struct LearnOptions {
   uint64_t seed = 1;
@@ -38,7 +39,7 @@ struct Learned {
   KnownRuntime known;
   std::vector<LearnedOperator> operators;  // In the order of their names.
   uint64_t sets = 0;
-  std::vector<std::string> refused;  // Operators of which nothing was run.
+  std::vector<std::string> refused;  // Operators that were never run.
 };
 
 // Returns the rows to try: each operator's row in an opset that today's

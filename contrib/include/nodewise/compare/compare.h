@@ -107,7 +107,7 @@ struct SkippedTensor {
 struct Comparison {
   std::vector<TensorComparison> tensors;  // In the reference's order.
   std::vector<SkippedTensor> skipped;
-  // Tensors of which neither side has more than the hash, and these are equal.
+  // Tensors of which both sides have only the hash, and the hashes are equal.
   uint64_t equal_hashes = 0;
 
   // Returns how many tensors have this verdict.

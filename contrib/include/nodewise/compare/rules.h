@@ -11,8 +11,8 @@
 
 namespace nodewise {
 
-// What is made of a comparison's numbers: whether the tensor is right, and why.
-// All functions are pure; any thread may call them.
+// Rules that judge a comparison's numbers: whether the tensor is right, and
+// why. All functions are pure; any thread may call them.
 
 // A verdict on one tensor; each is worse than those before it.
 enum class Verdict {

@@ -15,8 +15,8 @@
 
 namespace nodewise {
 
-// Restrictions. What is not known yet passes; the message begins with the
-// input: "input 1: is of type int64, expected a float ...".
+// Restrictions. A type or shape that is not known yet passes; the message
+// begins with the input: "input 1: is of type int64, expected a float ...".
 absl::Status RequireFloat(const Inputs& in, size_t i);
 absl::Status RequireInteger(const Inputs& in, size_t i);
 absl::Status RequireNumber(const Inputs& in, size_t i);  // Float or integer.

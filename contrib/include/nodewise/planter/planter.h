@@ -70,7 +70,7 @@ struct PlanterOptions {
   // What the regions of the nodes are made of (docs/lowering.md). Without
   // operators, kinds that need to know what a node computes cannot be planted.
   OpSet operators = {};
-  // By the names of the graph's inputs. What is not given is drawn.
+  // By the names of the graph's inputs. Inputs that are not given are drawn.
   std::vector<NamedTensor> params = {};
   std::vector<NamedTensor> inputs = {};
   uint64_t input_seed = 1;

@@ -37,7 +37,7 @@ struct PrecisionOptions {
   // converted, but not behind what only moves numbers, nor behind Sigmoid and
   // Tanh.
   bool clip = false;
-  // If not null, only those operations of which it says so are lowered.
+  // If not null, only operations for which it returns true are lowered.
   std::function<bool(const Operation& operation)> only = nullptr;
 };
 

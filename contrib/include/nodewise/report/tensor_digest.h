@@ -34,7 +34,7 @@ struct TensorDigest {
 TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor);
 
 // Runs what the session opened once, or reads its dump, and digests every
-// tensor of it. What was digested before a failure is in `digests`.
+// tensor of it. Tensors that were digested before a failure are in `digests`.
 absl::Status DigestRun(const Session& session,
                        std::vector<TensorDigest>* digests);
 

@@ -26,7 +26,8 @@ struct PartCase {
 };
 
 // Cuts nodes out with what they read of others, which `tensor_of` returns: its
-// errors are returned as they are. What is constant becomes a parameter.
+// errors are returned as they are. A tensor that is constant becomes a
+// parameter.
 absl::StatusOr<PartCase> CutPart(
     const ReproSource& source, const PartOfGraph& part,
     absl::FunctionRef<absl::StatusOr<NDArray>(EntryId entry)> tensor_of,

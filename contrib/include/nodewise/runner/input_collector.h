@@ -28,8 +28,8 @@ struct InputFile {
   std::string path;
 };
 
-// Reads files of tensors. What is read before there is a network is kept: the
-// files may change meanwhile. Not thread-safe.
+// Reads files of tensors. Tensors that are read before there is a network are
+// kept: the files may change meanwhile. Not thread-safe.
 class InputFiles {
  public:
   // Returns the tensors of a file: those kept, or what ReadTensorFile reads.

@@ -11,8 +11,8 @@
 namespace nodewise {
 
 // Two builds of one network in one: each node has the functions of both, and
-// calls the one that is chosen. What is chosen may change between runs, so that
-// a search over mixtures makes one executor. Everything else (storage,
+// calls the one that is chosen. The choice may change between runs, so that a
+// search over mixtures makes one executor. Everything else (storage,
 // parameters, devices) is the candidate's.
 //
 // Not thread-safe: runs of the target read what Choose() writes.

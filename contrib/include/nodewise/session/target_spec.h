@@ -21,7 +21,8 @@
 namespace nodewise {
 
 // What is to be opened, and how: plain values that a command line, a script or
-// another program fills in. What is left as it is means the usual thing.
+// another program fills in. A member that is left as it is has its usual
+// meaning.
 
 // The seed of random operators that have none of their own.
 inline constexpr uint64_t kUsualSeed = 1;
@@ -31,9 +32,9 @@ struct ModelSpec {
   std::vector<std::pair<std::string, int64_t>> dims = {};  // Sizes by name.
   std::vector<NamedTensor> freeze = {};  // Inputs that are always these.
   std::optional<uint64_t> seed = {};
-  // What runs operations that are not known here, in this whole process; its
-  // name is what reports call it. Null: they are not run, and what depends on
-  // them is not computed.
+  // The program that runs operations that are not known here, in this whole
+  // process; reports call it by its name. Null: they are not run, and what
+  // depends on them is not computed.
   std::shared_ptr<const ForeignTarget> opaque_program = nullptr;
   // What has been found of types that the model does not state, by value.
   std::vector<std::pair<std::string, TensorType>> opaque_types = {};

@@ -26,8 +26,8 @@ class TensorSource {
   // run for dumps and runs, otherwise that of the file. May be called again,
   // and then hands out the same (a run runs again). Returns the sink's first
   // error as it is and stops there; an error of the source names the place and
-  // what stands there. What is missing but known by name is handed out without
-  // a tensor, so that nothing is skipped unseen.
+  // what stands there. A tensor that is missing but known by name is handed out
+  // as an item without a tensor, so that nothing is skipped unseen.
   virtual absl::Status Visit(TensorSink& sink) = 0;
 
   // Returns one tensor, which stays valid without the source and is not to be
