@@ -77,7 +77,7 @@ TEST(BuildNetworkTest, NodesEntriesAndParametersAreThere) {
   EXPECT_EQ(network->operation(network->order()[1]).outputs.size(), 2U);
 }
 
-// Each node is an operation of its own, whatever it is called.
+// Each node is an operation of its own, no matter what it is called.
 TEST(BuildNetworkTest, NoTwoNodesAreTheSame) {
   const auto network = NetworkOfBuild(Target());
   ASSERT_THAT(network, IsOk());

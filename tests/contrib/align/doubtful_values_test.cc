@@ -77,7 +77,7 @@ TEST(BranchesTest, FaultsInBothAreNamed) {
   EXPECT_EQ(examined.NodeOf(1), "bend_b");
 }
 
-// The sum of both: nobody can tell one from the other.
+// The sum of both, whose values do not tell one from the other.
 Network Sum(const std::string& a) {
   NetBuilder n;
   const ValueId x = n.In("x", {4, 8});

@@ -137,7 +137,8 @@ TEST(ValueLocateTest, AllOfSeveralFaultsAreNamed) {
   EXPECT_THAT(examined.Operations(2), ElementsAre("product"));
 }
 
-// Conv, LeakyRelu and a mean, whatever the sizes between are.
+// Conv, LeakyRelu and a mean. The sizes of the tensors between depend on
+// `pads`.
 Network Chain(const std::vector<int64_t>& pads, float slope) {
   NetBuilder b;
   const ValueId x = b.In("x", {1, 4, 6, 6});

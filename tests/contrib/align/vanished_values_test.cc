@@ -1,6 +1,6 @@
 // What is named where a fault leaves nothing of what was computed: weights and
-// slopes that are zeros, before a normalization that makes its tensor of
-// whatever it gets.
+// slopes that are zeros, before a normalization, which makes a tensor of any
+// input.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST(VanishedValuesTest, SoundBuildsAccuseNobody) {
 }
 
 // The differences from the mean are its last bits then, which look like numbers
-// of a shorter type, so that whatever is made of them could be right.
+// of a shorter type, so that any result that is made of them could be right.
 TEST(VanishedValuesTest, WeightsThatAreZerosAreNamedBeforeANormalization) {
   for (const bool is_taken_apart : {false, true}) {
     const Examined examined =

@@ -153,7 +153,7 @@ TEST(BackwardTest, WhatACandidateHasNoGradientForRunsAsANetwork) {
   EXPECT_EQ(networks, 100U);
 }
 
-// Whatever oneDNN has no backward primitive for is refused.
+// Cases that oneDNN has no backward primitive for are refused.
 TEST(BackwardTest, EveryBackwardPrimitiveAgreesWithTheGradientNetwork) {
   const std::vector<std::string_view> names = OneDnnBackwardOperators();
   const auto candidate = CallableCandidate(

@@ -1,5 +1,5 @@
 // What the spaces of operators reach. It goes through the rows of all
-// operators, so that whoever adds one hears of it if its space is too small.
+// operators, so that it fails for a new one whose space is too small.
 
 #include "nodewise/autotest/operator_space.h"
 
@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kDraws = 400;  // Of each row.
+constexpr uint64_t kDraws = 400;  // For each row.
 
 std::string NameOf(const OperatorDef& def) {
   return fmt::format("{} {}", def.name, def.since);
@@ -55,12 +55,12 @@ struct ValueText {
 // What the draws of one row have had.
 struct Reach {
   int legal = 0;
-  std::string why_not;  // The last reason for one that is not.
+  std::string why_not;  // The last reason why a draw is not legal.
   std::map<std::string, std::set<std::string>> values;  // By attribute.
   std::map<std::string, int> given;                     // By attribute.
   std::map<size_t, int> inputs;                         // Given, by number.
   std::map<size_t, int> outputs;                        // Wanted, by number.
-  std::set<size_t> counts;                              // Of inputs.
+  std::set<size_t> counts;                              // Numbers of inputs.
 };
 
 Reach ReachOf(const OperatorDef& def) {

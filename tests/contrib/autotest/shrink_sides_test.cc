@@ -24,8 +24,8 @@ using testing::Each;
 using testing::Le;
 using testing::SizeIs;
 
-// Whatever is made of networks that have all these operations has one element
-// that is wrong.
+// A candidate that makes one wrong element where a network has all these kinds
+// of operations.
 std::unique_ptr<Candidate> WrongWith(std::vector<std::string> kinds) {
   return CallableCandidate(
       "wrong", [kinds = std::move(kinds)](const Network& network,

@@ -279,7 +279,7 @@ class ToldBounds : public BoundSource {
 
   int asked = 0;
   int worked_out = 0;
-  UnboundedLimit limit;  // Of the last question.
+  UnboundedLimit limit;  // As the last question gave it.
 
  private:
   const bool is_sure_;

@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Sides that are no multiples of each other or of lanes.
+// Sides that are not multiples of each other or of lanes.
 const std::vector<int64_t> kSides = {2, 6, 11, 21};
 constexpr size_t kWidth = 21, kHeight = 11, kChannels = 6;
 constexpr size_t kCount = 2 * kChannels * kHeight * kWidth;

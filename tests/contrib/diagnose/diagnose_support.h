@@ -78,7 +78,7 @@ inline std::shared_ptr<const GraphTarget> Silent(const Network& network,
   return TargetOf(std::move(build.graph), build.library, std::move(name));
 }
 
-// A program that runs `computed`, whatever it is asked to run.
+// A program that runs `computed`, no matter what it is asked to run.
 inline std::shared_ptr<const NetworkProgram> ProgramFor(
     std::shared_ptr<const Network> computed) {
   NetworkProgram program;

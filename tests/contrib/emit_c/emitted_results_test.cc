@@ -22,7 +22,7 @@ struct Case {
   std::string name;
   NetBuilder builder;
   std::vector<NDArray> inputs;
-  double tolerance = 0;  // Of each element, beside its size. 0: same bits.
+  double tolerance = 0;  // Absolute and relative. 0: same bits.
 };
 
 // Numbers that are neither all whole nor all of one sign.

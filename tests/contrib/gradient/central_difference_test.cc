@@ -1,6 +1,6 @@
 // Gradients of all operators against central differences, on drawn cases in
-// double. It goes through the rows of all operators, so that whoever adds one
-// hears of it.
+// double. It goes through the rows of all operators, so that it also tests
+// those that are added later.
 
 #include "tests/contrib/gradient/central_difference.h"
 

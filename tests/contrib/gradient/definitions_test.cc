@@ -1,5 +1,6 @@
-// What operators are in simpler ones, against what they are: on drawn cases in
-// double, row by row, so that whoever adds a definition hears of it.
+// Definitions of operators by simpler ones, against the operators themselves:
+// on drawn cases in double, row by row, so that it also tests definitions that
+// are added later.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr int kDrawsOfDefinition = 200;  // Of each row.
+constexpr int kDrawsOfDefinition = 200;  // For each row.
 constexpr int kLeastDefined = 20;
 constexpr double kMostRounded = 1e-9;
 

@@ -17,8 +17,8 @@ namespace nodewise {
 
 // Older networks are raised to it.
 inline constexpr int kLeastOpset = 16;
-inline constexpr int kDraws = 60;  // Of each row.
-// Of these something can be told.
+inline constexpr int kDraws = 60;  // For each row.
+// The fewest of these draws that must be judged.
 inline constexpr int kLeastJudged = 5;
 
 // Numbers of an interval, all different and none of them special.
@@ -57,7 +57,7 @@ inline Configuration InDouble(Configuration made, bool with_fixed) {
 }
 
 // A drawn use of an operator as a network of doubles, and which of the
-// network's inputs are floats that nobody has decided on.
+// network's inputs are doubles that need not be whole numbers.
 struct DoubleCase {
   Configuration made;
   Network network;

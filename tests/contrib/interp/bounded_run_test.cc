@@ -117,7 +117,7 @@ Fused Residue() {
   return f;
 }
 
-// What is normalized has a second term that is no weight.
+// The normalization's input is a sum whose second term is not a weight.
 Fused NormBehindASum() {
   Fused f{"normalization behind a sum", {}, {}};
   const ValueId y = f.net.Op(

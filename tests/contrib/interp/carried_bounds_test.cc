@@ -215,8 +215,8 @@ TEST(CarriedBoundsTest, WhatOnlyChoosesIsExact) {
   for (const double bound : bounds.proved) EXPECT_TRUE(std::isfinite(bound));
 }
 
-// The mean overflows or not, by the order of its sum; so does what is made of
-// it, whatever that is.
+// Whether the mean overflows depends on the order of its sum, and so does all
+// that is made of it.
 TEST(CarriedBoundsTest, WhatMayBeAnythingStaysSo) {
   NetBuilder b;
   const ValueId x = b.In("x", {1, 1, 4});

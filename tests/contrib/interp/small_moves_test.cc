@@ -25,7 +25,7 @@ NDArray Stored(const std::vector<double>& values, DLDataType dtype) {
   return tensor;
 }
 
-// Of all sizes and both signs, and what lies at the edges of the types.
+// Numbers of all sizes and both signs, and those at the edges of the types.
 NDArray Numbers(DLDataType dtype) {
   std::vector<double> values = {
       0,      -0.0,  1,    -1,   65504, 3.4e38, -3.4e38, 1.79e308, 1e-45,

@@ -115,7 +115,8 @@ TEST_F(NetworkChecksTest, VerifierFindsOpsetsThatDoNotFit) {
               FailsWith(StatusCode::kDataLoss, HasSubstr("1 to 28")));
 }
 
-// OV-12: types and elements are those of the data, whatever its maker does.
+// OV-12: types and elements are those of the data, even if its maker writes to
+// the memory that it has kept.
 TEST_F(NetworkChecksTest, ConstantIsCopiedIfItsMakerKeepsIt) {
   const NDArray kept = MakeTensor<int64_t>({2}, {2, 3});
   const ValueId c = net_.AddConstant("c", kept).value();

@@ -61,7 +61,7 @@ TEST(SourceLineTest, TracesOfOtherExportersAreRead) {
       {"/v/site-packages/jax/_src/lax/lax.py:12:3 (add)\nnet.py:7:4 (call)",
        "net.py:7 in call"},
       {"net.py:7 (call)", "net.py:7 in call"},
-      // Of Windows.
+      // From Windows.
       {"File \"C:\\src\\net.py\", line 3, in f\n  y = x + 1",
        "net.py:3 in f: y = x + 1"},
       {"File \"C:\\v\\Lib\\site-packages\\torch\\nn\\functional.py\", line 3",
@@ -100,7 +100,7 @@ TEST(ModulePathTest, IsThatOfTheInnermostScope) {
   const std::pair<std::string, std::vector<std::string>> cases[] = {
       {"['', 'layers', 'layers.0', 'layers.0.norm', 'conv2d_1']",
        {"layers", "0", "norm"}},
-      {"['', 'conv2d']", {}},  // Of the outermost module itself.
+      {"['', 'conv2d']", {}},  // In the outermost module itself.
       {"['sin']", {}},
       {"['', 'layers.0@1', 'add']", {"layers", "0"}},  // Its second call.
       {"['', \"it's\", 'add']", {"it's"}},

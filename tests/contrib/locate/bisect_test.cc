@@ -188,7 +188,7 @@ TEST(BisectTest, AnErrorThatIsMultipliedByZeroIsMaskedAndNamed) {
 }
 
 TEST(BisectTest, AnErrorThatARectifierHidesIsMaskedAndNamed) {
-  // Whatever `early` makes below 2 is lost.
+  // All numbers below 2 that `early` makes are lost.
   const Lowered net = HidingNet("Max", Floats({2, 2, 2, 2, 2, 2}));
   const PlantedGraph early = ScaleIn("early", net.graph, ReferenceFunctions());
   const PlantedGraph both = ScaleIn("sum", early.graph, early.library);
@@ -224,7 +224,7 @@ TEST(BisectTest, OfTwoFaultsTheLargerIsFirstAndTheOtherIsNamed) {
 TEST(BisectTest, AFaultBehindTheFirstOneIsFoundOnceThatIsMended) {
   const Lowered net = LongNet(60);
   PlantedGraph early = ScaleIn("n20", net.graph, ReferenceFunctions());
-  // The same again, so that it is larger than the other one.
+  // Planted twice more, so that this fault is larger than the other one.
   early = ScaleIn("n20", early.graph, early.library);
   early = ScaleIn("n20", early.graph, early.library);
   const PlantedGraph both = ScaleIn("n50", early.graph, early.library);

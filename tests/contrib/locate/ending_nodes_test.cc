@@ -161,8 +161,8 @@ TEST(EndingNodesTest, ANodeThatEndsTheProcessIsNamed) {
 }
 
 TEST(EndingNodesTest, AnExceptionIsNamedWhoeverCatchesIt) {
-  // In the node's own thread it is an error of the node; in another one nobody
-  // catches it.
+  // In the node's own thread it is an error of the node; in another thread it
+  // is not caught.
   const auto caught = WithMiddle([]() -> absl::Status {
                         throw std::runtime_error("no room");
                       }).Locate();

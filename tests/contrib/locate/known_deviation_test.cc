@@ -207,7 +207,8 @@ absl::StatusOr<LocateResult> LocateIn(const Planted& planted, double times,
   return std::move(found.result);
 }
 
-// Whatever hides behind a row is named from twice its bound on.
+// A fault in an operation that has a row is named from twice the row's bound
+// on.
 TEST(KnownDeviationTest, TwoHundredFaultsBeyondTheirRowsAreAllNamed) {
   constexpr unsigned kSeed = 7;
   std::mt19937 random(kSeed);

@@ -87,7 +87,7 @@ TEST(SmallestSetTest, OfTwoThatAreEachEnoughOneIsFound) {
 }
 
 TEST(SmallestSetTest, WhatIsNotNeededAnyMoreIsLeftOut) {
-  // Item 5 is found first, since it helps 2, and is no use beside 1.
+  // Item 5 is found first, since it helps 2, and is of no use beside 1.
   const auto found =
       SmallestSet(UpTo(6), [](const Items& items) -> absl::StatusOr<bool> {
         const bool are_all = items.size() == 6;

@@ -1,5 +1,5 @@
-// Nodes that write to memory that is not their own: they are named, and what
-// they spoil accuses nobody.
+// Nodes that write to memory that is not their own: they are named, and no
+// other node is accused for what they spoil.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

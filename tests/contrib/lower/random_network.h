@@ -132,7 +132,7 @@ class RandomNetwork {
 
   std::mt19937_64 random_;
   NetBuilder b_;
-  std::vector<ValueId> values_;  // Of floats.
+  std::vector<ValueId> values_;  // All of float32.
   std::vector<NDArray> inputs_;
   int next_name_ = 0;
 };

@@ -23,7 +23,7 @@ namespace nodewise {
 namespace {
 
 constexpr int kDraws = 40;
-constexpr double kTolerance = 2e-4;  // Of the largest element.
+constexpr double kTolerance = 2e-4;  // Relative to the largest element or 1.
 
 // The call as a network of one operation whose inputs are all given.
 Network NetworkOfCall(const CallCase& drawn) {
@@ -98,7 +98,7 @@ TEST(OneDnnBackwardTest, EveryPrimitiveIsTheGradientOfItsOperator) {
       if (Agrees(samples.draw(random), random)) tried.insert(*name);
     }
   }
-  // Of the others there are no samples: oneDNN has no such forward kernels, or
+  // The other names have no samples: oneDNN has no such forward kernels, or
   // they are drawn as what is fused.
   EXPECT_GE(tried.size(), 12U);
 }

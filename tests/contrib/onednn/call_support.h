@@ -161,7 +161,7 @@ inline std::string Fault(const Judge& judge, const NDArray& found) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i] == actual[i]) continue;
     if (std::isnan(expected[i]) && std::isnan(actual[i])) continue;
-    // Nobody knows how far it may be off, or anything is right.
+    // It is not known how far it may be off, or anything is right.
     if (!std::isfinite(judge.bounds[i])) continue;
     if (std::fabs(expected[i] - actual[i]) <= judge.bounds[i]) continue;
     char text[160];

@@ -14,7 +14,7 @@ namespace nodewise {
 struct OperatorSamples {
   const char* name;
   CallCase (*draw)(RandomSource& random);
-  // Of the cases drawn, so many in a hundred have a kernel at least.
+  // At least this percentage of the drawn cases has a kernel.
   int least_percent = 100;
 };
 // The tables of the two files.

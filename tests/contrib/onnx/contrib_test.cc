@@ -101,7 +101,7 @@ TEST(ContribFunctionsTest, BodiesReadWhatALineBeforeThemHasGiven) {
       names.insert(std::string(param.name) + "...");
     }
     for (const BodyStatement& statement : ParseBody(function->body)) {
-      if (statement.op == "Refuse") continue;  // Its words are no values.
+      if (statement.op == "Refuse") continue;  // Its words are not values.
       for (const std::string& input : statement.inputs) {
         const bool is_constant =
             std::string_view("[#$-0123456789")

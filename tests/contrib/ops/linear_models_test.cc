@@ -56,7 +56,7 @@ TEST(LinearClassifierTest, ScoresAreTransformed) {
   const NDArray x = Table({1, 1}, {1});
   ExpectClasses(with("SOFTMAX"), x, {3}, {e / (e + 1), 1 / (e + 1)});
   ExpectClasses(with("LOGISTIC"), x, {3}, {e / (e + 1), 0.5});
-  // A score of 0 is no part of the sum, and stays 0.
+  // A score of 0 is not part of the sum, and stays 0.
   ExpectClasses(with("SOFTMAX_ZERO"), x, {3}, {1, 0});
   ExpectClasses(with("PROBIT"), Table({1, 1}, {0.8413447F}), {3}, {1, -kInf},
                 0.01F);
@@ -137,7 +137,7 @@ TEST(SVMClassifierTest, ProbabilitiesOfClassesAddUpToOne) {
   const Numbers p = ValuesOf(made->outputs[1]);
   EXPECT_THAT(p[0] + p[1] + p[2], FloatNear(1, 1e-6F));
   EXPECT_GT(p[1], p[0]);
-  // Nobody knows where another iteration stops.
+  // It cannot be known where another iteration stops.
   EXPECT_TRUE(std::isnan(made->bounds[1].expected[0]));
 }
 

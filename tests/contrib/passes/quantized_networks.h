@@ -92,7 +92,7 @@ struct ProductSetup {
   Scaling w = {};
   Scaling y = {};
   ops::Conv conv = {};
-  ops::DequantizeLinear dequantize = {};  // Of x.
+  ops::DequantizeLinear dequantize = {};  // For x.
   ops::QuantizeLinear quantize = {};
   std::function<ValueId(QuantizedBuilder&)> bias = nullptr;
   // Adds what stands between the product and QuantizeLinear.

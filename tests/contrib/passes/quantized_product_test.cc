@@ -153,7 +153,7 @@ class ProductDrawer {
   DLDataType x_type_ = kUint8;
   std::vector<int64_t> x_shape_;
   int64_t depth_ = 1;
-  double scale_product_ = 1;  // Of x and w.
+  double scale_product_ = 1;  // The scale of x times that of w.
 };
 
 std::vector<double> RunToDoubles(const Network& net, const NDArray& x) {
@@ -297,8 +297,8 @@ TEST(QuantizedProductTest, SumsUpTo2To24AreExact) {
   EXPECT_EQ(OutputOf<uint8_t>(net, {x}), expected);
 }
 
-// Why the limit is there: 2^24 + 2^16 + 1 is no float32, and rounded to one it
-// is a tie.
+// Why the limit is there: 2^24 + 2^16 + 1 is not a float32, and rounded to one
+// it is a tie.
 TEST(QuantizedProductTest, SumsAbove2To24MayDifferByAStep) {
   const std::vector<int64_t> sums = {(1 << 24) + (1 << 16) + 1};
   ProductSetup setup = ColumnSetup(1, 260);

@@ -41,7 +41,7 @@ TEST(DumpKeysTest, OtherTextIsRefused) {
   }
 }
 
-// What stands deeper or elsewhere in the text is no node's.
+// Names that stand deeper or elsewhere in the text are not those of nodes.
 TEST(DumpKeysTest, OnlyTheNamesOfNodesAreTaken) {
   const auto nodes = ParseGraphDump(
       R"({"name": "g", "heads": [["nodes"]], "nodes": [{"name": "a",

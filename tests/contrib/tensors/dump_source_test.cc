@@ -91,7 +91,7 @@ TEST(DumpSourceTest, WithoutTheGraphStatisticsAreNamedByNumbers) {
   const auto items = VisitAll(*Open(root));
   EXPECT_THAT(NamesOf(items),
               ElementsAre("#1:input:0", "#1", "#1:1", "#2:input:0", "#2"));
-  // Nobody recorded what node 1 read.
+  // What node 1 read was not recorded.
   EXPECT_FALSE(items[0].origin.has_value());
 }
 

@@ -28,7 +28,7 @@ std::vector<std::string> NamesOfLayers(const ModelComparison& compared) {
   return names;
 }
 
-// The same network with other names for all that it makes.
+// The network with new names for its operations and all that they make.
 Network Renamed(Network network) {
   for (const OperationId id : std::vector<OperationId>(network.order().begin(),
                                                        network.order().end())) {

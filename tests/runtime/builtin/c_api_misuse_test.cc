@@ -1,5 +1,5 @@
-// TVM's C API as a host program must not use it: whatever it is given, it
-// answers with an error.
+// TVM's C API used as a host program must not use it: each such call is
+// answered with an error.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -206,7 +206,7 @@ TEST(ObjectMemoryTest, ArrayOfABindingIsSharedAndFreedByIt) {
 }
 
 // A hash table of 32 slots, as maps of more than four pairs have. The slots
-// without a pair hold what nobody may read.
+// without a pair hold what must not be read.
 TEST(ObjectMemoryTest, HashTableOfCompiledCodeIsTakenApart) {
   struct Block {
     uint8_t marks[16];

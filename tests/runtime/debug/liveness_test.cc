@@ -1,4 +1,4 @@
-// Which results of a pass can be read, whatever wrote or overwrote them.
+// Which results of a pass can be read, for all ways to write or overwrite them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -178,7 +178,7 @@ TEST(LivenessTest, InputThatWasNeverSetIsNeverAlive) {
   EXPECT_THAT(executor->CheckLive(EntryId{0}), refusal);
 }
 
-// Nobody knows how far a plain run came.
+// It is not known how far a plain run came.
 TEST(LivenessTest, InputThatAFailedPlainRunMayHaveWrittenOverIsNotAlive) {
   const Executor executor =
       MakeSet(GraphBuilder()

@@ -48,7 +48,7 @@ TEST(DumpTest, LiesOnDiskAsTvmLaysItOut) {
             GraphDumpJson(graph));
 }
 
-// TV-01: the graph as it is, whatever its spaces and unknown keys.
+// TV-01: the graph as it is, with its spaces and unknown keys.
 TEST(DumpTest, HoldsTheGraphsOwnTextByteForByte) {
   const std::string text =
       AddThenRelu().With("/version", "[ 1,\t2 ]").Text() + "\n \n";

@@ -45,7 +45,8 @@ TEST(DumpKeyTest, KeyMeansTheNodeWithItsNumberAndName) {
   };
   EXPECT_EQ(node_of("y____topo-index:1____output-num:0"), 1);
   EXPECT_EQ(node_of("add0____topo-index:2____output-num:0"), 2);
-  EXPECT_EQ(node_of("y____0"), 1);  // Of TVM 0.8: an input's name is enough.
+  // In a key of TVM 0.8 an input's name is enough.
+  EXPECT_EQ(node_of("y____0"), 1);
   for (const char* other :
        {"y____topo-index:0____output-num:0",
         "y____topo-index:1____output-num:1",

@@ -101,7 +101,7 @@ TEST(OutputTypeTest, OtherTypeOrShapeIsRefused) {
 }
 
 TEST(UnsetInputTest, RunNamesTheInputsThatAreReadAndWereNeverSet) {
-  // TVM computes on whatever the memory holds.
+  // TVM computes with what the memory happens to hold.
   const Executor executor = MakeExecutor(AddThenRelu().Input("unused"));
   EXPECT_THAT(executor->Run(),
               FailsWith(StatusCode::kFailedPrecondition,
@@ -114,7 +114,7 @@ TEST(UnsetInputTest, RunNamesTheInputsThatAreReadAndWereNeverSet) {
   EXPECT_THAT(executor->Run(), IsOk());
 }
 
-// For whoever only times a network.
+// For users who only time a network.
 TEST(UnsetInputTest, EnvironmentPutsZerosInTheirPlaceAndSaysSoOnce) {
   const Executor executor = MakeExecutor(AddThenRelu());
   ASSERT_THAT(executor->SetInput("y", *Floats({1, 2, 3, 4})), IsOk());

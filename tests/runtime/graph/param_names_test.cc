@@ -40,7 +40,7 @@ TEST(ParamNamesTest, KeyOfADumpMeansItsNode) {
   const ParamNames names(graph);
   const auto input = names.Find(DumpKeyOf("p0", NodeId{0}, 0), {2}, kFloat);
   EXPECT_EQ(input.kind, Kind::kInput);
-  EXPECT_EQ(input.input, 0u);  // Whatever its type.
+  EXPECT_EQ(input.input, 0u);  // Its type does not matter.
   EXPECT_EQ(names.Find(DumpKeyOf("sum", NodeId{2}, 0), {4}, kFloat).kind,
             Kind::kComputed);
   EXPECT_EQ(names.Find(DumpKeyOf("sum", NodeId{0}, 0), {4}, kFloat).kind,

@@ -255,7 +255,7 @@ TEST(ElementsTest, LanesAreVisitedAsTheirElement) {
   EXPECT_EQ(ElementIndex({kDTypeBool, 8, 4}), ElementIndex(kFfiBool));
 }
 
-// Expects that nobody can read elements of this type.
+// Expects that elements of this type cannot be read.
 void ExpectUnreadable(DLDataType dtype) {
   const uint64_t element[2] = {};
   double number = -1;

@@ -70,7 +70,7 @@ bool HasChildren() {
   return waitpid(-1, nullptr, WNOHANG | __WALL) != -1 || errno != ECHILD;
 }
 
-// Uses up the stack, whatever the optimiser thinks of it.
+// Uses up the stack. The optimiser must not remove the recursion.
 volatile bool recurses = true;
 int Recurse(int depth) {
   volatile char room[4096];
@@ -403,7 +403,7 @@ TEST(IsolationTest, ProcessesThatTheFunctionStartsEndWithIt) {
   const auto report = RunIsolated(executor.get(), {});
   ASSERT_THAT(report, IsOk());
   EXPECT_THAT(report->findings, IsEmpty());
-  // Nobody holds the other end any more.
+  // No other process holds the other end any more.
   close(ends[1]);
   char byte = 0;
   EXPECT_EQ(read(ends[0], &byte, 1), 0);

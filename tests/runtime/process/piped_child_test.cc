@@ -100,7 +100,7 @@ TEST(PipedChildTest, OnlySilenceIsTooLong) {
   EXPECT_EQ(silent.text, "well");
 }
 
-// Keeps one processor busy beside whatever else runs there.
+// Keeps one processor busy beside all else that runs there.
 class BusyProcess {
  public:
   explicit BusyProcess(int processor) : pid_(fork()) {

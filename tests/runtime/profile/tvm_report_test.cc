@@ -55,7 +55,7 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return absl::StrSplit(text, '\n');
 }
 
-// The names of a table's rows, by whatever stands before the first space.
+// The names of a table's rows: what stands before the first space of each.
 std::vector<std::string> NamesIn(const std::string& table) {
   std::vector<std::string> names;
   for (const std::string& line : LinesOf(table)) {

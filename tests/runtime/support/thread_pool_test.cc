@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 #endif
 #endif
 
-// Each test starts with four threads, whatever the machine has.
+// Each test starts with four threads, no matter how many the machine has.
 class ThreadPoolTest : public ::testing::Test {
  protected:
   ThreadPoolTest() { SetNumThreads(4); }
@@ -150,7 +150,7 @@ TEST_F(ThreadPoolTest, NestedLaunchRunsOnTheOneThreadThatIsLeft) {
   const auto outer = [&](int, TaskGroup& group) {
     EXPECT_EQ(group.num_tasks(), 4);
     absl::Status status = ParallelRun(0, inner);
-    group.Barrier();  // Nobody's worker gets idle before all have nested.
+    group.Barrier();  // No worker gets idle before all have nested.
     return status;
   };
   EXPECT_TRUE(ParallelRun(0, outer).ok());
