@@ -65,7 +65,7 @@ class TimedCandidate : public Candidate {
 // Processor time for one set of values.
 struct CaseCost {
   double whole = 0;
-  double candidate = 0;  // Of that.
+  double candidate = 0;  // The part of it that the candidate takes.
 };
 
 CaseCost CostOf(std::string_view name, std::unique_ptr<Candidate> candidate,

@@ -127,7 +127,7 @@ class CompareSetting {
   DumpPlace place_;
 };
 
-// The best times of each side, since whatever disturbs makes them longer.
+// Compares the best times of each side, since disturbances make times longer.
 double RatioOfBest(const TimedSide& ours, const TimedSide& baseline,
                    int rounds) {
   const auto times = TimeInTurns({ours, baseline}, rounds);

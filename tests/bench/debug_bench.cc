@@ -1,8 +1,8 @@
 // Every job of the debug executor is compared with the minimum that it must
 // cost: timing against readings of the clock, statistics against a pass that
 // reads the same bytes, a dump against write() of the same bytes. A small
-// network spends most of a recorded run on making files, whatever is in them:
-// there we judge what a run costs beside its files, and what a node costs
+// network spends most of a recorded run on making files, no matter what is in
+// them: there we judge what a run costs beside its files, and what a node costs
 // beyond them and its bytes.
 
 #include <benchmark/benchmark.h>
@@ -150,7 +150,7 @@ TimedSide CopyPass(const Graph& graph, const std::vector<EntryId>& entries,
 }
 
 // Prints what recording costs a node beyond a plain run and its `parts`, the
-// work that nobody can avoid.
+// work that cannot be avoided.
 bool BenchNodeBeyond(const std::string& name, const TimedNetwork& network,
                      TimedSide ours, TimedSide plain,
                      const std::vector<TimedSide>& parts) {

@@ -63,7 +63,7 @@ Turn TimePrograms(const std::vector<Words>& commands) {
 // other benchmarks it was more than the program's.
 struct Use {
   double peak = 0;     // In KiB.
-  double seconds = 0;  // Of processors.
+  double seconds = 0;  // Processor time.
 };
 
 Use UseOfProgram(const Words& command) {

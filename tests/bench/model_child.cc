@@ -2,9 +2,10 @@
 //   nodewise_bench_model KIND MODEL.onnx INPUTS.npz
 // answers every line that it is sent with one of its own; see peer.h. KIND says
 // what runs the model: `interpreter`, or `graph`, an executor with the fastest
-// kernels of this build. Of `judge` the line `run` runs the interpreter, and
-// `judged` and `bounded` judge a run of such a graph, recorded before, by the
-// reference: with lazy bounds, and with all of them worked out.
+// kernels of this build. With the KIND `judge`, the line `run` runs the
+// interpreter, and the lines `judged` and `bounded` judge a run of such a
+// graph, recorded before, by the reference: with lazy bounds, and with all of
+// them worked out.
 
 #include <cstdio>
 #include <functional>

@@ -12,7 +12,7 @@ namespace {
 // process from its start to its first result.
 constexpr double kRunLimit = 1.4;
 constexpr double kColdLimit = 1;
-// Of the outputs' difference, relative to the largest number.
+// The most that the outputs may differ, relative to the largest number.
 constexpr double kTolerance = 1e-4;
 // OpenMP's threads go on spinning for a while when they are done.
 constexpr std::chrono::milliseconds kRest(50);
@@ -22,8 +22,8 @@ constexpr int kInterpreterTurns = 5;
 
 struct Net {
   std::string name;  // What the lines that are printed begin with.
-  std::string stem;  // Of the model's files.
-  int runs;          // On either side in a turn.
+  std::string stem;  // The path of the model's files, without ending.
+  int runs;          // How often each side runs in a turn.
 };
 
 // A turn of `peer`, while `other` has nothing to do.
@@ -68,7 +68,7 @@ bool BenchCold(const Net& net) {
                           [&] { return TimeProgram(theirs); }});
 }
 
-// How good the interpreter is, too, so there is no limit.
+// The ratio says how good the interpreter is, too, so there is no limit.
 bool BenchInterpreter(const Net& net) {
   SetThreadsOfPeers(2);
   Peer interpreter(OurModelCommand("interpreter", net.stem));

@@ -30,7 +30,7 @@ class Peer {
   std::FILE* from_ = nullptr;
 };
 
-// Starts a program whose standard output nobody sees.
+// Starts a program whose standard output is thrown away.
 pid_t StartSilently(const std::vector<std::string>& command);
 // Waits for the end of a program that was started; true if it exits with 0.
 bool EndsWell(pid_t process);

@@ -28,7 +28,7 @@ constexpr double kTicks = 2;
 constexpr size_t kFewestTurns = 4;  // That have a quartile.
 constexpr int kWarmUps = 2;
 constexpr int kWatchEveryMs = 5;
-// On a busy machine nobody waits for ever for turns that count.
+// On a busy machine there may never be enough turns that count.
 constexpr std::chrono::seconds kLongest(60);
 
 // The times of the turns that count, ours and the baseline's.
@@ -133,7 +133,7 @@ Turn TimeProgram(const std::vector<std::string>& command) {
     pollfd end = {handle, POLLIN, 0};
     for (bool has_ended = false; !has_ended;) {
       has_ended = poll(&end, 1, kWatchEveryMs) != 0;
-      // The first thread can be asked until somebody has waited for the end.
+      // The first thread can be asked until the ended process is waited for.
       for (const auto& [thread, waited] : WaitsOf(process)) {
         waits[thread] = waited;
       }

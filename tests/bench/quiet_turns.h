@@ -25,7 +25,7 @@ ThreadWaits WaitsOf(pid_t process);
 double WaitedBetween(const ThreadWaits& before, const ThreadWaits& after);
 
 struct Turn {
-  double nanoseconds = 0;  // Of one run.
+  double nanoseconds = 0;  // The time of one run.
   // How long threads waited, all of them together, as a share of the turn.
   double waited = 0;
 };
@@ -35,9 +35,10 @@ using TurnSide = std::function<Turn()>;
 // threads every few milliseconds. Ends this program if the other fails.
 Turn TimeProgram(const std::vector<std::string>& command);
 
-// The same for a program that starts others, more than there are processors, so
-// that its own threads wait for each other. What counts as waited is what
-// processors did meanwhile for anybody else, this machine's host included.
+// Times a program that starts more others than there are processors, so that
+// its own threads wait for each other. What counts as waited is what processors
+// did meanwhile for other programs, and what this machine's host took. Does not
+// show what the program prints either, and ends this one if it fails.
 Turn TimeProgramAndChildren(const std::vector<std::string>& command);
 
 struct QuietContest {

@@ -19,8 +19,8 @@ static const std::string& Net() {
   return net;
 }
 
-// Whatever the bytes are, beside an artefact they are a model whose tensors are
-// looked for in it, or an error.
+// Any bytes beside an artefact are a model whose tensors are looked for in it,
+// or an error.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string& net = Net();
   const std::string model = nodewise::CommandFile("m.onnx", {data, size});

@@ -11,8 +11,8 @@ namespace {
 
 constexpr TextLayout kTerminal = {.line_width = 80};
 
-// Whatever the file is: an error, or what can be shown, in a terminal and
-// whole, and what it is shown as can be read again.
+// Any file is an error, or can be shown in a terminal and whole, and its
+// document can be read again.
 void ReadAndShow(std::string text) {
   const MemoryLimit limit(4 * text.size());
   const auto archive = ParseArchive(std::move(text), "fuzz");

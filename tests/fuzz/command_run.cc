@@ -89,7 +89,7 @@ void RemoveCommandFile(const std::string& name) {
 int RunVerb(std::string_view verb, const std::vector<std::string>& arguments) {
   absl::StatusOr<Report> outcome = Run(RowOf(verb), arguments);
   if (!outcome.ok()) {
-    // "PLACE: TEXT", as whoever has typed it must see.
+    // The user must see "PLACE: TEXT".
     NODEWISE_CHECK(outcome.status().message().find(": ") != std::string::npos);
     return static_cast<int>(Report::Status::kError);
   }

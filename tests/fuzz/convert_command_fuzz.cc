@@ -3,8 +3,8 @@
 
 #include "tests/fuzz/command_run.h"
 
-// Whatever the bytes are: `convert` makes an artefact of them that `verify`
-// calls sound, C code, or an error.
+// `convert` makes of any bytes an artefact that `verify` calls sound, C code,
+// or an error.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string model = nodewise::CommandFile("m.onnx", {data, size});
   const std::string net = nodewise::CommandFolder() + "/net";

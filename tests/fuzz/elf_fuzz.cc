@@ -3,7 +3,7 @@
 
 #include "runtime/module/elf.h"
 
-// Whatever the bytes are: an error or a file whose every part can be read.
+// Any bytes are an error, or a file whose every part can be read.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file = nodewise::ParseElf({data, size}, "fuzz.so");
   if (!file.ok()) return 0;

@@ -1,8 +1,8 @@
 # The libFuzzer targets, one executable NAME_fuzz for each NAME_fuzz.cc here.
 # Its seeds are in corpus/NAME, its dictionary, if any, is NAME.dict.
 if(NODEWISE_FUZZ)
-  # The fuzzer sees only code that is compiled for it, and whatever uses the
-  # precompiled headers must be compiled as these are.
+  # The fuzzer sees only code that is compiled for it, and all targets that use
+  # the precompiled headers must be compiled as these are.
   foreach(library
       nodewise_precompiled nodewise_runtime nodewise_contrib nodewise_ops
       nodewise_passes nodewise_onednn nodewise_kernels nodewise_locate

@@ -31,9 +31,9 @@ bool ParseAndPlan(std::string_view text, Graph* graph) {
 
 }  // namespace
 
-// Whatever the text is: faults, or a graph that is written in the same way
-// again when it is read back. The memory limit applies only to reading: the
-// written text may be much longer than a dense one.
+// Any text gives faults, or a graph that is written in the same way again when
+// it is read back. The memory limit applies only to reading: the written text
+// may be much longer than a dense one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Graph graph;
   {

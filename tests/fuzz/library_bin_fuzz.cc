@@ -65,8 +65,8 @@ uint64_t ReadAll(absl::Span<const uint8_t> bytes, nodewise::VmEra era) {
 
 }  // namespace
 
-// Whatever the bytes are: an error, or modules whose bytecode can be read;
-// every resulting graph is sound.
+// Any bytes are an error, or modules whose bytecode can be read; every
+// resulting graph is sound.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const nodewise::MemoryLimit limit(size);
   uint64_t total = ReadAll({data, size}, nodewise::VmEra::kClassic);

@@ -54,8 +54,8 @@ class Sum {
 
 }  // namespace
 
-// Whatever the bytes are: an error, or modules whose every part can be read
-// and whose children are modules.
+// Any bytes are an error, or modules whose every part can be read and whose
+// children are modules.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const nodewise::MemoryLimit limit(size);
   const auto blob = nodewise::ParseModuleBlob({data, size}, "fuzz.so");

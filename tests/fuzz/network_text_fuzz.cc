@@ -26,8 +26,8 @@ void Edit(Network network) {
   NODEWISE_CHECK(ToStatus(Verify(network.data())).ok());
 }
 
-// Whatever the text is: an error, or data that comes back the same from the
-// text that it is written as, and that is a network if it has no faults.
+// Any text is an error, or data that comes back the same from the text that it
+// is written as, and that is a network if it has no faults.
 void ReadAndWriteBack(std::string_view text) {
   const MemoryLimit limit(text.size());
   const auto data = ParseNetworkText(text, test_ops::Ops(), "fuzz");

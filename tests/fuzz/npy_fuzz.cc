@@ -7,8 +7,8 @@
 #include "contrib/tensors/npy_header.h"
 #include "nodewise/support/check.h"
 
-// Whatever the bytes are: an error, or an array that comes back the same from
-// the bytes that it would be written as.
+// Any bytes are an error, or an array that comes back the same from the bytes
+// that it would be written as.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tensor = nodewise::ParseNpy({data, size}, "fuzz.npy");
   if (!tensor.ok()) return 0;

@@ -26,7 +26,7 @@ uint64_t UnpackAll(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-// Whatever the bytes are: an error or arrays that can be read.
+// Any bytes are an error, or arrays that can be read.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t sum = UnpackAll({data, size});
   const auto tensors = nodewise::ParseNpz({data, size}, "fuzz.npz");

@@ -23,8 +23,8 @@ absl::StatusOr<nodewise::Network> Import(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-// Whatever the bytes are: an error, or a network without faults that comes back
-// from what it would be written as.
+// Any bytes are an error, or a network without faults that comes back from what
+// it would be written as.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto network = Import({data, size});
   if (!network.ok()) return 0;

@@ -20,8 +20,8 @@ bool SameTensor(const NamedTensor& a, const NamedTensor& b) {
          BytesOf(a.tensor) == BytesOf(b.tensor);
 }
 
-// Whatever the bytes are: an error, or tensors that come back the same from
-// the bytes that they are written as.
+// Any bytes are an error, or tensors that come back the same from the bytes
+// that they are written as.
 void ReadAndWriteBack(absl::Span<const uint8_t> data) {
   const MemoryLimit limit(data.size());
   const auto names = ParseParamNames(data, "fuzz.params");

@@ -6,8 +6,8 @@
 #include "nodewise/support/check.h"
 #include "nodewise/tensors/tensor_proto.h"
 
-// Whatever the bytes are: an error, or a tensor that comes back the same from
-// the bytes that it would be written as.
+// Any bytes are an error, or a tensor that comes back the same from the bytes
+// that it would be written as.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto read = nodewise::ParseTensorProto({data, size}, "fuzz.pb");
   if (!read.ok()) return 0;
