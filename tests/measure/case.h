@@ -20,8 +20,8 @@ struct Case {
   // folder below that of all fixtures; for another program that runs a model
   // what RunForeign() takes.
   std::string subject;
-  std::string kind = "-";  // Of the fault.
-  uint64_t seed = 1;       // Of the fault and of the inputs.
+  std::string kind = "-";  // Kind of the fault.
+  uint64_t seed = 1;       // Seed of the fault and of the inputs.
   std::string method = "-";
 
   // Returns "fault demo scale 3 auto".
@@ -40,17 +40,18 @@ absl::StatusOr<Case> ParseCase(std::string_view text);
 struct Result {
   enum class Outcome {
     kExact,         // All that was planted is named as it should be, and
-                    // nothing else; of a clean run: nobody is.
-    kMissed,        // Nobody is named, and no verdict says inconclusive.
-    kInconclusive,  // Nobody is named; the planted node is inconclusive.
-    kExtra,         // It is named, and so is something else.
-    kOther,         // Something else is named, and it is not.
-    kMisnamed,      // It is named for another reason, or without its victim.
-    kAccused,       // Somebody is named in a clean run.
-    kDied,          // The process that looked for it ended by a signal.
-    kHung,          // It did not end.
-    kFailed,        // An error kept it from being judged.
-    kTheirFault,    // Somebody else's program is named for a fault that it has.
+                    // nothing else; in a clean run nothing is named.
+    kMissed,        // Nothing is named, and no verdict says inconclusive.
+    kInconclusive,  // Nothing is named; the planted node is inconclusive.
+    kExtra,         // The planted node is named, and so is something else.
+    kOther,         // Something else is named, and the planted node is not.
+    kMisnamed,      // The planted node is named for another reason, or without
+                    // its victim.
+    kAccused,       // Something is named in a clean run.
+    kDied,          // The process that ran the case ended by a signal.
+    kHung,          // That process did not end.
+    kFailed,        // An error kept the case from being judged.
+    kTheirFault,    // The other runtime is named for a fault that it has.
     kLeftOut,       // There is no such case: the kind cannot be planted there.
   };
 
@@ -58,14 +59,14 @@ struct Result {
   Outcome outcome = Outcome::kFailed;
   // How large the effect of a fault is: see effect.h. Empty for clean runs.
   std::string size;
-  // What a small one does to exact computations: see exact_effect.h. Empty
-  // where nobody asked.
+  // What a small one does to exact computations: see exact_effect.h. Empty if
+  // it was not measured.
   std::string on_whole_numbers = {};
   double effect = 0;          // As PlantedFault::effect; 0 where that is none.
-  double seconds = 0;         // Of the search alone.
-  uint64_t inconclusive = 0;  // How many nodes are.
-  std::string node;           // Where it was planted.
-  std::string text;           // What was planted, who was named, or the error.
+  double seconds = 0;         // The time of the search alone.
+  uint64_t inconclusive = 0;  // How many nodes are inconclusive.
+  std::string node;           // The node that the fault is in.
+  std::string text;           // What was planted and named, or the error.
 
   std::string ToLine() const;  // A JSON object, without an end of line.
 };

@@ -65,8 +65,8 @@ void Mix(std::vector<Case>* cases, KeyOf key_of) {
   for (auto& [key, one] : mixed) cases->push_back(std::move(one));
 }
 
-// Others than the first method, which does most of what they do, see the first
-// draw of each clean network alone; or all, if nobody asks for the first one.
+// The first method does most of what the others do. They see only the first
+// draw of each clean network, or all draws if the first method is not wanted.
 // Some run a network as often as it has nodes, which takes too long for models.
 bool IsAskedAbout(const Case& clean, const Method& method,
                   const Selection& selection) {

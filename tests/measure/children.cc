@@ -64,7 +64,7 @@ struct Child {
   int output = -1;
   Batch cases;
   bool is_alone = false;  // It was given a single case.
-  std::string read;       // Of a line that has not ended.
+  std::string read;       // What there is of a line that has not ended.
   Clock::time_point last_line;
   bool is_hung = false;
 };
@@ -114,7 +114,7 @@ class Children {
     child->pid = fork();
     if (child->pid < 0) return false;
     if (child->pid == 0) {
-      // Whoever ends this program does not mean to leave others behind.
+      // When this program is ended, its children must end as well.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       // Several children with threads of their own would wait for each other.
       if (options_.jobs > 1) setenv("TVM_NUM_THREADS", "1", /*replace=*/0);
@@ -163,7 +163,7 @@ class Children {
     while ((end = child->read.find('\n')) != std::string::npos) {
       const auto result = ParseResult(child->read.substr(0, end));
       child->read.erase(0, end + 1);
-      // What libraries print is no result.
+      // What libraries print is not a result.
       if (!result.ok() || child->cases.empty()) continue;
       if (result->id != child->cases.front()) continue;
       child->last_line = Clock::now();

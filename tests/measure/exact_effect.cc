@@ -29,8 +29,8 @@ constexpr std::string_view kSums[] = {"Add",       "Conv", "ConvTranspose",
                                       "ReduceSum", "Sub",  "Sum"};
 
 // Whether a network is one of sums, products, convolutions, gathers and their
-// chains. Whatever else happens to make whole numbers, as a norm of zeros does,
-// is no exact computation.
+// chains. Other operations that happen to make whole numbers, as a norm of
+// zeros does, are not exact computations.
 bool IsOfExactKinds(const Network& network) {
   const auto& order = network.order();
   return std::all_of(order.begin(), order.end(), [&](OperationId id) {
@@ -46,7 +46,7 @@ absl::StatusOr<NDArray> DrawWholeNumbers(const NDArray& like, size_t input,
   NODEWISE_ASSIGN_OR_RETURN(const NDArray drawn,
                             NDArray::Empty(like.shape(), like.dtype(), kCpu));
   RandomSource random(seed, fmt::format("whole numbers {}", input));
-  // What is no float may be a place.
+  // A number that is not a float may be a place.
   const bool is_float = IsFloat(like.dtype());
   std::vector<double> numbers(static_cast<size_t>(CountOf(drawn)));
   for (double& number : numbers) {
@@ -81,8 +81,8 @@ bool IsWholeAndSmall(const NDArray& tensor) {
   });
 }
 
-// What cannot be computed of whole numbers, as they are no shapes, does not
-// stay whole either.
+// A network that cannot be computed with whole numbers, as they are not shapes,
+// does not stay whole either.
 bool StaysWhole(const Network& network, const Tensors& inputs,
                 Tensors* outputs) {
   bool is_whole = true;

@@ -19,7 +19,7 @@ struct FaultSource {
   // A fault that is not one in values must be named exactly wherever it is
   // planted, by the methods that see it.
   bool is_required = false;
-  // Whoever wrote the search has not seen the kind: it is measured and not
+  // The search was written without a look at the kind: it is measured and not
   // required.
   bool is_held_out = false;
   std::function<absl::StatusOr<PlantedGraph>(const Planter& planter,

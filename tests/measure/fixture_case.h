@@ -16,7 +16,7 @@ std::vector<std::string> FixtureNames();
 // Runs one of them and compares it with itself: it must make the outputs that
 // were recorded with it, what TVM's own debugger dumped, the same again, and
 // the same where every tensor has memory of its own, bit for bit, node by node.
-// Whatever differs is an accusation. Fails with kUnimplemented for one that is
+// Every difference is an accusation. Fails with kUnimplemented for one that is
 // for a device that is not here.
 absl::Status RunFixture(const std::string& name, Result* result);
 

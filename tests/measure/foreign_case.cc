@@ -20,7 +20,7 @@ namespace {
 using Outcome = Result::Outcome;
 
 constexpr std::string_view kOrt = "ort-";
-// Of one run of the program.
+// The limit of one run of the program.
 constexpr int64_t kLimitMs = 120'000;
 // Each is a start of the program.
 constexpr int kRunsAgain = 1;
@@ -29,7 +29,7 @@ constexpr int kRunsAgain = 1;
 // (tests/onnx/ort_deviations.md), as far as a model can show it. What is named
 // for one of these alone is listed and not counted.
 struct TheirFault {
-  std::string_view kind;  // Of the operation.
+  std::string_view kind;  // The operation's kind.
   std::string_view why;
 };
 constexpr TheirFault kTheirFaults[] = {

@@ -22,7 +22,7 @@
 namespace nodewise {
 namespace {
 
-// Of convolutions, matrix products and normalisations.
+// Which input is the bias of a Conv, Gemm or BatchNormalization.
 constexpr uint32_t kBiasSlot = 2;
 
 bool HasBias(const Operation& operation) {

@@ -8,8 +8,8 @@ namespace nodewise {
 
 // Kinds of faults in values that compilers, kernels and hardware really have,
 // written without a look at the search for faults. The planter has none of
-// them, and nothing may be tuned to them: they measure the search on what
-// nobody thought of.
+// them, and nothing may be tuned to them: they measure the search on
+// faults that it was not written for.
 //
 // rest-not-summed: a sum is computed in blocks of 4, 8, 16 or 32 terms, and
 //   what is left behind the last whole block is not added.

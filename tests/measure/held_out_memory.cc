@@ -1,5 +1,5 @@
 // Faults in where elements are read and written. They keep the node's own
-// kernel, whatever it is.
+// kernel, which may be of any kind.
 
 #include <algorithm>
 #include <cstring>

@@ -28,8 +28,8 @@ absl::StatusOr<Evaluated> EvaluateOn(const OperationCall& call, Tensors inputs,
 
 // Returns the fault that the node's region is computed by such evaluators. None
 // where the reference makes the same bits of what the node read: the node's own
-// kernel may round in another way, which is no fault. REQUIRES: the region is
-// known.
+// kernel may round in another way, which is not a fault. REQUIRES: the region
+// is known.
 std::optional<Spoiling> WithEvaluator(std::string what, const FaultPlace& place,
                                       EvaluatorMaker make);
 

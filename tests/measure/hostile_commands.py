@@ -34,7 +34,7 @@ from mutations import ODD_TEXTS, mutate
 from support import BUILD
 
 MOST_BYTES = 3 << 30
-# So that a command that asks for all there is harms nobody else.
+# So that a command that asks for all memory harms no other process.
 ADDRESS_SPACE = 12 << 30
 SECONDS = 60
 

@@ -151,7 +151,7 @@ absl::StatusOr<Arguments> ReadArguments(int argc, char** argv) {
   return read;
 }
 
-// Begins a line of its own, whatever a killed run has left at the end.
+// Begins a new line, even if a killed run has left a part of one at the end.
 std::ofstream OpenToAppend(const std::string& path) {
   std::ofstream file;
   if (path.empty()) return file;
@@ -163,7 +163,7 @@ std::ofstream OpenToAppend(const std::string& path) {
   return file;
 }
 
-// A line that a killed run has left incomplete is no result.
+// A line that a killed run has left incomplete is not a result.
 std::vector<Result> KnownResults(const std::string& path) {
   std::vector<Result> known;
   std::ifstream file(path);

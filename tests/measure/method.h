@@ -44,7 +44,7 @@ struct Method {
   std::string_view name;
   // Which faults it can see; of others it says that it cannot.
   bool (*sees)(FaultSign sign);
-  // It must name every large effect in values, and nobody else. The others see
+  // It must name every large effect in values, and nothing else. The others see
   // only part of these: what shows in the outputs, or on exact inputs.
   bool is_required = false;
   absl::StatusOr<LocateResult> (*look)(const Search& search);

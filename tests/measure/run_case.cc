@@ -108,7 +108,7 @@ Result CaseRunner::Run(const Case& wanted) {
       break;
   }
   if (status.ok()) return result;
-  // What cannot be planted, or made in that precision, is no case at all.
+  // What cannot be planted, or made in that precision, is not a case at all.
   result.outcome =
       absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status)
           ? Outcome::kLeftOut
@@ -137,7 +137,8 @@ absl::StatusOr<const Planter*> CaseRunner::PlanterOf(const Subject& subject,
   options.params = subject.params;
   NODEWISE_ASSIGN_OR_RETURN(options.inputs, subject.DrawInputs(input_seed));
   auto made = Planter::Create(subject.graph, subject.library, options);
-  // A sound network that does not run is no fault without a place.
+  // A sound network that does not run is an error, and not a fault that cannot
+  // be planted.
   if (!made.ok())
     return absl::InternalError(std::string(MessageOf(made.status())));
   planter = *std::move(made);

@@ -34,12 +34,12 @@ class CaseRunner {
 
   const SubjectFolders folders_;
   Subject subject_;          // The last one.
-  SubjectTarget unchanged_;  // Of it.
+  SubjectTarget unchanged_;  // The target of subject_.
   ForeignSubject foreign_;   // The last one.
   std::map<uint64_t, std::unique_ptr<const Planter>> planters_;
 };
 
-// Draws of inputs that faults are planted for, whatever their seeds.
+// How many draws of inputs the faults of all seeds are planted for.
 inline constexpr uint64_t kFaultInputs = 4;
 
 }  // namespace nodewise

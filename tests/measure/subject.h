@@ -23,8 +23,8 @@ struct Subject {
   Ref<Library> library;
   std::vector<NamedTensor> params;
 
-  // Draws an input for each that is no parameter; one seed always gives the
-  // same ones.
+  // Draws a tensor for each input that is not a parameter; one seed always
+  // gives the same ones.
   absl::StatusOr<std::vector<NamedTensor>> DrawInputs(uint64_t seed) const;
 };
 
@@ -68,7 +68,7 @@ struct SubjectTarget {
 
   // Makes makers of runners that can be looked into.
   absl::StatusOr<RunnerMaker> Maker() const;
-  // The same with memory of its own for each tensor.
+  // Makes such makers with memory of its own for each tensor.
   absl::StatusOr<RunnerMaker> PrivateMaker() const;
 };
 absl::StatusOr<SubjectTarget> TargetOf(const std::string& name, Graph graph,

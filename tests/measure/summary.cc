@@ -141,7 +141,7 @@ std::string CleanRowOf(const Result& result) {
   }
 }
 
-// The kinds that a method says it cannot see are no cases of it.
+// Lists the kinds that a method says it cannot see, which are not its cases.
 std::string NotAsked(const std::vector<Result>& results) {
   std::string text;
   for (const Method& method : Methods()) {
@@ -234,7 +234,7 @@ bool MustBeExact(const Result& result) {
   return result.size != "small" && result.size != "unbounded";
 }
 
-// Nobody but the planted node may be named, whatever else is required.
+// Only the planted node may be named, even where it need not be.
 bool NamesOthers(const Result& result) {
   return result.outcome == Outcome::kExtra || result.outcome == Outcome::kOther;
 }

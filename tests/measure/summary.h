@@ -13,7 +13,7 @@ namespace nodewise {
 std::string Tables(const std::vector<Result>& results);
 
 // Returns the results that are not as they must be: a fault with a large effect
-// that is not named exactly, a clean run in which somebody is, a case that
+// that is not named exactly, a clean run in which a node is, a case that
 // could not be judged. An inconclusive verdict is none of these as long as no
 // more than one in a hundred such faults has one.
 std::vector<Result> Failures(const std::vector<Result>& results);

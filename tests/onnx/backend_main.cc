@@ -35,7 +35,7 @@ struct Options {
   bool list_missing = false;
   bool as_graph = false;
   bool reference = false;
-  std::string compiler;  // Of C; empty: none is used.
+  std::string compiler;  // The C compiler; empty: none is used.
 };
 
 struct Counts {

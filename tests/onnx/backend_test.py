@@ -15,8 +15,8 @@ BUILD = pathlib.Path(os.environ.get("NODEWISE_BUILD",
 
 
 # Operators whose results have sizes that only data decides. The bodies of Scan
-# and Loop leave theirs open, and what a function makes of a number is no
-# constant.
+# and Loop leave theirs open, and what a function makes of a number is not
+# a constant.
 OPEN = {"Compress", "If", "Loop", "NonMaxSuppression", "NonZero", "OneHot",
         "Range", "Scan", "Unique"}
 

@@ -10,7 +10,7 @@
 namespace nodewise {
 namespace {
 
-// Frozen inputs are small: nobody freezes what a network is to compute with.
+// Frozen inputs are small: the data that a network computes with is not frozen.
 constexpr size_t kMostFrozenBytes = 8192;
 
 // Makes constants of the small inputs that `is_meant` accepts. What the network

@@ -12,8 +12,8 @@
 namespace nodewise {
 
 // Lowers a network with the sizes that these inputs have. Where that leaves
-// sizes open, small inputs that may decide them are frozen, which are no inputs
-// any more: first those of integers, then all but the first input. Fails with
+// sizes open, small inputs that may decide them are frozen and stop being
+// inputs: first those of integers, then all but the first input. Fails with
 // kUnimplemented if some sizes still depend on data.
 absl::StatusOr<Lowered> LowerFor(Network* network,
                                  std::vector<NDArray>* inputs);

@@ -21,7 +21,7 @@ BUILD = pathlib.Path(os.environ.get("NODEWISE_BUILD",
                                     onnx_package.ROOT / "build"))
 MAKER = pathlib.Path(__file__).resolve().parent / "light_models.py"
 SAMPLE = ["light_shufflenet", "light_squeezenet", "encoder"]
-# Of a usual network these do all but a hundredth of the work.
+# These do all but a hundredth of the work of a usual network.
 HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 # How far outputs may be from the reference's, as a share of their range. Found
 # are 3e-8 to 1e-5, the most where a Softmax tells large numbers apart.
@@ -130,7 +130,7 @@ class DrawnWeightsTest(unittest.TestCase):
 
     def test_profile_and_dump_run_the_model_as_run_does(self):
         for name in self.names:
-            if name == "encoder":  # Takes long, and is no light model.
+            if name == "encoder":  # Takes long, and is not a light model.
                 continue
             for options in ((), ("--reference",)):
                 with self.subTest(model=name, options=options):

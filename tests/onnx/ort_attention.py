@@ -139,8 +139,8 @@ def type_scores(case):
 
 
 def packed(d, inputs, outputs, apart, is_whole):
-    """The same with query, key and value in one tensor, or key and value:
-    onnxruntime has kernels for GPUs only, and judges them apart."""
+    """The case `apart` with query, key and value in one tensor, or key and
+    value. onnxruntime has kernels for that on GPUs only; it judges `apart`."""
     parts = inputs[0 if is_whole else 1:3]
     attrs = {a.name: onnx.helper.get_attribute_value(a)
              for a in apart.model.graph.node[0].attribute}

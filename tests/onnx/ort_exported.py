@@ -20,8 +20,8 @@ from onnx import numpy_helper
 
 import ort_case
 
-# Bodies with scales for each channel are no models of these opsets, which do
-# not have the attribute.
+# Their bodies with scales for each channel need an attribute that opsets below
+# 13 do not have.
 NEED_AXES = {"DequantizeLinear", "QAttention", "QGemm", "QuantizeLinear"}
 
 

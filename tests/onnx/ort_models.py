@@ -288,8 +288,8 @@ def TreeEnsembleClassifier(d):
         attrs["post_transform"] = transform = "NONE"
     if d.often():
         base_values(d, 1 if classes == 2 else classes, as_tensors, attrs)
-    # Of two classes with votes for both onnxruntime says 1 or 0, whatever the
-    # labels are, and never asks which score is larger.
+    # With two classes and votes for both, onnxruntime says 1 or 0, no matter
+    # what the labels are, and never asks which score is larger.
     labels = ANYTHING if kind == "both" else None
     return d.put([x], scored(transform, near(64), labels), 2, domain=DOMAIN,
                  version=version, **attrs)

@@ -35,7 +35,7 @@ def MatMulNBits(d):
     attrs = {"K": k, "N": n, "block_size": size}
     if bits != 4 or d.often():
         attrs["bits"] = bits
-    # Sums are of float32, whatever they are rounded to.
+    # Sums are of float32, even if they are rounded to float16.
     sums32 = 4 * ort_case.EPSILON["float32"] * k**0.5
     case = d.put(inputs, lambda case, outputs: [
         (2 * ort_case.epsilon(y), sums32 * max(8.0, ort_case.size_of(y)))
@@ -137,7 +137,8 @@ def gather_floats(d):
 
 @operator
 def QLinearMatMul(d):
-    """Of floats of 8 bits, for which onnxruntime has no kernel: numpy."""
+    """With floats of 8 bits. onnxruntime has no kernel for them, so numpy
+    judges."""
     d.opset = 21
     floats = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz,
               ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz]

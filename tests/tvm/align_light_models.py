@@ -6,8 +6,8 @@
 Has TVM compile the light models of ONNX's package with weights drawn from the
 seed (a new one each time, unless it is given), all or those named, one after
 the other, fused and plain, and runs `align` and `locate` beside the model.
-Prints a line for each. Exit status: 1 if somebody is accused, or if fewer nodes than there must
-be hold a tensor of the model or are between such nodes.
+Prints a line for each. Exit status: 1 if a node is accused, or if fewer nodes
+than there must be hold a tensor of the model or are between such nodes.
 """
 
 import argparse

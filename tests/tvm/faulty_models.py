@@ -9,9 +9,9 @@ the Python that has TVM.
 
 A fault is one that people and compilers make: another attribute, another
 operator, constants that are scaled, moved, reversed or left out, operands in
-another order. One that changes less than a thousandth of its tensor's largest
-number is none, nor is one that nobody sees at the end (a number that is added
-to all scores before a softmax), and another one is drawn.
+another order. Another one is drawn in place of a fault that changes its tensor
+by less than a thousandth of its largest number, or that does not show in the
+output (a number that is added to all scores before a softmax).
 """
 
 import copy
@@ -214,7 +214,7 @@ def has_effect(model, faulty, tensor, inputs):
                 differ(made_by(model, last, inputs),
                        made_by(faulty, last, inputs),
                        LEAST_EFFECT_AT_THE_END))
-    except Exception:  # Whatever it says of a model that fits nowhere.
+    except Exception:  # Any error, of a model that does not fit.
         return False
 
 

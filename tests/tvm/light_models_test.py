@@ -1,5 +1,5 @@
 """Real models that today's TVM has compiled: most of their nodes are known
-again, and nobody is accused. With NODEWISE_TEST_FULL there are more models;
+again, and none is accused. With NODEWISE_TEST_FULL there are more models;
 align_light_models.py does all of them, with fresh weights."""
 
 import unittest

@@ -70,7 +70,7 @@ def types_of(kind):
 
 
 def why_not_static(module):
-    """Why what TVM makes of it before it compiles is no straight line of
+    """Why a module as TVM has it before it compiles is not a straight line of
     kernels over tensors of known shapes; "" if it is one."""
     with tvm_side.TARGET:
         lowered = tvm.transform.Sequential([

@@ -53,7 +53,7 @@ class Compiled:
         """Runs what is asked, and returns its outputs and durations as the
         answer has them."""
         arrays = {item["name"]: read_input(item) for item in asked["inputs"]}
-        # TVM leaves out inputs that nobody reads, and cleans the others' names.
+        # TVM leaves out inputs that are not read, and cleans the others' names.
         names = [v.name for v in self.model.graph.input if v.name in arrays]
         if len(names) != len(self.parameters):
             names = [n for n in names if n in self.parameters]

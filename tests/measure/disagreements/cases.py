@@ -26,8 +26,8 @@ class Case:
     name: str
     kind: str  # One of LEAST.
     cause: str
-    make: typing.Callable  # Of the folder of the case: writes its files.
-    truth: typing.Callable  # Of the folder: what a truth file has.
+    make: typing.Callable  # Given the case's folder, writes its files.
+    truth: typing.Callable  # Given the folder, returns what a truth file has.
     # What `nodewise locate` is given. {dir} is the folder, {python} and {here}
     # those of this program, {adapters} the adapters of nodewise.
     command: list

@@ -54,8 +54,8 @@ class Samples:
 
 def static(folder, name, form="QDQ", activations="QUInt8", weights="QInt8",
            spoil=None, **options):
-    """onnxruntime's quantize_static. Of QOperator the QDQ form of the same
-    settings is made, too, whose scales the truth reads."""
+    """Calls onnxruntime's quantize_static. Beside the form QOperator it makes
+    the QDQ form of the same settings, too, whose scales the truth reads."""
     from onnxruntime.quantization import (  # pylint: disable=import-outside-toplevel
         QuantFormat, QuantType, quantize_static)
     packaged(folder, name)

@@ -43,8 +43,8 @@ HASWELL = ["qemu-x86_64", "-cpu", "Haswell"]
 
 def many(runtime, jobs):
     """Runs (model, feeds, names) in a runtime, in a process of its own. Returns
-    the outputs of each by their names, or None of what failed. Of a runtime
-    called haswell_NAME, NAME runs on an emulated processor."""
+    the outputs of each by their names, or None for what failed. The runtime
+    haswell_NAME is ort_NAME on an emulated processor."""
     emulated = runtime.startswith("haswell_")
     command = [*(HASWELL if emulated else []), sys.executable,
                str(pathlib.Path(runtimes.__file__)),
