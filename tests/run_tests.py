@@ -536,7 +536,7 @@ def parse_arguments(suites):
 
 
 def main():
-    # What a test prints need not be ASCII, whatever the locale is.
+    # In any locale a test may print text that is not ASCII.
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     options = parse_arguments([row[0] for row in suite_table(full=True)])
     table = suite_table(options.full)

@@ -35,8 +35,8 @@ json.dump({"version": 1, "runtime": "wrong", "outputs": outputs,
 """
 
 
-# The same for several cases at once; it refuses what has a bfloat16, and writes
-# down each start.
+# A program of that kind that takes several cases at once. It makes each output
+# of the first input, refuses a bfloat16, and writes down each start.
 WRONG_CASES = """
 import json, pathlib, struct, sys
 request = json.load(open(sys.argv[1]))
@@ -265,7 +265,8 @@ class Autotest(Scratch):
                 self.assertIn(words, result.err)
 
     def cases(self, change="pass", end=""):
-        """Of an Identity, with a program that takes several cases."""
+        """Runs autotest on Identity with a program that takes several cases.
+        Returns the result, and how often the program was started."""
         starts = self.folder / "starts"
         starts.unlink(missing_ok=True)
         self.program.write_text(

@@ -126,7 +126,7 @@ class Runtime:
         return result, result_code.value
 
     def call(self, module, name, *args):
-        """The same for a function of a module."""
+        """Calls a module's function as call_function() does."""
         function = self.find(module, name)
         try:
             return self.call_function(function, *args)
@@ -134,7 +134,7 @@ class Runtime:
             self.api.TVMFuncFree(function)
 
     def call_global(self, name, *args):
-        """The same for a registered function."""
+        """Calls a registered function as call_function() does."""
         function = self.find_global(name)
         try:
             return self.call_function(function, *args)

@@ -1,4 +1,4 @@
-"""Inputs and dumps with which nobody can judge anything, however fine they look.
+"""Inputs and dumps that look fine, and of which nothing can be judged.
 
 Each is an error that says what was found, and never "no culprit" alone.
 """

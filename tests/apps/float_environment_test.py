@@ -168,7 +168,7 @@ class Node(Compiled):
 
 
 class Softmax(Scratch):
-    """Of large numbers: oneDNN takes what is subnormal for zero."""
+    """A Softmax of large numbers: oneDNN takes subnormal numbers for zeros."""
 
     def model(self, seed):
         drawn = random.Random(seed)

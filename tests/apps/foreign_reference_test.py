@@ -15,7 +15,7 @@ VENV_PYTHON = ROOT / "build/venv/bin/python"
 
 
 def with_lies(code):
-    """The runtime whose Add is wrong, as long as anybody looks or not."""
+    """The runtime with an Add that is wrong whether it is observed or not."""
     return code.replace("(10, 10, -10)", "(10, 11, -10)")
 
 

@@ -336,7 +336,7 @@ AFTER(writes_everywhere, for (int i = 3; i < 1024; ++i)
 AFTER(keeps_a_file, (void)!open("/dev/null", O_RDONLY))
 AFTER(reads_stdin, char c; (void)!read(0, &c, 1))
 
-/* --- Computes something else, and says so to nobody --- */
+/* --- Computes something else, and reports no error --- */
 AFTER(wrong_value, out_of(call)[0] += 1)
 AFTER(not_a_number, out_of(call)[0] = NAN)
 static int lie_does_nothing(Call call) {

@@ -62,7 +62,7 @@ class NeedyRepro(Scratch):
             entries = {node["name"]: tree["node_row_ptr"][i]
                        for i, node in enumerate(tree["nodes"])}
             ids = tree["attrs"]["storage_id"][1]
-            # Nobody else lies there.
+            # No other two entries share memory.
             ids[:] = range(len(ids))
             ids[entries[share[1]]] = ids[entries[share[0]]]
             path.write_text(json.dumps(tree))

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
 from onnx_bytes import (attribute, field, floats, message,  # noqa: E402
                         onnx_graph, onnx_model, onnx_node, value_info)
 
-# Magic(v) = 2 v, whatever the values are called.
+# Magic(v) = 2 v, for any names of the values.
 RUNTIME = """
     import json, math, struct, sys
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree
 
 from support import Scratch, check_schema, document, nodewise, schema
 
-# Of everything that an archive has for a page, for a thousand nodes.
+# The limit of docs/formats/archive.md: 5 MB for a thousand nodes.
 MOST_BYTES_A_NODE = 5_000
 
 
@@ -132,7 +132,8 @@ class ReportTest(Scratch):
                 self.assertEqual(nodewise("report", file).out, told.out)
 
     def two_dumps(self):
-        """Of two runs of one network, which are given different inputs."""
+        """Dumps two runs of one network with different inputs, and returns the
+        folders of the dumps."""
         net = str(self.made.folder / "demo/net")
         for name, seed in (("good", "1"), ("bad", "2")):
             told = nodewise("dump", net, "--random-inputs", seed,

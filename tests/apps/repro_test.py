@@ -129,7 +129,7 @@ def quantised_network():
 
 
 def run_in(folder, *command):
-    """The command as somebody in that folder runs it."""
+    """Runs the command in that folder, with nodewise on the PATH."""
     path = {**os.environ,
             "PATH": f"{NODEWISE.parent}:{os.environ.get('PATH', '')}"}
     child = subprocess.run(command, cwd=folder, env=path, timeout=100,
@@ -168,8 +168,8 @@ class Folders(Scratch):
         return folder
 
     def moved(self, net):
-        """The one repro that locate writes, moved, and where the network was
-        it is no more."""
+        """Moves the one repro that locate writes, and removes the network.
+        Returns the repro's new folder."""
         shown = nodewise("locate", net, "--random-inputs", "1", "--repro",
                          self.folder / "repros")
         self.assertEqual(shown.code, 1, shown)

@@ -42,7 +42,7 @@ class Types(Scratch):
 
 
 class Members(Scratch):
-    """Of the document, by the options that were given."""
+    """Members of the document that depend on the options given."""
 
     def test_are_those_of_the_option(self):
         net = LIBRARY.artefact(self.folder / "net", chain("copy"), {})

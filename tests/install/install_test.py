@@ -1,4 +1,4 @@
-"""What `cmake --install` leaves can be used by a project of someone else."""
+"""A project outside of this one can use what `cmake --install` leaves."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 """With USE_ONNX OFF the command is built without protobuf and operators, and
-whoever gives it a model is told which option to set.
+when it is given a model it says which option to set.
 
 Environment: NODEWISE_BUILD is the build folder; what is tested is in its
 folder minimal.

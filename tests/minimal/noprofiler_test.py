@@ -1,4 +1,4 @@
-"""With USE_PROFILER OFF nothing of the debug executor is built, and whoever
+"""With USE_PROFILER OFF nothing of the debug executor is built, and what
 asks for it is told which option to set.
 
 Environment: NODEWISE_BUILD is the build folder; what is tested is in its

@@ -33,7 +33,7 @@ with nodewise.load("model.onnx") as net:
 
 
 def why_not():
-    """Why there can be no such machine here, or nothing."""
+    """Why such a machine cannot be made here; "" if it can be."""
     if not os.environ.get("NODEWISE_TEST_FULL"):
         return "a machine is made with --full alone"
     if not HAS_NATIVE:

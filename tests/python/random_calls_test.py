@@ -106,8 +106,8 @@ class RandomCallsTest(PackageTest):
             del self.held[MOST_HELD // 2:]
 
     def use(self, tensor):
-        """Reads a tensor and writes to it, whatever has become of the network
-        that it came from."""
+        """Reads a tensor and writes to it, no matter what has become of the
+        network that it came from."""
         array = tensor.numpy()
         array.sum()
         if not tensor.is_read_only and self.rng.random() < .5:

@@ -49,7 +49,7 @@ def public_headers():
 
 
 def is_in_sample(header):
-    """A header stays in the sample, or out of it, whatever others there are."""
+    """Other headers do not decide whether a header is in the sample."""
     return zlib.crc32(header.encode()) % STEP == 0
 
 

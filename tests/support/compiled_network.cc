@@ -16,7 +16,8 @@
 namespace nodewise {
 namespace {
 
-// The name appears when the library is complete, whoever makes it first.
+// The library gets its name when it is complete, so that several processes may
+// make it at once.
 absl::Status CompileTo(const std::string& source, const std::string& library) {
   const std::string stem = fmt::format("{}.{}", library, getpid());
   std::ofstream(stem + ".c") << source;

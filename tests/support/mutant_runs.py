@@ -43,7 +43,7 @@ class TestRunner:
         self.build = build
         self.env = {**env, "NODEWISE_BUILD": str(build)}
         self.env.pop("NODEWISE_MUTANT", None)
-        self.binaries = {}  # Of suite and test.
+        self.binaries = {}  # By suite and test.
         for name in BINARIES:
             self.note_tests(build / "bin" / name)
 

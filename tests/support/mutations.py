@@ -159,7 +159,7 @@ TopK Transpose Trilu Unique Unsqueeze Where""".split()
 
 
 def parse_message(data):
-    """Its fields: [number, wire type, value]; None if it is no message."""
+    """The message's fields: [number, wire type, value]; None for other data."""
     fields, at = [], 0
 
     def number():
@@ -381,7 +381,7 @@ def change_array(rng, data):
 
 
 def params_names(data):
-    """Of a .params file that is sound as far as its names."""
+    """The names of a .params file that is sound as far as these."""
     count = struct.unpack_from("<Q", data, 16)[0]
     names, at = [], 24
     for _ in range(min(count, 100)):
@@ -449,7 +449,7 @@ def mutate_members(rng, data):
     try:
         with (warnings.catch_warnings(),
               zipfile.ZipFile(out, "w") as archive):
-            warnings.simplefilter("ignore")  # Of names that come twice.
+            warnings.simplefilter("ignore")  # About names that come twice.
             for name, kind, content in members:
                 archive.writestr(zipfile.ZipInfo(name), content, kind)
     except (ValueError, OSError, UnicodeError, struct.error):

@@ -3,7 +3,7 @@
 usage: run_unittest_file.py FILE EVENTS [FILTER]
 
 Writes one JSON line to EVENTS as each test starts and as each ends, so that
-whoever reads it knows which test was running if this process dies.
+run_tests.py knows which test was running if this process dies.
 """
 
 import importlib.util

@@ -70,5 +70,5 @@ def seeded(model, rng):
     inputs = [i for i in graph.input if i.name in read - set(given)]
     del graph.input[:]
     graph.input.extend(inputs)
-    model.ir_version = 8  # In which constants are no inputs.
+    model.ir_version = 8  # In which constants are not inputs.
     return model
