@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<NamedTensor>> InTypesOf(
   for (const NamedTensor& input : inputs) {
     typed.push_back(input);
     const auto place = list.Find(input.name);
-    if (!place.ok()) continue;  // Whoever is given it says so.
+    if (!place.ok()) continue;  // A run reports this error.
     const DLDataType dtype = list.Type(*place).dtype;
     if (!HasNumbers(dtype) || !HasNumbers(input.tensor.dtype())) continue;
     NODEWISE_ASSIGN_OR_RETURN(typed.back().tensor, InType(input.tensor, dtype));

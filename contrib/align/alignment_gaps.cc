@@ -104,7 +104,8 @@ class GapCloser {
   }
 
   absl::Status MatchPartly(AlignedEntry* entry) {
-    // Of more than these nobody knows which one it would be a part of.
+    // With more operations than these it is unclear which one the entry would
+    // be a part of.
     constexpr size_t kMostOperations = 16;
     if (entry->between.size() > kMostOperations) return absl::OkStatus();
     const NodeId node = index_.NodeOf(entry->entry);

@@ -8,7 +8,7 @@ namespace nodewise {
 
 // Which values of a network are made alike: by the same operator with the same
 // attributes, of the same values or of such that are made alike, and of equal
-// constants. They have the same numbers whatever the network is given, and a
+// constants. They have the same numbers for every input of the network, and a
 // compiler may compute them once.
 class AlikeValues {
  public:
@@ -20,7 +20,7 @@ class AlikeValues {
   std::vector<ValueId> With(ValueId id) const;
 
  private:
-  std::vector<std::vector<ValueId>> groups_;  // Of two values and more.
+  std::vector<std::vector<ValueId>> groups_;  // Each has two values or more.
   std::vector<size_t> group_of_;              // By value; one too many if none.
 };
 

@@ -16,8 +16,8 @@ constexpr size_t kMostEntries = 6;
 constexpr size_t kMostValues = 32;
 constexpr size_t kMostWrongSizes = 8;
 constexpr size_t kMostLayouts = 3;
-// Of the nodes behind the entry so many are looked at that are explained, or
-// that are not. One operation may be this many nodes.
+// How many explained, and how many unexplained, nodes behind the entry are
+// looked at. One operation may be this many nodes.
 constexpr size_t kMostExplained = 8;
 constexpr size_t kMostUnexplained = 12;
 
@@ -60,7 +60,7 @@ class BlameSearcher {
         fine_(walk.FineEntries()),
         limit_(limit) {}
 
-  // What the entry may be meant to be: up to so many tensors, each in a few
+  // The tensors that the entry may be meant to be: up to `most`, each in a few
   // layouts.
   absl::StatusOr<std::vector<Guess>> Guesses(EntryId entry, size_t most) {
     std::vector<Guess> guesses;
@@ -87,7 +87,8 @@ class BlameSearcher {
     return guesses;
   }
 
-  // The same for an entry that has not the size of what it is meant to be.
+  // Makes guesses for an entry whose size is not that of the tensor that it is
+  // meant to be.
   absl::StatusOr<std::vector<Guess>> GuessesOfWrongSize(EntryId entry,
                                                         size_t most) {
     std::vector<Guess> guesses;
@@ -246,9 +247,9 @@ class BlameSearcher {
 
   // What an operation makes of the wrong numbers may be these again (a Relu of
   // what is positive), and then the nodes behind are right with its result just
-  // as well. The later tensor is taken: whatever is wrong is before it. Many
-  // operations make zeros of zeros, so that of one number alone only those are
-  // gone through that read nothing else.
+  // as well. The later tensor is taken: the fault is before it. Many operations
+  // make zeros of zeros, so if the entry holds one number alone, only
+  // operations that read nothing else are gone through.
   absl::Status GoOn() {
     constexpr int kMostSteps = 4;
     for (int step = 0; step < kMostSteps; ++step) {
@@ -295,7 +296,8 @@ class BlameSearcher {
              (*next)->facts, (*next)->tensors, kMostLayouts)) {
       NODEWISE_RETURN_IF_ERROR(Try({before->entry, id, layout}));
     }
-    // Whoever only hands on what it reads then did something before.
+    // If the entry's node only hands on what it reads then, the earlier guess
+    // did more.
     if (!best_.has_value() || best_->share < share || best_->idle > idle) {
       best_ = before;
     }
@@ -342,7 +344,7 @@ class BlameSearcher {
   struct Explained {
     size_t right = 0;
     size_t wrong = 0;
-    size_t idle = 0;  // Of the right ones.
+    size_t idle = 0;  // How many of the right ones are idle.
   };
 
   absl::StatusOr<Explained> ExplainFollowers(EntryId entry,

@@ -18,7 +18,7 @@ struct Guess {
   double distance = 0;
   // The share of the next nodes that are explained then.
   double share = 0;
-  // Of these, how many hold nothing but what they read.
+  // How many of these hold nothing but what they read.
   size_t idle = 0;
   // Tensors of the network that are made of the same numbers, of which it may
   // be meant to be any just as well.

@@ -82,7 +82,7 @@ class LoneNode {
 
   const std::shared_ptr<const GraphTarget> target_;
   const NodeId node_;
-  std::vector<std::string> names_;  // Of the inputs of the node alone.
+  std::vector<std::string> names_;  // The inputs of the lone node.
   std::mutex mutex_;
   uint64_t runs_ = 0;
   std::unique_ptr<Runner> runner_;

@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// More names are no answer.
+// More names than these do not answer anything.
 constexpr size_t kMostNamed = 4;
 
 // Adds what is not there yet, up to so many.

@@ -50,7 +50,8 @@ absl::Status FillLedger(const WalkScene& scene,
       const LocatedEntry& read = (*entries)[Index(graph.EntryOf(ref))];
       entry.received = std::max(entry.received, read.passed_on);
     }
-    // Of what is on the way, nobody knows more than what it has received.
+    // An entry without a tensor of the network passes on what it has received:
+    // nothing more is known about it.
     entry.passed_on = entry.received;
     if (entry.tensors.empty()) continue;
     NODEWISE_ASSIGN_OR_RETURN(entry.passed_on,

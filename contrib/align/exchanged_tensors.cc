@@ -44,7 +44,8 @@ class ExchangeSearch {
            !walk_.IsIdle(entry);
   }
 
-  // What is made of the same, in the same shape and type.
+  // Returns the values that are made of the same sources, in the same shape and
+  // type.
   std::vector<ValueId> ValuesLike(EntryId entry) const {
     const WalkedEntry& walked = walk_.entry(entry);
     const TensorType& type = scene_.network.value(walked.tensors[0].value).type;
@@ -60,8 +61,8 @@ class ExchangeSearch {
     return like;
   }
 
-  // That the entry should hold this value; if another one holds it, that one
-  // should hold the entry's.
+  // The guess that the entry should hold this value; if another one holds it,
+  // that one should hold the entry's.
   std::vector<Guess> GuessesThat(EntryId entry, ValueId id) const {
     constexpr double kFar = std::numeric_limits<double>::infinity();
     const HeldTensor& held = walk_.entry(entry).tensors[0];
@@ -104,7 +105,8 @@ class ExchangeSearch {
   }
 
   // Whether the suspect is explained then, and more of the readers than one if
-  // two entries are accused, and whoever was explained before still is.
+  // two entries are accused, and all nodes that were explained before still
+  // are.
   absl::StatusOr<bool> IsRight(const std::vector<Guess>& guesses) const {
     GraphWalk trial = walk_;
     for (const Guess& guess : guesses) trial.ReleaseBehind(guess.value);

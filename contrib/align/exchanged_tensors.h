@@ -15,7 +15,7 @@ namespace nodewise {
 // what it is, and its readers look wrong.
 //
 // Returns the guesses about what the suspect reads with which it is right: one
-// that an entry should hold a tensor that nobody holds, or two that exchange
+// that an entry should hold a tensor that no entry holds, or two that exchange
 // the tensors of two entries, if more than one reader is right then. Empty if
 // there are none. Fails as GraphWalk.
 absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const WalkScene& scene,

@@ -15,7 +15,8 @@ namespace {
 // One compiled node seldom covers more operations than this in a row.
 constexpr size_t kMostDepth = 16;
 constexpr size_t kMostReachable = 96;
-// Of what reads integers alone, nothing rounds.
+// The roundoff assumed at least: nothing that is read was rounded if it is all
+// integers.
 constexpr double kFloatRoundoff = 6e-8;
 
 std::vector<ValueId> Union(std::vector<ValueId> a,
@@ -231,8 +232,8 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
   if (walked.is_blamed || walked.is_accepted) return absl::OkStatus();
   const std::vector<HeldTensor> before =
       std::exchange(walked, WalkedEntry()).tensors;
-  // What it was taken for when other numbers were known before it is to be
-  // computed of these.
+  // The tensors that the entry was taken for, when other numbers were known
+  // before it, are to be computed of the present ones.
   for (const HeldTensor& tensor : before) {
     if (is_changed_[Index(tensor.value)]) Forsake(tensor.value);
   }
@@ -405,7 +406,8 @@ absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
   NODEWISE_RETURN_IF_ERROR(MakeFree(entry, value));
   WalkedEntry& walked = entries_[Index(entry)];
   std::vector<HeldTensor> held = {{value, layout}};
-  // What is made in the same way a second time may have been made once.
+  // A tensor that is made in the same way a second time may have been made
+  // once.
   for (const ValueId other : alike_->With(value)) {
     if (!IsPinned(other)) held.push_back({other, layout});
   }

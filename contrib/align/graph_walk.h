@@ -20,7 +20,7 @@
 
 namespace nodewise {
 
-// What is examined; all of it outlives the walk.
+// The things that are examined; all of them outlive the walk.
 struct WalkScene {
   const GraphIndex& index;
   const Network& network;
@@ -28,12 +28,13 @@ struct WalkScene {
   const Alignment& alignment;
 };
 
-// What a walk has found out about an entry.
+// The findings of a walk about an entry.
 struct WalkedEntry {
   // It holds these tensors of the network, as the network makes them of what
   // the graph's own nodes have made before.
   std::vector<HeldTensor> tensors;
-  // It should hold the value, and does not: somebody has decided so.
+  // It should hold the value, and does not: GraphWalk::Blame() was called for
+  // it.
   bool is_blamed = false;
   // It holds the value, though only what is behind it has shown that.
   bool is_accepted = false;
@@ -41,8 +42,8 @@ struct WalkedEntry {
   // The nearest tensor that is too far away to be the same and near enough to
   // be known again.
   std::optional<EntryMatch> nearest;
-  // The tensors of the network that whoever reads the entry depends on: its
-  // own, or where it has none those of what its node reads.
+  // The tensors of the network that a reader of the entry depends on: its own,
+  // or where it has none those of what its node reads.
   std::vector<ValueId> sources;
 
   bool is_explained() const { return !tensors.empty(); }
@@ -59,11 +60,11 @@ struct WalkedEntry {
   }
 };
 
-// Goes through a compiled graph node by node and explains what each has made
-// by the network: as a tensor that the network makes of what was found before.
-// So every node is judged on what it has read, and nodes behind a wrong one are
-// judged like any other, once somebody has said which tensor the wrong one
-// should have made (Blame()). A copy may be used to try what follows from that.
+// Goes through a compiled graph node by node and explains what each has made by
+// the network: as a tensor that the network makes of what was found before. So
+// every node is judged on what it has read, and nodes behind a wrong one are
+// judged like any other, once Blame() has been told which tensor the wrong one
+// should have made. A copy may be used to try what follows from that.
 class GraphWalk {
  public:
   // Fails as TensorSpool::Load().
@@ -73,18 +74,20 @@ class GraphWalk {
   absl::Status ExplainFrom(uint32_t node);
   absl::Status ExplainNode(NodeId node);
 
-  // Says that the entry should be this tensor in this layout, whatever it is,
-  // and every other one that is made alike and that nobody holds. What it held
-  // before, it holds no more; and another entry that holds the tensor beside
-  // one that is made of the same numbers keeps that one.
+  // Says that the entry should be this tensor in this layout, regardless of its
+  // present numbers, and every other tensor that is made alike and that no
+  // entry holds. It no longer holds what it held before; and another entry that
+  // holds the tensor beside one that is made of the same numbers keeps that
+  // one.
   absl::Status Blame(EntryId entry, ValueId value, const Layout& layout,
                      double distance);
 
   // Says that the entry is this tensor in this layout, and right. Likewise.
   absl::Status Accept(EntryId entry, ValueId value, const Layout& layout,
                       double distance);
-  // Says that the entry is wrong and that nobody knows what it should be. What
-  // is made of it is not judged, unless it is explained all the same.
+  // Says that the entry is wrong and that it is unknown what it should be.
+  // Entries that are made of it are not judged, unless they are explained all
+  // the same.
   void GiveUp(EntryId entry);
   // Returns by entry whether it is behind one of these, and not explained.
   std::vector<bool> EntriesBehindUnknown() const;
@@ -107,9 +110,10 @@ class GraphWalk {
   // compute the same. Which of them an entry is, its numbers do not say. Empty
   // for what some entry holds that holds no such tensor.
   std::vector<ValueId> SharedWith(ValueId id) const;
-  // Returns whether an entry that is not explained may be meant to hold it:
-  // nobody does, or whoever does holds another tensor as well that is not made
-  // of it. What a node has changed by mistake may be such a tensor, too.
+  // Returns whether an entry that is not explained may be meant to hold it: no
+  // entry does, or each that does holds another tensor as well that is not made
+  // of it. The result that a node has changed by mistake may be such a tensor,
+  // too.
   bool MayBeMeant(ValueId id) const;
   // Returns whether the entry holds nothing but what its node has read.
   bool IsIdle(EntryId id) const;
@@ -159,10 +163,10 @@ class GraphWalk {
   std::vector<ValueId> CandidatesFor(EntryId entry,
                                      const std::vector<ValueId>& sources) const;
   absl::Status PinTo(EntryId entry, const EntryMatch& match);
-  // Takes what this entry holds away from it, and the value from whoever holds
-  // it beside others.
+  // Takes what this entry holds away from it, and the value from every entry
+  // that holds it beside others.
   absl::Status MakeFree(EntryId entry, ValueId value);
-  // Unpins what nobody holds any more.
+  // Unpins the value if no entry holds it any more.
   void Forsake(ValueId id);
   void MarkChanged(ValueId value);
 

@@ -29,7 +29,7 @@ int64_t CountIn(absl::Span<const int64_t> sizes) {
 
 // A side of the network's tensor, or a part of one.
 struct Side {
-  size_t axis = 0;  // Of the network's tensor.
+  size_t axis = 0;  // An axis of the network's tensor.
   int64_t count = 1;
   int64_t step = 1;
 };
@@ -209,7 +209,7 @@ class LayoutVisit {
       for (size_t b = 0; b < blocks.size(); ++b) {
         const Side& side = sides_[divided[b]];
         if (side.count % blocks[b] == 0) continue;
-        // What has no side for the blocks is not divided into them.
+        // A tensor that has no side for the blocks is not divided into them.
         if (compiled_.size() < source_.size() + blocks.size()) return true;
         const auto place = std::find(order.begin(), order.end(), divided[b]);
         layout.paddings.push_back({static_cast<size_t>(place - order.begin()),

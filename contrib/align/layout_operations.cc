@@ -48,7 +48,7 @@ class LayoutWriter {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<SourceSide> sides,
                               SourceSides());
     NODEWISE_RETURN_IF_ERROR(ReshapeTo(LoopCounts()));
-    // What is repeated is there once.
+    // A repeated side is there only once.
     Ints order;
     Ints repeated;
     for (size_t i = 0; i < layout_.loops.size(); ++i) {

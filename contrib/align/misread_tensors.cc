@@ -27,8 +27,8 @@ bool MayBeMoved(const WalkScene& scene, const GraphWalk& walk, EntryId entry) {
                                             walked.tensors.end(), is_in_order);
 }
 
-// What the entry may be meant to hold, element for element: what it holds in
-// another order, and what is made of that.
+// The tensors that the entry may be meant to hold, element for element: what it
+// holds in another order, and what is made of that.
 std::vector<ValueId> MeantBy(const GraphWalk& walk, EntryId entry) {
   std::vector<ValueId> meant;
   std::vector<ValueId> held;
@@ -64,7 +64,7 @@ bool IsInBlocks(const WalkedEntry& entry, ValueId id) {
                      });
 }
 
-// That the output should hold the value, in its own shape.
+// The guess that the output should hold the value, in its own shape.
 Guess OutputGuess(EntryId entry, ValueId id,
                   const std::vector<int64_t>& expected,
                   const std::vector<int64_t>& shape) {
@@ -95,7 +95,7 @@ std::vector<EntryId> MovedBefore(const WalkScene& scene, const GraphWalk& walk,
         continue;
       }
       if (is_moved) moved.push_back(entry);
-      // What a node has computed, it has not got wrong from before.
+      // A node that has computed something has not inherited the error.
       if (beyond_others || walk.IsIdle(entry)) nodes.push_back(maker);
     }
   }
@@ -229,7 +229,7 @@ absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
           FindTurnedBefore(scene, walk, entry, outputs[i], limit));
       return turned.has_value() ? turned : here;
     }
-    // What was moved wrongly may have come here through others.
+    // A tensor that was moved wrongly may have come here through other nodes.
     NODEWISE_ASSIGN_OR_RETURN(
         std::optional<Guess> before,
         FindMeaning(scene, walk,

@@ -24,9 +24,9 @@ absl::StatusOr<std::optional<Guess>> FindMovedBefore(const WalkScene& scene,
 
 // Returns a guess about the first output of the graph that holds something else
 // than the network's output of its place, or that in another order or shape,
-// but for blocks (parts of a network have outputs in such layouts), though
-// nobody was blamed for it: about its node, or one before it that has moved
-// what it read. `share` is 1. Fails as GraphWalk.
+// but for blocks (parts of a network have outputs in such layouts), though no
+// entry was blamed for it: about its node, or one before it that has moved what
+// it read. `share` is 1. Fails as GraphWalk.
 absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
                                                      GraphWalk& walk,
                                                      const TimeLimit& limit);

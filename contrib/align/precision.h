@@ -27,7 +27,7 @@ absl::StatusOr<NDArray> InType(const NDArray& tensor, DLDataType dtype);
 // Returns how coarsely the numbers of a tensor of floats are rounded, relative
 // to the largest: as the type has it; or more, if they are all numbers of a
 // shorter type, or multiples of one step. Numbers that were made in float16 or
-// with eight bits are so wherever they are kept. 0 if they are no floats.
+// with eight bits are so wherever they are kept. 0 if they are not floats.
 // `numbers` are by set of inputs.
 double RoundoffOfNumbers(DLDataType dtype,
                          absl::Span<const std::vector<double>> numbers);
@@ -58,11 +58,12 @@ class GraphPrecision {
   // in the network: no result of the node can be nearer. 0 if there is none.
   // Fails as TensorSpool::Load().
   absl::StatusOr<double> ReadBy(NodeId node);
-  // The same of an entry's own numbers; of one that holds no tensor of the
-  // network, of all that it was made of.
+  // Returns the roundoff of the entry's own numbers or, if it holds no tensor
+  // of the network, that of all that it was made of.
   absl::StatusOr<double> Of(EntryId entry);
   // Returns the largest roundoff of the entry's numbers and of all that they
-  // were made of, whatever the network's is. Needs matches of those alone.
+  // were made of, regardless of the network's own roundoff. Needs matches of
+  // those alone.
   absl::StatusOr<double> Inherited(EntryId entry);
 
  private:

@@ -42,7 +42,7 @@ PairSums SumOver(const Layout& layout,
       const int64_t place =
           places.empty() ? static_cast<int64_t>(i) : places[i];
       const double q = compiled[set][i];
-      // What was clipped says nothing.
+      // A clipped number says nothing.
       if (place == kPaddingPlace || q <= low || q >= high) continue;
       const double x = source[set][static_cast<size_t>(place)];
       if (std::isfinite(x)) sums.Add(q, x);

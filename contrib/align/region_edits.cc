@@ -26,8 +26,8 @@ class EditSearch {
   absl::StatusOr<std::vector<FittingEdit>> Run() {
     std::vector<Progress> all;
     for (const OperationId id : question_.region) all.push_back({id});
-    // What the first round has left is for those that need more than their
-    // part.
+    // The second round gives what the first has left to those that need more
+    // than their part.
     for (const bool is_first : {true, false}) {
       size_t waiting = static_cast<size_t>(
           std::count_if(all.begin(), all.end(),
@@ -55,7 +55,7 @@ class EditSearch {
   // How far an operation has been looked at.
   struct Progress {
     OperationId operation = kNoOperation;
-    size_t edits = 0;  // Of VisitEdits().
+    size_t edits = 0;  // The number of edits that VisitEdits() has offered.
     bool is_done = false;
   };
 
@@ -111,8 +111,8 @@ class EditSearch {
     return true;
   }
 
-  // What the operation makes with the edit, by set of inputs; none if it cannot
-  // be, or is of another type.
+  // The operation's results with the edit, by set of inputs; none if they
+  // cannot be computed, or are of another type.
   std::optional<std::vector<NDArray>> Compute(const OperationEdit& edit) const {
     std::vector<NDArray> made;
     for (size_t set = 0; set < made_->tensors.size(); ++set) {
@@ -133,7 +133,7 @@ class EditSearch {
     return made;
   }
 
-  // What is of the wrong size may be so by any change of its size.
+  // A tensor of the wrong size may have got it by any change of size.
   bool HasTypeOf(const NDArray& tensor) const {
     return tensor.defined() && tensor.dtype() == made_->facts.dtype &&
            (!question_.layout.other_shape.empty() ||
@@ -171,10 +171,10 @@ class EditSearch {
     }
   }
 
-  // Looks for the number with which the operation would make what was found:
-  // an attribute, a factor of a constant, or one of the whole result. What is
-  // wrong by one number is explained by some; that it fits all elements with
-  // all sets of inputs is no chance.
+  // Looks for the number with which the operation would make what was found: an
+  // attribute, a factor of a constant, or one of the whole result. A result
+  // that is wrong by one number is explained by some number; one that fits all
+  // elements with all sets of inputs does not do so by chance.
   void FitNumbers(const Operation& operation,
                   const FollowedReference& reference) {
     std::vector<size_t> slots(operation.inputs.size());
@@ -396,7 +396,7 @@ class EditSearch {
   const RegionQuestion& question_;
   const Network& network_;
   EditBudget& total_;
-  EditBudget budget_;  // What the operation has of it.
+  EditBudget budget_;  // The part of `total_` that is for one operation.
   std::vector<FittingEdit> edits_;
   std::vector<std::shared_ptr<const FollowedReference::Value>> inputs_;
   std::shared_ptr<const FollowedReference::Value> made_;

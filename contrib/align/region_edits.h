@@ -26,7 +26,7 @@ struct FittingEdit {
 
   OperationId operation = kNoOperation;
   std::string what;     // "alpha 0.2 instead of 0.7", "without bias"
-  double distance = 0;  // What is left.
+  double distance = 0;  // The distance that is left.
   Kind kind = Kind::kChange;
   bool is_input_dropped = false;  // An optional one.
 };
@@ -39,13 +39,13 @@ class EditBudget {
 
   // Returns a budget of one of so many equal parts of what is left.
   EditBudget Part(size_t parts) const;
-  // Takes what a part of this one has used off it. That the part was too small
-  // is for the caller to say.
+  // Takes what a part of this one has used off it. The caller has to say that
+  // the part was too small.
   void Spend(const EditBudget& part);
   void GiveUp() { gave_up_ = true; }
 
-  // Returns whether one more change may be tried, and counts it; if not, it is
-  // remembered that somebody wanted to.
+  // Returns whether one more change may be tried, and counts it; if not, that
+  // is remembered.
   bool Take();
   // Returns whether there is time left; if not, that is remembered, too.
   bool HasTime();

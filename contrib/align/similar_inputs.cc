@@ -51,7 +51,7 @@ std::optional<Range> RangeToDrawIn(const NDArray& tensor) {
     return std::nullopt;
   }
   if (stats.min == stats.max) {
-    // Nobody knows of a zero how large its like are.
+    // A tensor of zeros does not say how large other numbers may be.
     if (stats.min == 0) return Range{kNeighbourhood, kNeighbourhood};
     return Range{stats.min, kNeighbourhood * std::fabs(stats.min)};
   }

@@ -144,7 +144,7 @@ class RegionWriter {
   absl::StatusOr<ValueId> Cast(ValueId id, DLDataType dtype) {
     const DLDataType now = made_.value(id).type.dtype;
     if (now == dtype) return id;
-    // Quantised numbers are no others in another type.
+    // Quantised numbers are the same numbers in another type.
     if (IsFloat(now) != IsFloat(dtype)) {
       return absl::UnimplementedError(
           "the node has integers for floats of the model, or floats for "
@@ -164,7 +164,8 @@ class RegionWriter {
     }
     for (const ValueId output : operation.outputs) {
       const bool is_wanted = output != kNoValue && !given_.count(output);
-      // What is given already has another name here than in the network.
+      // A value that is given already has another name here than in the
+      // network.
       added.outputs.push_back(output == kNoValue ? ""
                               : is_wanted        ? network_.value(output).name
                                                  : network_.value(output).name +

@@ -50,7 +50,7 @@ double LikenessIn(const Layout& layout, const std::vector<double>& source,
 std::vector<Layout> TensorMatcher::LikelyLayouts(
     const TensorFacts& source, absl::Span<const NDArray> tensors,
     size_t most) const {
-  // What is usual counts as much as a moderate likeness of the numbers.
+  // A usual layout counts as much as a moderate likeness of the numbers.
   constexpr double kUsual = 0.5;
   constexpr double kSameOrder = 0.3;
   const std::vector<double> numbers = NumbersOf(tensors[0]);

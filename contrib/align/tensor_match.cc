@@ -259,7 +259,8 @@ bool TensorMatcher::IsOneNumber() const {
 
 std::optional<TensorMatch> TensorMatcher::MatchQuantised(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
-  // What was made of eight bits is that coarse, in whatever integers it is.
+  // Numbers that were made of eight bits are that coarse, whichever integers
+  // hold them.
   constexpr double kFarthest = 0.1;
   constexpr double kAlike = 0.95;
   const std::vector<std::vector<double>> numbers = NumbersOf(tensors);

@@ -43,7 +43,7 @@ double LikenessIn(const Layout& layout, const std::vector<double>& source,
                   const std::vector<double>& compiled);
 
 // Returns whether the statistics of both allow one to hold the numbers of the
-// other, in whatever order: that is asked of all pairs, and reads nothing.
+// other, in any order. It is asked about all pairs, and reads nothing.
 bool MayMatch(const TensorFacts& source, const TensorFacts& compiled);
 
 // Returns whether a match is as good as the nearest one: rounding makes one of
@@ -63,11 +63,11 @@ class TensorMatcher {
   std::optional<TensorMatch> Match(const TensorFacts& source,
                                    absl::Span<const NDArray> tensors) const;
 
-  // The same two for a tensor that matches nothing as it is, but whose numbers
-  // are more coarsely rounded than its type would have it, or are integers that
-  // stand for floats: a quantised tensor, say, or one that is floats again.
-  // Such a match is less near.
-  // What was made of such numbers is as coarse, whatever it looks like: then
+  // MayMatchRounded() and MatchRounded() are for a tensor that matches nothing
+  // as it is, but whose numbers are more coarsely rounded than its type would
+  // have it, or are integers that stand for floats: a quantised tensor, say, or
+  // one that is floats again. Such a match is less near. Numbers
+  // that were made of these are as coarse, even if they look finer: then
   // AllowRoundoff() comes before.
   void AllowRoundoff(double roundoff);
   bool MayMatchRounded(const TensorFacts& source) const;
@@ -90,7 +90,7 @@ class TensorMatcher {
   std::vector<Layout> LikelyLayouts(const TensorFacts& source,
                                     absl::Span<const NDArray> tensors,
                                     size_t most) const;
-  // Return the distance in that layout, whatever it is.
+  // Return the distance in that layout, however large it is.
   double DistanceIn(const Layout& layout,
                     absl::Span<const NDArray> tensors) const;
   double DistanceInSet(const Layout& layout, const NDArray& tensor,

@@ -16,7 +16,7 @@ namespace {
 using LoadTensors =
     absl::FunctionRef<absl::StatusOr<std::vector<NDArray>>(size_t place)>;
 
-// What is far outside of the range of the other cannot be in it.
+// A tensor that lies far outside of the other's range cannot be in it.
 constexpr double kFarOutside = 0.1;
 
 int64_t SizeOf(absl::Span<const int64_t> shape) {
@@ -59,7 +59,7 @@ std::vector<int64_t> WithSide(std::vector<int64_t> shape, size_t side,
 }
 
 // Whether the sides of the compiled tensor are those that the layout makes of
-// `shape`: what is divided or joined is not reshaped, too.
+// `shape`: a side that is divided or joined is not reshaped as well.
 bool HasItsSides(const Layout& layout, absl::Span<const int64_t> shape,
                  absl::Span<const int64_t> compiled) {
   if (!layout.paddings.empty()) return false;

@@ -13,7 +13,7 @@ namespace nodewise {
 
 // A tensor of the network that a compiled one may be a part of, or have as one.
 struct PartCandidate {
-  size_t place = 0;  // What whoever asks knows it by.
+  size_t place = 0;  // The caller's own number for the tensor.
   const TensorFacts* facts = nullptr;
 };
 

@@ -134,8 +134,8 @@ class ValueLocator {
     return Follow(guess, edits);
   }
 
-  // The same for one whose tensor had been taken for another one, and what is
-  // behind it with it.
+  // Takes the guess for right if the entry's tensor, and what is behind it, had
+  // been taken for another one.
   absl::Status FollowMisread(const Guess& guess) {
     with_moves_ = true;
     const auto edits = EditsFor(guess, 1);
@@ -146,7 +146,8 @@ class ValueLocator {
     return status;
   }
 
-  // The same for one such tensor, or two that are exchanged.
+  // Takes for right the guesses about one such tensor, or two that are
+  // exchanged.
   absl::Status FollowExchanged(const std::vector<Guess>& guesses) {
     for (const Guess& guess : guesses) walk_.ReleaseBehind(guess.value);
     for (const Guess& guess : guesses) {
@@ -192,7 +193,7 @@ class ValueLocator {
     return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
   }
 
-  // Outputs that no input changes were not looked at by anybody.
+  // Outputs that no input changes have not been looked at so far.
   absl::Status AddWrongConstants() {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> wrong,
                               FindWrongConstants(scene_, walk_));
@@ -296,8 +297,8 @@ class ValueLocator {
     return absl::OkStatus();
   }
 
-  // Returns the guess about a node that a small change explains, whatever the
-  // nodes behind it make of it, and the change.
+  // Returns the guess about a node that a small change explains, regardless of
+  // the nodes behind it, and the change.
   absl::StatusOr<std::optional<std::pair<Guess, std::vector<FittingEdit>>>>
   ExplainAlone(NodeId node) {
     const Graph& graph = scene_.index.graph();
@@ -442,9 +443,11 @@ class ValueLocator {
   GraphWalk walk_;
   const OpSet& operators_;
   const SearchLimits& limits_;
-  std::optional<EditBudget> budget_;  // Of the culprit that is looked at.
-  std::vector<NodeId> sound_parts_;   // Right, though nobody knew them.
-  bool with_moves_ = false;           // RegionOf().
+  // The budget for the culprit that is looked at.
+  std::optional<EditBudget> budget_;
+  // Right, though the walk does not explain them.
+  std::vector<NodeId> sound_parts_;
+  bool with_moves_ = false;  // RegionOf().
   ValueLocateResult result_;
 };
 

@@ -1,5 +1,5 @@
-// What a walk makes of what it has found: which entries are fine, and of which
-// nobody can say.
+// The verdicts of a walk: which entries are fine, and about which nothing can
+// be said.
 
 #include <algorithm>
 #include <set>
@@ -25,7 +25,8 @@ std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
   return behind;
 }
 
-// What is added to a part of an operation comes later, and so does its fault.
+// A later node adds the rest of the operation, and a fault in that rest is the
+// later node's.
 bool GraphWalk::IsSoundPart(EntryId id) const {
   const AlignedEntry& entry = scene_.alignment.entries[Index(id)];
   if (entry.matches.empty()) return false;
@@ -54,7 +55,7 @@ std::vector<bool> GraphWalk::FineEntries() const {
         continue;
       }
       const absl::Span<const NodeId> readers = scene_.index.ReadersOf(id);
-      // One that nobody reads may be a second output that is not wanted.
+      // An entry that no node reads may be a second output that is not wanted.
       const bool is_last = heads.count(id) > 0;
       fine[Index(id)] =
           !is_last &&
