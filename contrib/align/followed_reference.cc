@@ -96,7 +96,8 @@ void FollowedReference::Unpin(ValueId id) {
   ForgetBehind(id);
 }
 
-// What was computed from it is stale, up to the next values that are pinned.
+// Values that were computed from it are stale, up to the next values that are
+// pinned.
 void FollowedReference::ForgetBehind(ValueId id) {
   std::vector<ValueId> changed = {id};
   while (!changed.empty()) {

@@ -108,7 +108,7 @@ class GraphWalk {
   // Returns the tensors that are held together with this one wherever it is
   // held, though neither is made of the other: branches of the network that
   // compute the same. Which of them an entry is, its numbers do not say. Empty
-  // for what some entry holds that holds no such tensor.
+  // for a tensor that some entry holds without any of these.
   std::vector<ValueId> SharedWith(ValueId id) const;
   // Returns whether an entry that is not explained may be meant to hold it: no
   // entry does, or each that does holds another tensor as well that is not made

@@ -85,7 +85,7 @@ const ElementDifference& TensorComparison::Worst() const {
 }
 
 // A joint test of many elements may see what no single element shows, but
-// significance without size accuses nobody.
+// significance without size is not an error.
 Verdict WeighedVerdict(const TensorComparison& comparison) {
   if (comparison.verdict() != Verdict::kWarning) return comparison.verdict();
   return comparison.metrics.outside > 0 ? Verdict::kError : Verdict::kPass;

@@ -32,7 +32,8 @@ struct Kept {
   bool has_tensor() const { return !type.empty(); }
 };
 
-// What is kept of a file whose tensors are found again; the rest is read twice.
+// How much is kept of a file whose tensors are found again; the rest is read
+// twice.
 constexpr size_t kMostKeptBytes = size_t{1} << 28;
 
 // Keeps the tensors of a source, which must outlive it.
@@ -279,7 +280,7 @@ class ComparingSink : public TensorSink {
   std::unordered_map<uint64_t, std::string> names_by_hash_;
   // By index, the candidate's hashes.
   std::vector<std::pair<size_t, TensorHash>> wrong_;
-  KeptTensors unpaired_;  // Of the reference.
+  KeptTensors unpaired_;  // Tensors of the reference.
   std::set<const Kept*> is_paired_;
   Comparison comparison_;
 };

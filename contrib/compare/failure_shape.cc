@@ -85,7 +85,7 @@ bool ExplainsAll(const FailurePattern& pattern) {
          std::end(kOfAll);
 }
 
-// What is done to all elements says more than where the wrong ones lie.
+// A change to all elements says more than the places of the wrong ones.
 void AddRelation(const DLTensor& expected, const DLTensor& actual,
                  DifferenceDetails* details) {
   std::vector<FailurePattern>& patterns = details->patterns;

@@ -25,12 +25,13 @@ struct Limits {
   Number least_normal = 0;    // Smaller numbers are subnormal.
 };
 
-// What is found in one block. The counts below `different` are those of a full
+// The findings in one block. The counts below `different` are those of a full
 // comparison; a quick one only says whether they could be other than 0.
 template <typename Number>
 struct BlockSums {
-  double squares = 0;      // Of what is expected.
-  double products = 0;     // Of what is expected and the difference.
+  double squares = 0;  // The sum of the squared expected numbers.
+  // The sum of expected numbers times their differences.
+  double products = 0;
   double differences = 0;  // Squared.
   Number largest_error = 0;
   Number largest_excess = 0;

@@ -8,7 +8,7 @@
 
 namespace nodewise {
 
-// What is known of the part of two tensors that has been compared so far.
+// The totals over the part of two tensors that has been compared so far.
 struct MetricTotals {
   Metrics found;  // Without what is made of the sums.
   double squares = 0;
@@ -16,8 +16,8 @@ struct MetricTotals {
   double differences = 0;
   double relative = 0;  // The error of found.largest_relative for its size.
 
-  // Takes a pair by itself, whatever it is. `error` is |actual - expected|,
-  // which is not asked for where one of them is not finite.
+  // Takes a single pair, finite or not. `error` is |actual - expected|, which
+  // is not asked for where one of them is not finite.
   void AddPair(const ElementDifference& pair, Tolerance tolerance,
                double least_normal);
   // Looks for the largest relative error.

@@ -22,10 +22,10 @@ namespace {
 using metric_loops::BlockSums;
 using metric_loops::kBlock;
 
-// A tensor is cut into parts by its size alone, whatever the number of threads,
-// and what was found in them is joined in their order. So many keep a few
-// threads busy to the end, and no part is so small that handing it out costs
-// more than comparing it.
+// A tensor is cut into parts by its size alone, regardless of the number of
+// threads, and the findings are joined in the order of the parts. This many
+// keep a few threads busy to the end, and no part is so small that handing it
+// out costs more than comparing it.
 constexpr size_t kMostParts = 64;
 constexpr size_t kLeastPart = 64 * kBlock;
 
@@ -46,7 +46,7 @@ DLDataType PartsOf(DLDataType dtype) {
 // One of the two tensors.
 struct Side {
   const uint8_t* data = nullptr;
-  DLDataType dtype{};  // Of one lane.
+  DLDataType dtype{};  // The type of one lane.
   size_t element_bytes = 0;
 
   const uint8_t* At(size_t element) const {
@@ -73,12 +73,12 @@ absl::StatusOr<Side> SideOf(const DLTensor& tensor) {
               ElementBytes(dtype)};
 }
 
-// What is to be compared: the elements of both tensors as `Number`.
+// The tensors to compare: the elements of both tensors as `Number`.
 struct Pair {
   Side expected, actual;
   size_t elements = 0;
   Tolerance tolerance;
-  double least_normal = 0;  // Of the numbers that are found.
+  double least_normal = 0;  // The least normal number of the actual type.
 };
 
 double LeastNormalOf(DLDataType dtype) {
@@ -218,7 +218,7 @@ class PartComparer {
   }
   static bool IsZero(const void* x) {
     const auto* const bytes = static_cast<const uint8_t*>(x);
-    // What is equal to its neighbour is zero if the first is.
+    // If all bytes equal their neighbours, all are zero if the first is.
     return bytes[0] == 0 &&
            std::memcmp(bytes, bytes + 1, kBlock * sizeof(Number) - 1) == 0;
   }

@@ -259,7 +259,8 @@ class FuzzyPairer {
       if (right == actual.end() || right->second.size() != left.size()) {
         continue;
       }
-      // Two of one spelling are no clearer than their numbers in order.
+      // Several names of one spelling are paired no more clearly by it than by
+      // the order of their numbers.
       if (by == PairedBy::kSpelling && left.size() > 1) continue;
       for (size_t i = 0; i < left.size(); ++i) {
         Add({left[i], right->second[i], by});

@@ -16,7 +16,7 @@ constexpr size_t kLanes[] = {4, 8, 16, 32, 64};
 constexpr size_t kMostDistance = 256;
 // How many elements are looked at before all are.
 constexpr size_t kSample = 1 << 16;
-// What most of a tensor is no part of it.
+// A range that is most of an axis does not count as a part of it.
 constexpr double kMostOfAxis = 0.5;
 
 // Where wrong elements lie along an axis.
@@ -114,7 +114,7 @@ class PlaceFinder {
     details->patterns.push_back({shape, std::move(words)});
   }
 
-  // A loop whose length is no multiple of the lanes: along the last axis, or
+  // A loop whose length is not a multiple of the lanes: along the last axis, or
   // over all elements.
   bool AddLastLanes(DifferenceDetails* details) const {
     const size_t n = pair_.elements();
@@ -182,11 +182,11 @@ class PlaceFinder {
 
   const TensorPair& pair_;
   std::vector<AxisRange> axes_;
-  std::vector<size_t> places_;  // Of the last wrong element, by axis.
+  std::vector<size_t> places_;  // The place of the last wrong element, by axis.
   std::vector<Border> borders_;
   uint64_t wrong_ = 0;
   size_t first_ = 0;
-  size_t distance_ = 0;  // Of wrong elements; 0 if there is one.
+  size_t distance_ = 0;  // Between wrong elements; 0 if there is only one.
 };
 
 }  // namespace

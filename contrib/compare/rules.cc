@@ -21,8 +21,9 @@ constexpr RuleName kRules[] = {
     {{Rule::Kind::kAscend}, "ascend"},
 };
 
-// How many steps of the type, or how many more where errors have come a long
-// way, are no fault. Whoever knows better gives tolerances of their own.
+// How far off results may be without being at fault, in steps of the type, and
+// how much farther where errors have come a long way. Callers who know better
+// give their own tolerances.
 struct TypeTolerance {
   uint8_t code, bits;
   double step;  // From 1 to the next number.

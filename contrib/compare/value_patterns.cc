@@ -40,9 +40,9 @@ bool IsFloat(double value) {
 struct ShortType {
   const char* name;
   bool (*has)(double value);
-  uint8_t least_bits;  // Of the tensors that it is shorter than.
+  uint8_t least_bits;  // The bits of the tensors that it is shorter than.
   uint64_t expected = 0, actual = 0;
-  uint64_t others = 0;  // Of what is found.
+  uint64_t others = 0;  // Results that the type does not have.
 
   void Take(double x, double y, uint64_t elements) {
     // More of them leave no hope, and the test takes its time.
@@ -60,10 +60,11 @@ struct ValueCounts {
   uint64_t different = 0, wrong = 0;
   uint64_t same_as_first = 0, absurd = 0;
   double first = 0;             // The first wrong element.
-  double sum = 0, squares = 0;  // Of all finite differences.
-  // Of what is expected, and of its products with the differences.
+  double sum = 0, squares = 0;  // Over all finite differences.
+  // Sums of the expected numbers, their squares, and their products with the
+  // differences.
   double expected = 0, expected_squares = 0, products = 0;
-  bool is_constant = true;  // What is expected.
+  bool is_constant = true;  // All expected numbers are equal.
 };
 
 // `usual` is the size of what is expected.
@@ -132,7 +133,7 @@ void AddFactors(const TensorPair& pair, const ValueCounts& counts,
   const Metrics& metrics = pair.metrics();
   const double explained = std::fabs(metrics.scale - 1) *
                            metrics.expected_norm / metrics.difference_norm;
-  // What is 0 everywhere was not multiplied by anything.
+  // A tensor that is 0 everywhere was not multiplied by anything.
   if (explained > kExplained && !counts.is_constant && metrics.scale != 0) {
     details->patterns.push_back(
         {FailureShape::kScaled,

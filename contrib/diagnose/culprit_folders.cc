@@ -152,8 +152,8 @@ absl::Status WriteBeside(const Question& question, ReproCase made,
       written);
 }
 
-// Whatever comes behind a node that ends runs can only be run, and what it
-// should make only be known, where the reference stands in for it.
+// The nodes behind one that ends runs can only be run, and its right results
+// only be known, where the reference stands in for it.
 bool WasReplaced(const LocateResult& located, const NodeReport& node) {
   return !node.failure.has_value() ||
          std::find(located.stand_ins.begin(), located.stand_ins.end(),
@@ -229,7 +229,7 @@ absl::Status WriteCulprits(const Question& question, Answer* answer) {
   const absl::Status status =
       WriteReproFolders(target, question.target.NamedInputs(), folders, options,
                         &answer->repros.emplace());
-  // What was found out stands all the same.
+  // The findings stand all the same.
   if (!status.ok()) answer->AddDoubt(At(NameOf(Way::kReproFolder), status));
   return absl::OkStatus();
 }
@@ -247,7 +247,7 @@ absl::Status WriteValueRepros(const Question& question, const Session& session,
   const absl::Status made_root = MakeReproRoot(dir);
   if (!made_root.ok()) return made_root;
   WrittenRepros& written = answer->repros.emplace();
-  // What was found out stands all the same where a folder cannot be written.
+  // The findings stand all the same where a folder cannot be written.
   for (size_t i = 0; i < culprits.size(); ++i) {
     const ValueCulprit& culprit = culprits[i];
     const std::string key = evidence.index->KeyOf(culprit.node);

@@ -28,7 +28,7 @@ struct SettingRow {
   bool (*is_given)(const Question& question);
   std::vector<Search> searches;
   bool needs_auto = false;  // And no other method than that.
-  const char* expected;     // What it is for.
+  const char* expected;     // What the setting is for.
 };
 
 bool IsIn(Search search, const std::vector<Search>& searches) {
@@ -261,7 +261,7 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
   return SearchInProgram(question, answer);
 }
 
-// Says where the culprits' operations are from, in whatever model has them.
+// Says where the culprits' operations are from, in the models that have them.
 void NameSources(Answer* answer) {
   const Evidence& evidence = answer->evidence;
   std::vector<std::shared_ptr<const Network>> networks = {

@@ -72,8 +72,8 @@ absl::Status AtSample(const std::string& sample, const absl::Status& status) {
   return MessageOf(status).starts_with(sample) ? status : At(sample, status);
 }
 
-// A culprit in any sample is one. Without any, whatever could not be judged
-// keeps this from being a pass.
+// A culprit in any sample is one. Without any, a sample that could not be
+// judged keeps this from being a pass.
 void SettleSamples(const SamplesResult& result,
                    const std::vector<std::string>& names, Answer* answer) {
   const bool has_culprit = std::any_of(

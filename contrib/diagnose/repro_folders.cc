@@ -195,7 +195,8 @@ class FolderWriter {
     return WriteOne(*node_case, folder);
   }
 
-  // What is made simpler later is then made of drawn numbers.
+  // Drawn before anything is made simpler, so that this is made of drawn
+  // numbers.
   absl::Status Draw(ReproCase* node_case) const {
     if (!options_.is_anonymous) return absl::OkStatus();
     DrawOptions draw = SearchedLike(*node_case);

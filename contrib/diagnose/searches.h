@@ -51,8 +51,8 @@ absl::Status CompareLayers(const LayerQuestion& question,
 absl::StatusOr<Session> OpenReference(const Session& target,
                                       const TargetSpec& spec,
                                       DiagnosticList* diagnostics);
-// Does so for an answer: `side` is what messages call the build, and faults of
-// a model become doubts. Then there is no session.
+// Opens the build for an answer: `side` is what messages call the build, and
+// faults of a model become doubts. Then there is no session.
 absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
                                                  const TargetSpec& spec,
                                                  std::string_view side,

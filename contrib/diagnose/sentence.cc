@@ -286,8 +286,8 @@ class Teller {
                               NameOfNode(node), node.gain());
   }
 
-  // What is known comes first; an error beyond that is one to be named, however
-  // small it is.
+  // Known deviations come first; an error beyond these is named, however small
+  // it is.
   std::string Deviations() const {
     std::vector<std::string> known;
     std::vector<std::string> beyond;

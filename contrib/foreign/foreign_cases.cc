@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
     const auto found = std::find_if(
         made.begin(), made.end(),
         [&](const NamedTensor& each) { return each.name == name; });
-    // Two outputs may be one value, and nobody may write to both.
+    // Two outputs may be one value, so each gets a copy of its own.
     NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
                               found->tensor.CopyToHost());
   }

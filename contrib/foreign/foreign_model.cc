@@ -29,8 +29,9 @@ std::vector<std::string> ObservableValues(const Network& network) {
     for (const ValueId id : network.operation(operation).outputs) {
       if (id == kNoValue || outputs.contains(id)) continue;
       const NetworkValue& value = network.value(id);
-      // A model cannot have an output of a type that is not known. What nobody
-      // reads is often an optional output that runtimes leave unfilled.
+      // A model cannot have an output of a type that is not known. A value
+      // without readers is often an optional output that runtimes leave
+      // unfilled.
       if (value.type.has_dtype() && !value.uses.empty()) {
         names.push_back(value.name);
       }
@@ -46,7 +47,7 @@ absl::StatusOr<ForeignModel> ForeignModel::Create(
   for (const TensorPatch& patch : patches) {
     NODEWISE_RETURN_IF_ERROR(At(patch.where, model.Apply(patch)));
   }
-  // What is inside a function cannot be replaced from outside.
+  // A value inside a function cannot be replaced from outside.
   for (const UserModel::Value& value : model.given_) {
     if (file != nullptr && !file->Makes(value.name)) model.file_ = nullptr;
   }

@@ -36,7 +36,7 @@ constexpr int64_t kLookNs = 100 * kNsPerMs;
 constexpr int kWaitMs = 100;
 constexpr int kWaitWithoutPidfdMs = 5;
 constexpr int kMostPieces = 64;
-// What is kept of what was printed, and what a message quotes of it.
+// How much printed output is kept, and how much of that a message quotes.
 constexpr size_t kKeptBytes = 4096;
 constexpr size_t kQuotedLines = 3;
 constexpr size_t kQuotedBytes = 500;
@@ -276,7 +276,7 @@ class Supervision {
     child_ = fork();
     if (child_ < 0) return SystemError(process_.name, "cannot start");
     if (child_ == 0) BecomeProgram(plan);
-    // Done on both sides, so that the group exists whoever comes first.
+    // Done on both sides, so that the group exists no matter which comes first.
     setpgid(child_, child_);
     running_ = LeftBehind::ProcessGroup(child_);
     output_.from = std::move(output.read);
@@ -367,7 +367,7 @@ class Supervision {
                            : fmt::format("SIG{}", name);
   }
 
-  // What it wrote to stdout stands in for stderr where that is empty.
+  // Text that it wrote to stdout stands in for stderr where that is empty.
   absl::Status Failed(const std::string& how) const {
     std::string quoted = errors_.Quoted();
     if (quoted.empty()) quoted = output_.Quoted();

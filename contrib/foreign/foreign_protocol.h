@@ -46,7 +46,7 @@ struct AnsweredTensor {
 };
 
 struct ForeignAnswer {
-  std::string runtime;  // What it calls itself; may be empty.
+  std::string runtime;  // The name by which it calls itself; may be empty.
   // It can be asked to run several cases in one start.
   bool takes_cases = false;
   std::vector<AnsweredTensor> tensors;  // By what was asked for.
@@ -68,8 +68,8 @@ absl::StatusOr<std::string> WriteCases(absl::Span<const ForeignRequest> cases,
 // not fit the case.
 using AnsweredCase = absl::StatusOr<std::vector<AnsweredTensor>>;
 
-// Reads and checks the answer, as ReadAnswer(). What is wrong with one case is
-// said of it alone.
+// Reads and checks the answer, as ReadAnswer(). A fault in one case is reported
+// for that case alone.
 absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
     const ForeignFolder& folder, absl::Span<const ForeignRequest> cases,
     uint64_t most_bytes);

@@ -58,15 +58,15 @@ class RunListener {
   virtual absl::Status NodeEnds() = 0;
   virtual absl::Status Take(const TensorItem& item) = 0;
   virtual absl::Status Take(RunResult result) = 0;
-  // Return what the network was given, or what was made and taken; undefined
-  // if there is no such tensor.
+  // Return a tensor that the network was given, or one that was made and taken;
+  // undefined if there is none.
   virtual NDArray FindGiven(const std::string& name) const = 0;
   virtual NDArray FindMade(const TensorKey& key) const = 0;
 };
 
 // Reads one message and hands it on. `source` names the run in tensors' keys.
-// Fails as the reader and the listener do, and with kDataLoss for what is no
-// message.
+// Fails as the reader and the listener do, and with kDataLoss for bytes that
+// are not a message.
 absl::Status HearMessage(PipeReader& reader, const std::string& source,
                          RunListener* listener);
 

@@ -27,7 +27,7 @@ namespace {
 // In the child, tells where a run is.
 class Watcher : public NodeObserver {
  public:
-  // The threads that there are now are nobody's.
+  // The threads that there are now were started by no node.
   void SetTeller(RunTeller* teller) {
     teller_ = teller;
     census_.emplace();
@@ -38,7 +38,7 @@ class Watcher : public NodeObserver {
     return teller_ == nullptr ? absl::OkStatus()
                               : teller_->NodeBegins(Index(run.node));
   }
-  // What it changed, later nodes would go by.
+  // Fails if the node changed its arguments, since later nodes would read them.
   absl::Status AfterNode(const NodeRun& run) override {
     if (census_.has_value()) {
       census_->Note(Index(run.node));
@@ -51,7 +51,8 @@ class Watcher : public NodeObserver {
 
  private:
   RunTeller* teller_ = nullptr;
-  std::optional<ArgumentRecord> arguments_;  // Of the running node.
+  // The arguments of the running node.
+  std::optional<ArgumentRecord> arguments_;
   std::optional<ThreadCensus> census_;
 };
 
@@ -156,8 +157,8 @@ NodeFailure::Kind KindOf(const ChildEnd& end) {
   return NodeFailure::Kind::kExit;
 }
 
-// Nobody knows then what the node would have done: the system takes memory back
-// like that.
+// It is unknown then what the node would have done: the system takes memory
+// back like that.
 bool WasEndedFromOutside(const ChildEnd& end) {
   if (end.kind == ChildEnd::Kind::kVanished) return true;
   if (end.is_own) return false;
@@ -212,7 +213,7 @@ class GuardedRun : public PendingRun {
     }
   }
 
-  // What is no message, while a node runs, it has written there.
+  // Bytes that are not a message were written by the node that was running.
   absl::Status WhyNotHeard(const absl::Status& status) const {
     const std::optional<NodeId> running = listener_.running();
     if (!absl::IsDataLoss(status) || !running.has_value() ||
@@ -270,7 +271,7 @@ class GuardedRun : public PendingRun {
     return ended && *end.left_by < Index(running);
   }
 
-  // Nobody is to blame for sure.
+  // The failure cannot be blamed on a node for sure.
   absl::Status WhyNotBetweenNodes(const ChildEnd& end) const {
     if (end.kind == ChildEnd::Kind::kReturned && !end.status.ok()) {
       return end.status;

@@ -83,7 +83,7 @@ bool HasPole(const Operation& operation, size_t slot) {
          (operation.kind() == "Reciprocal" && slot == 0);
 }
 
-// Which of the two bounds is carried.
+// Selects one of the two bounds.
 using BoundList = std::vector<double> Bounds::*;
 
 // One value that an operation reads and that may be off. An operation that
@@ -300,7 +300,8 @@ class BoundsCarrier {
     return inputs;
   }
 
-  // What was made of a number that may be anything may be anything, too.
+  // The result of an operation on a number that may be anything may be
+  // anything, too.
   void ForgetBounds(const Operation& operation,
                     const std::vector<InexactInput>& inexact) {
     const bool is_open = std::any_of(
@@ -359,7 +360,7 @@ class BoundsCarrier {
         // Equal infinities are not apart.
         const double apart = std::fabs(found[i] - middle[i]);
         bounds[i] += found[i] == middle[i] ? 0 : apart;
-        // An infinity that might be no number.
+        // The infinity might as well be NaN.
         if (!has_pole && std::isnan(found[i]) && std::isinf(middle[i])) {
           bounds[i] = kOpen;
         }
@@ -424,7 +425,7 @@ class BoundsCarrier {
   }
 
   const Network& network_;
-  // What has been given and made. Regions are small, so nothing is let go.
+  // The values that were given and made. Regions are small, so none is let go.
   std::map<ValueId, BoundedTensor> known_;
 };
 

@@ -91,7 +91,7 @@ class Gatherer {
           return place / inner % shape[1];
         });
       } else if (CountOf(side) == 1) {
-        // What has to be a scalar stays one.
+        // A side that has to be a scalar stays one.
         gathered = side.shape().size() <= 1 ? side : Gather(side, {1}, {});
       } else if (follower.def().since < kBroadcastOpset ||
                  !CanRepeat(side.shape(), shape)) {

@@ -295,8 +295,9 @@ bool ExactSource::MayBePlaces(const NetworkValue& value) const {
   return operation.inputs.size() > 1 && operation.kind().starts_with("Reduce");
 }
 
-// Whatever one operation adds up of such numbers is no larger than what it adds
-// up of the largest. Of several, one may choose between the results of others.
+// The sums that one operation makes of such numbers are no larger than those
+// that it makes of the largest. Among several operations, one may choose
+// between the results of others.
 bool ExactSource::AreAlwaysExact() {
   if (network_.order().size() != 1) return false;
   std::vector<NDArray> inputs;

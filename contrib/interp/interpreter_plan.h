@@ -7,7 +7,8 @@
 
 namespace nodewise {
 
-// What is worked out about a network once, before it is run many times.
+// The parts of a run that are worked out once, before the network is run many
+// times.
 struct Interpreter::Plan {
   struct Step {
     const Operation* operation;
@@ -15,7 +16,7 @@ struct Interpreter::Plan {
     // and the numbers that shapes are made of. So operators have been checked
     // and their outputs inferred, provided that inputs are of their types.
     bool is_static;
-    // The inputs are of their types, whatever is given to the network.
+    // The inputs are of their types for every input of the network.
     bool is_sure;
     // One for each output.
     std::vector<const TensorType*> types;

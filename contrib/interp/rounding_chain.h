@@ -23,8 +23,8 @@ namespace nodewise {
 // after each operation no less than that operation's own bounds, either.
 struct RoundingChain {
   const Operation* source = nullptr;
-  // What depends on the source, in the order of the network; the last of them
-  // makes the output. Empty if the source does.
+  // The operations that depend on the source, in the order of the network; the
+  // last of them makes the output. Empty if the source does.
   std::vector<const Operation*> followers;
   // The last so many of the followers are Transposes; no others are.
   size_t moves = 0;
@@ -34,8 +34,8 @@ struct RoundingChain {
 
   // Returns the last operation that computes, the source if nothing else does.
   const Operation& LastComputing() const;
-  // Returns whether nobody sees what the operation of the chain makes but one
-  // follower that computes. Then a kernel need not round it.
+  // Returns whether only one follower, which computes, reads the result of the
+  // operation of the chain. Then a kernel need not round it.
   bool IsHidden(const Network& network, const Operation& operation) const;
   // Returns the value that is moved, the output if nothing is.
   ValueId BeforeMoves() const;

@@ -16,8 +16,9 @@ namespace {
 
 // Runs, of which the first two move all to one side.
 constexpr int kSamples = 16;
-// Of the sum of the distances that were seen: about ten times a usual one. One
-// large distance is missed by chance now and then, many are not.
+// The bound is this part of the sum of the distances that were seen: about ten
+// times a usual one. One large distance is missed by chance now and then, many
+// are not.
 constexpr double kFactor = 0.75;
 
 constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();

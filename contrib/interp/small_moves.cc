@@ -38,11 +38,11 @@ T MovedBy(T from, double step) {
   return std::fabs(ToDouble(nearer) - x) <= bound ? nearer : from;
 }
 
-// The same for what most tensors are of, in a form that compilers vectorise.
+// Moves a float, the type of most tensors, in a form that compilers vectorise.
 // Cutting off the bits that a float does not have takes the number towards
 // zero, and back to `from`; where it moves towards zero itself, they are filled
-// up before. What is beyond anyway, since it is subnormal, infinite or past
-// zero, does not move at all.
+// up before. A number that would end up beyond anyway, since it is subnormal,
+// infinite or past zero, does not move at all.
 template <>
 inline float MovedBy<float>(float from, double step) {
   constexpr int64_t kRest = (int64_t{1} << 29) - 1;

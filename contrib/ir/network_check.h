@@ -13,7 +13,8 @@ namespace nodewise {
 // Collects findings in any order and gives them out by part and operation.
 class FindingSink {
  public:
-  // Nobody reads more, and crafted data may have a fault in each byte.
+  // No reader goes through more findings, and crafted data may have a fault in
+  // each byte.
   static constexpr size_t kMostFindings = 10000;
 
   // Findings with the same part and `rank` stay in the order in which they

@@ -103,8 +103,8 @@ absl::Status CheckBarrier(const Network& network, ValueId id,
                           std::string_view place);
 absl::Status CheckExists(const Network& network, OperationId id);
 
-// Returns data for a constant, read-only: the same if nobody else can write to
-// it, and it is compact and in host memory; else a copy.
+// Returns data for a constant, read-only: the same if no other owner can write
+// to it, and it is compact and in host memory; else a copy.
 absl::StatusOr<NDArray> ConstantData(NDArray data);
 
 // Returns "name", or the first of name_1, name_2, ... that is not taken.

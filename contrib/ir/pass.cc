@@ -99,8 +99,8 @@ bool IsMade(const Network& network, ValueId id) {
   return network.value(id).kind == NetworkValue::Kind::kOutput;
 }
 
-// Adds a finding for each input that is none any more: nobody who feeds the
-// network knows.
+// Adds a finding for each input that is no longer one: a caller who feeds the
+// network does not know that.
 void AddLostInputs(const Network& before, const Network& after,
                    std::vector<Finding>* findings) {
   for (const ValueId id : before.inputs()) {

@@ -119,7 +119,8 @@ absl::Status TakeElement(DLDataType dtype, const ElementFormat& format,
   return Expected("an element of type " + ToString(dtype), start);
 }
 
-// Elements in brackets; memory is taken as they come, whatever the type says.
+// Elements in brackets; memory grows with the elements that come, regardless of
+// how many the type says there are.
 absl::StatusOr<std::vector<uint8_t>> TakeElements(DLDataType dtype,
                                                   std::string_view* text) {
   if (!TakeChar(text, '[')) return Expected("[", *text);

@@ -46,8 +46,8 @@ absl::StatusOr<char> TakeEscape(std::string_view* text) {
   return Expected(R"(\n, \t, \", \\ or \x with two digits)", start);
 }
 
-// Returns how many bytes the first character has; 0 if it is no UTF-8. Bytes
-// that are none are escaped, so that a text with them can stand in a JSON.
+// Returns how many bytes the first character has; 0 if it is not UTF-8. Bytes
+// that are not UTF-8 are escaped, so that a text with them can stand in a JSON.
 size_t LengthOfUtf8(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   if (byte(0) < 0x80) return 1;

@@ -317,7 +317,7 @@ class Bisector {
     } else {
       NODEWISE_ASSIGN_OR_RETURN(patches_, PatchesOfAll());
     }
-    // What was right by chance may be wrong now.
+    // An output that was right by chance may be wrong now.
     path_ = BisectPath(index_, AllHeads(graph_));
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               RunCandidate());
@@ -391,17 +391,19 @@ class Bisector {
   const StandInSearch& search_;
   const GraphIndex& index_;
   const Graph& graph_;
-  const Tolerance tolerance_;  // Of the outputs.
+  const Tolerance tolerance_;  // The tolerance of the outputs.
   BisectPath path_;            // To all outputs, then to the wrong ones.
   ReferenceRest rest_;
   std::unique_ptr<Runner> candidate_;
-  // Of the candidate's run that the questions are about.
+  // The hashes of the candidate's run that the questions are about.
   RunHashes hashes_;
   ByEntry<NDArray> kept_;  // What the network was given, and what cuts need.
   std::vector<NDArray> reference_;  // The outputs as the reference makes them.
   WrongOutputs wrong_;
-  WrongOutputs at_first_;   // Before anything was mended.
-  double left_before_ = 1;  // Of the error at first, in this round.
+  WrongOutputs at_first_;  // Before anything was mended.
+  // The stand-ins for culprits of the rounds before, and for those of this one
+  // if they are replaced one by one.
+  double left_before_ = 1;
   // What stands in for culprits of the rounds before, and for those of this one
   // if they are replaced one by one.
   std::vector<TensorPatch> patches_;

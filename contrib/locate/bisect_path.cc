@@ -55,7 +55,7 @@ void BisectPath::FindNodes() {
 
 void BisectPath::FindLive() {
   const Graph& graph = index_->graph();
-  ByEntry<size_t> last_cut(graph);  // 0: nobody needs it.
+  ByEntry<size_t> last_cut(graph);  // 0: no cut needs it.
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (const EntryRef& ref : graph.node(nodes_[i]).inputs) {
       last_cut[graph.EntryOf(ref)] = i;

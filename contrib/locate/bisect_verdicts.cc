@@ -146,7 +146,7 @@ Masking MaskingBefore(NodeId first, const LocateResult& located) {
     if (report.verdict == NodeVerdict::kInconclusive) {
       masking = std::max(masking, Masking::kPossible);
     }
-    // A plan fault is in what somebody else reads.
+    // A plan fault spoils what another node reads.
     if (Accuses(report.verdict) && report.verdict != NodeVerdict::kPlanFault) {
       masking = Masking::kCertain;
     }

@@ -9,10 +9,10 @@ namespace nodewise {
 
 // What bisecting says of nodes, beside what the questions say.
 
-// Adds the reports of the nodes that were checked, and of whoever wrote over
-// what these read, unless a node has one already. `first` is the node that was
-// found: it is not healthy, whatever the check says. Returns the new culprits'
-// nodes, which are added to the result in the order of their nodes.
+// Adds the reports of the nodes that were checked, and of the nodes that wrote
+// over what these read, unless a node has one already. `first` is the node that
+// was found: it is not healthy, even if the check says so. Returns the new
+// culprits' nodes, which are added to the result in the order of their nodes.
 std::vector<NodeId> AddVerdicts(const GraphIndex& index,
                                 const NodeChecks& checks,
                                 const RunHashes& hashes, NodeId first,

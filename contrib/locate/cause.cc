@@ -261,7 +261,8 @@ class CauseSearch {
         *node_.expected[node_.output], *found_, node_.worst.metrics,
         ToleranceOf({Rule::Kind::kByType}, found_.dtype()));
     if (details.patterns.empty()) return std::nullopt;
-    // Of what was computed from something else than the definition says.
+    // Such a pattern says that something else was computed than the definition
+    // says.
     const FailurePattern& pattern = details.patterns[0];
     if (pattern.shape == FailureShape::kPrecisionLost) {
       const std::string type = NameOfShort(pattern.type);

@@ -70,7 +70,8 @@ ByNode<std::optional<bool>> DifferingNodes(const GraphIndex& index,
     std::optional<bool>& known = differs[*node];
     if (known != true) known = differs_now;
   };
-  // What was not compared leaves a node open, whatever else it made.
+  // An output that was not compared leaves its node open, even if others are
+  // equal.
   for (const TensorComparison& tensor : comparison.tensors) {
     note(tensor.key, Differs(tensor.verdict()));
   }

@@ -35,9 +35,9 @@ bool HasSlidingWindow(const ops::ConvAttributes& conv,
 }
 
 // Whether there are algorithms for a node that compute with other numbers than
-// they are given: Winograd's, and transforms to frequencies. Nobody computes
-// sums and products of anything else like that, so there a difference on exact
-// inputs is a fault, however small.
+// they are given: Winograd's, and transforms to frequencies. No other
+// operator's sums and products are computed like that, so there a difference on
+// exact inputs is a fault, however small.
 bool MayBeInexact(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);

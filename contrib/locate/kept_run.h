@@ -12,7 +12,7 @@
 
 namespace nodewise {
 
-// What is wanted of a run of the candidate.
+// The request for a run of the candidate.
 struct KeptRunOptions {
   std::vector<EntryId> keeps;  // Tensors that are kept, in host memory.
   // The run may end behind this node, if the runner can do that, and nothing
@@ -33,7 +33,7 @@ class KeptRun : public TensorSource {
 
   const std::string& name() const override { return runner_.name(); }
   absl::Status Visit(TensorSink& sink) override;
-  // Visits for nobody.
+  // Visits without a sink: only what is kept and hashed is wanted.
   absl::Status Run();
 
   // These are of the last visit. Outputs are there if the whole network ran.

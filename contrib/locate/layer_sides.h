@@ -19,7 +19,7 @@
 
 namespace nodewise {
 
-// What is known about a layer when it is judged.
+// The facts that are known about a layer when it is judged.
 struct LayerValues {
   // Its outputs as both backends made them in the network, or why they could
   // not be compared.
@@ -61,14 +61,14 @@ class LayerSides {
   // How long a layer of the candidate may take.
   void SetNodeLimit(int64_t limit_ms) { node_limit_ms_ = limit_ms; }
 
-  // Runs a part of the network once; whatever the run needed is freed then.
+  // Runs a part of the network once; all that the run needed is freed then.
   absl::StatusOr<RunResult> RunReference(Graph part,
                                          const std::vector<NamedTensor>& inputs,
                                          const RunOptions& options) const;
-  // The same. A layer that ends the run is noted in FailureOf(), and the
-  // reference stands in for it from then on: the run begins again, and before
-  // it `begins_again` is called, if it is not null. Fails as runs do, and if
-  // the reference ends them, too.
+  // Runs a part of the network on the candidate. A layer that ends the run is
+  // noted in FailureOf(), and the reference stands in for it from then on: the
+  // run begins again, and before it `begins_again` is called, if it is not
+  // null. Fails as runs do, and if the reference ends them, too.
   absl::StatusOr<RunResult> RunCandidate(
       const LayerPart& part, const std::vector<NamedTensor>& inputs,
       RunOptions options, const std::function<void()>& begins_again = nullptr);

@@ -30,7 +30,7 @@ uint64_t LargestLiveSet(const Graph& graph, const Params& params) {
     if (!is_function && names.contains(graph.node(maker).name)) continue;
     const Lifetime& life = index.LifetimeOf(entry);
     const int64_t begin = std::max<int64_t>(life.written, 0);
-    // What nobody reads is written all the same.
+    // A tensor that no node reads is written all the same.
     const int64_t last = std::max(begin, life.last_read);
     begins[static_cast<size_t>(begin)] += index.BytesOf(entry);
     ends[static_cast<size_t>(last) + 1] += index.BytesOf(entry);

@@ -273,7 +273,7 @@ class Locator {
     }
   }
 
-  // A plan fault may hide in whatever looks wrong.
+  // A plan fault may hide in anything that looks wrong.
   absl::Status CheckPrivately() {
     if (!options_.checks_storage || !makers_.with_private_storage || is_cut_) {
       return absl::OkStatus();
@@ -453,7 +453,7 @@ class Locator {
       const NodeReport& report = NodeOf(culprit);
       const bool matters =
           are_outputs_wrong && culprit.share.value_or(0) >= kLeastShare;
-      // What is known excuses nothing where an output is wrong.
+      // A known deviation excuses nothing where an output is wrong.
       const bool is_known = !are_outputs_wrong && report.known.has_value() &&
                             report.known->is_within();
       return report.verdict == NodeVerdict::kBroken &&
@@ -621,25 +621,26 @@ class Locator {
   const bool is_cut_;
   const GraphIndex& index_;
   const Graph& graph_;
-  const Tolerance tolerance_;  // Of the outputs.
+  const Tolerance tolerance_;  // The tolerance of the outputs.
   std::unique_ptr<Runner> candidate_;
   std::unique_ptr<Runner> elsewhere_;  // Null: candidate_ runs often.
   RunsSink runs_sink_;
   uint64_t often_ = 0;  // How often running_often_ runs.
   std::unique_ptr<PendingRun> running_often_;
   NodeChecks checks_;
-  std::vector<NodeFloats> floats_;  // Of all runs.
+  std::vector<NodeFloats> floats_;  // The changes in all runs.
   size_t runs_ = 0;
   RunHashes hashes_;
   std::vector<RunHashes> hashes_of_runs_;
   std::vector<Overwriting> overwritten_;
   std::vector<NamedTensor> private_outputs_;
-  std::optional<double> share_of_large_;  // Of culprits that are far off.
+  // The share of culprits that are far off.
+  std::optional<double> share_of_large_;
   LocateResult result_;
 };
 
-// Replaces nodes that write to memory that is not theirs before anybody is
-// judged: what they spoil may look like anything.
+// Replaces nodes that write to memory that is not theirs before any node is
+// judged: a tensor that they spoil may look like anything.
 absl::Status ReplaceStrayWriters(const LocateRequest& request,
                                  const LocateOptions& options,
                                  StandInSearch* search,

@@ -45,7 +45,7 @@ bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
          bytes * kRuns * kTimes < AvailableMemory() / kShare;
 }
 
-// The other storage is only planned if somebody asks for such a run.
+// The other storage is only planned if such a run is asked for.
 RunnerMaker PrivateRunnersOf(const std::shared_ptr<const GraphTarget>& graph) {
   return [graph]() -> absl::StatusOr<std::unique_ptr<Runner>> {
     const Artefact& artefact = graph->artefact();

@@ -15,7 +15,7 @@ const NodeCheck* CheckOf(const NodeChecks& checks, NodeId node) {
   return found == checks.nodes.end() ? nullptr : &*found;
 }
 
-// Outputs are what the caller gets, whatever is inside.
+// Outputs go to the caller as they are, so one that looks wrong is wrong.
 bool IsHead(const Graph& graph, NodeId node) {
   return std::any_of(
       graph.heads.begin(), graph.heads.end(),

@@ -19,9 +19,9 @@ struct Misreported {
 
 // Returns which of the nodes, wrong by `checks`, are so only in what is handed
 // out for them: a runtime that computes two operations as one may hand out the
-// second result for the first, or memory that it has written over since.
-// Whatever reads the value tells: all of it made what it should of the right
-// value. REQUIRES: `checks` was made with NodeCheckOptions::asks_readers.
+// second result for the first, or memory that it has written over since. The
+// nodes that read the value tell: each made what it should of the right value.
+// REQUIRES: `checks` was made with NodeCheckOptions::asks_readers.
 std::vector<Misreported> FindMisreported(const GraphIndex& index,
                                          const NodeChecks& checks,
                                          absl::Span<const NodeId> nodes);

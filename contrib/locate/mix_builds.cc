@@ -25,8 +25,8 @@ namespace {
 // error the rounds before have left.
 constexpr size_t kMostGuiltySets = 64;
 constexpr size_t kShownNodes = 5;
-// What is asked again runs twice in one process, so that what functions keep
-// from run to run shows.
+// A mixture that is asked about again runs twice in one process, so that what
+// functions keep from run to run shows.
 constexpr uint64_t kAgain = 2;
 // As many nodes of a guilty function are compared, to show an element.
 constexpr size_t kComparedNodes = 16;
@@ -110,7 +110,7 @@ class Mixer {
     return absl::OkStatus();
   }
 
-  // Nobody is to blame for this end of a run.
+  // No function is to blame for this end of a run.
   static absl::Status Ends(const absl::Status& status,
                            const std::string& means) {
     return absl::Status(status.code(),
@@ -245,7 +245,7 @@ class Mixer {
   // Finds guilty functions until those that are left make no error.
   absl::Status FindGuilty() {
     Items left = Mixable();
-    double share = 1;  // Of the whole error, that `left` makes.
+    double share = 1;  // The share of the whole error that `left` makes.
     for (size_t round = 0; round < kMostGuiltySets; ++round) {
       const double half = share / 2;
       if (left.empty() || none_left_ > half) break;
@@ -380,7 +380,7 @@ class Mixer {
 
   // Compares what nodes of the function make on both sides: the one that is
   // worst, and the first of those. What they read is equal for the first at
-  // least. None if nothing differs, or nobody can look into runs.
+  // least. None if nothing differs, or runs do not show their tensors.
   absl::StatusOr<std::optional<std::pair<NodeId, TensorComparison>>>
   CompareNodes(const GuiltyFunction& guilty) {
     Items taken = guilty.together_with;
@@ -438,7 +438,7 @@ class Mixer {
   const MixOptions& options_;
   const NodeFailures& failures_;
   const Graph& graph_;
-  const Tolerance tolerance_;  // Of the outputs.
+  const Tolerance tolerance_;  // The tolerance of the outputs.
   // The functions of the candidate that end runs: by their numbers.
   std::map<size_t, const NodeFailure*> ending_;
   bool has_candidate_run_ = false;

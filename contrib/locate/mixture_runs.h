@@ -41,7 +41,7 @@ class MixtureRuns {
   absl::StatusOr<Outputs> RunMixed(const ByNode<bool>& from_candidate,
                                    uint64_t repeats);
   // As RunMixed(), and returns tensors that nodes make: undefined where the run
-  // has not handed one out. None if nobody can look into runs.
+  // has not handed one out. None if the runner does not show tensors.
   absl::StatusOr<ByEntry<NDArray>> TensorsOf(const ByNode<bool>& from_candidate,
                                              std::vector<EntryId> entries);
 
@@ -62,7 +62,7 @@ class MixtureRuns {
   MixedTarget mixed_;
   const std::vector<NamedTensor>* inputs_;
   int64_t node_limit_ms_;
-  std::unique_ptr<Runner> runner_;  // Of mixtures.
+  std::unique_ptr<Runner> runner_;  // Runs mixtures.
   size_t count_ = 0;
 };
 

@@ -490,7 +490,7 @@ class NetworkLocator {
 
   const NetworkLocateRequest& request_;
   const LocateOptions& options_;
-  Tolerance tolerance_;          // Of the outputs.
+  Tolerance tolerance_;          // The tolerance of the outputs.
   std::vector<NDArray> inputs_;  // In the order of the network's.
   std::vector<NDArray> reference_;
   int64_t refer_ns_ = 0;                  // How long the reference took.

@@ -42,8 +42,8 @@ bool IsKept(const NDArray& kept, const TensorItem& item) {
          std::memcmp(kept.data(), data, kept.bytes()) == 0;
 }
 
-// "Conv+Relu": each operator once, in the order of the region. Of many only
-// the ends.
+// "Conv+Relu": each operator once, in the order of the region. A long list is
+// cut down to its ends.
 std::string OperatorsOf(const Region& region) {
   std::vector<std::string> names;
   for (const OperationId id : SourceOperations(region)) {
@@ -165,7 +165,8 @@ class NodeChecker : public TensorSink {
     DropAfter(node);
   }
 
-  // Whatever keeps a node from being checked is the reason why it is skipped.
+  // Fails with the reason for skipping the node if anything keeps it from being
+  // checked.
   absl::Status Compare(NodeCheck* check) {
     const NodeId node = check->node;
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> inputs,
@@ -214,8 +215,9 @@ class NodeChecker : public TensorSink {
     return absl::OkStatus();
   }
 
-  // What was handed out for a value may be something else than what those that
-  // read it were given; whether they are right on what it should be tells.
+  // The tensor that was handed out for a value may differ from the one that its
+  // readers were given; whether they are right on the value as it should be
+  // tells.
   absl::Status AskAsReader(const Region& region, std::vector<NDArray> inputs,
                            const std::vector<NDArray>& made, NodeCheck* check) {
     const std::vector<EntryRef>& refs = graph_.node(check->node).inputs;
@@ -412,7 +414,7 @@ class NodeChecker : public TensorSink {
   ByEntry<NDArray> should_be_;        // With NodeCheckOptions::asks_readers.
   ByNode<std::vector<NDArray>> read_;
   ByNode<bool> is_done_;
-  const Tolerance tolerance_;  // Of accumulated errors.
+  const Tolerance tolerance_;  // The tolerance for accumulated errors.
   NodeChecks checks_;
 };
 

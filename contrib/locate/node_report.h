@@ -38,7 +38,7 @@ void NoteFailure(const NodeFailure& failure, NodeReport* report);
 void NoteFailures(const StandIns& stand_ins, LocateResult* result);
 
 // Returns the status of a run that a node has ended although the reference
-// stands in for it: why nobody is to blame for that.
+// stands in for it: why no node is to blame for that.
 absl::Status WithWhatItMeans(const absl::Status& status,
                              const NodeFailure& failure);
 
@@ -53,7 +53,7 @@ void AddExactCheck(const ExactCheck& check, NodeReport* report);
 void Conclude(const GraphIndex& index,
               absl::Span<const Overwriting> overwritten, NodeReport* report);
 
-// Sets LocateResult::largest_gain if outputs are wrong and nobody is to blame.
+// Sets LocateResult::largest_gain if outputs are wrong and no node is to blame.
 void FindGain(LocateResult* result);
 
 // Returns the tensors that a node has written over, each with who reads it.

@@ -36,7 +36,7 @@ class ValueKeeper : public TensorSink {
   Values values_;
 };
 
-// What is known of a node before anything runs.
+// The facts about a node that are known before anything runs.
 struct NodeText {
   std::optional<Region> region;
   std::string why_not;  // If it does not say what it computes.
@@ -172,7 +172,7 @@ class OutsideLocator {
     }
   }
 
-  // What the reference calls what the node makes; empty if nobody knows.
+  // The reference's name for an output of the node; empty if it is not known.
   std::string NameOfOutput(NodeId node, uint32_t slot) const {
     const std::optional<Region>& region = texts_[node].region;
     if (!region.has_value()) return "";
@@ -464,7 +464,7 @@ class OutsideLocator {
   const Tolerance tolerance_;
   ByNode<NodeText> texts_;
   Values values_;                 // The reference's.
-  std::vector<NDArray> outputs_;  // The reference's, when nobody looks.
+  std::vector<NDArray> outputs_;  // The reference's, from a run without a sink.
   std::unique_ptr<Runner> candidate_, private_;
   OutsideLocated located_;
 };

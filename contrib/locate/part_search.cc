@@ -153,8 +153,9 @@ std::vector<ValueId> PartSearch::ReadFor(ValueId id) const {
   return read;
 }
 
-// What is left is to be judged on what it read, and must be apart from what
-// comes before and after it: what these hand on to each other is wanted, too.
+// The values that are left are to be judged on what was read for them, and must
+// be apart from what comes before and after it: what these hand on to each
+// other is wanted, too.
 std::vector<std::string> PartSearch::WithWhatIsRead() const {
   const Network& network = request_.network;
   std::set<ValueId> wanted;

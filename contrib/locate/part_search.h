@@ -49,7 +49,8 @@ class PartSearch {
   const NetworkLocateRequest& request_;
   const std::vector<NDArray>& inputs_;
   const Tolerance tolerance_;
-  std::map<std::string, NDArray> reference_;  // What is tried, by value.
+  // The values that are tried, by name.
+  std::map<std::string, NDArray> reference_;
   Names left_;  // In the order of the run; among them is the first wrong one.
   std::string right_, wrong_;  // The last of each; empty: none.
   size_t runs_ = 0;

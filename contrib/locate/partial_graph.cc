@@ -45,7 +45,8 @@ class GraphTaker {
     EndNode();
   }
 
-  // Adds an input that stands for an entry, whoever makes that.
+  // Adds an input that stands for an entry, regardless of the node that makes
+  // it.
   void AddInput(std::string name, EntryId entry) {
     GraphNode node;
     node.name = std::move(name);
@@ -119,8 +120,8 @@ class StoragePlanner {
 }  // namespace
 
 Graph WithSoundStorage(Graph graph) {
-  // Of a graph whose tensors are all apart, in which only a __nop makes no
-  // tensor of its own.
+  // Plans the storage of a graph whose tensors are all apart, in which only a
+  // __nop makes no tensor of its own.
   const Graph apart = WithPrivateStorage(graph);
   const auto plan = PlanStorage(apart, kDLCPU);
   if (!plan.ok()) return apart;
@@ -140,7 +141,7 @@ Graph WithSoundStorage(Graph graph) {
       continue;
     }
     const auto is_over = [&](EntryId other) {
-      // What nobody reads is written all the same.
+      // A tensor that no node reads is written all the same.
       const Lifetime& lifetime = index.LifetimeOf(other);
       const bool over =
           std::max(lifetime.written, lifetime.last_read) < int64_t{Index(node)};

@@ -25,7 +25,7 @@ Graph GraphOfOne(const Graph& graph, NodeId node);
 std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node);
 
 // Returns the graph with tensors that share memory only where the first is not
-// needed any more when the second is made, whatever the graph's own plan says.
+// needed any more when the second is made, regardless of the graph's own plan.
 Graph WithSoundStorage(Graph graph);
 
 }  // namespace nodewise

@@ -14,8 +14,9 @@
 
 namespace nodewise {
 
-// The reference computes a part of a graph from tensors that somebody else
-// made. What nodes compute is read once and kept. One thread at a time.
+// The reference computes a part of a graph from tensors that were made
+// elsewhere. The regions that nodes compute are read once and kept. One thread
+// at a time.
 class ReferenceRest {
  public:
   // Both must outlive it.

@@ -13,7 +13,7 @@ namespace nodewise {
 // depends on its inputs cut along one side each, or whole.
 
 struct TileCut {
-  size_t side = 0;                            // Of the output.
+  size_t side = 0;                            // A side of the output.
   std::vector<std::optional<size_t>> inputs;  // None: whole.
 };
 

@@ -174,7 +174,7 @@ class Replayer {
         dump_.name(), first));
   }
 
-  // What was not hashed could not be seen to be written over.
+  // A tensor that was not hashed could not be seen to be written over.
   absl::Status CheckRecords() const {
     if (!survey_.HasReadHashes()) return absl::OkStatus();
     std::vector<std::string> without;
@@ -313,7 +313,7 @@ class Replayer {
     return found;
   }
 
-  // Null for what is no function node.
+  // Returns null if the node is not a function node.
   NodeReport* FindReport(NodeId node) {
     const auto found = std::find_if(
         result_.nodes.begin(), result_.nodes.end(),
@@ -330,7 +330,8 @@ class Replayer {
   DumpSurvey survey_;
   ByNode<bool> is_judged_;
   std::vector<Overwriting> overwritten_;
-  std::vector<NDArray> reference_outputs_;  // Of a complete dump.
+  // The outputs of the reference, if its dump is complete.
+  std::vector<NDArray> reference_outputs_;
   LocateResult result_;
 };
 

@@ -41,11 +41,12 @@ class HashSink : public TensorSink {
   RunHashes hashes_;
 };
 
-// A tensor that was written over while somebody still had to read it.
+// A tensor that was written over while a node or the caller still had to read
+// it.
 struct Overwriting {
   EntryId victim{};
-  // Whoever read something else: a node's input, or an output of the graph for
-  // the number of nodes.
+  // The node that read something else; the number of nodes if it was read as an
+  // output of the graph.
   NodeId reader{};
   // The first node after the victim was made that the plan lets write to its
   // memory; the number of nodes if there is none.

@@ -59,8 +59,8 @@ class SampleSearch {
     return key(a) > key(b);
   }
 
-  // Runs both sides on a sample. The reference comes first: what it refuses is
-  // no fault of the candidate.
+  // Runs both sides on a sample. The reference comes first: a sample that it
+  // refuses is not the candidate's fault.
   absl::StatusOr<RankedSample> Measure(size_t sample) {
     RankedSample ranked;
     ranked.sample = sample;

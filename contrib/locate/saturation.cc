@@ -44,7 +44,7 @@ constexpr ProductForm kForms[] = {
 struct Operands {
   int64_t sums = 0;            // How many numbers are added up for each result.
   int64_t rows = 0;            // Results by the left operand: rows, or places.
-  int64_t groups = 1;          // Of a convolution.
+  int64_t groups = 1;          // The groups of a convolution.
   int64_t places = 0;          // Rows of one image of a convolution.
   int64_t columns = 0;         // Results by the right operand, in all groups.
   std::vector<int16_t> left;   // [groups][sums][rows]
@@ -322,7 +322,7 @@ class SaturatedRun {
     return scale.As<float>()[CountOf(scale) == 1 ? 0 : column];
   }
 
-  // Of left, right or result.
+  // Returns the scale of the left operand, the right one or the result.
   NDArray ScaleOf(size_t which) const {
     if (form_->is_dequantized) {
       return which == 0 ? left_.scale : which == 1 ? right_.scale : NDArray();

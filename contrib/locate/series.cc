@@ -161,7 +161,7 @@ class SeriesSearch {
   const std::vector<NamedTensor>& inputs_;
   const SeriesOptions& options_;
   Tolerance tolerance_;
-  Outputs right_;  // Of the first build.
+  Outputs right_;  // The outputs of the first build.
   std::set<size_t> skipped_;
   SeriesResult result_;
 };

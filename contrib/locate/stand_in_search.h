@@ -33,8 +33,8 @@ class StandInSearch {
   // The makers of the runners of this turn.
   const CandidateMakers& makers() const { return makers_; }
   const NodeFailures& failures() const { return failures_; }
-  // The last failure ends every run: nobody can stand in for it, and why_cut()
-  // says why in words, which may be none.
+  // The last failure ends every run: the reference cannot stand in for it, and
+  // why_cut() says why in words, which may be none.
   bool is_cut() const { return is_cut_; }
   const std::string& why_cut() const { return why_cut_; }
   StandIns stand_ins() const {
@@ -42,7 +42,7 @@ class StandInSearch {
   }
 
   // Has the reference stand in for nodes from the beginning, which are known to
-  // fail. Returns false if nobody can, and adds why to the words.
+  // fail. Returns false if it cannot, and adds the reason to `why_not`.
   absl::StatusOr<bool> Replace(const NodeFailures& known, std::string* why_not);
 
   // A turn failed with `status`, after the candidate had come to the end of

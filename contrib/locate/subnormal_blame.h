@@ -16,7 +16,7 @@ namespace nodewise {
 // What a node makes else of subnormal numbers is a remark, unless an output of
 // the network is beyond its tolerance because of it.
 
-// What was found out with a run of the graph.
+// The findings of a run of the graph.
 struct JudgedRun {
   const GraphIndex& index;
   const OpSet& operators;
@@ -25,7 +25,7 @@ struct JudgedRun {
   size_t most_tried;
 };
 
-// If outputs are wrong and nobody is to blame, has the reference go on with
+// If outputs are wrong and no node is to blame, has the reference go on with
 // what each node made whose difference is a remark, and makes those culprits
 // with which that has wrong outputs, too. Adds notes about the others. Fails as
 // CheckNodes() does.

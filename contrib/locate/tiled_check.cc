@@ -15,8 +15,8 @@
 namespace nodewise {
 namespace {
 
-// What is held for each element and operation: the tensor, its two bounds, and
-// the numbers at the ends of its range.
+// The bytes that are held for each element and operation: the tensor, its two
+// bounds, and the numbers at the ends of its range.
 constexpr uint64_t kBytesOfElement = 64;
 constexpr uint64_t kMostBytes = uint64_t{4} << 20;
 

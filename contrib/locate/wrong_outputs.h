@@ -15,9 +15,9 @@ namespace nodewise {
 // runs are measured against.
 class WrongOutputs {
  public:
-  // Of no run: nothing is wrong.
+  // Before any run: nothing is wrong.
   WrongOutputs() = default;
-  // Both lists have all outputs of the network. What was compared goes to
+  // Both lists have all outputs of the network. The comparisons go to
   // `compared`, unless it is null.
   static absl::StatusOr<WrongOutputs> Find(
       const std::vector<NDArray>& reference,

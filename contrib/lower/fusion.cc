@@ -21,7 +21,7 @@ constexpr std::string_view kHeads[] = {"Conv", "ConvInteger", "ConvTranspose",
                                        "Gemm", "MatMul",      "MatMulInteger"};
 
 // The most operations of one region: a longer chain gains nothing more, and
-// whoever debugs it wants to see something of it.
+// hides more values from a user who debugs it.
 constexpr size_t kMostOperations = 16;
 
 bool IsHead(std::string_view kind) {
@@ -146,7 +146,7 @@ class RegionFinder {
   const Network& network_;
   std::vector<size_t> places_;   // In the order, by operation.
   std::vector<bool> is_taken_;   // By operation.
-  std::vector<bool> is_output_;  // Of the network, by value.
+  std::vector<bool> is_output_;  // Which values are outputs of the network.
 };
 
 }  // namespace

@@ -133,7 +133,8 @@ class GraphMaker {
   std::vector<NamedTensor> params_;
   FunctionNames functions_;
   int32_t num_storages_ = 0;
-  std::unordered_map<int32_t, int32_t> storage_ids_;  // Of shared memory.
+  // The ids of shared memory.
+  std::unordered_map<int32_t, int32_t> storage_ids_;
   std::unordered_map<ValueId, EntryRef> entries_;
   std::unordered_map<OperationId, uint32_t> node_of_;
 };
@@ -150,7 +151,7 @@ absl::StatusOr<Lowered> Lower(const Network& network, const std::string& name,
   DiagnosticList diagnostics;
   CheckGraph(maker.graph(), &diagnostics);
   if (diagnostics.HasErrors()) return At(name, diagnostics.ToStatus());
-  // What is found wrong later is shown in the text that is written to a file.
+  // The text that is written to a file shows what is found wrong later.
   Lowered lowered;
   NODEWISE_ASSIGN_OR_RETURN(
       lowered.graph,

@@ -10,7 +10,7 @@
 
 namespace nodewise {
 
-// What has been chosen for each node, and the kernels that know more.
+// The choice made for each node, and the kernels that know more.
 class LoweredLibrary::Choices {
  public:
   void Add(KernelChoice choice, const RegionKernel* kernel) {
@@ -87,7 +87,8 @@ class LoweredLibrary::BoundKernel {
       DLTensor own = *tensor;
       const DLDataType known = dtypes_[static_cast<size_t>(i)];
       if (IsSameType(own.dtype, known)) own.dtype = known;
-      // Borrowed memory is nobody's own: no kernel writes over an input.
+      // A borrowed tensor does not own its memory: no kernel writes over an
+      // input.
       tensors.push_back(NDArray::Borrow(own, nullptr));
     }
     const auto all = absl::MakeConstSpan(tensors);

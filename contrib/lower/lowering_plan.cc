@@ -60,7 +60,7 @@ absl::Status CheckType(const NetworkValue& value, const std::string& place,
       fmt::format("{}: {}", place, MessageOf(status)));
 }
 
-// Then nobody knows how often the body runs before it has run.
+// In that case it is unknown how often the body runs before it has run.
 bool EndsByCondition(const Operation& operation) {
   return operation.attrs.As<ops::Loop>() != nullptr &&
          operation.inputs.size() > 1 && operation.inputs[1] != kNoValue;

@@ -110,7 +110,7 @@ class ObservedRegionFinder {
     return rest;
   }
 
-  // Whatever is left waits for something else that is left, so the way back
+  // Each part that is left waits for another one that is left, so the way back
   // from any of them ends in a circle.
   void JoinCircle(const std::vector<uint32_t>& rest) {
     std::map<uint32_t, uint32_t> before;

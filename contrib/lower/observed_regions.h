@@ -14,8 +14,8 @@ struct ObservedRegion {
 };
 
 // Puts operations together that pass values to each other which cannot be seen,
-// and whatever lies between such operations. Every region stands behind those
-// that it reads. Operations that nothing is seen of are left out. The network's
+// and the operations between them. Every region stands behind those that it
+// reads. Operations of which nothing is seen are left out. The network's
 // outputs can always be seen.
 std::vector<ObservedRegion> FindObservedRegions(const Network& network,
                                                 const IsObserved& is_observed);

@@ -43,8 +43,8 @@ class StorageSharer {
   }
 
  private:
-  // What is last read by an earlier node is free: a node that still reads it
-  // must not write there.
+  // A storage that is last read by an earlier node is free: a node that still
+  // reads it must not write there.
   void TakeBack(int64_t node) {
     const auto end = used_.lower_bound(node);
     for (auto at = used_.begin(); at != end; ++at) {

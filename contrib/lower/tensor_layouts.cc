@@ -35,7 +35,7 @@ class LayoutChooser {
         for (const ValueId id : tensors_[r]) changes |= Clear(id, &can_);
       }
     }
-    // Those that touch what gains, and whatever is connected with them.
+    // The tensors of regions that gain, and all that are connected with them.
     for (size_t r = 0; r < tensors_.size(); ++r) {
       if (preferences[r] == LayoutPreference::kChannelsLast) Spread(r);
     }

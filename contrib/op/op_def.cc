@@ -86,7 +86,7 @@ std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
                      Shortened(name), def.name, DidYouMean(name, known));
 }
 
-// Whoever gave a tensor may still write to it, so it is copied.
+// The giver of a tensor may still write to it, so it is copied.
 absl::Status SetField(const AttrField& field, AttrValue value, void* op) {
   if (NDArray* const tensor = std::get_if<NDArray>(&value)) {
     if (!tensor->defined()) {

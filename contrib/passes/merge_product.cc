@@ -21,7 +21,7 @@ namespace {
 // The operations of a product on floats. They stay valid until an edit.
 struct Chain {
   const Operation* product = nullptr;
-  std::vector<OperationId> dequantizes;  // Of the factors, then of the bias.
+  std::vector<OperationId> dequantizes;  // For the factors, then for the bias.
   const Operation* activation = nullptr;
   const Operation* quantize = nullptr;
 };

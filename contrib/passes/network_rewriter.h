@@ -22,8 +22,9 @@ class NetworkRewriter {
   const Network& network() const { return network_; }
 
   // Adds an operation of the row that holds in the network's opset, in front of
-  // another in the order. It and its output get the name, or one like it if
-  // that is taken. Fails if there is no such row, or the network refuses it.
+  // another in the order. The operation and its output get the name, or one
+  // like it if that is taken. Fails if there is no such row, or the network
+  // refuses it.
   template <typename Class>
   absl::StatusOr<ValueId> Add(const Class& op, std::vector<ValueId> inputs,
                               OperationId before, std::string_view name) {

@@ -22,7 +22,7 @@ constexpr double kLargestExact = 0x1p24;
 // to the same integer or to neighbours.
 constexpr double kMostSteps = 0x1p21;
 // Numbers that are this many steps of 2^-16 or more, and above kLargestExact of
-// them, are beyond the ends of a type of 8 bits, whatever its zero point.
+// them, are beyond the ends of a type of 8 bits, regardless of its zero point.
 constexpr double kLeastFactor = 0x1p-16;
 
 double At(const std::vector<double>& numbers, size_t i) {

@@ -25,11 +25,11 @@ QuantizedTensor DequantizedBy(const Operation& operation,
                               std::string_view role);
 QuantizedTensor QuantizedBy(const Operation& operation, std::string_view role);
 
-// What is known of the scale and the zero point of a tensor of 8 bits.
+// The known facts about the scale and the zero point of a tensor of 8 bits.
 struct ScaleFacts {
-  DLDataType type{};           // Of the integers.
+  DLDataType type{};           // The type of the integers.
   std::optional<int> axis;     // From the front; none: one scale for all.
-  std::vector<double> scales;  // Empty if they are no constants.
+  std::vector<double> scales;  // Empty if they are not constants.
   std::vector<double> zeros;   // Likewise; one 0 if there is no zero point.
 };
 // Fails, saying what and why, unless the tensor is one of int8 or uint8 with
@@ -43,7 +43,7 @@ absl::Status CheckScales(const Network& network, const QuantizedTensor& tensor);
 
 // Returns the data of a constant; null if the value is none, or no constant.
 const NDArray* ConstantOf(const Network& network, ValueId id);
-// Returns the elements of a constant as doubles; none if it is no constant.
+// Returns the elements of a constant as doubles; none if it is not a constant.
 std::optional<std::vector<double>> NumbersOf(const Network& network,
                                              ValueId id);
 // Returns whether two values hold the same numbers in every run: they are the

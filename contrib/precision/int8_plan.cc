@@ -48,7 +48,7 @@ absl::Status CheckScalable(const Network& network, ValueId id,
                   range->second.low, range->second.high));
 }
 
-// Which inputs an operation that is no product would read quantised.
+// Returns which inputs an operation that is not a product would read quantised.
 absl::StatusOr<std::vector<bool>> InputsOfOther(const Network& network,
                                                 const Operation& operation) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> chosen,

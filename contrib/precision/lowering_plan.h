@@ -17,20 +17,20 @@ struct ProductForm {
   std::optional<int> w_axis;  // By which w (input 1) has scales.
   bool has_step_bias = true;  // Input 2, if given, is added to the product.
 };
-// Returns none for operations that are no products.
+// Returns none for operations that are not products.
 std::optional<ProductForm> ProductFormOf(const Network& network,
                                          const Operation& operation);
 
-// What is to be done with each operation.
+// The steps that are to be taken with the operations.
 struct LoweringPlan {
   struct Step {
     std::vector<bool> inputs;  // Which are to be of the lower precision.
-    // Of int8: its results stay floats, since the activation behind belongs to
-    // it.
+    // For int8: the results stay floats, since the activation behind belongs to
+    // the operation.
     bool keeps_result = false;
   };
   std::unordered_map<OperationId, Step> steps;
-  // Of those that read float32 tensors and have no step.
+  // For operations that read float32 tensors and have no step.
   std::unordered_map<OperationId, std::string> reasons;
 
   const Step* StepOf(OperationId id) const {

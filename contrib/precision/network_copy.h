@@ -36,8 +36,8 @@ class NetworkCopy {
   absl::StatusOr<std::vector<ValueId>> AddLike(
       const Operation& old, std::vector<ValueId> inputs,
       const std::vector<std::string>& suffixes);
-  // The same with other attributes, which may be of another operator. REQUIRES:
-  // that has as many outputs.
+  // Adds the operation with other attributes, which may be of another operator.
+  // REQUIRES: that operator has as many outputs.
   absl::StatusOr<std::vector<ValueId>> AddAs(
       const Operation& old, OpAttrs attrs, std::vector<ValueId> inputs,
       const std::vector<std::string>& suffixes);
@@ -80,7 +80,7 @@ class NetworkCopy {
   Network made_;
   std::unordered_map<ValueId, ValueId> stands_for_;
   std::unordered_set<ValueId> outputs_;
-  std::unordered_set<std::string> names_;  // Of old and new things alike.
+  std::unordered_set<std::string> names_;  // Names of old and new things alike.
 };
 
 }  // namespace nodewise

@@ -16,7 +16,7 @@ namespace {
 // Sums over the elements of one value.
 struct ErrorSum {
   double max_abs = 0;
-  double differences = 0;  // Of squares.
+  double differences = 0;  // The sum of squared differences.
   double numbers = 0;      // Likewise.
 
   void Add(const NDArray& expected, const NDArray& found) {
@@ -35,7 +35,8 @@ struct ErrorSum {
   }
 
   double RelativeL2() const {
-    // Of what is no different, no share is wrong, be it 0 or not.
+    // Where nothing differs the share of wrong numbers is 0, even if all
+    // numbers are 0.
     return differences == 0 ? 0 : std::sqrt(differences / numbers);
   }
 };

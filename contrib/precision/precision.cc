@@ -41,7 +41,7 @@ const PrecisionRow& RowOfPrecision(Precision precision) {
 }
 
 // Names come from files, and may be any bytes. RE2 takes time in proportion to
-// their length, whatever the expression.
+// their length, with every expression.
 absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
   if (text.empty()) return nullptr;
   RE2::Options options(RE2::Latin1);
@@ -80,8 +80,8 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
       "{} needs opset {}: {}", row.name, row.least_opset, MessageOf(why_not)));
 }
 
-// Returns why an operation is left alone whatever its operator takes; empty if
-// there is no such reason.
+// Returns why an operation is left alone regardless of what its operator takes;
+// empty if there is no such reason.
 std::string ReasonBeforehand(const Network& network, const Operation& operation,
                              const PrecisionOptions& options, const RE2* keep) {
   if (keep != nullptr && RE2::PartialMatch(operation.name, *keep)) {

@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
                               meter.ErrorWith({change.operation}));
     ranking.push_back({change.operation, change.kind, error});
   }
-  // What has the same error stays in the order of the network.
+  // Operations with equal errors stay in the order of the network.
   std::stable_sort(
       ranking.begin(), ranking.end(),
       [](const auto& a, const auto& b) { return a.error > b.error; });

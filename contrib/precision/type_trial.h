@@ -13,11 +13,11 @@ ValueId InputOf(const Operation& operation, size_t i);
 bool IsFloatInput(const Network& network, const Operation& operation, size_t i);
 
 // Returns which float32 inputs the operation could read in another element
-// type: all of them, or all but one, or the first alone, whatever its operator
-// takes first. Of its float32 outputs, one must come out in that type, others
-// in that type or as they are; a target of the network must run it. Fails,
-// saying why, if nothing of this is possible; the reason is what the operator
-// says of all its inputs.
+// type: all of them, or all but one, or the first alone; the first of these
+// that its operator takes. One of its float32 outputs must come out in that
+// type, others in that type or as they are; a target of the network must run
+// it. Fails, saying why, if nothing of this is possible; the reason is what the
+// operator says of all its inputs.
 absl::StatusOr<std::vector<bool>> InputsThatMayBe(DLDataType type,
                                                   const Network& network,
                                                   const Operation& operation);

@@ -81,7 +81,7 @@ class ArchiveReader {
         name.starts_with(kFamily) ? " (a newer nodewise wrote it)" : ""));
   }
 
-  // What is missing is empty: a shorter document has less to show.
+  // A missing text is empty: a shorter document has less to show.
   absl::StatusOr<std::string> TextIn(const Json& object,
                                      const char* key) const {
     const auto member = object.find(key);
@@ -196,7 +196,7 @@ class ArchiveReader {
         return Wrong("graph/nodes/reads", "an array");
       }
       for (const Json& number : *reads) {
-        // A node reads what stands before it, so that there is no circle.
+        // A node reads what stands before it, so that there cannot be a circle.
         if (!number.is_number_unsigned() ||
             number.get<uint64_t>() >= archive->nodes.size()) {
           return Wrong("graph/nodes/reads", "numbers of nodes before it");

@@ -89,8 +89,8 @@ void AddTable(const std::vector<const TensorComparison*>& differing,
   *text += '\n';
 }
 
-// Adds what makes the first of the worst so: the first in the order of the
-// reference, whatever the order of the table.
+// Adds the reasons for the worst verdict: those of the tensor that has it first
+// in the order of the reference, regardless of the order of the table.
 void AddWorst(const Comparison& comparison, ReportText* text) {
   const auto worst = std::max_element(
       comparison.tensors.begin(), comparison.tensors.end(),

@@ -44,7 +44,7 @@ void AddMembers(const VmFunction& function, JsonWriter* json) {
   json->Add("registers", NumRegisters(function));
 }
 
-// Adds a line for the function, and one for each reason why it is no graph.
+// Adds a line for the function, and one for each reason why it is not a graph.
 void AddFunction(const VmLibrary& library, const VmFunction& function,
                  TextTable* table, Inspection* inspection) {
   DiagnosticList reasons;

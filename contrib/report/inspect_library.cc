@@ -98,7 +98,7 @@ std::string LineOf(const ModuleSummary& module) {
 }
 
 // The modules as lines, imports indented below those that import them. Each
-// module is shown once, whatever circles a damaged file may have.
+// module is shown once, even if a damaged file has circles.
 class ModuleTree {
  public:
   explicit ModuleTree(const std::vector<ModuleSummary>& modules)

@@ -32,7 +32,7 @@ bool IsStandIn(const LocateResult& result, const NodeReport& node) {
                    node.key) != result.stand_ins.end();
 }
 
-// What is known of its operator, beside what was found.
+// Says what is known of the node's operator, beside what was found.
 std::string KnownText(const std::string& runtime, const KnownUse& known) {
   const std::string text = fmt::format(
       "of {}: {}", Printable(KnownOf(known.row, runtime)), WordsOf(known.row));
@@ -93,7 +93,7 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
 struct Deviating {
   size_t count = 0;
   double made = 0;
-  std::optional<KnownUse> known = std::nullopt;  // Of the one furthest off.
+  std::optional<KnownUse> known = std::nullopt;  // For the node furthest off.
 };
 
 // Says of each kind of operators how far those are off that matter nowhere.

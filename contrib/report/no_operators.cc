@@ -1,4 +1,4 @@
-// Replaces what is said of models in builds without ONNX and its operators:
+// Replaces the reports on models in builds without ONNX and its operators:
 // there is no network that could have opaque operations, or be lowered.
 
 #include "nodewise/report/model_report.h"

@@ -55,8 +55,8 @@ TextTable KindsOf(const std::vector<OperationTime>& operations, double sum_us) {
   return table;
 }
 
-// What is fused, kept in a layout or in a cache costs more alone; what runs
-// beside something else costs less.
+// Operations that are fused, kept in a layout or in a cache cost more alone;
+// those that run beside something else cost less.
 std::string VerdictOn(const ProgramTimes& times) {
   const double ratio = times.plain_us > 0 ? times.sum_us / times.plain_us : 0;
   if (ratio > 1.1) {

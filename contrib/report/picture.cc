@@ -31,8 +31,8 @@ struct Colours {
   std::string_view fill, line;
 };
 
-// What was found of a node, as far as a picture tells it apart. The words stand
-// in the box, too, so that nothing depends on seeing colours.
+// The findings about a node that a picture tells apart. The words stand in the
+// box, too, so that nothing depends on seeing colours.
 enum class Look { kCulprit, kInherits, kOpen, kRight, kInput };
 
 Look LookAlone(const Archive::Node& node) {
@@ -338,7 +338,7 @@ class Picture {
   std::vector<bool> is_behind_;
   std::set<uint32_t> chosen_;
   std::vector<std::vector<uint32_t>> rows_;
-  std::map<uint32_t, std::pair<int, int>> place_;  // Of the upper left corner.
+  std::map<uint32_t, std::pair<int, int>> place_;  // The upper left corner.
   int width_ = 0, height_ = 0;
 };
 

@@ -17,8 +17,8 @@
 namespace nodewise {
 namespace {
 
-constexpr size_t kParts = 32;        // Of a histogram.
-constexpr int64_t kMostOfSide = 12;  // Of a slice.
+constexpr size_t kParts = 32;        // The bars of a histogram.
+constexpr int64_t kMostOfSide = 12;  // The longest side of a slice.
 constexpr size_t kBlock = 4096;      // Elements that are decoded at a time.
 
 // Calls f(numbers) with all elements, a block at a time.

@@ -53,10 +53,10 @@ absl::StatusOr<WantedTargets> TargetsNamed(
   return wanted;
 }
 
-// What was found about a network before and after it could be checked.
+// The findings about a network before and after it could be checked.
 struct ReadNetwork {
   std::vector<Finding> in_file;
-  std::vector<Finding> at_import;  // Of the three parts.
+  std::vector<Finding> at_import;  // Findings of the three parts.
   std::optional<NetworkData> network;
 };
 

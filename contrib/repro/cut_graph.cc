@@ -66,7 +66,7 @@ class Cutter {
       const bool is_made =
           is_linked && graph_.IsFunction(NodeId{refs[slot].node});
       if (is_made || (is_linked && made_.contains(entry))) continue;
-      // What is handed in from outside lies nowhere in the network.
+      // A tensor that is handed in from outside lies nowhere in the network.
       const EntryRef input = AddInput({node, slot}, entry, is_linked);
       if (is_linked) made_[entry] = input;
       given_[{node, slot}] = input;

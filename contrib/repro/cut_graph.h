@@ -18,8 +18,8 @@ namespace nodewise {
 // Several nodes of a graph that are cut out together.
 struct GraphCut {
   std::vector<NodeId> nodes;  // That compute, in the order of the graph.
-  // What they read of each other. Whatever else they read is an input of the
-  // new graph, one for each node and input.
+  // The entries that the nodes read of each other. Everything else that they
+  // read is an input of the new graph, one for each node and input.
   std::vector<EntryId> linked = {};
   // The entries that lie in one place where their storage ids are equal; all
   // others have memory of their own.

@@ -136,7 +136,7 @@ class TensorDrawer {
       return "runs of the node do not show the failure, so that none says "
              "whether it is still there";
     }
-    // What is right has just been found to be that.
+    // A node that is right has just been found to be so.
     const bool fails =
         case_.failure.has_value() || case_.FindWrong() != nullptr;
     if (!fails && accuses_ == nullptr) return "";
@@ -150,7 +150,7 @@ class TensorDrawer {
     return "";
   }
 
-  // Whatever cannot be run is not the same.
+  // A case that cannot be run does not show the same.
   bool IsSame(ReproCase* tried) {
     ++runs_;
     // Also where that decides nothing, the outputs must be those of the drawn
@@ -174,7 +174,7 @@ class TensorDrawer {
       if (is_same) return absl::OkStatus();
     }
     if (units.size() == 1) {
-      // What has a reason already cannot be drawn at all.
+      // An input that already has a reason cannot be drawn at all.
       if (InputAt(&case_, units[0].inputs[0]).why_not_drawn.empty()) {
         SetReason(units, "with drawn numbers it does not show the same");
       }

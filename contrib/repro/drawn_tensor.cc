@@ -14,7 +14,8 @@
 namespace nodewise {
 namespace {
 
-// What is not ordinary is kept by number, since kernels treat it apart.
+// Numbers that are not ordinary are counted by class, since kernels treat them
+// apart.
 enum class NumberClass : uint8_t {
   kZero,
   kMinusZero,
@@ -104,7 +105,7 @@ void ForEachChunk(const NDArray& numbers, bool stores, F f) {
   }
 }
 
-// What is recorded of ordinary numbers.
+// The record of ordinary numbers.
 class Quantiles {
  public:
   Quantiles(std::vector<double> sample, DLDataType dtype)

@@ -25,7 +25,7 @@ absl::StatusOr<NDArray> DrawnLike(const NDArray& tensor, SpecialPlaces places,
                                   RandomSource& source);
 
 // Returns a number that is the same for tensors that hold the same numbers, in
-// whatever order and however often, and whose zeros do not count.
+// any order and any number of times. Zeros do not count.
 absl::StatusOr<uint64_t> HashOfNumbers(const NDArray& tensor);
 
 // Returns the tensor with a drawn number in the place of each: of tensors with

@@ -163,7 +163,7 @@ class EarlierSearch {
   std::map<NodeId, std::vector<NDArray>> reads_;
   uint64_t bytes_ = 0;
   uint64_t runs_ = 0;
-  uint64_t failing_ = 0;  // Of these runs.
+  uint64_t failing_ = 0;  // How many of these runs failed.
   uint64_t most_failing_ = UINT64_MAX;
   std::optional<ReproCase> found_;
 };

@@ -176,7 +176,7 @@ absl::StatusOr<Region> NetworkHider::Hidden(
   NODEWISE_ASSIGN_OR_RETURN(hidden.network,
                             Hidden(region.network, name, inputs));
   for (std::string& covered : hidden.covers) {
-    // What it does not have says nothing either.
+    // An operation without a new name says nothing either.
     const auto found = operations_.find(covered);
     covered = found == operations_.end() ? "" : found->second;
   }

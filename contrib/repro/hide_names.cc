@@ -29,8 +29,9 @@ std::string NameOfRegion(const Region& region) {
   return PlainName(name);
 }
 
-// What is needed to run the node, or to know its layouts, but for what says its
-// region: other compilers note whatever they like.
+// The attributes that are needed to run the node, or to know its layouts, and
+// those that say its region. No others are kept: other compilers note anything
+// they like.
 std::vector<std::pair<std::string, std::string>> OwnAttributes(
     const GraphNode& node, const std::optional<Region>& region) {
   std::vector<std::pair<std::string, std::string>> attrs;
@@ -104,8 +105,8 @@ class NameHider {
            (key == old_names_[node] || key.starts_with(old_names_[node] + "#"));
   }
 
-  // The graph's node of that key in the network. Of several with one name it
-  // is most likely the one that the case is about.
+  // The graph's node with that key in the network. If several share its name,
+  // it is most likely the one that the case is about.
   std::optional<size_t> FindNode(const std::string& key) {
     if (IsCalled(HeadNode(), key)) return HeadNode();
     for (size_t n = 0; n < old_names_.size(); ++n) {
@@ -286,7 +287,7 @@ absl::Status CheckIsSame(const DrawOptions& options, const SameFailure& same,
   if (same.can_be_tried()) {
     NODEWISE_ASSIGN_OR_RETURN(is_same, same.IsIn(hidden));
   } else {
-    // What is said about the outputs must have the other names, too.
+    // The judgement of the outputs must have the other names, too.
     NODEWISE_RETURN_IF_ERROR(same.Judge(hidden));
   }
   if (is_same && options.accuses != nullptr &&

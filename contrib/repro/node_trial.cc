@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<BoundedTensor>> InterpretBeside(
   return bounded;
 }
 
-// How far it is beyond limits that nobody has proved.
+// Says how far a result is beyond limits that have not been proved.
 std::string ReasonBeside(const NDArray& reference, const NDArray& made,
                          const std::vector<double>& limits) {
   std::vector<double> expected(limits.size(), 0);

@@ -20,7 +20,7 @@ std::string WorstText(const ReproOutput& output) {
                      worst.actual, worst.expected);
 }
 
-// What it was found to be in its network.
+// Says what the node was found to be in its network.
 std::string AccusationText(const ReproCase& node_case) {
   if (node_case.verdict.empty()) return "";
   return fmt::format("In its network it was found to be `{}`{}.\n\n",
@@ -30,7 +30,7 @@ std::string AccusationText(const ReproCase& node_case) {
                          : fmt::format(": `{}`", CodeSpan(node_case.reason)));
 }
 
-// Of a node that writes over a tensor.
+// Describes a node that writes over a tensor.
 std::string PlanFaultText(const ReproCase& node_case) {
   const SpoiledTensor& spoiled = *node_case.plan_fault;
   std::string text = fmt::format(
@@ -49,7 +49,7 @@ std::string PlanFaultText(const ReproCase& node_case) {
   return text;
 }
 
-// What is needed beside the node.
+// Says what is needed beside the node.
 std::string EarlierText(const ReproCase& node_case) {
   if (node_case.earlier_nodes.empty()) return "";
   return fmt::format(
@@ -62,7 +62,7 @@ std::string EarlierText(const ReproCase& node_case) {
       CodeSpan(ListOf(node_case.earlier_nodes)));
 }
 
-// Of a node that a part of a model stands beside.
+// Describes the part of a model that stands beside a node.
 std::string BesideText(const ReproCase& node_case) {
   if (!node_case.beside.has_value()) return "";
   std::string text =
@@ -96,7 +96,7 @@ std::string RightText(const ReproCase& node_case) {
          "then.\n";
 }
 
-// Of a node that ends its process, or spoils memory.
+// Describes a node that ends its process, or spoils memory.
 std::string FailureText(const ReproCase& node_case) {
   if (node_case.fails_alone == false) {
     return "Alone it came to its end when this was written: the failure does "

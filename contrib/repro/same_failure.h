@@ -12,7 +12,8 @@
 
 namespace nodewise {
 
-// What makes two failures the same one, for whatever changes a case.
+// The traits by which code that changes a case knows that its failure is still
+// the same one.
 
 // How the output of a node is wrong.
 struct FailureKind {
@@ -33,8 +34,8 @@ uint64_t AffordedRuns(const ShrinkOptions& options, const ReproCase& node_case);
 uint64_t AffordedHangs(const ShrinkOptions& options,
                        const ReproCase& node_case);
 
-// What a case shows, whatever that is: something wrong, an end of the process,
-// a tensor that is written over, or that the node is right.
+// The failure that a case shows: something wrong, an end of the process, a
+// tensor that is written over, or that the node is right.
 class SameFailure {
  public:
   // The case has been run. `operators` must outlive it.

@@ -58,7 +58,7 @@ class Shrinker {
     return absl::OkStatus();
   }
 
-  // Whatever cannot be run is not the same failure.
+  // Inputs that cannot be run do not show the same failure.
   bool Try(const std::vector<NDArray>& inputs, bool always = false) {
     if (runs_left() == 0 && !always) return false;
     ++runs_;
@@ -188,7 +188,7 @@ class Shrinker {
   const ReproCase original_;
   ReproCase& case_;
   const FailureKind kind_;
-  std::unique_ptr<NodeTrial> trial_;  // Of `case_`.
+  std::unique_ptr<NodeTrial> trial_;  // Runs the node of `case_`.
   uint64_t runs_ = 0;
 };
 

@@ -176,8 +176,7 @@ class ReproWriter {
     return WriteOnnxCase(folder_.string(), network, inputs, outputs);
   }
 
-  // The functions that are built in are no part of the library that programs
-  // link.
+  // Built-in functions are not part of the library that programs link.
   absl::Status WriteProgram() {
     contents_.has_program = !case_.library_file.empty() && case_.is_judged();
     if (!contents_.has_program) return absl::OkStatus();

@@ -113,8 +113,8 @@ absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {
   NODEWISE_ASSIGN_OR_RETURN(const FoundTypes types,
                             TypesOfRun(*network, std::move(tensors)));
   for (const auto& [id, type] : types) {
-    // What was found before it may tell the rest: one Reshape, say, the sizes
-    // of all that follows.
+    // Types that were found before may tell the rest: one Reshape, say, tells
+    // the sizes of all that follows.
     if (!IsOpen(*network, id)) continue;
     NODEWISE_RETURN_IF_ERROR(network->SetFoundType(id, type));
   }

@@ -79,7 +79,7 @@ struct Formula {
   Polynomial argument;
 };
 
-// None if they are no polynomials of x and one function.
+// Makes no formula if the parts are not polynomials of x and one function.
 class FormulaMaker {
  public:
   std::optional<Formula> Make(absl::Span<const Part> parts,

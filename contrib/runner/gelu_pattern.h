@@ -11,16 +11,16 @@
 
 namespace nodewise {
 
-// A Gelu that is written as several operations, as exporters write it:
-// x / 2 * (1 + erf(x / sqrt(2))), or the approximation by tanh, with sums and
-// products in any order. What it computes is a Gelu only if the numbers in it
-// are the right ones, and these may not be known before the first run.
+// A Gelu that is written as several operations, as exporters write it: x / 2 *
+// (1 + erf(x / sqrt(2))), or the approximation by tanh, with sums and products
+// in any order. The operations compute a Gelu only if the numbers in it are the
+// right ones, and these may not be known before the first run.
 class GeluPattern {
  public:
   // Returns the Gelu of `x` that operations of the network make, if there is
-  // one whose values nobody else reads and that are no outputs, except for its
-  // result. `is_number` says of a value that it is a constant with one element;
-  // it must be valid for the call alone.
+  // one whose values, except for its result, are read by no other operation and
+  // are not outputs. `is_number` says of a value that it is a constant with one
+  // element; it must be valid for the call alone.
   static std::optional<GeluPattern> Find(
       const Network& network, ValueId x,
       absl::FunctionRef<bool(ValueId)> is_number);
@@ -36,11 +36,11 @@ class GeluPattern {
   // `spacing` away from it.
   bool Holds(absl::Span<const double> numbers, double spacing) const;
 
-  // What is computed, each part from parts before it.
+  // The steps of the computation, each made from parts before it.
   struct Part {
     enum class Kind { kInput, kNumber, kAdd, kMul, kDiv, kPow, kErf, kTanh };
     Kind kind;
-    size_t left = 0;  // Of kNumber: which one.
+    size_t left = 0;  // For kNumber: which number.
     size_t right = 0;
   };
 

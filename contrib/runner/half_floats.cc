@@ -17,7 +17,7 @@ namespace {
 #if defined(__x86_64__)
 constexpr int64_t kAtOnce = 8;
 
-// Whoever has AVX2 has F16C, for which clang has no name here.
+// A CPU with AVX2 has F16C, for which clang has no name here.
 bool CanConvert() {
   static const bool can = __builtin_cpu_supports("avx2");
   return can;

@@ -68,8 +68,8 @@ class MixedLibrary : public Library {
         partners_(std::move(partners)),
         sides_(std::move(sides)) {}
 
-  // What is found by name alone, such as parameters in the library, is the
-  // candidate's.
+  // Functions that are found by name alone, such as parameters in the library,
+  // are the candidate's.
   absl::StatusOr<PackedFunc> Find(std::string_view name) override {
     return candidate_->Find(name);
   }

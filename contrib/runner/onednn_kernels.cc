@@ -85,7 +85,7 @@ class OneDnnRegionKernel : public RegionKernel {
     return step.is_call() && !IsOutput(step.result);
   }
 
-  // Makes the memory of what calls make and is no output.
+  // Makes the memory for the results of calls that are not outputs.
   absl::Status MakeResults() {
     for (const auto& step : steps_) {
       const PlannedStep& planned = step->planned();

@@ -29,7 +29,8 @@ TensorType AsWide(TensorType type) {
   return type;
 }
 
-// The operation by itself, with the channels last in all that is no constant.
+// The operation by itself, with the channels last in all that is not a
+// constant.
 OneDnnCall CallOf(const Network& network, const Operation& operation) {
   OneDnnCall call;
   call.op = operation.attrs;

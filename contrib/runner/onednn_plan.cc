@@ -120,7 +120,8 @@ class StepPlanner {
   }
 
  private:
-  // What is fused may read what is made after the step's first operation.
+  // A fused operation may read a value that is made after the step's first
+  // operation.
   void SortByLast(std::vector<PlannedStep>* steps) const {
     std::vector<size_t> places(network_.data().operations.size());
     for (size_t i = 0; i < network_.order().size(); ++i) {
@@ -365,7 +366,7 @@ class StepPlanner {
   const LayoutMap& layouts_;
   std::vector<bool> is_taken_;     // By operation.
   std::vector<bool> is_constant_;  // By value.
-  // By value. What is float16 or bfloat16 is float32 here.
+  // By value. Tensors of float16 or bfloat16 are float32 here.
   std::vector<TensorType> types_;
   std::vector<DLDataType> float_types_;  // By value: what it really is.
 };

@@ -44,7 +44,8 @@ struct PlannedStep {
   bool is_plain() const;
   // As the network has it. REQUIRES: is_call().
   DLDataType OutputType() const;
-  // What is worth knowing about how it runs, before it does; "" if nothing is.
+  // A remark about how the step will run that is worth knowing; "" if there is
+  // none.
   std::string Remark() const;
 };
 

@@ -45,7 +45,7 @@ void OneDnnStep::Keep(const Region& region, size_t place, ValueId value) {
   }
 }
 
-// Contents are compared where nobody can say that they are as they were.
+// Contents are compared where it is not known that they are unchanged.
 bool OneDnnStep::IsCurrent(absl::Span<const NDArray> inputs) {
   if (threads_ != OneDnnThreads::Count()) return false;
   for (Kept& kept : kept_) {

@@ -41,7 +41,8 @@ class OneDnnStep {
   // Why oneDNN does not compute the step, or not with these constants; "" if it
   // does.
   std::string why_not() const;
-  // What is worth knowing about how it runs; "" if nothing is.
+  // A remark about how the step runs that is worth knowing; "" if there is
+  // none.
   std::string remark() const;
 
  private:
@@ -54,8 +55,8 @@ class OneDnnStep {
 
   void Keep(const Region& region, size_t place, ValueId value);
   bool IsCurrent(absl::Span<const NDArray> inputs);
-  // Whether the call computes what the operations do, but not with the
-  // roundings that they have, or not of what is no number.
+  // Whether the call computes what the operations do, but with other roundings,
+  // or with other results for NaN.
   bool IsRewritten() const;
   absl::Status RunWide(absl::Span<const NDArray> inputs, const NDArray& output);
   absl::Status CheckGelus(absl::Span<const NDArray> inputs) const;

@@ -6,7 +6,7 @@
 namespace nodewise {
 namespace {
 
-// Of a Transpose: between which layouts it is.
+// The layouts between which a Transpose moves its tensor.
 enum class Direction { kToLast, kToFirst, kOther };
 
 Direction DirectionOf(const Operation& operation) {

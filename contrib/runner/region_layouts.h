@@ -20,9 +20,9 @@ struct LayoutMap {
 
 // Everything plain.
 LayoutMap PlainIn(const Region& region);
-// With Transposes between layouts taken as what a tensor is called in either of
-// them, and with the channels last in what is made between them; none if there
-// are no such Transposes.
+// Returns the map with Transposes between layouts taken as names of one tensor
+// in either of them, and with the channels last in what is made between them;
+// none if there are no such Transposes.
 std::optional<LayoutMap> ChannelsLastIn(const Region& region);
 
 }  // namespace nodewise

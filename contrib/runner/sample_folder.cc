@@ -41,8 +41,8 @@ size_t EndOfNumber(const std::string& text, size_t begin) {
   return end;
 }
 
-// Compares numbers in names by their value. Of two numbers without leading
-// zeros the longer one is the larger one.
+// Compares numbers in names by their value. The longer of two numbers without
+// leading zeros is the larger one.
 bool ComesBefore(const std::string& a, const std::string& b) {
   size_t i = 0;
   size_t j = 0;

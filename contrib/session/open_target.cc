@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMostListed = 8;
 
-// What is read of the inputs meanwhile is kept.
+// Files of inputs that are read meanwhile are kept.
 absl::StatusOr<Session> OpenArtefact(const TargetSpec& spec,
                                      InputFiles* input_files) {
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files, FilesOf(spec));

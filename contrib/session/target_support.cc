@@ -90,7 +90,7 @@ class SupportReader {
 
 absl::StatusOr<TargetSupport> AskTarget(const Network& network,
                                         const std::string& target) {
-  // What is opaque is left out when a model is lowered, too.
+  // Opaque operations are left out when a model is lowered, too.
   std::optional<KnownPart> part;
   absl::Status status;
   if (!OpaqueOperations(network).empty()) {

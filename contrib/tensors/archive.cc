@@ -29,7 +29,7 @@ class ZipArchive final : public Archive {
         return At(fmt::format("{}: member {}", where_, QuotedZipName(name)),
                   bytes.status());
       }
-      // What is stored lies in the archive.
+      // A stored member lies in the archive, not in the buffer.
       if (buffer.empty()) buffer.assign(bytes->begin(), bytes->end());
       return buffer;
     }

@@ -44,7 +44,7 @@ absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
       ParseDumpedGraph(*text, &of_run, &diagnostics) &&
       ParseDumpedGraph(GraphText::FromString("graph", GraphDumpJson(graph)),
                        &expected, &diagnostics);
-  // Whoever reads the tensors says what is wrong with such a file.
+  // The code that reads the tensors reports what is wrong with such a file.
   if (!are_read) return absl::OkStatus();
   const auto fails = [&](const std::string& what) {
     return absl::DataLossError(fmt::format(

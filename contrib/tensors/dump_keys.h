@@ -21,8 +21,8 @@ struct DumpNode {
   bool is_input = false;  // An input or a parameter.
 };
 
-// Returns the nodes by their numbers. Fails with kDataLoss for text that is no
-// graph as a debug run writes it. `where` names it in messages.
+// Returns the nodes by their numbers. Fails with kDataLoss for text that is not
+// a graph as a debug run writes it. `where` names it in messages.
 absl::StatusOr<std::vector<DumpNode>> ParseGraphDump(std::string_view text,
                                                      const std::string& where);
 

@@ -41,8 +41,9 @@ struct FileTensor {
   auto Place() const { return std::pair(*node, key.slot); }
 };
 
-// What is handed out, but for pointers to other items. Many items have the name
-// of one node, which may be long, so that they share it.
+// The parts of a tensor item that is handed out, without the pointers to other
+// items. Many items have the name of one node, which may be long, so that they
+// share it.
 struct Item {
   const std::string* node = nullptr;
   uint32_t slot = 0;
@@ -60,7 +61,7 @@ struct Item {
 struct Joined {
   std::vector<Item> items;
   std::map<uint32_t, std::string> keys;  // By node.
-  std::list<std::string> names;          // Of what is in the file alone.
+  std::list<std::string> names;          // Names that are in the file alone.
 };
 
 // What the files beside the tensors say of the graph.

@@ -195,7 +195,7 @@ absl::Status DictParser::SetType(std::string_view descr, size_t at) {
     order = name[0];
     name.remove_prefix(1);
   }
-  // numpy never swaps raw bytes, so nobody knows what '>V2' would mean.
+  // numpy never swaps raw bytes, so '>V2' has no meaning.
   const TypeName* type = FindType(name);
   if (type != nullptr && !(name == "V2" && order == '>')) {
     header_.dtype = type->dtype;

@@ -72,7 +72,7 @@ absl::Status NpzNames::Add(const std::string& name) {
         fmt::format("member name has {} bytes, expected at most {}", size,
                     ZipWriter::kMaxNameBytes));
   }
-  // An archive may hold a name twice, but nobody could read both.
+  // An archive may hold a name twice, but a reader would only find one.
   if (names_.insert(name).second) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("tensor {} comes twice, expected it once", name));

@@ -21,7 +21,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 }  // namespace
 
 absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
-  // A file that has no name leaves none behind, whatever happens.
+  // A file that has no name leaves none behind, however the process ends.
   const std::string folder = std::filesystem::path(path).parent_path();
   const int nameless = open(folder.empty() ? "." : folder.c_str(),
                             O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

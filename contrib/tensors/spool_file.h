@@ -33,10 +33,10 @@ class SpoolFile {
   // Writes all of it to `to`, a piece at a time.
   absl::Status CopyTo(OutputFile* to) const;
   // Returns a part that was written as a tensor, which stays where it is and is
-  // read where it is looked at; nobody may write to it. `owner` (may be null)
-  // is kept for as long as the result lives. Fails with kDataLoss if the file
-  // ends before the part, and as mapping it does. REQUIRES: `shape` and `dtype`
-  // take `bytes`, which are not 0.
+  // read where it is looked at; it must not be written to. `owner` (may be
+  // null) is kept for as long as the result lives. Fails with kDataLoss if the
+  // file ends before the part, and as mapping it does. REQUIRES: `shape` and
+  // `dtype` take `bytes`, which are not 0.
   absl::StatusOr<NDArray> Load(size_t offset, size_t bytes,
                                absl::Span<const int64_t> shape,
                                DLDataType dtype,

@@ -79,7 +79,7 @@ absl::StatusOr<NamedTensor> ReadPb(const std::string& path,
 }
 
 // Only its names are in memory; the tensors stay in the mapped file. Bytes
-// after the last tensor are no error, as in TVM.
+// after the last tensor are not an error, as in TVM.
 absl::StatusOr<std::unique_ptr<TensorFileReader>> OpenParamsFile(
     const std::string& path, const std::shared_ptr<MappedFile>& file) {
   NODEWISE_ASSIGN_OR_RETURN(Params params,

@@ -29,7 +29,7 @@ constexpr uint64_t kGraphOfModel = 7;
 struct MessageField {
   uint64_t number = 0;
   uint64_t kind = 0;
-  absl::Span<const uint8_t> bytes;  // Of a kBytesField.
+  absl::Span<const uint8_t> bytes;  // The value of a kBytesField.
 };
 
 absl::StatusOr<uint64_t> ReadMessageNumber(ByteReader* reader) {

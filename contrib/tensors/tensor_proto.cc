@@ -183,7 +183,7 @@ NDArray Borrowed(const TensorFields& fields, DLDataType dtype,
   tensor.dtype = dtype;
   tensor.shape = const_cast<int64_t*>(fields.dims.data());
   NDArray borrowed = NDArray::Borrow(tensor, owner);
-  borrowed.MakeReadOnly();  // Nobody writes into a message.
+  borrowed.MakeReadOnly();  // A message must not be written into.
   return borrowed;
 }
 

@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-// What is smaller is not worth a page of the disk.
+// A smaller tensor is not worth a page of the disk.
 constexpr size_t kLeastBytes = 4096;
 
 size_t InPages(size_t bytes) {

@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(
 absl::StatusOr<absl::Span<const uint8_t>> UnpackZipMember(
     const ZipMember& member, std::string* buffer);
 
-// Returns a member's name for messages: in quotes, whatever bytes it has.
+// Returns a member's name for messages: in quotes, with any bytes that it may
+// have.
 std::string QuotedZipName(const std::string& name);
 
 }  // namespace nodewise

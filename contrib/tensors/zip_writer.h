@@ -13,8 +13,8 @@
 namespace nodewise {
 
 // Writes a zip archive of stored members, one after the other; only their
-// directory entries stay in memory. The same members always make the same
-// bytes: each has the time stamp 1980-01-01.
+// directory entries stay in memory. Equal members always make equal bytes: each
+// has the time stamp 1980-01-01.
 class ZipWriter {
  public:
   static constexpr size_t kMaxNameBytes = 0xFFFF;

@@ -25,7 +25,7 @@ namespace {
 constexpr double kRounding = 4e-6;
 // More than rounding to few bits does: numbers have gone elsewhere.
 constexpr double kMoved = 0.25;
-// What of a model's tensors stays in memory: each is read again for every
+// How much of a model's tensors stays in memory: each is read again for every
 // layer.
 constexpr size_t kMostBytes = size_t{512} << 20;
 constexpr size_t kNoPair = SIZE_MAX;

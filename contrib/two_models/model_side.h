@@ -22,7 +22,7 @@ bool OnlyMovesNumbers(std::string_view kind);
 // Whether the operator computes with integers that stand for floats.
 bool IsOfIntegers(std::string_view kind);
 
-// What is known of one of two models before it is compared: which values depend
+// The facts about one of two models before it is compared: which values depend
 // on inputs, which are one tensor in several forms, and how integers stand for
 // floats.
 class ModelSide {

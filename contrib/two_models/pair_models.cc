@@ -151,8 +151,8 @@ class Pairer {
     return absl::OkStatus();
   }
 
-  // Outputs go together whatever their numbers are: it is for their difference
-  // that the models are compared.
+  // Outputs go together even if their numbers differ: it is for their
+  // difference that the models are compared.
   void ForceOutputs() {
     const Network& reference = reference_.side->network();
     const Network& target = target_.side->network();
@@ -358,7 +358,7 @@ class Pairer {
 
   absl::Status Consider(ValueId id) {
     const auto tensors = reference_.Tensors(id);
-    // The target's numbers may be no legal inputs of an operation of the
+    // The target's numbers may not be legal inputs of an operation of the
     // reference: then there is nothing to compare.
     if (!tensors.ok()) return absl::OkStatus();
     const NDArray& expected = (*tensors)[0];
@@ -445,8 +445,8 @@ class Pairer {
     return nearest.candidate;
   }
 
-  // What an operation makes of the partners of what is read here: so a wrong
-  // layer has a partner, too, whatever it is called.
+  // Finds a result that the target makes of the partners of what is read here:
+  // so a wrong layer has a partner, too, under any name.
   std::optional<size_t> ByPlace(ValueId id,
                                 const std::vector<double>& sampled) {
     const NetworkValue& value = reference_.side->network().value(id);
@@ -494,8 +494,8 @@ class Pairer {
            ConstantsOf(target_.side->network(), user).empty();
   }
 
-  // What is made of the same tensors and has no other's numbers: a wrong layer
-  // that other operations compute.
+  // Finds a value that is made of the partners of the same tensors and has the
+  // numbers of no other: a wrong layer that other operations compute.
   std::optional<size_t> BySources(ValueId id,
                                   const std::vector<double>& sampled,
                                   const Nearest& nearest) {
