@@ -175,7 +175,7 @@ absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
 }
 
 // Returns the bytecode of a library that is a target by itself, or null.
-// Loading reports a file that is no library at all.
+// Loading reports a file that is not a library at all.
 absl::StatusOr<std::unique_ptr<VmLibrary>> FindBytecode(
     const ArtefactFiles& files) {
   if (!files.graph.empty() || files.library.empty()) return nullptr;

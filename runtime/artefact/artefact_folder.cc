@@ -32,9 +32,9 @@ absl::Status CheckOurs(const fs::directory_entry& entry) {
                                               : "not a regular file"));
 }
 
-// One that holds something else would be another artefact afterwards than the
-// one that was meant: so would one with a library of functions that are not the
-// graph's. What is left of a process that was killed does no harm.
+// A folder that holds something else would afterwards be another artefact than
+// the one that was meant; so would one with a library of functions that are not
+// the graph's. Files left by a process that was killed do no harm.
 absl::Status Prepare(const std::string& folder, bool has_source) {
   std::error_code error;
   fs::create_directory(folder, error);

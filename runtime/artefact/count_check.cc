@@ -60,7 +60,8 @@ bool ParseGraphBesideCounts(GraphText text, Graph* graph,
                             DiagnosticList* diagnostics) {
   DiagnosticList found;
   bool is_sound = ParseGraph(std::move(text), graph, &found);
-  // Without entries the graph's lists are at odds, and nobody tells the truth.
+  // Without entries the graph's lists are at odds, and none of them can be
+  // trusted.
   if (!is_sound && !graph->entries.empty() &&
       std::any_of(found.items().begin(), found.items().end(), &IsCountFault)) {
     CorrectCounts(graph);

@@ -24,8 +24,8 @@ std::optional<int> DeviceTypeOfKind(std::string_view kind) {
 }
 
 // A kernel is launched through a function that the compiled code looks up by
-// name. Code that looks up nothing runs nowhere but on the host, whatever its
-// library carries.
+// name. Code that looks up nothing only runs on the host, regardless of what
+// its library carries.
 bool LooksUpFunctions(const LibrarySummary& library) {
   const auto is_lookup = [](std::string_view name) {
     return name.ends_with("TVMBackendGetFuncFromEnv") ||

@@ -17,7 +17,7 @@ struct DeviceModule {
 
 // Returns the modules whose code a run of the graph calls, in file order. A
 // module counts unless it is certain that nothing of it is called; without a
-// graph, whatever the library's own code can call counts.
+// graph, everything that the library's own code can call counts.
 std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
                                             const Graph* graph);
 

@@ -9,7 +9,7 @@ namespace nodewise {
 namespace {
 
 #ifndef NODEWISE_USE_PROFILER
-// Tells whoever asks for the debug executor how to get it.
+// Tells a caller who asks for the debug executor how to get it.
 absl::StatusOr<Value> RefuseDebug(PackedArgs) {
   return absl::UnimplementedError(
       "this build has no debug executor: it was configured with USE_PROFILER "

@@ -112,7 +112,7 @@ absl::Status StoreIndex(const DLTensor& tensor, int64_t at, int64_t index) {
   }
 }
 
-// What is sorted, and where the results go; an unwanted result is null.
+// The tensor to sort, and where the results go; an unwanted result is null.
 struct SortJob {
   const DLTensor* input = nullptr;
   const DLTensor* values = nullptr;

@@ -91,7 +91,7 @@ void DebugExecutor::AddObserver(NodeObserver* observer) {
 }
 
 void DebugExecutor::RemoveObserver(NodeObserver* observer) {
-  // Whoever goes through them keeps its place, and drops the empty ones.
+  // A visit that is under way keeps its place, and drops the empty ones.
   std::replace(observers_.begin(), observers_.end(), observer,
                static_cast<NodeObserver*>(nullptr));
   DropRemoved();

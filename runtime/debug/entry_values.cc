@@ -1,4 +1,4 @@
-// What is alive in a pass, giving entries other contents, and running again
+// Finds what is alive in a pass, gives entries other contents, and runs again
 // what depends on them.
 
 #include <algorithm>
@@ -94,8 +94,8 @@ absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
 }
 
 // Adds the nodes that make what the wanted ones read and is not alive, and
-// those that make anew what is alive and a wanted one writes over: somebody may
-// read it next. Looks at each node once.
+// those that make again a live entry that a wanted one writes over, since it
+// may be read next. Looks at each node once.
 absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
   const Liveness& live = Live();
   std::vector<NodeId> unseen;

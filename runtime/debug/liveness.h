@@ -24,7 +24,7 @@ class Liveness {
   void Clear();
   // The outputs of the node have got their values, in place of what lay there.
   void MarkComputed(NodeId node);
-  // The node failed: what it left of its outputs is anybody's guess.
+  // The node failed: the contents of its outputs are undefined.
   void MarkLost(NodeId node);
   // A base entry has got its value where it is now, and not from a node.
   void SetValue(EntryId base);

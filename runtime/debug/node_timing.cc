@@ -9,7 +9,7 @@
 
 namespace nodewise {
 
-// What is measured is the compiled code, called as a plain run calls it.
+// Times the compiled code alone, called as a plain run calls it.
 absl::Status DebugExecutor::CheckPlain() const {
   if (!patches_->empty()) {
     return absl::FailedPreconditionError(fmt::format(

@@ -12,8 +12,8 @@ namespace nodewise {
 // Hands what a pass does to the writer of its dump.
 class RecordingObserver : public NodeObserver {
  public:
-  // `is_alone`: nobody else watches the
-  // pass, so that nothing runs between two nodes.
+  // `is_alone`: no other observer watches the pass, so that nothing runs
+  // between two nodes.
   RecordingObserver(RunView run, std::shared_ptr<const DumpPlan> plan,
                     RecordOptions options, bool is_alone)
       : run_(run),

@@ -20,7 +20,7 @@ struct DumpFolder {
   std::string path;               // ROOT[/run_N]/_tvmdbg_device_CPU_0
   std::vector<std::string> made;  // The folders made for it, outermost first.
   // A temporary root, until the dump is complete. A root that the user named
-  // stays whatever happens, with what is in it.
+  // always stays, with its contents.
   LeftBehind unfinished;
 };
 

@@ -10,8 +10,8 @@
 
 namespace nodewise {
 
-// What every run of one plan writes alike, made once so that recording an entry
-// takes two copies: what precedes its data, and its data.
+// The bytes that every run of one plan writes alike, made once so that
+// recording an entry takes two copies: what precedes its data, and its data.
 struct DumpLayout {
   struct Entry {
     uint32_t item = kNoItem;  // Index in the plan, if its tensor is written.

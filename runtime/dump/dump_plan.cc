@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
 // Names come from untrusted files, and may be any bytes. RE2 takes time in
-// proportion to their length, whatever the expression.
+// proportion to their length, with every expression.
 RE2::Options ExpressionOptions() {
   RE2::Options options(RE2::Latin1);
   options.set_log_errors(false);

@@ -52,8 +52,8 @@ inline constexpr uint32_t kLongRecordBytes =
 
 inline constexpr uint16_t kRecordHasStats = 1;
 inline constexpr uint16_t kRecordHasNumbers = 2;
-// Of a time: slot and entry are the floating-point environment before the node
-// and after it.
+// In a record of a time, slot and entry are the floating-point environment
+// before the node and after it.
 inline constexpr uint16_t kRecordHasFloats = 4;
 
 }  // namespace nodewise

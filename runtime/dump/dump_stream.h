@@ -132,7 +132,7 @@ class DumpStream {
 
  private:
   void AppendPieces(const char* data, size_t size);
-  // What was appended may be written from now on.
+  // Allows what was appended to be written from now on.
   void Publish() {
     if (chunk_ == nullptr) return;
     chunk_->size.store(kChunkBytes - static_cast<size_t>(end_ - next_),

@@ -127,8 +127,8 @@ class ForeignObject final : public Object {
 };
 
 // Tells a function of TVM 0.9 and later from the std::function that it was
-// before. What that keeps for itself in place of the header is an address, or
-// whatever a small function object holds.
+// before. In place of the header, the latter keeps an address, or the contents
+// of a small function object.
 bool HasHeader(void* function) {
   const auto* header = static_cast<ObjectHeader*>(function);
   constexpr int kMostCounts = 1 << 24;

@@ -10,7 +10,7 @@ namespace nodewise {
 
 // Makes a function of one that compiled C++ has made, taking over its count.
 Ref<FunctionObject> AdoptTvmFunction(TvmFunction* function);
-// The same for one of TVM 0.8, which is deleted.
+// Makes a function of one of TVM 0.8, which is deleted.
 Ref<FunctionObject> AdoptTvmFunction(TvmStdFunction* function);
 
 }  // namespace nodewise

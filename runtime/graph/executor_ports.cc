@@ -95,7 +95,7 @@ void GraphExecutor::NoteChange(const Port& port) const {
   TensorChanges* const changes = ChangesOf(port.entry);
   if (changes == nullptr) return;
   ++changes->count;
-  // What is read-only stays as it is wherever it lies.
+  // A read-only tensor stays as it is wherever it lies.
   changes->is_bound = port.external.defined() && !port.external.is_read_only();
 }
 
@@ -413,9 +413,8 @@ absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
   }
   for (const auto& [port, tensor] : work) {
     const auto input = static_cast<size_t>(port - inputs_.data());
-    // What is known about changes is known of inputs alone in their memory.
-    // Memory that a caller hands out for them is meant to be used: it may be
-    // guarded.
+    // Changes are only known of inputs that are alone in their memory. Memory
+    // that a caller hands out for them is meant to be used: it may be guarded.
     const bool is_bound = in_place && !options_.allocate &&
                           ChangesOf(port->entry) != nullptr &&
                           tensor->device() == tensors_[port->entry].device &&
@@ -431,7 +430,7 @@ absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
 absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
                                         absl::Span<const std::string> names) {
   for (const std::string& name : names) {
-    // Of several with that name the parameter is meant, or else the last.
+    // If several have that name, the parameter is meant, or else the last.
     Port* from = nullptr;
     for (Port& port : other.inputs_) {
       if (port.name != name) continue;

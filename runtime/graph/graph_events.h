@@ -123,7 +123,7 @@ class GraphEvents {
   void AddListDiagnostic(std::string found, std::string expected);
   void Charge(size_t bytes);
 
-  // What is done with them: graph_values.cc.
+  // Take values to where they go; defined in graph_values.cc.
   void TakeNumber(int64_t value);
   void TakeString(std::string& value);
   void TakeNodeField(std::string& value);

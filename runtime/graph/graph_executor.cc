@@ -21,8 +21,8 @@
 namespace nodewise {
 namespace {
 
-// Copies the bytes of one tensor to another of the same size, whatever their
-// shapes: a __nop whose slots differ.
+// Copies the bytes of one tensor to another of the same size, regardless of
+// their shapes: a __nop whose slots differ.
 absl::StatusOr<Value> CopyAnyShape(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView first, args.At(0));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView second, args.At(1));
@@ -264,7 +264,7 @@ void GraphExecutor::MakeChanges() {
     const uint32_t slot = plan_.slot_of[port.entry];
     if (plan_.base_of[port.entry] != port.entry || bases[slot] != 1) continue;
     auto changes = std::make_shared<TensorChanges>();
-    // Whoever gave the memory still has it.
+    // The giver of the memory still has it.
     changes->is_lent = options_.allocate != nullptr || is_linked_[slot];
     changes_.emplace(port.entry, std::move(changes));
   }
@@ -333,8 +333,8 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
   return WithMessage(function.status(), std::string(located.message()));
 }
 
-// What was never set is an error, or zeros where the environment says so: who
-// only times a network need not feed it.
+// An input that was never set is an error, or zeros where the environment says
+// so: a user who only times a network need not feed it.
 absl::Status GraphExecutor::ZeroUnset() {
   std::vector<Port*> unset;
   std::string names;

@@ -68,8 +68,8 @@ bool AssembleEntries(GraphLists lists, Graph* graph,
   return true;
 }
 
-// Checks the graph. What the reader could not take as a count it has reported:
-// that the 0 in its place is wrong too is no news.
+// Checks the graph. A count that the reader could not take has been reported
+// already, so the 0 in its place is not reported again.
 void AddGraphFaults(const Graph& graph, DiagnosticList* found) {
   std::unordered_set<std::string> unread;
   for (const Diagnostic& diagnostic : found->items()) {

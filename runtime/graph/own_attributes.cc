@@ -77,7 +77,7 @@ std::optional<NodeId> NodeCovering(const Graph& graph,
 std::string ListText(absl::Span<const std::string> names) {
   Json list = Json::array();
   for (const std::string& name : names) list.push_back(name);
-  // Names that are no UTF-8 would make an exception otherwise.
+  // Names that are not UTF-8 would make an exception otherwise.
   return list.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

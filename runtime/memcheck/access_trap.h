@@ -12,8 +12,8 @@ enum class TrappedAccess { kRead, kWrite, kUnknown };
 class AccessTrapListener {
  public:
   virtual ~AccessTrapListener() = default;
-  // Returns true if the access may be tried again; false if it is no concern of
-  // this listener, and goes to whoever handled the signal before.
+  // Returns true if the access may be tried again; false if it does not concern
+  // this listener, and goes to the handler that the signal had before.
   virtual bool OnTrap(uint8_t* address, TrappedAccess access) = 0;
 };
 

@@ -227,7 +227,7 @@ bool GuardedMemory::OnTrap(uint8_t* address, TrappedAccess access) {
 }
 
 // Returns whether the access was that of a thread left behind. It may have been
-// made while nobody watches, or another node runs.
+// made while no run is watched, or another node runs.
 bool GuardedMemory::NoteStray(Block* block, uint8_t* address,
                               TrappedAccess access) {
   const auto node = census_.MakerOfThisThread();

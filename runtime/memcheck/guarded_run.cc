@@ -80,7 +80,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
   DebugExecutor::DebugOptions options;
   options.records = false;
   options.plan = settings.plan;
-  // Whoever keeps the options must not keep the memory for ever.
+  // An owner of the options must not keep the memory for ever.
   options.allocate = [weak = std::weak_ptr<SlotMemory>(slots)](
                          uint32_t slot, size_t bytes,
                          DLDevice device) -> absl::StatusOr<NDArray> {

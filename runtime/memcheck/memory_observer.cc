@@ -14,7 +14,7 @@ namespace {
 
 using Access = GuardedMemory::Access;
 
-// Nobody reads more, and every node may have some.
+// No reader goes through more, and every node may have some.
 constexpr size_t kMostFindings = 1000;
 
 bool IsHostMemory(const DLTensor& tensor) {

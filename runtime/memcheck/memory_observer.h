@@ -106,8 +106,9 @@ class MemoryObserver : public NodeObserver {
   std::vector<EntryId> owner_;         // By block: the base entry in it.
   std::map<size_t, Role> roles_;       // By block, of the running node.
   std::vector<ForeignInput> foreign_inputs_;
-  std::optional<ArgumentRecord> arguments_;  // Of the running node.
-  std::optional<ProcessState> process_;      // Before the running node.
+  // The arguments of the running node.
+  std::optional<ArgumentRecord> arguments_;
+  std::optional<ProcessState> process_;  // Before the running node.
 };
 
 }  // namespace nodewise

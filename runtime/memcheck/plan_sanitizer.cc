@@ -51,7 +51,7 @@ class Sanitizer {
   absl::StatusOr<SanitizeReport> Run() {
     NODEWISE_ASSIGN_OR_RETURN(first_, RunGuarded(make_, settings_));
     SanitizeReport report;
-    // The first run's findings stand whatever happens in the others.
+    // The first run's findings stand even if the others fail.
     const auto note = [&](const char* what, const absl::Status& status) {
       if (!status.ok()) report.not_compared.push_back(At(what, status));
     };

@@ -61,9 +61,9 @@ struct ElfFile {
 
 // Reads little-endian ELF files of 32 and 64 bits. Symbols are found the way
 // the loader finds them, so section headers may be missing. Takes time and
-// memory in proportion to the file's size, whatever its contents.
-// Returns kInvalidArgument for what is no ELF file, kUnimplemented for
-// big-endian ones, kDataLoss for one that is damaged or cut short.
+// memory in proportion to the file's size, regardless of its contents. Returns
+// kInvalidArgument for a file that is not ELF, kUnimplemented for big-endian
+// ones, kDataLoss for one that is damaged or cut short.
 absl::StatusOr<ElfFile> ParseElf(absl::Span<const uint8_t> bytes,
                                  std::string where);
 

@@ -12,7 +12,7 @@ bool Overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
 }  // namespace
 
 bool IsWritable(const ElfFile& file, const ElfSymbol& symbol, uint64_t size) {
-  // The value of a thread's variable is no address.
+  // The value of a thread's variable is not an address.
   const bool is_memory =
       symbol.defined && (symbol.kind == ElfSymbol::Kind::kData ||
                          symbol.kind == ElfSymbol::Kind::kNone);

@@ -40,7 +40,7 @@ FileIdentity IdentityOf(const std::string& path) {
           status.st_size};
 }
 
-// What is read from the file before it is loaded.
+// The facts that are read from the file before it is loaded.
 struct LibraryFacts {
   std::string path;
   FileIdentity identity;
@@ -64,8 +64,8 @@ std::mutex& TableMutex() {
   return mutex;
 }
 
-// Held while a library is opened, so that nobody gets a library whose pointers
-// are still empty, or a second object for one file.
+// Held while a library is opened, so that no thread gets a library whose
+// pointers are still empty, or a second object for one file.
 std::mutex& OpeningMutex() {
   static std::mutex mutex;
   return mutex;
@@ -92,7 +92,7 @@ class SharedLibrary final : public Symbols {
     }
     const CandidateFloatEnvironment floats;
     dlclose(handle_);
-    // Somebody else may keep the code loaded, and its caches with it.
+    // Another holder may keep the code loaded, and its caches with it.
     void* resident =
         dlopen(LoaderPath(facts_.path).c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (resident == nullptr) return;
@@ -277,7 +277,8 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   const std::lock_guard opening(OpeningMutex());
   int flags = RTLD_LAZY | RTLD_LOCAL;
   if (facts.makes_objects) {
-    // What it makes may outlive the last module of it, and is deleted by it.
+    // The objects that it makes may outlive its last module, and its code
+    // deletes them.
     flags |= RTLD_NODELETE;
     SetModuleWrapper(&WrapTvmModule);
   }

@@ -35,7 +35,7 @@ class CallContext {
   // Returns a handle for the code's TVMFuncCall or TVMFFIFunctionCall. Looks in
   // the imports of the code's modules, then among the named functions. The
   // handle stays valid for as long as the code is loaded: the code keeps it in
-  // a cache that nobody can clear.
+  // a cache that cannot be cleared.
   absl::StatusOr<void*> Find(std::string_view name);
   // Makes handles TVM-FFI's from now on.
   void UseFfi() { is_ffi_ = true; }

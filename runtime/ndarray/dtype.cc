@@ -37,7 +37,7 @@ constexpr CodeName kCodes[] = {
 };
 
 constexpr bool HasName(DLDataType dtype) {
-  if (dtype.code == kDTypeBool) return true;  // Bool is no row above.
+  if (dtype.code == kDTypeBool) return true;  // Bool is not a row above.
   for (const CodeName& row : kCodes) {
     if (row.code == dtype.code) return true;
   }

@@ -21,7 +21,7 @@ class HashStream {
   uint64_t Finish() const;
 
  private:
-  // The library's; it lies on the heap, since its size is no part of the
+  // The library's; it lies on the heap, since its size is not part of the
   // library's ABI.
   XXH3_state_s* state_;
 };

@@ -183,7 +183,7 @@ void ReportStatus(const absl::Status& status) {
   LetCrashEndIt();
 }
 
-// That memory ran out is no crash.
+// Running out of memory is not a crash.
 absl::Status WorkOrSay(absl::FunctionRef<absl::Status()> work) {
   try {
     return work();
@@ -236,7 +236,7 @@ int RunInThread(absl::FunctionRef<void()> work) {
   CatchCrashes();
   // This process's may end it without a signal.
   std::set_terminate(&std::abort);
-  // The pool's workers do not exist in the child, and nobody else could give
+  // The pool's workers do not exist in the child, and no other code could give
   // the new ones a signal stack. They keep it for ever.
   SetWorkerStart([] { thread_local const SignalStack stack; });
   // Runs before all inherited exit handlers, and ends the process.
@@ -281,7 +281,7 @@ absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
   if (report.left_by >= 0 && report.left_by <= UINT32_MAX) {
     end.left_by = static_cast<uint32_t>(report.left_by);
     end.is_left_thread = report.is_left_thread;
-    // Then whoever ended it may have been any thread.
+    // In any other state the process may have been ended by any thread.
     const uint32_t state = report.state.load();
     end.is_known_thread =
         state == ChildReport::kCrashed || state == ChildReport::kExited;
@@ -484,7 +484,7 @@ absl::StatusOr<RunningChild> ChildRunner::Start(
   const pid_t child = fork();
   if (child < 0) return SystemError("fork");
   if (child == 0) LiveAsChild(report, parent, work);
-  // Done on both sides, so that the group exists whoever comes first.
+  // Done on both sides, so that the group exists no matter which comes first.
   setpgid(child, child);
   return RunningChild(child, report);
 }

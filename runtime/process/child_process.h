@@ -57,7 +57,7 @@ class RunningChild {
   bool HasEnded() const;
   // Returns how long the thread of the child that had to wait most for a
   // processor has done so; 0 where the system does not say. Limits do not count
-  // it: a machine that is busy is no reason to call a child hung.
+  // it: a busy machine is not a reason to call a child hung.
   int64_t WaitedForProcessorMs() const;
   // Waits for its end and returns how it ended; after `limit_ms`, which is at
   // most kMostTimeLimitMs, and what it waited for a processor meanwhile, it and
@@ -83,7 +83,7 @@ class ChildRunner {
  public:
   static absl::StatusOr<ChildRunner> Create();
 
-  // Forks and runs `work` in the child on a new thread. Whatever the work does
+  // Forks and runs `work` in the child on a new thread. All that the work does
   // to memory is lost afterwards, but for SharedMemory. The child runs no exit
   // handlers and writes none of this process's buffered output. Fails with
   // kResourceExhausted if no child can be created. The runner must outlive it.

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What Linux lets everybody have.
+// The largest pipe that Linux lets every user have.
 constexpr int kPipeBytes = 1 << 20;
 constexpr int kHighDescriptor = 900;
 // How often to look for the end of a child of which no descriptor tells it.
@@ -98,8 +98,8 @@ class Reader : public PipeReader {
   enum class Polled { kBytes, kEnd, kNothing };
 
   // Moves the end on by what the child has waited for a processor; it is silent
-  // if that is nothing. What it waited before the message is not known, and may
-  // be given once.
+  // if that is nothing. The wait before the message is not known, and may be
+  // given once.
   void GiveMoreTime(Clock::time_point* end,
                     std::optional<int64_t>* waited_before) {
     const int64_t waited = child_.WaitedForProcessorMs();

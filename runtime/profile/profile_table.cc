@@ -62,7 +62,7 @@ class ClockRuler {
 
   bool is_empty_;
   int64_t wall_minus_monotonic_ns_;
-  int64_t end_ = 0;  // Of the row before.
+  int64_t end_ = 0;  // The end of the row before.
 };
 
 std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,

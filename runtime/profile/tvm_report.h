@@ -84,7 +84,7 @@ std::string ReportTable(const TvmReport& report, bool sort, bool aggregate,
                         bool col_sums);
 // Returns the calls, one on each line.
 std::string ReportCsv(const TvmReport& report);
-// Returns the whole report as valid JSON on one line, whatever its names are.
+// Returns the whole report as valid JSON on one line, with any names.
 std::string ReportJson(const TvmReport& report);
 
 // Reads what ReportJson() or TVM 0.9 or later write. Fails with kDataLoss, with

@@ -10,7 +10,7 @@ namespace nodewise {
 namespace {
 
 // Keeps what the pool reports. Never destroyed: a launch of another thread may
-// still report after nobody listens any more.
+// still report after the last listener has gone.
 class TaskLog final : public TaskObserver {
  public:
   static TaskLog& Get() {

@@ -69,7 +69,7 @@ std::string CutPlace(std::string_view* text) {
 }
 
 // Cuts "(hint)" or "; did you mean X?" off the end. A shape such as "(1, 64)"
-// is no hint: it has no letters.
+// is not a hint: it has no letters.
 std::string CutHint(std::string_view* text) {
   if (const size_t at = text->rfind(kDidYouMean);
       at != std::string_view::npos) {

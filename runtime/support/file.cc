@@ -185,7 +185,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
 }
 
 absl::Status OutputFile::OpenInPlace() {
-  // O_NONBLOCK: a pipe that nobody reads is refused, not waited for.
+  // O_NONBLOCK: a pipe without a reader is refused, not waited for.
   descriptor_ =
       open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor_ < 0) return SystemError(path_, "cannot write");

@@ -50,8 +50,8 @@ MadeFolder::MadeFolder(MadeFolder&& other) noexcept
       is_new_(other.is_new_),
       before_(std::move(other.before_)) {}
 
-// There is nobody to tell that something could not be removed: whoever destroys
-// it has an error to report already.
+// The destructor cannot report that something could not be removed: a caller
+// that destroys the folder has an error to report already.
 MadeFolder::~MadeFolder() {
   if (path_.empty()) return;
   std::error_code ignored;

@@ -8,7 +8,7 @@
 namespace nodewise {
 namespace {
 
-// The mark of processes that nobody watches.
+// The mark of processes that are not watched.
 RunMark unread_mark(false);
 
 }  // namespace

@@ -116,8 +116,8 @@ bool SpinWhile(const std::atomic<uint32_t>& word, uint32_t calm,
 }
 
 // Waits while `word` is `calm`, in the end by making it `asleep` and blocking.
-// Whoever changes it then sees from the old value whether to notify, and so
-// makes no system call for a thread that spins. Returns whether spinning was
+// A thread that changes it then sees from the old value whether to notify, and
+// so makes no system call for a thread that spins. Returns whether spinning was
 // enough.
 bool WaitWhile(std::atomic<uint32_t>& word, uint32_t calm, uint32_t asleep,
                bool spin) {
@@ -192,7 +192,7 @@ bool TaskGroup::Barrier() {
     spin_.store(false, std::memory_order_relaxed);
   }
   // A task that has passed may have ended by now and broken the next phase;
-  // that is no concern of this one.
+  // that does not concern this one.
   return (phase_.load(std::memory_order_acquire) & ~kFlags) != phase;
 }
 
@@ -278,8 +278,8 @@ absl::Status TaskGroup::JoinedErrors() {
   return WithMessage(errors_.front().second, text);
 }
 
-// Hands out workers. Whoever has leased one owns it until it is given back, and
-// talks to it through its state alone.
+// Hands out workers. A caller that has leased a worker owns it until it is
+// given back, and talks to it through its state alone.
 class ThreadPool {
  public:
   static ThreadPool& Get();

@@ -35,7 +35,7 @@ class VmReader {
       kUnknown,   // Depends on what was refused; never refused again.
       kMachine,   // The VM itself.
       kInt,       // number
-      kConstant,  // number: of a constant that is no tensor and no int
+      kConstant,  // number: of a constant that is neither a tensor nor an int
       kFunction,  // number: of a function
       kTensor,    // number: in the program
       kStorage,   // number: in the program

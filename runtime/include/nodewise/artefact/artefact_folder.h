@@ -10,7 +10,7 @@ namespace nodewise {
 // What an artefact is made of beside its parameters.
 struct ArtefactTexts {
   std::string graph;
-  // Of its functions, in C; empty if they are built in.
+  // The source of its functions, in C; empty if they are built in.
   std::string source;
 };
 

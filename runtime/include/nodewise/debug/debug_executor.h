@@ -52,7 +52,7 @@ class DebugExecutor : public GraphExecutor {
   // last node they have too. `whole` ends with the node that ran last, also
   // where Recompute() ran it again.
   const TimedRun& times() const { return times_; }
-  // Of the last Run(): the folder, and what went wrong with writing it.
+  // The folder of the last Run(), and what went wrong with writing it.
   const std::string& dump_folder() const { return dump_folder_; }
   const absl::Status& dump_status() const { return dump_status_; }
   // What the next runs record, not one that is under way; kInvalidArgument if
@@ -151,8 +151,8 @@ class DebugExecutor : public GraphExecutor {
   absl::Status RunTimed();
   // Calls the node that is next in this pass as the options say, on the inputs
   // that it has in a real run, unseen by observers, and returns the seconds of
-  // each repeat, all 0 for a node that is no function. The pass stays where it
-  // is. A node that writes over its own input gets other memory to write to.
+  // each repeat, all 0 for a node that is not a function. The pass stays where
+  // it is. A node that writes over its own input gets other memory to write to.
   absl::StatusOr<std::vector<double>> TimeNext(const RepeatOptions& options);
 
   // Grows with the inputs that were set; unlike before means that what has run
@@ -170,8 +170,8 @@ class DebugExecutor : public GraphExecutor {
   // Begins a pass unless one is under way.
   absl::Status EnsurePassStarted();
   // Does a part of the pass that is under way. If it fails the pass is over,
-  // and observers are told: what it left is anybody's guess, so that the next
-  // step begins a new one.
+  // and observers are told: what it left is undefined, so that the next step
+  // begins a new one.
   absl::Status InPass(absl::FunctionRef<absl::Status()> part);
   absl::Status RunNode(NodeId node);
   absl::Status CallNode(const Call& call);
@@ -188,17 +188,17 @@ class DebugExecutor : public GraphExecutor {
 
   absl::Status PatchInput(NodeId node, DLTensor value);
 
-  // A pass that ended at a node that failed: what it left of its outputs is
-  // anybody's guess, and so the next step begins a new pass.
+  // A pass that ended at a node that failed: the contents of its outputs are
+  // undefined, and so the next step begins a new pass.
   void LeavePass(NodeId node);
   // Forgets the pass that is under way, before another kind of run.
   void GiveUpPass();
   // A pass that stepping can look at, though it did not step: all has run.
   void EndPass();
-  // After a fast run it is worked out when somebody asks.
+  // After a fast run it is only worked out when it is asked for.
   Liveness& Live() const;
   void BeginLiveness() const;
-  // After a run of which nobody knows where it failed.
+  // Called after a run if it is not known where that failed.
   void MarkAllLost();
   bool IsComputed(EntryId entry) const override;
   void ValueWasSet(EntryId base) override;
@@ -228,7 +228,8 @@ class DebugExecutor : public GraphExecutor {
   mutable bool is_liveness_due_ = false;
   std::unique_ptr<Patches> patches_;
   std::vector<NodeObserver*> observers_;  // Null: was removed in a visit.
-  int visits_ = 0;                        // Of the observers, under way.
+  // How many visits of the observers are under way.
+  int visits_ = 0;
   Invoker invoker_;
   bool puts_floats_back_ = false;
 };
@@ -252,7 +253,7 @@ struct OutputCheck {
 };
 absl::StatusOr<OutputCheck> CompareOutputs(const GraphExecutor& debugged,
                                            const GraphExecutor& plain);
-// The same for outputs that were kept, in their order.
+// Compares outputs that were kept, in their order, with those of a plain run.
 absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
                                            const GraphExecutor& plain);
 

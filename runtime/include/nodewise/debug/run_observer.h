@@ -45,8 +45,8 @@ struct NodeRun {
   const FloatChange* floats = nullptr;
 };
 
-// Watches a run at the boundaries of its nodes. What it does in between is not
-// part of any node's time. An error that it returns ends the run.
+// Watches a run at the boundaries of its nodes. Its work in between is not part
+// of any node's time. An error that it returns ends the run.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
@@ -55,8 +55,8 @@ class NodeObserver {
   // Called for function nodes only, also for a __nop that costs nothing.
   virtual absl::Status BeforeNode(const NodeRun&) { return absl::OkStatus(); }
   virtual absl::Status AfterNode(const NodeRun&) { return absl::OkStatus(); }
-  // The node failed: AfterNode() is not called, and what it left of its outputs
-  // is anybody's guess.
+  // The node failed: AfterNode() is not called, and the contents of its outputs
+  // are undefined.
   virtual void NodeFailed(const NodeRun&, const absl::Status&) {}
   // The pass is over: it has come to its end, has failed, or was given up for
   // another one (kCancelled). Follows each BeforePass() once, unless the

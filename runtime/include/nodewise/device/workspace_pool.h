@@ -9,7 +9,7 @@
 namespace nodewise {
 
 // Scratch memory in host memory for generated code, which asks for it at the
-// start of a kernel and frees it at the end. What is freed is kept and used
+// start of a kernel and frees it at the end. Freed memory is kept and used
 // again; a pool never holds more blocks than were in use at once.
 //
 // A pool belongs to one thread; only TotalBytes() may be called from another.

@@ -30,7 +30,8 @@ std::string TextOfException();
 // Returns the status for the exception that `function` ended with; called from
 // within `catch`.
 absl::Status StatusOfException(const char* function);
-// The same of a function that the caller names: "the function threw: ...".
+// As StatusOfException(), for a function that the caller names:
+// "the function threw: ...".
 absl::Status StatusOfThrowingFunction();
 
 // Runs the body of a C function, which returns a Status, if none of `needed` is

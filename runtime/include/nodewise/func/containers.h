@@ -70,7 +70,7 @@ class MapObject final : public Object {
  public:
   using Items = std::vector<std::pair<std::string, Value>>;
 
-  // Of items with one key the last counts, at the place of the first.
+  // If several items have one key, the last counts, at the place of the first.
   static Ref<MapObject> Make(Items items);
   ~MapObject() override;
   std::string_view object_type() const override { return "Map"; }

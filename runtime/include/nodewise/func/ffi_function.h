@@ -57,7 +57,7 @@ class FfiClosure final : public RefCounted {
   Ref<FunctionObject> function_;
 };
 
-// Releases what a function returned and nobody wants.
+// Releases the result of a function if it is not wanted.
 void DropFfiResult(TVMFFIAny* result);
 
 // Returns the error after a function of TVM-FFI returned nonzero, also if TVM's

@@ -16,7 +16,7 @@ void SetLastErrorText(const char* message);
 // error on the thread.
 const char* LastErrorMessage();
 
-// Returns whether there is an error that nobody has taken.
+// Returns whether there is an error that has not been taken.
 bool HasLastError();
 
 // Returns the error that made a C function return nonzero, and forgets it, so
@@ -24,11 +24,11 @@ bool HasLastError();
 // failed without setting an error, the status says so.
 absl::Status TakeLastError();
 
-// Returns the Python exception of an error that nobody has taken, or null.
+// Returns the Python exception of an error that has not been taken, or null.
 // Valid until that error is taken or dropped, or another comes.
 void* LastPythonException();
 
-// Forgets an error that nobody has taken, so that it is not taken for the
+// Forgets an error that has not been taken, so that it is not taken for the
 // reason why the next call fails. The message stays for the host.
 void DropLastError();
 

@@ -102,7 +102,7 @@ struct Finding {
   std::vector<FindingNumber> numbers = {};  // In the order to show them in.
 
   std::string_view part() const { return kind.part; }
-  // Returns the node at fault, or null if the place is no node or entry.
+  // Returns the node at fault, or null if the place is not a node or entry.
   const NodePlace* node() const;
   // Returns the number of that name, as a double, or none.
   std::optional<double> Number(std::string_view name) const;

@@ -124,8 +124,8 @@ class GraphExecutor {
   // that the compiled code could not use as it lies (unaligned) is copied at
   // the start of each run instead.
   absl::Status SetInputZeroCopy(size_t input, const NDArray& tensor);
-  // The input's memory. What is written there is read by the next run; the
-  // input counts as set from then on.
+  // The input's memory. The next run reads what is written there; the input
+  // counts as set from then on.
   absl::StatusOr<NDArray> GetInput(size_t input);
 
   // The output's memory, which the next run overwrites.

@@ -13,8 +13,8 @@
 
 namespace nodewise {
 
-// What is known about a graph's inputs before there is an executor: enough to
-// refuse what would not fit. Any thread may call these functions.
+// Facts about a graph's inputs before there is an executor: enough to refuse
+// what would not fit. Any thread may call these functions.
 
 // An input of a graph. Valid while the graph is.
 struct GraphInput {

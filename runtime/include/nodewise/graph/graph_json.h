@@ -61,8 +61,8 @@ struct GraphEntry {
   int32_t device_type = 0;  // Valid only if the graph has device_index.
 };
 
-// Where a graph was read from. It is kept with the graph, so that whatever is
-// found wrong later can be shown by line and column.
+// Where a graph was read from. It is kept with the graph, so that faults found
+// later can be shown by line and column.
 struct GraphText {
   std::string name;  // The file's name, for messages.
   std::string_view text;

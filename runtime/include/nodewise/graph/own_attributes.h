@@ -13,17 +13,17 @@ namespace nodewise {
 // The attributes that a graph JSON has only if nodewise made it of a network
 // (docs/formats/graph_json.md). TVM reads over all of them.
 
-// Of a node, as ListText() writes them: the names of the network's values that
-// its outputs are, and of the network's operations that are in it.
+// Attributes of a node, as ListText() writes them: the names of the network's
+// values that its outputs are, and of the network's operations that are in it.
 inline constexpr std::string_view kValuesAttribute = "nodewise.values";
 inline constexpr std::string_view kCoversAttribute = "nodewise.covers";
-// Of a node: the numbers of its outputs that have their channels, side 1 of the
-// network's value, behind all other sides in memory.
+// An attribute of a node: the numbers of its outputs that have their channels,
+// side 1 of the network's value, behind all other sides in memory.
 inline constexpr std::string_view kChannelsLastAttribute =
     "nodewise.channels_last";
 
-// Say whether the functions of a graph are part of the process that runs it, so
-// that there is no library beside it.
+// Set, clear and return whether the functions of a graph are part of the
+// process that runs it, so that there is no library beside it.
 void SetBuiltInFunctions(Graph* graph);
 void ClearBuiltInFunctions(Graph* graph);
 bool HasBuiltInFunctions(const Graph& graph);
@@ -42,7 +42,7 @@ std::optional<NodeId> NodeCovering(const Graph& graph,
 
 // Writes a list of names as an attribute's text: a JSON array.
 std::string ListText(absl::Span<const std::string> names);
-// Reads it back; none if the text is no such list.
+// Reads it back; none if the text is not such a list.
 std::optional<std::vector<std::string>> ParseListText(std::string_view text);
 
 // Returns the value of a node's attribute, or null if it has none of that name.

@@ -47,8 +47,8 @@ struct PartialParams {
   uint64_t cut_at = 0;  // The size of the file, if it is cut.
 };
 
-// Do what OpenParams and ParseParams do, but bytes that end too early are no
-// error. Fail with kDataLoss if they are damaged and not just cut.
+// Do what OpenParams and ParseParams do, but bytes that end too early are not
+// an error. Fail with kDataLoss if they are damaged and not just cut.
 absl::StatusOr<PartialParams> OpenPartialParams(const std::string& path);
 absl::StatusOr<PartialParams> ParsePartialParams(
     absl::Span<const uint8_t> bytes, std::string where,

@@ -90,7 +90,8 @@ struct SanitizeOptions {
 };
 
 struct SanitizeReport {
-  // Of memory_kinds, and float_kinds::kLeftChanged; in the order of the run.
+  // They are of memory_kinds, and float_kinds::kLeftChanged; in the order of
+  // the run.
   std::vector<Finding> findings;
   bool had_more_findings = false;  // More than are listed.
   // Why comparisons could not be made: for each, the error of its run. The
@@ -103,8 +104,8 @@ struct SanitizeReport {
 
 // Runs the network with every slot in its own pages: guard pages around it, red
 // zones beside each entry, everything that is not an argument of the running
-// node inaccessible, its inputs read-only, dead slots poisoned. What is found
-// is noted and the run goes on. An error of a node's function ends it and is
+// node inaccessible, its inputs read-only, dead slots poisoned. Findings are
+// noted and the run goes on. An error of a node's function ends it and is
 // returned with the first finding before it. If one of the runs that are
 // compared with the first fails, the report of the first is still returned.
 //

@@ -26,7 +26,7 @@ struct LibraryBytecode {
 
 // Finds the bytecode without loading any code; returns nothing if the library
 // has none. Fails as MappedFile::Open does, or with kInvalidArgument for a file
-// that is no library, or kDataLoss for a damaged one.
+// that is not a library, or kDataLoss for a damaged one.
 absl::StatusOr<std::optional<LibraryBytecode>> FindBytecode(
     const std::string& path);
 

@@ -50,7 +50,7 @@ struct LibrarySummary {
   std::vector<std::string> era_evidence;
   std::vector<ModuleSummary> modules;
   bool has_bytecode = false;  // For the Relax VM; see vm_library.h.
-  // What is wrong with the blob; the rest is still valid.
+  // The fault in the blob; the rest is still valid.
   absl::Status blob_status;
   // Why a sound library still cannot run here, where the file shows it.
   absl::Status run_status;

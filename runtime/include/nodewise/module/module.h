@@ -83,10 +83,10 @@ absl::StatusOr<Ref<Module>> SystemLibrary(std::string_view prefix = "");
 // sees here whether they may be others than in its last run.
 struct TensorChanges {
   uint64_t count = 0;     // Grows whenever the executor may have changed it.
-  bool is_lent = false;   // Somebody was handed its memory, for ever.
+  bool is_lent = false;   // Its memory was handed out, for ever.
   bool is_bound = false;  // It lies in a caller's memory.
 
-  // Somebody may write to it at any time without the executor's knowledge.
+  // Its memory may be written to at any time without the executor's knowledge.
   bool may_be_unseen() const { return is_lent || is_bound; }
 };
 

@@ -105,7 +105,7 @@ T LoadElement(const void* array, size_t index) {
   return element;
 }
 
-// What is done with the elements of a type.
+// The ways in which the elements of a type can be used.
 enum class ElementUse {
   kNumbers,    // Statistics and operators calculate with them.
   kConverted,  // Statistics do; operators make them of other numbers and back.
@@ -186,7 +186,7 @@ template <template <typename> typename Keep>
 using ElementsWhere = typename internal::Filtered<Keep, ElementTypes>::List;
 
 // Returns whether lanes share bytes. No format says which end of a byte comes
-// first, so nobody can tell such elements apart: they have no element type.
+// first, so such elements cannot be told apart: they have no element type.
 constexpr bool IsPacked(DLDataType dtype) {
   return dtype.lanes > 1 && dtype.bits < 8;
 }

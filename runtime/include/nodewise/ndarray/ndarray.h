@@ -61,11 +61,11 @@ class NDArray {
   // Returns the size of a compact tensor of this shape and type.
   size_t bytes() const;
   // Returns whether the memory is its own and no other NDArray is the same
-  // tensor or a view of it, so that nobody else sees what is written there.
+  // tensor or a view of it, so that no other owner sees what is written there.
   bool is_held_once() const;
-  // A tensor is read-only if whoever holds it, or its owner, has promised that
-  // nobody writes to it any more; so it can be shared instead of copied. Views
-  // of it are read-only too.
+  // A tensor is read-only if a holder, or its owner, has promised that it is
+  // not written to any more; so it can be shared instead of copied. Views of it
+  // are read-only too.
   void MakeReadOnly();
   bool is_read_only() const;
 

@@ -6,13 +6,14 @@
 // mean, and how a number is rounded to one.
 namespace nodewise {
 
-// Which patterns are no ordinary numbers.
+// Which patterns are not ordinary numbers.
 enum class ShortSpecials : uint8_t {
   kIeee,       // The last exponent is that of infinity and of NaN.
   kLastIsNan,  // The last pattern of either sign is NaN; there is no infinity.
-  kOneNan,     // What would be -0 is the only NaN; there is no infinity.
-  kPowers,     // Powers of two alone: no sign, no zero; the last is NaN.
-  kNone,       // All are numbers.
+  // The pattern that would be -0 is the only NaN; there is no infinity.
+  kOneNan,
+  kPowers,  // Powers of two alone: no sign, no zero; the last is NaN.
+  kNone,    // All are numbers.
 };
 
 struct ShortFloat {
@@ -36,8 +37,8 @@ struct ShortRounding {
 
 // Returns the pattern of the nearest number, of the even one if two are as
 // near, by the tables of ONNX's Cast (docs/formats/onnx_import.md). NaN is NaN,
-// and 0 where there is none. Of negative numbers, formats without a sign take
-// the size.
+// and 0 where there is none. Formats without a sign take the size of negative
+// numbers.
 uint8_t EncodeShortFloat(const ShortFloat& format, double x,
                          ShortRounding rounding = {});
 

@@ -15,7 +15,7 @@ struct ChildEnd {
     kSignal,
     kTimeout,
     kExit,      // The work ended the process.
-    kVanished,  // Somebody else in this process collected it.
+    kVanished,  // Other code in this process collected it.
   };
   Kind kind = Kind::kVanished;
   absl::Status status;  // kReturned: the work's status.

@@ -40,7 +40,8 @@ struct IsolationOptions {
 };
 
 struct IsolationReport {
-  // Of isolation_kinds, and float_kinds::kLeftChanged, in the order of the run.
+  // They are of isolation_kinds, and float_kinds::kLeftChanged, in the order of
+  // the run.
   std::vector<Finding> findings;
   // Nodes whose inputs come, directly or indirectly, from a node that failed,
   // and not from a patch: they ran on the bytes that its storage held before.

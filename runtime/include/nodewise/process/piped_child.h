@@ -47,7 +47,7 @@ class PipeReader {
 // that work at the same time know nothing of each other.
 class PipedRun {
  public:
-  // Forks, and runs `work` in the child on a new thread. Whatever the work does
+  // Forks, and runs `work` in the child on a new thread. All that the work does
   // to this process's memory is lost; it runs no exit handlers. It may use
   // threads, our pool and OpenMP, which all start afresh, but nothing that
   // another thread of this process holds meanwhile.

@@ -13,9 +13,9 @@
 
 namespace nodewise {
 
-// What all code of a process shares, apart from memory: a function that leaves
-// it changed harms whatever runs later, which then looks guilty. Opened
-// descriptors, mapped memory and new threads are not part of it, since
+// The state that all code of a process shares, apart from memory: a function
+// that leaves it changed harms code that runs later, which then looks guilty.
+// Opened descriptors, mapped memory and new threads are not part of it, since
 // functions may keep such things for their next call.
 class ProcessState {
  public:

@@ -14,11 +14,11 @@ namespace nodewise {
 // Which threads the nodes of a run have left behind. What such a thread does
 // later, while another node runs, is not that node's doing.
 //
-// The threads of our pool and of OpenMP are nobody's: they work for the node
-// that runs.
+// The threads of our pool and of OpenMP belong to no node: they work for the
+// one that runs.
 class ThreadCensus {
  public:
-  // The threads that there are belong to nobody.
+  // The threads that exist by then belong to no node.
   ThreadCensus();
   ~ThreadCensus();
   ThreadCensus(const ThreadCensus&) = delete;

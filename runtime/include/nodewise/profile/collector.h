@@ -30,8 +30,8 @@ class Collector {
 //
 // It counts in all threads that this process has when Start() is called and in
 // those that they create later: the workers of thread pools are included, and
-// so is whatever else the process does meanwhile. The processor's events are
-// counted outside of the kernel only. Where more events are asked for than
+// so is everything else that the process does meanwhile. The processor's events
+// are counted outside of the kernel only. Where more events are asked for than
 // there are counters, the kernel takes turns counting them and the figures are
 // scaled up, so that they mean little for a node of less than a few
 // milliseconds; ask for four or fewer.

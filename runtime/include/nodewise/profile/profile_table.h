@@ -66,10 +66,9 @@ enum class TableLayout {
   // as Python does (3.4, and 12.0 for a whole number). Start and end are those
   // of the mean of the runs, in local time and whole microseconds. From start
   // to end is never less than the row's time, and no row starts before the one
-  // before it ends. What is lost by rounding is made up for by moving later
-  // rows, by less than a microsecond for each row; ProfileJson has the
-  // nanoseconds of every run. "-" where nothing ran. Shape is that of the
-  // node's output 0.
+  // before it ends. The loss by rounding is made up for by moving later rows,
+  // by less than a microsecond for each row; ProfileJson has the nanoseconds of
+  // every run. "-" where nothing ran. Shape is that of the node's output 0.
   kClock,
   // The table that TVM 0.9 to 0.19 print: a row for each output,
   // Measurements(us), and, if sorted, a row Total_time. Its times are the

@@ -12,8 +12,8 @@ namespace nodewise {
 
 // Reads little-endian fields from untrusted bytes. A read past the end is
 // kDataLoss and says where it was and what it wanted:
-// `lib.so: byte 24: tensor shape needs 16 bytes, 3 are left`. What it hands
-// out borrows the bytes.
+// `lib.so: byte 24: tensor shape needs 16 bytes, 3 are left`. The data that it
+// hands out borrow the bytes.
 class ByteReader {
  public:
   // `where` names the file or the part of it; `base` is the offset of bytes[0]

@@ -41,7 +41,7 @@ Diagnostic DiagnosticIn(const std::string& file, const absl::Status& status);
 // file.
 class DiagnosticList {
  public:
-  // Nobody reads more, and a hostile file may have one for each byte.
+  // No reader goes through more, and a hostile file may have one for each byte.
   static constexpr size_t kMostDiagnostics = 10000;
 
   // When the list is full, a last item says that more were found; it is an

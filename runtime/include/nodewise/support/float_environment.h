@@ -139,7 +139,7 @@ void CandidateFloatsChanged();
 // Runs compiled code as CandidateFloatEnvironment does, and looks at what it
 // makes of the environment, in the calling thread and in the tasks that it
 // launches in the thread pool: what is left changed is noted and, if it is to
-// be, put back. Of several in one thread the last one looks at tasks.
+// be, put back. If a thread has several, the last one looks at tasks.
 class FloatWatch {
  public:
   explicit FloatWatch(bool puts_back);
@@ -147,8 +147,8 @@ class FloatWatch {
   FloatWatch& operator=(const FloatWatch&) = delete;
   ~FloatWatch();
 
-  // Ends it, and returns what was changed; of several threads the calling one
-  // counts. Called once, or never where nobody wants to know.
+  // Ends it, and returns what was changed; if several threads changed it, the
+  // calling one counts. Called once, or never if the result is not wanted.
   std::optional<FloatChange> Finish();
 
   // For the thread pool. Returns the watch that is on in the calling thread;

@@ -12,7 +12,7 @@ class PeakMemory {
  public:
   PeakMemory();
 
-  // What was resident at most since the last call, or the start, counts from
+  // The most that was resident since the last call, or the start, counts from
   // now on together with `beside`: bytes that another process took meanwhile.
   void Note(uint64_t beside = 0);
   // Returns the most that was resident at once, of what Note() has not seen
@@ -52,8 +52,8 @@ class LittleMemory {
 void ReturnFreedMemory();
 
 // Has the allocator take large blocks from the system one by one and give them
-// back as soon as they are freed, from now on: memory that nobody has written
-// to is not resident then. It remains so until the process ends.
+// back as soon as they are freed, from now on: memory that was not written to
+// is not resident then. It remains so until the process ends.
 void ReturnLargeBlocksAtOnce();
 
 }  // namespace nodewise

@@ -13,11 +13,11 @@ namespace nodewise {
 // it; another user's link under a name of ours would have a file written over
 // that neither of us has named.
 
-// Makes a file in place of whatever stands at `path`, which is neither followed
-// nor written to. `write` gets a path beside it, with its extension, makes a
-// complete file there, and may use an OutputFile for that. A regular file's
-// mode is kept. Returns the error of `write`, which speaks of `path` then. Any
-// thread may call.
+// Makes a file in place of anything that stands at `path`, which is neither
+// followed nor written to. `write` gets a path beside it, with its extension,
+// makes a complete file there, and may use an OutputFile for that. A regular
+// file's mode is kept. Returns the error of `write`, which speaks of `path`
+// then. Any thread may call.
 absl::Status ReplaceFile(
     const std::string& path,
     absl::FunctionRef<absl::Status(const std::string& beside)> write);

@@ -88,7 +88,7 @@ class Ref {
 
   // Gives the count to the caller, who must Release() it or Adopt() it again.
   T* Leak() { return std::exchange(object_, nullptr); }
-  // Takes over a count that somebody leaked.
+  // Takes over a count that was leaked.
   static Ref Adopt(T* object) {
     Ref ref;
     ref.object_ = object;

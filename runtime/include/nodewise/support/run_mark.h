@@ -11,8 +11,8 @@ namespace nodewise {
 
 // Says which code that is not ours this process is in: which node of a graph
 // runs, or which library is being loaded. In shared memory it still says so to
-// another process when this one has ended, whatever ended it. Such code may
-// write to it, so that whoever reads it believes nothing that would be harmful.
+// another process when this one has ended, however that happened. Such code may
+// write to it, so that readers believe nothing that would be harmful.
 //
 // Where nothing reads it, writing costs one store for each node.
 class RunMark {
@@ -21,8 +21,8 @@ class RunMark {
 
   // Returns where this process writes; never null.
   static RunMark* Current() { return current_; }
-  // Has this process write there from now on; null for memory that nobody
-  // reads. Another thread may run nodes meanwhile.
+  // Has this process write there from now on; null for memory that is not read.
+  // Another thread may run nodes meanwhile.
   static void Use(RunMark* mark);
 
   // Whether another process may read it.

@@ -7,9 +7,9 @@
 
 namespace nodewise {
 
-// That memory ran out is often only the reason why a part of the work was left
-// out. What has been found then is not all: who shows results asks whether
-// there was such a shortage, since silence is no success.
+// A lack of memory is often only the reason why a part of the work was left
+// out. The findings are then not complete: code that shows results asks whether
+// there was such a shortage, since silence is not success.
 
 // Notes it, and returns it as kResourceExhausted.
 absl::Status Shortage(std::string text);

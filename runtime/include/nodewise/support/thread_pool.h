@@ -52,11 +52,11 @@ int ThreadCountFrom(const char* tvm, const char* omp, int cores);
 // Runs `task` once for each id, all at the same time, id 0 on the calling
 // thread and every other on a worker of its own, and returns when all ended.
 //
-// With `num_tasks` 0 there are NumThreads() tasks, whatever other threads do,
-// so that what the tasks compute does not depend on that; a launch from within
-// a launch of n tasks has an n-th of them, and at least 1. There are fewer only
-// if the system refuses to make a thread. Otherwise there are exactly
-// `num_tasks`.
+// With `num_tasks` 0 there are NumThreads() tasks, regardless of what other
+// threads do, so that what the tasks compute does not depend on that; a launch
+// from within a launch of n tasks has an n-th of them, and at least 1. There
+// are fewer only if the system refuses to make a thread. Otherwise there are
+// exactly `num_tasks`.
 //
 // Returns OK if all tasks did; else their errors in the order of the ids, as
 // "task 2 of 4: message; task 3 of 4: message" (ids count from 0), with the
@@ -95,7 +95,7 @@ class TaskGroup {
   // Waits until every task of the group has called it as often as the calling
   // task has; what they wrote before is then visible. Returns false once that
   // cannot happen any more, because a task has ended before it got this far;
-  // then, and at every later call, nobody waits.
+  // then, and at every later call, no task waits.
   // REQUIRES: called by a task of this group, on the thread that runs it.
   bool Barrier();
 

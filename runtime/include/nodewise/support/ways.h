@@ -31,14 +31,14 @@ enum class Way : uint8_t {
   kVerification,    // Lists all faults of a model.
   kModelOfProgram,  // The model that a program runs.
   kRuntimeOption,   // An option of the runtime of an adapter.
-  kReference,       // What is taken for right.
+  kReference,       // The side that is taken for right.
   kMethod,          // How it is searched.
   kRepeats,         // How often the target runs again.
   kExactInputs,     // Inputs that must give the same bits.
   kReferee,         // Who is asked about accusations.
-  kStrict,          // Accuses whatever is beyond its bound.
+  kStrict,          // Accuses everything that is beyond its bound.
   kLearning,        // Measures what is not known of a runtime.
-  kKnownFile,       // What was measured.
+  kKnownFile,       // The deviations that were measured.
   kReproFolder,     // Where culprits become folders.
   kAnonymous,       // Folders that others may have.
   kInputSets,       // How many sets of inputs both sides run with.

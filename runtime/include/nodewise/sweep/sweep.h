@@ -61,9 +61,9 @@ inline constexpr FindingKind kAll[] = {kGivenDiffers, kReadDiffers,
 
 struct SweepReport {
   size_t runs = 0;
-  // Of sweep_kinds, and float_kinds::kLeftChanged, in the order of the graph,
-  // so that the first is where it begins; nodes that only pass a difference on
-  // are not listed.
+  // They are of sweep_kinds, and float_kinds::kLeftChanged, in the order of the
+  // graph, so that the first is where the difference begins; nodes that only
+  // pass a difference on are not listed.
   std::vector<Finding> findings;
   size_t inherited = 0;  // Nodes that only passed a difference on.
 };

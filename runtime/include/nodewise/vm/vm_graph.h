@@ -50,9 +50,9 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
                                                  const std::string& name);
 
 // Follows the instructions of a function, running nothing but the binding's
-// `compute`. Whatever a graph cannot express is added to `reasons` with its
-// place; the graph is empty then. Fails with kDataLoss at bytecode that cannot
-// be valid, and follows it no further.
+// `compute`. Everything that a graph cannot express is added to `reasons` with
+// its place; the graph is empty then. Fails with kDataLoss at bytecode that
+// cannot be valid, and follows it no further.
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmFunction& function,
                                     const VmBinding& binding,

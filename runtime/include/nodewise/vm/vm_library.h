@@ -114,7 +114,7 @@ struct VmLibrary {
 };
 
 // Opens a library; returns null if it has no bytecode. Fails as
-// MappedFile::Open does, or with kInvalidArgument for a file that is no
+// MappedFile::Open does, or with kInvalidArgument for a file that is not a
 // library, or kDataLoss for a damaged one.
 absl::StatusOr<std::unique_ptr<VmLibrary>> OpenVmLibrary(
     const std::string& path);
