@@ -11,8 +11,8 @@ verb_measure() {
     *) fail "measure: unknown argument '$1'" ;;
   esac
   mkdir -p build
-  # A ratio above its limit is no reason not to measure the rest. As a command
-  # of its own it stops at its first error all the same.
+  # A ratio above its limit does not keep the rest from being measured. As a
+  # command of its own it stops at its first error all the same.
   {
     when_and_where
     ./dev bench --check

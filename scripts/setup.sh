@@ -118,8 +118,9 @@ need_lint() {
   need $BUILD_PACKAGES $(clang_packages) clang-format clang-tidy
 }
 
-# Packages that tests and benchmarks compare with, in a folder of build/ for
-# nobody else. What wants them is skipped where they cannot be had.
+# Packages that tests and benchmarks compare with, in a folder of build/
+# that nothing else uses. Tests and benchmarks are skipped where their packages
+# cannot be had.
 need_peers() {
   local folder=build/$1
   shift

@@ -29,7 +29,7 @@ class TensorFile:
         self._graph = graph
         self._own = list(graph.outputs)
         self._made = {}  # What operators make, by name; the first counts.
-        # What was changed by an activation in the same operator.
+        # Tensors that were changed by an activation in the same operator.
         self.activated = set()
         for operator in graph.operators:
             for tensor in operator.outputs:

@@ -191,7 +191,7 @@ def pairs_of(graph, nodes):
     replaced = replaced_in(graph)
     results = results_of(nodes)
     shown = {each.name for each in graph.output}
-    # What is read to compute the same node is not its result.
+    # A value that is read to compute the same node is not its result.
     inner = {(name, name_in(said)) for node, said in nodes_with_words(graph)
              for name in node.input}
     pairs = {}
@@ -278,8 +278,8 @@ def replace_values(graph, replaced):
 
 
 def show_values(graph, names):
-    """Makes these values the outputs, and arguments and results flat, whatever
-    the module's own are."""
+    """Makes these values the outputs, and arguments and results flat,
+    regardless of the module's own."""
     by_name = {node.name: node for node in graph.nodes}
     output = next(node for node in graph.nodes if node.op == "output")
     output.args = (tuple(by_name[name] for name in names),)

@@ -18,7 +18,7 @@ struct DebuggerFlags {
   std::string backend = "Interpreter";
   bool is_recursive = false;
   double threshold = kGlowThreshold;
-  bool dump_tensors = true;  // As Glow's does whatever it is told.
+  bool dump_tensors = true;  // Glow's debugger always dumps them.
   std::string dump_dir = ".";
   bool fp16 = false;
   bool clip_fp16 = false;

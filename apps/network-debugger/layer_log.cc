@@ -133,8 +133,8 @@ absl::Status LayerLog::Dump(const BrokenLayer& broken) {
   return file.Commit();
 }
 
-// The layer's name with '_' for whatever is no letter, digit, '-' or '.'. No
-// two layers get the same.
+// The layer's name with '_' for every character but letters, digits, '-' and
+// '.'. No two layers get the same name.
 std::string LayerLog::FileNameOf(const std::string& layer) {
   std::string name = layer.substr(0, kLongestName);
   for (char& c : name) {

@@ -44,7 +44,8 @@ class GlowArchive {
       : archive_(archive), where_(std::move(where)) {}
 
   // `model` is the member of that name. The constants follow its graph as
-  // further fields of one, which whoever reads the message joins.
+  // further fields of a graph, which readers of the message join with the
+  // first.
   absl::StatusOr<std::string> Read(const std::string& model) const {
     const std::string folder =
         model.substr(0, model.size() - LastPart(model).size());

@@ -77,7 +77,7 @@ class SampleReader {
   }
 
   const std::unique_ptr<const InputList> list_;
-  SampleInputs sample_;  // Of the files since the last complete one.
+  SampleInputs sample_;  // Given by the files since the last complete one.
   std::vector<SampleInputs> samples_;
 };
 

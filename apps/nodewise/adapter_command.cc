@@ -118,7 +118,7 @@ class UseAdapter : public Command {
     return absl::OkStatus();
   }
 
-  // What is about a runtime that runs means nothing where none does.
+  // Options about a runtime that runs mean nothing where none does.
   absl::Status CheckNoRuntime() const {
     const std::pair<bool, const char*> given[] = {
         {seed_.has_value(), "--seed"},
@@ -173,7 +173,7 @@ class UseAdapter : public Command {
     return file.Close();
   }
 
-  // What is tried, and by what it is run.
+  // The networks that are tried, and the program that runs them.
   struct Tried {
     std::shared_ptr<const NetworkProgram> program;
     std::vector<CheckedNetwork> networks;
@@ -196,7 +196,7 @@ class UseAdapter : public Command {
     inputs.seed = seed;
     NODEWISE_ASSIGN_OR_RETURN(Session session,
                               LoadForeign(load, foreign_, inputs, report));
-    // What is wrong with it is in the report.
+    // The report says what is wrong with it.
     if (report->status != Report::Status::kOk) return Tried();
     CheckedNetwork own{program_, session.network, session.NamedInputs()};
     own.model_file = session.model_file;

@@ -35,7 +35,7 @@ constexpr uint64_t kUsualSetsOfNetworks = 4;
 // Findings of networks are of any operator.
 constexpr size_t kMostNetworks = 100;
 constexpr int64_t kUsualLimitMs = 10'000;
-// Of a limited time, for one finding.
+// The share of a limited time that may go into shrinking one finding.
 constexpr double kShrinkingShare = 0.2;
 
 class TestOperators : public Command {

@@ -124,7 +124,7 @@ class CompareTensorSources : public Command {
     return {{expected.stem(), actual.stem()}};
   }
 
-  // Of a model and a dump of what was compiled from it.
+  // Compares a model with a dump of what was compiled from it.
   absl::StatusOr<Report> RunWithModel() const {
     const bool judges_otherwise = !rule_.empty() || !atol_.empty() ||
                                   !rtol_.empty() || !threshold_.empty() ||

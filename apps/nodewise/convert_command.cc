@@ -104,7 +104,7 @@ class ConvertModel : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(load_, inputs_));
     DiagnosticList faults;
     InputFiles files;
-    // What is not a model is refused as one.
+    // A file that is not a model is refused as one.
     const bool stays_network = load_.keeps_opaque || !IsModelOrText(spec.path);
     auto opened = stays_network ? OpenNetwork(spec, &files, &faults)
                   : !spec.inputs.is_empty()
@@ -133,7 +133,7 @@ class ConvertModel : public Command {
     return absl::OkStatus();
   }
 
-  // What there is no C for leaves the folder as it is.
+  // If there is no C for an operation, the folder stays as it is.
   absl::Status Write(const Artefact& artefact) const {
     ArtefactTexts texts;
     texts.graph = artefact.graph.text.text;

@@ -17,7 +17,7 @@ constexpr uint64_t kMostLimitS = 86'400;
 
 bool IsOrt(const std::string& target) { return target.starts_with(kOrt); }
 
-// What is for adapters, or for onnxruntime's alone.
+// Refuses options that are for adapters, or for onnxruntime's alone.
 absl::Status CheckAdapterOptions(const ForeignOptions& options,
                                  const std::string& target) {
   const bool has_adapter = NamesProgram(target) && !target.starts_with(kExec);
@@ -64,7 +64,7 @@ absl::Status CheckGiven(const ForeignOptions& options,
   return CheckLevel(options);
 }
 
-// What is about a graph, or what computes it, means nothing here.
+// Options about a graph, or about what computes it, mean nothing here.
 absl::Status CheckNoGraphOptions(const LoadOptions& load,
                                  const std::string& target) {
   const TargetOptions& files = load.target;

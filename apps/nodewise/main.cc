@@ -174,7 +174,7 @@ absl::StatusOr<Report> TryCommand(const CommandRow& row,
 }
 
 // Memory may run out anywhere, also in the libraries that we call. It is caught
-// here, where whatever the command has begun has been taken back.
+// here, where all that the command has begun has been taken back.
 Report RunCommand(const CommandRow& row, const Arguments& arguments) {
   const WorkingOn on(row.name);
   absl::StatusOr<Report> report;

@@ -17,7 +17,7 @@ namespace nodewise {
 struct ModelOptions {
   std::vector<std::string> dims;    // NAME=N
   std::vector<std::string> freeze;  // NAME=FILE
-  // What is drawn from where the model has random operators without a seed.
+  // The seed of random operators to which the model gives none.
   std::optional<uint64_t> seed = {};
   // What runs opaque operations: ort or exec:COMMAND; "": nothing does.
   std::string opaque = {};

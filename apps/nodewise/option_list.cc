@@ -166,7 +166,7 @@ absl::Status OptionList::CheckFlags(
     if (row == nullptr) continue;
     const bool has_value = equals != std::string::npos;
     if (!std::holds_alternative<bool*>(row->value)) {
-      // What follows an option is its value, whatever it looks like.
+      // The argument behind an option is its value, even if it looks like one.
       if (!has_value && it + 1 != arguments.end()) ++it;
     } else if (has_value) {
       return absl::InvalidArgumentError(

@@ -40,7 +40,7 @@ absl::Status CheckNothingElse(const PrecisionChoice& choice) {
   return absl::OkStatus();
 }
 
-// What has no samples cannot be calibrated.
+// A model without samples cannot be calibrated.
 absl::Status CheckHasSamples(const PrecisionChoice& choice) {
   const bool is_int8 = choice.precision == ToString(Precision::kInt8);
   if (!choice.calibrate.empty() || (!is_int8 && !choice.sensitivity)) {

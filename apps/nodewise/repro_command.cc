@@ -125,7 +125,7 @@ class WriteRepros : public Command {
       folders.push_back({*node, output_});
       return folders;
     }
-    // A node keeps its number whatever part it is in.
+    // A node keeps its number in every part.
     const std::vector<NodeId> nodes =
         DistinctNodes(target.graph(), AllOperators());
     for (size_t i = shard.index - 1; i < nodes.size(); i += shard.count) {

@@ -106,7 +106,8 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
 }
 
 void CatchCrashes() {
-  // Of the main thread: what overflows its stack cannot call a handler there.
+  // The stack of the main thread: code that overflows its own cannot call a
+  // handler there.
   static char stack_bytes[64 << 10];
   stack_t stack{};
   stack.ss_sp = stack_bytes;
@@ -230,7 +231,7 @@ class Supervisor {
   void Pass(const siginfo_t& info) {
     const int number = info.si_signo;
     const bool is_sent = info.si_code <= 0;
-    // What the worker's own code sends is no wish of the user's.
+    // A signal that the worker's own code sends is not the user's wish.
     if (is_sent && info.si_pid == worker) return;
     got_[number] = true;
     // A terminal sends these to the whole group, which is the worker's, too.

@@ -8,8 +8,8 @@
 namespace nodewise {
 
 // Runs `work`, which may call code that does anything to its process, in a
-// forked process, and returns its exit status. Whatever ends that process
-// before `work` has returned, this one still says so: it calls `show` with what
+// forked process, and returns its exit status. If that process ends before
+// `work` has returned, this one still says so: it calls `show` with what
 // happened and returns the status that `show` does. No code but ours ever runs
 // here.
 //

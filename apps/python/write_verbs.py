@@ -94,8 +94,9 @@ nothing found
 # Each answer has what these print.
 LEFT_OUT = ("--json", "--archive", "--csv")
 WIDTH = 79
-# What a positional or an option takes, by what the help calls its value; the
-# names are those of nodewise/_types.py. What is not here is text, or a path.
+# The types that positionals and options take, by what the help calls their
+# values; the names are those of nodewise/_types.py. A value that is not here is
+# text, or a path.
 TYPES = {"N": "Number", "K": "Number", "SEED": "Number",
          "S": "Number", "SECONDS": "Number", "MS": "Number",
          "X": "Number", "NAME=FILE": "Tensors", "ENTRY=FILE": "Tensors",
@@ -117,7 +118,7 @@ def items_of(text):
         if line.startswith("examples:"):
             break
         if re.match(r"  (-\w,)?(--[a-z]|[A-Z])", line):
-            # What it is for stands two blanks behind, or on the next lines.
+            # Its purpose stands two blanks behind, or on the next lines.
             head, _, what = line.strip().partition("  ")
             name, _, argument = head.partition(" ")
             name = name.split(",")[-1]

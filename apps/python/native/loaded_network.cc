@@ -181,7 +181,7 @@ absl::Status LoadedNetwork::Resize() {
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(session_,
                             OpenWithoutInputs(spec, &files, &diagnostics));
-  // What is missing is said when it runs.
+  // A run reports inputs that are missing.
   if (session_.target == nullptr && HasOpenInputs(*session_.network)) {
     return absl::OkStatus();
   }

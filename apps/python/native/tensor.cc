@@ -60,7 +60,7 @@ NDArray FromArray(const Array& array, const std::optional<std::string>& type) {
 }
 
 // Hands the memory to Python, as long as `self` lives. `is_raw` gives elements
-// as unsigned integers of their size, whatever they are.
+// as unsigned integers of their size, regardless of their type.
 nb::object Lend(nb::handle self, bool is_raw) {
   const auto& array = nb::cast<const NDArray&>(self);
   if (array.device().device_type != kDLCPU) {

@@ -59,12 +59,12 @@ class TensorFile : private TensorSink {
   explicit TensorFile(std::unique_ptr<TensorSource> source)
       : source_(std::move(source)) {}
 
-  // What has no contents is not a tensor to be had.
+  // An item without contents is not a tensor to be had.
   absl::Status Take(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
     std::string name = item.key.Name();
     const bool is_new = !known_.contains(name);
-    // Of several with one name the last counts.
+    // If several have one name, the last counts.
     known_[name] = {item.key, item.lasting};
     if (is_new) names_.push_back(std::move(name));
     return absl::OkStatus();

@@ -95,7 +95,7 @@ class Culprit:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What was found out about one node.
+    """The findings about one node.
 
     >>> answer = nodewise.locate("net", reference="model.onnx",
     ...                          random_inputs=1)

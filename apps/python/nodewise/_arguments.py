@@ -32,7 +32,8 @@ class Arguments:
         self._lacked: list[tuple[str, list[str]]] = []
 
     def add_target(self, place: str, value: Any) -> None:
-        """What is judged, or what is right: a path, a model, a runtime."""
+        """The side that is judged, or the one that is right: a path, a model, a
+        runtime."""
         self.list.append(self._target(place, value))
 
     def add_option(self, option: str, value: Any) -> None:
@@ -94,7 +95,8 @@ class Arguments:
                      "or a nodewise.runtime or nodewise.runner"])
 
     def _bytes(self, place: str, data: bytes) -> str:
-        # What is neither of the others is read as a model, and refused there.
+        # Bytes that are neither of these are read as a model, and refused
+        # there.
         if data.startswith(b"\x7fELF"):
             name = "lib.so"
         elif data.lstrip()[:1] == b"{":

@@ -144,7 +144,7 @@ def _is_number(value):
 
 
 def _of_values(actual, expected, bound, options, place):
-    """What is said of two tensors or numbers; empty if they are close."""
+    """Says how two tensors or numbers differ; empty if they are close."""
     for value in (actual, expected):
         if not is_tensor(value) and not _is_number(value):
             raise TypeError(

@@ -67,8 +67,8 @@ def document_of(arguments: Sequence[str],
                 names: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
     """Runs a verb, and returns its document.
 
-    `names` are pairs of what the command was given for something that is no
-    file of the caller's, and what the caller knows it by.
+    `names` are pairs of what the command was given for something that is not
+    a file of the caller's, and what the caller knows it by.
     """
     code, raw, err = run([*arguments, "--json"])
     out = raw.decode("utf-8")

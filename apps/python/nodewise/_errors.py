@@ -1,4 +1,4 @@
-"""What is raised: the command's located messages."""
+"""The errors that are raised: the command's located messages."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def top1(candidate: Mapping[str, Any], reference: Mapping[str, Any], *,
     """A metric for compare_samples(): whether the class with the largest
     number is another than the reference's, for each row of the output.
 
-    Of equal numbers the first one counts, as numpy.argmax has it. With
+    The first of equal numbers counts, as numpy.argmax has it. With
     functools.partial(nodewise.top1, output="logits", axis=1) it is asked of
     that output, and along that side.
 
@@ -139,7 +139,7 @@ class Tally:  # pylint: disable=too-many-instance-attributes
         self._elements += values.size
         if mean != 0 and self._first is None:
             self._first = number
-        # What is NaN is worse than any number.
+        # A mean that is NaN is worse than any number.
         weight = math.inf if math.isnan(mean) else abs(mean)
         if weight > self._worst_value:
             self._worst, self._worst_value = number, weight
@@ -190,7 +190,7 @@ def _takes_three(function: Callable[..., Any]) -> bool:
     """Whether it wants the sample, too, as what knows labels does."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # What is not written in Python.
+    except (TypeError, ValueError):  # It is not written in Python.
         return False
     needed = [each for each in parameters if each.default is each.empty and
               each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]

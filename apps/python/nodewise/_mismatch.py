@@ -110,8 +110,8 @@ def _finite_lines(pair, finite, must_equal):
     """The worst elements of those that are numbers."""
     a, e = pair.actual[finite], pair.expected[finite]
     off = off_by(a, e)
-    # What is allowed may differ from element to element: the worst is the one
-    # that exceeds it most, then the one that is off most, then the first.
+    # The limit may differ from element to element: the worst is the one that
+    # exceeds it most, then the one that is off most, then the first.
     excess = off / numpy.maximum(pair.limit[finite], numpy.finfo(float).tiny)
     worst = numpy.lexsort((-finite, off, excess))[-1]
     found, wanted = telling_apart(a[worst], e[worst])

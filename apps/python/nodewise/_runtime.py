@@ -91,7 +91,7 @@ def _serve(listener: socket.socket, what: Runtime) -> None:
             try:
                 _answer(json.loads(stream.readline()), what)
                 said = ""
-            # Whatever the function raises is the runtime's failure.
+            # Anything that the function raises is the runtime's failure.
             except BaseException as error:  # pylint: disable=broad-except
                 said = "".join(traceback.format_exception(error))
             with contextlib.suppress(OSError):

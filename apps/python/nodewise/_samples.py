@@ -86,7 +86,7 @@ def _samples_of(inputs: Any, limit: int | None) -> Iterator[Any]:
 
 
 class _Comparing:  # pylint: disable=too-many-instance-attributes
-    """What has been found out after some of the samples."""
+    """The findings after some of the samples."""
 
     def __init__(self, sides: tuple[_runner.Runner, _runner.Runner],
                  limits: Limits, tallies: list[Tally], judges_outputs: bool):

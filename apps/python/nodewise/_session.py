@@ -61,7 +61,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """What was loaded."""
+        """The name of what was loaded."""
         return self._name
 
     @property
@@ -82,7 +82,7 @@ class Session:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing about how it was read."""
+        """Remarks that are worth knowing about how it was read."""
         return tuple(self._native.notes())
 
     # --- Running it ---

@@ -90,7 +90,7 @@ class VmRun:
         call.start = time.monotonic_ns()
 
     def after(self, result: Any) -> None:
-        """What was called last has returned."""
+        """The function that was called last has returned."""
         end = time.monotonic_ns()
         call = self._calls.pop() if self._calls else None
         is_node = call is not None and self._is_ended(call, result, end)
@@ -179,8 +179,8 @@ class VmRun:
 
     def _entry_of(self, tensor: Tensor, is_wanted: bool,
                   held: memoryview | None = None) -> Entry:
-        """What was last written where a tensor lies, in its shape. `held` is
-        what that was, if it may have changed since."""
+        """The entry that was last written where a tensor lies, in its shape.
+        `held` has its contents, if they may have changed since."""
         entry = self._state.get(tensor.key)
         if not isinstance(entry, Entry) or entry.nbytes < tensor.nbytes:
             # It was there before the run: a constant, or a weight.

@@ -28,7 +28,7 @@ _PARAMETER = re.compile(r"ErrorContext\(fn=(.*?), loc=param\[\d+\], "
 def trace_vm(vm: Any, dump_root: str | os.PathLike[str], *,
              select: str | None = None, function: str | None = None,
              run: int | None = None, what: str = "tensor") -> VmTrace:
-    """Records each kernel that TVM's VM calls, on whatever device, as dumps.
+    """Records each kernel that TVM's VM calls, on any device, as dumps.
 
     >>> with nodewise.trace_vm(vm, "dump") as trace:
     ...     vm["main"](x)
@@ -172,7 +172,7 @@ class VmTrace:  # pylint: disable=too-many-instance-attributes
     # --- What the VM tells ---
 
     def _guarded(self, follow: Callable[..., Any], *arguments: Any) -> None:
-        """Whatever goes wrong here must not end the user's run."""
+        """A failure here must not end the user's run."""
         if self._error is not None:
             return
         try:

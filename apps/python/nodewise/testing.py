@@ -73,8 +73,8 @@ def assert_matches(candidate: Any, reference: Any = None, *, inputs: Any = None,
 one change: AveragePool instead of MaxPool.
 
     candidate, reference: what nodewise.locate() takes, or functions as
-        nodewise.runtime() does; of a function and a model, the model is what
-        the function runs; without a reference the definitions of the
+        nodewise.runtime() does; if they are a function and a model, the model
+        is what the function runs; without a reference the definitions of the
         operators are right
     inputs: a dict of arrays, or a path; or give random_inputs=SEED
     options: those of nodewise.locate()

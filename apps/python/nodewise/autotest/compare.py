@@ -34,8 +34,8 @@ def is_module(value: Any) -> bool:
 
 
 def difference(candidate: Any, reference: Any, options: Options) -> str:
-    """What the first difference says; empty if both are the same. What is no
-    data, as a function or a type, is not compared."""
+    """Describes the first difference; empty if both are the same. An object
+    that is not data, as a function or a type, is not compared."""
     return _difference(candidate, reference, options, "")
 
 

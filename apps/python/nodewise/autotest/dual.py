@@ -134,8 +134,9 @@ class DualObject:
                      lambda side: self._pair[side].__enter__(), True)
 
     def __exit__(self, *_: Any) -> None:
-        # What has ended the block is raised as it is, on neither side. Both may
-        # change one state, which is as it was if the last one in leaves first.
+        # An error that has ended the block is raised as it is, on neither side.
+        # Both may change one state, which is as it was if the last one in
+        # leaves first.
         case = cases.current()
         code = pair_of(lambda side: f"{self._code[side]}"
                        ".__exit__(None, None, None)")

@@ -1,5 +1,5 @@
-"""What is compared when a test's body has ended: gradients, what has become of
-inputs, and the parameters of modules."""
+"""Compares what is left when a test's body has ended: gradients, what has
+become of inputs, and the parameters of modules."""
 
 from __future__ import annotations
 

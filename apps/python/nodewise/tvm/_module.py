@@ -224,5 +224,5 @@ class BenchmarkResult:
 def load_module(path, fmt=""):
     """Loads a library: .so, or .tar of objects, which is not here."""
     path = os.fspath(path)
-    del fmt  # What is in the file decides.
+    del fmt  # The contents of the file decide.
     return Module(_native.load_library(path))
