@@ -152,7 +152,7 @@ need_onnx_today() {
   need_peers onnx_today_venv $ONNX_TODAY_PACKAGES
 }
 
-# What makes the wheel, with the native half of the package.
+# Installs what makes the wheel, with the native half of the package.
 need_wheel() {
   (need python3-dev) ||
     say setup "the Python package will have no part that loads networks"
@@ -160,7 +160,7 @@ need_wheel() {
   need_peers wheel_venv $WHEEL_PACKAGES
 }
 
-# What makes a Debian 13 to install the wheel on.
+# Installs what makes a Debian 13 to install the wheel on.
 need_bare_debian() {
   (need debootstrap debian-archive-keyring) ||
     say setup "the wheel will not be tried on a bare Debian"

@@ -209,7 +209,7 @@ def pairs_of(graph, nodes):
                 pairs[name] = node_name
             elif node_name in known and is_read_as(graph, name, node_name):
                 others.setdefault(node_name, []).append(name)
-    # What the exporter made simpler keeps the name of a value inside.
+    # A node that the exporter made simpler keeps the name of a value inside.
     for node_name, names in others.items():
         if len(names) == 1 and node_name not in pairs.values():
             pairs[names[0]] = node_name

@@ -163,8 +163,8 @@ class LocateCulprit : public Command {
       return absl::InvalidArgumentError(
           "--inputs: means nothing with --samples");
     }
-    // What the network itself is given does not matter to nodes that get inputs
-    // of their own.
+    // The network's own inputs do not matter to nodes that get inputs of their
+    // own.
     if (files.size() == 1 && files[0] == kExact) {
       question->uses_exact_inputs = true;
       inputs_.inputs_files.clear();
@@ -243,8 +243,9 @@ class LocateCulprit : public Command {
     return spec;
   }
 
-  // What runs the whole model knows the operations in it that are opaque here,
-  // so it runs each of them alone, too, unless another one is named.
+  // A program that runs the whole model knows the operations in it that are
+  // opaque here, so it runs each of them alone, too, unless another one is
+  // named.
   LoadOptions WithOpaqueProgram() const {
     LoadOptions load = load_;
     const std::string& target = load.target.target;

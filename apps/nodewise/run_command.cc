@@ -94,7 +94,8 @@ class RunNetwork : public Command {
     return report;
   }
 
-  // What stays a network: another program runs it, or the interpreter.
+  // Runs a target that stays a network: another program runs it, or the
+  // interpreter.
   absl::Status RunNetworkOf(const Session& loaded, Report* report) const {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.network->outputs().size()));

@@ -76,7 +76,7 @@ class BlameSearcher {
       if (!MayLieIn(entry, id)) continue;
       if (IsTimeOver()) break;
       const auto value = probe.reference().ValueOf(id);
-      // What cannot be computed, or has no numbers, was not meant.
+      // A value that cannot be computed, or has no numbers, was not meant.
       if (!value.ok() || !(*value)->facts.stats.back().has_numbers) continue;
       const std::vector<Layout> layouts = matcher->LikelyLayouts(
           (*value)->facts, (*value)->tensors, kMostLayouts);

@@ -166,7 +166,7 @@ absl::StatusOr<std::vector<EntryMatch>> GraphWalk::Compare(
     if (!match.has_value() || match->has_unknown_order) return;
     matches.push_back({id, match->layout, match->distance, false});
   };
-  // What cannot be computed matches nothing.
+  // A value that cannot be computed matches nothing.
   for (const ValueId id : candidates) {
     const auto value = reference_.ValueOf(id);
     if (!value.ok() || !MayMatch((*value)->facts, matcher.facts())) continue;

@@ -108,7 +108,8 @@ class ValueLocator {
     // of it. Otherwise both may be wrong.
     if (!is_suspect && edits.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(suspect));
-      // What lacks an optional input is a part, if a later node has it all.
+      // A suspect that lacks an optional input is a part, if a later node has
+      // it all.
       const bool is_part =
           alone.has_value() && guess.has_value() &&
           guess->share >= kMostAreRight &&
@@ -354,7 +355,8 @@ class ValueLocator {
                               walk_.CleanDistanceOf(guess.entry, guess.value));
     EditBudget part = budget_->Part(parts);
     const std::vector<OperationId> region = Region(guess);
-    // What another node has found of it is not what this one has made.
+    // A value of the region that another node was found to hold is not what
+    // this one has made.
     GraphWalk inside = walk_;
     for (const OperationId id : region) {
       for (const ValueId made : scene_.network.operation(id).outputs) {

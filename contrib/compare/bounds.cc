@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kNoBound = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kBoundBlock = 1024;
-// What comes of a subnormal number may be as far as this from one: oneDNN's exp
-// makes the smallest normal results by doubling subnormal ones.
+// The result for a subnormal number may be as far as this from one: oneDNN's
+// exp makes the smallest normal results by doubling subnormal ones.
 constexpr double kSubnormalReach = 2;
 
 // Returns how far two 64-bit integers are apart, which their doubles may not

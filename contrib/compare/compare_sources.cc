@@ -263,7 +263,7 @@ class ComparingSink : public TensorSink {
     return absl::OkStatus();
   }
 
-  // What nodes have read is not missed.
+  // Inputs of nodes are not missed.
   void SkipMissing(const TensorKey& key, std::string why) {
     if (key.role == TensorRole::kInput) return;
     Skip(key, std::move(why), SkippedTensor::Kind::kMissing);

@@ -168,7 +168,7 @@ Judgement JudgeWithin(const Evidence& e) {
       fmt::format("{} beyond what is expected of a correct kernel",
                   ShareOf(bounds.unexpected, metrics.elements));
   if (AreBoundsVague(e, usual)) {
-    // What chance does not explain accuses where it is large, too.
+    // A share that chance does not explain accuses where it is large, too.
     if (AreManyUnexpected(e)) {
       return {Verdict::kError,
               fmt::format("{}, though the proved bound is {:.2g} x the values "

@@ -214,7 +214,7 @@ size_t SampleSize(int64_t slices, size_t least) {
 // Whether each index of an axis may have a factor of its own.
 bool MayHaveSlices(int64_t side) { return side > 1 && side <= kMostSlices; }
 
-// What a few elements do not refute.
+// Returns the fits that a few elements do not refute.
 std::vector<std::pair<Move, Fit>> PossibleFits(const DLTensor& expected,
                                                const DLTensor& actual) {
   const auto shape = ShapeOf(expected);

@@ -22,7 +22,7 @@ const SearchRow& CellOf(Subject subject, Beside beside) {
   return SearchTable().front();  // The table has all cells, as its test says.
 }
 
-// What a setting means something for.
+// A setting, and the searches that it means something for.
 struct SettingRow {
   Way way;
   bool (*is_given)(const Question& question);

@@ -293,7 +293,8 @@ ReproSource SourceOf(const GraphTarget& target) {
     source.params.push_back(param.name);
   }
   if (source.library_file.empty()) return source;
-  // What cannot be loaded apart runs with what the network has left behind.
+  // A library that cannot be loaded apart runs with what the network has left
+  // behind.
   auto apart = LoadApart(target.files());
   if (apart.ok()) source.library = *std::move(apart);
   return source;

@@ -352,7 +352,7 @@ class Teller {
     return fmt::format("{} ({})", part, ListOf(names, kMostNames));
   }
 
-  // What rounds nearly everywhere does so on purpose.
+  // A runtime that rounds nearly everywhere does so on purpose.
   bool IsPrecision(const Group& group) const {
     constexpr double kMostly = 0.75;
     if (!group.Is(Cause::Kind::kPrecision)) return false;

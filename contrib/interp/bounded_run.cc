@@ -230,7 +230,7 @@ absl::StatusOr<bool> OutputBounds::IsSurelyWithin(
       !IsFloat(middle().dtype()) || CountOf(source) != CountOf(middle())) {
     return false;
   }
-  // What stands beside the chain might have no bounds.
+  // Values beside the chain might have no bounds.
   const bool must_know = std::isfinite(unbounded.absolute);
   if (must_know && !chain_->stands_alone) return false;
   auto least = LeastBoundsOf(chain_->source->attrs, SourceInputs());

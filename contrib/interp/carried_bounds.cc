@@ -19,7 +19,7 @@ namespace nodewise {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-// What a correct kernel may make is anything, infinities and NaN too.
+// The bound where a correct kernel may make anything, infinities and NaN too.
 constexpr double kOpen = std::numeric_limits<double>::infinity();
 
 // Every further input with an error doubles the number of evaluations.
@@ -122,7 +122,7 @@ class BoundsCarrier {
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       const NDArray& output = run.result.outputs[i];
       if (operation.outputs[i] == kNoValue || !output.defined()) continue;
-      // What only moves exact values is exact, too.
+      // An operation that only moves exact values is exact, too.
       known_[operation.outputs[i]] = {
           output, IsMove(operation) ? Bounds() : run.result.bounds[i]};
     }
@@ -257,7 +257,7 @@ class BoundsCarrier {
     for (double& bound : bounds.expected) bound *= 1 + 1 / std::sqrt(terms);
   }
 
-  // What moves elements moves their bounds.
+  // An operation that moves elements moves their bounds.
   absl::Status MoveBounds(const Operation& operation) {
     const Bounds& from = known_.at(operation.inputs[0]).bounds;
     const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);

@@ -69,8 +69,8 @@ class Gatherer {
   absl::StatusOr<bool> AddSides(const Operation& follower,
                                 std::map<ValueId, BoundedTensor>* known) const {
     const bool is_norm = follower.kind() == "BatchNormalization";
-    // What its bounds say of folded weights depends on their whole shape, which
-    // only the source's inputs have.
+    // Its bounds for folded weights depend on their whole shape, which only the
+    // source's inputs have.
     if (is_norm && follower.inputs[0] != run_.chain.source->outputs[0]) {
       return false;
     }

@@ -84,7 +84,7 @@ Interpreter::Plan::Step Interpreter::Plan::StepOf(
   Step step{&operation, true, true, {}, {}, {}};
   for (const ValueId id : operation.outputs) {
     step.wanted.push_back(id != kNoValue);
-    // What one run found need not hold in the next.
+    // A type that one run found need not hold in the next.
     step.is_static &= id != kNoValue && IsStatic(network.value(id).type) &&
                       !network.value(id).found.has_value();
     if (step.is_static) step.types.push_back(&network.value(id).type);

@@ -227,8 +227,8 @@ absl::Status CheckRestrictions(const NetworkData& data,
   return At(PlaceOf(operation), status);
 }
 
-// Adds what a run found, where inference does not know it. What inference
-// knows counts: an edit may have changed what the run was made with.
+// Adds the type that a run found, where inference does not know it. A type that
+// inference knows counts: an edit may have changed what the run was made with.
 void Complete(const NetworkData& data, ValueId output, OutputInfo* info) {
   const NetworkValue* const value = Find(data, output);
   if (value == nullptr || !value->found.has_value()) return;

@@ -366,7 +366,7 @@ void NetworkReader::FillUses() {
   }
 }
 
-// What cannot be inferred stays unknown, for Verify() to complain about.
+// A type that cannot be inferred stays unknown, for Verify() to complain about.
 void NetworkReader::InferTypes() {
   std::vector<bool> is_untyped(data_.values.size(), false);
   for (const ValueId id : untyped_) is_untyped[Index(id)] = true;

@@ -58,7 +58,7 @@ std::string WriteBoth(const std::string& folder, const Pass& pass,
   return fmt::format(" (see {}.before.txt and {}.after.txt)", start, start);
 }
 
-// What a pass throws ends here: the network must be taken back.
+// An exception of a pass ends here: the network must be taken back.
 absl::Status Call(const std::function<absl::Status(Network&)>& run,
                   Network& network) {
   try {

@@ -62,7 +62,7 @@ std::optional<SourceLine> ReadJaxFrame(std::string_view text) {
   frame.function = std::string(text.substr(begin + 2));
   text = text.substr(0, begin);
   std::optional<uint32_t> number;
-  while (true) {  // What comes last is the column, if there are two numbers.
+  while (true) {  // The last number is the column, if there are two.
     const size_t colon = text.rfind(':');
     uint32_t found = 0;
     if (colon == std::string_view::npos || colon == 0 ||

@@ -333,8 +333,8 @@ class Bisector {
     return true;
   }
 
-  // What a culprit should have made depends on those before it: each is asked
-  // for in a run in which they are right.
+  // The right outputs of a culprit depend on those before it: each is asked for
+  // in a run in which they are right.
   absl::StatusOr<std::vector<TensorPatch>> PatchesOfAll() {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.located.culprits) {
@@ -397,7 +397,8 @@ class Bisector {
   std::unique_ptr<Runner> candidate_;
   // The hashes of the candidate's run that the questions are about.
   RunHashes hashes_;
-  ByEntry<NDArray> kept_;  // What the network was given, and what cuts need.
+  // The network's inputs, and the tensors that cuts need.
+  ByEntry<NDArray> kept_;
   std::vector<NDArray> reference_;  // The outputs as the reference makes them.
   WrongOutputs wrong_;
   WrongOutputs at_first_;  // Before anything was mended.

@@ -26,8 +26,8 @@ void AddUnsteady(const GraphIndex& index, NodeId node, BisectResult* result);
 void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
                  BisectResult* result);
 
-// Returns whether an error before the node may be masked, by the reports. What
-// the reference computes masks nothing.
+// Returns whether an error before the node may be masked, by the reports. Nodes
+// that the reference computes mask nothing.
 Masking MaskingBefore(NodeId first, const LocateResult& located);
 
 // Returns the place of a node's report; their number if it has none.

@@ -102,7 +102,7 @@ class ExactChecker {
     return RegionOf({node.function, node.attrs, arguments, outputs}, operators);
   }
 
-  // What the node reads twice can only be one tensor.
+  // An entry that the node reads twice can only be one tensor.
   absl::StatusOr<std::vector<TensorPatch>> PatchesOf(
       const std::vector<NDArray>& inputs) const {
     std::vector<TensorPatch> patches;

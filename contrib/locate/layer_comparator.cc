@@ -204,7 +204,7 @@ absl::Status LayerComparator::Judge(LayerSides& sides, NodeId node,
   NoteRead(sides.graph(), &result);
   absl::Status tried = values.compared;
   const bool has_failed = sides.FailureOf(node) != nullptr;
-  // What a program has not handed out is known by trying alone.
+  // An output that a program has not handed out is only known by trying alone.
   const bool is_unseen = result.in_network.size() < result.layer.outputs.size();
   if (tried.ok() && !has_failed &&
       (sides.HasBounds() || all_alone_ || is_unseen ||

@@ -29,7 +29,7 @@ namespace {
 constexpr size_t kNamedNodes = 8;
 // How many culprits of another program are measured where all are known.
 constexpr size_t kFewConfirmed = 6;
-// What matters of the error of a wrong output.
+// The least share of a wrong output's error that matters.
 constexpr double kLeastShare = 0.05;
 
 class Locator {
@@ -477,7 +477,7 @@ class Locator {
     return absl::OkStatus();
   }
 
-  // What matters more comes first.
+  // Culprits that matter more come first.
   std::pair<bool, double> WeightOf(const Culprit& culprit) const {
     return {NodeOf(culprit).failure.has_value(),
             culprit.share.value_or(-INFINITY)};
@@ -531,8 +531,8 @@ class Locator {
     return patches;
   }
 
-  // What a culprit should have made depends on those before it: each is asked
-  // for in a run in which they are right.
+  // The right outputs of a culprit depend on those before it: each is asked for
+  // in a run in which they are right.
   absl::StatusOr<std::optional<double>> ShareOfAll(const OutputError& error) {
     const bool are_large = std::all_of(
         result_.culprits.begin(), result_.culprits.end(),
@@ -589,8 +589,8 @@ class Locator {
     return ShareGone(error, ErrorOf(left));
   }
 
-  // What the reference makes of what the node read, unless told otherwise: so
-  // only its own error goes, and what it inherited stays.
+  // The results that the reference makes of what the node read, unless told
+  // otherwise: so only its own error goes, and what it inherited stays.
   static std::vector<TensorPatch> PatchesOf(
       const NodeChecks& checks, NodeId node,
       std::vector<NDArray> NodeCheck::*right = &NodeCheck::expected) {

@@ -191,7 +191,7 @@ class Mixer {
     if (!failure.has_value() || is_ours(FunctionOf(failure->node))) {
       return outputs.status();
     }
-    // What the candidate's functions make ends one of the reference's.
+    // The results of the candidate's functions end one of the reference's.
     are_last_wrong_ = true;
     return Note(functions, 1, is_repeated);
   }

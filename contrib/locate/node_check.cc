@@ -307,7 +307,8 @@ class NodeChecker : public TensorSink {
     const std::vector<EntryRef>& refs = graph_.node(check->node).inputs;
     for (size_t slot = 0; slot < refs.size(); ++slot) {
       const EntryId entry = graph_.EntryOf(refs[slot]);
-      // What came in another order than the graph's has no reference yet.
+      // A tensor that came in another order than the graph's has no reference
+      // yet.
       inputs.push_back(reference_[entry].defined() ? reference_[entry]
                                                    : read[slot]);
       are_same = are_same && HaveSameBytes(inputs.back(), read[slot]);

@@ -118,7 +118,7 @@ absl::StatusOr<RunResult> LayerSides::RunUpTo(NodeId node) const {
   return runner->Run(inputs);
 }
 
-// What the network has as constants the layer alone has, too, so that it is
+// The layer alone has the network's constants as constants, too, so that it is
 // compiled as it would be there.
 absl::StatusOr<RunResult> LayerSides::RunAlone(const LayerPart& part) const {
   const NodeId last{static_cast<uint32_t>(part.graph.nodes.size() - 1)};

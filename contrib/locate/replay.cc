@@ -292,7 +292,8 @@ class Replayer {
            kMostOfAnotherRounding * StepAtOne(dtype);
   }
 
-  // What a node ran in, and who had left it.
+  // The floating-point environment that a node ran in, and the node that left
+  // it.
   struct Heirloom {
     NodeId from;
     FloatChange change;

@@ -13,7 +13,7 @@
 namespace nodewise {
 namespace {
 
-// What earlier nodes made is kept for each question.
+// The most bytes of earlier nodes' outputs that are kept for each question.
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 // Keeps what some nodes make.

@@ -71,7 +71,7 @@ class StorageSharer {
       ++num_blocks_;
     }
     table_[Index(value)] = block.number;
-    // What nothing reads is written all the same.
+    // A value that nothing reads is written all the same.
     used_.emplace(std::max(last_read_[Index(value)], node), block);
   }
 

@@ -88,7 +88,8 @@ class LayoutChooser {
                        });
   }
 
-  // What neither gains nor loses takes all of its tensors in one layout.
+  // A region that neither gains nor loses takes all of its tensors in one
+  // layout.
   bool MustBePlain(LayoutPreference preference,
                    const std::vector<ValueId>& tensors) const {
     if (preference == LayoutPreference::kChannelsLast) return false;

@@ -221,8 +221,8 @@ void OwnTensors(absl::Span<const AttrField> fields, void* op) {
     if (tensor == nullptr || !tensor->defined() || tensor->is_read_only()) {
       continue;
     }
-    // What cannot be copied is not there: CheckRequired() or the operator's own
-    // check refuses it.
+    // A tensor that cannot be copied is not there: CheckRequired() or the
+    // operator's own check refuses it.
     auto copy = tensor->CopyToHost();
     if (copy.ok()) copy->MakeReadOnly();
     (void)field.set(op, copy.ok() ? *std::move(copy) : NDArray());

@@ -84,7 +84,7 @@ class Int8Maker {
   absl::Status SetResult(ValueId old, ValueId made, bool quantize) {
     copy_.Set(old, made);
     if (quantize) {
-      // What stands for the value has its name: readers do not notice.
+      // The stand-in for the value has its name: readers do not notice.
       NODEWISE_ASSIGN_OR_RETURN(const ValueId dequantized,
                                 Requantized(old, copy_.NameOf(old)));
       copy_.Set(old, dequantized);

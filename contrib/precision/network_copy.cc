@@ -94,7 +94,8 @@ absl::StatusOr<ValueId> NetworkCopy::AddNew(OpAttrs attrs,
                                             const std::string& name,
                                             const std::string& output) {
   NewOperation wanted;
-  // What only converts a value counts for what makes it.
+  // An operation that only converts a value has the origin of the one that made
+  // it.
   if (!inputs.empty() && inputs[0] != kNoValue) {
     const OperationId maker = made_.value(inputs[0]).producer;
     if (maker != kNoOperation) wanted.origin = made_.operation(maker).origin;

@@ -16,7 +16,8 @@
 namespace nodewise {
 namespace {
 
-// What only moves numbers, or makes none beyond 1, cannot make an infinity.
+// An operation that only moves numbers, or makes none beyond 1, cannot make an
+// infinity.
 bool NeedsClip(const Operation& operation) {
   constexpr std::string_view kSafe[] = {
       "Concat",  "Gather", "Reshape",  "Slice",     "Tile",    "Transpose",

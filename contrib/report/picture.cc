@@ -111,7 +111,7 @@ class Picture {
   }
 
  private:
-  // What comes behind a culprit computes with what that has made.
+  // A node behind a culprit computes with what that has made.
   void Spread() {
     is_behind_.resize(nodes_.size());
     for (uint32_t n = 0; n < nodes_.size(); ++n) {

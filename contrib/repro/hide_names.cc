@@ -260,7 +260,7 @@ class NameHider {
   NetworkHider networks_;
 };
 
-// What functions say when they fail is theirs, and may say anything.
+// The messages with which functions fail are theirs, and may say anything.
 void HideFailure(ReproCase* node_case) {
   if (!node_case->failure.has_value()) return;
   NodeFailure& failure = *node_case->failure;

@@ -203,7 +203,7 @@ absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
 }
 
 void CheckFailsAlone(ReproCase* node_case) {
-  // What these do shows only in a run that looks for it.
+  // These failures show only in a run that looks for them.
   if (node_case->failure->kind == NodeFailure::Kind::kStrayWrite ||
       node_case->failure->kind == NodeFailure::Kind::kSideEffect) {
     return;

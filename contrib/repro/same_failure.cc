@@ -126,7 +126,7 @@ bool SameFailure::IsAsFinite(const std::vector<ReproOutput>& outputs) const {
 }
 
 absl::Status SameFailure::Judge(ReproCase* node_case) const {
-  // What ends its process runs in one of its own, and never here.
+  // A node that ends its process runs in one of its own, and never here.
   if (node_case->failure.has_value()) node_case->may_run = false;
   // The reference computes first: the candidate gets nothing that the operator
   // refuses.

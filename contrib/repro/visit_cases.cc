@@ -102,7 +102,7 @@ class CaseSink : public TensorSink {
     return visit_(std::move(cut));
   }
 
-  // What the reference cannot compute is handed on all the same.
+  // A case that the reference cannot compute is handed on all the same.
   static absl::Status Judge(ReproCase* cut) {
     const absl::Status judged = JudgeCase(cut);
     if (judged.ok() || !cut->region.has_value()) return judged;

@@ -27,7 +27,7 @@ void AddChoices(const Region& region, const std::vector<OperationId>& shown,
     const Operation& operation = region.network.operation(id);
     choice.operation = operation.name;
     choice.kernel = why_not.empty() ? "oneDNN" : "reference";
-    // What refuses a call names its operator itself.
+    // The reason for which a call is refused names its operator itself.
     choice.why_not = why_not.empty() || step.is_call()
                          ? why_not
                          : fmt::format("{}: {}", operation.kind(), why_not);

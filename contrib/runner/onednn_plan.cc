@@ -143,7 +143,7 @@ class StepPlanner {
     input.layout = layouts_.layout[Index(value)];
     const NetworkValue& known = network_.value(value);
     if (known.kind == NetworkValue::Kind::kConstant) {
-      // What decides types is as it is for ever.
+      // A constant of the network decides types, so it stays as it is for ever.
       planned->is_kept = true;
       input.constant = known.data;
       if (IsHalfFloat(known.data.dtype())) {

@@ -36,7 +36,7 @@ std::optional<LayoutMap> ChannelsLastIn(const Region& region) {
   const size_t num_values = network.data().values.size();
   LayoutMap map = PlainIn(region);
   bool is_any = false;
-  // What makes its tensor itself, and may choose how.
+  // Values whose tensor is made in the region, and whose layout may be chosen.
   std::vector<bool> is_free(num_values);
   std::vector<bool> is_weight(num_values);
   for (const auto& value : network.data().values) {

@@ -46,7 +46,7 @@ class GraphDumpEvents {
     return depth_-- != kInNode || !is_in_nodes_ || has_name_;
   }
   bool start_array(size_t) {
-    // What stands in the list must be nodes.
+    // The items of the list must be nodes.
     if (depth_ == kInList && is_in_nodes_) return false;
     if (++depth_ == kInList) {
       is_in_nodes_ = key_ == "nodes" && !has_nodes_;

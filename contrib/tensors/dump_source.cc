@@ -137,7 +137,8 @@ class DumpJoiner {
     files_.push_back(std::move(file));
   }
 
-  // What runs has a time; a graph's inputs do not, unless the run was cut.
+  // A node that runs has a time; a graph's inputs do not, unless the run was
+  // cut.
   bool IsNetworkInput(uint32_t node) const {
     if (node < nodes_.size()) return nodes_[node].is_input;
     return !dump_.records.empty() && !times_.contains(node);

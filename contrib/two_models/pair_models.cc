@@ -116,7 +116,7 @@ class Pairer {
     const ModelSide& side = *target_.side;
     const auto add = [&](ValueId id) -> absl::Status {
       auto tensors = target_.Tensors(id);
-      // What the target cannot compute is not there.
+      // A value that the target cannot compute is left out.
       if (!tensors.ok()) return absl::OkStatus();
       const absl::Span<const int64_t> shape = (*tensors)[0].shape();
       by_value_[id] = candidates_.size();

@@ -198,7 +198,7 @@ absl::Status DebugExecutor::RunRecorded() {
   const std::string folder = dump_status.ok() ? recorder.folder() : "";
   dump_folder_ = folder;
   dump_status_ = dump_status;
-  // What a node made is recorded before an observer can touch it.
+  // A node's results are recorded before an observer can touch them.
   if (dump_status.ok()) observers_.insert(observers_.begin(), &recorder);
   absl::Cleanup remove = [&] { RemoveObserver(&recorder); };
   absl::Status status = Restart();

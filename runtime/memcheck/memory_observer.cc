@@ -253,8 +253,8 @@ void MemoryObserver::CheckArguments(NodeId node) {
   Report(memory_kinds::kTensorChanged, node, kNobody, std::move(change), {});
 }
 
-// What a node has changed is put back, so that the next one meets what it would
-// without.
+// A change that a node has made is put back, so that the next one meets what it
+// would without.
 void MemoryObserver::CheckProcess(NodeId node) {
   constexpr size_t kNamedChanges = 3;
   const auto changes = process_->ChangesIn(ProcessState::Take());

@@ -175,8 +175,8 @@ void KeepOpenMpLoaded() {
   }
 }
 
-// What the library needs of its runtime must be there when it is loaded: a
-// symbol found missing at the first call would end the process.
+// The symbols that the library needs of its runtime must be there when it is
+// loaded: a symbol found missing at the first call would end the process.
 absl::Status CheckWanted(const LibraryFacts& facts) {
   std::string missing;
   for (const std::string& name : facts.wanted) {

@@ -83,7 +83,7 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   } catch (...) {
     return Report(nodewise::StatusOfException("TVMFuncCall"));
   }
-  // What compiled C++ returns need not be this runtime's.
+  // Objects that compiled C++ returns need not be this runtime's.
   if (rc == 0 &&
       (*ret_code == kTVMPackedFuncHandle || *ret_code == kTVMModuleHandle)) {
     ret->v_handle = nodewise::Object::Give(

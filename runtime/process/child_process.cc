@@ -213,7 +213,7 @@ int RunInThread(absl::FunctionRef<void()> work) {
   if (rc != 0) rc = pthread_create(&thread, nullptr, run, &work);
   pthread_attr_destroy(&attributes);
   if (rc != 0) return rc;
-  // What the work sends to its process it gets itself, and at once.
+  // Signals that the work sends to its process it gets itself, and at once.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -226,7 +226,8 @@ int RunInThread(absl::FunctionRef<void()> work) {
 [[noreturn]] void LiveAsChild(ChildReport* report, pid_t parent,
                               absl::FunctionRef<absl::Status()> work) {
   report_of_child = report;
-  // What this process's parent does is the parent's own.
+  // The parent's mark says what the parent does, so the child does not write to
+  // it.
   RunMark::Use(nullptr);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);

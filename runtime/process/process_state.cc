@@ -99,7 +99,8 @@ ProcessState ProcessState::Take() {
   state.lines_ = ReadLines();
   std::error_code error;
   std::vector<int> numbers = OpenDescriptors(&error);
-  // What the system lacked for a moment is not what a function has used up.
+  // A shortage of the system that lasts a moment is not what a function has
+  // used up.
   if (error == std::errc::too_many_files_open) {
     numbers = OpenDescriptors(&error);
   }

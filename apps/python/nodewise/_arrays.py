@@ -31,7 +31,7 @@ def array_of(tensor: Any) -> Any:
     try:
         return numpy.asarray(tensor)
     except TypeError:
-        # What numpy has no type for, or what lies in another device's memory.
+        # numpy has no type for it, or it lies in another device's memory.
         made = _short_floats(tensor)
         if made is None and hasattr(tensor, "__dlpack__"):
             made = numpy.from_dlpack(tensor, device="cpu")

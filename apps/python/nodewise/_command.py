@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from nodewise._errors import Error, in_python
 
-# What ends with this could not be judged; 1 is an answer.
+# The exit status if something could not be judged; 1 is an answer.
 COULD_NOT_JUDGE = 2
 
 

@@ -96,7 +96,7 @@ class Tensor:
         if self.nbytes == 0:
             return memoryview(b"")
         if self.device[0] not in _ON_HOST:
-            # What came from TVM has imported it.
+            # A tensor that came from TVM has imported it.
             host = self.owner.copyto(sys.modules["tvm"].cpu(0))
             return Tensor(host).contents()
         whole = (ctypes.c_ubyte * self.nbytes).from_address(self.address)

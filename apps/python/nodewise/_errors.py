@@ -68,7 +68,7 @@ def in_python(message: str) -> str:
     message = re.sub(r"(?<![\w-])--(input|freeze|patch) ([^\s=]+)=FILE",
                      r'\1={"\2": ARRAY}', message)
     message = re.sub(r"(?<![\w-])--inputs FILE", "inputs={NAME: ARRAY}", message)
-    # What stands behind an option is its value, if that is not a word of the
+    # The word behind an option is its value, if it is not a word of the
     # sentence.
     return re.sub(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?: (?=[A-Z]{2,}\b))?",
                   lambda found: parameter_of(found.group(1)) + "=", message)

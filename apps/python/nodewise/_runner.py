@@ -44,7 +44,7 @@ class Runner:
     def _named(self, made: Any) -> dict[str, Any]:
         """What the function has returned, by the names of outputs."""
         if isinstance(made, Mapping):
-            # What a framework leaves out of its outputs is None there.
+            # An output that a framework leaves out is None there.
             found = {name: made[name] for name in made
                      if made[name] is not None}
             if self.outputs is None:

@@ -95,8 +95,8 @@ class TracedGraph:
         return outputs
 
     def _storage_of(self, tensor: Tensor, function: str) -> int:
-        # What lies in one place is one storage, so that the plan of the
-        # compiler shows. Two inputs may be one tensor; each has its own.
+        # Tensors in one place are one storage, so that the plan of the compiler
+        # shows. Two inputs may be one tensor; each has its own.
         if not function:
             self._storages.pop(tensor.key, None)
         number = self._storages.setdefault(tensor.key, self._next_storage)

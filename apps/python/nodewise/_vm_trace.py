@@ -80,7 +80,7 @@ class VmTrace:  # pylint: disable=too-many-instance-attributes
 
     def __enter__(self) -> VmTrace:
         self._module = self._vm.module
-        # What a function returns is told to no instrument, so that it is
+        # No instrument is told what a function returns, so that the result is
         # looked at where the user takes it from.
         self._vm.module = _Watched(self._module, self._watched)
         self._vm.set_instrument(self._called)

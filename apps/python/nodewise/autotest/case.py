@@ -48,8 +48,8 @@ class Case:  # pylint: disable=too-many-instance-attributes
         self.last: Any = None
         self._values: dict[int, tuple] = {}
         self._is_comparing = True
-        # What libraries draw themselves, as parameters of a new module, is
-        # drawn again with the case.
+        # Numbers that libraries draw themselves, as parameters of a new module,
+        # are drawn again with the case.
         self._library_seed = choices.draw(1 << 31)
         self._libraries: list[Any] = []
 

@@ -71,7 +71,7 @@ def drawn_tensor(choices: Choices, shape: tuple, *, low: Any = None,
     array = numpy.asarray(array).astype(kind)
     code = f"numpy.asarray({code}).astype({kind.name!r})"
     changed = special and _with_special(choices, array)
-    # What draws a tensor does not have an element that was changed.
+    # The code that draws a tensor does not have an element that was changed.
     if changed or array.size <= _MOST_WRITTEN:
         code = literal(array)
     return DrawnTensor(array, code, requires_grad and is_float(kind))
