@@ -296,8 +296,8 @@ class BlameSearcher {
              (*next)->facts, (*next)->tensors, kMostLayouts)) {
       NODEWISE_RETURN_IF_ERROR(Try({before->entry, id, layout}));
     }
-    // If the entry's node only hands on what it reads then, the earlier guess
-    // did more.
+    // Nodes that only hand on what they read with the new guess did something
+    // with the earlier one.
     if (!best_.has_value() || best_->share < share || best_->idle > idle) {
       best_ = before;
     }

@@ -66,8 +66,8 @@ class TensorMatcher {
   // MayMatchRounded() and MatchRounded() are for a tensor that matches nothing
   // as it is, but whose numbers are more coarsely rounded than its type would
   // have it, or are integers that stand for floats: a quantised tensor, say, or
-  // one that is floats again. Such a match is less near. Numbers
-  // that were made of these are as coarse, even if they look finer: then
+  // one that is floats again. Such a match is less near. Numbers that
+  // were made of these are as coarse, even if they look finer: then
   // AllowRoundoff() comes before.
   void AllowRoundoff(double roundoff);
   bool MayMatchRounded(const TensorFacts& source) const;

@@ -103,7 +103,7 @@ class MadeComparer : public LayerSink {
  private:
   const LayerKeeper& reference_;
   ByNode<LayerValues> values_;
-  ByNode<std::vector<uint32_t>> slots_;  // Slots into LayerValues::in_network.
+  ByNode<std::vector<uint32_t>> slots_;  // Those of LayerValues::in_network.
 };
 
 }  // namespace

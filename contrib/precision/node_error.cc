@@ -35,8 +35,7 @@ struct ErrorSum {
   }
 
   double RelativeL2() const {
-    // Where nothing differs the share of wrong numbers is 0, even if all
-    // numbers are 0.
+    // If nothing differs the error is 0, even if all numbers are 0.
     return differences == 0 ? 0 : std::sqrt(differences / numbers);
   }
 };

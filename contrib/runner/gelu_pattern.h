@@ -11,10 +11,10 @@
 
 namespace nodewise {
 
-// A Gelu that is written as several operations, as exporters write it: x / 2 *
-// (1 + erf(x / sqrt(2))), or the approximation by tanh, with sums and products
-// in any order. The operations compute a Gelu only if the numbers in it are the
-// right ones, and these may not be known before the first run.
+// A Gelu that is written as several operations, as exporters write it:
+// x / 2 * (1 + erf(x / sqrt(2))), or the approximation by tanh, with sums and
+// products in any order. The operations compute a Gelu only if the numbers in
+// them are the right ones, and these may not be known before the first run.
 class GeluPattern {
  public:
   // Returns the Gelu of `x` that operations of the network make, if there is
