@@ -66,7 +66,7 @@ class CompiledCulprits(Scratch):
                     self.assertTrue((moved / name).is_file(), name)
                 shutil.rmtree(moved)
 
-    def test_a_folder_with_a_mended_library_accuses_nobody(self):
+    def test_a_folder_with_a_mended_library_accuses_no_node(self):
         # The sound library has a function of that name, with other numbers.
         found = self.locate("mutant-mlp2-scaled-0.3pct", "--repro",
                             str(self.folder / "culprits"))

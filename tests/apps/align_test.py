@@ -36,7 +36,7 @@ class Compiled(Scratch):
         blocks = [e for e in found["entries"] if e["tensors"] == ["merge"]]
         self.assertEqual(blocks[0]["layout"], "side 1 in blocks of 8")
 
-    def test_sound_builds_accuse_nobody(self):
+    def test_sound_builds_accuse_no_node(self):
         for build in ("good-opt3", "good-opt0"):
             with self.subTest(build=build):
                 found = self.locate(build)

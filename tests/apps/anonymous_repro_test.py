@@ -148,7 +148,7 @@ class Wrong(Anonymous):
             self.assertIn(part["name"], readme)
             self.assertIn(part["why"], readme)
 
-    def test_once_it_is_mended_the_command_accuses_nobody(self):
+    def test_once_it_is_mended_the_command_accuses_no_node(self):
         net = self.wrong_convolution()
         _, folder = self.written(net)
         source = (net / "lib.c").read_text()

@@ -89,7 +89,7 @@ class BadUse(Scratch):
                 self.assertIn(message, error)
                 self.assertRegex(error, r"nodewise (\w+ --help|help)\)\n")
 
-    def test_flag_with_a_value_is_no_flag(self):
+    def test_flag_with_a_value_is_not_a_flag(self):
         for flag in ("--json=1", "--json=true", "--json="):
             with self.subTest(flag=flag):
                 result = nodewise("verify", "a", flag)
@@ -136,7 +136,7 @@ class BadUse(Scratch):
             "kind": "cannot-judge", "severity": "error", "part": "command",
             "place": {"name": "run"}, "numbers": {}}])
 
-    def test_output_that_cannot_be_written_is_no_success(self):
+    def test_output_that_cannot_be_written_is_a_failure(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             child = subprocess.run([NODEWISE, "help"], stdout=full,
                                    stderr=subprocess.PIPE, check=False)

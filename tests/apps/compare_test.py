@@ -53,7 +53,7 @@ class Compare(Scratch):
         self.assertEqual(x["above_hundredth"], 1)
         self.assertIsNone(shown["tensors"][1]["snr_db"])
 
-    def test_two_files_of_one_tensor_are_compared_whatever_their_names(self):
+    def test_two_files_of_one_tensor_are_compared_under_any_names(self):
         a = self.write("from_cpp.npy", npy_bytes(floats(1, 2)))
         b = self.write("from_python.npy", npy_bytes(floats(1, 3)))
         result = nodewise("compare", a, b)

@@ -110,7 +110,7 @@ class ConvertText(Scratch):
                       wrong.err)
         self.assertIn("did you mean merge_quantised?", wrong.err)
 
-    def test_a_text_of_what_is_no_network_is_refused_with_its_fault(self):
+    def test_a_text_that_is_not_a_network_is_refused_with_its_fault(self):
         path = self.folder / "bad.txt"
         path.write_text('version 2; network "n" { opset "" 13; '
                         'input %0 "x": float32[2]; output %7; }')

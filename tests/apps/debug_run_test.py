@@ -241,7 +241,7 @@ class StopOn(WithNetwork):
         self.assertEqual(found["stopped_at"], "")
         self.assertEqual(found["outputs"][0]["name"], "last")
 
-    def test_node_of_until_is_no_finding_whatever_it_is_called(self):
+    def test_node_of_until_is_not_a_finding_by_name_or_number(self):
         for node in ("copied", "#3"):
             with self.subTest(node=node):
                 text = self.text("--stop-on", "abs>100", "--until", node)

@@ -87,7 +87,7 @@ class DoubtfulDump(Scratch):
         records.write_bytes(whole)
         self.assertEqual(nodewise("locate", dump, "--method", "replay").code, 0)
 
-    def test_the_graph_of_another_network_accuses_nobody(self):
+    def test_the_graph_of_another_network_accuses_no_node(self):
         dump, other = self.dumped("net"), self.dumped("other", "LogSoftmax")
         shutil.copy(other / "_nodewise_graph.json", dump)
         self.assertIn("one of the two is of another network",

@@ -82,7 +82,7 @@ class EarlyEnd(Chains):
     def run_chain(self, verb, *functions, options=()):
         return nodewise(verb, *self.arguments(*functions), *options)
 
-    def test_is_no_success_and_names_the_node_in_every_verb(self):
+    def test_is_a_failure_and_names_the_node_in_every_verb(self):
         root = self.folder / "dump"
         for verb, options in (("run", []), ("run", ["--sanitize"]),
                               ("run", ["--sweep"]), ("run", ["--until", "#2"]),
@@ -96,7 +96,7 @@ class EarlyEnd(Chains):
                     "exit status 0 (each node in a process of its own: "
                     "nodewise run --isolate ", result.err)
 
-    def test_is_told_whatever_the_function_does(self):
+    def test_is_told_for_each_way_in_which_a_function_ends_it(self):
         for function, says in (
                 ("low_exit", "ended the process with exit status 0"),
                 ("fast_exit", "ended the process with exit status 0"),

@@ -64,7 +64,7 @@ class EmitC(Scratch):
             for field in ("min", "max", "mean"):
                 self.assertAlmostEqual(a[field], b[field], places=5)
 
-    def test_no_compiler_finds_fault_whatever_names_there_are(self):
+    def test_no_compiler_finds_fault_for_any_names(self):
         folder, _ = self.emitted(network(ODD))
         for compiler in ("gcc", "clang"):
             with self.subTest(compiler=compiler):

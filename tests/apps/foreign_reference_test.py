@@ -68,7 +68,7 @@ class ForeignReference(Foreign):
         self.assertRegex(shown.out, r"referee: plus: interpreter agrees with "
                          r"the reference \(off by 0 of .*\): two against one\n")
 
-    def test_the_references_fault_accuses_nobody(self):
+    def test_the_references_fault_accuses_no_node(self):
         for target in (self.model, self.folder_of()):
             with self.subTest(target=target):
                 shown = self.by_exec(target, "--no-fuse",

@@ -316,7 +316,7 @@ class LocateTest(Foreign):
     def located(self, change, *options):
         return self.asked("locate", self.command(change=change), *options)
 
-    def test_a_sound_runtime_accuses_nobody(self):
+    def test_a_sound_runtime_accuses_no_node(self):
         shown = self.located(lambda code: code)
         self.assertEqual((shown.code, shown.err), (0, ""), shown)
         self.assertIn("no culprit\n", shown.out)
@@ -386,7 +386,7 @@ class LocateTest(Foreign):
                 self.assertIn("the runtime hands out nothing but outputs, so ",
                               shown.err)
 
-    def test_sides_of_one_more_or_less_are_no_difference(self):
+    def test_sides_of_one_more_or_less_are_not_a_difference(self):
         for shape in ("[1, 3]", "[3, 1, 1]"):
             with self.subTest(shape=shape):
                 shown = self.located(lambda code: code.replace(
@@ -394,7 +394,7 @@ class LocateTest(Foreign):
                 self.assertEqual((shown.code, shown.err), (0, ""), shown)
                 self.assertIn("3 function nodes: 3 healthy\n", shown.out)
 
-    def test_whole_numbers_of_another_type_are_no_difference(self):
+    def test_whole_numbers_of_another_type_are_not_a_difference(self):
         self.write("net.onnx", onnx_model(onnx_graph(
             [onnx_node("Mul", ["x", "c"], ["m"], name="times"),
              onnx_node("Add", ["m", "d"], ["a"], name="plus"),

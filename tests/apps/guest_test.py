@@ -87,7 +87,7 @@ class GuestTest(Scratch):
                           "abs>1e-42")
         self.assertEqual(result.code, 1, result)
 
-    def test_bus_error_is_no_silent_end(self):
+    def test_bus_error_is_not_a_silent_end(self):
         # This is what happens when a mapped file becomes shorter.
         with subprocess.Popen([NODEWISE, *self.arguments("run", "hang")],
                               stderr=subprocess.PIPE) as child:

@@ -113,7 +113,7 @@ class Inspect(Scratch):
 
 
 class BadFiles(Scratch):
-    def test_what_is_no_known_file_is_refused(self):
+    def test_files_of_unknown_kind_are_refused(self):
         table = [
             ("x.bin", b"hello", "begins with the bytes 68 65 6c 6c"),
             ("empty", b"", "is empty"),

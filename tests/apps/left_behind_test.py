@@ -170,14 +170,14 @@ class CompilerOfTheMachine(Scratch):
                               check=False)
         return done.returncode, done.stderr.decode(errors="replace")
 
-    def test_compiler_that_is_not_one_is_no_finding(self):
+    def test_compiler_that_is_not_one_is_not_a_finding(self):
         for command in ("/no/such/cc", "false", "true", "cc -no-such-option",
                         "cc 'quote", "/dev/null"):
             with self.subTest(command=command):
                 code, err = self.with_compiler(command)
                 self.assertEqual(code, 2, err)
 
-    def test_compiler_that_breaks_in_the_middle_is_no_finding(self):
+    def test_compiler_that_breaks_in_the_middle_is_not_a_finding(self):
         script = self.write("cc.sh", (
             "#!/bin/sh\n"
             f"[ -e {self.folder}/used ] && exit 1\n"

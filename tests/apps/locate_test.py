@@ -72,7 +72,7 @@ class Locate(Scratch):
     def located(self, target, *options):
         return nodewise("locate", target, "--random-inputs", "1", *options)
 
-    def test_a_sound_model_accuses_nobody(self):
+    def test_a_sound_model_accuses_no_node(self):
         for options in ([], ["--no-fuse"], ["--method", "intermediate"],
                         ["--method", "recursive"],
                         ["--reference", "interpreter"]):
@@ -81,7 +81,7 @@ class Locate(Scratch):
                 self.assertEqual((shown.code, shown.err), (0, ""), shown)
                 self.assertIn("\nno culprit\n", shown.out)
 
-    def test_a_sound_library_accuses_nobody(self):
+    def test_a_sound_library_accuses_no_node(self):
         shown = self.located(self.compiled())
         self.assertEqual((shown.code, shown.err), (0, ""), shown)
 
@@ -210,7 +210,7 @@ class Locate(Scratch):
                              "add")
         self.assertIn("the reference cannot stand in for it", error)
 
-    def test_a_node_that_nobody_can_replace_ends_the_search(self):
+    def test_a_node_that_cannot_be_replaced_ends_the_search(self):
         folder = self.compiled(CRASH)
         path = folder / "graph.json"
         graph = json.loads(path.read_text())

@@ -103,7 +103,7 @@ class LyingKernels(unittest.TestCase):
         self.assertEqual(result.code, 0, result)
         self.assertEqual(document(result)["culprits"], [])
 
-    def test_locate_names_the_liar_or_nobody(self):
+    def test_locate_names_the_liar_or_no_node(self):
         for lie, _, verdict, words in self.chosen():
             with self.subTest(lie=lie):
                 result = told(lie, "locate", "--json", "--node-timeout", "2")
@@ -127,7 +127,7 @@ class LyingKernels(unittest.TestCase):
                                    re.MULTILINE).group(1)
                 self.assertEqual(sum(map(int, re.findall(r"\d+", counts))), 5)
 
-    def test_what_depends_on_calls_is_no_memory_fault(self):
+    def test_what_depends_on_calls_is_not_a_memory_fault(self):
         for lie in "wrong_at_third", "wrong_every_other", "wrong_from_second":
             with self.subTest(lie=lie):
                 found = document(told(lie, "run", "--sanitize", "--json"))

@@ -84,7 +84,7 @@ class Sample(MeasureLocate):
                      found["outcome"]],
                     ["small", "other bits", "exact"], ran.stdout + ran.stderr)
 
-    def test_in_a_hundred_clean_runs_nobody_is_named(self):
+    def test_in_a_hundred_clean_runs_no_node_is_named(self):
         ran = measure("--what", "clean", "--clean", 100, "--draws", 2,
                       "--method", "auto", "--jobs", JOBS, "--results",
                       self.results)
@@ -143,7 +143,7 @@ class Verdict(MeasureLocate):
         said = self.report(("clean demo/1 - 1 auto", "accused", ""))
         self.assertEqual(said.returncode, 1, said.stdout)
 
-    def test_a_fault_of_somebody_elses_program_is_listed_and_not_counted(self):
+    def test_a_fault_of_another_program_is_listed_and_not_counted(self):
         case = "foreign light:net/1+ort-all - 1 auto"
         self.assertEqual(self.report((case, "accused", "")).returncode, 1)
         said = self.report((case, "their fault", ""))

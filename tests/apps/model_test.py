@@ -163,7 +163,7 @@ class Verify(Models):
         self.assertIn("--target gpu", str(error))
         self.assertIn("reference", str(error))
 
-    def test_the_text_of_a_network_is_verified_whatever_its_name(self):
+    def test_the_text_of_a_network_is_verified_under_any_name(self):
         text = self.write("copy.after.txt", (
             b'version 2; network "net" { opset "" 13;\n'
             b'input %0 "x": float32[2];\n'
@@ -175,7 +175,7 @@ class Verify(Models):
         cut = self.write("copy.txt", b'version 2; network "net" { opset')
         self.assertIn("copy.txt", str(self.refused("verify", cut)))
 
-    def test_what_is_no_model_cannot_be_judged(self):
+    def test_what_is_not_a_model_cannot_be_judged(self):
         self.refused("verify", self.write("net.onnx", b"no model"))
         self.refused("verify", self.folder / "none.onnx")
 
@@ -278,7 +278,7 @@ class Run(Models):
         self.assertIn("input z: the model has none of that name, expected "
                       "one of x", str(error))
 
-    def test_open_sizes_are_no_matter_for_a_run(self):
+    def test_open_sizes_do_not_matter_for_a_run(self):
         result = nodewise("run", self.model, "--input",
                           f"x={self.floats_file('x.pb', 1.0, -2.0)}")
         self.assertEqual(result.code, 0, result)

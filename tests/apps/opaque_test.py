@@ -115,7 +115,7 @@ class KnownPartTest(Opaque):
                          [{"name": "y", "because": ["magic"]}])
         self.assertEqual(run["status"], "error")
 
-    def test_an_output_that_needs_none_of_them_is_no_error(self):
+    def test_an_output_that_needs_none_of_them_is_not_an_error(self):
         self.write("net.onnx", vendor_model(
             [onnx_node("Relu", ["x"], ["z"], name="relu"),
              magic("z", "unused", "magic")],
@@ -226,7 +226,7 @@ class CompiledTest(Opaque):
         self.assertEqual(found["opaque"]["operators"][0]["name"],
                          "vendor.Magic")
 
-    def test_locate_accuses_nobody_for_what_is_not_known(self):
+    def test_locate_accuses_no_node_for_what_is_not_known(self):
         done = nodewise("locate", self.net, "--reference", self.model,
                         "--random-inputs", "1")
         self.assertEqual(done.code, 0, done)

@@ -348,7 +348,7 @@ class Csv(WithNetwork):
         self.assertEqual((row["bytes_read"], row["bytes_written"]),
                          ("36", "24"))
 
-    def test_names_stay_on_their_line_whatever_they_hold(self):
+    def test_names_stay_on_their_line_with_any_characters(self):
         tree = chain("copy", "copy").tree()
         names = ['a, "b"', "line\nfeed"]
         tree["nodes"][1]["name"], tree["nodes"][2]["name"] = names

@@ -218,7 +218,7 @@ class Repro(Folders):
         wrong = self.expect_failure(self.moved(net), "halves")
         self.assertEqual(wrong["name"], "out_outputs_1_halves")
 
-    def test_once_it_is_mended_the_command_accuses_nobody(self):
+    def test_once_it_is_mended_the_command_accuses_no_node(self):
         repro = self.moved(self.quantised(dropped=1))
         support.compile_library("#define DROPPED 0\n" + INT8_KERNELS,
                                 repro / "lib.so")

@@ -189,14 +189,14 @@ class Verify(Scratch):
         self.assertEqual(error["where"],
                          "{file}:{line}:{column}: {path}".format(**place))
 
-    def test_target_that_is_no_device_is_refused(self):
+    def test_target_that_is_not_a_device_is_refused(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
         for wrong in ("reference", "4"):
             error = str(self.refused("verify", net, "--target", wrong))
             self.assertIn("--target", error)
             self.assertRegex(error, "expected one of: cpu, cuda, .*opencl")
 
-    def test_files_that_cannot_be_read_are_no_verdict(self):
+    def test_files_that_cannot_be_read_get_no_verdict(self):
         net = LIBRARY.artefact(self.folder / "net", add_bias_graph())
         empty = self.folder / "empty"
         empty.mkdir()

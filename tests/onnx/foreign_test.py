@@ -121,7 +121,7 @@ class OnnxRuntimeTest(unittest.TestCase):
                     timeout=100, check=False)
                 self.assertEqual(compared.returncode, 0, compared)
 
-    def test_a_sound_runtime_accuses_nobody_at_any_level(self):
+    def test_a_sound_runtime_accuses_no_node_at_any_level(self):
         for name in ("conv", "half", "words", "short"):
             for level in ("disabled", "all"):
                 with self.subTest(name=name, level=level):

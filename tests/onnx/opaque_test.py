@@ -110,7 +110,7 @@ class OpaqueOperatorsTest(unittest.TestCase):
         self.assertEqual([(one["tensor"], one["reason"])
                           for one in compared["tensors"]], [("z", "equal")])
 
-    def test_a_sound_model_accuses_nobody(self):
+    def test_a_sound_model_accuses_no_node(self):
         for name, sizes in SIZES.items():
             model = self.model(name)
             # What runs the whole model runs them, too.

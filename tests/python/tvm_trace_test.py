@@ -442,7 +442,7 @@ class FailureTest(WithFolder):
             with nodewise.trace_vm(vm, self.folder):
                 vm["main"](*tvm_side.arguments(networks.mlp().inputs))
 
-    def test_what_is_no_vm_is_refused_by_its_type(self):
+    def test_what_is_not_a_vm_is_refused_by_its_type(self):
         with self.assertRaisesRegex(TypeError, "vm: is a int"):
             nodewise.trace_vm(3, self.folder)
         with self.assertRaisesRegex(nodewise.Error, 'what=: found "all"'):

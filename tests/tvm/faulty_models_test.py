@@ -26,7 +26,7 @@ class FaultyModels(unittest.TestCase):
         cls.sound = [one for one in judged if one.tensor is None]
         cls.broken = [one for one in judged if one.tensor is not None]
 
-    def test_sound_networks_accuse_nobody(self):
+    def test_sound_networks_accuse_no_node(self):
         self.assertEqual(len(self.sound), 2 * NETWORKS)
         for one in self.sound:
             with self.subTest(one.title):

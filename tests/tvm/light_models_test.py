@@ -14,7 +14,7 @@ MODELS = ("squeezenet", "shufflenet") if tvm_package.IS_FULL else (
 
 
 class LightModels(unittest.TestCase):
-    def test_most_nodes_hold_a_tensor_of_the_model_and_nobody_is_accused(self):
+    def test_most_nodes_hold_a_tensor_of_the_model_and_none_is_accused(self):
         tvm_package.need()
         for name in MODELS:
             for one in align_light_models.align(SEED, name):

@@ -50,7 +50,7 @@ class ShortTypes(unittest.TestCase):
             timeout=600, check=False)
         return json.loads(ran.stdout)
 
-    def test_nobody_is_accused(self):
+    def test_no_node_is_accused(self):
         for build in self.builds:
             with self.subTest(build):
                 found = self.ask("locate", *build)

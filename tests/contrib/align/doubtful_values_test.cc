@@ -48,7 +48,7 @@ Examined ExamineBranches(const Bends& bends) {
                        kPlain);
 }
 
-TEST(BranchesTest, SoundBranchesThatAreAlikeAccuseNobody) {
+TEST(BranchesTest, SoundBranchesThatAreAlikeAccuseNoNode) {
   EXPECT_THAT(ExamineBranches({}).result.culprits, IsEmpty());
 }
 
@@ -343,7 +343,7 @@ TEST(TurnedTest, WrongOrderInAFusedNodeIsNotItsReader) {
   EXPECT_THAT(examined.Operations(0), ElementsAre("turn"));
 }
 
-TEST(TurnedTest, OutputOfAnotherShapeIsNoLayout) {
+TEST(TurnedTest, OutputOfAnotherShapeIsNotALayout) {
   EXPECT_THAT(ExamineTurned({.has_product = false}, 5).result.culprits,
               IsEmpty());
   const Ends wrong = {.perm = {0, 1}, .has_product = false};

@@ -89,7 +89,7 @@ Examined Examine(const Network& compiled, const LowerOptions& options = {},
                        options, limits);
 }
 
-TEST(ValueLocateTest, SoundGraphsAccuseNobodyFusedOrNot) {
+TEST(ValueLocateTest, SoundGraphsAccuseNoNodeFusedOrNot) {
   for (const LowerOptions& options : {LowerOptions{}, kPlain}) {
     const Examined examined = Examine(Net(), options);
     EXPECT_THAT(examined.result.culprits, IsEmpty());
@@ -200,7 +200,7 @@ TEST(ValueLocateTest, NodeThatDoesNothingIsNamedAndNotItsReader) {
   EXPECT_EQ(examined.Operations(0).front(), "add");
 }
 
-TEST(ValueLocateTest, SidesExchangedOtherwiseAreNoLayout) {
+TEST(ValueLocateTest, SidesExchangedOtherwiseAreNotALayout) {
   const Examined examined = ExamineWired({.perm = {0, 1, 2, 3}});
   ASSERT_EQ(examined.result.culprits.size(), 1U);
   EXPECT_EQ(examined.NodeOf(0), "turn");
@@ -315,7 +315,7 @@ TEST(SourceRegionTest, AnOperationThatWasTakenApartIsAPartOfSeveralNodes) {
   EXPECT_THAT(names, ElementsAre("raise", "sum", "last"));
 }
 
-TEST(SourceRegionTest, WhatNobodyKnowsHasNoRegion) {
+TEST(SourceRegionTest, AnEntryWhoseTensorIsNotKnownHasNoRegion) {
   const Examined examined = Examine(Net({.is_taken_apart = true}), kPlain);
   const EntryId entry = examined.target->index().FindEntry("raise").value();
   EXPECT_THAT(
@@ -354,7 +354,7 @@ TEST_F(TakenApart, NodesWithoutATensorAreInsideOfOperations) {
   EXPECT_EQ(examined_.alignment.CountBetween(examined_.target->index(), 1), 2U);
 }
 
-TEST_F(TakenApart, NobodyIsAccused) {
+TEST_F(TakenApart, NoNodeIsAccused) {
   EXPECT_THAT(examined_.result.culprits, IsEmpty());
 }
 

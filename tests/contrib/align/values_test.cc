@@ -86,7 +86,7 @@ Examined ExamineProducts(Way way, float slope, const LowerOptions& options) {
                        options);
 }
 
-TEST(ValuesTest, FewerBitsAccuseNobodyAndAreMatched) {
+TEST(ValuesTest, FewerBitsAccuseNoNodeAndAreMatched) {
   for (const Way way : {Way::kInHalf, Way::kQuantised}) {
     for (const LowerOptions& options : {LowerOptions{}, kPlain}) {
       const Examined examined = ExamineProducts(way, 0.2F, options);

@@ -110,7 +110,7 @@ Examined ExamineNet(const Mistakes& mistakes, const LowerOptions& options) {
                        options);
 }
 
-TEST(VanishedValuesTest, SoundBuildsAccuseNobody) {
+TEST(VanishedValuesTest, SoundBuildsAccuseNoNode) {
   for (const bool is_taken_apart : {false, true}) {
     const Examined examined =
         ExamineNet({.is_taken_apart = is_taken_apart}, kPlain);

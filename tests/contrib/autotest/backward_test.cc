@@ -97,7 +97,7 @@ TEST(BackwardTest, CotangentsAreAsLongAsWhatNumbersMake) {
   EXPECT_EQ(result.CountOf(CaseOutcome::kAgrees), 200U);
 }
 
-TEST(BackwardTest, NobodyCanTellWhereAGradientIsNotFinite) {
+TEST(BackwardTest, AGradientThatIsNotFiniteIsInconclusive) {
   const auto other = WithGradients([](std::vector<NDArray>& gradients) {
     std::vector<double> numbers = ToDoubles(gradients[0]);
     for (double& x : numbers) x = std::isfinite(x) ? x : 0;

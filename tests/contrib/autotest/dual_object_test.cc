@@ -289,7 +289,7 @@ TEST(DualObjectTest, ACandidateThatLiesAboutShapesIsNamed) {
 }
 
 // OF-07
-TEST(DualObjectTest, ShapesAreComparedWhateverTheTolerance) {
+TEST(DualObjectTest, ShapesAreComparedUnderAnyTolerance) {
   const auto flat = CallableCandidate(
       "flat",
       [](const Network& network,

@@ -152,7 +152,7 @@ TEST_F(GeneratorTest, RandomMakesTheTypeThatIsWanted) {
 }
 
 // OF-20, OF-26
-TEST_F(GeneratorTest, DeviceIsADeviceWhateverIsWanted) {
+TEST_F(GeneratorTest, DeviceIsADeviceForAnyAnnotation) {
   const generator device = random_device();
   device.to(Annotation::kInt);
   EXPECT_NE(ValueOf(device).As<DLDevice>(), nullptr);

@@ -220,7 +220,7 @@ TEST(FailureShapeTest, LostPrecisionIsRecognised) {
   EXPECT_THAT(as_bfloat.patterns[0].words, HasSubstr("numbers of bfloat16"));
 }
 
-TEST(FailureShapeTest, ElementsThatNobodyHasWrittenAreRecognised) {
+TEST(FailureShapeTest, ElementsThatWereNeverWrittenAreRecognised) {
   const std::vector<float> right = DrawnValues(8);
   std::vector<float> zeros = right, random_bits = right;
   std::mt19937 random(9);

@@ -194,7 +194,7 @@ TEST(DiagnoseTest, CellsWithoutAnAnswerSayWhatWouldMakeItPossible) {
   }
 }
 
-TEST(DiagnoseTest, ASoundNetworkIsRightWhateverItIsJudgedBy) {
+TEST(DiagnoseTest, ASoundNetworkIsRightByAnyReference) {
   const auto right = ThreeOperations();
   for (const Reference& reference :
        {Reference(), BuildReference(SpecOfGraph(Speaking(*right)))}) {

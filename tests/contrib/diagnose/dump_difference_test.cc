@@ -96,7 +96,7 @@ TEST_F(DumpDifferenceTest, TensorsOfEqualHashesAreAlike) {
               ElementsAre("x", "turn", "grow"));
 }
 
-TEST_F(DumpDifferenceTest, WhatIsNoDumpHasNoGraph) {
+TEST_F(DumpDifferenceTest, WhatIsNotADumpHasNoGraph) {
   EXPECT_THAT(WhereDumpsDiffer(dump_.spec().path, "/nowhere", {}),
               FailsWith(absl::StatusCode::kNotFound, HasSubstr("/nowhere")));
 }

@@ -81,7 +81,7 @@ TEST_F(ForeignProcessTest, AProgramThatDoesNotExistIsNotFound) {
   }
 }
 
-TEST_F(ForeignProcessTest, AFileThatIsNoProgramIsAnError) {
+TEST_F(ForeignProcessTest, AFileThatIsNotAProgramIsAnError) {
   const std::string path = folder_ + "/program";
   std::ofstream(path) << "\x7f"
                          "ELF, but nothing else";

@@ -97,7 +97,7 @@ TEST(GuardedRunnerTest, ANodeThatDoesNotReturnIsStopped) {
   EXPECT_EQ(failure.what, "had not returned after 200 ms and was stopped");
 }
 
-TEST(GuardedRunnerTest, ASignalFromOutsideIsNoFailureOfTheNode) {
+TEST(GuardedRunnerTest, ASignalFromOutsideIsNotAFailureOfTheNode) {
   const auto runner = GuardedRunnerOf(
       [](const std::vector<float*>&) { kill(getpid(), SIGKILL); });
   const auto result = runner->Run(FourNumbers());
@@ -151,7 +151,7 @@ TEST(GuardedRunnerTest, HashesComeWithoutContents) {
   EXPECT_NE(sink.hashes[0], sink.hashes[1]);
 }
 
-TEST(NodeFailureTest, AStatusKeepsItsFailureWhateverTheNodeIsCalled) {
+TEST(NodeFailureTest, AStatusKeepsItsFailureForAnyNameOfTheNode) {
   const NodeFailure failure{NodeFailure::Kind::kHang, "a 3 \n b", "did 4 c",
                             "7 d"};
   const absl::Status status = At(

@@ -126,7 +126,7 @@ TEST_F(NetworkChecksTest, ConstantIsCopiedIfItsMakerKeepsIt) {
   EXPECT_THAT(ToStatus(Verify(net_.data())), IsOk());
 }
 
-TEST_F(NetworkChecksTest, ConstantIsNotCopiedIfNobodyElseHasIt) {
+TEST_F(NetworkChecksTest, ConstantIsNotCopiedIfItHasNoOtherHolder) {
   NDArray given = MakeTensor<int64_t>({2}, {2, 3});
   const void* const memory = given.data();
   const ValueId c = net_.AddConstant("c", std::move(given)).value();

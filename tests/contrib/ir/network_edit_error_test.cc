@@ -247,7 +247,7 @@ TEST_F(NetworkEditErrorTest, MoreCapturesThanInputs) {
       "its 1 inputs");
 }
 
-TEST_F(NetworkEditErrorTest, OutputsThatAreNoTensors) {
+TEST_F(NetworkEditErrorTest, OutputsThatAreNotTensors) {
   ExpectRefused(net_.SetOutputs({s_, kUnknownValue}),
                 "network net: output 1: is value %99");
   ExpectRefused(net_.SetOutputs({net_.operation(Maker(a_)).barrier}),
@@ -313,7 +313,7 @@ TEST_F(NetworkEditErrorTest, InputThatBreaksARestrictionFurtherOn) {
                 "operation relu: input 0 (X): is int64, expected a float");
 }
 
-TEST_F(NetworkEditErrorTest, TypeOfWhatIsNoInput) {
+TEST_F(NetworkEditErrorTest, TypeOfWhatIsNotAnInput) {
   ExpectRefused(net_.SetInputType(a_, TensorType()),
                 "value add: is no input of the network");
   ExpectRefused(net_.SetInputType(x_, TensorType(kFloat32, {-2})),
@@ -338,7 +338,7 @@ TEST_F(NetworkEditErrorTest, ReplacementThatAUserRefuses) {
                 "operation relu: input 0 (X): is int64");
 }
 
-TEST_F(NetworkEditErrorTest, DimensionThatNobodyHas) {
+TEST_F(NetworkEditErrorTest, DimensionThatNoInputHas) {
   ExpectRefused(net_.BindDim("m", 3), StatusCode::kNotFound,
                 "dimension m: no input of the network has it; did you mean n?");
   ExpectRefused(net_.BindDim("n", -1), "dimension n: is to be -1");

@@ -93,7 +93,7 @@ TEST(NetworkTextTest, EveryKindOfAttributeComesBack) {
   EXPECT_EQ(again->operations[0]->attrs, net.data().operations[0]->attrs);
 }
 
-TEST(NetworkTextTest, BytesThatAreNoUtf8AreEscaped) {
+TEST(NetworkTextTest, BytesThatAreNotUtf8AreEscaped) {
   const struct {
     const char* name;
     const char* text;

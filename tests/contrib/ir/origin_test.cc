@@ -87,7 +87,7 @@ TEST(SourceLineTest, CodeThatWasGeneratedIsNotOfTheProgram) {
             "net.py:34 in forward: cond(x)");
 }
 
-TEST(SourceLineTest, WhatIsNoTraceHasNoLine) {
+TEST(SourceLineTest, WhatIsNotATraceHasNoLine) {
   for (const char* const text :
        {"", "\n", "adds two numbers", "File \"", "File \"x\", line ",
         "File \"x\", line -3, in f", "File \"x\", line 99999999999, in f",

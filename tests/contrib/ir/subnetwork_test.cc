@@ -127,7 +127,7 @@ TEST_F(SubnetworkTest, StartThatNothingDependsOnIsNamed) {
                         HasSubstr("value y: no end of the part depends on")));
 }
 
-TEST_F(SubnetworkTest, PlacesThatAreNoTensorsAreRefused) {
+TEST_F(SubnetworkTest, PlacesThatAreNotTensorsAreRefused) {
   EXPECT_THAT(Extract({}, {}), FailsWith(StatusCode::kInvalidArgument,
                                          HasSubstr("a part without any end")));
   EXPECT_THAT(Extract({ValueId{99}}, {p_}),

@@ -343,7 +343,7 @@ TEST(VerifierTest, ReportHasThreeHeadings) {
             "Run time (what the targets can do): no faults\n");
 }
 
-TEST(VerifierTest, WarningsAreNoErrors) {
+TEST(VerifierTest, WarningsAreNotErrors) {
   const NetworkData data = *ParseNetworkText(
       Replaced(kGood, "output %6;", "output %4;"), Ops(), "net");
   EXPECT_EQ(Verify(data).size(), 1u);

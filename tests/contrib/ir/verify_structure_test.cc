@@ -126,7 +126,7 @@ TEST(VerifyStructureTest, OutputThatDoesNotExist) {
                                     "does not exist")));
 }
 
-TEST(VerifyStructureTest, ValueThatNobodyMakes) {
+TEST(VerifyStructureTest, ValueThatNoOperationMakes) {
   EXPECT_THAT(FindingsWith("value %8 output \"z\": float32[1] from #2.3;"),
               ElementsAre(HasSubstr("value z: is said to be output 3 of "
                                     "operation soft, which does not have it")));
@@ -135,7 +135,7 @@ TEST(VerifyStructureTest, ValueThatNobodyMakes) {
                                     "operation")));
 }
 
-TEST(VerifyStructureTest, ConstantThatSomebodyMakes) {
+TEST(VerifyStructureTest, ConstantThatAnOperationMakes) {
   EXPECT_THAT(
       FindingsWith("value %8 constant \"z\": float32[1] = float32[1] [1] "
                    "from #0.0;"),
@@ -207,7 +207,7 @@ TEST(VerifyStructureTest, ListOfInputsWithSomethingElse) {
                           HasSubstr("network net: input 3: is value %50")));
 }
 
-TEST(VerifyStructureTest, OutputOfTheNetworkThatIsNoTensor) {
+TEST(VerifyStructureTest, OutputOfTheNetworkThatIsNotATensor) {
   EXPECT_THAT(FindingsWith("output %6;", "output %6, %7;"),
               ElementsAre(HasSubstr("network net: output 1: is the barrier of "
                                     "operation soft, expected a tensor")));

@@ -139,7 +139,7 @@ TEST(BisectEndingTest, TurnsThatACrashEndedAreCountedWithTheOthers) {
   EXPECT_EQ(with->candidate_runs, without->candidate_runs + 1);
 }
 
-TEST(BisectEndingTest, WhereNobodyCanStandInTheNodeIsAllThatIsFound) {
+TEST(BisectEndingTest, WithoutAStandInTheNodeIsAllThatIsFound) {
   const auto result =
       SoundChain(8).Planted(FaultKind::kCrash, "n3").Bisected(60'000, false);
   ASSERT_THAT(result, IsOk());
@@ -149,7 +149,7 @@ TEST(BisectEndingTest, WhereNobodyCanStandInTheNodeIsAllThatIsFound) {
   EXPECT_TRUE(result->located.outputs.empty());
 }
 
-TEST(BisectEndingTest, AnErrorThatTheReferenceMakesTooAccusesNobody) {
+TEST(BisectEndingTest, AnErrorThatTheReferenceMakesTooAccusesNoNode) {
   NetBuilder b;
   const ValueId x = b.In("x", {6});
   const ValueId which = b.Const("which", MakeTensor<int64_t>({1}, {9}, kInt64));

@@ -199,7 +199,7 @@ TEST(BisectTest, AnErrorThatARectifierHidesIsMaskedAndNamed) {
   EXPECT_EQ(found.result->masking, Masking::kCertain);
 }
 
-TEST(BisectTest, AMaskedErrorAloneIsNoErrorOfTheOutputs) {
+TEST(BisectTest, AMaskedErrorAloneIsNotAnErrorOfTheOutputs) {
   const Lowered net = HidingNet("Mul", Floats({0, 0, 0, 0, 0, 0}));
   const PlantedGraph early = ScaleIn("early", net.graph, ReferenceFunctions());
   const Bisected found =
@@ -284,7 +284,7 @@ TEST(BisectTest, MemoryThatIsUsedAgainChangesNothing) {
   EXPECT_EQ(found.First(), "d");
 }
 
-TEST(BisectTest, WhoeverWritesOverWhatIsStillNeededIsThePlanFault) {
+TEST(BisectTest, ANodeThatOverwritesWhatIsStillNeededIsThePlanFault) {
   NetBuilder b;
   const ValueId x = b.In("x", {6});
   const ValueId first = b.Op("Tanh", {x}, {}, {"at"}, "a")[0];
@@ -305,7 +305,7 @@ TEST(BisectTest, WhoeverWritesOverWhatIsStillNeededIsThePlanFault) {
   EXPECT_THAT(found.Culprits(), ElementsAre("c"));
 }
 
-TEST(BisectTest, WhoeverRoundsIsNotAccused) {
+TEST(BisectTest, ANodeThatRoundsIsNotAccused) {
   NetBuilder b;
   const ValueId x = b.In("x", {6});
   ValueId y = b.Op("Tanh", {x}, {}, {"t"}, "bend")[0];

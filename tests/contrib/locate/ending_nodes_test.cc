@@ -160,7 +160,7 @@ TEST(EndingNodesTest, ANodeThatEndsTheProcessIsNamed) {
   EXPECT_EQ(CulpritOf(*result).reason, "ended the process with exit status 3");
 }
 
-TEST(EndingNodesTest, AnExceptionIsNamedWhoeverCatchesIt) {
+TEST(EndingNodesTest, AnExceptionIsNamedCaughtOrNot) {
   // In the node's own thread it is an error of the node; in another thread it
   // is not caught.
   const auto caught = WithMiddle([]() -> absl::Status {
@@ -235,7 +235,7 @@ TEST(EndingNodesTest, TheMethodWithoutRepeatsSeesACrashToo) {
                                                "crashes", "healthy"));
 }
 
-TEST(EndingNodesTest, WhereNobodyCanStandInTheNodesBeforeAreJudged) {
+TEST(EndingNodesTest, WithoutAStandInTheNodesBeforeAreJudged) {
   for (const std::string node : {"first", "fourth"}) {
     SCOPED_TRACE(node);
     const Examined crashing = Planted(Sound(), FaultKind::kCrash, node);
@@ -264,7 +264,7 @@ TEST(EndingNodesTest, WhereNobodyCanStandInTheNodesBeforeAreJudged) {
   }
 }
 
-TEST(EndingNodesTest, AnErrorThatTheReferenceMakesTooAccusesNobody) {
+TEST(EndingNodesTest, AnErrorThatTheReferenceMakesTooAccusesNoNode) {
   NetBuilder b;
   const ValueId x = b.In("x", {2, 4});
   const ValueId which = b.Const("which", MakeTensor<int64_t>({1}, {9}, kInt64));

@@ -128,7 +128,7 @@ TEST(ExactInputsTest, OnlyASlidingWindowMayBeOffByAsMuchAsTheBoundAllows) {
   }
 }
 
-TEST(ExactInputsTest, WhatRoundsWhateverItReadsIsNotChecked) {
+TEST(ExactInputsTest, AnOperationThatAlwaysRoundsIsNotChecked) {
   const Lowered net = ConvolvedNet();
   const ExactCheck check = CheckNode(
       "bent", net.graph, BuiltInFunctions(AllOperators()), net.params);

@@ -58,7 +58,7 @@ TEST(LiveSetTest, ParametersDoNotCount) {
   EXPECT_EQ(LargestLiveSet(graph, params), 2 * kFour);
 }
 
-TEST(LiveSetTest, AnOutputThatNobodyReadsIsWrittenAllTheSame) {
+TEST(LiveSetTest, AnOutputThatIsNeverReadIsWrittenAllTheSame) {
   const Graph graph = GraphBuilder()
                           .Input("x")
                           .Op("a", "f", {"x"})

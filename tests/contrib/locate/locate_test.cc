@@ -111,7 +111,7 @@ PlantedGraph PlantIn(const std::string& name, const Graph& graph,
   return {};
 }
 
-TEST(LocateTest, ASoundRunAccusesNobody) {
+TEST(LocateTest, ASoundRunAccusesNoNode) {
   const Lowered net = BranchingNet();
   const Located located = LocateIn(net, Ramp({4, 6}, 0.3F));
   ASSERT_THAT(located.result, IsOk());
@@ -192,7 +192,7 @@ Lowered KeepingNet() {
   return Lower(b.net, "net", kPlain).value();
 }
 
-TEST(LocateTest, WhoeverWritesOverWhatIsStillNeededIsThePlanFault) {
+TEST(LocateTest, ANodeThatOverwritesWhatIsStillNeededIsThePlanFault) {
   const Lowered net = KeepingNet();
   Graph graph = net.graph;
   const GraphIndex index(net.graph);
@@ -250,7 +250,7 @@ TEST(LocateTest, ANodeThatMakesOtherBitsOfTheSameBitsIsNamed) {
   EXPECT_EQ(located.Node("row").verdict, NodeVerdict::kNotDeterministic);
 }
 
-TEST(LocateTest, AnInputThatIsNoNumberIsTheBadInput) {
+TEST(LocateTest, AnInputThatIsNotANumberIsTheBadInput) {
   const Lowered net = BranchingNet();
   NDArray x = Ramp({4, 6}, 0.3F);
   x.As<float>()[3] = std::nanf("");

@@ -156,7 +156,7 @@ TEST(MixBuildsTest, AFunctionThatHangsIsGuilty) {
   EXPECT_EQ(result->located.nodes[0].verdict, NodeVerdict::kHangs);
 }
 
-TEST(MixBuildsTest, AReferenceThatCrashesIsAnErrorAndAccusesNobody) {
+TEST(MixBuildsTest, AReferenceThatCrashesIsAnErrorAndAccusesNoNode) {
   const Lowered net = MixedNet();
   const auto old_build = BuildOf(
       "old", net.graph, Crashing(ReferenceFunctions(), "softmax"), net.params);

@@ -133,7 +133,7 @@ std::vector<std::vector<std::string>> CulpritsOf(const NetworkLocated& found) {
 
 using Names = std::vector<std::string>;
 
-TEST(NetworkLocateTest, ASoundRuntimeAccusesNobody) {
+TEST(NetworkLocateTest, ASoundRuntimeAccusesNoNode) {
   const auto found =
       LocateWith([](bool, const auto&) { return ChainNetwork(); });
   ASSERT_THAT(found, IsOk());
@@ -210,7 +210,7 @@ std::shared_ptr<const Network> MisreportingNetwork(bool is_cut_off = false) {
   return std::make_shared<const Network>(b.net);
 }
 
-TEST(NetworkLocateTest, AValueThatIsHandedOutWrongAndComputedRightIsNoFault) {
+TEST(NetworkLocateTest, AValueThatIsHandedOutWrongAndComputedRightIsNotAFault) {
   const auto found =
       LocateWith([](bool, const auto&) { return MisreportingNetwork(); });
   ASSERT_THAT(found, IsOk());

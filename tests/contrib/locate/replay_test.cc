@@ -81,7 +81,7 @@ std::vector<std::string> CulpritsOf(const LocateResult& located) {
   return names;
 }
 
-TEST(ReplayTest, ASoundDumpAccusesNobodyAndItsOutputsAreCompared) {
+TEST(ReplayTest, ASoundDumpAccusesNoNodeAndItsOutputsAreCompared) {
   const auto located = Replay(DumpOfSound());
   ASSERT_THAT(located, IsOk());
   EXPECT_THAT(CulpritsOf(*located), ElementsAre());
@@ -103,7 +103,7 @@ TEST(ReplayTest, OnlyTheNodeThatMadeTheErrorIsNamed) {
   }
 }
 
-TEST(ReplayTest, WhoeverWroteOverWhatWasNeededIsThePlanFault) {
+TEST(ReplayTest, ANodeThatOverwroteWhatWasNeededIsThePlanFault) {
   const Lowered net = FourNodes();
   Graph graph = net.graph;
   const GraphIndex index(net.graph);

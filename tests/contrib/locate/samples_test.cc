@@ -93,7 +93,7 @@ TEST(SamplesTest, TheWorstAreExaminedAndAFaultOfSomeInputsIsFound) {
   EXPECT_THAT(result->recurring[0].samples, ElementsAre(3, 1));
 }
 
-TEST(SamplesTest, SamplesOnWhichAllIsRightAccuseNobody) {
+TEST(SamplesTest, SamplesOnWhichAllIsRightAccuseNoNode) {
   const auto result =
       LocateOn({SampleOf("a", kHarmless), SampleOf("b", kHarmless)});
   ASSERT_THAT(result, IsOk());

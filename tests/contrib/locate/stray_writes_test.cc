@@ -53,7 +53,8 @@ absl::StatusOr<LocateResult> LocateStrayWrites(
   return LocateInTarget({*target, {{"x", x}}}, AllOperators(), options);
 }
 
-TEST(StrayWritesTest, WhoeverWritesPastItsResultIsNamedAndTheOthersAreHealthy) {
+TEST(StrayWritesTest,
+     ANodeThatWritesPastItsResultIsNamedAndTheOthersAreHealthy) {
   const Lowered net = RowOfThree();
   for (const std::string node : {"rise", "middle", "end"}) {
     SCOPED_TRACE(node);
@@ -90,7 +91,7 @@ TEST(StrayWritesTest, AnotherFaultBesideItIsNamedToo) {
   EXPECT_GT(*result->culprits[1].share, 0.999);
 }
 
-TEST(StrayWritesTest, NobodyLooksForThemWhereStorageIsNotChecked) {
+TEST(StrayWritesTest, TheyAreNotLookedForWhereStorageIsNotChecked) {
   const Lowered net = RowOfThree();
   LocateOptions options;
   options.repeats = 0;

@@ -119,7 +119,7 @@ TEST(LowerTest, AnOutputMayBeAnInputAConstantOrGivenTwice) {
   EXPECT_THAT(names, ElementsAre("y", "x", "c", "y_2", "x_2"));
 }
 
-TEST(LowerTest, OutputsThatNobodyWantsAreNoEntries) {
+TEST(LowerTest, OutputsThatAreNotWantedHaveNoEntries) {
   NetBuilder b;
   const ValueId x = b.In("x", {2, 1, 1});
   const ValueId w = b.Const("w", MakeTensor<float>({1, 1, 1}, {2}));
@@ -222,7 +222,7 @@ TEST(LowerTest, OpenSizesAreRefusedWithTheOptionsThatGiveThem) {
                                 "ImportOptions::freeze x="))));
 }
 
-TEST(LowerTest, NamesThatAreNoTextAreRefused) {
+TEST(LowerTest, NamesThatAreNotTextAreRefused) {
   NetBuilder b;
   b.Out(b.Op("Neg", {b.In("x\xff", {2})}));
   EXPECT_THAT(Lower(b.net, "net"),

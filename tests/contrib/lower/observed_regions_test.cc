@@ -80,7 +80,7 @@ TEST(ObservedRegionsTest, WhatLiesBetweenPartsOfARegionBelongsToIt) {
   EXPECT_EQ(regions[0].outputs.size(), 3);
 }
 
-TEST(ObservedRegionsTest, WhateverIsSeenTheGraphComputesTheNetwork) {
+TEST(ObservedRegionsTest, TheGraphComputesTheNetworkForAnySetOfObservedValues) {
   const Network net = Diamond();
   const NDArray x = Floats({-1, 0.5, 2});
   for (const std::set<std::string>& seen :

@@ -91,7 +91,7 @@ TEST(TensorLayoutsTest, TensorsThatAreTheSameInBothLayoutsStay) {
 }
 
 // Names that the network has already are not taken twice.
-TEST(TensorLayoutsTest, ANameThatIsTakenIsNoObstacle) {
+TEST(TensorLayoutsTest, ANameThatIsTakenIsNotAnObstacle) {
   NetBuilder b;
   const ValueId x = b.In("x", {1, 4, 3, 2});
   const ValueId a = Conv(&b, x, "a");

@@ -58,7 +58,7 @@ TEST_P(ConformanceTest, KernelsAreWithinTheBounds) {
 }
 
 // A NaN, or an infinity, in any place of any input.
-TEST_P(ConformanceTest, WhatIsNoNumberIsNotHidden) {
+TEST_P(ConformanceTest, WhatIsNotANumberIsNotHidden) {
   for (int seed = 0; seed < NumCases(25, 500); ++seed) {
     CallCase made = Drawn(seed);
     if (!OneDnnSupports(made.call).can) continue;

@@ -100,7 +100,7 @@ TEST(OnnxBranchTest, AConditionThatIsAnInputLeavesTheIf) {
 }
 
 // A side of 5 does not split into four parts.
-TEST(OnnxBranchTest, ABranchThatFreezingRulesOutIsNoFaultAndSaidToBeNone) {
+TEST(OnnxBranchTest, ABranchThatFreezingRulesOutIsNotAFaultAndTheHintSaysSo) {
   ModelBuilder builder = BranchModel(2);
   builder.Input("which", {1}, kOnnxInt64);
   builder.graph().mutable_node(0)->set_input(1, "which");
@@ -162,7 +162,7 @@ TEST(OnnxDeprecatedTest, AnOperatorThatHasEndedIsAWarningWithItsSuccessor) {
             "opset 11 on, expected ScatterElements");
 }
 
-TEST(OnnxDeprecatedTest, OneOfAnOpsetThatHasItAgainIsNoWarning) {
+TEST(OnnxDeprecatedTest, OneOfAnOpsetThatHasItAgainGivesNoWarning) {
   ModelBuilder builder(21);
   builder.Input("x", {1, 2, 3}).Output("y");
   builder.Floats("s", {1, 1});

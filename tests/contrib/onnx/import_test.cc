@@ -314,7 +314,7 @@ ModelBuilder NegModelOfSide(const char* name) {
   return builder;
 }
 
-TEST(OnnxImportTest, ANameOfASideThatIsNoNameLeavesItUnknown) {
+TEST(OnnxImportTest, ANameOfASideThatIsNotANameLeavesItUnknown) {
   const auto type = [](const char* name) {
     const Network network = NegModelOfSide(name).Import().value();
     return ToString(ValueNamed(network, "y").type);

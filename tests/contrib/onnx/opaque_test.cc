@@ -130,7 +130,7 @@ TEST(OpaqueTest, WhatCouldWorkOnOptionalValuesMayBeAmongTensors) {
   EXPECT_EQ(NameOf(OpaqueNamed(network, "has")), "OptionalHasElement");
 }
 
-TEST(OpaqueTest, AnOutputThatIsNoTensorIsRefused) {
+TEST(OpaqueTest, AnOutputThatIsNotATensorIsRefused) {
   ModelBuilder builder = MagicModel(false);
   auto* const info = builder.graph().add_value_info();
   info->set_name("b");
@@ -236,7 +236,7 @@ TEST(OpaqueTest, AVersionThatIsNotKnownIsWrittenAsItWas) {
   EXPECT_EQ(written.opset_import(0).version(), 99);
 }
 
-TEST(OpaqueTest, NobodyKnowsWhatItMeansInAnotherVersion) {
+TEST(OpaqueTest, ExportInAnotherVersionIsRefused) {
   Network network = ImportWhole(MagicModel().Bytes()).value();
   ASSERT_THAT(network.SetOpset(kVendor, 4), IsOk());
   EXPECT_THAT(ExportOnnx(network),
@@ -256,7 +256,7 @@ TEST(OpaqueTest, TheTextHasAllOfIt) {
             ExportOnnx(network).value());
 }
 
-TEST(OpaqueTest, BytesThatAreNoSuchNodeAreRefused) {
+TEST(OpaqueTest, BytesThatAreNotSuchANodeAreRefused) {
   Network network;
   ASSERT_THAT(network.SetOpset(std::string(kOpaqueDomain), 1), IsOk());
   const ValueId x = network.AddInput("x", TensorType(kFloat32, {2})).value();

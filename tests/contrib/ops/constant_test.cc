@@ -36,7 +36,7 @@ TEST(ConstantOfShapeTest, TheTypeIsTheValues) {
   EXPECT_THAT(ElementsOf({"ConstantOfShape", 9}, {Longs({})}), ElementsAre(0));
 }
 
-TEST(ConstantOfShapeTest, SizesNobodyHasAreRefused) {
+TEST(ConstantOfShapeTest, ImpossibleSizesAreRefused) {
   EXPECT_FALSE(EvaluateOne({"ConstantOfShape", 9}, {Longs({-1})}).ok());
   const int64_t large = int64_t{1} << 40;
   EXPECT_FALSE(

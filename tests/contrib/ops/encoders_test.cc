@@ -75,7 +75,7 @@ TEST(OneHotEncoderTest, ThePlaceOfTheCategoryIsOne) {
   EXPECT_EQ(InferredType(op, {{"int64[n, 3]"}}), "float32[n, 3, 2]");
 }
 
-TEST(OneHotEncoderTest, WhatIsNoCategoryMayBeAnError) {
+TEST(OneHotEncoderTest, WhatIsNotACategoryMayBeAnError) {
   const OpSetup op = Categories({{"cats_int64s", Ints{7}}, Attr("zeros", 0)});
   EXPECT_THAT(ElementsOf(op, {Longs({7})}), ElementsAre(1));
   EXPECT_THAT(EvaluateOne(op, {Longs({7, 8})}),

@@ -26,7 +26,7 @@ TEST(LogicTest, TruthsAreJoined) {
   EXPECT_THAT(Of({"Not"}, {inputs[0]}), ElementsAre(1, 1, 0, 0));
 }
 
-TEST(LogicTest, NumbersAreNoTruths) {
+TEST(LogicTest, NumbersAreNotTakenForBools) {
   EXPECT_THAT(EvaluateOne({"And"}, {Floats({1}), Floats({1})}),
               FailsWith(absl::StatusCode::kInvalidArgument,
                         HasSubstr("input 0: is of type float32")));

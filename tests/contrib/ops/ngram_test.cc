@@ -76,7 +76,7 @@ TEST(TfIdfVectorizerTest, StringsAreRefusedByName) {
                         HasSubstr("attribute pool_strings")));
 }
 
-TEST(TfIdfVectorizerTest, PoolsThatAreNoNgramsAreRefused) {
+TEST(TfIdfVectorizerTest, PoolsThatAreNotNgramsAreRefused) {
   const struct {
     size_t attribute;
     NamedAttr value;

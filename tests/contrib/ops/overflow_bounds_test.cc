@@ -83,7 +83,7 @@ TEST(OverflowBoundsTest, WhatMayOverflowOnTheWayMayBeAnything) {
   }
 }
 
-TEST(OverflowBoundsTest, InfinitiesThatAreGivenAreNoOverflow) {
+TEST(OverflowBoundsTest, InfinitiesThatAreGivenAreNotAnOverflow) {
   const auto made =
       EvaluateAll({"GlobalAveragePool"}, {Tensor({1, 1, 2}, {kInf, 1})}, true);
   ASSERT_TRUE(made.ok()) << made.status();

@@ -104,7 +104,7 @@ TEST(QuantizeLinearTest, ScalesMayBePowersOfTwo) {
               FailsWith(kInvalid, HasSubstr("output_dtype")));
 }
 
-TEST(QuantizeLinearTest, PowersOfTwoAreNoResult) {
+TEST(QuantizeLinearTest, AResultOfPowersOfTwoIsRefused) {
   EXPECT_THAT(EvaluateOne({"QuantizeLinear", 28, {Attr("output_dtype", 24)}},
                           {Floats({1}), Float(1)}),
               FailsWith(kInvalid, HasSubstr("float8_e8m0fnu")));
@@ -140,7 +140,7 @@ TEST(DynamicQuantizeLinearTest, TheRangeHoldsZero) {
   EXPECT_THAT(ValuesOf<uint8_t>(y->outputs[2]), ElementsAre(153));
 }
 
-TEST(DynamicQuantizeLinearTest, NothingButZerosIsNoDivision) {
+TEST(DynamicQuantizeLinearTest, NothingButZerosMayHaveAnyScale) {
   const auto y =
       EvaluateAll({"DynamicQuantizeLinear", 11, {}, 3}, {Floats({0, 0})}, true);
   ASSERT_THAT(y, IsOk());

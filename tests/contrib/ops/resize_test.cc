@@ -167,7 +167,7 @@ TEST(GridSampleTest, ModesAndPaddings) {
   }
 }
 
-TEST(GridSampleTest, PlacesThatAreNoNumbersDoNotCrash) {
+TEST(GridSampleTest, PlacesThatAreNotNumbersDoNotCrash) {
   const auto x = MakeTensor<float>({1, 1, 2}, {1, 2});
   const auto grid = MakeTensor<float>({1, 3, 1}, {NAN, INFINITY, -1e30F});
   for (const char* mode : {"linear", "nearest", "cubic"}) {

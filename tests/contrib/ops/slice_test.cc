@@ -140,7 +140,7 @@ TEST(TransposeTest, LargeTensorsAreWalkedInTiles) {
   }
 }
 
-TEST(TransposeTest, WhatIsNoPermutationIsRefused) {
+TEST(TransposeTest, WhatIsNotAPermutationIsRefused) {
   EXPECT_THAT(
       EvaluateOne({"Transpose", 13, {{"perm", std::vector<int64_t>{0, 0}}}},
                   {Matrix()}),

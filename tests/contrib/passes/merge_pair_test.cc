@@ -181,7 +181,7 @@ TEST(MergePairTest, OtherTypesAreAReason) {
             "it divides in float16, expected float32[...] as its scale is");
 }
 
-TEST(MergePairTest, ScalesThatAreNoScalesAreAReason) {
+TEST(MergePairTest, UnusableScalesAreAReason) {
   for (const float bad : {0.0F, -1.0F, NAN, INFINITY}) {
     const Scaling scaling{Float(bad)};
     EXPECT_THAT(ReasonOf(QuantizedOnce("float32[2]", scaling)),

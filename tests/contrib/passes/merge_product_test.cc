@@ -152,7 +152,7 @@ TEST(MergeProductTest, BiasOfAnotherScaleIsMadeIntegers) {
               ElementsAre(16, 20));
 }
 
-TEST(MergeProductTest, BiasThatIsNoWholeNumberOfStepsIsLeftAlone) {
+TEST(MergeProductTest, BiasThatIsNotAWholeNumberOfStepsIsLeftAlone) {
   ProductSetup setup;
   setup.bias = [](QuantizedBuilder& net) {
     return net.Constant(Floats({0.5F, 0.3F}));
@@ -245,7 +245,7 @@ TEST(MergeProductTest, BlocksAreLeftAlone) {
             "x_scale is by block, of rank 3, expected rank 0 or 1");
 }
 
-TEST(MergeProductTest, ScalesThatAreNoScalesAreLeftAlone) {
+TEST(MergeProductTest, UnusableScalesAreLeftAlone) {
   for (const float bad : {0.0F, -1.0F, NAN, INFINITY, 1e-40F, 1e30F}) {
     ProductSetup setup;
     setup.x.scale = Float(bad);
@@ -284,7 +284,7 @@ TEST(MergeProductTest, ProductOfOtherFloatsIsLeftAlone) {
             "a is dequantised to float16, expected float32");
 }
 
-TEST(MergeProductTest, AttributesThatChangeNothingAreNoReason) {
+TEST(MergeProductTest, AttributesThatChangeNothingAreNotAReason) {
   ProductSetup setup;
   setup.quantize.precision = kFloat32;
   setup.quantize.output_dtype = DLDataType{kDLInt, 8, 1};
@@ -375,7 +375,7 @@ TEST(MergeProductTest, DepthThatIsNotKnownIsLeftAlone) {
   EXPECT_EQ(Merge(net).CountOf("QLinearMatMul"), 1u);
 }
 
-TEST(MergeProductTest, UnknownRankOfXIsNoReason) {
+TEST(MergeProductTest, UnknownRankOfXIsNotAReason) {
   ProductSetup setup;
   setup.x_type = "uint8[...]";
   Network net = setup.Make();

@@ -33,12 +33,12 @@ TEST(NodeErrorTest, WhatIsNotLoweredHasNoErrorOfItsOwn) {
   for (const ValueError& error : *errors) EXPECT_EQ(error.max_abs, 0);
 }
 
-TEST(NodeErrorTest, EqualInfinitiesAreNoError) {
+TEST(NodeErrorTest, EqualInfinitiesAreNotAnError) {
   const NDArray expected = Floats({1, -INFINITY, NAN});
   EXPECT_EQ(OutputError({{expected}}, {{expected}}), 0);
 }
 
-TEST(NodeErrorTest, ADifferenceThatIsNoNumberIsInfinite) {
+TEST(NodeErrorTest, ADifferenceThatIsNotANumberIsInfinite) {
   EXPECT_EQ(OutputError({{Floats({1, 2})}}, {{Floats({1, NAN})}}), INFINITY);
 }
 

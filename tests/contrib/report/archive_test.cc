@@ -79,7 +79,7 @@ TEST(ArchiveTest, ANewerKindIsRefusedByName) {
                               HasSubstr("newer"))));
 }
 
-TEST(ArchiveTest, WhatIsNoArchiveIsRefused) {
+TEST(ArchiveTest, WhatIsNotAnArchiveIsRefused) {
   for (const char* text : {"", "[]", "{}", "{\"schema\": 1}", "{\"a\":", "1"}) {
     EXPECT_THAT(
         ParseArchive(text, "a.json"),

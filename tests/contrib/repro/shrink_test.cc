@@ -52,7 +52,7 @@ NDArray Steps(const std::vector<int64_t>& shape) {
   return tensor;
 }
 
-TEST(ShrinkTest, AFaultInWhateverIsMadeLeavesZeros) {
+TEST(ShrinkTest, AFaultInEveryElementLeavesZeros) {
   auto made = SpoiledSum(
       [](absl::Span<const DLTensor* const> t) {
         for (size_t i = 0; i < CountOut(t); ++i) Out(t)[i] += 5;

@@ -192,7 +192,7 @@ TEST(GeluPatternTest, WithTanhItMayBeTheFirst) {
   ExpectWithinBounds(b.net, {x}, run.output);
 }
 
-TEST(GeluPatternTest, WhatIsNoNumberIsWhatTheOperationsMakeOfIt) {
+TEST(GeluPatternTest, WhatIsNotANumberIsWhatTheOperationsMakeOfIt) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float largest = std::numeric_limits<float>::max();
   for (const float bad : {infinity, -infinity, largest, -largest,
@@ -255,7 +255,7 @@ bool IsFound(const GeluBuilder& b, ValueId x) {
       .has_value();
 }
 
-TEST(GeluPatternTest, WhatOthersReadIsNoPartOfIt) {
+TEST(GeluPatternTest, WhatOthersReadIsNotPartOfIt) {
   GeluBuilder b;
   const ValueId x = b.In("x", {2});
   const ValueId sum = b.Erf(x);

@@ -37,7 +37,7 @@ TEST(TensorTypeTest, TextComesBackTheSame) {
   }
 }
 
-TEST(TensorTypeTest, TextThatIsNoTypeIsRefused) {
+TEST(TensorTypeTest, TextThatIsNotATypeIsRefused) {
   for (const char* text :
        {"", "float32", "float32[", "float32[1", "float32[1,]", "float33x[1]",
         "float32[1] ", "float32[1]]", "float32[..]", "float32[a b]",

@@ -85,7 +85,7 @@ TEST(TestSetTest, MoreFilesThanTheModelHasInputsAreRefused) {
                 HasSubstr("has 2 files input_N.pb, expected at most 1")));
 }
 
-TEST(TestSetTest, OtherFilesAreNoPartOfIt) {
+TEST(TestSetTest, OtherFilesAreNotPartOfIt) {
   const std::string folder = EmptyFolder();
   WritePb(folder + "/output_0.pb", "y", 1);
   for (const char* other : {"input_00.pb", "input_0.npy", "input_.pb",

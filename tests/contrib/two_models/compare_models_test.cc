@@ -445,7 +445,7 @@ std::vector<NamedTensor> TensorsOf(const Network& network, bool has_names) {
   return tensors;
 }
 
-TEST(CompareWithTensors, TensorsOfTheModelAreThoseWhateverTheyAreCalled) {
+TEST(CompareWithTensors, TensorsOfTheModelAreThoseUnderAnyNames) {
   const Network net = SmallNet();
   for (const bool has_names : {true, false}) {
     const auto compared = CompareWithTensors(net, TensorsOf(net, has_names));
@@ -544,7 +544,7 @@ TEST(CompareModels, AnInputWithItsChannelsLastIsTurned) {
   EXPECT_THAT(compared.notes[0], HasSubstr("picture is taken for x"));
 }
 
-TEST(CompareModels, AnOutputOfAnotherSizeIsNoAgreement) {
+TEST(CompareModels, AnOutputOfAnotherSizeDoesNotAgree) {
   const auto summed = [](int64_t axis) {
     NetBuilder b;
     const ValueId x = b.In("x", {2, 8});

@@ -61,7 +61,7 @@ TEST(ArtefactCheckTest, LibraryWithCodeForADeviceThatIsNotThereIsAnError) {
                           "machine that has it)"));
 }
 
-TEST(ArtefactCheckTest, CodeForADeviceOfTheTargetIsNoFault) {
+TEST(ArtefactCheckTest, CodeForADeviceOfTheTargetIsNotAFault) {
   const ArtefactFiles files{GraphPath(CallOf("launches_kernel")),
                             LibraryPath("opencl"), "", "net"};
   EXPECT_THAT(ErrorsOf(files, {{kOpenCl}}), IsEmpty());
@@ -81,7 +81,7 @@ TEST(ArtefactCheckTest, DeviceThatTheGraphNamesTooIsReportedOnce) {
 }
 
 // It runs, too: its host code never asks for a kernel.
-TEST(ArtefactCheckTest, DeviceCodeThatNothingCanCallIsNoFault) {
+TEST(ArtefactCheckTest, DeviceCodeThatNothingCanCallIsNotAFault) {
   EXPECT_THAT(ErrorsOf({"", LibraryPath("factory_cuda"), "", "net"}),
               IsEmpty());
 }

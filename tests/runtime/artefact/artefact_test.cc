@@ -176,7 +176,7 @@ TEST(LoadArtefactTest, DamagedGraphIsLocated) {
                                                              "not JSON")));
 }
 
-TEST(LoadArtefactTest, FileThatIsNoLibraryIsRefused) {
+TEST(LoadArtefactTest, FileThatIsNotALibraryIsRefused) {
   const fs::path folder = FolderWith({"lib.so"});
   EXPECT_THAT(LoadArtefact(*FindArtefact(folder)),
               FailsWith(StatusCode::kInvalidArgument, HasSubstr("lib.so")));

@@ -294,7 +294,7 @@ TEST(CApiNullTest, DeletingNoManagedTensorDoesNothing) {
   TVMDLManagedTensorCallDeleter(nullptr);
 }
 
-TEST(CApiNullTest, BytesWithoutDataAreNoText) {
+TEST(CApiNullTest, BytesWithoutDataAreNotText) {
   TVMByteArray bytes{nullptr, 8};
   TVMFunctionHandle load = nullptr;
   ASSERT_EQ(TVMFuncGetGlobal("runtime.LoadParams", &load), 0);

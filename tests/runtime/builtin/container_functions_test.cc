@@ -42,7 +42,7 @@ TEST(ContainerFunctionsTest, TupleIsAnAdtWithTheTagZero) {
   EXPECT_EQ(*Call("runtime.GetADTSize", *tuple)->Get<int64_t>(), 1);
 }
 
-TEST(ContainerFunctionsTest, AdtIsNoArray) {
+TEST(ContainerFunctionsTest, AdtIsNotAnArray) {
   EXPECT_THAT(
       Call("runtime.ArraySize", *Call("runtime.Tuple")),
       FailsWith(StatusCode::kInvalidArgument, HasSubstr("expected an array")));

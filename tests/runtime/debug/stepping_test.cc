@@ -361,7 +361,7 @@ TEST(SteppingTest, ReshapeThatCostsNothingIsReadAsItsInput) {
   EXPECT_EQ(FirstOf(*executor, 1), 1);
 }
 
-TEST(SteppingTest, NodeWithoutOutputsIsCalledWhateverIsPatched) {
+TEST(SteppingTest, NodeWithoutOutputsIsCalledAfterAPatch) {
   int calls = 0;
   const Executor executor = MakeSet(
       GraphBuilder()

@@ -27,7 +27,7 @@ TEST(DumpKeyTest, KeysComeApartAsTheyWerePutTogether) {
   EXPECT_EQ(old->output, 2u);
 }
 
-TEST(DumpKeyTest, OtherTextIsNoKey) {
+TEST(DumpKeyTest, OtherTextIsNotAKey) {
   for (const char* text :
        {"", "conv", "conv____", "conv____x", "a____-1", "a____ 1", "a____01",
         "a____topo-index:1____output-num:4294967296", "a____99999999999"}) {

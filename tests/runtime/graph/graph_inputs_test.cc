@@ -41,7 +41,7 @@ TEST(GraphInputsTest, AnInputSaysWhetherItIsRead) {
   EXPECT_FALSE(inputs[0].is_param);
 }
 
-TEST(GraphInputsTest, ANameOfSeveralMeansTheOneThatIsNoParameter) {
+TEST(GraphInputsTest, ANameOfSeveralMeansTheOneThatIsNotAParameter) {
   const Graph graph = TwoOfOneName();
   std::vector<GraphInput> inputs = InputsOf(graph);
   EXPECT_THAT(FindInput(inputs, "p0"),
@@ -52,7 +52,7 @@ TEST(GraphInputsTest, ANameOfSeveralMeansTheOneThatIsNoParameter) {
   EXPECT_EQ(FindInput(inputs, "p0").value(), 1u);
 }
 
-TEST(GraphInputsTest, AKeyMeansItsInputWhateverTheOthersAreCalled) {
+TEST(GraphInputsTest, AKeyMeansItsInputForAnyNamesOfTheOthers) {
   const Graph graph = GraphBuilder()
                           .Input("x")
                           .Input("x")

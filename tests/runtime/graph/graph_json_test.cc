@@ -306,7 +306,7 @@ TEST(GraphDiagnosticTest, WrongKindOfValueIsLocatedExactly) {
   }
 }
 
-TEST(GraphDiagnosticTest, WhatIsNoGraphSaysSo) {
+TEST(GraphDiagnosticTest, WhatIsNotAGraphSaysSo) {
   for (const char* text : {"[]", "5", "\"graph.json\"", "null", "[[[1]]]"}) {
     EXPECT_THAT(ParseGraph(GraphFile(text)),
                 FailsWith(StatusCode::kDataLoss,

@@ -16,13 +16,13 @@ TEST(OwnAttributesTest, ListsOfNamesComeBack) {
   EXPECT_EQ(ListText({}), "[]");
 }
 
-TEST(OwnAttributesTest, WhatIsNoListOfNamesIsNone) {
+TEST(OwnAttributesTest, WhatIsNotAListOfNamesIsNone) {
   for (const char* text : {"", "a", "[1]", "[\"a\"", "{\"a\": 1}", "[[]]"}) {
     EXPECT_EQ(ParseListText(text), std::nullopt) << text;
   }
 }
 
-TEST(OwnAttributesTest, BytesThatAreNoTextAreReplaced) {
+TEST(OwnAttributesTest, BytesThatAreNotTextAreReplaced) {
   EXPECT_THAT(ParseListText(ListText(std::vector<std::string>{"a\xff"})),
               Optional(ElementsAre("a\xef\xbf\xbd")));
 }

@@ -108,7 +108,7 @@ TEST(SanitizeTest, UnderrunByOneByteIsFound) {
                           "0 (first at byte -1)"));
 }
 
-TEST(SanitizeTest, OverrunIsFoundWhateverIsWritten) {
+TEST(SanitizeTest, OverrunIsFoundForAnyByteThatIsWritten) {
   for (int value = 0; value < 256; ++value) {
     const auto report = Sanitize(ThreeNodes([=](FloatPointers t) {
                                    CopyFour(t[0], t[1]);

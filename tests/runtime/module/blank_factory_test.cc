@@ -46,7 +46,7 @@ TEST(BlankFactoryTest, WhatHasNoFactoryStaysAsItIs) {
   }
 }
 
-TEST(BlankFactoryTest, WhatIsNoLibraryIsRefused) {
+TEST(BlankFactoryTest, WhatIsNotALibraryIsRefused) {
   const std::string graph =
       NODEWISE_SOURCE_DIR "/tests/data/libraries/add_graph.json";
   EXPECT_THAT(WithBlankFactories(graph),

@@ -210,7 +210,7 @@ TEST(ElfTest, LoadableIsASharedLibraryForThisMachine) {
 }
 #endif
 
-TEST(ElfTest, WhatIsNoElfFileIsShown) {
+TEST(ElfTest, WhatIsNotAnElfFileIsShown) {
   struct Case {
     std::string text;
     absl::StatusCode code;

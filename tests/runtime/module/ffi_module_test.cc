@@ -158,7 +158,7 @@ struct BadTensor {
   DLTensor tensor{};
 };
 
-TEST(FfiModuleTest, MalformedTensorIsNoResult) {
+TEST(FfiModuleTest, MalformedTensorIsNotAResult) {
   static BadTensor bad;
   bad.tensor.ndim = 1;
   const PackedFunc function = FfiFunction::Make(

@@ -263,7 +263,7 @@ TEST(TvmModuleTest, CodeThatWantsAnUnknownRuntimeFunctionIsRefused) {
   }
 }
 
-TEST(TvmModuleTest, WhatIsNoLibraryIsRefused) {
+TEST(TvmModuleTest, WhatIsNotALibraryIsRefused) {
   const std::string source = NODEWISE_SOURCE_DIR "/tests/data/libraries/";
   struct Case {
     absl::StatusOr<Ref<Module>> module;

@@ -69,7 +69,7 @@ TEST(DTypeTest, EverySpellingOfTvmIsReadAndWrittenBack) {
   }
 }
 
-TEST(DTypeTest, TextThatIsNoTypeIsRefusedAndQuoted) {
+TEST(DTypeTest, TextThatIsNotATypeIsRefusedAndQuoted) {
   const char* const texts[] = {"float32 ",      " float32",  "Float32",
                                "float33x",      "float-32",  "float256",
                                "float9999",     "int8x",     "int8x65536",

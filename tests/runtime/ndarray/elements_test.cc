@@ -275,7 +275,7 @@ TEST(ElementsTest, UnknownAndPackedTypesAreRefused) {
   }
 }
 
-TEST(ElementsTest, ComplexNumbersAreNoDoubles) {
+TEST(ElementsTest, ComplexNumbersAreNotDoubles) {
   ExpectUnreadable({kDLComplex, 64, 1});
   ExpectUnreadable({kDLComplex, 128, 1});
 }

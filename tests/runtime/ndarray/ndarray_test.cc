@@ -113,7 +113,7 @@ TEST(NDArrayTest, CopiesAreTheSameTensor) {
   EXPECT_THAT(ValuesOf(first), ElementsAre(7, 2));
 }
 
-TEST(NDArrayTest, DefaultIsNoTensor) {
+TEST(NDArrayTest, DefaultIsNotATensor) {
   NDArray tensor;
   EXPECT_FALSE(tensor.defined());
   EXPECT_EQ(tensor.LeakHandle(), nullptr);

@@ -126,7 +126,7 @@ class BusyProcess {
   const pid_t pid_;
 };
 
-TEST(PipedChildTest, WaitingForAProcessorIsNoSilence) {
+TEST(PipedChildTest, WaitingForAProcessorIsNotSilence) {
   if (!std::ifstream("/proc/self/schedstat").good()) {
     GTEST_SKIP() << "the system does not say how long threads wait";
   }
@@ -192,7 +192,7 @@ TEST(PipedChildTest, AMessageThatIsCutIsToldByHowTheChildEnded) {
   EXPECT_EQ(end->exit_status, 7);
 }
 
-TEST(PipedChildTest, ProcessesThatAreLeftBehindKeepNobodyWaiting) {
+TEST(PipedChildTest, ProcessesThatAreLeftBehindAreNotWaitedFor) {
   const auto start = std::chrono::steady_clock::now();
   const Heard heard = Hear([](PipeWriter& writer) {
     if (fork() == 0) {
@@ -237,7 +237,7 @@ TEST(PipedChildTest, ChildrenWorkAtTheSameTimeAndAreHeardInAnyOrder) {
   close(to_first[1]);
 }
 
-TEST(PipedChildTest, AChildThatNobodyWaitsForIsEnded) {
+TEST(PipedChildTest, AChildThatIsNotWaitedForIsEnded) {
   int from_child[2];
   ASSERT_EQ(pipe(from_child), 0);
   auto run = PipedRun::Start(

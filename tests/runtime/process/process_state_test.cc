@@ -22,7 +22,7 @@ TEST(ProcessStateTest, NothingChangesByLooking) {
   EXPECT_THAT(before.ChangesIn(ProcessState::Take()), IsEmpty());
 }
 
-TEST(ProcessStateTest, OpenedFilesAreNoChange) {
+TEST(ProcessStateTest, OpenedFilesAreNotAChange) {
   const ProcessState before = ProcessState::Take();
   const int file = open("/dev/null", O_RDONLY);
   EXPECT_THAT(before.ChangesIn(ProcessState::Take()), IsEmpty());

@@ -462,7 +462,7 @@ TEST(ProfileJsonTest, NumbersAreReadBackAsTheyWere) {
   EXPECT_TRUE(nodes[1]["counters"]["huge"].is_null());
 }
 
-TEST(ProfileJsonTest, IsJsonWhateverANodeIsCalled) {
+TEST(ProfileJsonTest, IsJsonForAnyNameOfANode) {
   std::string every;
   for (int c = 0; c < 256; ++c) every += static_cast<char>(c);
   Graph graph = ThreeNodes();

@@ -172,7 +172,7 @@ TEST(ProfileTraceTest, WithoutRunsItIsEmptyAndStillATrace) {
               ElementsAre());
 }
 
-TEST(ProfileTraceTest, IsJsonWhateverANodeIsCalled) {
+TEST(ProfileTraceTest, IsJsonForAnyNameOfANode) {
   Graph graph = AddThenRelu().Build();
   for (const std::string& name :
        {std::string("a\0b\n\"\\", 6), std::string("\xC3\x28\xFF"),

@@ -313,7 +313,7 @@ TEST(TvmReportTest, JsonOfOtherOrderAndIntegersIsRead) {
   EXPECT_THAT(ParseReport("{}"), IsOk());
 }
 
-TEST(TvmReportTest, TextThatIsNoJsonIsRefusedWithLineAndColumn) {
+TEST(TvmReportTest, TextThatIsNotJsonIsRefusedWithLineAndColumn) {
   const std::pair<std::string, const char*> cases[] = {
       {"", "report:1:1: not JSON"},
       {"{\n  x", "report:2:3: not JSON"},
@@ -330,7 +330,7 @@ TEST(TvmReportTest, TextThatIsNoJsonIsRefusedWithLineAndColumn) {
   }
 }
 
-TEST(TvmReportTest, JsonThatIsNoReportIsRefusedWithItsPath) {
+TEST(TvmReportTest, JsonThatIsNotAReportIsRefusedWithItsPath) {
   const std::pair<std::string, const char*> cases[] = {
       {"[]", "report: an array, expected an object"},
       {"7", "report: a number, expected an object"},
@@ -403,7 +403,7 @@ TEST(ProfilingFunctionsTest, GiveEveryFormOfAReportThatWasRead) {
               ElementsAre("Name", "f", "f"));
 }
 
-TEST(ProfilingFunctionsTest, RefuseWhatIsNoReport) {
+TEST(ProfilingFunctionsTest, RefuseWhatIsNotAReport) {
   EXPECT_THAT(
       FindFunction("runtime.profiling.AsCSV").Call("text"),
       FailsWith(StatusCode::kInvalidArgument, HasSubstr("a profiling report")));

@@ -122,7 +122,7 @@ TEST_F(FloatEnvironmentTest, WatchPutsBackOrLeavesWhatWasChanged) {
   }
 }
 
-TEST_F(FloatEnvironmentTest, FlagsOfExceptionsAreNoChange) {
+TEST_F(FloatEnvironmentTest, FlagsOfExceptionsAreNotAChange) {
   FloatWatch watch(true);
   std::feraiseexcept(FE_DIVBYZERO | FE_INEXACT);
   EXPECT_FALSE(watch.Finish().has_value());

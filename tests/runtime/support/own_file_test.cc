@@ -116,7 +116,7 @@ TEST(PartNameTest, NamesOfUnfinishedFilesAreKnown) {
   }
 }
 
-TEST_F(OwnFileTest, WhatCannotBeSyncedIsNoError) {
+TEST_F(OwnFileTest, WhatCannotBeSyncedIsNotAnError) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_THAT(SyncDescriptor(ends[1], "pipe"), IsOk());

@@ -196,7 +196,7 @@ TEST_F(TemporaryTest, UnsetOrEmptyRootIsTheSystems) {
   EXPECT_EQ(TemporaryRoot().value(), "/tmp");
 }
 
-TEST_F(TemporaryTest, RootThatIsNoFolderIsNamed) {
+TEST_F(TemporaryTest, RootThatIsNotAFolderIsNamed) {
   const std::string file = root_ + "/file";
   std::ofstream(file) << "x";
   const std::string long_path = root_ + "/" + std::string(5000, 'n');

@@ -170,7 +170,7 @@ TEST_F(ThreadPoolTest, NestedLaunchWithACountGetsAllItsTasks) {
 }
 
 // Each task sums a part, so another number of tasks would be another sum.
-TEST_F(ThreadPoolTest, LaunchHasAsManyTasksWhoeverElseLaunches) {
+TEST_F(ThreadPoolTest, LaunchHasAsManyTasksBesideOtherLaunches) {
   std::barrier together(8);
   std::vector<std::thread> hosts;
   hosts.reserve(8);

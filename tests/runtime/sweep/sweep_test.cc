@@ -208,7 +208,7 @@ TEST(SweepTest, WriteToWhatAnotherNodeMadeIsFoundWhereItIsRead) {
                           "something wrote to it in between"));
 }
 
-TEST(SweepTest, WriteToWhatNobodyReadsAnyMoreIsFoundAtTheEnd) {
+TEST(SweepTest, WriteToWhatIsNoLongerReadIsFoundAtTheEnd) {
   EXPECT_THAT(FindingsOf(MakerOf(GraphBuilder()
                                      .Input("x")
                                      .Op("k", "keeps", {"x"})

@@ -97,7 +97,7 @@ TEST(VmRefusalTest, KernelWithoutANewTensorWorksInPlace) {
                                 HasSubstr("in place"))));
 }
 
-TEST(VmRefusalTest, ArgumentsThatAreNoTensorsAreNamed) {
+TEST(VmRefusalTest, ArgumentsThatAreNotTensorsAreNamed) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.null_value", {}, 3);
   vm.Call("add", {vm.Real(7), vm.Text("t"), Register(3), vm.Shape({1}),
@@ -123,7 +123,7 @@ TEST(VmRefusalTest, TensorThatNothingWroteCannotBeRead) {
                           HasSubstr("a result that nothing has written")));
 }
 
-TEST(VmRefusalTest, ResultsThatAreNoTensorsAreNamed) {
+TEST(VmRefusalTest, ResultsThatAreNotTensorsAreNamed) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.make_tuple", {vm.Shape({1}), vm.I(3)}, 3).Return(3);
   EXPECT_THAT(Reasons(vm),
@@ -141,7 +141,7 @@ TEST(VmRefusalTest, TuplesThatHoldThemselvesOverAndOverEnd) {
   EXPECT_THAT(Reasons(vm), ElementsAre(HasSubstr("more than 65536 results")));
 }
 
-TEST(VmRefusalTest, InputsThatAreNoTensorsAreNamed) {
+TEST(VmRefusalTest, InputsThatAreNotTensorsAreNamed) {
   VmBuilder vm;
   vm.Function("main", {"s", "n"});
   vm.Call("vm.builtin.check_shape_info", {Register(0), vm.I(2), vm.Text("")});
@@ -195,7 +195,7 @@ TEST(VmRefusalTest, MemoryThatIsNotTheUsualIsRefused) {
                           HasSubstr("in memory \"texture\"")));
 }
 
-TEST(VmRefusalTest, PartOfATensorIsNoReshape) {
+TEST(VmRefusalTest, PartOfATensorIsNotAReshape) {
   VmBuilder vm = Begin();
   vm.Call("vm.builtin.reshape", {Register(0), vm.Shape({2})}, 3).Return(3);
   EXPECT_THAT(Reasons(vm), ElementsAre(HasSubstr("a part of a tensor")));
@@ -346,7 +346,7 @@ TEST(VmLieTest, FunctionMustReturn) {
                                   "returns")));
 }
 
-TEST(VmLieTest, WordsThatAreNoInstructionAreLocated) {
+TEST(VmLieTest, WordsThatAreNotAnInstructionAreLocated) {
   VmBuilder vm = Begin();
   vm.Raw({9}).Return(0);
   EXPECT_THAT(StatusOf(vm),

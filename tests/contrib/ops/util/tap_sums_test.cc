@@ -131,7 +131,7 @@ TEST(TapSumsTest, AreWhatTheMatrixProductIs) {
   EXPECT_GT(tried, 20);
 }
 
-TEST(TapSumsTest, PaddingTimesAnInfiniteWeightIsNoNumber) {
+TEST(TapSumsTest, PaddingTimesAnInfiniteWeightIsNotANumber) {
   const WindowGeometry geometry{{1, 3}, {1, 1},  {1, 1}, {0, -1},
                                 {1, 1}, {1, 32}, {1, 32}};
   const std::vector<float> x(32 * 8, 1.0F);
