@@ -67,7 +67,7 @@ absl::Status HearBytes(const std::string& bytes) {
   return HearMessage(reader, "net", &nobody);
 }
 
-TEST(GuardedMessagesTest, WhatIsNoMessageIsRefused) {
+TEST(GuardedMessagesTest, WhatIsNotAMessageIsRefused) {
   const auto expect = [](const std::string& bytes, const char* text) {
     EXPECT_THAT(HearBytes(bytes),
                 FailsWith(absl::StatusCode::kDataLoss, HasSubstr(text)));

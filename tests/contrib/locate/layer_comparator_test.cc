@@ -224,7 +224,7 @@ TYPED_TEST(LayerComparatorTest, ALayerThatDoesNotSayWhatItComputesIsAnError) {
 
 // x -> a -> b -> c, and y = a + c: a is needed until the end, but c is put in
 // its place.
-TYPED_TEST(LayerComparatorTest, AFaultOfTheStoragePlanIsNoMatch) {
+TYPED_TEST(LayerComparatorTest, AFaultOfTheStoragePlanIsNotAMatch) {
   NetBuilder b;
   const ValueId x = b.In("x", {2, 6});
   const ValueId first = b.Op("Tanh", {x}, {}, {"at"}, "a")[0];

@@ -471,7 +471,7 @@ TEST(OnnxImportTest, OptionalInputsAndOutputsMayBeEmptyNames) {
   EXPECT_THAT(builder.Import(), IsOk());
 }
 
-TEST(OnnxImportTest, WhatIsNoModelIsDataLoss) {
+TEST(OnnxImportTest, WhatIsNotAModelIsDataLoss) {
   DiagnosticList diagnostics;
   const std::string bytes = "no model at all";
   EXPECT_THAT(

@@ -107,7 +107,7 @@ TEST_F(UserModelTest, FilesBesideItAreNamed) {
   EXPECT_THAT(Opened().external_files(), ElementsAre("weights/w.bin"));
 }
 
-TEST_F(UserModelTest, WhatIsNoModelIsRefused) {
+TEST_F(UserModelTest, WhatIsNotAModelIsRefused) {
   bytes_ = "not a model";
   const std::string path = folder_.path() + "/net.onnx";
   std::ofstream(path, std::ios::binary) << bytes_;

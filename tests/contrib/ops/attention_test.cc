@@ -84,7 +84,7 @@ TEST(AttentionTest, ShortMasksHideTheOtherKeys) {
               ElementsAre(2));
 }
 
-TEST(AttentionTest, HeadsThatAreNoMultiplesAreRefused) {
+TEST(AttentionTest, HeadsThatAreNotMultiplesAreRefused) {
   EXPECT_THAT(
       InferOf({"Attention"}, {{"float32[1, 3, 2, 4]"},
                               {"float32[1, 2, 2, 4]"},
