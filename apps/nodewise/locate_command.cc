@@ -336,9 +336,9 @@ const CommandRow kLocateCommand = {
     "which "
     "it must be right\nbit for bit; the others are judged as always, on drawn "
     "inputs.\n"
-    "\nExit status: 0 if nobody is to blame and the outputs are right, 1 if a "
+    "\nExit status: 0 if no node is at fault and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
-    "and nobody is\nto blame.\n",
+    "and no culprit\nwas found.\n",
     [] { return std::unique_ptr<Command>(new LocateCulprit); },
     /*missing=*/nullptr,
     /*runs_code=*/true,

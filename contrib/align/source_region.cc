@@ -34,7 +34,7 @@ class RegionWriter {
                                      absl::Span<const PartInput> inputs) {
     const LocatedEntry& head = located_.entries[Index(entry)];
     if (head.tensors.empty()) {
-      return absl::NotFoundError("nobody can say which tensor it should hold");
+      return absl::NotFoundError("it is not known which tensor it should hold");
     }
     const ValueId expected = head.tensors[0].value;
     const Layout& layout = head.tensors[0].layout;

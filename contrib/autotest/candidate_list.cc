@@ -278,7 +278,7 @@ std::string Attribute(const AutotestFinding& finding,
   for (const CandidateVariant& variant : variants) {
     if (names.size() < kMostNamed) names.push_back(variant.without);
   }
-  return fmt::format("stays, whatever is switched off ({}{})",
+  return fmt::format("stays, no matter what is switched off ({}{})",
                      fmt::join(names, ", "),
                      variants.size() > kMostNamed ? ", ..." : "");
 }

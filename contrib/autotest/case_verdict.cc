@@ -304,7 +304,7 @@ void CaseReference::Excuse(const ValueSet& set, const NDArray& expected,
              verdict->comparison->metrics.non_finite() > 0 &&
              OverflowsSomewhere(expected, actual, bounds)) {
     verdict->outcome = CaseOutcome::kInconclusive;
-    verdict->reason = "nobody knows how far an overflow is away";
+    verdict->reason = "it is not known how far away an overflow is";
   }
 }
 

@@ -127,7 +127,7 @@ absl::StatusOr<ValueId> NetworkBuilder::AddNumber(
 // demands on tensors of a body cannot be checked.
 absl::Status NetworkBuilder::Demand(ValueId id, const InputDomain& domain) {
   if (options_.is_body) {
-    return absl::UnimplementedError("nobody checks what bodies read");
+    return absl::UnimplementedError("what bodies read is not checked");
   }
   demands_.push_back({network_.value(id).name, domain});
   return absl::OkStatus();

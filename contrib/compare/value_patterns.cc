@@ -185,7 +185,7 @@ void AddValuePatterns(const TensorPair& pair, DifferenceDetails* details) {
     details->patterns.push_back(
         {FailureShape::kUninitialised,
          fmt::format("{} of {} wrong elements are of sizes that no calculation "
-                     "gives, as in memory that nobody has written",
+                     "gives, as in memory that was never written",
                      counts.absurd, counts.wrong)});
   }
 }

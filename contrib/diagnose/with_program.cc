@@ -107,7 +107,7 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
     answer->AddDoubt(absl::FailedPreconditionError(
         "outputs differ from the reference's, but only when the runtime is "
         "given the file itself: the fault vanishes when the model is written "
-        "to be observed, whatever is observed"));
+        "to be observed, no matter which values are observed"));
   }
   return absl::OkStatus();
 }

@@ -59,7 +59,7 @@ absl::Status CheckKinds(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     if (!MayBeExact(operation.def())) {
-      return NotExact(operation, "rounds whatever it is given");
+      return NotExact(operation, "rounds any input");
     }
     if (!HasWholeFactors(operation)) {
       return NotExact(operation, "multiplies by numbers that are not whole");

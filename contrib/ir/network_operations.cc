@@ -213,7 +213,7 @@ absl::Status Network::CheckUnused(ValueId id, std::string_view place) const {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      fmt::format("{}: {} is read by {}, expected nobody (replace the "
+      fmt::format("{}: {} is read by {}, expected no reader (replace the "
                   "uses first)",
                   place, TitleOf(data_, id), reader));
 }

@@ -375,7 +375,7 @@ class OutsideLocator {
             off + "and neither is as the definition of its operators has it";
         break;
       case RefereeSide::kNotAsked:
-        report->reason = off + "nobody could referee";
+        report->reason = off + "the referee could not compute it";
         break;
     }
     located_.accusations.push_back(std::move(accusation));

@@ -59,8 +59,8 @@ absl::Status BlameForSubnormals(const JudgedRun& judged, LocateResult* result) {
       }
     }
     if (noted++ >= kMostNotes) continue;
-    result->notes.push_back(
-        fmt::format("{}: {}: accuses nobody", report.key, report.remark));
+    result->notes.push_back(fmt::format("{}: {}: this is not taken for a fault",
+                                        report.key, report.remark));
   }
   if (noted > kMostNotes) {
     result->notes.push_back(

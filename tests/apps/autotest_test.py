@@ -205,10 +205,11 @@ class Autotest(Scratch):
                               "-o", folder)
         self.assertEqual(result.code, 1, result.out + result.err)
         self.assertIn("written: " + str(folder / "001_Tanh"), result.out)
-        self.assertIn("stays, whatever is switched off (fusing", result.out)
+        self.assertIn("stays, no matter what is switched off (fusing",
+                      result.out)
         page = (folder / "001_Tanh" / "README.md").read_text()
         self.assertRegex(page, r"^# Tanh: mismatch\n")
-        self.assertIn("The finding: stays, whatever", page)
+        self.assertIn("The finding: stays, no matter what", page)
 
     def test_gradients_of_networks_agree(self):
         result = nodewise("autotest", "--networks", "--with", "both",
@@ -237,7 +238,8 @@ class Autotest(Scratch):
                                "--seed", "2")
         self.assertEqual(result.code, 1, result.out + result.err)
         self.assertIn("gradient of network", result.out)
-        self.assertIn("stays, whatever is switched off (fusing", result.out)
+        self.assertIn("stays, no matter what is switched off (fusing",
+                      result.out)
         page = (folder / "001_Tanh" / "README.md").read_text()
         self.assertRegex(page, r"^# gradient of Tanh: mismatch\n")
         self.assertIn("the gradient of the network in `forward.onnx`", page)

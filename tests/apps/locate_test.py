@@ -118,7 +118,7 @@ class Locate(Scratch):
         self.assertEqual(on_exact_inputs["product"],
                          "on exact inputs and weights, so this is about the "
                          "kernel: equal")
-        self.assertIn("(Tanh) rounds whatever", on_exact_inputs["bend"])
+        self.assertIn("(Tanh) rounds any input", on_exact_inputs["bend"])
 
     def test_memory_that_is_shared_wrongly_is_a_plan_fault(self):
         self.model.write_bytes(onnx_model(onnx_graph(

@@ -321,7 +321,7 @@ TEST(SourceRegionTest, AnEntryWhoseTensorIsNotKnownHasNoRegion) {
   EXPECT_THAT(
       RegionOfPart(examined.target->index(), *examined.network, examined.result,
                    entry, {}, AllOperators()),
-      FailsWith(absl::StatusCode::kNotFound, HasSubstr("nobody can say")));
+      FailsWith(absl::StatusCode::kNotFound, HasSubstr("it is not known")));
 }
 
 class TakenApart : public testing::Test {

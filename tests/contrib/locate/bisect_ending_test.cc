@@ -69,7 +69,7 @@ struct ChainExamined {
       if (can_stand_in) {
         return MakersWithStandIns(*target, AllOperators(), nodes);
       }
-      return absl::UnimplementedError("nobody can stand in");
+      return absl::UnimplementedError("nothing can stand in");
     };
     return Bisect(request, {.node_limit_ms = limit_ms});
   }
@@ -144,7 +144,7 @@ TEST(BisectEndingTest, WithoutAStandInTheNodeIsAllThatIsFound) {
       SoundChain(8).Planted(FaultKind::kCrash, "n3").Bisected(60'000, false);
   ASSERT_THAT(result, IsOk());
   EXPECT_THAT(CulpritsWithVerdicts(*result), ElementsAre("n3 crashes"));
-  EXPECT_THAT(result->located.notes, ElementsAre("nobody can stand in"));
+  EXPECT_THAT(result->located.notes, ElementsAre("nothing can stand in"));
   EXPECT_THAT(result->located.stand_ins, ElementsAre());
   EXPECT_TRUE(result->located.outputs.empty());
 }
