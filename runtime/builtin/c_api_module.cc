@@ -19,7 +19,7 @@ absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
   const Ref<Object> object = Object::Share(handle, kTVMModuleHandle);
   auto* const module = dynamic_cast<Module*>(object.get());
   if (module != nullptr) return Ref<Module>(module);
-  return absl::InvalidArgumentError("the handle is no module");
+  return absl::InvalidArgumentError("the handle is not a module");
 }
 
 absl::Status ImportModule(TVMModuleHandle handle, TVMModuleHandle dependency) {
@@ -68,7 +68,7 @@ absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
   auto* const function = dynamic_cast<FunctionObject*>(object.get());
   if (function == nullptr) {
     return absl::InvalidArgumentError(
-        fmt::format("function {}: the handle is no function", name));
+        fmt::format("function {}: the handle is not a function", name));
   }
   return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(function)),
                           replace);

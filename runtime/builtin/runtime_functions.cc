@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<NamedTensor>> TensorsOf(const ArgView& arg) {
     const NDArray* array = value.Get<NDArray>();
     if (array == nullptr) {
       return absl::InvalidArgumentError(
-          fmt::format("parameter {}: is no array", name));
+          fmt::format("parameter {}: is not an array", name));
     }
     tensors.push_back({name, *array});
   }

@@ -193,7 +193,7 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
   if (kind != PathKind::kFolder) {
     return absl::NotFoundError(fmt::format(
-        "{}: is no folder, expected a dump's (give its root)", path));
+        "{}: is not a folder, expected a dump's (give its root)", path));
   }
   NODEWISE_ASSIGN_OR_RETURN(const bool holds_dump, HoldsDumpFile(path));
   if (holds_dump) return FoundDump{path, 0};

@@ -37,7 +37,7 @@ class Selection {
         std::make_unique<const RE2>(options.select, ExpressionOptions());
     if (selection.expression_->ok()) return selection;
     return absl::InvalidArgumentError(
-        fmt::format("the expression {} is no regular expression of RE2: {}",
+        fmt::format("the expression {} is not a regular expression of RE2: {}",
                     options.select, selection.expression_->error()));
   }
 

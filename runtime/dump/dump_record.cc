@@ -33,9 +33,10 @@ absl::Status CheckHeader(const ByteReader& reader,
                          const RecordFileHeader& header) {
   const RecordFileHeader ours;
   if (std::memcmp(header.magic, ours.magic, sizeof(ours.magic)) != 0) {
-    return reader.ErrorAt(0,
-                          "is no node record file, expected it to begin with "
-                          "NODEWISE");
+    return reader.ErrorAt(
+        0,
+        "is not a node record file, expected it to begin with "
+        "NODEWISE");
   }
   if (header.version != ours.version && header.version != kOldRecordVersion) {
     return reader.ErrorAt(

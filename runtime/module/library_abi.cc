@@ -121,7 +121,7 @@ absl::Status CheckKind(const ElfFile& elf) {
       continue;
     }
     return absl::InvalidArgumentError(fmt::format(
-        "{}: {} is no variable that a pointer can be written into, expected "
+        "{}: {} is not a variable that a pointer can be written into, expected "
         "one, as TVM's runtime fills it in (give it another name)",
         elf.where, symbol.name));
   }

@@ -212,13 +212,13 @@ bool ReportEvents::key(std::string& name) {
   top.key = name;
   if (!top.seen.insert(name).second) return Fail("stands here twice");
   if (top.level == Level::kReport && !Contains(kReportParts, name)) {
-    return Fail("is no part of a report",
+    return Fail("is not a part of a report",
                 "calls, device_metrics or configuration");
   }
   if (top.level != Level::kCell) return true;
   if (top.seen.size() > 1) return Fail("is a second value", "one");
   if (!Contains(kReportCellKeys, name)) {
-    return Fail("is no kind of value",
+    return Fail("is not a kind of value",
                 "microseconds, percent, ratio, count or string");
   }
   return true;

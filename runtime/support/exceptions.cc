@@ -22,7 +22,7 @@ constexpr char kOutOfMemory[] =
 // What a library takes at once, for code that it makes, say.
 constexpr size_t kLeastFree = size_t{1} << 20;
 
-constexpr char kNoText[] = "threw something that is no std::exception";
+constexpr char kNoText[] = "threw something that is not a std::exception";
 
 thread_local const WorkingOn* innermost = nullptr;
 

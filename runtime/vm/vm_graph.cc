@@ -239,7 +239,7 @@ absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
     text += fmt::format("; and {} more", count - kMostListed);
   }
   return absl::UnimplementedError(
-      fmt::format("{}: function {} is no static graph, for {} reason{}: {}",
+      fmt::format("{}: function {} is not a static graph, for {} reason{}: {}",
                   library.path, Shortened(function.name), count,
                   count == 1 ? "" : "s", std::string_view(text).substr(2)));
 }

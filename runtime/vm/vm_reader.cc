@@ -175,7 +175,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
 absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
     return Refuse(call.instruction,
-                  fmt::format("a call of {}, which is no kernel of the "
+                  fmt::format("a call of {}, which is not a kernel of the "
                               "library",
                               Shortened(call.name)));
   }

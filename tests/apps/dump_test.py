@@ -443,7 +443,7 @@ class BadInput(WithNetwork):
              '--select, --nodes: no node is chosen by the expression "sum" in '
              "nodes 3 to 4, "),
             (["--select", "("],
-             "--select: the expression ( is no regular expression"),
+             "--select: the expression ( is not a regular expression"),
             (["--max-bytes", "0"], "--max-bytes"),
             (["--runs", "0"], "--runs"),
         ]

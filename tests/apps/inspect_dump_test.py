@@ -20,7 +20,7 @@ class DamagedRecords(Scratch):
         self.dump = self.root / "_tvmdbg_device_CPU_0"
         records = self.dump / "_nodewise_nodes.bin"
         records.write_bytes(b"nodewise" + records.read_bytes()[8:])
-        self.error = (f"{records}: byte 0: is no node record file, expected "
+        self.error = (f"{records}: byte 0: is not a node record file, expected "
                       "it to begin with NODEWISE")
 
     def test_are_an_error_and_the_tensors_are_shown(self):

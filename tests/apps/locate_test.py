@@ -256,7 +256,7 @@ class Locate(Scratch):
         root = self.dumped(self.compiled(), "--what", "stats")
         self.assertIn("no node could be judged: bend: ", self.refused(
             "locate", root, "--method", "replay"))
-        self.assertIn("is no folder", self.refused(
+        self.assertIn("is not a folder", self.refused(
             "locate", self.model, "--method", "replay"))
 
     def test_recursion_names_the_function_that_was_spoiled(self):

@@ -180,7 +180,7 @@ TEST(DumpReaderTest, DamagedRecordIsNamedByItsByte) {
   const std::string bytes =
       ReadText(root + kSubfolder + "/_nodewise_nodes.bin");
   const std::tuple<size_t, char, const char*> cases[] = {
-      {0, 'n', "nodes.bin: byte 0: is no node record file"},
+      {0, 'n', "nodes.bin: byte 0: is not a node record file"},
       {8, 3, "byte 8: version is 3, expected 1 or 2"},
       {12, 33, "byte 12: records have 33 bytes, expected 32 or 88"},
       {20, '9', "byte 16: hash is \"XXH3964\", expected"},
@@ -216,7 +216,7 @@ TEST(DumpReaderTest, FolderWithoutADumpIsNotFound) {
   EXPECT_THAT(OpenDump(root),
               FailsWith(StatusCode::kNotFound, HasSubstr("holds no dump")));
   EXPECT_THAT(OpenDump(root + "/none"),
-              FailsWith(StatusCode::kNotFound, HasSubstr("is no folder")));
+              FailsWith(StatusCode::kNotFound, HasSubstr("is not a folder")));
   fs::create_directories(root + "/run_2" + kSubfolder);
   EXPECT_THAT(OpenDump(root), FailsWith(StatusCode::kNotFound, HasSubstr("")));
 }

@@ -192,10 +192,11 @@ TEST(DumpTest, SelectionByKeyFunctionAndRange) {
 TEST(DumpTest, BadSelectionIsRefused) {
   const Graph graph = Doubled();
   const std::pair<RecordOptions, const char*> cases[] = {
-      {{.select = "f("}, "f( is no regular expression"},
-      {{.select = "(f)\\1"}, "is no regular expression"},
-      {{.select = "((a?){300}){300}"}, "is no regular expression"},
-      {{.select = "f(?=g)"}, "is no regular expression of RE2: invalid perl"},
+      {{.select = "f("}, "f( is not a regular expression"},
+      {{.select = "(f)\\1"}, "is not a regular expression"},
+      {{.select = "((a?){300}){300}"}, "is not a regular expression"},
+      {{.select = "f(?=g)"},
+       "is not a regular expression of RE2: invalid perl"},
       {{.select = "nothing"},
        "no node is chosen by the expression \"nothing\""},
       {{.first_node = 3, .last_node = 2}, "chosen by nodes 3 to 2, expected"},

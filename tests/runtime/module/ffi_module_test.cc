@@ -184,8 +184,8 @@ TEST(FfiModuleTest, VariablesWithItsNamesDoNotMakeALibraryOne) {
 
 TEST(FfiModuleTest, PointerThatCannotBeFilledInIsRefusedByName) {
   const std::pair<const char*, const char*> rows[] = {
-      {"stray_constant", "__TVMFuncCall is no variable"},
-      {"stray_small", "__tvm_ffi__library_ctx is no variable"}};
+      {"stray_constant", "__TVMFuncCall is not a variable"},
+      {"stray_small", "__tvm_ffi__library_ctx is not a variable"}};
   for (const auto& [name, message] : rows) {
     EXPECT_THAT(LoadModule(LibraryPath(name)),
                 FailsWith(StatusCode::kInvalidArgument, HasSubstr(message)));

@@ -334,7 +334,7 @@ TEST(TvmReportTest, JsonThatIsNotAReportIsRefusedWithItsPath) {
   const std::pair<std::string, const char*> cases[] = {
       {"[]", "report: an array, expected an object"},
       {"7", "report: a number, expected an object"},
-      {R"({"x":1})", "report: /x: is no part of a report, expected calls"},
+      {R"({"x":1})", "report: /x: is not a part of a report, expected calls"},
       {R"({"calls":{}})", "/calls: an object, expected an array"},
       {R"({"calls":[{},[]]})", "/calls/1: an array, expected an obj"},
       {R"({"calls":[null]})", "/calls/0: null, expected an object"},
@@ -343,7 +343,7 @@ TEST(TvmReportTest, JsonThatIsNotAReportIsRefusedWithItsPath) {
        "/device_metrics/cpu0: a string, expected an object"},
       {R"({"calls":[{"a":1}]})", "/calls/0/a: a number, expected an obj"},
       {R"({"calls":[{"a":{}}]})", "/calls/0/a: an empty object"},
-      {R"({"calls":[{"a":{"b":1}}]})", "/calls/0/a/b: is no kind of value"},
+      {R"({"calls":[{"a":{"b":1}}]})", "/calls/0/a/b: is not a kind of value"},
       {R"({"calls":[{"a":{"count":1,"ratio":1}}]})",
        "/calls/0/a/ratio: is a second value, expected one"},
       {R"({"calls":[{"a":{"count":1.5}}]})",

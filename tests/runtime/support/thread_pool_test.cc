@@ -234,7 +234,7 @@ TEST_F(ThreadPoolTest, WhatTasksThrowIsTheirError) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(Message(status),
             "task 0 of 3: threw: on the caller; "
-            "task 1 of 3: threw something that is no std::exception");
+            "task 1 of 3: threw something that is not a std::exception");
 }
 
 TEST_F(ThreadPoolTest, PoolWorksAfterAFailedLaunch) {

@@ -56,7 +56,7 @@ TEST(VmRefusalTest, AllReasonsAreSaidAtOnceWithTheirPlaces) {
   EXPECT_THAT(
       Reasons(vm),
       ElementsAre("vm.so: function main: instruction 4: a call of "
-                  "relax.run.unique, which is no kernel of the library",
+                  "relax.run.unique, which is not a kernel of the library",
                   HasSubstr("instruction 5: a call of "
                             "vm.builtin.invoke_closure (functions as values)"),
                   HasSubstr("instruction 6: a branch on a value"),
