@@ -76,7 +76,7 @@ constexpr FlagRow kFlags[] = {
      [](const std::string& value, DebuggerFlags* flags) {
        return SetText(value, &flags->inputs.emplace_back());
      }},
-    {"input", "FILE", "the same",
+    {"input", "FILE", "the same as -inputs",
      [](const std::string& value, DebuggerFlags* flags) {
        return SetText(value, &flags->inputs.emplace_back());
      }},

@@ -93,7 +93,7 @@ void ExtremeRule(Rule& r) {
   if (!r.writer().status().ok()) return;
   const Rows rows(r.x().sizes(), reduced);
   Writer& w = r.writer();
-  if (rows.columns == 0) return r.Refuse("of no elements");
+  if (rows.columns == 0) return r.Refuse("for a tensor without elements");
   ArgClass arg;
   arg.axis = 1;
   const Term place = w.Add(arg, {rows.Of(r.x())});
@@ -111,7 +111,7 @@ void ProdRule(Rule& r) {
   const Rows rows(r.x().sizes(), reduced);
   Writer& w = r.writer();
   const int64_t n = rows.columns;
-  if (n > kMostFactors) return r.Refuse("of so many factors");
+  if (n > kMostFactors) return r.Refuse("with so many factors");
   std::vector<double> diagonal(static_cast<size_t>(n * n));
   for (int64_t i = 0; i < n; ++i) diagonal[static_cast<size_t>(i * n + i)] = 1;
   const Term is_itself =
@@ -146,7 +146,7 @@ void CumProdRule(Rule& r) {
   along.axes = {given[0] < 0 ? given[0] + r.x().rank() : given[0]};
   const Rows rows(r.x().sizes(), along);
   const int64_t n = rows.columns;
-  if (n > kMostFactors) return r.Refuse("of so many factors");
+  if (n > kMostFactors) return r.Refuse("with so many factors");
   std::vector<double> is_itself(static_cast<size_t>(n * n));
   std::vector<double> is_factor(is_itself.size());
   for (int64_t i = 0; i < n * n; ++i) {

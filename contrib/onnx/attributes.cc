@@ -10,12 +10,12 @@ namespace {
 
 const char* NameOf(AttributeType type) {
   constexpr const char* kNames[] = {
-      "of no type",     "a float",         "an integer",     "a string",
+      "without a type", "a float",         "an integer",     "a string",
       "a tensor",       "a graph",         "floats",         "integers",
       "strings",        "several tensors", "several graphs", "a sparse tensor",
       "sparse tensors", "a type",          "several types"};
   const auto i = static_cast<size_t>(type);
-  return i < std::size(kNames) ? kNames[i] : "of a type that there is not";
+  return i < std::size(kNames) ? kNames[i] : "of an unknown type";
 }
 
 void Set(int64_t value, proto::Attribute* to) {

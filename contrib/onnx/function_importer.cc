@@ -143,7 +143,7 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
           fmt::format("attribute {} is unknown", Shortened(attribute.name())),
           fmt::format("one of function {} (it is ignored)", NameOf(function)));
     } else if (TypeOf(attribute) == AttributeType::kGraph) {
-      refuse(attribute, "of a function is a graph", "a value");
+      refuse(attribute, "is a graph, which a function cannot take", "a value");
     } else if (attribute.ref_attr_name().empty()) {
       value->second = &attribute;
     } else {

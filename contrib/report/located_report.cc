@@ -35,7 +35,7 @@ bool IsStandIn(const LocateResult& result, const NodeReport& node) {
 // Says what is known of the node's operator, beside what was found.
 std::string KnownText(const std::string& runtime, const KnownUse& known) {
   const std::string text = fmt::format(
-      "of {}: {}", Printable(KnownOf(known.row, runtime)), WordsOf(known.row));
+      "for {}: {}", Printable(KnownOf(known.row, runtime)), WordsOf(known.row));
   if (known.is_within()) return text;
   return std::isfinite(known.times)
              ? fmt::format("{}; this is {:.3g} times as much", text,

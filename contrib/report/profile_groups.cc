@@ -166,7 +166,7 @@ std::vector<std::string> GroupsOf(const Session& session,
 }
 
 std::string NameOfGroup(const ProfileGroup& group) {
-  return group.name.empty() ? "(of no module)" : group.name;
+  return group.name.empty() ? "(no module)" : group.name;
 }
 
 void AddGroups(const char* key, const std::vector<ProfileGroup>& groups,

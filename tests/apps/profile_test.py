@@ -75,7 +75,7 @@ class Groups(WithNetwork):
 
     def test_by_module_is_by_parts_of_names(self):
         text = self.text("--by", "module")
-        self.assertRegex(text, r"(?m)^\(of no module\) +3 ")
+        self.assertRegex(text, r"(?m)^\(no module\) +3 ")
 
     def test_a_build_against_itself_pairs_every_node(self):
         net = self.chain("copy", "busy", "copy")
