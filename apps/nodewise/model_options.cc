@@ -145,7 +145,7 @@ absl::Status CheckNoneGiven(
   for (const auto& [is_given, name] : given) {
     if (!is_given) continue;
     return absl::InvalidArgumentError(fmt::format(
-        "{}: is no .onnx file, expected one with {}", target, name));
+        "{}: is not an .onnx file, expected one with {}", target, name));
   }
   return absl::OkStatus();
 }

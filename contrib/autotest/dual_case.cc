@@ -121,8 +121,8 @@ DualObject DualCase::Bind(const DualObject::State& of,
                           std::vector<DualInput> parameters) {
   if (!status_.ok()) return Fail(status_);
   if (of.kind != Kind::kOperator) {
-    return Fail(absl::InvalidArgumentError(
-        fmt::format("{} is no operator, and cannot become a module", of.name)));
+    return Fail(absl::InvalidArgumentError(fmt::format(
+        "{} is not an operator, and cannot become a module", of.name)));
   }
   NoteUse(of);
   DualObject::State state = of;
@@ -149,7 +149,7 @@ absl::StatusOr<DualObject> DualCase::TryCall(
     std::vector<DualAttribute> attributes, size_t num_outputs) {
   if (of.kind != Kind::kOperator) {
     return absl::InvalidArgumentError(
-        fmt::format("{} cannot be called: it is no operator", of.name));
+        fmt::format("{} cannot be called: it is not an operator", of.name));
   }
   inputs.insert(inputs.begin(), of.first_inputs.begin(), of.first_inputs.end());
   inputs.insert(inputs.end(), of.parameters.begin(), of.parameters.end());
@@ -220,7 +220,7 @@ absl::StatusOr<std::vector<DualObject>> DualCase::InputsOf(
     if (const auto* const object = std::get_if<DualObject>(&input)) {
       if (object->state_->kind != Kind::kTensor) {
         return absl::InvalidArgumentError(fmt::format(
-            "{} is no tensor, and cannot be an input", object->name()));
+            "{} is not a tensor, and cannot be an input", object->name()));
       }
       read.push_back(*object);
       continue;

@@ -34,7 +34,7 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
   const Network& network = backward.forward;
   if (network.order().size() != 1 || network.outputs().size() != 1 ||
       backward.outputs.size() != 1) {
-    return absl::UnimplementedError("is no operation with one output");
+    return absl::UnimplementedError("is not an operation with one output");
   }
   const Operation& operation = network.operation(network.order()[0]);
   if (operation.outputs[0] != network.outputs()[0]) {

@@ -103,7 +103,7 @@ NW_SHARED static int nw_arguments(const char* function, const TVMValue* args,
     int64_t stride = 1;
     /* kTVMDLTensorHandle, kTVMNDArrayHandle */
     if ((codes[i] != 7 && codes[i] != 13) || tensor == 0) {
-      return nw_bad_argument(function, i, "is no tensor");
+      return nw_bad_argument(function, i, "is not a tensor");
     }
     if (tensor->device.device_type != 1) {
       return nw_bad_argument(function, i, "is not on the CPU");

@@ -33,7 +33,7 @@ absl::StatusOr<int> OpenIn(int folder, const std::string& name,
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(file);
     return absl::DataLossError(
-        fmt::format("{}: is no regular file, expected one", name));
+        fmt::format("{}: is not a regular file, expected one", name));
   }
   *size = static_cast<uint64_t>(status.st_size);
   return file;

@@ -141,7 +141,7 @@ absl::StatusOr<std::string> FindProgram(const ForeignProcess& process) {
   if (program.find('/') != std::string::npos) {
     if (IsProgram(program)) return program;
     return absl::NotFoundError(
-        fmt::format("{}: {} is no file that can be run, expected a program",
+        fmt::format("{}: {} is not a file that can be run, expected a program",
                     process.name, Printable(program)));
   }
   const char* const path = std::getenv("PATH");

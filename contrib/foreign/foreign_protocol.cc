@@ -47,7 +47,7 @@ absl::StatusOr<std::string> TextIn(const Json& object, const char* key,
   const auto found = object.find(key);
   if (found == object.end()) return std::string();
   if (!found->is_string()) {
-    return Garbled(place + "/" + key + ":", "is no text, expected one");
+    return Garbled(place + "/" + key + ":", "is not a string, expected one");
   }
   return found->get<std::string>();
 }
@@ -71,16 +71,18 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
       found->size() > static_cast<size_t>(kMostDims)) {
     return Garbled(
         place + "/shape:",
-        fmt::format("is no list of {} sizes at most, expected one", kMostDims));
+        fmt::format("is not a list of at most {} sizes, expected one",
+                    kMostDims));
   }
   std::vector<int64_t> shape;
   for (const Json& side : *found) {
     const bool is_size =
         side.is_number_unsigned() && side.get<uint64_t>() <= INT64_MAX;
     if (!is_size) {
-      return Garbled(place + "/shape:",
-                     fmt::format("side {} is no size, expected a whole number",
-                                 shape.size()));
+      return Garbled(
+          place + "/shape:",
+          fmt::format("side {} is not a size, expected a whole number",
+                      shape.size()));
     }
     shape.push_back(side.get<int64_t>());
   }
@@ -147,7 +149,7 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
   const std::string all = of + "/outputs";
   const auto list = document.find("outputs");
   if (list == document.end() || !list->is_array()) {
-    return Garbled(all + ":", "is no list, expected one");
+    return Garbled(all + ":", "is not a list, expected one");
   }
   if (list->size() != asked.size()) {
     return Garbled(all + ":",
@@ -159,7 +161,7 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
     const std::string place = fmt::format("{}/{}", all, i);
     const Json& object = (*list)[i];
     if (!object.is_object()) {
-      return Garbled(place + ":", "is no object, expected one");
+      return Garbled(place + ":", "is not an object, expected one");
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::string name,
                               TextIn(object, "name", place));
@@ -190,7 +192,7 @@ absl::Status ReadDurations(const Json& document, uint64_t repeats,
   }
   return Garbled(
       "/durations_ns:",
-      fmt::format("is no list of {}, expected one of whole nanoseconds",
+      fmt::format("is not a list of {}, expected one of whole nanoseconds",
                   CountOf(repeats, "duration")));
 }
 
@@ -263,7 +265,7 @@ absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
   Json document = Json::parse(*text, see, /*allow_exceptions=*/false);
   if (is_deep) return Garbled("", "is nested too deeply");
   if (!document.is_object()) {
-    return Garbled("", "is no JSON object, expected one");
+    return Garbled("", "is not a JSON object, expected one");
   }
   const auto version = document.find("version");
   if (version == document.end() || *version != kVersion) {
@@ -276,7 +278,7 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
     const Json& object, absl::Span<const AskedTensor> asked,
     const std::string& place) {
   if (!object.is_object()) {
-    return Garbled(place + ":", "is no object, expected one");
+    return Garbled(place + ":", "is not an object, expected one");
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string refused,
                             TextIn(object, "refused", place));
@@ -355,7 +357,7 @@ absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
   const auto list = document.find("cases");
   if (list == document.end() || !list->is_array() ||
       list->size() != cases.size()) {
-    return Garbled("/cases:", fmt::format("is no list of {}, expected one",
+    return Garbled("/cases:", fmt::format("is not a list of {}, expected one",
                                           CountOf(cases.size(), "case")));
   }
   std::vector<AnsweredCase> answers;

@@ -194,8 +194,9 @@ absl::Status Network::Remove(OperationId id) {
 absl::Status Network::RemoveInput(ValueId id) {
   NODEWISE_RETURN_IF_ERROR(CheckTensor(*this, id, "input to remove"));
   if (value(id).kind != NetworkValue::Kind::kInput) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: is no input of the network, expected one", TitleOf(data_, id)));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is not an input of the network, expected one",
+                    TitleOf(data_, id)));
   }
   NODEWISE_RETURN_IF_ERROR(CheckUnused(id, TitleOf(data_, id)));
   NetworkEditor::RemoveValue(this, id);

@@ -149,7 +149,7 @@ absl::Status CheckIsInput(const Network& network, ValueId id) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      fmt::format("{}: is no input of the network, expected one",
+      fmt::format("{}: is not an input of the network, expected one",
                   TitleOf(network.data(), id)));
 }
 

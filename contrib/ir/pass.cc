@@ -68,7 +68,7 @@ absl::Status Call(const std::function<absl::Status(Network&)>& run,
   } catch (const std::exception& error) {
     return absl::InternalError(fmt::format("threw {}", error.what()));
   } catch (...) {
-    return absl::InternalError("threw something that is no std::exception");
+    return absl::InternalError("threw something that is not a std::exception");
   }
 }
 

@@ -121,7 +121,7 @@ void NetworkCheck::CheckValue(ValueId id) {
   if (value.kind == NetworkValue::Kind::kConstant) {
     CheckConstant(id);
   } else if (value.data.defined()) {
-    Information(About(value), place, "has data, and is no constant",
+    Information(About(value), place, "has data, and is not a constant",
                 "data of constants only");
   }
   if (value.kind == NetworkValue::Kind::kInput && value.elements.has_value()) {

@@ -42,7 +42,7 @@ absl::Status CheckName(const std::string& name, std::string_view what) {
   const auto read = ParseListText(ListText({&name, 1}));
   if (read.has_value() && (*read)[0] == name) return absl::OkStatus();
   return absl::UnimplementedError(fmt::format(
-      "{} {}: has a name that is no UTF-8, which no graph JSON can hold", what,
+      "{} {}: has a name that is not UTF-8, which no graph JSON can hold", what,
       Printable(name)));
 }
 

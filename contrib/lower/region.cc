@@ -17,7 +17,7 @@ using Attributes = absl::Span<const std::pair<std::string, std::string>>;
 
 absl::Status WrongList(std::string_view attribute, std::string_view expected) {
   return absl::InvalidArgumentError(
-      fmt::format("attribute {}: is no list of {}", attribute, expected));
+      fmt::format("attribute {}: is not a list of {}", attribute, expected));
 }
 
 absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {

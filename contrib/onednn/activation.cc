@@ -143,7 +143,8 @@ absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
   if (Is<ops::Clip>(op)) return ClipOf(first_other, end, program);
   if (auto found = WithAttributes(op)) return *std::move(found);
   if (auto found = WithoutAttributes(op)) return *std::move(found);
-  return Refuse(fmt::format("{} is no activation of oneDNN", op.def().name));
+  return Refuse(
+      fmt::format("{} is not an activation of oneDNN", op.def().name));
 }
 
 std::optional<BinaryOperator> BinaryOf(const OpAttrs& op) {

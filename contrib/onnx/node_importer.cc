@@ -75,7 +75,7 @@ absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
   if (const auto* const number = std::get_if<float>(&value)) {
     return NumberLike(*number, like);
   }
-  return absl::InvalidArgumentError("is no number, expected one or several");
+  return absl::InvalidArgumentError("is not a number, expected one or several");
 }
 
 // The operation and those that its inputs were folded from, each once, if it

@@ -208,7 +208,7 @@ class Specification {
       CheckTensor(tensor, where);
       if (model_.ir_version() < kFreeInitializers &&
           names->here.count(tensor.name()) == 0) {
-        Say(where, "is no input of the graph",
+        Say(where, "is not an input of the graph",
             fmt::format("one before IR version {}", kFreeInitializers));
       }
       names->here.insert(tensor.name());

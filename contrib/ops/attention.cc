@@ -36,7 +36,7 @@ absl::StatusOr<std::optional<Sides>> SidesOf(const ops::Attention23& op,
     if ((*q)[2] % q_num_heads != 0 || (*k)[2] % kv_num_heads != 0 ||
         (*v)[2] % kv_num_heads != 0) {
       return absl::InvalidArgumentError(
-          "the last sides of Q, K and V are no multiples of the heads");
+          "the last sides of Q, K and V are not multiples of the heads");
     }
     sides.head_size = (*q)[2] / q_num_heads;
     sides.value_size = (*v)[2] / kv_num_heads;

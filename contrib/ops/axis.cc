@@ -186,14 +186,14 @@ struct Cumulative : Class {
                                  RequireRank(in, 1, 0, 1)));
     const auto axis = in.Ints(1);
     if (!axis.has_value()) return absl::OkStatus();
-    if (axis->size() != 1) return InputError(1, "is no single axis");
+    if (axis->size() != 1) return InputError(1, "is not a single axis");
     if (!in.type(0).has_rank()) return absl::OkStatus();
     return Axis((*axis)[0], in.type(0).rank()).status();
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, args.Ints(1));
-    if (axes.size() != 1) return InputError(1, "is no single axis");
+    if (axes.size() != 1) return InputError(1, "is not a single axis");
     NODEWISE_ASSIGN_OR_RETURN(
         const int axis, Axis(axes[0], static_cast<int>(args.shape(0).size())));
     const Lines lines = LinesAlong(args.shape(0), axis);

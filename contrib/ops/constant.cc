@@ -144,7 +144,7 @@ struct Range : ops::Range {
       return OneOutput(dtype, Shape{count});
     }
     if (start->size() != 1 || limit->size() != 1 || delta->size() != 1) {
-      return absl::InvalidArgumentError("start, limit, delta: are no scalars");
+      return absl::InvalidArgumentError("start, limit, delta: are not scalars");
     }
     NODEWISE_ASSIGN_OR_RETURN(const int64_t count,
                               CountInts((*start)[0], (*limit)[0], (*delta)[0]));

@@ -129,7 +129,7 @@ absl::Status CheckTable(const LabelTable& table) {
       (!(table.fallback.dtype() == table.values.dtype()) ||
        CountOf(table.fallback) != 1)) {
     return AttributeError("default_tensor",
-                          fmt::format("is no single element of type {}, as "
+                          fmt::format("is not a single element of type {}, as "
                                       "values are",
                                       ToString(table.values.dtype())));
   }

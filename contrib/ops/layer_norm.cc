@@ -123,7 +123,7 @@ struct LayerNormalization : ops::LayerNormalization {
   }
   absl::Status Check(const Inputs& in) const {
     if (!IsFloat(stash_type)) {
-      return AttributeError("stash_type", "is no float, expected one");
+      return AttributeError("stash_type", "is not a float, expected one");
     }
     return All(CheckAxis(in, axis), RequireSameType(in), CheckSpread(in, 1),
                CheckSpread(in, 2));

@@ -105,7 +105,7 @@ absl::Status TfIdfVectorizer::CheckPool() const {
       return AttributeError(
           "ngram_counts",
           fmt::format("does not cut a pool of {} numbers into n-grams of "
-                      "1, 2, ... ({} is no end for those of {})",
+                      "1, 2, ... ({} is not an end for those of {})",
                       size, end, n));
     }
     begin = end;

@@ -141,7 +141,7 @@ struct QuantizeLinear : ops::QuantizeLinear {
       NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
     }
     if (precision.has_value() && !IsFloat(*precision)) {
-      return AttributeError("precision", "is no float");
+      return AttributeError("precision", "is not a float");
     }
     if (!IsPowerScale(in)) NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 1));
     return All(RequireLowPrecision(in, 2), CheckScale({axis, block_size}, in),
@@ -196,7 +196,7 @@ struct DequantizeLinear : ops::DequantizeLinear {
       NODEWISE_RETURN_IF_ERROR(RequireType(in, 2, x));
     }
     if (output_dtype.has_value() && !IsFloat(*output_dtype)) {
-      return AttributeError("output_dtype", "is no float");
+      return AttributeError("output_dtype", "is not a float");
     }
     if (IsPowerScale(in)) {
       if (output_dtype.has_value()) return CheckScale({axis, block_size}, in);

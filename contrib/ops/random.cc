@@ -153,7 +153,7 @@ struct Bernoulli : ops::Bernoulli {
   absl::Status Check(const Inputs& in) const {
     if (dtype.has_value() && !IsFloat(*dtype) && !IsInteger(*dtype) &&
         !IsBool(*dtype)) {
-      return AttributeError("dtype", "is no number and not bool");
+      return AttributeError("dtype", "is neither a number nor bool");
     }
     return RequireFloat(in, 0);
   }

@@ -168,7 +168,8 @@ struct MaxRoiPool : ops::MaxRoiPool {
   absl::Status Check(const Inputs& in) const {
     if (pooled_shape.size() != 2 || pooled_shape[0] < 1 ||
         pooled_shape[1] < 1) {
-      return AttributeError("pooled_shape", "is no pair of sides of 1 or more");
+      return AttributeError("pooled_shape",
+                            "is not a pair of sides of 1 or more");
     }
     return All(CheckRois(in, 5), RequireSameType(in));
   }

@@ -64,7 +64,7 @@ absl::Status CheckComesBack(const Network& network,
                     NameOfType(network, from.data)));
   }
   if (!scales.has_value()) {
-    return Refuse("its scale is no constant, so it may be 0");
+    return Refuse("its scale is not a constant, so it may be 0");
   }
   std::vector<double> zeros = {0};
   if (from.zero != kNoValue) {

@@ -116,7 +116,7 @@ absl::Status CheckActivation(const Network& network, const Operation& operation,
   const bool is_relu = operation.attrs.As<ops::Relu>() != nullptr;
   if (y.zeros.empty() || (y.scales.empty() && !is_relu)) {
     return Refuse(fmt::format(
-        "the range of the output is no constant, so {} may cut off more",
+        "the range of the output is not a constant, so {} may cut off more",
         operation.kind()));
   }
   const auto check = [&](double bound, double end) -> absl::Status {
@@ -133,7 +133,7 @@ absl::Status CheckActivation(const Network& network, const Operation& operation,
     if (operation.inputs[i] == kNoValue) continue;
     const auto bound = NumbersOf(network, operation.inputs[i]);
     if (!bound.has_value() || bound->size() != 1 || std::isnan((*bound)[0])) {
-      return Refuse("a bound of Clip is no constant number");
+      return Refuse("a bound of Clip is not a constant number");
     }
     NODEWISE_RETURN_IF_ERROR(
         check((*bound)[0], i == 1 ? range.low : range.high));

@@ -76,8 +76,8 @@ absl::StatusOr<FaultKind> ParseFaultKind(std::string_view name) {
     if (row.name == name) return row.kind;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: is no kind of fault, expected one of {}", name, names));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: is not a kind of fault, expected one of {}", name, names));
 }
 
 }  // namespace nodewise

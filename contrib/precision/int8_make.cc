@@ -195,7 +195,7 @@ class Int8Maker {
     }
     if (!made.has_value()) {
       report_->notes.push_back(fmt::format(
-          "operation {}: its bias stays float32, since it is no constant "
+          "operation {}: its bias stays float32, since it is not a constant "
           "vector of int32 times x_scale * w_scale",
           operation.name));
       return absl::OkStatus();

@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<bool>> InputsOfOther(const Network& network,
   if (ReadsFactorThatMustNotBecomeZero(operation)) {
     if (!IsConstant(network, operation.inputs[1])) {
       return absl::FailedPreconditionError(
-          "input 1: is no constant, and small numbers of it would become 0");
+          "input 1: is not a constant, and small numbers of it would become 0");
     }
     chosen[1] = false;
   }

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
   auto expression = std::make_unique<const RE2>(text, options);
   if (expression->ok()) return expression;
   return absl::InvalidArgumentError(
-      fmt::format("keep: \"{}\" is no regular expression of RE2: {}", text,
+      fmt::format("keep: \"{}\" is not a regular expression of RE2: {}", text,
                   expression->error()));
 }
 

@@ -217,7 +217,7 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
   if (resize.mode == ops::Interpolation::kNearest) {
     if (!scales.data.defined()) {
       return HasNoEqual(
-          "takes the nearest element with scales that are no "
+          "takes the nearest element with scales that are not "
           "constant");
     }
     const std::vector<double> all = ToDoubles(scales.data);

@@ -161,7 +161,7 @@ class ValueReport {
     if (!culprit.parts.empty()) {
       table->AddRow(
           {"made by", fmt::format("{} as well, and any of them may be wrong: "
-                                  "what they make is no tensor of {}",
+                                  "what they make is not a tensor of {}",
                                   ListOf(KeysOf(culprit.parts), kMostNames),
                                   evidence_.called)});
     }

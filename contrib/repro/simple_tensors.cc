@@ -35,7 +35,7 @@ absl::StatusOr<NDArray> Changed(const NDArray& tensor, F change) {
     }
   });
   if (has_numbers) return changed;
-  return absl::UnimplementedError("elements of this type are no numbers");
+  return absl::UnimplementedError("elements of this type are not numbers");
 }
 
 }  // namespace

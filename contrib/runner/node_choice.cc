@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<std::string>> ChooseNodes(
     const RE2 expression(text, options);
     if (!expression.ok()) {
       return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is no regular expression of RE2: {}", text,
+          fmt::format("\"{}\" is not a regular expression of RE2: {}", text,
                       expression.error()));
     }
     bool is_found = false;

@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<DumpNode>> ParseGraphDump(std::string_view text,
   const bool is_read = nlohmann::json::sax_parse(text, &events);
   if (is_read && events.has_nodes()) return events.TakeNodes();
   return absl::DataLossError(fmt::format(
-      "{}: is no graph of a dump, expected JSON with nodes that have names",
+      "{}: is not a graph of a dump, expected JSON with nodes that have names",
       where));
 }
 

@@ -251,7 +251,7 @@ absl::StatusOr<int64_t> DictParser::ParseNumber() {
   if (digits.size() > 19 || (digits.size() > 1 && digits[0] == '0') ||
       !absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()),
                         &number)) {
-    return ErrorAt(start, "dimension is no number of 63 bits");
+    return ErrorAt(start, "dimension is not a number of 63 bits");
   }
   Take("L");  // Python 2 wrote this after long integers.
   return number;

@@ -227,7 +227,7 @@ absl::StatusOr<ZooNetwork> FindZooNetwork(std::string_view name) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", network.name);
   }
   return absl::InvalidArgumentError(fmt::format(
-      "{}: is no network of the zoo, expected one of {}", name, names));
+      "{}: is not a network of the zoo, expected one of {}", name, names));
 }
 
 }  // namespace nodewise

@@ -310,7 +310,7 @@ class Autotest(Scratch):
                 ('[case.update(outputs=[]) for case in '
                  'answer.get("cases", [])]', "has 0 tensors, expected 1"),
                 ('answer["cases"] = [7] * len(answer.get("cases", []))',
-                 "is no object, expected one")):
+                 "is not an object, expected one")):
             with self.subTest(end=end):
                 result, _ = self.cases(end=end)
                 self.assertEqual(result.code, 2, result.out + result.err)
@@ -323,7 +323,7 @@ class Autotest(Scratch):
     def test_a_program_that_refuses_everything_has_not_been_tested(self):
         # OFc-02
         for program, why in (("/bin/false", "ended with status 1"),
-                             ("/nonexistent", "is no file that can be run")):
+                             ("/nonexistent", "is not a file that can be run")):
             with self.subTest(program=program):
                 result = nodewise("autotest", "--op", "Neg", "--candidate",
                                   f"exec:{program}", "--runs", "16", "--seed",

@@ -189,25 +189,26 @@ class HostileTest(Foreign):
     def test_an_answer_that_does_not_fit_is_located(self):
         first = "answer['outputs'][0]"
         table = [
-            ("answer = []", "answer.json: is no JSON object"),
+            ("answer = []", "answer.json: is not a JSON object"),
             ("answer['version'] = 2", "answer.json:/version: expected 1"),
             ("answer['outputs'] = []", "/outputs: has 0 tensors, expected 1"),
             ("answer['outputs'] *= 1000", "/outputs: has 1,000 tensors"),
-            ("answer['outputs'] = 'x'", "/outputs: is no list"),
-            ("answer['outputs'] = [7]", "/outputs/0: is no object"),
+            ("answer['outputs'] = 'x'", "/outputs: is not a list"),
+            ("answer['outputs'] = [7]", "/outputs/0: is not an object"),
             (f"{first}['name'] = 'z'", "/outputs/0/name: found \"z\", "
              "expected \"y\""),
-            (f"{first}['name'] = 3", "/outputs/0/name: is no text"),
+            (f"{first}['name'] = 3", "/outputs/0/name: is not a string"),
             (f"{first}['dtype'] = 'float99'", "/outputs/0/dtype: "),
             (f"{first}['dtype'] = 'int32'",
              "output y is int32[3], expected float32[3]"),
             (f"{first}['shape'] = [4]",
              "y is float32[4], expected float32[3]"),
-            (f"{first}['shape'] = [-3]", "/shape: side 0 is no size"),
-            (f"{first}['shape'] = [2.5]", "/shape: side 0 is no size"),
+            (f"{first}['shape'] = [-3]", "/shape: side 0 is not a size"),
+            (f"{first}['shape'] = [2.5]", "/shape: side 0 is not a size"),
             (f"{first}['shape'] = [1 << 62] * 64", "/outputs/0/shape: "),
-            (f"{first}['shape'] = [1] * 65", "is no list of 64 sizes at most"),
-            (f"{first}['shape'] = {{}}", "/outputs/0/shape: is no list"),
+            (f"{first}['shape'] = [1] * 65",
+             "is not a list of at most 64 sizes"),
+            (f"{first}['shape'] = {{}}", "/outputs/0/shape: is not a list"),
             (f"{first}['file'] = '../request.json'", "/file: found \"../"),
             (f"{first}['file'] = '/etc/passwd'", "/file: found \"/etc"),
             (f"{first}['file'] = '.'", "/file: found \".\""),
@@ -216,9 +217,11 @@ class HostileTest(Foreign):
             (f"del {first}['file']", "/outputs/0/file: found \"\""),
             (f"{first} = {{'name': 'y', 'absent': 'folded'}}",
              "has not handed out output y"),
-            ("answer['durations_ns'] = [-1]", "/durations_ns: is no list of 1 duration"),
-            ("answer['durations_ns'] = 1", "/durations_ns: is no list of 1 duration"),
-            ("answer['runtime'] = []", "/runtime: is no text"),
+            ("answer['durations_ns'] = [-1]",
+             "/durations_ns: is not a list of 1 duration"),
+            ("answer['durations_ns'] = 1",
+             "/durations_ns: is not a list of 1 duration"),
+            ("answer['runtime'] = []", "/runtime: is not a string"),
         ]
         for code, expected in table:
             with self.subTest(code=code):
@@ -226,9 +229,9 @@ class HostileTest(Foreign):
 
     def test_garbled_json_is_refused(self):
         for text, expected in (
-                ("", "is no JSON object"),
-                ("{", "is no JSON object"),
-                ("\\x00\\xff", "is no JSON object"),
+                ("", "is not a JSON object"),
+                ("{", "is not a JSON object"),
+                ("\\x00\\xff", "is not a JSON object"),
                 ("[" * 60000, "is nested too deeply"),
                 ('{"version": 1, "outputs": ' + "[" * 50, "nested too deeply"),
                 (" " * 200000, "answer.json: has 200000 bytes, expected")):
@@ -246,13 +249,13 @@ class HostileTest(Foreign):
                 (f"os.remove({path}); os.symlink('/etc/hostname', {path})",
                  "0.bin: is a link, expected a regular file"),
                 (f"os.remove({path}); os.mkfifo({path})",
-                 "0.bin: is no regular file"),
+                 "0.bin: is not a regular file"),
                 (f"os.remove({path}); os.mkdir({path})",
-                 "0.bin: is no regular file"),
+                 "0.bin: is not a regular file"),
                 ("os.symlink('/etc/hostname', request['answer']); sys.exit(0)",
                  "answer.json: is a link, expected a regular file"),
                 ("os.mkfifo(request['answer']); sys.exit(0)",
-                 "answer.json: is no regular file")):
+                 "answer.json: is not a regular file")):
             with self.subTest(code=code):
                 self.assertIn(expected, self.refusal(
                     self.command("import os\n" + code)))

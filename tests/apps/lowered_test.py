@@ -244,7 +244,7 @@ class Verbs(Lowered):
         folder = self.converted()
         for option in ("--reference", "--no-fuse", "--no-reuse"):
             error = self.refused("run", folder, option)
-            self.assertIn(f"is no .onnx file, expected one with {option}",
+            self.assertIn(f"is not an .onnx file, expected one with {option}",
                           error)
 
 

@@ -298,7 +298,7 @@ class ByAProgramTest(Opaque):
     def test_it_means_nothing_for_an_artefact(self):
         done = nodewise("run", self.folder, "--opaque", self.program())
         self.assertEqual(done.code, 2)
-        self.assertIn("is no .onnx file, expected one with --opaque",
+        self.assertIn("is not an .onnx file, expected one with --opaque",
                       done.err)
 
 

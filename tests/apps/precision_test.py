@@ -162,7 +162,8 @@ class Convert(Precision):
             (["--calibrate", "x.npz"], "--calibrate: is given without"),
             (["--sensitivity"], "--sensitivity: is given without"),
             (["--precision", "fp8"], "expected fp16, bf16 or int8"),
-            (["--precision", "fp16", "--keep", "("], "no regular expression"),
+            (["--precision", "fp16", "--keep", "("],
+             "is not a regular expression"),
             (["--precision", "int8", "--calibrate", "random:x"],
              "expected random:SEED"),
             (["--precision", "int8", "--calibrate", "random:1",
@@ -178,7 +179,8 @@ class Convert(Precision):
     def test_a_folder_has_no_use_for_them(self):
         self.converted()
         error = self.refused("run", self.folder / "net", "--precision", "fp16")
-        self.assertIn("is no .onnx file, expected one with --precision", error)
+        self.assertIn("is not an .onnx file, expected one with --precision",
+                      error)
 
 
 class Sensitivity(Precision):

@@ -374,11 +374,11 @@ TEST(DualObjectTest, WhatIsNotMeantForItIsRefused) {
       {[](DualObject& onnx, const DualObject&) { onnx["Neg"]({random(1, 4)}); },
        "as an input, expected a tensor"},
       {[](DualObject& onnx, const DualObject& y) { onnx["Neg"]({y["shape"]}); },
-       "y0.shape is no tensor, and cannot be an input"},
+       "y0.shape is not a tensor, and cannot be an input"},
       {[](DualObject&, const DualObject& y) { y(); },
-       "y0 cannot be called: it is no operator"},
+       "y0 cannot be called: it is not an operator"},
       {[](DualObject&, const DualObject& y) { y.Module({}); },
-       "y0 is no operator, and cannot become a module"},
+       "y0 is not an operator, and cannot become a module"},
       {[](DualObject&, const DualObject& y) { y["shape"]["Relu"]; },
        "y0.shape has no attribute Relu"}};
   for (const auto& [use, words] : misuses) {

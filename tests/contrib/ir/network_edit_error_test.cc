@@ -315,7 +315,7 @@ TEST_F(NetworkEditErrorTest, InputThatBreaksARestrictionFurtherOn) {
 
 TEST_F(NetworkEditErrorTest, TypeOfWhatIsNotAnInput) {
   ExpectRefused(net_.SetInputType(a_, TensorType()),
-                "value add: is no input of the network");
+                "value add: is not an input of the network");
   ExpectRefused(net_.SetInputType(x_, TensorType(kFloat32, {-2})),
                 "value x: type float32[-2]");
 }
@@ -358,7 +358,7 @@ TEST_F(NetworkEditErrorTest, DataThatIsNotOfTheInputsType) {
   ExpectRefused(net_.Freeze(x_, Floats({1})),
                 "value x: float32[1] does not agree with float32[n, 3]");
   ExpectRefused(net_.Freeze(x_, NDArray()), "value x: no data");
-  ExpectRefused(net_.Freeze(a_, Floats({1})), "value add: is no input");
+  ExpectRefused(net_.Freeze(a_, Floats({1})), "value add: is not an input");
   ExpectRefused(net_.Freeze(kUnknownValue, Floats({1})), "value %99");
 }
 
@@ -380,7 +380,7 @@ TEST_F(NetworkEditErrorTest, RemovalOfWhatIsRead) {
   ExpectRefused(net_.Remove(kUnknownOperation), "operation #99");
   ExpectRefused(net_.RemoveInput(x_), StatusCode::kFailedPrecondition,
                 "value x: value x is read by operation add");
-  ExpectRefused(net_.RemoveInput(a_), "value add: is no input");
+  ExpectRefused(net_.RemoveInput(a_), "value add: is not an input");
 }
 
 TEST_F(NetworkEditErrorTest, RemovalOfWhatIsWaitedFor) {

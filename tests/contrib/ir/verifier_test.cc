@@ -119,7 +119,7 @@ TEST(VerifierTest, InputWithDataOrElements) {
           "input %0 \"x\": float32[2, 3];",
           "value %0 input \"x\": float32[2, 3] = float32[1] [1]; inputs "
           "%0;"),
-      ElementsAre(HasSubstr("value x: has data, and is no constant")));
+      ElementsAre(HasSubstr("value x: has data, and is not a constant")));
   EXPECT_THAT(FindingsWith("input %0 \"x\": float32[2, 3];",
                            "value %0 input \"x\": float32[2, 3] elements [1]; "
                            "inputs %0;"),

@@ -226,7 +226,7 @@ TEST(LowerTest, NamesThatAreNotTextAreRefused) {
   NetBuilder b;
   b.Out(b.Op("Neg", {b.In("x\xff", {2})}));
   EXPECT_THAT(Lower(b.net, "net"),
-              FailsWith(kUnimplemented, HasSubstr("no UTF-8")));
+              FailsWith(kUnimplemented, HasSubstr("is not UTF-8")));
 }
 
 TEST(LowerTest, AConstantMayDecideTypesAndBeAnOperandToo) {

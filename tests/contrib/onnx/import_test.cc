@@ -152,7 +152,7 @@ TEST(OnnxImportTest, RestrictionsOfOperatorsAreFaultsOfTheirNodes) {
   builder.Node("Neg", {"x"}, {"y"}, "n");
   EXPECT_THAT(DiagnosticsOf(builder),
               ElementsAre(AllOf(HasSubstr("node n (Neg, opset 13)"),
-                                HasSubstr("input X: is no float"))));
+                                HasSubstr("input X: is not a float"))));
 }
 
 TEST(OnnxImportTest, VersionsThatAreTooOldAreRefused) {

@@ -30,7 +30,7 @@ struct Neg : Unary {
     if (!in.type(0).has_dtype() || in.type(0).dtype.code == kDLFloat) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError("input X: is no float, expected one");
+    return absl::InvalidArgumentError("input X: is not a float, expected one");
   }
   absl::Status Evaluate(EvalArgs& args) const {
     return MapFloats(args, [](float x) { return -x; });

@@ -61,7 +61,7 @@ TEST(LabelEncoderTest, StringsAndListsThatDoNotFitAreRefused) {
   refused({{"keys_int64s", Ints{1}},
            {"values_int64s", Ints{1}},
            {"default_tensor", Floats({1})}},
-          "default_tensor: is no single element of type int64");
+          "default_tensor: is not a single element of type int64");
 }
 
 OpSetup Categories(std::vector<NamedAttr> attrs) {

@@ -213,7 +213,7 @@ TEST(MergeProductTest, ClipThatTheRangeCutsOffGoesAway) {
   EXPECT_THAT(ReasonOf(WithActivation(y, {Float(1), Float(-1)})),
               HasSubstr("Clip cuts off"));
   EXPECT_THAT(ReasonOf(WithActivation(y, {Float(NAN)})),
-              HasSubstr("a bound of Clip is no constant number"));
+              HasSubstr("a bound of Clip is not a constant number"));
 }
 
 // --- What is left alone.

@@ -111,10 +111,10 @@ TEST(FaultTest, KindsHaveNamesOfTheirOwn) {
     EXPECT_EQ(ParseFaultKind(row.name).value(), row.kind);
     EXPECT_EQ(RowOf(row.kind).name, row.name);
   }
-  EXPECT_THAT(
-      ParseFaultKind("rust"),
-      FailsWith(absl::StatusCode::kInvalidArgument,
-                AllOf(HasSubstr("rust: is no kind"), HasSubstr("lane-drop"))));
+  EXPECT_THAT(ParseFaultKind("rust"),
+              FailsWith(absl::StatusCode::kInvalidArgument,
+                        AllOf(HasSubstr("rust: is not a kind"),
+                              HasSubstr("lane-drop"))));
 }
 
 TEST(FaultTest, NodesNamesAndFunctionsStayAsTheyAre) {

@@ -44,7 +44,7 @@ TEST(PrecisionTest, AnExpressionThatIsNoneIsRefused) {
   Network net = SmallNet();
   EXPECT_THAT(LowerPrecision({.keep = "("}, net),
               FailsWith(absl::StatusCode::kInvalidArgument,
-                        HasSubstr("no regular expression")));
+                        HasSubstr("is not a regular expression")));
 }
 
 TEST(PrecisionTest, InputsAndOutputsKeepTheirNamesAndTypes) {

@@ -36,7 +36,7 @@ TEST(DumpKeysTest, OtherTextIsRefused) {
                            "{\"nodes\": [{\"name\": \"a\"}]"}) {
     EXPECT_THAT(ParseGraphDump(text, "g.json"),
                 FailsWith(StatusCode::kDataLoss,
-                          HasSubstr("g.json: is no graph of a dump")))
+                          HasSubstr("g.json: is not a graph of a dump")))
         << text;
   }
 }

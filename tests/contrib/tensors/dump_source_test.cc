@@ -154,7 +154,7 @@ TEST(DumpSourceTest, DamagedGraphIsReported) {
   WriteText(root + kGraph, "{\"nodes\": [{}]}");
   EXPECT_THAT(Open(root)->CheckComplete(),
               FailsWith(StatusCode::kDataLoss,
-                        HasSubstr("_tvmdbg_graph_dump.json: is no graph")));
+                        HasSubstr("_tvmdbg_graph_dump.json: is not a graph")));
 }
 
 // Writes the files of a dump as TVM does, without records.
