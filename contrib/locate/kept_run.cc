@@ -10,7 +10,7 @@
 namespace nodewise {
 namespace {
 
-class NobodysSink : public TensorSink {
+class IgnoringSink : public TensorSink {
  public:
   absl::Status Take(const TensorItem&) override { return absl::OkStatus(); }
 };
@@ -109,8 +109,8 @@ absl::Status KeptRun::Visit(TensorSink& sink) {
 }
 
 absl::Status KeptRun::Run() {
-  NobodysSink nobody;
-  return Visit(nobody);
+  IgnoringSink ignored;
+  return Visit(ignored);
 }
 
 }  // namespace nodewise

@@ -306,8 +306,8 @@ class Locator {
   }
 
   absl::Status KeepPrivateOutputs(ObservedRun* run) {
-    HashSink nobody(index_);
-    NODEWISE_RETURN_IF_ERROR(run->Visit(nobody));
+    HashSink hashes(index_);
+    NODEWISE_RETURN_IF_ERROR(run->Visit(hashes));
     private_outputs_ = run->outputs();
     return absl::OkStatus();
   }

@@ -12,11 +12,11 @@ Liveness::Liveness(const GraphIndex& index,
       graph_(index.graph()),
       plan_(index.plan()),
       is_in_slot_(std::move(is_in_slot)),
-      owner_(plan_.slots.size(), kNobody),
+      owner_(plan_.slots.size(), kNoOwner),
       computed_(graph_) {}
 
 void Liveness::Clear() {
-  std::fill(owner_.begin(), owner_.end(), kNobody);
+  std::fill(owner_.begin(), owner_.end(), kNoOwner);
   std::fill(computed_.begin(), computed_.end(), false);
 }
 
@@ -35,7 +35,7 @@ void Liveness::MarkLost(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
     if (is_in_slot_(entry)) {
-      owner_[SlotOf(entry)] = kNobody;
+      owner_[SlotOf(entry)] = kNoOwner;
     } else {
       DropValue(entry);
     }
@@ -63,7 +63,7 @@ bool Liveness::IsLive(EntryId entry) const {
 
 std::optional<EntryId> Liveness::OwnerOfSlot(EntryId entry) const {
   const uint32_t owner = owner_[SlotOf(entry)];
-  if (owner == kNobody) return std::nullopt;
+  if (owner == kNoOwner) return std::nullopt;
   return EntryId{owner};
 }
 

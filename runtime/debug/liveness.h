@@ -40,7 +40,7 @@ class Liveness {
   std::optional<EntryId> OwnerOfSlot(EntryId entry) const;
 
  private:
-  static constexpr uint32_t kNobody = UINT32_MAX;
+  static constexpr uint32_t kNoOwner = UINT32_MAX;
 
   uint32_t SlotOf(EntryId entry) const { return plan_.slot_of[Index(entry)]; }
 
@@ -48,7 +48,7 @@ class Liveness {
   const Graph& graph_;
   const StoragePlan& plan_;
   const std::function<bool(EntryId)> is_in_slot_;
-  std::vector<uint32_t> owner_;  // By slot: a base entry, or kNobody.
+  std::vector<uint32_t> owner_;  // By slot: a base entry, or kNoOwner.
   ByEntry<bool> computed_;
 };
 

@@ -35,7 +35,7 @@ MemoryObserver::MemoryObserver(RunView run, GuardedMemory& memory,
       found_(std::move(found)),
       result_(result),
       block_of_slot_(plan_.slots.size(), SIZE_MAX),
-      owner_(memory_.size(), kNobody) {
+      owner_(memory_.size(), kNoEntry) {
   for (const auto& [slot, block] : block_of_slot) {
     if (slot < block_of_slot_.size()) block_of_slot_[slot] = block;
   }
@@ -155,7 +155,7 @@ void MemoryObserver::CheckOwners(NodeId node) {
     const EntryId base = index_.BaseOf(graph_.EntryOf(ref));
     const size_t* const block = BlockOf(base);
     if (block == nullptr || owner_[*block] == base) continue;
-    if (owner_[*block] == kNobody) continue;
+    if (owner_[*block] == kNoEntry) continue;
     if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
     seen.push_back(base);
     const uint32_t by = Index(index_.NodeOf(owner_[*block]));
@@ -191,7 +191,7 @@ void MemoryObserver::CheckInputsKept(NodeId node) {
   for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
     const EntryId entry = graph_.EntryOf(node, o);
     const size_t* const block = BlockOf(entry);
-    if (block == nullptr || owner_[*block] == kNobody) continue;
+    if (block == nullptr || owner_[*block] == kNoEntry) continue;
     const EntryId owner = owner_[*block];
     if (!IsInput(owner)) continue;
     if (index_.LifetimeOf(owner).last_read > Index(node)) continue;
@@ -250,7 +250,7 @@ void MemoryObserver::CheckArguments(NodeId node) {
   std::string change = arguments_->FindChange();
   if (change.empty()) return;
   arguments_->Restore();
-  Report(memory_kinds::kTensorChanged, node, kNobody, std::move(change), {});
+  Report(memory_kinds::kTensorChanged, node, kNoEntry, std::move(change), {});
 }
 
 // A change that a node has made is put back, so that the next one meets what it
@@ -261,7 +261,7 @@ void MemoryObserver::CheckProcess(NodeId node) {
   if (changes.empty()) return;
   process_->Restore();
   process_ = ProcessState::Take();
-  Report(memory_kinds::kProcessChanged, node, kNobody,
+  Report(memory_kinds::kProcessChanged, node, kNoEntry,
          "left the process changed: " + ListOf(changes, kNamedChanges), {});
 }
 
@@ -272,7 +272,7 @@ void MemoryObserver::CheckLeftThreads() {
     const EntryId owner = owner_[touch.block];
     Report(memory_kinds::kStrayWrite, NodeId{touch.node}, owner,
            fmt::format("left a thread behind, which wrote to {} at byte {}",
-                       owner == kNobody ? "a tensor" : EntryName(owner),
+                       owner == kNoEntry ? "a tensor" : EntryName(owner),
                        touch.offset),
            {{"offset", touch.offset}});
   }
@@ -285,7 +285,7 @@ void MemoryObserver::CheckMapped(NodeId node) {
     memory_.MapAgain(i);
     Report(memory_kinds::kStrayWrite, node, owner,
            "gave back the memory of " +
-               (owner == kNobody ? "a tensor" : EntryName(owner)) +
+               (owner == kNoEntry ? "a tensor" : EntryName(owner)) +
                ", which is not its own",
            {});
   }
@@ -298,7 +298,7 @@ void MemoryObserver::CollectDamage(NodeId node) {
     size_t bytes = memory_.block(block).bytes;
     if (role != roles_.end()) {
       bytes = index_.BytesOf(role->second.entry);
-    } else if (owner_[block] != kNobody) {
+    } else if (owner_[block] != kNoEntry) {
       bytes = index_.BytesOf(owner_[block]);
     }
     return static_cast<int64_t>(bytes);
@@ -342,7 +342,7 @@ void MemoryObserver::ReportDamage(NodeId node, size_t block,
     const char* const role = found->second.is_output ? "output" : "input";
     whose = fmt::format("its {} {}", role, found->second.number);
     seen.finding.numbers = {{role, uint64_t{found->second.number}}};
-  } else if (entry != kNobody) {
+  } else if (entry != kNoEntry) {
     whose = EntryName(entry) + ", which is none of its arguments";
   }
   if (!damage.inside.empty()) {
@@ -388,7 +388,7 @@ void MemoryObserver::TakeOutputs(NodeId node) {
 void MemoryObserver::PoisonDead(NodeId node) {
   for (const auto& [block, role] : roles_) {
     const EntryId owner = owner_[block];
-    if (owner == kNobody || IsInput(owner)) continue;
+    if (owner == kNoEntry || IsInput(owner)) continue;
     if (index_.LifetimeOf(owner).last_read > Index(node)) continue;
     memory_.SetAccess(block, Access::kReadWrite);
     memory_.Fill(block, memory_.block(block).bytes);
@@ -418,7 +418,7 @@ void MemoryObserver::AfterPass(const RunView&, const absl::Status& status) {
     const EntryId base = index_.BaseOf(graph_.EntryOf(graph_.heads[h]));
     const size_t* const block = BlockOf(base);
     if (block == nullptr || owner_[*block] == base) continue;
-    if (owner_[*block] == kNobody) continue;
+    if (owner_[*block] == kNoEntry) continue;
     const NodeId by = index_.NodeOf(owner_[*block]);
     Report(memory_kinds::kOverwritten, by, base,
            fmt::format("overwrote {}, which is the graph's output {}; both "
@@ -431,7 +431,7 @@ void MemoryObserver::AfterPass(const RunView&, const absl::Status& status) {
 }
 
 FindingPlace MemoryObserver::PlaceAt(NodeId node, EntryId entry) const {
-  if (entry == kNobody) return PlaceOf(index_, node);
+  if (entry == kNoEntry) return PlaceOf(index_, node);
   return PlaceOf(index_, node, entry);
 }
 

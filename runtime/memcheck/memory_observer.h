@@ -49,12 +49,12 @@ class MemoryObserver : public NodeObserver {
   void AfterPass(const RunView& run, const absl::Status& status) override;
 
  private:
-  static constexpr EntryId kNobody{UINT32_MAX};
+  static constexpr EntryId kNoEntry{UINT32_MAX};
 
   // How the running node uses a block: as which of its inputs or outputs, the
   // largest one if there are several.
   struct Role {
-    EntryId entry = kNobody;
+    EntryId entry = kNoEntry;
     bool is_output = false;
     uint32_t number = 0;
     bool is_input_too = false;

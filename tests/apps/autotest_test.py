@@ -17,7 +17,7 @@ size = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
 outputs = []
 inputs = {item["name"]: item for item in request["inputs"]}
 for number, name in enumerate(request["outputs"]):
-    # Of a Neg: each output belongs to the input of the same number.
+    # Each output of a Neg belongs to the input of the same number.
     item = inputs[name.replace("_y0", "_x0")]
     data = pathlib.Path(item["file"]).read_bytes()
     width = len(data) // max(1, __import__("math").prod(item["shape"]))

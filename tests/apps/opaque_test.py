@@ -26,7 +26,7 @@ RUNTIME = """
     request = json.load(open(sys.argv[-1]))
     model = open(request["model"], "rb").read()
     if b"Magic" not in model or b"Relu" in model or b"Neg" in model:
-        sys.exit("this is no model of one Magic")
+        sys.exit("this is not a model of one Magic")
     data = open(request["inputs"][0]["file"], "rb").read()
     values = struct.unpack(f"<{len(data) // 4}f", data)
     with open(f"{request['output_folder']}/0.bin", "wb") as out:

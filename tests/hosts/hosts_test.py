@@ -244,7 +244,7 @@ def load_tests(loader, _tests, _pattern):
     for checkout in CHECKOUTS or [None]:
         release = release_of(checkout) if checkout else None
         if checkout and release is None:
-            sys.exit(f"TVM_SOURCE: {checkout} is no checkout of TVM: it has no "
+            sys.exit(f"TVM_SOURCE: {checkout} is not a checkout of TVM: it has no "
                      "include/tvm/runtime/c_runtime_api.h")
         name = "Host" + (release or "").replace(".", "_")
         host = type(name, (Host,), {"checkout": checkout})

@@ -34,7 +34,7 @@ bool FindName(const std::string_view (&names)[kCount], std::string_view name,
 
 absl::Status BadCase(std::string_view text) {
   return absl::InvalidArgumentError(
-      fmt::format("\"{}\": is no case, expected \"fault NETWORK KIND SEED "
+      fmt::format("\"{}\": is not a case, expected \"fault NETWORK KIND SEED "
                   "METHOD\" or the like",
                   Printable(text)));
 }

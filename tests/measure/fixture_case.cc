@@ -56,7 +56,7 @@ absl::StatusOr<Artefact> Load(const std::string& folder,
     return absl::UnavailableError(folder + ": is for another device");
   }
   return absl::InvalidArgumentError(
-      fmt::format("{}{}: is no fixture", folder, Printable(ending)));
+      fmt::format("{}{}: is not a fixture", folder, Printable(ending)));
 }
 
 // Several artefacts of one network have their inputs beside them.

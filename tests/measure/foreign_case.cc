@@ -45,7 +45,7 @@ constexpr TheirFault kTheirFaults[] = {
 
 absl::Status BadName(std::string_view name) {
   return absl::InvalidArgumentError(
-      fmt::format("\"{}\": is no foreign subject, expected "
+      fmt::format("\"{}\": is not a foreign subject, expected "
                   "light:NAME/SEED+ort-LEVEL",
                   Printable(name)));
 }

@@ -307,7 +307,7 @@ def show(results, wanted):
     print(f"repros: {len(results)} of {wanted} faults planted, each of which "
           "changes what a node makes\n"
           f"  {len(results) - len(written)} without a folder, since locate "
-          "accused nobody or failed\n"
+          "accused no node or failed\n"
           f"  {folders} folders written, moved elsewhere, and the one command "
           "of each run\n"
           f"  {shown} showed the same failure: the same node, broken, for the "

@@ -202,7 +202,7 @@ int Main(const Options& options) {
     diagnostics = DiagnosticsOf(*not_run, *cases);
     for (const std::string& name : UnknownInexact(*cases)) {
       diagnostics.push_back(name +
-                            ": has a tolerance of its own, but is no case");
+                            ": has a tolerance of its own, but is not a case");
     }
   }
   for (const std::string& diagnostic : diagnostics) {

@@ -170,7 +170,7 @@ absl::StatusOr<Tolerance> ToleranceOf(const fs::path& data, std::string model) {
   if (!file) return tolerance;
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (!json.is_object()) {
-    return absl::DataLossError(path.string() + ": is no JSON object");
+    return absl::DataLossError(path.string() + ": is not a JSON object");
   }
   tolerance.relative = json.value("rtol", tolerance.relative);
   tolerance.absolute = json.value("atol", tolerance.absolute);
@@ -184,7 +184,7 @@ absl::StatusOr<std::vector<Tolerance>> TolerancesBeside(const fs::path& model) {
   if (!file) return tolerances;
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (!json.is_array()) {
-    return absl::DataLossError(path.string() + ": is no JSON list");
+    return absl::DataLossError(path.string() + ": is not a JSON list");
   }
   for (const auto& output : json) {
     tolerances.push_back(

@@ -27,7 +27,7 @@ HEAD = """\
 #
 # no-tensors    takes or makes sequences, optionals, maps or strings
 # not-imported  TVM's importer refuses it
-# not-static    branches, calls what is no kernel, or has shapes that are not
+# not-static    branches, calls what is not a kernel, or has shapes that are not
 #               known, also with all inputs but the first as constants
 # tvm-fails     TVM does not compile or run it, dies or hangs
 # refused       TVM runs it and nodewise does not

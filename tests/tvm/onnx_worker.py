@@ -93,7 +93,7 @@ def why_not_static(module):
     for value in values + [main.body.body]:
         for kind in types_of(value.ty):
             if not isinstance(kind, relax.TensorType):
-                return f"a value that is no tensor: {kind}"
+                return f"a value that is not a tensor: {kind}"
             if not isinstance(kind.shape, relax.ShapeExpr) or not all(
                     isinstance(d, tvm.tirx.IntImm) for d in kind.shape.values):
                 return f"a shape that is not known: {kind}"

@@ -34,7 +34,7 @@ class SentBytes : public PipeReader {
   size_t at_ = 0;
 };
 
-class Nobody : public RunListener {
+class IgnoringListener : public RunListener {
  public:
   absl::Status NodeBegins(uint32_t) override { return absl::OkStatus(); }
   absl::Status NodeEnds() override { return absl::OkStatus(); }
@@ -63,8 +63,8 @@ std::string HeadOfTensor(uint8_t contents) {
 
 absl::Status HearBytes(const std::string& bytes) {
   SentBytes reader(bytes);
-  Nobody nobody;
-  return HearMessage(reader, "net", &nobody);
+  IgnoringListener listener;
+  return HearMessage(reader, "net", &listener);
 }
 
 TEST(GuardedMessagesTest, WhatIsNotAMessageIsRefused) {

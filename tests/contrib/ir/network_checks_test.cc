@@ -22,7 +22,7 @@ using test_ops::TextOf;
 using testing::HasSubstr;
 
 constexpr ValueId kNothing{99};
-constexpr OperationId kNobody{99};
+constexpr OperationId kUnknown{99};
 
 // x -> relu r, the output; another relu has been removed.
 class NetworkChecksTest : public testing::Test {
@@ -48,7 +48,7 @@ TEST_F(NetworkChecksTest, ReadersOfWhatDoesNotExistEndTheProcess) {
                "which does not exist, expected one of its values");
   EXPECT_DEATH(net_.operation(removed_),
                "network_checks_test.*operation #1, which does not exist");
-  EXPECT_DEATH(net_.InputsOf(kNobody), "network_checks_test.*operation #99");
+  EXPECT_DEATH(net_.InputsOf(kUnknown), "network_checks_test.*operation #99");
   EXPECT_DEATH(net_.value(kNoValue), "no value, expected one of its values");
 }
 
@@ -63,7 +63,7 @@ TEST_F(NetworkChecksTest, TwinsOfReadersReturnAStatus) {
   EXPECT_THAT(net_.FindOperation(removed_),
               FailsWith(StatusCode::kInvalidArgument,
                         HasSubstr("network net: operation #1, which does")));
-  EXPECT_THAT(net_.FindInputsOf(kNobody),
+  EXPECT_THAT(net_.FindInputsOf(kUnknown),
               FailsWith(StatusCode::kInvalidArgument, HasSubstr("#99")));
 }
 

@@ -64,7 +64,7 @@ TEST(StandInTest, NodesThatAreNotChosenKeepTheirOwnFunctions) {
   const PlantedGraph planted =
       PlantScale(net.graph, ReferenceFunctions(), 3).value();
   const auto broken = TargetOf(planted.graph, planted.library);
-  const auto same = WithStandIns(*broken, AllOperators(), Only("nobody"));
+  const auto same = WithStandIns(*broken, AllOperators(), Only("none"));
   ASSERT_THAT(same, IsOk());
   EXPECT_EQ(Outputs(**same), Outputs(*broken));
 }

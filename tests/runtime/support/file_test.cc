@@ -113,7 +113,7 @@ TEST_F(OutputFileTest, PipeIsWrittenToAndStays) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(WriteText(path, "x"),
               FailsWith(StatusCode::kUnavailable, HasSubstr(path)))
-      << "nobody reads it";
+      << "it has no reader";
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   EXPECT_THAT(WriteText(path, "text"), IsOk());
