@@ -447,11 +447,11 @@ def run_part(run, part, options):
     return run(part, options), started, time.monotonic()
 
 
-def run_together(rows, workers, options):
-    """Yields the suites' names and results, in order. The next suite begins
-    while the last parts of one still run: the longest part of each would leave
-    the other cores idle."""
-    pool = concurrent.futures.ThreadPoolExecutor(workers)
+def run_together(rows, options):
+    """Yields the suites' names and results, in order. As many parts run at a
+    time as there are cores, and the next suite begins while the last parts of
+    one still run: the longest of each would leave the other cores idle."""
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
     try:
         begun = [(name, [pool.submit(run_part, run, part, options)
                          for part in parts]) for name, run, parts in rows]
@@ -464,12 +464,11 @@ def run_together(rows, workers, options):
 
 def run_suites(rows, options):
     """Yields the name and the results of each suite."""
-    # Tests wait for disks, too, and for children that hang.
     yield from run_together([row for row in rows if row[0] not in ALONE],
-                            os.cpu_count() + 1, options)
+                            options)
     for row in rows:
         if row[0] in ALONE:
-            yield from run_together([row], os.cpu_count(), options)
+            yield from run_together([row], options)
 
 
 def suite_results(name, ran, options):

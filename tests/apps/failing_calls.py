@@ -194,6 +194,17 @@ def parts_of(sound, files):
             if names != whole[result]]
 
 
+# What removes a folder calls these with its path or those of its files.
+REMOVES = re.compile(r"failed (?:openat|unlinkat|unlink|rmdir) (\S+)")
+
+
+def was_refused(path, ended):
+    """Whether the call that failed was to remove it, or a file in it."""
+    failed = [pathlib.Path(call[1]) for line in ended.log
+              if (call := REMOVES.match(line))]
+    return any(path in (each, *each.parents) for each in failed)
+
+
 def faults_of(bench, sound, ended):
     """What is wrong with how a disturbed run ended, as a list of texts."""
     if any(name in line for line in ended.log for name in NOT_OURS):
@@ -201,8 +212,9 @@ def faults_of(bench, sound, ended):
     if ended.code not in (0, 1, 2):
         return [f"ended with {ended.code}"]
     faults = []
-    if any(bench.temporary.iterdir()):
-        left = sorted(p.name for p in bench.temporary.iterdir())
+    left = sorted(p.name for p in bench.temporary.iterdir()
+                  if not was_refused(p, ended))
+    if left:
         faults.append(f"left {left} in TMPDIR")
     # What ends in the middle leaves it to the system to close them.
     if (ended.code == sound.ended.code and
