@@ -414,7 +414,8 @@ def run_fuzz(binary, options):
         copy = pathlib.Path(folder) / "corpus"
         shutil.copytree(corpus, copy)
         command = [*fixed_addresses(), binary, "-seed=1",
-                   *fuzz_schedule(name, options.full), "-timeout=10", "-rss_limit_mb=2048",
+                   *fuzz_schedule(name, options.full),
+                   "-timeout=10", "-rss_limit_mb=2048",
                    f"-artifact_prefix={crashes}/{binary.name}-",
                    *dictionary, copy]
         ended = run_child(command, options, pathlib.Path(folder))

@@ -107,7 +107,7 @@ TEST(FailureShapeTest, PlacesOfWrongElementsAreRecognised) {
 }
 
 TEST(FailureShapeTest, NoiseHasNoShape) {
-  // It says how rare a false alarm is; a sanitizer asks only what is touched.
+  // Many seeds show that false alarms are rare; a sanitizer watches memory.
   const uint32_t seeds = kSanitized ? 5 : 50;
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
