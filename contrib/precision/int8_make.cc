@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "contrib/precision/constants.h"
-#include "contrib/precision/lowering_plan.h"
 #include "contrib/precision/network_copy.h"
+#include "contrib/precision/precision_plan.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -28,7 +28,7 @@ absl::StatusOr<NDArray> ScalarOf(T number, DLDataType type) {
 
 class Int8Maker {
  public:
-  Int8Maker(const LoweringPlan& plan, const PrecisionOptions& options,
+  Int8Maker(const PrecisionPlan& plan, const PrecisionOptions& options,
             NetworkCopy copy, PrecisionReport* report)
       : plan_(plan),
         calibration_(options.calibration),
@@ -51,7 +51,7 @@ class Int8Maker {
   };
 
   absl::Status AddOne(const Operation& operation,
-                      const LoweringPlan::Step* step) {
+                      const PrecisionPlan::Step* step) {
     std::vector<ValueId> inputs;
     for (const ValueId old : operation.inputs) {
       NODEWISE_ASSIGN_OR_RETURN(const ValueId input, copy_.Of(old));
@@ -95,7 +95,7 @@ class Int8Maker {
   }
 
   absl::Status LowerInputs(const Operation& operation,
-                           const LoweringPlan::Step& step,
+                           const PrecisionPlan::Step& step,
                            std::vector<ValueId>* inputs) {
     const auto form = ProductFormOf(copy_.old(), operation);
     std::optional<Weights> w;
@@ -206,7 +206,7 @@ class Int8Maker {
     return absl::OkStatus();
   }
 
-  const LoweringPlan& plan_;
+  const PrecisionPlan& plan_;
   const Calibration& calibration_;
   const int most_weight_;
   NetworkCopy copy_;
@@ -219,7 +219,7 @@ class Int8Maker {
 
 absl::StatusOr<Network> MakeInt8(const Network& network,
                                  const PrecisionOptions& options,
-                                 const LoweringPlan& plan,
+                                 const PrecisionPlan& plan,
                                  PrecisionReport* report) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
   return Int8Maker(plan, options, std::move(copy), report).Make();

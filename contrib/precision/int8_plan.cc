@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "contrib/precision/constants.h"
-#include "contrib/precision/lowering_plan.h"
+#include "contrib/precision/precision_plan.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -71,10 +71,10 @@ absl::StatusOr<std::vector<bool>> InputsOfOther(const Network& network,
   return chosen;
 }
 
-absl::StatusOr<LoweringPlan::Step> StepOf(const Network& network,
-                                          const Operation& operation,
-                                          const Calibration& calibration) {
-  LoweringPlan::Step step;
+absl::StatusOr<PrecisionPlan::Step> StepOf(const Network& network,
+                                           const Operation& operation,
+                                           const Calibration& calibration) {
+  PrecisionPlan::Step step;
   if (ProductFormOf(network, operation).has_value()) {
     step.inputs.resize(operation.inputs.size());
     for (size_t i = 0; i < 2; ++i) {
@@ -139,7 +139,7 @@ std::optional<ProductForm> ProductFormOf(const Network& network,
 }
 
 void PlanInt8(const Network& network, const Calibration& calibration,
-              LoweringPlan* plan) {
+              PrecisionPlan* plan) {
   PlanOperations(
       network,
       [&](const Operation& operation) {

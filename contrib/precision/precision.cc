@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "contrib/precision/lowering_plan.h"
+#include "contrib/precision/precision_plan.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -106,7 +106,7 @@ std::string ReasonBeforehand(const Network& network, const Operation& operation,
   return "";
 }
 
-void AddToReport(const Network& network, const LoweringPlan& plan,
+void AddToReport(const Network& network, const PrecisionPlan& plan,
                  PrecisionReport* report) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
@@ -123,7 +123,7 @@ void AddToReport(const Network& network, const LoweringPlan& plan,
 
 // Fills in the reasons that are known before the operators are asked.
 void PlanBeforehand(const Network& network, const PrecisionOptions& options,
-                    const RE2* keep, LoweringPlan* plan) {
+                    const RE2* keep, PrecisionPlan* plan) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
@@ -139,9 +139,9 @@ void PlanBeforehand(const Network& network, const PrecisionOptions& options,
 
 void PlanOperations(
     const Network& network,
-    absl::FunctionRef<absl::StatusOr<LoweringPlan::Step>(const Operation&)>
+    absl::FunctionRef<absl::StatusOr<PrecisionPlan::Step>(const Operation&)>
         step_of,
-    LoweringPlan* plan) {
+    PrecisionPlan* plan) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     if (plan->reasons.contains(id)) continue;
@@ -193,7 +193,7 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
   }
   Network old = network;
   NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, options.clip, &old));
-  LoweringPlan plan;
+  PrecisionPlan plan;
   PlanBeforehand(old, options, keep.get(), &plan);
   PrecisionReport report;
   report.precision = options.precision;

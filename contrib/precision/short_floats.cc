@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "contrib/precision/constants.h"
-#include "contrib/precision/lowering_plan.h"
 #include "contrib/precision/network_copy.h"
+#include "contrib/precision/precision_plan.h"
 #include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -28,7 +28,7 @@ bool NeedsClip(const Operation& operation) {
 
 class ShortFloatMaker {
  public:
-  ShortFloatMaker(ShortFloatForm form, const LoweringPlan& plan,
+  ShortFloatMaker(ShortFloatForm form, const PrecisionPlan& plan,
                   NetworkCopy copy, PrecisionReport* report)
       : type_(form.type),
         clip_(form.clip),
@@ -49,7 +49,7 @@ class ShortFloatMaker {
 
  private:
   absl::Status AddOne(const Operation& operation) {
-    const LoweringPlan::Step* const step = plan_.StepOf(operation.id);
+    const PrecisionPlan::Step* const step = plan_.StepOf(operation.id);
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       const bool lower = step != nullptr && step->inputs[i];
@@ -171,7 +171,7 @@ class ShortFloatMaker {
   const bool clip_;
   ValueId least_ = kNoValue;
   ValueId most_ = kNoValue;
-  const LoweringPlan& plan_;
+  const PrecisionPlan& plan_;
   NetworkCopy copy_;
   PrecisionReport* const report_;
   std::unordered_map<ValueId, ValueId> short_;
@@ -180,20 +180,20 @@ class ShortFloatMaker {
 }  // namespace
 
 void PlanShortFloats(DLDataType type, const Network& network,
-                     LoweringPlan* plan) {
+                     PrecisionPlan* plan) {
   PlanOperations(
       network,
-      [&](const Operation& operation) -> absl::StatusOr<LoweringPlan::Step> {
+      [&](const Operation& operation) -> absl::StatusOr<PrecisionPlan::Step> {
         NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> inputs,
                                   InputsThatMayBe(type, network, operation));
-        return LoweringPlan::Step{std::move(inputs)};
+        return PrecisionPlan::Step{std::move(inputs)};
       },
       plan);
 }
 
 absl::StatusOr<Network> MakeShortFloats(ShortFloatForm form,
                                         const Network& network,
-                                        const LoweringPlan& plan,
+                                        const PrecisionPlan& plan,
                                         PrecisionReport* report) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
   return ShortFloatMaker(form, plan, std::move(copy), report).Make();

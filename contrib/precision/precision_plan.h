@@ -22,7 +22,7 @@ std::optional<ProductForm> ProductFormOf(const Network& network,
                                          const Operation& operation);
 
 // The steps that are to be taken with the operations.
-struct LoweringPlan {
+struct PrecisionPlan {
   struct Step {
     std::vector<bool> inputs;  // Which are to be of the lower precision.
     // For int8: the results stay floats, since the activation behind belongs to
@@ -43,15 +43,15 @@ struct LoweringPlan {
 // float32 tensor and has no reason yet.
 void PlanOperations(
     const Network& network,
-    absl::FunctionRef<absl::StatusOr<LoweringPlan::Step>(const Operation&)>
+    absl::FunctionRef<absl::StatusOr<PrecisionPlan::Step>(const Operation&)>
         step_of,
-    LoweringPlan* plan);
+    PrecisionPlan* plan);
 // Add a step or a reason for each operation that reads a float32 tensor and has
 // no reason yet.
 void PlanShortFloats(DLDataType type, const Network& network,
-                     LoweringPlan* plan);
+                     PrecisionPlan* plan);
 void PlanInt8(const Network& network, const Calibration& calibration,
-              LoweringPlan* plan);
+              PrecisionPlan* plan);
 
 // A type of less bits, and whether numbers are kept from becoming infinite in
 // it.
@@ -63,11 +63,11 @@ struct ShortFloatForm {
 // Make the network as planned, and fill in report->stands_for and notes.
 absl::StatusOr<Network> MakeShortFloats(ShortFloatForm form,
                                         const Network& network,
-                                        const LoweringPlan& plan,
+                                        const PrecisionPlan& plan,
                                         PrecisionReport* report);
 absl::StatusOr<Network> MakeInt8(const Network& network,
                                  const PrecisionOptions& options,
-                                 const LoweringPlan& plan,
+                                 const PrecisionPlan& plan,
                                  PrecisionReport* report);
 
 }  // namespace nodewise
