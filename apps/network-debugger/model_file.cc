@@ -40,7 +40,7 @@ std::string_view LastPart(std::string_view name) {
 // What an archive holds as Glow writes it.
 class GlowArchive {
  public:
-  explicit GlowArchive(const Archive& archive, std::string where)
+  explicit GlowArchive(const FileArchive& archive, std::string where)
       : archive_(archive), where_(std::move(where)) {}
 
   // `model` is the member of that name. The constants follow its graph as
@@ -79,7 +79,7 @@ class GlowArchive {
                     where_, Printable(text.substr(0, 40))));
   }
 
-  const Archive& archive_;
+  const FileArchive& archive_;
   const std::string where_;
 };
 
@@ -96,7 +96,7 @@ std::string OnlyName(const std::vector<std::string>& names, Predicate fits) {
   return found;
 }
 
-absl::StatusOr<std::string> ReadModelIn(const Archive& archive,
+absl::StatusOr<std::string> ReadModelIn(const FileArchive& archive,
                                         const std::string& path) {
   const std::vector<std::string> names = archive.Names();
   const std::string model = OnlyName(
@@ -117,11 +117,11 @@ absl::StatusOr<Network> LoadModelFile(const std::string& path,
                                       const ImportOptions& options,
                                       DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  if (!Archive::IsOne(file.bytes())) {
+  if (!FileArchive::IsOne(file.bytes())) {
     return ImportOnnx(path, AllOperators(), options, diagnostics);
   }
   NODEWISE_ASSIGN_OR_RETURN(const auto archive,
-                            Archive::Open(file.bytes(), path));
+                            FileArchive::Open(file.bytes(), path));
   NODEWISE_ASSIGN_OR_RETURN(const std::string model,
                             ReadModelIn(*archive, path));
   const absl::Span<const uint8_t> bytes(

@@ -9,7 +9,7 @@
 namespace nodewise {
 namespace {
 
-class ZipArchive final : public Archive {
+class ZipArchive final : public FileArchive {
  public:
   ZipArchive(std::vector<ZipMember> members, std::string where)
       : members_(std::move(members)), where_(std::move(where)) {}
@@ -44,11 +44,11 @@ class ZipArchive final : public Archive {
 
 }  // namespace
 
-bool Archive::IsOne(absl::Span<const uint8_t> bytes) {
+bool FileArchive::IsOne(absl::Span<const uint8_t> bytes) {
   return LooksLikeZip(bytes);
 }
 
-absl::StatusOr<std::unique_ptr<const Archive>> Archive::Open(
+absl::StatusOr<std::unique_ptr<const FileArchive>> FileArchive::Open(
     absl::Span<const uint8_t> bytes, std::string where) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<ZipMember> members,
                             ReadZipDirectory(bytes, where));

@@ -10,7 +10,7 @@
 namespace nodewise {
 
 // A zip archive with any kind of members. Any thread may read.
-class Archive {
+class FileArchive {
  public:
   // Returns whether the bytes begin as an archive does.
   static bool IsOne(absl::Span<const uint8_t> bytes);
@@ -18,9 +18,9 @@ class Archive {
   // in messages. Fails with kDataLoss, giving the byte, for a damaged archive,
   // and with kUnimplemented for members that are encrypted or packed by a
   // method other than deflate.
-  static absl::StatusOr<std::unique_ptr<const Archive>> Open(
+  static absl::StatusOr<std::unique_ptr<const FileArchive>> Open(
       absl::Span<const uint8_t> bytes, std::string where);
-  virtual ~Archive() = default;
+  virtual ~FileArchive() = default;
 
   // In the order of the directory.
   virtual std::vector<std::string> Names() const = 0;
