@@ -17,6 +17,11 @@ set(USE_ONEDNN ON)
 # the runtime library is built.
 set(USE_CONTRIB ON)
 
+# What looks for faults where none has been met yet: random tests of operators
+# (`nodewise autotest`, `nodewise adapter check`), gradients, planted faults.
+# Needs USE_ONNX and USE_PROFILER; without it those verbs say so.
+set(USE_LAB ON)
+
 # The `nodewise` command. Needs USE_CONTRIB and CLI11.
 set(USE_COMMAND ON)
 

@@ -28,11 +28,14 @@ set(contrib_components)
 if(USE_CONTRIB)
   list(APPEND contrib_components contrib session report)
   if(USE_ONNX)
-    list(APPEND contrib_components ops onednn kernels passes precision gradient
+    list(APPEND contrib_components ops onednn kernels passes precision
       onnx_proto)
   endif()
   if(USE_ONNX AND USE_PROFILER)
-    list(APPEND contrib_components locate layers diagnose zoo autotest)
+    list(APPEND contrib_components locate layers diagnose)
+    if(USE_LAB)
+      list(APPEND contrib_components demo zoo planter gradient autotest)
+    endif()
   endif()
   foreach(component IN LISTS contrib_components)
     set_target_properties(nodewise_${component} PROPERTIES
@@ -43,6 +46,10 @@ if(USE_CONTRIB)
   endforeach()
   install(DIRECTORY contrib/include/nodewise
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(USE_LAB)
+    install(DIRECTORY contrib/lab/include/nodewise
+      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  endif()
   install(FILES contrib/report/nodewise-1.schema.json docs/skill.md
     DESTINATION ${CMAKE_INSTALL_DATADIR}/nodewise)
 endif()

@@ -9,7 +9,7 @@ endif()
 message(STATUS "nodewise: options from ${NODEWISE_CONFIG}")
 
 set(NODEWISE_OPTION_NAMES USE_PROFILER USE_CONTRIB USE_COMMAND
-  USE_ONNX USE_ONEDNN USE_PYTHON INSTALL_TVM_LINK)
+  USE_ONNX USE_ONEDNN USE_LAB USE_PYTHON INSTALL_TVM_LINK)
 foreach(name ${NODEWISE_OPTION_NAMES})
   if(DEFINED CACHE{${name}})
     set(given_${name} $CACHE{${name}})
@@ -26,6 +26,11 @@ endforeach()
 if(USE_COMMAND AND NOT USE_CONTRIB)
   message(FATAL_ERROR "nodewise: USE_COMMAND needs USE_CONTRIB (set both OFF for "
     "the runtime library alone)")
+endif()
+
+# It tests operators, and has debug executors run them.
+if(NOT (USE_ONNX AND USE_PROFILER))
+  set(USE_LAB OFF)
 endif()
 
 if(USE_PYTHON AND NOT (USE_CONTRIB AND USE_PROFILER))

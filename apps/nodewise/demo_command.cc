@@ -7,9 +7,11 @@
 #include "apps/nodewise/command.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact_folder.h"
-#include "nodewise/autotest/c_compiler.h"
+#include "nodewise/demo/demo_network.h"
+#include "nodewise/demo/silent_build.h"
 #include "nodewise/diagnose/diagnose.h"
 #include "nodewise/emit_c/emit_c.h"
+#include "nodewise/foreign/c_compiler.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/onnx/onnx_model.h"
@@ -22,8 +24,6 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
-#include "nodewise/zoo/demo_network.h"
-#include "nodewise/zoo/silent_build.h"
 
 namespace nodewise {
 namespace {

@@ -37,14 +37,6 @@ const CommandRow kAlignCommand = {
     "align", "matches a network with its model (not in this build)", "",
     nullptr, [] { return NeedsMore("align"); }};
 
-const CommandRow kAutotestCommand = {
-    "autotest", "tests operators on random cases (not in this build)", "",
-    nullptr, [] { return NeedsMore("autotest"); }};
-
-const CommandRow kAdapterCommand = {
-    "adapter", "measures what is usual for a runtime (not in this build)", "",
-    nullptr, [] { return NeedsMore("adapter"); }};
-
 const CommandRow kReproCommand = {
     "repro", "cuts a node out as a folder (not in this build)", "", nullptr,
     [] { return NeedsMore("repro"); }};

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "contrib/ops/util/conv.h"
-#include "contrib/ops/util/matrix_kernel.h"
 #include "fmt/format.h"
+#include "nodewise/kernels/matrix_kernel.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

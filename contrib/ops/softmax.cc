@@ -7,7 +7,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/vector_math.h"
+#include "nodewise/kernels/vector_math.h"
 
 namespace nodewise {
 namespace {

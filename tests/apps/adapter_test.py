@@ -9,7 +9,7 @@ import sys
 import textwrap
 import unittest
 
-from support import Scratch, document, nodewise
+from support import Scratch, document, needs_lab, nodewise
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
@@ -58,6 +58,7 @@ RUNTIME = """
 """
 
 
+@needs_lab
 class Adapter(Scratch):
     def program(self, factor):
         code = textwrap.dedent(RUNTIME).replace("FACTOR", repr(factor))

@@ -7,12 +7,13 @@ NODEWISE_TEST_FULL=1 a hundred thousand.
 import os
 import unittest
 
-from support import nodewise
+from support import needs_lab, nodewise
 
 SEED = 20261125
 RUNS = 100_000 if os.environ.get("NODEWISE_TEST_FULL") else 5_000
 
 
+@needs_lab
 class OursAgainstOurs(unittest.TestCase):
     def check(self, candidate):
         result = nodewise("autotest", "--candidate", candidate, "--runs",

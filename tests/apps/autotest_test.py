@@ -6,7 +6,7 @@ import sys
 import unittest
 import unittest.mock
 
-from support import Scratch, document, nodewise
+from support import Scratch, document, needs_lab, nodewise
 
 # A program that runs models, and adds 1 to the first element of all outputs:
 # docs/formats/foreign_runner.md.
@@ -69,6 +69,7 @@ json.dump(answer, open(request["answer"], "w"))
 """
 
 
+@needs_lab
 class Autotest(Scratch):
     def setUp(self):
         super().setUp()

@@ -5,12 +5,12 @@ import re
 import subprocess
 import unittest
 
-from support import NODEWISE, ROOT, Scratch, document, nodewise
+from support import HAS_LAB, NODEWISE, ROOT, Scratch, document, nodewise
 
 
 VERBS = ("demo", "run", "profile", "dump", "compare", "locate", "align", "repro",
          "report", "inspect", "verify", "convert", "extract",
-         "autotest")
+         *["autotest"] * HAS_LAB)
 
 
 class Help(unittest.TestCase):

@@ -9,7 +9,7 @@ import textwrap
 import time
 import unittest
 
-from support import NODEWISE, Scratch, nodewise
+from support import HAS_LAB, NODEWISE, Scratch, needs_lab, nodewise
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "support"))
@@ -99,6 +99,7 @@ class LeftBehind(WithTemporary):
                     self.assertNotEqual(code, 0)
                     self.assertEqual(self.left(), [])
 
+    @needs_lab
     def test_folders_of_random_tests_are_removed_on_signals(self):
         code = self.end(signal.SIGTERM,
                         ["autotest", "--op", "Relu", "--candidate", "c",
@@ -141,8 +142,8 @@ class OddTemporaryFolders(WithTemporary):
                "/" + "n/" * 3000]
         target = f"exec:'{sys.executable}' -I {self.folder}/absent.py"
         for arguments in (
-                ["autotest", "--op", "Relu", "--candidate", "c", "--runs",
-                 "16", "--seed", "1"],
+                *([["autotest", "--op", "Relu", "--candidate", "c", "--runs",
+                    "16", "--seed", "1"]] if HAS_LAB else []),
                 ["dump", self.model, "--random-inputs", "1", "--no-table"],
                 ["run", target, "--model", self.model, "--random-inputs",
                  "1"]):
@@ -159,6 +160,7 @@ class OddTemporaryFolders(WithTemporary):
                     self.assertIn("TMPDIR", err)
 
 
+@needs_lab
 class CompilerOfTheMachine(Scratch):
     ARGUMENTS = ["autotest", "--op", "Relu", "--op", "Neg", "--candidate", "c",
                  "--runs", "64", "--seed", "1"]

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import struct
 import subprocess
@@ -22,6 +23,17 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("NODEWISE_BUILD", ROOT / "build"))
 NODEWISE = BUILD / "bin/nodewise"
+
+
+def has_lab():
+    """Whether the build draws cases of its own (USE_LAB)."""
+    shown = subprocess.run([NODEWISE, "help"], capture_output=True, text=True,
+                           stdin=subprocess.DEVNULL, check=False).stdout
+    return re.search(r"\n  autotest (?!.*not in this build)", shown) is not None
+
+
+HAS_LAB = has_lab()
+needs_lab = unittest.skipUnless(HAS_LAB, "this build has no lab (USE_LAB)")
 
 Result = collections.namedtuple("Result", "code out err")
 

@@ -56,7 +56,6 @@ target_link_libraries(nodewise_bench PRIVATE nodewise_runtime nodewise_options
 # its peer is.
 if(TARGET nodewise_contrib AND USE_ONNX)
   target_sources(nodewise_bench PRIVATE
-    bench/autotest_bench.cc
     bench/compare_bench.cc
     bench/interpreter_bench.cc
     bench/locate_bench.cc
@@ -66,7 +65,11 @@ if(TARGET nodewise_contrib AND USE_ONNX)
     bench/quiet_turns.cc
   )
   target_link_libraries(nodewise_bench PRIVATE nodewise_contrib
-    nodewise_autotest)
+    nodewise_locate nodewise_kernels)
+  if(USE_LAB)
+    target_sources(nodewise_bench PRIVATE bench/autotest_bench.cc)
+    target_link_libraries(nodewise_bench PRIVATE nodewise_autotest)
+  endif()
   target_compile_definitions(nodewise_bench PRIVATE
     NODEWISE_BENCH_CONTRIB=1
     NODEWISE_BUILD_DIR="${PROJECT_BINARY_DIR}"

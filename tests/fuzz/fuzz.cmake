@@ -6,7 +6,8 @@ if(NODEWISE_FUZZ)
   foreach(library
       nodewise_precompiled nodewise_runtime nodewise_contrib nodewise_ops
       nodewise_passes nodewise_onednn nodewise_kernels nodewise_locate
-      nodewise_autotest nodewise_gradient nodewise_layers nodewise_zoo
+      nodewise_autotest nodewise_demo nodewise_gradient nodewise_layers
+      nodewise_planter nodewise_zoo
       nodewise_precision nodewise_session nodewise_diagnose nodewise_report)
     if(TARGET ${library})
       target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)

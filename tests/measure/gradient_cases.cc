@@ -12,7 +12,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "tests/contrib/gradient/double_case.h"
+#include "tests/contrib/lab/gradient/double_case.h"
 
 namespace nodewise {
 namespace {

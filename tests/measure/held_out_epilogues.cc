@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/planter/region_trial.h"
+#include "contrib/lab/planter/region_trial.h"
 #include "fmt/format.h"
 #include "nodewise/ir/elementwise.h"
 #include "nodewise/op/tensor_loops.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "contrib/planter/spoiling.h"
+#include "contrib/lab/planter/spoiling.h"
 
 namespace nodewise {
 

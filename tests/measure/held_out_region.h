@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "contrib/planter/spoiling.h"
+#include "contrib/lab/planter/spoiling.h"
 #include "nodewise/interp/evaluator.h"
 
 namespace nodewise {

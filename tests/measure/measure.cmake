@@ -30,8 +30,8 @@ target_compile_definitions(nodewise_measure_locate PRIVATE
 target_compile_options(nodewise_measure_locate PRIVATE
   $<IF:$<CONFIG:Debug>,-O0,-O1>)
 target_link_libraries(nodewise_measure_locate PRIVATE
-  nodewise_layers nodewise_zoo nodewise_kernels nodewise_passes nodewise_precision
-  nodewise_runtime nodewise_options nlohmann_json::nlohmann_json
+  nodewise_layers nodewise_planter nodewise_zoo nodewise_kernels nodewise_passes
+  nodewise_precision   nodewise_runtime nodewise_options nlohmann_json::nlohmann_json
   absl::strings fmt::fmt Threads::Threads)
 nodewise_precompile(nodewise_measure_locate)
 nodewise_compile_together(nodewise_measure_locate)
@@ -41,8 +41,8 @@ add_executable(nodewise_planted_operators measure/planted_operators.cc)
 target_include_directories(nodewise_planted_operators PRIVATE
   ${PROJECT_SOURCE_DIR})
 target_link_libraries(nodewise_planted_operators PRIVATE
-  nodewise_autotest nodewise_kernels nodewise_runtime nodewise_options
-  absl::strings fmt::fmt Threads::Threads)
+  nodewise_autotest nodewise_planter nodewise_kernels nodewise_runtime
+  nodewise_options absl::strings fmt::fmt Threads::Threads)
 nodewise_precompile(nodewise_planted_operators)
 
 # nodewise_gradient_cases writes gradients for torch_gradients.py.

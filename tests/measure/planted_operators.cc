@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/autotest/run_executor.h"
+#include "contrib/lab/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/graph/graph_executor.h"

@@ -1,4 +1,5 @@
-"""With USE_ONEDNN OFF the reference computes models, and says so.
+"""With USE_ONEDNN OFF the reference computes models, and says so; with USE_LAB
+OFF, as there too, all but the verbs of the lab is there.
 
 Environment: NODEWISE_BUILD is the build folder; what is tested is in its
 folder without_onednn, which `./dev test --full` makes.
@@ -30,6 +31,14 @@ class NoOneDnnTest(unittest.TestCase):
             shown = self.run_command("run", pathlib.Path(folder) / "net",
                                      "--random-inputs", "1")
             self.assertIn("this build has no oneDNN (USE_ONEDNN", shown)
+
+    def test_without_the_lab_no_case_is_drawn(self):
+        shown = subprocess.run(
+            [COMMAND, "autotest", "--op", "Relu"], text=True,
+            capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
+            check=False)
+        self.assertEqual(shown.returncode, 2, shown)
+        self.assertIn("autotest: needs the lab", shown.stderr)
 
     def test_the_command_needs_no_onednn(self):
         needed = subprocess.run(

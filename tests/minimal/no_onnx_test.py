@@ -40,6 +40,16 @@ class NoOnnxTest(unittest.TestCase):
             self.assertIn("compare of a dump with a model: needs",
                           shown.stderr)
 
+    def test_without_the_lab_its_verbs_name_the_option(self):
+        for verb in ("autotest", "adapter"):
+            shown = subprocess.run(
+                [BUILD / "bin/nodewise", verb], text=True,
+                capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
+                check=False)
+            self.assertEqual(shown.returncode, 2, shown)
+            self.assertIn(f"{verb}: needs the lab", shown.stderr)
+            self.assertIn("-DUSE_LAB=ON", shown.stderr)
+
     def test_the_command_needs_no_protobuf(self):
         needed = subprocess.run(
             ["readelf", "-d", BUILD / "bin/nodewise"], text=True,

@@ -10,7 +10,8 @@ import unittest
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDE_FOLDERS = [ROOT / "runtime/include", ROOT / "contrib/include"]
+INCLUDE_FOLDERS = [ROOT / "runtime/include", ROOT / "contrib/include",
+                   ROOT / "contrib/lab/include"]
 
 # Programs in C include these.
 C_HEADERS = ("packed_abi.h", "ffi_abi.h", "c_api.h")

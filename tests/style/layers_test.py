@@ -36,9 +36,9 @@ BUILDS_ON = {
     "contrib/random": "runtime/builtin",
     "contrib/op": "contrib/tensors contrib/random",
     "contrib/ir": "contrib/op",
-    "contrib/ops": "contrib/ir",
+    "contrib/kernels": "contrib/ir",
+    "contrib/ops": "contrib/kernels",
     "contrib/passes": "contrib/ops",
-    "contrib/zoo": "contrib/passes contrib/precision contrib/emit_c",
     "contrib/onnx": "contrib/ops",
     "contrib/interp": "contrib/ops",
     "contrib/onednn": "contrib/ops",
@@ -53,16 +53,18 @@ BUILDS_ON = {
     "contrib/compare": "contrib/tensors",
     "contrib/align": "contrib/runners contrib/compare",
     "contrib/repro": "contrib/runners contrib/compare",
-    "contrib/planter": "contrib/runner",
     "contrib/locate": "contrib/align contrib/repro",
     "contrib/session": "contrib/locate contrib/precision contrib/emit_c",
     "contrib/two_models": "contrib/align contrib/precision",
     "contrib/diagnose": "contrib/session contrib/two_models",
     "contrib/report": "contrib/diagnose",
-    "contrib/gradient": "contrib/precision",
-    "contrib/autotest": "contrib/report contrib/gradient",
-    "contrib/precheck": "contrib/report",
-    "apps/nodewise": "contrib/autotest contrib/planter contrib/zoo",
+    "contrib/demo": "contrib/passes contrib/precision contrib/emit_c",
+    "contrib/lab/zoo": "contrib/demo",
+    "contrib/lab/planter": "contrib/runner",
+    "contrib/lab/gradient": "contrib/precision",
+    "contrib/lab/autotest": "contrib/report contrib/lab/gradient",
+    "apps/nodewise": "contrib/demo contrib/lab/autotest contrib/lab/planter "
+                     "contrib/lab/zoo",
     "apps/network-debugger": "contrib/report",
     "apps/python": "contrib/report",
     # Source for programs with TVM's headers: it knows no header of ours.
@@ -117,7 +119,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
 def folder_of_header(include):
     """The folder whose public header is included so, or None."""
     parts = include.split("/")
-    for top in ("runtime", "contrib"):
+    for top in ("runtime", "contrib", "contrib/lab"):
         if len(parts) == 3 and f"{top}/{parts[1]}" in BUILDS_ON:
             return f"{top}/{parts[1]}"
     return None
@@ -146,7 +148,9 @@ def folder_of(path):
         top, include = path.split("/include/")
         folder = folder_of_header(include)
         return folder if folder and folder.startswith(top + "/") else None
-    folder = "/".join(path.split("/")[:2])
+    # contrib/lab holds folders, as contrib itself does.
+    parts = path.split("/")
+    folder = "/".join(parts[:3 if parts[:2] == ["contrib", "lab"] else 2])
     return folder if folder in BUILDS_ON else None
 
 

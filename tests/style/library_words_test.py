@@ -15,8 +15,8 @@ TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OPTION = re.compile(r"(?:^|[\s(\"`'])--[a-z][a-z-]+")
 # Files that a reader runs commands from, and other programs' options.
 ALLOWED = {"contrib/repro/repro_texts.cc", "contrib/repro/repro_program.cc",
-           "contrib/autotest/candidate_list.cc",
-           "contrib/autotest/finding_folder.cc",
+           "contrib/lab/autotest/candidate_list.cc",
+           "contrib/lab/autotest/finding_folder.cc",
            "contrib/foreign/known_programs.cc"}
 SOURCES = ("runtime", "contrib")
 # What the C++ API calls the ways for which it has nothing of its own.

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "contrib/ops/util/tap_sums.h"
-#include "contrib/ops/util/window_columns.h"
+#include "nodewise/kernels/tap_sums.h"
+#include "nodewise/kernels/window_columns.h"
 #include "contrib/ops/util/window_rules.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/ops/conv.h"

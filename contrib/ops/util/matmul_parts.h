@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "contrib/ops/util/matrix_product.h"
+#include "nodewise/kernels/matrix_product.h"
 #include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/ops/util/matrix_kernel.h"
+#include "nodewise/kernels/matrix_kernel.h"
 #include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {

@@ -4,7 +4,7 @@
 // would take twice as long as the product itself.
 
 #include "absl/types/span.h"
-#include "contrib/ops/util/matrix_product.h"
+#include "nodewise/kernels/matrix_product.h"
 #include "nodewise/op/evaluate.h"
 
 namespace nodewise {

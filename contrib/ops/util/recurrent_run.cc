@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "contrib/ops/util/matrix_product.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "contrib/ops/util/recurrent.h"
 #include "fmt/format.h"
+#include "nodewise/kernels/matrix_product.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -80,4 +80,17 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(
   return kernel;
 }
 
+WindowGeometry GeometryOf(const PlacedWindow& placed) {
+  const Window& window = placed.window;
+  WindowGeometry geometry{
+      window.kernel, window.strides, window.dilations, {}, {},
+      placed.input,  placed.output};
+  geometry.spread.assign(placed.input.size(), 1);
+  for (size_t s = 0; s < placed.input.size(); ++s) {
+    geometry.offsets.push_back(-window.pads[s]);
+  }
+  DropSidesOfOne(&geometry);
+  return geometry;
+}
+
 }  // namespace nodewise

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/kernels/window_columns.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 
@@ -19,6 +20,9 @@ struct PlacedWindow {
 };
 absl::StatusOr<PlacedWindow> PlaceWindow(const WindowAttributes& attributes,
                                          absl::Span<const int64_t> input);
+
+// Returns what the loops of contrib/kernels take for such a window.
+WindowGeometry GeometryOf(const PlacedWindow& placed);
 
 // Returns the spatial sides of the output (from side 2 on), unknown where those
 // of the input are.

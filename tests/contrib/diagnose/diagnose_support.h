@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "nodewise/demo/silent_build.h"
 #include "nodewise/diagnose/diagnose.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/runner/network_program.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/temporary.h"
-#include "nodewise/zoo/silent_build.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 

@@ -1,0 +1,403 @@
+#include "nodewise/autotest/autotest_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "contrib/lab/autotest/backward_network.h"
+#include "contrib/lab/autotest/shrink_case.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRepeats = 3;  // For a finding, to see whether it is flaky.
+
+// An operator, or its gradient, as one that takes its turn.
+struct Turn {
+  const OperatorDef* def = nullptr;
+  bool is_backward = false;
+};
+
+std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
+                          AutotestWith with) {
+  std::vector<Turn> turns;
+  for (const OperatorDef* row : rows) {
+    if (with != AutotestWith::kBackward) turns.push_back({row, false});
+    if (with != AutotestWith::kForward && HasBackwardSpace(*row)) {
+      turns.push_back({row, true});
+    }
+  }
+  return turns;
+}
+
+class Operators : public CaseSource {
+ public:
+  Operators(absl::Span<const OperatorDef* const> rows, AutotestWith with)
+      : turns_(TurnsOf(rows, with)) {}
+
+  bool is_empty() const override { return turns_.empty(); }
+  std::string NameOf(uint64_t number) const override {
+    const Turn& turn = Of(number);
+    return fmt::format("{} {}{}", turn.def->name, turn.def->since,
+                       turn.is_backward ? " backward" : "");
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    return DrawCase(*Of(number).def, Of(number).is_backward, choices);
+  }
+
+ private:
+  const Turn& Of(uint64_t number) const {
+    return turns_[number % turns_.size()];
+  }
+
+  const std::vector<Turn> turns_;
+};
+
+class Gradients : public CaseSource {
+ public:
+  explicit Gradients(std::unique_ptr<CaseSource> source)
+      : source_(std::move(source)) {}
+
+  bool is_empty() const override { return source_->is_empty(); }
+  std::string NameOf(uint64_t number) const override {
+    return source_->NameOf(number) + " backward";
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    NODEWISE_ASSIGN_OR_RETURN(const OperatorCase made,
+                              source_->Draw(number, choices));
+    return BackwardOf(made);
+  }
+
+ private:
+  const std::unique_ptr<CaseSource> source_;
+};
+
+class Turns : public CaseSource {
+ public:
+  Turns(std::unique_ptr<CaseSource> first, std::unique_ptr<CaseSource> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
+
+  bool is_empty() const override {
+    return first_->is_empty() || second_->is_empty();
+  }
+  std::string NameOf(uint64_t number) const override {
+    return Of(number).NameOf(number / 2);
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    return Of(number).Draw(number / 2, choices);
+  }
+
+ private:
+  const CaseSource& Of(uint64_t number) const {
+    return number % 2 == 0 ? *first_ : *second_;
+  }
+
+  const std::unique_ptr<CaseSource> first_;
+  const std::unique_ptr<CaseSource> second_;
+};
+
+// The streams of a configuration, and of its sets.
+Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
+  return Choices(
+      RandomSource(seed, fmt::format("case {}.{}", number, attempt)));
+}
+uint64_t SeedOfSets(uint64_t seed, uint64_t number) {
+  return RandomSource(seed, fmt::format("sets of case {}", number)).Next();
+}
+Choices ChoicesOfSet(uint64_t seed_of_sets, uint64_t set) {
+  return Choices(RandomSource(seed_of_sets + set));
+}
+
+// A configuration and its sets on their way through the candidate.
+struct PreparedCase {
+  std::string name;  // Under which it is counted.
+  uint64_t number = 0;
+  std::vector<uint64_t> choices;
+  OperatorCase made;
+  std::unique_ptr<CaseReference> reference;
+  std::vector<ValueSet> sets;
+  std::vector<uint64_t> set_numbers;
+  std::vector<CandidateOutputs> expected;
+  std::vector<std::vector<NDArray>> inputs;
+};
+
+// What a finding is about: the operator, how it fails, which attributes it
+// needs, and what the wrong elements have in common.
+std::string CauseOf(const FailingCase& failing) {
+  std::vector<std::string> parts = {
+      std::string(TitleOf(failing.made)),
+      failing.made.backward != nullptr ? "backward" : "forward",
+      std::string(NameOf(failing.verdict.outcome)),
+      fmt::format("output {}", failing.verdict.output)};
+  for (const NamedAttr& attr : failing.made.configuration.attributes) {
+    parts.push_back(attr.name);
+  }
+  const auto& comparison = failing.verdict.comparison;
+  if (comparison.has_value()) {
+    parts.push_back(comparison->type.substr(0, comparison->type.find(' ')));
+    if (comparison->metrics.non_finite() > 0) parts.emplace_back("not finite");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+class AutotestRun {
+ public:
+  AutotestRun(const CaseSource& source, Candidate& candidate,
+              const AutotestOptions& options)
+      : source_(source), candidate_(candidate), options_(options) {}
+
+  AutotestResult Run() {
+    const auto start = Clock::now();
+    const auto is_over = [&] {
+      return options_.seconds > 0 &&
+             std::chrono::duration<double>(Clock::now() - start).count() >=
+                 options_.seconds;
+    };
+    const uint64_t sets = std::max<uint64_t>(options_.sets, 1);
+    std::vector<PreparedCase> batch;
+    if (source_.is_empty()) return std::move(result_);
+    for (uint64_t number = options_.shard; number * sets < options_.runs;
+         number += options_.shards) {
+      if (is_over()) break;
+      Prepare(number, std::min(sets, options_.runs - number * sets), &batch);
+      if (batch.size() >= candidate_.jobs_at_once()) Flush(&batch);
+    }
+    Flush(&batch);
+    return std::move(result_);
+  }
+
+ private:
+  void Prepare(uint64_t number, uint64_t sets,
+               std::vector<PreparedCase>* batch) {
+    PreparedCase prepared;
+    prepared.number = number;
+    prepared.name = source_.NameOf(number);
+    OperatorCount& count = result_.operators[prepared.name];
+    auto made = DrawNumber(source_, options_.seed, number, &prepared.choices,
+                           &count.refused_draws);
+    if (!made.ok()) {
+      count.why_no_case = std::string(made.status().message());
+      return;
+    }
+    ++count.configurations;
+    prepared.made = *std::move(made);
+    prepared.reference = std::make_unique<CaseReference>(prepared.made);
+    prepared.expected.reserve(sets);
+    prepared.inputs.reserve(sets);
+    prepared.sets.reserve(sets);
+    const uint64_t seed_of_sets = SeedOfSets(options_.seed, number);
+    for (uint64_t set = 0; set < sets; ++set) {
+      Choices choices = ChoicesOfSet(seed_of_sets, set);
+      auto values = DrawSet(prepared.made, &choices);
+      if (!values.ok()) {
+        count.why_no_case = std::string(values.status().message());
+        return;
+      }
+      prepared.expected.push_back(prepared.reference->Run(values->inputs));
+      ++result_.runs;
+      if (!prepared.expected.back().ok()) {
+        // A candidate may do anything with what its operator does not take.
+        ++count.outcomes[static_cast<size_t>(CaseOutcome::kReferenceRefuses)];
+        prepared.expected.pop_back();
+        continue;
+      }
+      prepared.inputs.push_back(values->inputs);
+      prepared.sets.push_back(*std::move(values));
+      prepared.set_numbers.push_back(set);
+    }
+    if (!prepared.sets.empty()) batch->push_back(std::move(prepared));
+  }
+
+  void Flush(std::vector<PreparedCase>* batch) {
+    if (batch->empty()) return;
+    std::vector<CandidateJob> jobs;
+    for (const PreparedCase& each : *batch) {
+      jobs.push_back(
+          {each.made.network.get(), each.inputs, each.made.backward.get()});
+    }
+    size_t at = 0;
+    candidate_.Run(jobs, [&](CandidateAnswer answer) {
+      Take(&(*batch)[at++], std::move(answer));
+    });
+    batch->clear();
+    if (options_.progress != nullptr) {
+      options_.progress(result_.runs, result_.findings.size());
+    }
+  }
+
+  void Take(PreparedCase* prepared, CandidateAnswer answer) {
+    OperatorCount& count = result_.operators[prepared->name];
+    bool has_found = false;
+    for (size_t set = 0; set < prepared->sets.size(); ++set) {
+      const CaseVerdict verdict = prepared->reference->Judge(
+          prepared->sets[set], prepared->expected[set], answer.sets[set]);
+      ++count.outcomes[static_cast<size_t>(verdict.outcome)];
+      if (absl::IsUnavailable(answer.sets[set].status())) {
+        result_.unavailable.Update(answer.sets[set].status());
+      }
+      if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
+        count.why_refused = verdict.reason;
+      }
+      if (!IsFinding(verdict.outcome) || has_found) continue;
+      // The other sets of a configuration say the same, most of the time.
+      has_found = true;
+      AddFinding(prepared, set, std::move(answer.sets[set]), verdict);
+    }
+  }
+
+  void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
+                  const CaseVerdict& verdict) {
+    FailingCase failing{prepared->choices,
+                        ChoicesMadeFor(*prepared, set),
+                        prepared->made,
+                        prepared->sets[set],
+                        prepared->expected[set],
+                        std::move(actual),
+                        verdict};
+    const FailingCase part = PartThatFails(failing);
+    size_t& looked_at = looked_at_[TitleOf(part.made)];
+    if (looked_at >= options_.most_findings) {
+      ++result_.not_looked_at;
+      return;
+    }
+    ++looked_at;
+    const auto draw = [this, number = prepared->number](Choices* choices) {
+      return source_.Draw(number, choices);
+    };
+    const size_t tries = ShrinkCase(draw, candidate_, options_.most_tries,
+                                    options_.most_shrinking_seconds, &failing);
+    // A slow candidate leaves no time to cut what its choices make simpler.
+    if (CountOperations(part) < CountOperations(failing)) failing = part;
+    AutotestFinding finding;
+    finding.made = failing.made;
+    finding.set = failing.set;
+    finding.verdict = failing.verdict;
+    finding.cause = CauseOf(failing);
+    for (AutotestFinding& known : result_.findings) {
+      if (known.cause != finding.cause) continue;
+      ++known.times;
+      return;
+    }
+    finding.expected = failing.expected;
+    finding.actual = failing.actual;
+    finding.configuration = prepared->number;
+    finding.set_number = prepared->set_numbers[set];
+    finding.tries = tries;
+    finding.is_flaky = IsFlaky(failing);
+    result_.findings.push_back(std::move(finding));
+  }
+
+  // The choices that a set was drawn with: few are ever asked for.
+  std::vector<uint64_t> ChoicesMadeFor(const PreparedCase& prepared,
+                                       size_t set) const {
+    Choices choices = ChoicesOfSet(SeedOfSets(options_.seed, prepared.number),
+                                   prepared.set_numbers[set]);
+    (void)DrawSet(prepared.made, &choices);
+    return ValuesOf(choices.made());
+  }
+
+  // Operators are parts themselves.
+  FailingCase PartThatFails(const FailingCase& failing) {
+    FailingCase part = failing;
+    CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
+            &part);
+    return part;
+  }
+  static size_t CountOperations(const FailingCase& failing) {
+    return SubjectOf(failing.made).order().size();
+  }
+
+  bool IsFlaky(const FailingCase& failing) {
+    const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
+    const CandidateJob job{failing.made.network.get(), sets,
+                           failing.made.backward.get()};
+    const CaseReference reference(failing.made);
+    for (const CandidateAnswer& answer : RunJobs(candidate_, {&job, 1})) {
+      for (const CandidateOutputs& outputs : answer.sets) {
+        const CaseVerdict again =
+            reference.Judge(failing.set, failing.expected, outputs);
+        if (again.outcome != failing.verdict.outcome) return true;
+      }
+    }
+    return false;
+  }
+
+  const CaseSource& source_;
+  Candidate& candidate_;
+  const AutotestOptions& options_;
+  AutotestResult result_;
+  std::map<std::string, size_t> looked_at_;  // By rough cause.
+};
+
+}  // namespace
+
+uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
+  uint64_t all = 0;
+  for (const auto& [name, count] : operators) {
+    all += count.outcomes[static_cast<size_t>(outcome)];
+  }
+  return all;
+}
+
+std::unique_ptr<CaseSource> OperatorSource(
+    absl::Span<const OperatorDef* const> rows, AutotestWith with) {
+  return std::make_unique<Operators>(rows, with);
+}
+
+std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
+  return std::make_unique<Gradients>(std::move(source));
+}
+
+std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
+                                    std::unique_ptr<CaseSource> second) {
+  return std::make_unique<Turns>(std::move(first), std::move(second));
+}
+
+AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
+                           const AutotestOptions& options) {
+  return AutotestRun(source, candidate, options).Run();
+}
+
+AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
+                           Candidate& candidate,
+                           const AutotestOptions& options) {
+  return RunAutotest(Operators(rows, options.with), candidate, options);
+}
+
+absl::StatusOr<OperatorCase> DrawNumber(
+    absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
+    std::vector<uint64_t>* choices, uint64_t* refused) {
+  return DrawNumber(Operators(rows, AutotestWith::kForward), seed, number,
+                    choices, refused);
+}
+
+absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,
+                                        uint64_t number,
+                                        std::vector<uint64_t>* choices,
+                                        uint64_t* refused) {
+  absl::Status last;
+  for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
+    Choices drawn = ChoicesOf(seed, number, attempt);
+    auto made = source.Draw(number, &drawn);
+    if (made.ok()) {
+      *choices = ValuesOf(drawn.made());
+      return made;
+    }
+    ++*refused;
+    last = made.status();
+  }
+  return absl::NotFoundError(
+      fmt::format("none of {} draws is a legal case; the last reason: {}",
+                  kMostRefusedDraws, MessageOf(last)));
+}
+
+}  // namespace nodewise

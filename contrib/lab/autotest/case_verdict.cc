@@ -1,0 +1,365 @@
+#include "nodewise/autotest/case_verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "contrib/lab/autotest/run_executor.h"
+#include "fmt/format.h"
+#include "nodewise/autotest/backward.h"
+#include "nodewise/interp/bounded_run.h"
+#include "nodewise/interp/exact_tensors.h"
+#include "nodewise/interp/sampled_bounds.h"
+#include "nodewise/ndarray/record.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/conv_transpose.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};
+constexpr std::string_view kNames[] = {"agrees",
+                                       "inconclusive",
+                                       "reference refuses",
+                                       "both refuse",
+                                       "candidate refuses",
+                                       "mismatch",
+                                       "wrong type",
+                                       "crash",
+                                       "hang"};
+
+CaseVerdict WrongType(size_t output, std::string reason) {
+  return {CaseOutcome::kWrongType, output, std::move(reason)};
+}
+
+// Returns whether the kernel's algorithm itself may be inexact, as Winograd's
+// is.
+bool MayRoundExactSums(const Network& network) {
+  for (const OperationId id : network.order()) {
+    const OpAttrs& attrs = network.operation(id).attrs;
+    if (attrs.As<ops::Conv>() != nullptr ||
+        attrs.As<ops::ConvTranspose>() != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool IsFinite(const NDArray& tensor) {
+  if (!IsFloat(tensor.dtype())) return true;
+  const std::vector<double> numbers = ToDoubles(tensor);
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](double x) { return std::isfinite(x); });
+}
+
+CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
+  CaseVerdict verdict;
+  verdict.output = output;
+  switch (WeighedVerdict(comparison)) {
+    case Verdict::kPass:
+    case Verdict::kWarning:
+      verdict.outcome = CaseOutcome::kAgrees;
+      break;
+    case Verdict::kInconclusive:
+      verdict.outcome = CaseOutcome::kInconclusive;
+      break;
+    case Verdict::kError:
+      verdict.outcome = CaseOutcome::kMismatch;
+      break;
+  }
+  verdict.reason = comparison.judgement.reason;
+  verdict.comparison = std::move(comparison);
+  return verdict;
+}
+
+absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
+  if (domain.may_be_nan || !tensor.defined() || !IsFloat(tensor.dtype())) {
+    return absl::OkStatus();
+  }
+  for (const double x : ToDoubles(tensor)) {
+    if (std::isnan(x)) {
+      return absl::OutOfRangeError(
+          "an operator reads NaN that says nothing of NaN");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The reference, but for the signs of the zeros that one operation makes: none
+// is judged, so nothing that follows from one may be.
+class OtherZeros : public Evaluator {
+ public:
+  explicit OtherZeros(OperationId of) : of_(of) {}
+
+  absl::StatusOr<Evaluated> Evaluate(
+      OperationCall call, const EvalArgs::Options& options) const override {
+    const OperationId id = call.operation.id;
+    NODEWISE_ASSIGN_OR_RETURN(Evaluated made, ReferenceEvaluator().Evaluate(
+                                                  std::move(call), options));
+    if (id != of_) return made;
+    for (NDArray& output : made.outputs) {
+      if (!output.defined() || !IsFloat(output.dtype())) continue;
+      std::vector<double> numbers = ToDoubles(output);
+      for (double& x : numbers) {
+        if (x == 0) x = -x;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          output, NDArray::Empty(output.shape(), output.dtype(), kCpu));
+      StoreDoubles(numbers.data(), 0, CountOf(output), output);
+    }
+    return made;
+  }
+
+ private:
+  const OperationId of_;
+};
+
+// Returns whether the two differ in more than signs of zeros.
+bool DiffersBySomeNumber(const NDArray& a, const NDArray& b) {
+  if (!(TensorType::Of(*a) == TensorType::Of(*b))) return true;
+  if (!IsFloat(a.dtype())) return !HasEqualBytes(a, b);
+  const std::vector<double> x = ToDoubles(a);
+  const std::vector<double> y = ToDoubles(b);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] != y[i] && !(std::isnan(x[i]) && std::isnan(y[i]))) return true;
+  }
+  return false;
+}
+
+// Returns whether an output follows from the sign of a zero on the way.
+bool HangsOnZeros(const Network& network, const std::vector<NDArray>& inputs,
+                  const NDArray& expected, size_t output) {
+  const auto order = network.order();
+  return std::any_of(order.begin(), order.end(), [&](OperationId id) {
+    const OtherZeros evaluator(id);
+    const auto other = Interpreter(network, evaluator).Run(inputs);
+    return !other.ok() || DiffersBySomeNumber((*other)[output], expected);
+  });
+}
+
+// Returns whether numbers that are not finite on one side alone are all that is
+// wrong, and no bounds are known for them: what they are made of is off by an
+// amount that is not known, and may have crossed the end of the type.
+bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
+                        BoundSource& source) {
+  if (!IsFloat(expected.dtype())) return false;
+  const auto bounds = source.All();
+  if (!bounds.ok()) return false;
+  const std::vector<double> x = ToDoubles(expected);
+  std::vector<double> y = ToDoubles(actual);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool is_same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
+    if (is_same || (std::isfinite(x[i]) && std::isfinite(y[i]))) continue;
+    if (i >= bounds->proved.size() || !std::isnan(bounds->proved[i])) {
+      return false;
+    }
+    y[i] = x[i];
+  }
+  const auto excused = NDArray::Empty(expected.shape(), expected.dtype(), kCpu);
+  if (!excused.ok()) return false;
+  StoreDoubles(y.data(), 0, CountOf(*excused), *excused);
+  const TensorKey key{"y", 0, TensorRole::kOutput, "reference"};
+  TensorItem item{key};
+  item.tensor = expected.tensor();
+  item.bound_source = &source;
+  const auto compared = CompareTensors(item, **excused);
+  return compared.ok() && !compared->is_wrong();
+}
+
+CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
+  return {CaseOutcome::kInconclusive, output, std::string(status.message())};
+}
+
+}  // namespace
+
+std::string_view NameOf(CaseOutcome outcome) {
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
+  const Choices::Group group(choices);
+  ValueSet set;
+  const bool wants_exact = choices->UpTo(1) == 1;
+  // In a third of the sets some floats are special.
+  // In whole networks they spread.
+  const uint64_t share = made.configuration.is_network() ? 12 : 3;
+  const uint64_t kind = choices->UpTo(share * (kSpecialKinds - 1));
+  auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
+                                      : SpecialKind::kNone;
+  // What a gradient makes of infinities is not specified. Whether huge ones
+  // overflow depends on how operations are computed together.
+  if (made.backward != nullptr ||
+      (special == SpecialKind::kHuge && made.configuration.is_network())) {
+    special = SpecialKind::kNone;
+  }
+  if (wants_exact && made.exact != nullptr) {
+    std::vector<NDArray> given;
+    for (const CaseInput& input : made.configuration.inputs) {
+      if (!input.is_given || input.is_constant) continue;
+      // Places and counts have a range of their own.
+      NDArray& place = given.emplace_back(input.fixed);
+      if (place.defined() ||
+          (!input.domain.is_whole && input.domain.least <= -3 &&
+           input.domain.most >= 3)) {
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          place, DrawTensor(input.dtype, input.shape, input.domain, choices));
+    }
+    auto exact = made.exact->Draw(choices->Bits(), given);
+    if (exact.ok()) return ValueSet{*std::move(exact), true};
+  }
+  NODEWISE_ASSIGN_OR_RETURN(set.inputs,
+                            DrawInputs(made.configuration, choices, special));
+  if (made.backward == nullptr) return set;
+  NODEWISE_ASSIGN_OR_RETURN(set.inputs,
+                            WithCotangents(*made.backward, *made.network,
+                                           std::move(set.inputs), choices));
+  return set;
+}
+
+CaseReference::CaseReference(const Network& network, bool is_gradient)
+    : network_(network), is_gradient_(is_gradient), interpreter_(network) {}
+
+CaseReference::CaseReference(const OperatorCase& made)
+    : CaseReference(*made.network, made.backward != nullptr) {
+  for (const ValueDemand& demand : made.configuration.demands) {
+    // Not all are left in a network that has become simpler.
+    const auto id = network_.FindValue(demand.value);
+    if (id.ok()) demands_[*id] = demand.domain;
+  }
+}
+
+CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
+  if (demands_.empty()) return interpreter_.Run(inputs);
+  for (size_t i = 0; i < network_.inputs().size(); ++i) {
+    const auto demand = demands_.find(network_.inputs()[i]);
+    if (demand == demands_.end()) continue;
+    NODEWISE_RETURN_IF_ERROR(CheckDemand(demand->second, inputs[i]));
+  }
+  InterpretOptions options;
+  options.observe = [this](const OperationRun& run) -> absl::StatusOr<bool> {
+    for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
+      const auto demand = demands_.find(run.operation.outputs[i]);
+      if (demand == demands_.end()) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          CheckDemand(demand->second, run.result.outputs[i]));
+    }
+    return false;
+  };
+  return interpreter_.Run(inputs, options);
+}
+
+CaseVerdict CaseReference::Judge(const ValueSet& set,
+                                 const CandidateOutputs& expected,
+                                 const CandidateOutputs& actual) const {
+  if (!expected.ok()) {
+    return {
+        actual.ok() ? CaseOutcome::kReferenceRefuses : CaseOutcome::kBothRefuse,
+        0, std::string(expected.status().message())};
+  }
+  if (!actual.ok()) {
+    const absl::StatusCode code = actual.status().code();
+    return {code == absl::StatusCode::kAborted ? CaseOutcome::kCrash
+            : code == absl::StatusCode::kDeadlineExceeded
+                ? CaseOutcome::kHang
+                : CaseOutcome::kCandidateRefuses,
+            0, std::string(actual.status().message())};
+  }
+  return JudgeOutputs(set, *expected, *actual);
+}
+
+absl::StatusOr<CaseVerdict> CaseReference::ByBounds(
+    const ValueSet& set, size_t output, TensorItem item, const DLTensor& actual,
+    std::vector<Bounds>* sampled) const {
+  NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
+                            CompareTensors(item, actual));
+  CaseVerdict proved = VerdictOf(output, std::move(compared));
+  const bool is_wrong = proved.outcome == CaseOutcome::kMismatch;
+  if (proved.outcome == CaseOutcome::kAgrees || !is_gradient_) return proved;
+  if (sampled->empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(*sampled, SampledBounds(network_, set.inputs));
+  }
+  item.bound_source = nullptr;
+  item.proved_bounds = (*sampled)[output].proved;
+  item.expected_bounds = (*sampled)[output].expected;
+  NODEWISE_ASSIGN_OR_RETURN(compared, CompareTensors(item, actual));
+  CaseVerdict verdict = VerdictOf(output, std::move(compared));
+  if (!is_wrong || verdict.outcome == CaseOutcome::kMismatch) return verdict;
+  proved.outcome = CaseOutcome::kInconclusive;
+  proved.reason += "; another formula may differ as much";
+  return proved;
+}
+
+void CaseReference::Excuse(const ValueSet& set, const NDArray& expected,
+                           const NDArray& actual, BoundSource& bounds,
+                           CaseVerdict* verdict) const {
+  if (network_.order().size() < 2) return;
+  if (HangsOnZeros(network_, set.inputs, expected, verdict->output)) {
+    verdict->outcome = CaseOutcome::kInconclusive;
+    verdict->reason = "follows from the sign of a zero on the way";
+  } else if (verdict->comparison.has_value() &&
+             verdict->comparison->metrics.non_finite() > 0 &&
+             OverflowsSomewhere(expected, actual, bounds)) {
+    verdict->outcome = CaseOutcome::kInconclusive;
+    verdict->reason = "it is not known how far away an overflow is";
+  }
+}
+
+CaseVerdict CaseReference::JudgeOutputs(
+    const ValueSet& set, const std::vector<NDArray>& expected,
+    const std::vector<NDArray>& actual) const {
+  if (actual.size() != expected.size()) {
+    return WrongType(0, fmt::format("{} outputs, expected {}", actual.size(),
+                                    expected.size()));
+  }
+  bool is_equal = true;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!actual[i].defined()) return WrongType(i, "no tensor");
+    if (!(actual[i].dtype() == expected[i].dtype()) ||
+        actual[i].shape() != expected[i].shape()) {
+      return WrongType(i, fmt::format("is {}, expected {}",
+                                      ToString(TensorType::Of(*actual[i])),
+                                      ToString(TensorType::Of(*expected[i]))));
+    }
+    is_equal = is_equal && HasEqualBytes(expected[i], actual[i]);
+  }
+  if (is_equal) return {};
+  if (is_gradient_ &&
+      !std::all_of(expected.begin(), expected.end(), &IsFinite)) {
+    return {CaseOutcome::kInconclusive, 0,
+            "the gradient is not finite, and depends on what is rounded"};
+  }
+  const auto run = RunWithLazyBounds(network_, set.inputs);
+  if (!run.ok()) return CouldNotJudge(0, run.status());
+  std::vector<Bounds> sampled;
+  CaseVerdict worst;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
+                        "reference"};
+    TensorItem item{key};
+    item.tensor = expected[i].tensor();
+    item.bound_source = &(*run)->bounds(i);
+    auto by_bounds = ByBounds(set, i, item, *actual[i], &sampled);
+    if (!by_bounds.ok()) return CouldNotJudge(i, by_bounds.status());
+    CaseVerdict verdict = *std::move(by_bounds);
+    if (verdict.outcome < CaseOutcome::kMismatch && set.is_exact &&
+        !MayRoundExactSums(network_)) {
+      item.bound_source = nullptr;
+      auto compared = CompareTensors(item, *actual[i], kBitForBit);
+      if (compared.ok() && compared->is_wrong()) {
+        verdict = VerdictOf(i, *std::move(compared));
+        verdict.reason = "other bits than every order of the sums gives";
+      }
+    }
+    if (verdict.outcome == CaseOutcome::kMismatch) {
+      Excuse(set, expected[i], actual[i], (*run)->bounds(i), &verdict);
+    }
+    if (verdict.outcome > worst.outcome) worst = std::move(verdict);
+  }
+  return worst;
+}
+
+}  // namespace nodewise

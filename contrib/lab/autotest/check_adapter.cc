@@ -1,0 +1,463 @@
+#include "nodewise/autotest/check_adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "contrib/lab/autotest/run_executor.h"
+#include "contrib/lab/autotest/spoiled_runner.h"
+#include "contrib/lab/autotest/value_keeper.h"
+#include "fmt/format.h"
+#include "nodewise/align/operation_edits.h"
+#include "nodewise/foreign/foreign_runner.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/locate/network_locate.h"
+#include "nodewise/precision/node_error.h"
+#include "nodewise/random/random.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+// What a change must make of an output to be worth looking for: more than
+// computing in bfloat16 does.
+constexpr double kLeastEffect = 0.05;
+// Operations, and changes of each, that are tried until one shows.
+constexpr size_t kMostTried = 200;
+// Changes that are drawn until the runtime takes one.
+constexpr int kMostDraws = 8;
+
+absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
+                                               const Network& network) {
+  std::vector<NDArray> inputs;
+  for (const ValueId id : network.inputs()) {
+    const std::string& name = network.value(id).name;
+    const auto given = std::find_if(
+        checked.inputs.begin(), checked.inputs.end(),
+        [&](const NamedTensor& each) { return each.name == name; });
+    if (given == checked.inputs.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: input {}: is not given, expected a tensor",
+                      checked.name, Printable(name)));
+    }
+    inputs.push_back(given->tensor);
+  }
+  return Interpret(network, std::move(inputs));
+}
+
+// Puts the changed operation in the place of the one it was, under its names.
+absl::Status Apply(const OperationEdit& edit, OperationId id,
+                   Network* network) {
+  const Operation old = network->operation(id);
+  NewOperation changed;
+  changed.attrs = edit.attrs;
+  for (const size_t slot : edit.slots) {
+    changed.inputs.push_back(
+        slot == OperationEdit::kDropped ? kNoValue : old.inputs[slot]);
+  }
+  const ValueId output = old.outputs[0];
+  const std::string name = network->value(output).name;
+  NODEWISE_ASSIGN_OR_RETURN(const OperationId made,
+                            network->AddOperation(std::move(changed)));
+  const TensorType& type = network->value(output).type;
+  if (!(network->value(network->operation(made).outputs[0]).type == type)) {
+    return absl::InvalidArgumentError("makes another type");
+  }
+  const ValueId from[] = {output};
+  const ValueId to[] = {network->operation(made).outputs[0]};
+  NODEWISE_RETURN_IF_ERROR(network->ReplaceUses(from, to));
+  NODEWISE_RETURN_IF_ERROR(network->Remove(id));
+  NODEWISE_RETURN_IF_ERROR(network->Rename(to[0], name));
+  return network->Rename(made, old.name);
+}
+
+// Draws a change of one operation, and looks whether it shows.
+class ChangeSearch {
+ public:
+  ChangeSearch(const CheckedNetwork& checked, const OpSet& operators,
+               uint64_t seed)
+      : checked_(checked), operators_(operators), random_(seed, checked.name) {}
+
+  absl::StatusOr<ChangedNetwork> Run() {
+    NODEWISE_ASSIGN_OR_RETURN(expected_,
+                              OutputsOf(checked_, *checked_.network));
+    std::vector<OperationId> order(checked_.network->order().begin(),
+                                   checked_.network->order().end());
+    for (size_t tried = 0; tried < kMostTried && !order.empty();) {
+      const auto chosen = order.begin() + random_.Between(0, order.size() - 1);
+      const std::optional<ChangedNetwork> found = Try(*chosen, &tried);
+      if (found.has_value()) return *found;
+      order.erase(chosen);
+    }
+    return absl::NotFoundError(
+        fmt::format("{}: no mistake in one operation changes its outputs, "
+                    "expected one to plant",
+                    checked_.name));
+  }
+
+ private:
+  std::optional<ChangedNetwork> Try(OperationId id, size_t* tried) {
+    const Network& network = *checked_.network;
+    const Operation& operation = network.operation(id);
+    if (operation.outputs.size() != 1) return std::nullopt;
+    std::vector<OperationEdit> edits;
+    VisitEdits(network, operation, operators_, [&](const OperationEdit& edit) {
+      // Without the operation there is none to be named.
+      if (!edit.is_skipped) edits.push_back(edit);
+      return edits.size() < kMostTried;
+    });
+    while (!edits.empty() && *tried < kMostTried) {
+      const auto chosen = edits.begin() + random_.Between(0, edits.size() - 1);
+      ++*tried;
+      if (auto shown = Shown(*chosen, id); shown.has_value()) return shown;
+      edits.erase(chosen);
+    }
+    return std::nullopt;
+  }
+
+  // None if the change cannot be made, or does not show.
+  std::optional<ChangedNetwork> Shown(const OperationEdit& edit,
+                                      OperationId id) const {
+    Network changed = *checked_.network;
+    const std::string name = changed.operation(id).name;
+    if (!Apply(edit, id, &changed).ok()) return std::nullopt;
+    const auto found = OutputsOf(checked_, changed);
+    if (!found.ok()) return std::nullopt;
+    for (size_t i = 0; i < expected_.size(); ++i) {
+      if ((*found)[i].shape() != expected_[i].shape() ||
+          (*found)[i].dtype() != expected_[i].dtype()) {
+        return std::nullopt;
+      }
+    }
+    const double effect = OutputError({&expected_, 1}, {&*found, 1});
+    // Infinities and NaN hide what is behind them.
+    if (!(effect > kLeastEffect) || std::isinf(effect)) return std::nullopt;
+    return ChangedNetwork{std::make_shared<const Network>(std::move(changed)),
+                          name, edit.what};
+  }
+
+  const CheckedNetwork& checked_;
+  const OpSet& operators_;
+  RandomSource random_;
+  std::vector<NDArray> expected_;
+};
+
+// What the program is given.
+struct Planted {
+  std::shared_ptr<const Network> network;
+  std::string operation = {};  // Where the fault is; empty if there is none.
+  std::string change = {};
+  std::optional<SpoiledResult> spoiling = std::nullopt;
+};
+
+Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
+
+absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
+    const NetworkProgram& program, const CheckedNetwork& checked,
+    const Planted& planted, const std::vector<std::string>& observed,
+    bool ends_at_each = false) {
+  ProgramRequest request{planted.network};
+  // A changed network is another one than the file.
+  if (planted.network == checked.network) {
+    request.model_file = checked.model_file;
+  }
+  request.observed = observed;
+  request.ends_at_each = ends_at_each;
+  ProgramRequest of_value = request;
+  NODEWISE_ASSIGN_OR_RETURN(auto runner, program.make(std::move(request)));
+  if (!planted.spoiling.has_value()) return runner;
+  of_value.observed = {planted.spoiling->value};
+  NODEWISE_ASSIGN_OR_RETURN(auto asked, program.make(std::move(of_value)));
+  return MakeSpoiledRunner(std::move(runner), std::move(asked),
+                           *planted.spoiling);
+}
+
+// Searches a network in which something may have been planted.
+AdapterTrial Searched(const NetworkProgram& program,
+                      const CheckedNetwork& checked, const Planted& planted,
+                      const OpSet& operators,
+                      const AdapterCheckOptions& options,
+                      std::string* runtime) {
+  NetworkLocateRequest request{
+      *checked.network, operators,
+      [&](const std::vector<std::string>& observed) {
+        return MakePlanted(program, checked, planted, observed);
+      },
+      ObservableValues(*checked.network), checked.inputs};
+  request.by_parts = [&](const std::vector<std::string>& observed) {
+    return MakePlanted(program, checked, planted, observed, true);
+  };
+  LocateOptions locate;
+  locate.repeats = 1;
+  locate.known = options.known;
+  AdapterTrial trial{checked.name, planted.operation, planted.change};
+  const auto found = LocateInNetwork(request, locate);
+  if (!found.ok()) {
+    trial.outcome = AdapterTrial::Outcome::kFailed;
+    trial.why = std::string(MessageOf(found.status()));
+    return trial;
+  }
+  *runtime = found->result.runtime;
+  for (const Culprit& culprit : found->result.culprits) {
+    const NodeReport& node = found->result.nodes[culprit.report];
+    if (node.cause.has_value() && node.cause->kind == Cause::Kind::kPrecision) {
+      trial.precision = node.cause->type;
+      continue;
+    }
+    trial.accused.insert(trial.accused.end(), node.covers.begin(),
+                         node.covers.end());
+    // The spoiled tensor is the result of all of them: the runtime has none of
+    // the tensors between.
+    if (planted.spoiling.has_value() && !node.covers.empty() &&
+        node.covers.back() == planted.operation) {
+      trial.judged_with.assign(node.covers.begin(), node.covers.end() - 1);
+    }
+  }
+  return trial;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> RunBy(
+    const NetworkProgram& program, const CheckedNetwork& checked,
+    const Planted& planted, const std::vector<std::string>& observed = {},
+    TensorSink* sink = nullptr) {
+  RunOptions run;
+  run.sink = sink;
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                            MakePlanted(program, checked, planted, observed));
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(checked.inputs, run));
+  return std::move(result.outputs);
+}
+
+bool AreSame(const NamedTensor& a, const NamedTensor& b) {
+  return a.name == b.name && a.tensor.shape() == b.tensor.shape() &&
+         a.tensor.dtype() == b.tensor.dtype() &&
+         HasEqualBytes(a.tensor, b.tensor);
+}
+
+// Whether the runtime makes the same of a network that was changed: a converter
+// may drop the attribute that the change is in. There is nothing to be named
+// then, however right the search is.
+bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
+                 const Planted& changed) {
+  const auto before = RunBy(program, checked, Sound(checked));
+  const auto after = RunBy(program, checked, changed);
+  return before.ok() && after.ok() && !before->empty() &&
+         std::equal(before->begin(), before->end(), after->begin(),
+                    after->end(), AreSame);
+}
+
+// Returns the operation and all that depend on it.
+std::set<std::string> WithWhatFollows(const Network& network,
+                                      const std::string& operation) {
+  std::set<std::string> followers;
+  std::set<ValueId> reached;
+  for (const OperationId id : network.order()) {
+    const Operation& each = network.operation(id);
+    const bool follows =
+        each.name == operation ||
+        std::any_of(each.inputs.begin(), each.inputs.end(),
+                    [&](ValueId input) { return reached.contains(input); });
+    if (!follows) continue;
+    followers.insert(each.name);
+    for (const ValueId output : each.outputs) {
+      if (output != kNoValue) reached.insert(output);
+    }
+  }
+  return followers;
+}
+
+// Returns the accused operations that do not depend on the changed one, and of
+// which the runtime makes something else than in the network as it is: a
+// converter may keep in one place what the model says in two, the scale of
+// QuantizeLinear and DequantizeLinear for example. These are wrong, too, and
+// the values say so, not the search that is tried.
+std::vector<std::string> CarriedInto(const NetworkProgram& program,
+                                     const CheckedNetwork& checked,
+                                     const Planted& changed,
+                                     const std::vector<std::string>& accused) {
+  const Network& network = *checked.network;
+  const std::set<std::string> followers =
+      WithWhatFollows(network, changed.operation);
+  std::vector<std::string> others;
+  for (const std::string& name : accused) {
+    if (!followers.contains(name) && network.HasOperation(name)) {
+      others.push_back(name);
+    }
+  }
+  if (others.empty()) return {};
+  // All as in the search: a converter makes another program of what is observed
+  // elsewhere.
+  const auto observed = ObservableValues(network);
+  ValueKeeper sound;
+  ValueKeeper wrong;
+  if (!RunBy(program, checked, Sound(checked), observed, &sound).ok() ||
+      !RunBy(program, checked, changed, observed, &wrong).ok()) {
+    return {};
+  }
+  std::vector<std::string> carried;
+  for (const std::string& name : others) {
+    const Operation& operation =
+        network.operation(*network.FindOperation(name));
+    const std::string& value = network.value(operation.outputs[0]).name;
+    const auto before = sound.values().find(value);
+    const auto after = wrong.values().find(value);
+    if (before == sound.values().end() || after == wrong.values().end()) {
+      continue;
+    }
+    const std::vector<NDArray> expected = {before->second};
+    const std::vector<NDArray> found = {after->second};
+    if (OutputError({&expected, 1}, {&found, 1}) > kLeastEffect) {
+      carried.push_back(name);
+    }
+  }
+  return carried;
+}
+
+// Draws what is planted next: a change of the model, or where that does not
+// reach the runtime, other numbers in the place of one of the values that it
+// hands out.
+absl::StatusOr<Planted> Draw(const NetworkProgram& program,
+                             const CheckedNetwork& checked,
+                             const OpSet& operators, bool spoils,
+                             uint64_t seed) {
+  if (!spoils) {
+    NODEWISE_ASSIGN_OR_RETURN(const ChangedNetwork changed,
+                              ChangeOneOperation(checked, operators, seed));
+    return Planted{changed.network, changed.operation, changed.change};
+  }
+  ValueKeeper keeper;
+  NODEWISE_RETURN_IF_ERROR(RunBy(program, checked, Sound(checked),
+                                 ObservableValues(*checked.network), &keeper)
+                               .status());
+  std::set<std::string> values;
+  for (const auto& [name, tensor] : keeper.values()) values.insert(name);
+  NODEWISE_ASSIGN_OR_RETURN(SpoiledResult spoiling,
+                            DrawSpoiling(checked, values, kLeastEffect, seed));
+  Planted planted = Sound(checked);
+  planted.operation = spoiling.operation;
+  planted.change = spoiling.what;
+  planted.spoiling = std::move(spoiling);
+  return planted;
+}
+
+bool WasPlanted(const AdapterCheck& check, const CheckedNetwork& checked,
+                const Planted& planted) {
+  return std::any_of(check.trials.begin(), check.trials.end(),
+                     [&](const AdapterTrial& trial) {
+                       return trial.network == checked.name &&
+                              trial.operation == planted.operation &&
+                              trial.change == planted.change;
+                     });
+}
+
+void Judge(AdapterTrial* trial) {
+  using Outcome = AdapterTrial::Outcome;
+  if (trial->outcome == Outcome::kFailed) return;
+  const std::set<std::string> accused(trial->accused.begin(),
+                                      trial->accused.end());
+  std::set<std::string> right(trial->carried_into.begin(),
+                              trial->carried_into.end());
+  right.insert(trial->judged_with.begin(), trial->judged_with.end());
+  if (!trial->operation.empty()) right.insert(trial->operation);
+  if (accused == right) {
+    trial->outcome = Outcome::kRight;
+  } else {
+    trial->outcome = accused.empty() ? Outcome::kMissed : Outcome::kWrong;
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(AdapterTrial::Outcome outcome) {
+  switch (outcome) {
+    case AdapterTrial::Outcome::kRight:
+      return "right";
+    case AdapterTrial::Outcome::kMissed:
+      return "missed";
+    case AdapterTrial::Outcome::kWrong:
+      return "wrong";
+    case AdapterTrial::Outcome::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+bool AdapterCheck::IsTrusted() const {
+  return std::all_of(trials.begin(), trials.end(),
+                     [](const AdapterTrial& trial) {
+                       return trial.outcome == AdapterTrial::Outcome::kRight;
+                     });
+}
+
+absl::StatusOr<ChangedNetwork> ChangeOneOperation(const CheckedNetwork& checked,
+                                                  const OpSet& operators,
+                                                  uint64_t seed) {
+  return ChangeSearch(checked, operators, seed).Run();
+}
+
+absl::StatusOr<AdapterCheck> CheckAdapter(
+    std::shared_ptr<const NetworkProgram> program,
+    const std::vector<CheckedNetwork>& networks, const OpSet& operators,
+    const AdapterCheckOptions& options) {
+  if (networks.empty()) {
+    return absl::InvalidArgumentError(
+        "check of an adapter: has no network, expected one at least");
+  }
+  AdapterCheck check;
+  const size_t total = networks.size() + options.faults;
+  const auto add = [&](AdapterTrial trial) {
+    Judge(&trial);
+    check.trials.push_back(std::move(trial));
+    if (options.progress) options.progress(check.trials.size(), total);
+  };
+  for (const CheckedNetwork& checked : networks) {
+    add(Searched(*program, checked, Sound(checked), operators, options,
+                 &check.runtime));
+  }
+  // What a runtime cannot run says nothing of changes in it.
+  std::vector<const CheckedNetwork*> run;
+  for (size_t i = 0; i < networks.size(); ++i) {
+    if (check.trials[i].outcome != AdapterTrial::Outcome::kFailed) {
+      run.push_back(&networks[i]);
+    }
+  }
+  if (run.empty()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "ran none of the networks; the first: {}", check.trials[0].why));
+  }
+  uint64_t seed = options.seed;
+  for (size_t i = 0; i < options.faults; ++i) {
+    AdapterTrial trial;
+    for (int tried = 0; tried < kMostDraws; ++tried) {
+      const CheckedNetwork& checked = *run[i % run.size()];
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Planted planted,
+          Draw(*program, checked, operators, options.spoils, seed++));
+      // A file of few values would have the same one spoiled again and again.
+      const bool may_repeat = !options.spoils || tried + 1 == kMostDraws;
+      if (!may_repeat && WasPlanted(check, checked, planted)) continue;
+      trial = Searched(*program, checked, planted, operators, options,
+                       &check.runtime);
+      // A runtime may refuse what a changed operation has become.
+      if (trial.outcome == AdapterTrial::Outcome::kFailed) continue;
+      const bool is_dropped = trial.accused.empty() && !options.spoils &&
+                              DropsChange(*program, checked, planted);
+      if (!is_dropped) {
+        if (!options.spoils) {
+          trial.carried_into =
+              CarriedInto(*program, checked, planted, trial.accused);
+        }
+        break;
+      }
+      check.dropped.push_back(trial);
+    }
+    add(std::move(trial));
+  }
+  return check;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "contrib/lab/autotest/dual_case.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/ndarray/elements.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kMostWritten = 256;
+
+// What kind of value an attribute takes: found out by trying.
+class AttributeKind {
+ public:
+  AttributeKind(const OperatorDef& def, const AttrField& field)
+      : field_(field), scratch_(def.make()) {}
+
+  Annotation annotation() const {
+    const bool takes_one = Takes(int64_t{1});
+    if (takes_one && !Takes(int64_t{2})) return Annotation::kBool;
+    if (takes_one || Takes(std::vector<int64_t>{1})) return Annotation::kInt;
+    if (Takes(1.0F) || Takes(std::vector<float>{1})) return Annotation::kFloat;
+    return Annotation::kAny;
+  }
+
+  // Returns the value in the first form that the attribute takes.
+  absl::StatusOr<AttrValue> Convert(const GeneratedValue& value) const {
+    for (AttrValue& form : FormsOf(value)) {
+      if (Takes(form)) return std::move(form);
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "attribute {}: cannot be {}", field_.name, ToString(value)));
+  }
+
+ private:
+  bool Takes(AttrValue value) const {
+    return field_.set(scratch_.get(), std::move(value)).ok();
+  }
+
+  static std::vector<AttrValue> FormsOf(const GeneratedValue& value) {
+    std::vector<AttrValue> forms;
+    if (const auto whole = value.AsInt()) forms.emplace_back(*whole);
+    if (const auto number = value.AsDouble()) {
+      forms.emplace_back(static_cast<float>(*number));
+    }
+    if (const auto* const text = value.As<std::string>()) {
+      forms.emplace_back(*text);
+    }
+    if (const auto* const tensor = value.As<NDArray>()) {
+      forms.emplace_back(*tensor);
+    }
+    const auto* const elements = value.As<GeneratedTuple>();
+    if (elements == nullptr) return forms;
+    std::vector<int64_t> ints;
+    std::vector<float> floats;
+    for (const GeneratedValue& element : *elements) {
+      if (const auto whole = element.AsInt()) ints.push_back(*whole);
+      if (const auto number = element.AsDouble()) {
+        floats.push_back(static_cast<float>(*number));
+      }
+    }
+    if (ints.size() == elements->size()) forms.emplace_back(std::move(ints));
+    if (floats.size() == elements->size()) {
+      forms.emplace_back(std::move(floats));
+    }
+    return forms;
+  }
+
+  const AttrField& field_;
+  const std::shared_ptr<void> scratch_;
+};
+
+absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
+                                         const std::string& name) {
+  std::vector<std::string> names;
+  for (const AttrField& field : def.fields) {
+    if (field.name == name) return &field;
+    names.emplace_back(field.name);
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{} has no attribute {}, expected {}", std::string(def.name), name,
+      names.empty() ? "none"
+                    : fmt::format("one of: {}", fmt::join(names, ", "))));
+}
+
+std::string CppText(const GeneratedValue& value) {
+  if (const auto* const text = value.As<std::string>()) {
+    return fmt::format("\"{}\"", *text);
+  }
+  const auto* const elements = value.As<GeneratedTuple>();
+  if (elements == nullptr) return ToString(value);
+  std::vector<std::string> texts;
+  for (const GeneratedValue& each : *elements) texts.push_back(CppText(each));
+  return fmt::format("tuple({{{}}})", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
+    const OperatorDef& def, const std::vector<DualAttribute>& attributes,
+    CaseDraw& draw, std::string* text) {
+  std::vector<NamedAttr> drawn;
+  std::vector<std::string> texts;
+  for (const DualAttribute& attribute : attributes) {
+    NODEWISE_ASSIGN_OR_RETURN(const AttrField* const field,
+                              FieldOf(def, attribute.name));
+    const AttributeKind kind(def, *field);
+    attribute.value.to(kind.annotation());
+    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
+                              attribute.value.value(draw));
+    if (value.is_nothing()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
+    drawn.push_back({attribute.name, std::move(converted)});
+    texts.push_back(
+        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
+  }
+  if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
+  return drawn;
+}
+
+std::string TensorText(const NDArray& tensor) {
+  const std::string type = ToString(TensorType::Of(*tensor));
+  size_t count = 1;
+  for (const int64_t side : tensor.shape()) count *= static_cast<size_t>(side);
+  std::vector<double> numbers(count);
+  if (count > kMostWritten ||
+      !DecodeToDoubles(tensor.dtype(), tensor.data(), count, numbers.data())) {
+    return fmt::format("Tensor(\"{}\") /* {} elements, as drawn */", type,
+                       count);
+  }
+  std::vector<std::string> texts;
+  for (const double x : numbers) {
+    texts.push_back(std::isnan(x)   ? "NAN"
+                    : std::isinf(x) ? (x < 0 ? "-INFINITY" : "INFINITY")
+                                    : fmt::format("{}", x));
+  }
+  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(texts, ", "));
+}
+
+}  // namespace nodewise

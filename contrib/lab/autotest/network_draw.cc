@@ -1,0 +1,122 @@
+#include "nodewise/autotest/network_draw.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/network_builder.h"
+#include "nodewise/interp/exact_tensors.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int kMostSteps = 8;
+constexpr int kGoesOn = 85;  // Per cent of steps.
+// Per cent of steps; the others are control flow.
+constexpr uint64_t kOperatorSteps = 72;
+constexpr uint64_t kPatternSteps = 22;
+// Draws of one step that an operator's rules refuse.
+constexpr int kMostRefused = 4;
+// How often a network may have sizes that only a run tells, which few
+// candidates take.
+constexpr int kOpenSizes = 5;
+
+BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
+  BuilderOptions options;
+  // The simplest one in half of all networks.
+  const uint64_t place =
+      choices->UpTo(1) == 0 ? 0 : choices->UpTo(scope.opsets.size() - 1);
+  options.opset = scope.opsets[place];
+  options.is_exact = choices->UpTo(2) > 0;
+  for (const OperatorDef* row : scope.rows) {
+    const bool holds = !row->domain.empty() || (row->since <= options.opset &&
+                                                options.opset < row->until);
+    if (holds && (!options.is_exact || MayBeExact(*row))) {
+      options.rows.push_back(row);
+    }
+  }
+  return options;
+}
+
+bool HasKnownSizes(const Network& network) {
+  const auto outputs = network.outputs();
+  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId id) {
+    return network.value(id).type.is_static();
+  });
+}
+
+class Networks : public CaseSource {
+ public:
+  explicit Networks(NetworkScope scope) : scope_(std::move(scope)) {}
+
+  std::string NameOf(uint64_t) const override { return "networks"; }
+  absl::StatusOr<OperatorCase> Draw(uint64_t, Choices* choices) const override {
+    return DrawNetwork(scope_, choices);
+  }
+
+ private:
+  const NetworkScope scope_;
+};
+
+}  // namespace
+
+absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
+  const BuilderOptions& options = builder.options();
+  const OperatorDef& def =
+      *options.rows[builder.choices()->UpTo(options.rows.size() - 1)];
+  int opset = options.opset;
+  if (!def.domain.empty()) {
+    const int there = builder.network().opset(std::string(def.domain));
+    opset = there == 0 ? def.since : there;
+    if (opset < def.since || opset >= def.until) {
+      return absl::NotFoundError("another version of its domain");
+    }
+  }
+  const std::optional<PoolTensor> base = builder.Any();
+  absl::Status last;
+  for (int attempt = 0; attempt < kMostRefused; ++attempt) {
+    ConfigurationDraw draw(def, opset, builder.choices());
+    if (base.has_value()) draw.Prefer(base->dtype, base->shape);
+    if (options.is_exact) draw.PreferWhole();
+    const auto made = DrawCase(draw);
+    last = made.status();
+    if (!made.ok()) continue;
+    if (!HasKnownSizes(*made->network) && !may_be_open) {
+      last = absl::NotFoundError("sizes that only a run tells");
+      continue;
+    }
+    return builder.AddCase(*made);
+  }
+  return last;
+}
+
+absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
+                                         Choices* choices) {
+  if (scope.opsets.empty()) return absl::InvalidArgumentError("no opset");
+  NetworkBuilder builder(DrawOptions(scope, choices), choices);
+  if (builder.options().rows.empty()) {
+    return absl::InvalidArgumentError("no operator of this opset");
+  }
+  const bool may_be_open = builder.Often(kOpenSizes);
+  for (int step = 0; step < kMostSteps; ++step) {
+    const Choices::Group group(choices);
+    if (step > 0 && !builder.Often(kGoesOn)) break;
+    // A step that fails is left out, but operations that it has added stay.
+    const uint64_t kind = choices->UpTo(99);
+    if (kind < kOperatorSteps) {
+      (void)AddOperator(builder, may_be_open);
+    } else if (kind < kOperatorSteps + kPatternSteps) {
+      (void)AddPattern(builder);
+    } else {
+      (void)AddControlFlow(builder);
+    }
+  }
+  return builder.Finish();
+}
+
+std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope) {
+  return std::make_unique<Networks>(std::move(scope));
+}
+
+}  // namespace nodewise

@@ -1,0 +1,177 @@
+#include "contrib/lab/planter/region_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+using Numbers = std::vector<double>;
+
+// Computes as the reference does, and keeps what one operation reads.
+class InputKeeper : public Evaluator {
+ public:
+  explicit InputKeeper(OperationId operation) : operation_(operation) {}
+
+  absl::StatusOr<Evaluated> Evaluate(
+      OperationCall call, const EvalArgs::Options& options) const override {
+    if (call.operation.id == operation_) kept_ = call.inputs;
+    return ReferenceEvaluator().Evaluate(std::move(call), options);
+  }
+  Tensors Kept() const { return kept_; }
+
+ private:
+  const OperationId operation_;
+  mutable Tensors kept_;  // One thread runs it.
+};
+
+bool IsNumber(const NDArray& tensor) {
+  return tensor.defined() &&
+         (IsFloat(tensor.dtype()) || IsInteger(tensor.dtype()));
+}
+
+double LargestNumber(const Numbers& numbers) {
+  double largest = 0;
+  for (const double number : numbers) {
+    largest = std::max(largest, std::fabs(number));
+  }
+  return largest;
+}
+
+Numbers Less(const Numbers& a, const Numbers& b) {
+  Numbers result(a.size());
+  for (size_t i = 0; i < a.size(); ++i) result[i] = a[i] - b[i];
+  return result;
+}
+
+// Returns whether the numbers are equal but for what rounding may have done.
+// Returns false if one is NaN.
+bool AreNear(const Numbers& a, const Numbers& b, double tolerance) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(std::fabs(a[i] - b[i]) <= tolerance)) return false;
+  }
+  return true;
+}
+
+// Without the input, and with it: what it changes.
+struct Change {
+  Numbers with;
+  Numbers difference;
+};
+
+}  // namespace
+
+std::vector<double> FirstOutput(const Operation& operation, Tensors inputs) {
+  absl::InlinedVector<bool, 4> wanted;
+  for (const ValueId output : operation.outputs) {
+    wanted.push_back(output != kNoValue);
+  }
+  const auto made =
+      Evaluate(operation.attrs, std::move(inputs), absl::MakeSpan(wanted));
+  if (!made.ok() || made->outputs.empty() || !IsNumber(made->outputs[0])) {
+    return {};
+  }
+  return ToDoubles(made->outputs[0]);
+}
+
+absl::StatusOr<NDArray> WithNumbers(const NDArray& like,
+                                    const std::vector<double>& numbers) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      NDArray made, NDArray::Empty(like.shape(), like.dtype(), {kDLCPU, 0}));
+  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), made);
+  return made;
+}
+
+absl::StatusOr<RegionTrial> RegionTrial::Of(const FaultPlace& place,
+                                            OperationId operation) {
+  const InputKeeper keeper(operation);
+  const Network& network = place.region->network;
+  for (const AttrField& field : network.operation(operation).def().fields) {
+    if (field.is_graph) return Lacks("its operation has bodies");
+  }
+  NODEWISE_RETURN_IF_ERROR(
+      Interpreter(network, keeper).Run(place.sound.inputs).status());
+  return RegionTrial(network.operation(operation), keeper.Kept());
+}
+
+std::vector<double> RegionTrial::Output(const Tensors& inputs) const {
+  return FirstOutput(operation_, inputs);
+}
+
+bool RegionTrial::Adds(uint32_t slot) const {
+  if (slot >= inputs_.size() || !IsNumber(inputs_[slot])) return false;
+  const auto other = static_cast<size_t>(slot == 0);
+  if (other >= inputs_.size() || !IsNumber(inputs_[other])) return false;
+  const auto change_with = [&](const Tensors& inputs) -> Change {
+    Tensors without = inputs;
+    auto zeros = WithNumbers(
+        inputs[slot], Numbers(static_cast<size_t>(CountOf(inputs[slot])), 0.0));
+    if (!zeros.ok()) return {};
+    without[slot] = *std::move(zeros);
+    Change change{Output(inputs), {}};
+    const Numbers base = Output(without);
+    if (base.size() == change.with.size()) {
+      change.difference = Less(change.with, base);
+    }
+    return change;
+  };
+  Tensors turned = inputs_;
+  Numbers numbers = ToDoubles(inputs_[other]);
+  std::reverse(numbers.begin(), numbers.end());
+  auto backwards = WithNumbers(inputs_[other], numbers);
+  if (!backwards.ok()) return false;
+  turned[other] = *std::move(backwards);
+  const Change first = change_with(inputs_), second = change_with(turned);
+  if (first.difference.empty() ||
+      first.difference.size() != second.difference.size()) {
+    return false;
+  }
+  const bool is_integer = IsInteger(inputs_[slot].dtype());
+  const double tolerance =
+      1e-4 * LargestNumber(first.with) + (is_integer ? 1 : 0);
+  // Where something else is only put beside the input (a concatenation, a
+  // choice), it changes nothing at the places of the input.
+  size_t changed = 0, mixed = 0;
+  for (size_t i = 0; i < first.difference.size(); ++i) {
+    if (first.difference[i] == 0) continue;
+    ++changed;
+    if (first.with[i] != second.with[i]) ++mixed;
+  }
+  return changed > 0 && 2 * mixed >= changed &&
+         AreNear(first.difference, second.difference, tolerance);
+}
+
+bool RegionTrial::IsSumOver(uint32_t slot) const {
+  if (slot >= inputs_.size() || !inputs_[slot].defined() ||
+      !IsFloat(inputs_[slot].dtype())) {
+    return false;
+  }
+  const Numbers whole = ToDoubles(inputs_[slot]);
+  // Two parts that are nothing but every second element, then nothing at all.
+  Numbers results[3];
+  for (size_t part = 0; part < 3; ++part) {
+    Numbers numbers = whole;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (part == 2 || i % 2 != part) numbers[i] = 0;
+    }
+    auto tensor = WithNumbers(inputs_[slot], numbers);
+    if (!tensor.ok()) return false;
+    Tensors inputs = inputs_;
+    inputs[slot] = *std::move(tensor);
+    results[part] = Output(inputs);
+  }
+  const Numbers all = Output(inputs_);
+  for (const Numbers& result : results) {
+    if (all.empty() || result.size() != all.size()) return false;
+  }
+  const double tolerance = 1e-2 * LargestNumber(all);
+  return tolerance > 0 && AreNear(Less(all, results[0]),
+                                  Less(results[1], results[2]), tolerance);
+}
+
+}  // namespace nodewise

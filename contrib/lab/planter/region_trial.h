@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "contrib/lab/planter/spoiling.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/op/evaluate.h"
+
+namespace nodewise {
+
+// Evaluates one operation of a node's region with other inputs than it has, to
+// find out what kind of function it is.
+class RegionTrial {
+ public:
+  // Runs the region once to know what the operation reads. REQUIRES: the region
+  // is known, and the place outlives the trial.
+  static absl::StatusOr<RegionTrial> Of(const FaultPlace& place,
+                                        OperationId operation);
+
+  const Tensors& inputs() const { return inputs_; }
+  // Returns whether the input is added: what it changes in output 0 does not
+  // depend on what the others hold.
+  bool Adds(uint32_t slot) const;
+  // Returns whether output 0 is a sum of what parts of this input give, and of
+  // something that does not depend on it.
+  bool IsSumOver(uint32_t slot) const;
+
+ private:
+  RegionTrial(const Operation& operation, Tensors inputs)
+      : operation_(operation), inputs_(std::move(inputs)) {}
+
+  // Output 0 with other inputs; empty if that cannot be computed.
+  std::vector<double> Output(const Tensors& inputs) const;
+
+  const Operation& operation_;
+  Tensors inputs_;
+};
+
+// Returns output 0 of an operation, as numbers; empty if it cannot be computed.
+std::vector<double> FirstOutput(const Operation& operation, Tensors inputs);
+// Returns a tensor of the same type with other numbers.
+absl::StatusOr<NDArray> WithNumbers(const NDArray& like,
+                                    const std::vector<double>& numbers);
+
+}  // namespace nodewise

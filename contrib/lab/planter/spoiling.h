@@ -1,0 +1,109 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "contrib/lab/planter/node_call.h"
+#include "nodewise/graph/graph_json.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/module/module.h"
+#include "nodewise/random/random.h"
+
+namespace nodewise {
+
+// A node of the sound network, for the kinds to find out what they can do to
+// it.
+struct FaultPlace {
+  const Graph& graph;
+  NodeId node;
+  NodeCall sound = {};  // What it read and made in a run.
+  // By input: it is a parameter.
+  std::vector<bool> is_constant = {};
+  // What it computes; null if that is not known, for the reason `why_unknown`.
+  const Region* region = nullptr;
+  std::string why_unknown = {};
+  // Its function is made of what its attributes say.
+  bool is_bound_by_attributes = false;
+};
+
+// One way to spoil a node's function.
+struct Spoiling {
+  std::string what;  // PlantedFault::what
+  // Returns the faulty function of the node, made with the sound library.
+  std::function<absl::StatusOr<PackedFunc>(Library& sound,
+                                           const KernelRequest& request)>
+      bind;
+  // Returns the function to try where that of `bind` is not to be tried as it
+  // is: one that is faulty in all calls. Null: that of `bind` is tried.
+  decltype(bind) bind_for_trial = nullptr;
+  double factor = 1;  // PlantedFault::factor
+};
+
+// Returns ways to spoil the node, drawn in their order; the first one that has
+// an effect is taken. Fails with kFailedPrecondition, saying what the node
+// lacks, if there is none.
+using Spoilings = std::vector<Spoiling>;
+using SpoilingsOf = absl::StatusOr<Spoilings> (*)(const FaultPlace& place,
+                                                  RandomSource& random);
+
+// Those that change what the node has made (output_faults.cc,
+// buffer_faults.cc).
+Spoiling ScalingOfFloats(RandomSource& random);  // By a drawn factor.
+absl::StatusOr<Spoilings> ScaledOutputs(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> SpoiledChannel(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> TransposedOutput(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> ShiftedOutput(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> DroppedLane(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> UnmaskedTail(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> StaleBlock(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> OneNan(const FaultPlace&, RandomSource&);
+// Those that change what it reads (input_faults.cc).
+absl::StatusOr<Spoilings> MissingBias(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> WrongWeight(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> SwappedInputs(const FaultPlace&, RandomSource&);
+// Those that bind the node's own kernel for another region
+// (attribute_faults.cc).
+absl::StatusOr<Spoilings> WrongOrder(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> WrongPadding(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> WrongAttribute(const FaultPlace&, RandomSource&);
+// Those that compute the region in another arithmetic (arithmetic_faults.cc).
+absl::StatusOr<Spoilings> Float16Sums(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> TruncatedResults(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> ApproximatedFunction(const FaultPlace&,
+                                               RandomSource&);
+// Those that do not show in what the node makes, or not always
+// (process_faults.cc).
+absl::StatusOr<Spoilings> Overrun(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> FlakyOutput(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> Crash(const FaultPlace&, RandomSource&);
+absl::StatusOr<Spoilings> Hang(const FaultPlace&, RandomSource&);
+
+// What kinds have in common.
+
+// Fails with what the node lacks.
+absl::Status Lacks(std::string what);
+// Draws one of the list. REQUIRES: it is not empty.
+template <typename T>
+const T& OneOf(const std::vector<T>& list, RandomSource& random) {
+  return list[static_cast<size_t>(
+      random.Between(0, static_cast<int64_t>(list.size()) - 1))];
+}
+// Puts the list into a drawn order.
+template <typename T>
+void Shuffle(std::vector<T>* list, RandomSource& random) {
+  for (size_t i = list->size(); i > 1; --i) {
+    std::swap((*list)[i - 1], (*list)[static_cast<size_t>(random.Between(
+                                  0, static_cast<int64_t>(i) - 1))]);
+  }
+}
+// Spoils what the sound function makes.
+Spoiling AfterTheCall(std::string what, NodeBody spoil);
+// Calls the sound function with other inputs.
+Spoiling BeforeTheCall(std::string what,
+                       std::function<absl::Status(NodeCall* call)> replace);
+// Binds the library's own kernel for another region.
+Spoiling WithRegion(std::string what, const Region& region);
+
+}  // namespace nodewise
