@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "contrib/ops/util/window_rules.h"
 #include "nodewise/kernels/tap_sums.h"
 #include "nodewise/kernels/window_columns.h"
-#include "contrib/ops/util/window_rules.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/ops/conv.h"
 

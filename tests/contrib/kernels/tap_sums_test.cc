@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "nodewise/op/tensor_loops.h"
 #include "tests/support/random_cases.h"
 
 namespace nodewise {

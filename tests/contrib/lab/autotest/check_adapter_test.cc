@@ -41,11 +41,11 @@ CheckedNetwork SmallNetwork() {
           {{"x", RandomFloats("x", {1, 2, 4, 4})}}};
 }
 
-using Choice = std::function<std::shared_ptr<const Network>(
+using NetworkChoice = std::function<std::shared_ptr<const Network>(
     std::shared_ptr<const Network> asked)>;
 
 // What runs a network of its choice.
-std::shared_ptr<const NetworkProgram> ProgramThatRuns(Choice choice) {
+std::shared_ptr<const NetworkProgram> ProgramThatRuns(NetworkChoice choice) {
   NetworkProgram program;
   program.name = "fake";
   program.make =
@@ -56,7 +56,8 @@ std::shared_ptr<const NetworkProgram> ProgramThatRuns(Choice choice) {
   return std::make_shared<const NetworkProgram>(std::move(program));
 }
 
-absl::StatusOr<AdapterCheck> Checked(Choice choice, bool spoils = false) {
+absl::StatusOr<AdapterCheck> Checked(NetworkChoice choice,
+                                     bool spoils = false) {
   AdapterCheckOptions options;
   options.faults = 4;
   options.spoils = spoils;
@@ -151,8 +152,8 @@ bool IsChanged(const Network& asked, const std::string& name) {
 }
 
 // Computes `also` with other numbers where one of `changed` has changed.
-Choice CarryingChanges(const std::vector<std::string>& changed,
-                       const std::string& also) {
+NetworkChoice CarryingChanges(const std::vector<std::string>& changed,
+                              const std::string& also) {
   return [=](std::shared_ptr<const Network> asked) {
     const bool carries = std::any_of(
         changed.begin(), changed.end(),
