@@ -12,18 +12,17 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // (B, S, N H). A score may be hidden where `visible` is false, and be
     // increased by the mask and the bias. The sink is one more score for each
     // head, of a value that is 0. Without a scale it is 1 / sqrt(H).
-    {.name = "AttendAsIs",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"q", "k", "v", Optional("visible"), Optional("mask"),
-                Optional("bias"), Optional("sink")},
-     .outputs = {"y", Optional("s")},
-     .attributes = {{"scale", 0.0F},
-                    {"softcap", 0.0F},
-                    {"num_heads", int64_t{0}},
-                    {"kv_num_heads", int64_t{0}},
-                    {"smooth", int64_t{0}}},
-     .body = R"(
+    {"AttendAsIs",
+     11,
+     {"q", "k", "v", Optional("visible"), Optional("mask"), Optional("bias"),
+      Optional("sink")},
+     {"y", Optional("s")},
+     {{"scale", 0.0F},
+      {"softcap", 0.0F},
+      {"num_heads", 0},
+      {"kv_num_heads", 0},
+      {"smooth", 0}},
+     R"(
        h = Shape(q)
        h = Slice(h, [3], [4])
        t = Shape(k)
@@ -65,21 +64,21 @@ constexpr ContribFunction kAttentionFunctions[] = {
        g = Concat<axis=0>([0, $num_heads, -1], h) if $kv_num_heads
        y = Reshape(y, g) if $kv_num_heads
        y = Transpose<perm=[0, 2, 1, 3]>(y)
-       y = Reshape(y, [0, 0, -1]))"},
+       y = Reshape(y, [0, 0, -1]))",
+     kHelperDomain},
     // As the function above, but in float32 where the numbers have 16 bits:
     // kernels keep scores and sums as such.
-    {.name = "Attend",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"q", "k", "v", Optional("visible"), Optional("mask"),
-                Optional("bias"), Optional("sink")},
-     .outputs = {"y", Optional("s")},
-     .attributes = {{"scale", 0.0F},
-                    {"softcap", 0.0F},
-                    {"num_heads", int64_t{0}},
-                    {"kv_num_heads", int64_t{0}},
-                    {"smooth", int64_t{0}}},
-     .body = R"(
+    {"Attend",
+     11,
+     {"q", "k", "v", Optional("visible"), Optional("mask"), Optional("bias"),
+      Optional("sink")},
+     {"y", Optional("s")},
+     {{"scale", 0.0F},
+      {"softcap", 0.0F},
+      {"num_heads", 0},
+      {"kv_num_heads", 0},
+      {"smooth", 0}},
+     R"(
        wq = nodewise.Widen(q)
        wk = nodewise.Widen(k)
        wv = nodewise.Widen(v)
@@ -90,27 +89,28 @@ constexpr ContribFunction kAttentionFunctions[] = {
            num_heads=$num_heads, kv_num_heads=$kv_num_heads, smooth=$smooth>(
            wq, wk, wv, visible, wm, wb, ws)
        y = CastAs(y, q) if !type(q)=float32 and !type(q)=float64
-       s = CastAs(s, q) if !type(q)=float32 and !type(q)=float64)"},
-    {.name = "Widen",
-     .domain = kHelperDomain,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .body = R"(
+       s = CastAs(s, q) if !type(q)=float32 and !type(q)=float64)",
+     kHelperDomain},
+    {"Widen",
+     7,
+     {"x"},
+     {"y"},
+     {},
+     R"(
        y = Cast<to=1>(x) if !type(x)=float32 and !type(x)=float64
        y = Identity(x) if type(x)=float32
-       y = Identity(x) if type(x)=float64)"},
+       y = Identity(x) if type(x)=float64)",
+     kHelperDomain},
     // What is added to the scores of q and k: a number that hides what the
     // index says, which has lengths of sequences (B), then perhaps their
     // beginnings (2 B), or 1 and 0 by key (B, T) or query and key (B, S, T),
     // and the lowest number for keys behind their query.
-    {.name = "AttentionMask",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"q", "k", Optional("index")},
-     .outputs = {"m"},
-     .attributes = {{"mask_filter_value", -10000.0F},
-                    {"unidirectional", int64_t{0}}},
-     .body = R"(
+    {"AttentionMask",
+     11,
+     {"q", "k", Optional("index")},
+     {"m"},
+     {{"mask_filter_value", -10000.0F}, {"unidirectional", 0}},
+     R"(
        s = Shape(q)
        s = Gather(s, #2)
        t = Shape(k)
@@ -143,16 +143,16 @@ constexpr ContribFunction kAttentionFunctions[] = {
        i = Unsqueeze(i, [1])
        future = Less(i, j)
        m = Where(future, -3.4028234e38, m) if $unidirectional and index
-       m = Where(future, -3.4028234e38, 0.0) if $unidirectional and !index)"},
+       m = Where(future, -3.4028234e38, 0.0) if $unidirectional and !index)",
+     kHelperDomain},
     // Turns the first elements of each head of x (B, N, S, H), in pairs, by the
     // angles of cos and sin (B, S, half as many).
-    {.name = "Rotate",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"x", "cos", "sin"},
-     .outputs = {"y"},
-     .attributes = {{"interleaved", int64_t{0}}},
-     .body = R"(
+    {"Rotate",
+     11,
+     {"x", "cos", "sin"},
+     {"y"},
+     {{"interleaved", 0}},
+     R"(
        h = Shape(cos)
        h = Slice(h, [2], [3])
        r = Add(h, h)
@@ -177,17 +177,18 @@ constexpr ContribFunction kAttentionFunctions[] = {
        y = Concat<axis=4>(one, two) if $interleaved
        g = Concat<axis=0>([0, 0, 0], r)
        y = Reshape(y, g) if $interleaved
-       y = Concat<axis=3>(y, rest))"},
-    {.name = "RotaryEmbedding",
-     .opset = 11,
-     .inputs = {"input", "position_ids", "cos_cache", "sin_cache"},
-     .outputs = {"output"},
-     .attributes = {{"interleaved", int64_t{0}},
-                    {"is_packed_batching", int64_t{0}},
-                    {"num_heads", int64_t{0}},
-                    {"rotary_embedding_dim", int64_t{0}},
-                    {"scale", 1.0F}},
-     .body = R"(
+       y = Concat<axis=3>(y, rest))",
+     kHelperDomain},
+    {"RotaryEmbedding",
+     11,
+     {"input", "position_ids", "cos_cache", "sin_cache"},
+     {"output"},
+     {{"interleaved", 0},
+      {"is_packed_batching", 0},
+      {"num_heads", 0},
+      {"rotary_embedding_dim", 0},
+      {"scale", 1.0F}},
+     R"(
        Y = Refuse() if $scale!=1
        Y = Refuse() if $is_packed_batching
        h = Shape(cos_cache)
@@ -210,21 +211,21 @@ constexpr ContribFunction kAttentionFunctions[] = {
        output = nodewise.Rotate<interleaved=$interleaved>(x, cos, sin)
        output = Transpose<perm=[0, 2, 1, 3]>(output) if rank(input)=3
        output = Reshape(output, [0, 0, -1]) if rank(input)=3)"},
-    {.name = "Attention",
-     .opset = 11,
-     .inputs = {"input", "weights", Optional("bias"), Optional("mask_index"),
-                Optional("past"), Optional("attention_bias"),
-                Optional("past_sequence_length")},
-     .outputs = {"output", Optional("present")},
-     .attributes = {{"num_heads", int64_t{0}, true},
-                    {"unidirectional", int64_t{0}},
-                    {"scale", 0.0F},
-                    {"mask_filter_value", -10000.0F},
-                    {"qkv_hidden_sizes", NoInts()},
-                    {"do_rotary", int64_t{0}},
-                    {"rotary_embedding_dim", int64_t{0}},
-                    {"past_present_share_buffer", int64_t{0}}},
-     .body = R"(
+    {"Attention",
+     11,
+     {"input", "weights", Optional("bias"), Optional("mask_index"),
+      Optional("past"), Optional("attention_bias"),
+      Optional("past_sequence_length")},
+     {"output", Optional("present")},
+     {{"num_heads", 0, true},
+      {"unidirectional", 0},
+      {"scale", 0.0F},
+      {"mask_filter_value", -10000.0F},
+      {"qkv_hidden_sizes", NoInts()},
+      {"do_rotary", 0},
+      {"rotary_embedding_dim", 0},
+      {"past_present_share_buffer", 0}},
+     R"(
        Y = Refuse() if past_sequence_length
        Y = Refuse() if $do_rotary
        Y = Refuse() if $past_present_share_buffer
@@ -254,19 +255,19 @@ constexpr ContribFunction kAttentionFunctions[] = {
        m = nodewise.AttentionMask<unidirectional=1>(q, k) if !mask_index and
            $unidirectional
        output = nodewise.Attend<scale=$scale>(q, k, v, , m, attention_bias))"},
-    {.name = "QAttention",
-     .opset = 11,
-     .inputs = {"input", "weight", "bias", "input_scale", "weight_scale",
-                Optional("mask_index"), Optional("input_zero_point"),
-                Optional("weight_zero_point"), Optional("past")},
-     .outputs = {"output", Optional("present")},
-     .attributes = {{"num_heads", int64_t{0}, true},
-                    {"unidirectional", int64_t{0}},
-                    {"scale", 0.0F},
-                    {"mask_filter_value", -10000.0F},
-                    {"do_rotary", int64_t{0}},
-                    {"past_present_share_buffer", int64_t{0}}},
-     .body = R"(
+    {"QAttention",
+     11,
+     {"input", "weight", "bias", "input_scale", "weight_scale",
+      Optional("mask_index"), Optional("input_zero_point"),
+      Optional("weight_zero_point"), Optional("past")},
+     {"output", Optional("present")},
+     {{"num_heads", 0, true},
+      {"unidirectional", 0},
+      {"scale", 0.0F},
+      {"mask_filter_value", -10000.0F},
+      {"do_rotary", 0},
+      {"past_present_share_buffer", 0}},
+     R"(
        Y = Refuse() if $do_rotary
        Y = Refuse() if $past_present_share_buffer
        x = DequantizeLinear(input, input_scale, input_zero_point)
@@ -275,20 +276,19 @@ constexpr ContribFunction kAttentionFunctions[] = {
            unidirectional=$unidirectional, scale=$scale,
            mask_filter_value=$mask_filter_value>(x, w, bias, mask_index,
            past))"},
-    {.name = "MultiHeadAttention",
-     .opset = 11,
-     .inputs = {"query", Optional("key"), Optional("value"), Optional("bias"),
-                Optional("key_padding_mask"), Optional("attention_bias"),
-                Optional("past_key"), Optional("past_value"),
-                Optional("past_sequence_length"),
-                Optional("cache_indirection")},
-     .outputs = {"output", Optional("present_key"), Optional("present_value"),
-                 Optional("qk")},
-     .attributes = {{"num_heads", int64_t{0}, true},
-                    {"unidirectional", int64_t{0}},
-                    {"scale", 0.0F},
-                    {"mask_filter_value", -10000.0F}},
-     .body = R"(
+    {"MultiHeadAttention",
+     11,
+     {"query", Optional("key"), Optional("value"), Optional("bias"),
+      Optional("key_padding_mask"), Optional("attention_bias"),
+      Optional("past_key"), Optional("past_value"),
+      Optional("past_sequence_length"), Optional("cache_indirection")},
+     {"output", Optional("present_key"), Optional("present_value"),
+      Optional("qk")},
+     {{"num_heads", 0, true},
+      {"unidirectional", 0},
+      {"scale", 0.0F},
+      {"mask_filter_value", -10000.0F}},
+     R"(
        Y = Refuse() if past_sequence_length
        Y = Refuse() if cache_indirection
        d = Shape(query)
@@ -337,35 +337,33 @@ constexpr ContribFunction kAttentionFunctions[] = {
            attention_bias))"},
     // A sequence's keys before its queries are the first of the past; the
     // number of all of them, less 1, is in seqlens_k.
-    {.name = "GroupQueryAttention",
-     .opset = 11,
-     .inputs = {"query", Optional("key"), Optional("value"),
-                Optional("past_key"), Optional("past_value"), "seqlens_k",
-                "total_sequence_length", Optional("cos_cache"),
-                Optional("sin_cache"), Optional("position_ids"),
-                Optional("attention_bias"), Optional("head_sink"),
-                Optional("k_scale"), Optional("v_scale"),
-                Optional("q_norm_weight"), Optional("k_norm_weight"),
-                Optional("query_seqlens")},
-     .outputs = {"output", Optional("present_key"), Optional("present_value")},
-     .attributes = {{"num_heads", int64_t{0}, true},
-                    {"kv_num_heads", int64_t{0}, true},
-                    {"scale", 0.0F},
-                    {"softcap", 0.0F},
-                    {"do_rotary", int64_t{0}},
-                    {"rotary_interleaved", int64_t{0}},
-                    {"local_window_size", int64_t{-1}},
-                    {"smooth_softmax", int64_t{-1}},
-                    {"causal", int64_t{1}},
-                    {"qk_output", int64_t{0}},
-                    {"kv_cache_bit_width", int64_t{0}},
-                    {"sliding_window_cache", int64_t{0}},
-                    {"k_quant_type", std::string_view("NONE")},
-                    {"v_quant_type", std::string_view("NONE")},
-                    {"q_norm_epsilon", 0.0F},
-                    {"k_norm_epsilon", 0.0F},
-                    {"qk_norm_epsilon", 1e-6F}},
-     .body = R"(
+    {"GroupQueryAttention",
+     11,
+     {"query", Optional("key"), Optional("value"), Optional("past_key"),
+      Optional("past_value"), "seqlens_k", "total_sequence_length",
+      Optional("cos_cache"), Optional("sin_cache"), Optional("position_ids"),
+      Optional("attention_bias"), Optional("head_sink"), Optional("k_scale"),
+      Optional("v_scale"), Optional("q_norm_weight"), Optional("k_norm_weight"),
+      Optional("query_seqlens")},
+     {"output", Optional("present_key"), Optional("present_value")},
+     {{"num_heads", 0, true},
+      {"kv_num_heads", 0, true},
+      {"scale", 0.0F},
+      {"softcap", 0.0F},
+      {"do_rotary", 0},
+      {"rotary_interleaved", 0},
+      {"local_window_size", -1},
+      {"smooth_softmax", -1},
+      {"causal", 1},
+      {"qk_output", 0},
+      {"kv_cache_bit_width", 0},
+      {"sliding_window_cache", 0},
+      {"k_quant_type", "NONE"},
+      {"v_quant_type", "NONE"},
+      {"q_norm_epsilon", 0.0F},
+      {"k_norm_epsilon", 0.0F},
+      {"qk_norm_epsilon", 1e-6F}},
+     R"(
        Y = Refuse() if k_scale
        Y = Refuse() if v_scale
        Y = Refuse() if q_norm_weight

@@ -1,8 +1,7 @@
-#include "contrib/onnx/constant_folder.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "contrib/onnx/graph_importer.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/random_seed.h"
 #include "nodewise/ops/opaque.h"
@@ -10,10 +9,14 @@
 namespace nodewise {
 namespace {
 
-// Larger constants are data, not shapes, and are calculated at run time.
+// What is folded has to be small: an import is to take seconds, and a network
+// that holds results instead of calculations grows in memory and says less of
+// where an error comes from. Larger constants are data, not shapes, and are
+// calculated at run time. Results are held for good, so fewer of them are.
 constexpr int64_t kMostInputElements = 65'536;
 constexpr int64_t kMostOutputElements = 4'096;
-// The cost per element of an operator that does not state its own.
+// The cost per element of an operator that does not state its own: more than
+// elementwise ones have, so that the budget ends early rather than late.
 constexpr double kUnknownCost = 64;
 
 template <typename T>
@@ -72,13 +75,10 @@ std::optional<int64_t> Elements(const TensorType& type) {
 }
 
 bool HasBody(const OpAttrs& attrs) {
-  for (const AttrField& field : attrs.def().fields) {
+  return std::ranges::any_of(attrs.def().fields, [&](const AttrField& field) {
     const auto value = field.get(attrs.get());
-    if (value.has_value() && std::holds_alternative<Subgraph>(*value)) {
-      return true;
-    }
-  }
-  return false;
+    return value.has_value() && std::holds_alternative<Subgraph>(*value);
+  });
 }
 
 double CostOf(const Network& network, const Operation& operation,
@@ -96,12 +96,10 @@ double CostOf(const Network& network, const Operation& operation,
   return elements + (flops > 0 ? flops : kUnknownCost * elements);
 }
 
-}  // namespace
-
 // Returns true, and reduces the budget, if the operation reads nothing but
 // constants and costs little.
-bool ConstantFolder::Affords(const Network& network,
-                             const Operation& operation) {
+bool Affords(const Network& network, const Operation& operation,
+             double* work_left) {
   int64_t read = 0;
   bool reads_any = false;
   for (const ValueId id : operation.inputs) {
@@ -112,10 +110,12 @@ bool ConstantFolder::Affords(const Network& network,
     if (read > kMostInputElements) return false;
     reads_any = true;
   }
-  if (DrawsRandomNumbers(operation.def(), operation.inputs.size())) {
+  // What reads nothing is a generator, such as RandomNormal, and a body may
+  // loop for ever.
+  if (!reads_any || HasBody(operation.attrs) ||
+      DrawsRandomNumbers(operation.def(), operation.inputs.size())) {
     return false;
   }
-  if (!reads_any || HasBody(operation.attrs)) return false;
   int64_t written = 0;
   for (const ValueId id : operation.outputs) {
     if (id == kNoValue) continue;
@@ -128,20 +128,24 @@ bool ConstantFolder::Affords(const Network& network,
   }
   const double cost =
       CostOf(network, operation, static_cast<double>(read + written));
-  if (cost > work_left_) return false;
-  work_left_ -= cost;
+  if (cost > *work_left) return false;
+  *work_left -= cost;
   return true;
 }
 
-std::optional<std::vector<NDArray>> ConstantFolder::Fold(const Network& network,
-                                                         OperationId id) {
-  if (!is_on_) return std::nullopt;
+}  // namespace
+
+std::optional<std::vector<NDArray>> FoldOperation(const Network& network,
+                                                  OperationId id,
+                                                  double* work_left) {
   const Operation& operation = network.operation(id);
   // The program that may compute it is asked only when the network runs.
   if (operation.attrs.As<ops::Opaque>() != nullptr) return std::nullopt;
+  // Inferred elements cost nothing, and are known of values that are not
+  // constant, too: the shape of an input whose sides are.
   auto known = OutputsOfElements(network, operation);
   if (known.has_value()) return known;
-  if (!Affords(network, operation)) return std::nullopt;
+  if (!Affords(network, operation, work_left)) return std::nullopt;
   Tensors inputs;
   for (const ValueId input : operation.inputs) {
     inputs.push_back(input == kNoValue ? NDArray() : network.value(input).data);

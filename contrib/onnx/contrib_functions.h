@@ -15,12 +15,17 @@
 namespace nodewise {
 
 inline constexpr std::string_view kContribDomain = "com.microsoft";
-
 inline constexpr std::string_view kClassicDomain = "ai.onnx.ml";
 // The domain of functions that the others call.
 inline constexpr std::string_view kHelperDomain = "nodewise";
 // Stands for the operators that Glow writes as Glow_NAME in ONNX's own domain.
 inline constexpr std::string_view kGlowDomain = "glow";
+inline constexpr std::string_view kGlowPrefix = "Glow_";
+
+// The opset of ONNX's own operators that Glow's are told in, and that of those
+// that read floats out of bytes (BitCast).
+inline constexpr int kGlowOpset = 21;
+inline constexpr int kGlowBytesOpset = 26;
 
 struct NoInts {};    // An empty list of integers.
 struct NoFloats {};  // An empty list of floats.
@@ -43,28 +48,53 @@ enum class GlowNumbers : uint8_t {
 
 struct ContribFunction {
   std::string_view name;
-  std::string_view domain = kContribDomain;
   // The first opset of ONNX's own domain that has the operators of the body.
-  int opset = 7;
+  int opset = 0;
   RowList<Param, 20> inputs = {};  // The last one may be variadic.
   RowList<Param, 4> outputs = {};
   RowList<FunctionAttribute, 20> attributes = {};
+  std::string_view body;  // See function_body.h.
+  std::string_view domain = kContribDomain;
   // An operator of ONNX whose attributes the node may have too; the body hands
   // them on.
   std::string_view passes = "";
-  std::string_view body;  // See function_body.h.
   GlowNumbers numbers = GlowNumbers::kReals;
 };
 
-// The tables: layers and what is fused; quantized operators; attention;
-// classical models; Glow's, in five parts. If several rows have one name, the
-// one of the newest opset comes first.
+// Rows of Glow's domain. Nearly all of them have one output, which Glow calls
+// Result, and need no operator that is newer than kGlowOpset; the name of the
+// function says what they take quantized numbers for.
+constexpr ContribFunction GlowRow(std::string_view name,
+                                  RowList<Param, 20> inputs,
+                                  RowList<FunctionAttribute, 20> attributes,
+                                  std::string_view body,
+                                  RowList<Param, 4> outputs = {"Result"},
+                                  int opset = kGlowOpset) {
+  return {name, opset, inputs, outputs, attributes, body, kGlowDomain};
+}
+constexpr ContribFunction GlowStoredRow(
+    std::string_view name, RowList<Param, 20> inputs,
+    RowList<FunctionAttribute, 20> attributes, std::string_view body,
+    RowList<Param, 4> outputs = {"Result"}) {
+  ContribFunction row = GlowRow(name, inputs, attributes, body, outputs);
+  row.numbers = GlowNumbers::kStored;
+  return row;
+}
+constexpr ContribFunction GlowStepsRow(
+    std::string_view name, RowList<Param, 20> inputs,
+    RowList<FunctionAttribute, 20> attributes, std::string_view body) {
+  ContribFunction row = GlowRow(name, inputs, attributes, body);
+  row.numbers = GlowNumbers::kSteps;
+  return row;
+}
+
+// The tables: layers, what is fused and classical models; quantized operators;
+// attention; Glow's, in four parts. If several rows have one name, the one of
+// the newest opset comes first.
 absl::Span<const ContribFunction> LayerFunctions();
 absl::Span<const ContribFunction> QuantizedFunctions();
 absl::Span<const ContribFunction> AttentionFunctions();
-absl::Span<const ContribFunction> ClassicFunctions();
 absl::Span<const ContribFunction> GlowElementFunctions();
-absl::Span<const ContribFunction> GlowFeatureFunctions();
 absl::Span<const ContribFunction> GlowLayerFunctions();
 absl::Span<const ContribFunction> GlowLookupFunctions();
 absl::Span<const ContribFunction> GlowShapeFunctions();

@@ -1,12 +1,19 @@
-// Imports onnxruntime's own operators, and Glow's, as calls of what they mean.
+// Operators that a table tells in ONNX's own ones: where their rows are, and
+// how a node of one is imported, as a call of a function that is made for it.
 
-#include "contrib/onnx/contrib_call.h"
+#include <algorithm>
+
+#include "contrib/onnx/contrib_functions.h"
+#include "contrib/onnx/function_body.h"
 #include "contrib/onnx/graph_importer.h"
-#include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+constexpr absl::Span<const ContribFunction> (*kTables[])() = {
+    LayerFunctions,       QuantizedFunctions, AttentionFunctions,
+    GlowElementFunctions, GlowLayerFunctions, GlowLookupFunctions,
+    GlowShapeFunctions};
 
 size_t NumInputs(const ContribFunction& function, const proto::Node& node) {
   const size_t count = function.inputs.size();
@@ -18,57 +25,87 @@ size_t NumInputs(const ContribFunction& function, const proto::Node& node) {
 
 }  // namespace
 
-// Returns the function for the node, or null if it is no such operator.
+std::vector<const ContribFunction*> ContribFunctions() {
+  std::vector<const ContribFunction*> all;
+  for (const auto table : kTables) {
+    for (const ContribFunction& function : table()) all.push_back(&function);
+  }
+  return all;
+}
+
+// The rows are few and a model has at most some thousand nodes, so they are
+// looked through in their order, which also puts the newest opset first.
+const ContribFunction* FindContribFunction(std::string_view domain,
+                                           std::string_view name, int opset) {
+  if (domain.empty()) return nullptr;
+  for (const auto table : kTables) {
+    for (const ContribFunction& function : table()) {
+      if (function.name == name && function.domain == domain &&
+          opset >= function.opset) {
+        return &function;
+      }
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> ContribNames(std::string_view domain) {
+  std::vector<std::string> names;
+  for (const ContribFunction* const function : ContribFunctions()) {
+    if (function->domain == domain && !IsIn(names, function->name)) {
+      names.emplace_back(function->name);
+    }
+  }
+  return names;
+}
+
+// Returns the function for the node, or null if it is no such operator. The
+// bodies are of ONNX's own operators, so that domain's version decides.
 const ContribFunction* GraphImporter::FindContrib(const proto::Node& node) {
-  const auto opset = state_.opsets.find("");
-  if (opset == state_.opsets.end()) return nullptr;
   return FindContribFunction(DomainOf(node.domain()), node.op_type(),
-                             KnownOpset("", opset->second));
+                             KnownOpset(state_.opsets, ""));
 }
 
 void GraphImporter::ImportContrib(const ContribFunction& function,
-                                  const proto::Node& node,
-                                  const std::string& name,
-                                  const std::string& where, Scope* scope) {
+                                  NodeParts& parts) {
   const auto attribute =
       [&](std::string_view wanted) -> const proto::Attribute* {
-    for (const proto::Attribute& given : node.attribute()) {
+    for (const proto::Attribute& given : parts.node.attribute()) {
       if (given.name() != wanted) continue;
       if (given.ref_attr_name().empty()) return &given;
-      const auto outer = scope->attributes.find(given.ref_attr_name());
-      return outer == scope->attributes.end() ? nullptr : outer->second;
+      const auto* const outer =
+          FindOrNull(parts.scope.attributes, given.ref_attr_name());
+      return outer == nullptr ? nullptr : *outer;
     }
     return nullptr;
   };
-  ImportContrib(function, node, name, where, scope, attribute, {});
+  ImportContrib(function, parts, attribute, {});
 }
 
 // Does so for a node whose attributes are found by a function.
 void GraphImporter::ImportContrib(
-    const ContribFunction& function, const proto::Node& node,
-    const std::string& name, const std::string& where, Scope* scope,
+    const ContribFunction& function, NodeParts& parts,
     absl::FunctionRef<const proto::Attribute*(std::string_view)> attribute,
     absl::Span<const FunctionAttribute> more_attributes) {
+  const proto::Node& node = parts.node;
   ContribCall call{function,
                    state_.ops,
-                   KnownOpset("", state_.opsets.at("")),
+                   KnownOpset(state_.opsets, ""),
                    std::vector<InputInfo>(NumInputs(function, node)),
                    std::vector<bool>(function.outputs.size()),
                    attribute,
                    more_attributes};
-  const int given =
-      std::min(node.input_size(), static_cast<int>(call.inputs.size()));
-  for (int i = 0; i < given; ++i) {
-    if (node.input(i).empty()) continue;
-    const Binding* const input = Find(scope, node.input(i));
-    if (input == nullptr) ReportMissing(node, node.input(i), i, where);
-    if (input == nullptr || input->is_broken) {
-      return BreakOutputs(node, where, scope);
-    }
+  const auto given =
+      std::min(static_cast<size_t>(node.input_size()), call.inputs.size());
+  for (size_t i = 0; i < given; ++i) {
+    const std::string& name = node.input(static_cast<int>(i));
+    if (name.empty()) continue;
+    const Binding* const input = Find(&parts.scope, name);
+    if (input == nullptr) ReportMissing(parts, name, i);
+    if (input == nullptr || input->is_broken) return BreakOutputs(parts);
     if (input->value == kNoValue) continue;
-    InputInfo& info = call.inputs[static_cast<size_t>(i)];
-    info.is_given = true;
-    info.type = network_.value(input->value).type;
+    call.inputs[i].is_given = true;
+    call.inputs[i].type = network_.value(input->value).type;
   }
   for (size_t i = 0; i < call.wanted.size(); ++i) {
     const auto at = static_cast<int>(i);
@@ -77,26 +114,18 @@ void GraphImporter::ImportContrib(
   auto made = FunctionOf(call);
   if (!made.ok() && function.domain == kGlowDomain) {
     // Other programs do not run Glow's operators, so it is not kept for one.
-    state_.AddOfOperator(network_kinds::kUnsupported, where, name,
-                         OperatorName(node), Severity::kError,
-                         std::string(MessageOf(made.status())),
-                         "another form of it");
-    return BreakOutputs(node, where, scope);
+    AddOfOperator(parts, network_kinds::kUnsupported, Severity::kError,
+                  std::string(MessageOf(made.status())), "another form of it");
+    return BreakOutputs(parts);
   }
-  if (!made.ok()) {
-    NodeParts parts;
-    parts.name = name;
-    parts.where = where;
-    return Refuse(made.status(), node, OutputNames(node, *scope), &parts,
-                  scope);
-  }
+  if (!made.ok()) return Refuse(made.status(), OutputNames(parts), parts);
   // The function exists for this call alone, so that a model of many such nodes
   // takes no more memory than one.
   const proto::Function& called = **made;
   state_.function_opsets[&called] = {{"", state_.opsets.at("")},
                                      {std::string(kContribDomain), 1},
                                      {std::string(kHelperDomain), 1}};
-  ImportCall(called, node, name, where, scope);
+  ImportCall(called, parts);
   state_.function_opsets.erase(&called);
 }
 

@@ -1,5 +1,19 @@
 #pragma once
 
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "contrib/onnx/contrib_functions.h"
+#include "contrib/onnx/onnx_messages.h"
+
+namespace nodewise {
+
 // The language in which the tables of contrib_functions.h write what an
 // operator means in operators of ONNX's own domain. A body is lines of the form
 //
@@ -41,13 +55,6 @@
 //   Refuse()                  says that what the condition names is not known
 //   Refuse(WORDS)             says that it is not supported with these words
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-namespace nodewise {
-
 // The parts of a line, as they are written.
 struct BodyStatement {
   std::vector<std::string> outputs;
@@ -61,5 +68,27 @@ struct BodyStatement {
 // Returns the lines. A body that does not follow the rules ends the process:
 // the bodies are part of the program.
 std::vector<BodyStatement> ParseBody(std::string_view body);
+
+// A node that is one of ContribFunctions().
+struct ContribCall {
+  const ContribFunction& function;
+  const OpSet& ops;
+  int opset = 0;  // The version of ONNX's own domain.
+  // By input of the function, a variadic one as often as it is given: whether
+  // it is given, and what is known of it.
+  std::vector<InputInfo> inputs;
+  // Which outputs are wanted.
+  std::vector<bool> wanted;
+  // Returns an attribute of the node, or null if it is not given.
+  absl::FunctionRef<const proto::Attribute*(std::string_view name)> attribute;
+  // Attributes that the function has besides its own.
+  absl::Span<const FunctionAttribute> more_attributes = {};
+};
+
+// Returns the function that this node calls, as a model would hold it: made for
+// the node, since it depends on what is given and on the types. Fails with
+// kInvalidArgument if an input or an attribute does not fit.
+absl::StatusOr<std::unique_ptr<proto::Function>> FunctionOf(
+    const ContribCall& call);
 
 }  // namespace nodewise

@@ -1,5 +1,4 @@
 #include "contrib/onnx/contrib_functions.h"
-#include "contrib/onnx/glow_types.h"
 #include "nodewise/op/op_row.h"
 
 // Glow's operators that work on each element by itself, and what all of Glow's
@@ -10,98 +9,84 @@ namespace nodewise {
 namespace {
 
 constexpr ContribFunction OfOne(std::string_view name, std::string_view body) {
-  return {.name = name,
-          .domain = kGlowDomain,
-          .opset = kGlowOpset,
-          .inputs = {"Input"},
-          .outputs = {"Result"},
-          .body = body};
+  return GlowRow(name, {"Input"}, {}, body);
 }
 
-constexpr ContribFunction OfTwo(std::string_view name, std::string_view body,
-                                GlowNumbers numbers = GlowNumbers::kReals) {
-  return {.name = name,
-          .domain = kGlowDomain,
-          .opset = kGlowOpset,
-          .inputs = {"LHS", "RHS"},
-          .outputs = {"Result"},
-          .body = body,
-          .numbers = numbers};
+constexpr ContribFunction OfTwo(std::string_view name, std::string_view body) {
+  return GlowRow(name, {"LHS", "RHS"}, {}, body);
 }
 
 constexpr ContribFunction kGlowElementFunctions[] = {
     // scale (x - offset).
-    {.name = "GlowReal",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"scale", 0.0F}, {"offset", int64_t{0}}},
-     .body = R"(
+    {"GlowReal",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"scale", 0.0F}, {"offset", 0}},
+     R"(
        z = CastAs(#$offset, x) if !type(x)=int32
        y = DequantizeLinear(x, $scale, z) if !type(x)=int32
        i = Cast<to=7>(x) if type(x)=int32
        i = Sub(i, #$offset) if type(x)=int32
        f = Cast<to=1>(i) if type(x)=int32
-       y = Mul(f, $scale) if type(x)=int32)"},
+       y = Mul(f, $scale) if type(x)=int32)",
+     kHelperDomain},
     // x - offset, in float32.
-    {.name = "GlowCentred",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"offset", int64_t{0}}},
-     .body = R"(
+    {"GlowCentred",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"offset", 0}},
+     R"(
        i = Cast<to=7>(x)
        i = Sub(i, #$offset)
-       y = Cast<to=1>(i))"},
+       y = Cast<to=1>(i))",
+     kHelperDomain},
     // x / scale + offset, rounded half to even: not QuantizeLinear, which
     // rounds before it adds the offset.
-    {.name = "GlowStored",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"scale", 0.0F},
-                    {"offset", int64_t{0}},
-                    {"type", int64_t{3}}},
-     .body = R"(
+    {"GlowStored",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"scale", 0.0F}, {"offset", 0}, {"type", 3}},
+     R"(
        o = CastAs(#$offset, x)
        s = Div(x, $scale)
        s = Add(s, o)
        s = Round(s)
-       y = nodewise.GlowClipped<type=$type>(s))"},
+       y = nodewise.GlowClipped<type=$type>(s))",
+     kHelperDomain},
     // Whole numbers as integers of a type, the nearest that it has.
-    {.name = "GlowClipped",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"type", int64_t{3}}},
-     .body = R"(
+    {"GlowClipped",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"type", 3}},
+     R"(
        x = Clip(x, -128, 127) if $type=3
        x = Clip(x, 0, 255) if $type=2
        x = Clip(x, -32768, 32767) if $type=5
        i = Clip(x, -4e18, 4e18) if $type=6
        i = Cast<to=7>(i) if $type=6
        x = Clip(i, #-2147483648, #2147483647) if $type=6
-       y = Cast<to=$type>(x))"},
-    {.name = "GlowSteps",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"type", int64_t{3}}},
-     .body = R"(
+       y = Cast<to=$type>(x))",
+     kHelperDomain},
+    {"GlowSteps",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"type", 3}},
+     R"(
        r = nodewise.RoundAway(x)
-       y = nodewise.GlowClipped<type=$type>(r))"},
+       y = nodewise.GlowClipped<type=$type>(r))",
+     kHelperDomain},
     // Rounded half away from zero.
-    {.name = "RoundAway",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .body = R"(
+    {"RoundAway",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {},
+     R"(
        a = Abs(x)
        f = Floor(a)
        d = Sub(a, f)
@@ -109,21 +94,21 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        up = CastAs(up, x)
        r = Add(f, up)
        s = Sign(x)
-       y = Mul(r, s))"},
+       y = Mul(r, s))",
+     kHelperDomain},
     // Two numbers of 8 bits, brought to steps of 2^-15, added, and brought to
     // steps of the result.
-    {.name = "GlowSum",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"a", "b"},
-     .outputs = {"y"},
-     .attributes = {{"a_scale", 0.0F},
-                    {"a_offset", int64_t{0}},
-                    {"b_scale", 0.0F},
-                    {"b_offset", int64_t{0}},
-                    {"scale", 0.0F},
-                    {"offset", int64_t{0}}},
-     .body = R"(
+    {"GlowSum",
+     kGlowOpset,
+     {"a", "b"},
+     {"y"},
+     {{"a_scale", 0.0F},
+      {"a_offset", 0},
+      {"b_scale", 0.0F},
+      {"b_offset", 0},
+      {"scale", 0.0F},
+      {"offset", 0}},
+     R"(
        a = nodewise.GlowLarge<scale=$a_scale, offset=$a_offset>(a)
        b = nodewise.GlowLarge<scale=$b_scale, offset=$b_offset>(b)
        i = Add(a, b)
@@ -131,26 +116,26 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        s = Div(0.000030517578125, $scale)
        f = Mul(f, s)
        o = Cast<to=1>(#$offset)
-       y = Add(f, o))"},
-    {.name = "GlowLarge",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"scale", 0.0F}, {"offset", int64_t{0}}},
-     .body = R"(
+       y = Add(f, o))",
+     kHelperDomain},
+    {"GlowLarge",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"scale", 0.0F}, {"offset", 0}},
+     R"(
        f = nodewise.GlowCentred<offset=$offset>(x)
        s = Div($scale, 0.000030517578125)
        f = Mul(f, s)
        f = nodewise.RoundAway(f)
-       y = Cast<to=6>(f))"},
-    OfTwo("Add", R"(
+       y = Cast<to=6>(f))",
+     kHelperDomain},
+    GlowStepsRow("Add", {"LHS", "RHS"}, {}, R"(
        Result = Add(LHS, RHS) if !$steps
        Result = nodewise.GlowSum<a_scale=$i0_qScale, a_offset=$i0_qOffset,
            b_scale=$i1_qScale, b_offset=$i1_qOffset, scale=$o0_qScale,
-           offset=$o0_qOffset>(LHS, RHS) if $steps)",
-          GlowNumbers::kSteps),
-    OfTwo("Sub", R"(
+           offset=$o0_qOffset>(LHS, RHS) if $steps)"),
+    GlowStepsRow("Sub", {"LHS", "RHS"}, {}, R"(
        Result = Sub(LHS, RHS) if !$steps
        l = nodewise.GlowCentred<offset=$i0_qOffset>(LHS)
        r = nodewise.GlowCentred<offset=$i1_qOffset>(RHS)
@@ -160,9 +145,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        r = Mul(t, r)
        d = Sub(l, r)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(d, o) if $steps)",
-          GlowNumbers::kSteps),
-    OfTwo("Mul", R"(
+       Result = Add(d, o) if $steps)"),
+    GlowStepsRow("Mul", {"LHS", "RHS"}, {}, R"(
        Result = Mul(LHS, RHS) if !$steps
        l = nodewise.GlowCentred<offset=$i0_qOffset>(LHS)
        r = nodewise.GlowCentred<offset=$i1_qOffset>(RHS)
@@ -172,9 +156,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        p = Mul(p, s)
        p = nodewise.RoundAway(p)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(p, o) if $steps)",
-          GlowNumbers::kSteps),
-    OfTwo("Div", R"(
+       Result = Add(p, o) if $steps)"),
+    GlowStepsRow("Div", {"LHS", "RHS"}, {}, R"(
        Result = Div(LHS, RHS) if !$steps
        l = nodewise.GlowCentred<offset=$i0_qOffset>(LHS)
        r = nodewise.GlowCentred<offset=$i1_qOffset>(RHS)
@@ -183,56 +166,31 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        r = Mul(s, r)
        d = Div(l, r)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(d, o) if $steps)",
-          GlowNumbers::kSteps),
-    {.name = "MulConst",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"RHS"},
-     .outputs = {"Result"},
-     .attributes = {{"LHS", 0.0F}},
-     .body = "Result = Mul($LHS, RHS)"},
-    {.name = "RsubConst",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"RHS"},
-     .outputs = {"Result"},
-     .attributes = {{"LHS", 0.0F}},
-     .body = "Result = Sub($LHS, RHS)"},
-    {.name = "FloorDiv",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"LHS", "RHS"},
-     .outputs = {"Result"},
-     .attributes = {{"Truncate", int64_t{0}}},
-     .body = R"(
+       Result = Add(d, o) if $steps)"),
+    GlowRow("MulConst", {"RHS"}, {{"LHS", 0.0F}}, "Result = Mul($LHS, RHS)"),
+    GlowRow("RsubConst", {"RHS"}, {{"LHS", 0.0F}}, "Result = Sub($LHS, RHS)"),
+    GlowRow("FloorDiv", {"LHS", "RHS"}, {{"Truncate", 0}}, R"(
        LHS = Cast<to=1>(LHS) if !$o0_qScale
        RHS = Cast<to=1>(RHS) if !$o0_qScale
        d = Div(LHS, RHS)
        d = Floor(d) if !$Truncate
        d = nodewise.Truncated(d) if $Truncate
        Result = Cast<to=$o0_type>(d) if !$o0_qScale
-       Result = Identity(d) if $o0_qScale)"},
+       Result = Identity(d) if $o0_qScale)"),
     OfTwo("Fmod", R"(
        l = Cast<to=1>(LHS) if !$o0_qScale
        r = Cast<to=1>(RHS) if !$o0_qScale
        m = Mod<fmod=1>(l, r)
        Result = Cast<to=$o0_type>(m) if !$o0_qScale
        Result = Mod<fmod=1>(LHS, RHS) if $o0_qScale)"),
-    {.name = "Modulo",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Divisor", int64_t{1}}, {"SignFollowDivisor", int64_t{0}}},
-     .body = R"(
+    GlowRow("Modulo", {"Input"}, {{"Divisor", 1}, {"SignFollowDivisor", 0}}, R"(
        d = CastAs(#$Divisor, Input)
        m = Mod<fmod=1>(Input, d)
        zero = CastAs(#0, Input)
        below = Less(m, zero)
        up = Add(m, d)
        Result = Where(below, up, m) if $SignFollowDivisor
-       Result = Identity(m) if !$SignFollowDivisor)"},
+       Result = Identity(m) if !$SignFollowDivisor)"),
     OfTwo("Max", "Result = Max(LHS, RHS)"),
     OfTwo("Min", "Result = Min(LHS, RHS)"),
     OfTwo("CmpEQ", "Result = Equal(LHS, RHS)"),
@@ -289,132 +247,63 @@ constexpr ContribFunction kGlowElementFunctions[] = {
     OfOne("SoftPlus", "Result = Softplus(Input)"),
     OfOne("IsNaN", "Result = IsNaN(Input)"),
     // The loss is not part of a network that is only run.
-    {.name = "Regression",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Expected"},
-     .outputs = {"Result"},
-     .body = "Result = Identity(Input)"},
-    {.name = "Truncated",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .body = R"(
+    GlowRow("Regression", {"Input", "Expected"}, {},
+            "Result = Identity(Input)"),
+    {"Truncated",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {},
+     R"(
        a = Abs(x)
        f = Floor(a)
        s = Sign(x)
-       y = Mul(f, s))"},
-    {.name = "Logit",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Epsilon", 0.0F}},
-     .body = R"(
+       y = Mul(f, s))",
+     kHelperDomain},
+    GlowRow("Logit", {"Input"}, {{"Epsilon", 0.0F}}, R"(
        top = Sub(1, $Epsilon)
        x = Clip(Input, $Epsilon, top)
        d = Sub(1, x)
        q = Div(x, d)
-       Result = Log(q))"},
-    {.name = "ReplaceNaN",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Value", 0.0F}},
-     .body = R"(
+       Result = Log(q))"),
+    GlowRow("ReplaceNaN", {"Input"}, {{"Value", 0.0F}}, R"(
        n = IsNaN(Input)
-       Result = Where(n, $Value, Input))"},
-    {.name = "Clip",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Min", 0.0F}, {"Max", 0.0F}},
-     .body = "Result = Clip(Input, $Min, $Max)"},
-    {.name = "PRelu",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Slope"},
-     .outputs = {"Result"},
-     .body = "Result = PRelu(Input, Slope)"},
-    {.name = "LeakyRelu",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Alpha", 0.0F}},
-     .body = "Result = LeakyRelu<alpha=$Alpha>(Input)"},
-    {.name = "ThresholdGrad",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Grad", "Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Threshold", 0.0F}},
-     .body = R"(
+       Result = Where(n, $Value, Input))"),
+    GlowRow("Clip", {"Input"}, {{"Min", 0.0F}, {"Max", 0.0F}},
+            "Result = Clip(Input, $Min, $Max)"),
+    GlowRow("PRelu", {"Input", "Slope"}, {}, "Result = PRelu(Input, Slope)"),
+    GlowRow("LeakyRelu", {"Input"}, {{"Alpha", 0.0F}},
+            "Result = LeakyRelu<alpha=$Alpha>(Input)"),
+    GlowRow("ThresholdGrad", {"Grad", "Input"}, {{"Threshold", 0.0F}}, R"(
        above = Greater(Input, $Threshold)
-       Result = Where(above, Grad, 0))"},
-    {.name = "Select",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Cond", "LHS", "RHS"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = Where(above, Grad, 0))"),
+    GlowStepsRow("Select", {"Cond", "LHS", "RHS"}, {}, R"(
        Result = Where(Cond, LHS, RHS) if !$steps
        l = nodewise.GlowReal<scale=$i1_qScale, offset=$i1_qOffset>(LHS)
        r = nodewise.GlowReal<scale=$i2_qScale, offset=$i2_qOffset>(RHS)
        x = Where(Cond, l, r)
        x = Div(x, $o0_qScale)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(x, o) if $steps)",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "Bucketize",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Boundaries", NoFloats()}},
-     .body = R"(
+       Result = Add(x, o) if $steps)"),
+    GlowRow("Bucketize", {"Input"}, {{"Boundaries", NoFloats()}}, R"(
        x = Unsqueeze(Input, [-1])
        less = Less($Boundaries, x)
        n = Cast<to=6>(less)
        n = ReduceSum<keepdims=0>(n, [-1])
-       Result = Cast<to=$o0_type>(n))"},
+       Result = Cast<to=$o0_type>(n))"),
     OfOne("Quantize", "Result = Cast<to=1>(Input)"),
     OfOne("RescaleQuantized", "Result = Identity(Input)"),
-    {.name = "Dequantize",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .body = "Result = Cast<to=$o0_type>(Input)"},
+    GlowRow("Dequantize", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),
     // Rows of bytes become rows of bytes with other scales.
-    {.name = "ConvertTo",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .body = "Result = Cast<to=$o0_type>(Input)"},
-    {.name = "IntLookupTable",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Mapping"},
-     .outputs = {"Result"},
-     .body = R"(
+    GlowRow("ConvertTo", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),
+    GlowStoredRow("IntLookupTable", {"Input", "Mapping"}, {}, R"(
        i = Cast<to=7>(Input)
        i = Add(i, #128) if type(Input)=int8
        i = Add(i, #32768) if type(Input)=int16
-       Result = Gather(Mapping, i))",
-     .numbers = GlowNumbers::kStored},
+       Result = Gather(Mapping, i))"),
     // The first result is the new state of the output, as Glow calculates it,
     // although it is called newC.
-    {.name = "LSTMUnit",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "C"},
-     .outputs = {"newC", "newH"},
-     .body = R"(
+    GlowRow("LSTMUnit", {"Input", "C"}, {}, R"(
        i, f, g, o = Split<axis=1, num_outputs=4>(Input)
        i = Sigmoid(i)
        f = Sigmoid(f)
@@ -424,7 +313,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        new = Mul(i, g)
        newH = Add(kept, new)
        t = Tanh(newH)
-       newC = Mul(o, t))"},
+       newC = Mul(o, t))",
+            {"newC", "newH"}),
 };
 
 }  // namespace

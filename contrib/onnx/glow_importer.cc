@@ -1,15 +1,81 @@
-// Imports Glow's own operators as calls of what they mean.
+// Imports models that Glow wrote. It writes its own operators, whose attributes
+// also say of which types their inputs and outputs are. Numbers of quantized
+// types are integers with a scale and an offset that belong to the type, which
+// ONNX does not have; so each node becomes a call of a function with lines
+// around its body that make real numbers of them and bring the results back.
 
 #include <algorithm>
+#include <charconv>
 
-#include "contrib/onnx/contrib_call.h"
-#include "contrib/onnx/glow_types.h"
+#include "contrib/onnx/function_body.h"
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+// Glow's names of element types, with ONNX's numbers. Rows of bytes ("fused")
+// count as bytes: what the last of them mean is only known to the operators.
+struct KindRow {
+  std::string_view name;
+  int64_t onnx;
+  bool is_quantized = false;
+};
+constexpr KindRow kKinds[] = {
+    {"float", 1},    {"float16", 10},     {"bfloat16", 16},    {"float64", 11},
+    {"i8", 3, true}, {"ui8", 2, true},    {"i16", 5, true},    {"i32", 6, true},
+    {"i64", 7},      {"uindex8", 2},      {"index32", 6},      {"index64", 7},
+    {"ui8fused", 2}, {"ui8fusedfp16", 2}, {"ui4fusedfp16", 2}, {"ui4fused", 2},
+    {"bool", 9},
+};
+
+const KindRow* FindKind(std::string_view kind) {
+  const auto* const row = std::ranges::find(kKinds, kind, &KindRow::name);
+  return row == std::end(kKinds) ? nullptr : row;
+}
+
+const proto::Attribute* FindAttribute(const proto::Node& node,
+                                      std::string_view name) {
+  for (const proto::Attribute& attribute : node.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+// Returns the type that a note states; none if it states none. Entries that are
+// not known say nothing of the type.
+std::optional<GlowType> GlowTypeIn(std::string_view note) {
+  GlowType type;
+  while (!note.empty()) {
+    const size_t begin = note.find('$');
+    if (begin == std::string_view::npos) break;
+    note.remove_prefix(begin + 1);
+    const std::string_view entry = note.substr(0, note.find('$'));
+    const size_t colon = entry.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string_view name = entry.substr(0, colon);
+    const std::string_view value = entry.substr(colon + 1);
+    const char* const end = value.data() + value.size();
+    if (name == "elemKind") type.kind = std::string(value);
+    if (name == "qScale") std::from_chars(value.data(), end, type.scale);
+    if (name == "qOffset") std::from_chars(value.data(), end, type.offset);
+  }
+  if (type.kind.empty()) return std::nullopt;
+  return type;
+}
+
+// Returns the type that a node states for its input or output ("i0", "o1");
+// none if it states none.
+std::optional<GlowType> GlowTypeOf(const proto::Node& node,
+                                   const std::string& which) {
+  const proto::Attribute* const kind = FindAttribute(node, which + "_elemKind");
+  if (kind == nullptr) return std::nullopt;
+  const auto* const scale = FindAttribute(node, which + "_qScale");
+  const auto* const offset = FindAttribute(node, which + "_qOffset");
+  return GlowType{kind->s(), scale == nullptr ? 0 : scale->f(),
+                  offset == nullptr ? 0 : int64_t{offset->i()}};
+}
 
 // An operator that Glow writes and that is not supported, and why.
 struct RefusedGlow {
@@ -54,49 +120,16 @@ const char* WhyRefused(std::string_view name) {
 // The attributes that say the types of inputs and outputs. Types of more inputs
 // than these are not asked for by any body.
 constexpr FunctionAttribute kTypeAttributes[] = {
-    {"i0_qScale", 0.0F},
-    {"i0_qOffset", int64_t{0}},
-    {"i1_qScale", 0.0F},
-    {"i1_qOffset", int64_t{0}},
-    {"i2_qScale", 0.0F},
-    {"i2_qOffset", int64_t{0}},
-    {"i3_qScale", 0.0F},
-    {"i3_qOffset", int64_t{0}},
-    {"i4_qScale", 0.0F},
-    {"i4_qOffset", int64_t{0}},
-    {"i5_qScale", 0.0F},
-    {"i5_qOffset", int64_t{0}},
-    {"i6_qScale", 0.0F},
-    {"i6_qOffset", int64_t{0}},
-    {"o0_qScale", 0.0F},
-    {"o0_qOffset", int64_t{0}},
-    {"o1_qScale", 0.0F},
-    {"o1_qOffset", int64_t{0}},
-    {"i0_shape", NoInts()},
-    {"o0_shape", NoInts()},
-    {"o1_shape", NoInts()},
-    {"o0_type", int64_t{1}},
-    {"o1_type", int64_t{1}},
-    {"steps", int64_t{0}},
-    {"i0_kind", std::string_view("")},
-    {"i1_last", int64_t{0}},
+    {"i0_qScale", 0.0F},    {"i0_qOffset", 0},      {"i1_qScale", 0.0F},
+    {"i1_qOffset", 0},      {"i2_qScale", 0.0F},    {"i2_qOffset", 0},
+    {"i3_qScale", 0.0F},    {"i3_qOffset", 0},      {"i4_qScale", 0.0F},
+    {"i4_qOffset", 0},      {"i5_qScale", 0.0F},    {"i5_qOffset", 0},
+    {"i6_qScale", 0.0F},    {"i6_qOffset", 0},      {"o0_qScale", 0.0F},
+    {"o0_qOffset", 0},      {"o1_qScale", 0.0F},    {"o1_qOffset", 0},
+    {"i0_shape", NoInts()}, {"o0_shape", NoInts()}, {"o1_shape", NoInts()},
+    {"o0_type", 1},         {"o1_type", 1},         {"steps", 0},
+    {"i0_kind", ""},        {"i1_last", 0},
 };
-
-proto::Attribute MadeAttribute(const std::string& name, int64_t value) {
-  proto::Attribute made;
-  made.set_name(name);
-  made.set_type(static_cast<int>(AttributeType::kInt));
-  made.set_i(value);
-  return made;
-}
-
-proto::Attribute MadeAttribute(const std::string& name, float value) {
-  proto::Attribute made;
-  made.set_name(name);
-  made.set_type(static_cast<int>(AttributeType::kFloat));
-  made.set_f(value);
-  return made;
-}
 
 // Offsets are given in the type of the numbers.
 absl::Status CheckOffset(const std::string& which, const GlowType& type) {
@@ -118,8 +151,6 @@ absl::Status CheckOffset(const std::string& which, const GlowType& type) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 // A node of Glow's, ready to be imported as a call.
 class GlowNode {
  public:
@@ -129,103 +160,97 @@ class GlowNode {
 
   // Notes the types, and makes a body that takes what is quantized for what it
   // means.
-  absl::Status Prepare();
+  absl::Status Prepare() {
+    NODEWISE_RETURN_IF_ERROR(NoteInputs());
+    NODEWISE_RETURN_IF_ERROR(NoteOutputs());
+    if (options_.half_sums) Note("UseFP16Accumulation", int64_t{1});
+    in_steps_ = in_steps_ && function_.numbers == GlowNumbers::kSteps;
+    Note("steps", int64_t{in_steps_ ? 1 : 0});
+    WrapReals();
+    return absl::OkStatus();
+  }
   const ContribFunction& function() const { return function_; }
   // Returns an attribute of the node, or one that says its types; or null.
-  const proto::Attribute* Find(std::string_view name) const;
+  const proto::Attribute* Find(std::string_view name) const {
+    const proto::Attribute* const made = FindOrNull(made_, name);
+    return made != nullptr ? made : FindAttribute(node_, name);
+  }
 
  private:
-  std::optional<GlowType> InputType(int i) const;
-  absl::Status NoteTypes();
+  void Note(const std::string& name, const AttrValue& value) {
+    made_[name] = NamedAttribute(name, value);
+  }
+  // Nodes of older models state no types of inputs; what made them does.
+  std::optional<GlowType> InputType(int i) const {
+    const auto stated = GlowTypeOf(node_, fmt::format("i{}", i));
+    if (stated.has_value()) return stated;
+    const GlowType* const found = FindOrNull(types_, node_.input(i));
+    return found == nullptr ? std::nullopt : std::optional(*found);
+  }
+  absl::Status NoteType(const std::string& which, const GlowType& type) {
+    // Glow writes a scale of no meaning for rows of bytes.
+    Note(which + "_qScale", type.is_quantized() ? type.scale : 0.0F);
+    if (type.is_quantized()) Note(which + "_qOffset", type.offset);
+    return CheckOffset(which, type);
+  }
+  absl::Status NoteInputs();
+  absl::Status NoteOutputs();
   void WrapReals();
 
   ContribFunction function_;
   const proto::Node& node_;
   const GlowTypes& types_;
   const GlowOptions& options_;
-  std::string body_;
+  std::string body_;  // What `function_` has for a body.
   std::map<std::string, proto::Attribute, std::less<>> made_;
   bool in_steps_ = false;
 };
 
-const proto::Attribute* GlowNode::Find(std::string_view name) const {
-  const auto made = made_.find(name);
-  if (made != made_.end()) return &made->second;
-  for (const proto::Attribute& given : node_.attribute()) {
-    if (given.name() == name) return &given;
-  }
-  return nullptr;
-}
-
-std::optional<GlowType> GlowNode::InputType(int i) const {
-  const auto stated = GlowTypeOf(node_, fmt::format("i{}", i));
-  if (stated.has_value()) return stated;
-  const auto found = types_.find(node_.input(i));
-  if (found == types_.end()) return std::nullopt;
-  return found->second;
-}
-
-absl::Status GlowNode::NoteTypes() {
-  const auto note = [&](const std::string& which, const GlowType& type) {
-    if (type.is_quantized()) {
-      made_[which + "_qScale"] = MadeAttribute(which + "_qScale", type.scale);
-      made_[which + "_qOffset"] =
-          MadeAttribute(which + "_qOffset", type.offset);
-    } else {
-      // Glow writes a scale of no meaning for rows of bytes.
-      made_[which + "_qScale"] = MadeAttribute(which + "_qScale", 0.0F);
-    }
-    return CheckOffset(which, type);
-  };
+// Rows of bytes are only taken by bodies that ask for their kind, and only as
+// the first input, where Glow has tables.
+absl::Status GlowNode::NoteInputs() {
   const bool takes_rows = function_.body.find("_kind") != std::string::npos;
   for (int i = 0; i < node_.input_size(); ++i) {
     const auto type = InputType(i);
     if (!type.has_value()) continue;
-    const std::string which = fmt::format("i{}", i);
-    NODEWISE_RETURN_IF_ERROR(note(which, *type));
+    NODEWISE_RETURN_IF_ERROR(NoteType(fmt::format("i{}", i), *type));
     if (!type->is_fused()) continue;
     if (i > 0 || !takes_rows) {
       return absl::UnimplementedError(
           fmt::format("is not supported with rows of {}", type->kind));
     }
-    proto::Attribute& kind = made_["i0_kind"];
-    kind.set_name("i0_kind");
-    kind.set_type(static_cast<int>(AttributeType::kString));
-    kind.set_s(type->kind);
-    if (options_.half_scales && type->kind == "ui8fused") {
-      kind.set_s("ui8fusedrounded");
-    }
+    const bool is_rounded = options_.half_scales && type->kind == "ui8fused";
+    Note("i0_kind", is_rounded ? "ui8fusedrounded" : type->kind);
   }
   const proto::Attribute* const sides = Find("i1_shape");
   if (sides != nullptr && sides->ints_size() > 0) {
-    made_["i1_last"] =
-        MadeAttribute("i1_last", sides->ints(sides->ints_size() - 1));
+    Note("i1_last", int64_t{sides->ints(sides->ints_size() - 1)});
   }
+  return absl::OkStatus();
+}
+
+absl::Status GlowNode::NoteOutputs() {
   for (int i = 0; i < node_.output_size(); ++i) {
     const std::string which = fmt::format("o{}", i);
     const auto type = GlowTypeOf(node_, which);
     if (!type.has_value()) continue;
-    NODEWISE_RETURN_IF_ERROR(note(which, *type));
-    const auto number = OnnxNumberOfGlow(type->kind);
-    if (!number.has_value() || type->is_fused()) {
+    NODEWISE_RETURN_IF_ERROR(NoteType(which, *type));
+    const KindRow* const kind = FindKind(type->kind);
+    if (kind == nullptr || type->is_fused()) {
       return absl::UnimplementedError(
           fmt::format("attribute {}_elemKind: is {}, which is not supported",
                       which, Shortened(type->kind)));
     }
-    made_[which + "_type"] = MadeAttribute(which + "_type", *number);
+    Note(which + "_type", kind->onnx);
     if (i == 0) in_steps_ = type->kind == "i8";
   }
-  in_steps_ = in_steps_ && function_.numbers == GlowNumbers::kSteps;
-  constexpr char kHalfSums[] = "UseFP16Accumulation";
-  if (options_.half_sums)
-    made_[kHalfSums] = MadeAttribute(kHalfSums, int64_t{1});
-  made_["steps"] = MadeAttribute("steps", int64_t{in_steps_ ? 1 : 0});
   return absl::OkStatus();
 }
 
-// Puts lines around the body that make real numbers of what is quantized.
+// Puts lines around the body that make real numbers of what is quantized. A
+// name that is given again stands for the new value, so the body itself stays
+// as it is.
 void GlowNode::WrapReals() {
-  body_.clear();
   const bool takes_reals =
       function_.numbers != GlowNumbers::kStored && !in_steps_;
   for (size_t i = 0; i < function_.inputs.size() && takes_reals; ++i) {
@@ -256,17 +281,53 @@ void GlowNode::WrapReals() {
   function_.body = body_;
 }
 
-absl::Status GlowNode::Prepare() {
-  NODEWISE_RETURN_IF_ERROR(NoteTypes());
-  WrapReals();
-  return absl::OkStatus();
-}
-
 // Returns the name behind Glow_; empty for a node that is not Glow's.
-std::string_view GraphImporter::GlowName(const proto::Node& node) {
+std::string_view GlowName(const proto::Node& node) {
   const std::string_view name = node.op_type();
   if (!node.domain().empty() || !name.starts_with(kGlowPrefix)) return "";
   return name.substr(kGlowPrefix.size());
+}
+
+}  // namespace
+
+bool GlowType::is_quantized() const {
+  const KindRow* const row = FindKind(kind);
+  return row != nullptr && row->is_quantized;
+}
+
+bool IsGlow(const proto::Graph& graph) {
+  return std::ranges::any_of(graph.node(), [](const proto::Node& node) {
+    return node.domain().empty() && node.op_type().starts_with(kGlowPrefix);
+  });
+}
+
+GlowTypes GlowTypesOf(const proto::Graph& graph) {
+  GlowTypes types;
+  const auto note = [&](const std::string& name,
+                        const std::optional<GlowType>& type) {
+    if (type.has_value()) types.emplace(name, *type);
+  };
+  for (const auto& input : graph.input()) {
+    note(input.name(), GlowTypeIn(input.doc_string()));
+  }
+  for (const auto& tensor : graph.initializer()) {
+    note(tensor.name(), GlowTypeIn(tensor.doc_string()));
+  }
+  for (const proto::Node& node : graph.node()) {
+    for (int i = 0; i < node.output_size(); ++i) {
+      note(node.output(i), GlowTypeOf(node, fmt::format("o{}", i)));
+    }
+    // What Glow writes for an output of the network states no type in older
+    // models.
+    if (node.op_type() != "Identity" || node.input_size() != 1 ||
+        node.output_size() != 1) {
+      continue;
+    }
+    if (const GlowType* const from = FindOrNull(types, node.input(0))) {
+      types.emplace(node.output(0), *from);
+    }
+  }
+  return types;
 }
 
 // Notes what Glow's model says about types and which of its values are read.
@@ -281,8 +342,8 @@ void GraphImporter::ReadGlow(const proto::Graph& graph) {
 }
 
 // Imports a node of Glow's. Returns false if it is none.
-bool GraphImporter::ImportGlow(const proto::Node& node, const NodeParts& parts,
-                               Scope* scope) {
+bool GraphImporter::ImportGlow(NodeParts& parts) {
+  const proto::Node& node = parts.node;
   // Where Glow wrote down how a constant was made, the constant is there, too;
   // a note of a type and a mark in a trace make nothing.
   for (const std::string_view note :
@@ -290,26 +351,27 @@ bool GraphImporter::ImportGlow(const proto::Node& node, const NodeParts& parts,
         "Glow_TraceEvent"}) {
     if (node.domain().empty() && node.op_type() == note) return true;
   }
-  if (is_glow_ && node.domain().empty() && node.op_type() == "Identity") {
-    // It carries notes of types.
-    proto::Node plain = node;
-    plain.clear_attribute();
-    NodeParts own = parts;
-    ImportOperation(plain, &own, scope);
+  const bool is_identity =
+      is_glow_ && node.domain().empty() && node.op_type() == "Identity";
+  const std::string_view name = GlowName(node);
+  if (!is_identity && name.empty()) return false;
+  // Attributes of an Identity are notes of types, and those of a call are in
+  // the function's lines.
+  proto::Node plain = node;
+  plain.clear_attribute();
+  NodeParts own{plain, parts.scope, parts.name, parts.where, parts.opset};
+  if (is_identity) {
+    ImportOperation(own);
     return true;
   }
-  const std::string_view name = GlowName(node);
-  if (name.empty()) return false;
   const auto refuse = [&](std::string found, std::string expected) {
-    state_.AddOfOperator(network_kinds::kUnsupported, parts.where, parts.name,
-                         OperatorName(node), Severity::kError, std::move(found),
-                         std::move(expected));
-    BreakOutputs(node, parts.where, scope);
+    AddOfOperator(parts, network_kinds::kUnsupported, Severity::kError,
+                  std::move(found), std::move(expected));
+    BreakOutputs(parts);
     return true;
   };
-  const auto opset = state_.opsets.find("");
-  const ContribFunction* const row = FindContribFunction(
-      kGlowDomain, name, opset == state_.opsets.end() ? 0 : opset->second);
+  const ContribFunction* const row =
+      FindContribFunction(kGlowDomain, name, KnownOpset(state_.opsets, ""));
   if (row == nullptr) {
     const char* const reason = WhyRefused(name);
     if (reason != nullptr) {
@@ -325,40 +387,36 @@ bool GraphImporter::ImportGlow(const proto::Node& node, const NodeParts& parts,
   if (!prepared.ok()) {
     return refuse(std::string(MessageOf(prepared)), "another form of it");
   }
-  // The call has no attributes: they are in the function's lines.
-  proto::Node call = node;
-  call.clear_attribute();
-  for (std::string& output : *call.mutable_output()) {
-    if (glow_read_.count(output) == 0) output.clear();
+  // Glow names all outputs, wanted or not.
+  for (std::string& output : *plain.mutable_output()) {
+    if (!glow_read_.contains(output)) output.clear();
   }
   const auto find = [&](std::string_view wanted) { return glow.Find(wanted); };
-  ImportContrib(glow.function(), call, parts.name, parts.where, scope, find,
-                kTypeAttributes);
-  NoteCall(*row, node, parts.name, *scope);
+  ImportContrib(glow.function(), own, find, kTypeAttributes);
+  NoteCall(*row, parts);
   return true;
 }
 
+// The network has several operations where the model has one node; a user who
+// compares with a run of Glow's wants the node's name and its values' roles.
 void GraphImporter::NoteCall(const ContribFunction& row,
-                             const proto::Node& node, const std::string& name,
-                             const Scope& scope) {
+                             const NodeParts& parts) {
   if (state_.options.calls == nullptr) return;
-  ImportedCall call{name, std::string(row.name), {}, {}};
+  ImportedCall call{parts.name, std::string(row.name), {}, {}};
   const auto note = [&](const auto& params, const auto& names,
                         std::vector<ImportedCall::Role>* roles) {
     for (size_t i = 0; i < static_cast<size_t>(names.size()); ++i) {
       const size_t param = std::min(i, params.size() - 1);
       std::string role(params[param].name);
       if (param < i) role += fmt::format("_{}", i - param);
-      const auto found = scope.values.find(names[static_cast<int>(i)]);
-      if (found == scope.values.end() || found->second.value == kNoValue) {
-        continue;
-      }
-      roles->push_back(
-          {std::move(role), network_.value(found->second.value).name});
+      const Binding* const found =
+          FindOrNull(parts.scope.values, names[static_cast<int>(i)]);
+      if (found == nullptr || found->value == kNoValue) continue;
+      roles->push_back({std::move(role), network_.value(found->value).name});
     }
   };
-  note(row.inputs, node.input(), &call.inputs);
-  note(row.outputs, node.output(), &call.outputs);
+  note(row.inputs, parts.node.input(), &call.inputs);
+  note(row.outputs, parts.node.output(), &call.outputs);
   state_.options.calls->push_back(std::move(call));
 }
 

@@ -1,11 +1,11 @@
 #include "contrib/onnx/contrib_functions.h"
-#include "contrib/onnx/glow_types.h"
 #include "nodewise/op/op_row.h"
+
+namespace nodewise {
 
 // Glow's layers: convolutions, pooling, products of matrices, normalisation and
 // losses. Glow has channels last and the output channels of a filter first.
 
-namespace nodewise {
 namespace {
 
 // Pads of three dimensions are given in pairs.
@@ -14,28 +14,172 @@ namespace {
   "$Pads[5]]"
 
 constexpr ContribFunction kGlowLayerFunctions[] = {
+    // What finds features of sounds and images, and products whose scales are
+    // chosen by what is read.
+    // The tables behind the window are means to a fast transform.
+    GlowRow("AudioSpectrogram",
+            {"Input", "Window", Optional("TwiddleFactors"),
+             Optional("BitReverseIndices"), Optional("ComplexToRealWeights")},
+            {{"WindowSize", 1}, {"WindowStride", 1}, {"MagnitudeSquared", 0}},
+            R"(
+       x = Reshape(Input, [-1])
+       begin = Range(#0, #$o0_shape[0], #1)
+       begin = Mul(begin, #$WindowStride)
+       begin = Unsqueeze(begin, [1])
+       i = Range(#0, #$WindowSize, #1)
+       i = Add(begin, i)
+       x = Gather(x, i)
+       w = Reshape(Window, [-1])
+       x = Mul(x, w)
+       x = Unsqueeze(x, [-1])
+       y = DFT<onesided=1>(x, #$o0_shape[1]*2+-2, #1)
+       p = ReduceSumSquare<keepdims=0>(y, [-1])
+       Spectrogram = Identity(p) if $MagnitudeSquared
+       Spectrogram = Sqrt(p) if !$MagnitudeSquared)",
+            {"Spectrogram"}),
+    // The weights of each filter lie one behind the other, for the frequencies
+    // from the first to the last of its range.
+    GlowRow("MFCC", {"Spectrogram", "MelWeights", "MelRanges", "DctMat"},
+            {{"FilterBankCount", 0}}, R"(
+       r = Reshape(MelRanges, [-1, 2])
+       r = Cast<to=7>(r)
+       begin = Gather<axis=1>(r, #0)
+       last = Gather<axis=1>(r, #1)
+       l = Sub(last, begin)
+       l = Add(l, #1)
+       n = Shape(MelWeights)
+       n = Gather(n, #0)
+       filter = nodewise.SegmentOf(n, l)
+       first = CumSum<exclusive=1>(l, #0)
+       move = Sub(begin, first)
+       i = Range(#0, n, #1)
+       m = Gather(move, filter)
+       frequency = Add(i, m)
+       frequency = Unsqueeze(frequency, [1])
+       filter = Unsqueeze(filter, [1])
+       at = Concat<axis=1>(frequency, filter)
+       side = Shape(Spectrogram)
+       side = Slice(side, [1], [2])
+       shape = Concat<axis=0>(side, [$FilterBankCount])
+       zero = CastAs(#0, MelWeights)
+       zeros = Expand(zero, shape)
+       w = ScatterND(zeros, at, MelWeights)
+       s = Sqrt(Spectrogram)
+       mel = MatMul(s, w)
+       none = Equal(mel, 0)
+       mel = Where(none, 1.17549435e-38, mel)
+       mel = Log(mel)
+       d = Transpose<perm=[1, 0]>(DctMat)
+       Coefficients = MatMul(mel, d))",
+            {"Coefficients"}),
+    // Boxes of five numbers begin with the number of the image.
+    GlowRow("ROIAlign", {"FeatureMap", "Boxes", "BatchIndices"},
+            {{"Mode", 0},
+             {"OutputHeight", 1},
+             {"OutputWidth", 1},
+             {"SamplingRatio", 0},
+             {"SpatialScale", 1.0F},
+             {"Aligned", 0},
+             {"Rotated", 0}},
+            R"(
+       Result = Refuse(boxes that are turned) if $Rotated
+       Result = Refuse(the largest of the samples) if $Mode!=0
+       x = Transpose<perm=[0, 3, 1, 2]>(FeatureMap)
+       r = Slice(Boxes, [-4], [1000], [1])
+       b = Cast<to=7>(BatchIndices) if $i1_last!=5
+       b = Gather<axis=1>(Boxes, #0) if $i1_last=5
+       b = Cast<to=7>(b) if $i1_last=5
+       y = RoiAlign<coordinate_transformation_mode=half_pixel, mode=avg,
+           output_height=$OutputHeight, output_width=$OutputWidth,
+           sampling_ratio=$SamplingRatio,
+           spatial_scale=$SpatialScale>(x, r, b) if $Aligned
+       y = RoiAlign<coordinate_transformation_mode=output_half_pixel, mode=avg,
+           output_height=$OutputHeight, output_width=$OutputWidth,
+           sampling_ratio=$SamplingRatio,
+           spatial_scale=$SpatialScale>(x, r, b) if !$Aligned
+       Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
+    // A number in float32, even if the first input around it has another type.
+    {"GlowFloat",
+     kGlowOpset,
+     {},
+     {"y"},
+     {{"value", 0.0F}},
+     "y = Identity($value)",
+     kHelperDomain},
+    // Rows as bytes, each with a scale of its own that both ends fit in.
+    {"GlowDynamic",
+     kGlowOpset,
+     {"x"},
+     {"y", "scale"},
+     {},
+     R"(
+       low = ReduceMin(x, [1])
+       low = Min(low, 0)
+       low = Div(low, -128)
+       high = ReduceMax(x, [1])
+       high = Max(high, 0)
+       high = Div(high, 127)
+       s = Max(low, high)
+       none = Equal(s, 0)
+       scale = Where(none, 0.1, s)
+       q = Div(x, scale)
+       q = Round(q)
+       y = nodewise.GlowClipped<type=3>(q))",
+     kHelperDomain},
+    GlowStoredRow("DynamicQuantizedFullyConnected",
+                  {"Input", "Weights", "Bias"},
+                  {{"IsSymmetric", 1}, {"IsPerBatchElement", 1}}, R"(
+       Result = Refuse(an offset that is chosen) if !$IsSymmetric
+       Result = Refuse(one scale for all rows) if !$IsPerBatchElement
+       x = Cast<to=1>(Input)
+       q, s = nodewise.GlowDynamic(x)
+       wz = CastAs(#$i1_qOffset, Weights)
+       n = MatMulInteger(q, Weights, , wz)
+       f = Cast<to=1>(n)
+       w = nodewise.GlowFloat<value=$i1_qScale>()
+       m = Mul(s, w)
+       y = Mul(f, m)
+       b = Cast<to=1>(Bias)
+       y = Add(y, b)
+       Result = Cast<to=$o0_type>(y))"),
+    GlowStoredRow("DynamicRowwiseQuantizedFullyConnected",
+                  {"Input", "Weights", "Bias", "Scales", "Offsets"},
+                  {{"IsSymmetric", 1}, {"IsPerBatchElement", 1}}, R"(
+       Result = Refuse(an offset that is chosen) if !$IsSymmetric
+       Result = Refuse(one scale for all rows) if !$IsPerBatchElement
+       x = Cast<to=1>(Input)
+       q, s = nodewise.GlowDynamic(x)
+       wz = CastAs(Offsets, Weights)
+       n = MatMulInteger(q, Weights, , wz)
+       f = Cast<to=1>(n)
+       m = Mul(s, Scales)
+       y = Mul(f, m)
+       b = Cast<to=1>(Bias)
+       y = Add(y, b)
+       Result = Cast<to=$o0_type>(y))"),
+    // Layers.
     // A bias of 8 or 32 bits in steps of products.
-    {.name = "GlowBias",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"bias", "ratio", "offset"},
-     .outputs = {"y"},
-     .body = R"(
+    {"GlowBias",
+     kGlowOpset,
+     {"bias", "ratio", "offset"},
+     {"y"},
+     {},
+     R"(
        i = Cast<to=6>(bias)
        i = Sub(i, offset)
        f = Cast<to=1>(i)
        f = Mul(f, ratio)
        f = nodewise.RoundAway(f)
-       y = Cast<to=6>(f))"},
+       y = Cast<to=6>(f))",
+     kHelperDomain},
     // Sums of products, with their bias, in steps of the result. A `scale` is
     // that of the products; both may have one number for each channel.
-    {.name = "GlowProducts",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"sums", "bias", "scale", "bias_scale", "bias_offset"},
-     .outputs = {"y"},
-     .attributes = {{"out_scale", 0.0F}, {"rank", int64_t{2}}},
-     .body = R"(
+    {"GlowProducts",
+     kGlowOpset,
+     {"sums", "bias", "scale", "bias_scale", "bias_offset"},
+     {"y"},
+     {{"out_scale", 0.0F}, {"rank", 2}},
+     R"(
        ratio = Div(bias_scale, scale)
        b = nodewise.GlowBias(bias, ratio, bias_offset)
        b = Reshape(b, [1, -1, 1, 1]) if $rank=4
@@ -46,14 +190,14 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        s = Reshape(s, [-1])
        s = Reshape(s, [1, -1, 1, 1]) if $rank=4
        s = Reshape(s, [1, -1, 1, 1, 1]) if $rank=5
-       y = Mul(f, s))"},
-    {.name = "GlowActivated",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"kind", std::string_view("NONE")}, {"args", NoFloats()}},
-     .body = R"(
+       y = Mul(f, s))",
+     kHelperDomain},
+    {"GlowActivated",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"kind", "NONE"}, {"args", NoFloats()}},
+     R"(
        y = Identity(x) if $kind=NONE
        y = Relu(x) if $kind=RELU
        y = Sigmoid(x) if $kind=SIGMOID
@@ -61,21 +205,18 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Clip(x, $args[0], $args[1]) if $kind=CLIP
        n = Mul(x, $args[0]) if $kind=LEAKY_RELU
        low = Less(x, 0) if $kind=LEAKY_RELU
-       y = Where(low, n, x) if $kind=LEAKY_RELU)"},
-    {.name = "Convolution",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Filter", "Bias"},
-     .outputs = {"Result"},
-     .attributes = {{"Kernels", NoInts()},
-                    {"Strides", NoInts()},
-                    {"Pads", NoInts()},
-                    {"Group", int64_t{1}},
-                    {"Dilation", NoInts()},
-                    {"Layout", std::string_view("NHWC")},
-                    {"FusedActivation", std::string_view("NONE")},
-                    {"FusedActivationArgs", NoFloats()}},
-     .body = R"(
+       y = Where(low, n, x) if $kind=LEAKY_RELU)",
+     kHelperDomain},
+    GlowStepsRow("Convolution", {"Input", "Filter", "Bias"},
+                 {{"Kernels", NoInts()},
+                  {"Strides", NoInts()},
+                  {"Pads", NoInts()},
+                  {"Group", 1},
+                  {"Dilation", NoInts()},
+                  {"Layout", "NHWC"},
+                  {"FusedActivation", "NONE"},
+                  {"FusedActivationArgs", NoFloats()}},
+                 R"(
        Result = Refuse(a bias in floats beside quantized numbers) if $steps and
            type(Bias)=float32
        x = Transpose<perm=[0, 3, 1, 2]>(Input) if !$Layout=NCHW
@@ -99,22 +240,18 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            RELU) if !$FusedActivation=NONE and !$FusedActivation=RELU and $steps
        y = Add(y, o) if $steps
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if !$Layout=NCHW
-       Result = Identity(y) if $Layout=NCHW)",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "ChannelwiseQuantizedConvolution",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Filter", "Bias", "FilterScales", "FilterOffsets",
-                "BiasScales", "BiasOffsets"},
-     .outputs = {"Result"},
-     .attributes = {{"Kernels", NoInts()},
-                    {"Strides", NoInts()},
-                    {"Pads", NoInts()},
-                    {"Group", int64_t{1}},
-                    {"Dilation", NoInts()},
-                    {"FusedActivation", std::string_view("NONE")},
-                    {"FusedActivationArgs", NoFloats()}},
-     .body = R"(
+       Result = Identity(y) if $Layout=NCHW)"),
+    GlowStepsRow("ChannelwiseQuantizedConvolution",
+                 {"Input", "Filter", "Bias", "FilterScales", "FilterOffsets",
+                  "BiasScales", "BiasOffsets"},
+                 {{"Kernels", NoInts()},
+                  {"Strides", NoInts()},
+                  {"Pads", NoInts()},
+                  {"Group", 1},
+                  {"Dilation", NoInts()},
+                  {"FusedActivation", "NONE"},
+                  {"FusedActivationArgs", NoFloats()}},
+                 R"(
        Result = Refuse(a bias in floats beside quantized
            numbers) if type(Bias)=float32
        Result = Refuse(a fused activation of quantized numbers other than
@@ -139,18 +276,13 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        o = Cast<to=1>(#$o0_qOffset)
        y = Add(y, o)
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if rank(Input)=4
-       Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5)",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "Convolution3D",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Filter", "Bias"},
-     .outputs = {"Result"},
-     .attributes = {{"Kernels", NoInts()},
-                    {"Strides", NoInts()},
-                    {"Pads", NoInts()},
-                    {"Group", int64_t{1}}},
-     .body = R"(
+       Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5)"),
+    GlowStepsRow("Convolution3D", {"Input", "Filter", "Bias"},
+                 {{"Kernels", NoInts()},
+                  {"Strides", NoInts()},
+                  {"Pads", NoInts()},
+                  {"Group", 1}},
+                 R"(
        Result = Refuse(a bias in floats beside quantized numbers) if $steps and
            type(Bias)=float32
        x = Transpose<perm=[0, 4, 1, 2, 3]>(Input)
@@ -169,53 +301,40 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = nodewise.GlowProducts<out_scale=$o0_qScale, rank=5>(n, Bias, s,
            $i2_qScale, bz) if $steps
        y = Add(y, o) if $steps
-       Result = Transpose<perm=[0, 2, 3, 4, 1]>(y))",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "ConvTranspose",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Filter", "Bias"},
-     .outputs = {"Result"},
-     .attributes = {{"Kernels", NoInts()},
-                    {"Strides", NoInts()},
-                    {"Pads", NoInts()},
-                    {"Group", int64_t{1}},
-                    {"Dilation", NoInts()}},
-     .body = R"(
+       Result = Transpose<perm=[0, 2, 3, 4, 1]>(y))"),
+    GlowRow("ConvTranspose", {"Input", "Filter", "Bias"},
+            {{"Kernels", NoInts()},
+             {"Strides", NoInts()},
+             {"Pads", NoInts()},
+             {"Group", 1},
+             {"Dilation", NoInts()}},
+            R"(
        x = Transpose<perm=[0, 3, 1, 2]>(Input)
        w = Transpose<perm=[3, 0, 1, 2]>(Filter)
        y = ConvTranspose<kernel_shape=$Kernels, strides=$Strides, pads=$Pads,
            group=$Group, dilations=$Dilation>(x, w, Bias)
-       Result = Transpose<perm=[0, 2, 3, 1]>(y))"},
+       Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
     // The index of the largest is that in the whole input. Among equal ones the
     // last counts in Glow and the first in ONNX, so it cannot be had.
-    {.name = "MaxPool",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result", "Argmax"},
-     .attributes = {{"Kernels", NoInts()},
-                    {"Strides", NoInts()},
-                    {"Pads", NoInts()},
-                    {"Layout", int64_t{0}}},
-     .body = R"(
+    GlowStoredRow("MaxPool", {"Input"},
+                  {{"Kernels", NoInts()},
+                   {"Strides", NoInts()},
+                   {"Pads", NoInts()},
+                   {"Layout", 0}},
+                  R"(
        x = Transpose<perm=[0, 3, 1, 2]>(Input) if !$Layout=1
        x = Identity(Input) if $Layout=1
        y = MaxPool<kernel_shape=$Kernels, strides=$Strides, pads=$Pads>(x)
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if !$Layout=1
        Result = Identity(y) if $Layout=1)",
-     .numbers = GlowNumbers::kStored},
-    {.name = "AvgPool",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Kernels", NoInts()},
-                    {"Strides", NoInts()},
-                    {"Pads", NoInts()},
-                    {"Layout", int64_t{0}},
-                    {"CountIncludePads", int64_t{1}}},
-     .body = R"(
+                  {"Result", "Argmax"}),
+    GlowStepsRow("AvgPool", {"Input"},
+                 {{"Kernels", NoInts()},
+                  {"Strides", NoInts()},
+                  {"Pads", NoInts()},
+                  {"Layout", 0},
+                  {"CountIncludePads", 1}},
+                 R"(
        i = Identity(Input) if !$steps
        i = nodewise.GlowCentred<offset=$i0_qOffset>(Input) if $steps
        x = Identity(i) if $Layout=1
@@ -235,15 +354,14 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        Result = Identity(y) if $Layout=3
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if rank(Input)=4 and $Layout=0
        Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5 and
-           $Layout!=3)",
-     .numbers = GlowNumbers::kSteps},
+           $Layout!=3)"),
     // Which of n numbers belong to each of m windows that cover them evenly.
-    {.name = "GlowWindows",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"m", "n", "like"},
-     .outputs = {"mask", "count"},
-     .body = R"(
+    {"GlowWindows",
+     kGlowOpset,
+     {"m", "n", "like"},
+     {"mask", "count"},
+     {},
+     R"(
        i = Range(#0, m, #1)
        first = Mul(i, n)
        first = Div(first, m)
@@ -260,13 +378,9 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        from = GreaterOrEqual(j, first)
        to = Less(j, end)
        mask = And(from, to)
-       mask = CastAs(mask, like))"},
-    {.name = "AdaptiveAvgPool",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .body = R"(
+       mask = CastAs(mask, like))",
+     kHelperDomain},
+    GlowRow("AdaptiveAvgPool", {"Input"}, {}, R"(
        n = Shape(Input)
        h = Gather(n, #1)
        w = Gather(n, #2)
@@ -279,25 +393,14 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        r = Unsqueeze(r, [1])
        y = Div(y, c)
        y = Div(y, r)
-       Result = Transpose<perm=[0, 2, 3, 1]>(y))"},
-    {.name = "Gemm",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"A", "B", Optional("C")},
-     .outputs = {"Result"},
-     .attributes = {{"Alpha", 1.0F},
-                    {"Beta", 1.0F},
-                    {"TransposeA", int64_t{0}},
-                    {"TransposeB", int64_t{0}}},
-     .body = R"(
+       Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
+    GlowRow(
+        "Gemm", {"A", "B", Optional("C")},
+        {{"Alpha", 1.0F}, {"Beta", 1.0F}, {"TransposeA", 0}, {"TransposeB", 0}},
+        R"(
        Result = Gemm<alpha=$Alpha, beta=$Beta, transA=$TransposeA,
-           transB=$TransposeB>(A, B, C))"},
-    {.name = "FullyConnected",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Weights", "Bias"},
-     .outputs = {"Result"},
-     .body = R"(
+           transB=$TransposeB>(A, B, C))"),
+    GlowStepsRow("FullyConnected", {"Input", "Weights", "Bias"}, {}, R"(
        Result = Refuse(a bias in floats beside quantized numbers) if $steps and
            type(Bias)=float32
        y = MatMul(Input, Weights) if !$steps
@@ -311,16 +414,11 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = nodewise.GlowProducts<out_scale=$o0_qScale>(n, Bias, s, $i2_qScale,
            bz) if $steps
        y = nodewise.RoundAway(y) if $steps
-       Result = Add(y, o) if $steps)",
-     .numbers = GlowNumbers::kSteps},
+       Result = Add(y, o) if $steps)"),
     // A scale and an offset for each row of the weights, which are one column
     // of the product.
-    {.name = "RowwiseQuantizedFullyConnected",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Weights", "Scales", "Offsets", "Bias"},
-     .outputs = {"Result"},
-     .body = R"(
+    GlowStepsRow("RowwiseQuantizedFullyConnected",
+                 {"Input", "Weights", "Scales", "Offsets", "Bias"}, {}, R"(
        Result = Refuse(a bias in floats beside quantized
            numbers) if type(Bias)=float32
        w = Transpose<perm=[1, 0]>(Weights)
@@ -332,14 +430,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = nodewise.GlowProducts<out_scale=$o0_qScale>(n, Bias, s, $i4_qScale,
            bz)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(y, o))",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "MatMul",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"LHS", "RHS"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = Add(y, o))"),
+    GlowStepsRow("MatMul", {"LHS", "RHS"}, {}, R"(
        Result = MatMul(LHS, RHS) if !$steps
        lz = CastAs(#$i0_qOffset, LHS)
        rz = CastAs(#$i1_qOffset, RHS)
@@ -349,14 +441,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        s = Div(s, $o0_qScale)
        y = Mul(s, f)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(y, o) if $steps)",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "BatchMatMul",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"LHS", "RHS"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = Add(y, o) if $steps)"),
+    GlowStepsRow("BatchMatMul", {"LHS", "RHS"}, {}, R"(
        Result = MatMul(LHS, RHS) if !$steps
        lz = CastAs(#$i0_qOffset, LHS)
        rz = CastAs(#$i1_qOffset, RHS)
@@ -366,45 +452,29 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        s = Div(s, $o0_qScale)
        y = Mul(s, f)
        o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(y, o) if $steps)",
-     .numbers = GlowNumbers::kSteps},
-    {.name = "BatchNormalization",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Scale", "Bias", "Mean", "Var"},
-     .outputs = {"Result"},
-     .attributes = {{"ChannelIdx", int64_t{0}}, {"Epsilon", 1e-5F}},
-     .body = R"(
-       Result = Refuse(channels that are neither second nor last) if $ChannelIdx!=1 and
-           !last(ChannelIdx, Input)
+       Result = Add(y, o) if $steps)"),
+    GlowRow("BatchNormalization", {"Input", "Scale", "Bias", "Mean", "Var"},
+            {{"ChannelIdx", 0}, {"Epsilon", 1e-5F}}, R"(
+       Result = Refuse(channels that are neither second nor last) if
+           $ChannelIdx!=1 and !last(ChannelIdx, Input)
        x = Identity(Input) if $ChannelIdx=1
        x = ChannelsFirst(Input, Input) if $ChannelIdx!=1
        y = BatchNormalization<epsilon=$Epsilon>(x, Scale, Bias, Mean, Var)
        Result = Identity(y) if $ChannelIdx=1
-       Result = ChannelsLast(y, Input) if $ChannelIdx!=1)"},
-    {.name = "InstanceNormalization",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Scale", "Bias"},
-     .outputs = {"Result"},
-     .attributes = {{"ChannelIdx", int64_t{0}}, {"Epsilon", 1e-5F}},
-     .body = R"(
-       Result = Refuse(channels that are neither second nor last) if $ChannelIdx!=1 and
-           !last(ChannelIdx, Input)
+       Result = ChannelsLast(y, Input) if $ChannelIdx!=1)"),
+    GlowRow("InstanceNormalization", {"Input", "Scale", "Bias"},
+            {{"ChannelIdx", 0}, {"Epsilon", 1e-5F}}, R"(
+       Result = Refuse(channels that are neither second nor last) if
+           $ChannelIdx!=1 and !last(ChannelIdx, Input)
        x = Identity(Input) if $ChannelIdx=1
        x = ChannelsFirst(Input, Input) if $ChannelIdx!=1
        y = InstanceNormalization<epsilon=$Epsilon>(x, Scale, Bias)
        Result = Identity(y) if $ChannelIdx=1
-       Result = ChannelsLast(y, Input) if $ChannelIdx!=1)"},
-    {.name = "MeanVarNormalization",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Mean", "Var"},
-     .outputs = {"NewMean", "NewVar"},
-     .attributes = {{"ChannelIdx", int64_t{0}}, {"Momentum", 0.0F}},
-     .body = R"(
-       NewMean = Refuse(channels that are neither second nor last) if $ChannelIdx!=1 and
-           !last(ChannelIdx, Input)
+       Result = ChannelsLast(y, Input) if $ChannelIdx!=1)"),
+    GlowRow("MeanVarNormalization", {"Input", "Mean", "Var"},
+            {{"ChannelIdx", 0}, {"Momentum", 0.0F}}, R"(
+       NewMean = Refuse(channels that are neither second nor last) if
+           $ChannelIdx!=1 and !last(ChannelIdx, Input)
        x = ChannelsLast(Input, Input) if $ChannelIdx=1
        x = Identity(Input) if $ChannelIdx!=1
        c = Shape(Mean)
@@ -420,27 +490,17 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        NewMean = Add(m, k)
        v = Mul(v, $Momentum)
        w = Mul(Var, old)
-       NewVar = Add(v, w))"},
-    {.name = "LocalResponseNormalization",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"HalfWindowSize", int64_t{0}},
-                    {"Alpha", 0.0F},
-                    {"Beta", 0.0F},
-                    {"K", 0.0F}},
-     .body = R"(
+       NewVar = Add(v, w))",
+            {"NewMean", "NewVar"}),
+    GlowRow(
+        "LocalResponseNormalization", {"Input"},
+        {{"HalfWindowSize", 0}, {"Alpha", 0.0F}, {"Beta", 0.0F}, {"K", 0.0F}},
+        R"(
        x = Transpose<perm=[0, 3, 1, 2]>(Input)
        y = LRN<size=$HalfWindowSize*2+1, alpha=$Alpha, beta=$Beta, bias=$K>(x)
-       Result = Transpose<perm=[0, 2, 3, 1]>(y))"},
-    {.name = "LayerNormalization",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Scale", "Bias"},
-     .outputs = {"Result"},
-     .attributes = {{"Epsilon", 1e-5F}},
-     .body = R"(
+       Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
+    GlowRow("LayerNormalization", {"Input", "Scale", "Bias"},
+            {{"Epsilon", 1e-5F}}, R"(
        Result = LayerNormalization<axis=-1, epsilon=$Epsilon>(Input, Scale,
            Bias) if rank(Scale)=1
        Result = LayerNormalization<axis=-2, epsilon=$Epsilon>(Input, Scale,
@@ -448,14 +508,9 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        Result = LayerNormalization<axis=-3, epsilon=$Epsilon>(Input, Scale,
            Bias) if rank(Scale)=3
        Result = LayerNormalization<axis=-4, epsilon=$Epsilon>(Input, Scale,
-           Bias) if rank(Scale)=4)"},
-    {.name = "BatchBoxCox",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Lambda1", "Lambda2"},
-     .outputs = {"Result"},
-     .attributes = {{"Epsilon", 0.0F}},
-     .body = R"(
+           Bias) if rank(Scale)=4)"),
+    GlowRow("BatchBoxCox", {"Input", "Lambda1", "Lambda2"}, {{"Epsilon", 0.0F}},
+            R"(
        x = Add(Input, Lambda2)
        x = Max(x, 0.000001)
        logs = Log(x)
@@ -464,55 +519,32 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        d = Add(Lambda1, $Epsilon)
        p = Div(p, d)
        zero = Equal(Lambda1, 0)
-       Result = Where(zero, logs, p))"},
-    {.name = "VectorNorm",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input"},
-     .outputs = {"Result"},
-     .attributes = {{"Axis", int64_t{0}}, {"P", int64_t{2}}},
-     .body = R"(
+       Result = Where(zero, logs, p))"),
+    GlowRow("VectorNorm", {"Input"}, {{"Axis", 0}, {"P", 2}}, R"(
        Result = Refuse(a norm other than of 2) if $P!=2
-       Result = ReduceL2<keepdims=0>(Input, [$Axis]))"},
-    {.name = "SoftMax",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Selected"},
-     .outputs = {"Result"},
-     .body = "Result = Softmax<axis=1>(Input)"},
-    {.name = "LogSoftMax",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Selected"},
-     .outputs = {"Result"},
-     .body = "Result = LogSoftmax<axis=1>(Input)"},
-    {.name = "CrossEntropyLoss",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"P", "Labels"},
-     .outputs = {"CE"},
-     .body = R"(
+       Result = ReduceL2<keepdims=0>(Input, [$Axis]))"),
+    GlowRow("SoftMax", {"Input", "Selected"}, {},
+            "Result = Softmax<axis=1>(Input)"),
+    GlowRow("LogSoftMax", {"Input", "Selected"}, {},
+            "Result = LogSoftmax<axis=1>(Input)"),
+    GlowRow("CrossEntropyLoss", {"P", "Labels"}, {}, R"(
        i = Reshape(Labels, [-1, 1])
        p = GatherElements<axis=1>(P, i)
        p = Log(p)
        p = ReduceSum(p)
        p = Neg(p)
-       CE = Reshape(p, [1]))"},
-    {.name = "SigmoidCrossEntropyWithLogits",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Logits", "Targets"},
-     .outputs = {"Result"},
-     .body = R"(
+       CE = Reshape(p, [1]))",
+            {"CE"}),
+    GlowRow("SigmoidCrossEntropyWithLogits", {"Logits", "Targets"}, {}, R"(
        l = nodewise.BinaryEntropy(Logits, Targets, , )
-       Result = ReduceMean<keepdims=0>(l, [-1]))"},
+       Result = ReduceMean<keepdims=0>(l, [-1]))"),
     // -(p t log s + (1 - t) log(1 - s)) w, where s is the sigmoid of x.
-    {.name = "BinaryEntropy",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x", "t", Optional("w"), Optional("p")},
-     .outputs = {"y"},
-     .body = R"(
+    {"BinaryEntropy",
+     kGlowOpset,
+     {"x", "t", Optional("w"), Optional("p")},
+     {"y"},
+     {},
+     R"(
        n = Neg(x)
        l = Softplus(n)
        p = Sub(p, 1) if p
@@ -522,58 +554,39 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        u = Sub(1, t)
        k = Mul(u, x)
        y = Add(k, l)
-       y = Mul(y, w) if w)"},
-    {.name = "GlowReduced",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"reduction", int64_t{0}}, {"shape", NoInts()}},
-     .body = R"(
+       y = Mul(y, w) if w)",
+     kHelperDomain},
+    {"GlowReduced",
+     kGlowOpset,
+     {"x"},
+     {"y"},
+     {{"reduction", 0}, {"shape", NoInts()}},
+     R"(
        m = Identity(x) if $reduction=0
        m = ReduceMean(x) if $reduction=1
        m = ReduceSum(x) if $reduction=2
-       y = Reshape(m, $shape))"},
-    {.name = "BinaryCrossEntropyWithLogits",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Target", "Weight", "PosWeight"},
-     .outputs = {"Result"},
-     .attributes = {{"Reduction", int64_t{0}}},
-     .body = R"(
+       y = Reshape(m, $shape))",
+     kHelperDomain},
+    GlowRow("BinaryCrossEntropyWithLogits",
+            {"Input", "Target", "Weight", "PosWeight"}, {{"Reduction", 0}}, R"(
        l = nodewise.BinaryEntropy(Input, Target, Weight, PosWeight)
        Result = nodewise.GlowReduced<reduction=$Reduction,
-           shape=$o0_shape>(l))"},
-    {.name = "WeightBinaryCrossEntropyWithLogits",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Target", "Weight"},
-     .outputs = {"Result"},
-     .attributes = {{"Reduction", int64_t{0}}},
-     .body = R"(
+           shape=$o0_shape>(l))"),
+    GlowRow("WeightBinaryCrossEntropyWithLogits", {"Input", "Target", "Weight"},
+            {{"Reduction", 0}}, R"(
        l = nodewise.BinaryEntropy(Input, Target, Weight, )
        Result = nodewise.GlowReduced<reduction=$Reduction,
-           shape=$o0_shape>(l))"},
-    {.name = "PosWeightBinaryCrossEntropyWithLogits",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Target", "PosWeight"},
-     .outputs = {"Result"},
-     .attributes = {{"Reduction", int64_t{0}}},
-     .body = R"(
+           shape=$o0_shape>(l))"),
+    GlowRow("PosWeightBinaryCrossEntropyWithLogits",
+            {"Input", "Target", "PosWeight"}, {{"Reduction", 0}}, R"(
        l = nodewise.BinaryEntropy(Input, Target, , PosWeight)
        Result = nodewise.GlowReduced<reduction=$Reduction,
-           shape=$o0_shape>(l))"},
-    {.name = "SimpleBinaryCrossEntropyWithLogits",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Target"},
-     .outputs = {"Result"},
-     .attributes = {{"Reduction", int64_t{0}}},
-     .body = R"(
+           shape=$o0_shape>(l))"),
+    GlowRow("SimpleBinaryCrossEntropyWithLogits", {"Input", "Target"},
+            {{"Reduction", 0}}, R"(
        l = nodewise.BinaryEntropy(Input, Target, , )
        Result = nodewise.GlowReduced<reduction=$Reduction,
-           shape=$o0_shape>(l))"},
+           shape=$o0_shape>(l))"),
 };
 
 #undef NODEWISE_GLOW_PADS_3D

@@ -1,5 +1,4 @@
 #include "contrib/onnx/contrib_functions.h"
-#include "contrib/onnx/glow_types.h"
 #include "nodewise/op/op_row.h"
 
 // Glow's lookups in tables, and its operators on segments: numbers one behind
@@ -11,12 +10,12 @@ namespace {
 constexpr ContribFunction kGlowLookupFunctions[] = {
     // The segment of each of n places; the number of segments for places that
     // are in none. Places are counted up wherever a segment ends.
-    {.name = "SegmentOf",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"n", "lengths"},
-     .outputs = {"segment"},
-     .body = R"(
+    {"SegmentOf",
+     kGlowOpset,
+     {"n", "lengths"},
+     {"segment"},
+     {},
+     R"(
        l = Cast<to=7>(lengths)
        ends = CumSum(l, #0)
        ends = Min(ends, n)
@@ -28,14 +27,15 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        marks = ScatterElements<reduction=add>(zeros, ends, ones)
        count = CumSum(marks, #0)
        n = Reshape(n, [1])
-       segment = Slice(count, [0], n, [0]))"},
+       segment = Slice(count, [0], n, [0]))",
+     kHelperDomain},
     // What each segment of rows sums up to.
-    {.name = "SegmentSums",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"rows", "lengths"},
-     .outputs = {"sums"},
-     .body = R"(
+    {"SegmentSums",
+     kGlowOpset,
+     {"rows", "lengths"},
+     {"sums"},
+     {},
+     R"(
        shape = Shape(rows)
        n = Gather(shape, #0)
        segment = nodewise.SegmentOf(n, lengths)
@@ -47,14 +47,15 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        zero = CastAs(#0, rows)
        zeros = Expand(zero, all)
        sums = ScatterND<reduction=add>(zeros, segment, rows)
-       sums = Slice(sums, [0], count, [0]))"},
+       sums = Slice(sums, [0], count, [0]))",
+     kHelperDomain},
     // Indices, and 0 for those that belong to no segment, which may be any.
-    {.name = "SegmentIndices",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"indices", "lengths"},
-     .outputs = {"y"},
-     .body = R"(
+    {"SegmentIndices",
+     kGlowOpset,
+     {"indices", "lengths"},
+     {"y"},
+     {},
+     R"(
        l = Cast<to=7>(lengths)
        total = ReduceSum<keepdims=0>(l, [0])
        n = Shape(indices)
@@ -62,27 +63,28 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        i = Range(#0, n, #1)
        used = Less(i, total)
        zero = CastAs(#0, indices)
-       y = Where(used, indices, zero))"},
+       y = Where(used, indices, zero))",
+     kHelperDomain},
     // A number for each row, so shaped that it can be multiplied with the row.
-    {.name = "BesideRows",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"x", "rows"},
-     .outputs = {"y"},
-     .body = R"(
+    {"BesideRows",
+     kGlowOpset,
+     {"x", "rows"},
+     {"y"},
+     {},
+     R"(
        n = Shape(rows)
        one = Div(n, n)
        shape = ScatterElements(one, [0], [-1])
-       y = Reshape(x, shape))"},
+       y = Reshape(x, shape))",
+     kHelperDomain},
     // The lengths of segments that begin at offsets; the first one reaches from
     // 0 to the first offset if `from_zero`.
-    {.name = "LengthsOfOffsets",
-     .domain = kHelperDomain,
-     .opset = kGlowOpset,
-     .inputs = {"offsets", "indices"},
-     .outputs = {"lengths"},
-     .attributes = {{"has_end", int64_t{0}}, {"from_zero", int64_t{0}}},
-     .body = R"(
+    {"LengthsOfOffsets",
+     kGlowOpset,
+     {"offsets", "indices"},
+     {"lengths"},
+     {{"has_end", 0}, {"from_zero", 0}},
+     R"(
        o = Cast<to=7>(offsets)
        n = Shape(indices)
        n = Slice(n, [0], [1])
@@ -90,16 +92,16 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        o = Concat<axis=0>([0], o) if $from_zero
        next = Slice(o, [1], [9223372036854774784])
        this = Slice(o, [0], [-1])
-       lengths = Sub(next, this))"},
+       lengths = Sub(next, this))",
+     kHelperDomain},
     // The float32 that each four bytes of the last side are, or the float16
     // that two are.
-    {.name = "FloatOfBytes",
-     .domain = kHelperDomain,
-     .opset = kGlowBytesOpset,
-     .inputs = {"bytes"},
-     .outputs = {"y"},
-     .attributes = {{"half", int64_t{0}}},
-     .body = R"(
+    {"FloatOfBytes",
+     kGlowBytesOpset,
+     {"bytes"},
+     {"y"},
+     {{"half", 0}},
+     R"(
        b = Cast<to=12>(bytes)
        f = Cast<to=12>([1, 256, 65536, 16777216]) if !$half
        f = Cast<to=12>([1, 256]) if $half
@@ -108,127 +110,87 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        y = BitCast<to=1>(w) if !$half
        h = Cast<to=4>(w) if $half
        h = BitCast<to=10>(h) if $half
-       y = Cast<to=1>(h) if $half)"},
+       y = Cast<to=1>(h) if $half)",
+     kHelperDomain},
     // Rows of integers with their scale and offset behind them, in float32.
-    {.name = "GlowRows",
-     .domain = kHelperDomain,
-     .opset = kGlowBytesOpset,
-     .inputs = {"rows"},
-     .outputs = {"y"},
-     .attributes = {{"kind", std::string_view("ui8fused")}},
-     .body = R"(
-       q = Slice(rows, [0], [-8], [-1]) if $kind=ui8fused
-       s = Slice(rows, [-8], [-4], [-1]) if $kind=ui8fused
-       o = Slice(rows, [-4], [1000000000], [-1]) if $kind=ui8fused
-       q = Slice(rows, [0], [-8], [-1]) if $kind=ui8fusedrounded
-       s = Slice(rows, [-8], [-4], [-1]) if $kind=ui8fusedrounded
-       o = Slice(rows, [-4], [1000000000], [-1]) if $kind=ui8fusedrounded
-       q = Slice(rows, [0], [-8], [-1]) if $kind=ui4fused
-       s = Slice(rows, [-8], [-4], [-1]) if $kind=ui4fused
-       o = Slice(rows, [-4], [1000000000], [-1]) if $kind=ui4fused
+    {"GlowRows",
+     kGlowBytesOpset,
+     {"rows"},
+     {"y"},
+     {{"kind", "ui8fused"}},
+     R"(
+       q = Slice(rows, [0], [-8], [-1])
        q = Slice(rows, [0], [-4], [-1]) if $kind=ui8fusedfp16
-       s = Slice(rows, [-4], [-2], [-1]) if $kind=ui8fusedfp16
-       o = Slice(rows, [-2], [1000000000], [-1]) if $kind=ui8fusedfp16
        q = Slice(rows, [0], [-4], [-1]) if $kind=ui4fusedfp16
+       s = Slice(rows, [-8], [-4], [-1])
+       s = Slice(rows, [-4], [-2], [-1]) if $kind=ui8fusedfp16
        s = Slice(rows, [-4], [-2], [-1]) if $kind=ui4fusedfp16
+       o = Slice(rows, [-4], [1000000000], [-1])
+       o = Slice(rows, [-2], [1000000000], [-1]) if $kind=ui8fusedfp16
        o = Slice(rows, [-2], [1000000000], [-1]) if $kind=ui4fusedfp16
        q = nodewise.Unpack<bits=4>(q) if $kind=ui4fused
        q = nodewise.Unpack<bits=4>(q) if $kind=ui4fusedfp16
-       wide = nodewise.FloatOfBytes(s) if $kind=ui8fused
-       wide = nodewise.FloatOfBytes(s) if $kind=ui4fused
+       wide = nodewise.FloatOfBytes(s)
        wide = nodewise.FloatOfBytes<half=1>(s) if $kind=ui8fusedfp16
        wide = nodewise.FloatOfBytes<half=1>(s) if $kind=ui4fusedfp16
-       from = nodewise.FloatOfBytes(o) if $kind=ui8fused
-       from = nodewise.FloatOfBytes(o) if $kind=ui4fused
-       from = nodewise.FloatOfBytes<half=1>(o) if $kind=ui8fusedfp16
-       from = nodewise.FloatOfBytes<half=1>(o) if $kind=ui4fusedfp16
-       wide = nodewise.FloatOfBytes(s) if $kind=ui8fusedrounded
        wide = Cast<to=10>(wide) if $kind=ui8fusedrounded
        wide = Cast<to=1>(wide) if $kind=ui8fusedrounded
-       from = nodewise.FloatOfBytes(o) if $kind=ui8fusedrounded
+       from = nodewise.FloatOfBytes(o)
+       from = nodewise.FloatOfBytes<half=1>(o) if $kind=ui8fusedfp16
+       from = nodewise.FloatOfBytes<half=1>(o) if $kind=ui4fusedfp16
        from = Cast<to=10>(from) if $kind=ui8fusedrounded
        from = Cast<to=1>(from) if $kind=ui8fusedrounded
        f = Cast<to=1>(q)
        f = Mul(f, wide)
-       y = Add(f, from))"},
-    {.name = "LengthsSum",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Lengths"},
-     .outputs = {"Result"},
-     .body = "Result = nodewise.SegmentSums(Data, Lengths)"},
-    {.name = "SparseLengthsSum",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Indices", "Lengths"},
-     .outputs = {"Result"},
-     .body = R"(
+       y = Add(f, from))",
+     kHelperDomain},
+    GlowRow("LengthsSum", {"Data", "Lengths"}, {},
+            "Result = nodewise.SegmentSums(Data, Lengths)"),
+    GlowRow("SparseLengthsSum", {"Data", "Indices", "Lengths"}, {}, R"(
        i = nodewise.SegmentIndices(Indices, Lengths)
        rows = Gather(Data, i)
-       Result = nodewise.SegmentSums(rows, Lengths))"},
-    {.name = "SparseLengthsWeightedSum",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Weights", "Indices", "Lengths"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = nodewise.SegmentSums(rows, Lengths))"),
+    GlowRow("SparseLengthsWeightedSum",
+            {"Data", "Weights", "Indices", "Lengths"}, {}, R"(
        i = nodewise.SegmentIndices(Indices, Lengths)
        rows = Gather(Data, i)
        w = nodewise.BesideRows(Weights, rows)
        rows = Mul(rows, w)
-       Result = nodewise.SegmentSums(rows, Lengths))"},
-    {.name = "Embedding",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Weights", "Indices"},
-     .outputs = {"Result"},
-     .attributes = {{"PadIdx", int64_t{-1}},
-                    {"Scale", int64_t{0}},
-                    {"Sparse", int64_t{0}}},
-     .body = R"(
+       Result = nodewise.SegmentSums(rows, Lengths))"),
+    GlowRow("Embedding", {"Weights", "Indices"},
+            {{"PadIdx", -1}, {"Scale", 0}, {"Sparse", 0}}, R"(
        Result = Refuse(gradients by frequency) if $Scale
        Result = Refuse(sparse gradients) if $Sparse
        p = CastAs(#$PadIdx, Indices)
        pad = Equal(Indices, p)
        pad = Unsqueeze(pad, [-1])
        y = Gather(Weights, Indices)
-       Result = Where(pad, 0, y))"},
-    {.name = "EmbeddingBag",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Weights", "Indices", "Offsets"},
-     .outputs = {"Result"},
-     .attributes = {{"HasEndOffset", int64_t{0}}},
-     .body = R"(
+       Result = Where(pad, 0, y))"),
+    GlowRow("EmbeddingBag", {"Data", "Weights", "Indices", "Offsets"},
+            {{"HasEndOffset", 0}}, R"(
        l = nodewise.LengthsOfOffsets<has_end=$HasEndOffset>(Offsets, Indices)
        i = nodewise.SegmentIndices(Indices, l)
        rows = Gather(Data, i)
        w = nodewise.BesideRows(Weights, rows)
        rows = Mul(rows, w)
-       Result = nodewise.SegmentSums(rows, l))"},
-    {.name = "EmbeddingBagByteRowwiseOffsets",
-     .domain = kGlowDomain,
-     .opset = kGlowBytesOpset,
-     .inputs = {"Data", "Weights", "Indices", "Offsets"},
-     .outputs = {"Result"},
-     .attributes = {{"HasEndOffset", int64_t{0}},
-                    {"UseFP16Accumulation", int64_t{0}}},
-     .body = R"(
+       Result = nodewise.SegmentSums(rows, l))"),
+    GlowRow("EmbeddingBagByteRowwiseOffsets",
+            {"Data", "Weights", "Indices", "Offsets"},
+            {{"HasEndOffset", 0}, {"UseFP16Accumulation", 0}}, R"(
        l = nodewise.LengthsOfOffsets<has_end=$HasEndOffset, from_zero=1>(
            Offsets, Indices)
        y = nodewise.GlowWeighted<kind=$i0_kind,
            half=$UseFP16Accumulation>(Data, Weights, Indices, l)
-       Result = Slice(y, [1], [9223372036854774784], [0]))"},
+       Result = Slice(y, [1], [9223372036854774784], [0]))",
+            {"Result"}, kGlowBytesOpset),
     // Sums of rows of bytes, each times its weight; in float16 if `half` and
     // both are of that type.
-    {.name = "GlowWeighted",
-     .domain = kHelperDomain,
-     .opset = kGlowBytesOpset,
-     .inputs = {"data", "weights", "indices", "lengths"},
-     .outputs = {"y"},
-     .attributes = {{"kind", std::string_view("ui8fused")},
-                    {"half", int64_t{0}}},
-     .body = R"(
+    {"GlowWeighted",
+     kGlowBytesOpset,
+     {"data", "weights", "indices", "lengths"},
+     {"y"},
+     {{"kind", "ui8fused"}, {"half", 0}},
+     R"(
        i = nodewise.SegmentIndices(indices, lengths)
        rows = Gather(data, i)
        rows = nodewise.GlowRows<kind=$kind>(rows)
@@ -236,20 +198,14 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        w = nodewise.BesideRows(w, rows)
        rows = Mul(rows, w)
        rows = Cast<to=10>(rows) if $half and type(weights)=float16 and
-           $kind=ui8fusedfp16
-       rows = Cast<to=10>(rows) if $half and type(weights)=float16 and
-           $kind=ui4fusedfp16
-       rows = Cast<to=10>(rows) if $half and type(weights)=float16 and
-           $kind=ui8fusedrounded
+           !$kind=ui8fused and !$kind=ui4fused
        s = nodewise.SegmentSums(rows, lengths)
-       y = CastAs(s, weights))"},
-    {.name = "RowwiseQuantizedSparseLengthsWeightedSum",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Scales", "Offsets", "Weights", "Indices", "Lengths"},
-     .outputs = {"Result"},
-     .attributes = {{"UseFP16Accumulation", int64_t{0}}},
-     .body = R"(
+       y = CastAs(s, weights))",
+     kHelperDomain},
+    GlowStoredRow(
+        "RowwiseQuantizedSparseLengthsWeightedSum",
+        {"Data", "Scales", "Offsets", "Weights", "Indices", "Lengths"},
+        {{"UseFP16Accumulation", 0}}, R"(
        i = nodewise.SegmentIndices(Indices, Lengths)
        rows = Gather(Data, i)
        rows = Cast<to=1>(rows)
@@ -266,45 +222,27 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        rows = Mul(rows, w)
        rows = CastAs(rows, Weights) if $UseFP16Accumulation
        y = nodewise.SegmentSums(rows, Lengths)
-       Result = CastAs(y, Weights))",
-     .numbers = GlowNumbers::kStored},
-    {.name = "FusedRowwiseQuantizedSparseLengthsWeightedSum",
-     .domain = kGlowDomain,
-     .opset = kGlowBytesOpset,
-     .inputs = {"Data", "Weights", "Indices", "Lengths"},
-     .outputs = {"Result"},
-     .attributes = {{"UseFP16Accumulation", int64_t{0}}},
-     .body = R"(
+       Result = CastAs(y, Weights))"),
+    GlowRow("FusedRowwiseQuantizedSparseLengthsWeightedSum",
+            {"Data", "Weights", "Indices", "Lengths"},
+            {{"UseFP16Accumulation", 0}}, R"(
        Result = nodewise.GlowWeighted<kind=$i0_kind,
-           half=$UseFP16Accumulation>(Data, Weights, Indices, Lengths))"},
-    {.name = "FusedRowwiseQuantizedSparseLengthsSum",
-     .domain = kGlowDomain,
-     .opset = kGlowBytesOpset,
-     .inputs = {"Data", "Indices", "Lengths"},
-     .outputs = {"Result"},
-     .attributes = {{"UseFP16Accumulation", int64_t{0}}},
-     .body = R"(
+           half=$UseFP16Accumulation>(Data, Weights, Indices, Lengths))",
+            {"Result"}, kGlowBytesOpset),
+    GlowRow("FusedRowwiseQuantizedSparseLengthsSum",
+            {"Data", "Indices", "Lengths"}, {{"UseFP16Accumulation", 0}}, R"(
        ones = Equal(Indices, Indices)
        ones = Cast<to=$o0_type>(ones)
        Result = nodewise.GlowWeighted<kind=$i0_kind,
-           half=$UseFP16Accumulation>(Data, ones, Indices, Lengths))"},
-    {.name = "LengthsToRanges",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Lengths"},
-     .outputs = {"Result"},
-     .body = R"(
+           half=$UseFP16Accumulation>(Data, ones, Indices, Lengths))",
+            {"Result"}, kGlowBytesOpset),
+    GlowRow("LengthsToRanges", {"Lengths"}, {}, R"(
        first = CumSum<exclusive=1>(Lengths, #0)
        first = Unsqueeze(first, [1])
        l = Unsqueeze(Lengths, [1])
-       Result = Concat<axis=1>(first, l))"},
+       Result = Concat<axis=1>(first, l))"),
     // Places in no segment are left as they are by Glow; here they are 0.
-    {.name = "LengthsRangeFill",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Lengths"},
-     .outputs = {"Result"},
-     .body = R"(
+    GlowRow("LengthsRangeFill", {"Lengths"}, {}, R"(
        s = nodewise.SegmentOf(#$o0_shape[0], Lengths)
        l = Cast<to=7>(Lengths)
        first = CumSum<exclusive=1>(l, #0)
@@ -315,14 +253,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        y = Sub(i, begin)
        in = Less(i, total)
        y = Where(in, y, #0)
-       Result = CastAs(y, Lengths))"},
-    {.name = "BatchSparseToDense",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Lengths", "Indices", "Values"},
-     .outputs = {"Result"},
-     .attributes = {{"DefaultValue", 0.0F}, {"DenseLastDim", int64_t{0}}},
-     .body = R"(
+       Result = CastAs(y, Lengths))"),
+    GlowRow("BatchSparseToDense", {"Lengths", "Indices", "Values"},
+            {{"DefaultValue", 0.0F}, {"DenseLastDim", 0}}, R"(
        n = Shape(Indices)
        n = Gather(n, #0)
        s = nodewise.SegmentOf(n, Lengths)
@@ -333,13 +266,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        d = Cast<to=1>($DefaultValue)
        d = CastAs(d, Values)
        empty = Expand(d, $o0_shape)
-       Result = ScatterND(empty, places, Values))"},
-    {.name = "FillExamplesWithIndicator",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Indicator"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = ScatterND(empty, places, Values))"),
+    GlowRow("FillExamplesWithIndicator", {"Data", "Indicator"}, {}, R"(
        is = Cast<to=9>(Indicator)
        i = Cast<to=7>(is)
        place = CumSum(i, #0)
@@ -352,14 +280,10 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        rows = Gather(Data, place)
        is = nodewise.BesideRows(is, rows)
        zero = CastAs(#0, Data)
-       Result = Where(is, rows, zero))"},
-    {.name = "SparseToDenseMask",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Indices", "Values", "DefaultValue", "Lengths"},
-     .outputs = {"Result"},
-     .attributes = {{"Mask", NoInts()}},
-     .body = R"(
+       Result = Where(is, rows, zero))"),
+    GlowStoredRow("SparseToDenseMask",
+                  {"Indices", "Values", "DefaultValue", "Lengths"},
+                  {{"Mask", NoInts()}}, R"(
        n = Shape(Indices)
        n = Gather(n, #0)
        l = Reshape(Lengths, [-1])
@@ -383,27 +307,15 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        empty = Expand(DefaultValue, all)
        y = ScatterND(empty, places, Values)
        y = Slice(y, [0], size, [1])
-       Result = Reshape(y, $o0_shape))",
-     .numbers = GlowNumbers::kStored},
-    {.name = "BatchOneHot",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Lengths", "Values"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = Reshape(y, $o0_shape))"),
+    GlowStoredRow("BatchOneHot", {"Data", "Lengths", "Values"}, {}, R"(
        n = Shape(Values)
        n = Gather(n, #0)
        s = nodewise.SegmentOf(n, Lengths)
        x = Gather<axis=1>(Data, s)
        same = Equal(x, Values)
-       Result = Cast<to=$o0_type>(same))",
-     .numbers = GlowNumbers::kStored},
-    {.name = "GatherRanges",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Data", "Ranges"},
-     .outputs = {"Output", "Lengths"},
-     .body = R"(
+       Result = Cast<to=$o0_type>(same))"),
+    GlowStoredRow("GatherRanges", {"Data", "Ranges"}, {}, R"(
        length = Gather<axis=2>(Ranges, #1)
        Lengths = ReduceSum<keepdims=0>(length, [1])
        r = Reshape(Ranges, [-1, 2])
@@ -417,13 +329,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        m = Gather(move, s)
        i = Add(i, m)
        Output = Gather(Data, i))",
-     .numbers = GlowNumbers::kStored},
-    {.name = "BatchedUnaryEmbeddingsBags",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Weights", "TableOffsets", "Offsets", "Indices"},
-     .outputs = {"Result"},
-     .body = R"(
+                  {"Output", "Lengths"}),
+    GlowRow("BatchedUnaryEmbeddingsBags",
+            {"Weights", "TableOffsets", "Offsets", "Indices"}, {}, R"(
        tables = Cast<to=7>(TableOffsets)
        first = Slice(tables, [0], [-1])
        count = Shape(first)
@@ -450,14 +358,11 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        y = nodewise.SegmentSums(x, l)
        g = Concat<axis=0>(count, batches, tasks)
        y = Reshape(y, g)
-       Result = Transpose<perm=[2, 1, 0]>(y))"},
-    {.name = "PermutePooledEmbeddings",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"PooledEmbeddings", "OffsetDimList", "PermuteList",
-                "InvOffsetDimList", "InvPermuteList"},
-     .outputs = {"Result"},
-     .body = R"(
+       Result = Transpose<perm=[2, 1, 0]>(y))"),
+    GlowRow("PermutePooledEmbeddings",
+            {"PooledEmbeddings", "OffsetDimList", "PermuteList",
+             "InvOffsetDimList", "InvPermuteList"},
+            {}, R"(
        begin = Slice(OffsetDimList, [0], [-1])
        end = Slice(OffsetDimList, [1], [1000000000])
        size = Sub(end, begin)
@@ -471,14 +376,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        i = Range(#0, n, #1)
        m = Gather(move, s)
        i = Add(i, m)
-       Result = Gather<axis=1>(PooledEmbeddings, i))"},
-    {.name = "SparseLabelSplit",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Lengths", "Indices", "Values"},
-     .outputs = {"LabelValues", "ExampleIds", "GradientOffsetMap"},
-     .attributes = {{"NumLabels", int64_t{0}}},
-     .body = R"(
+       Result = Gather<axis=1>(PooledEmbeddings, i))"),
+    GlowRow("SparseLabelSplit", {"Lengths", "Indices", "Values"},
+            {{"NumLabels", 0}}, R"(
        n = Shape(Indices)
        n = Gather(n, #0)
        example = nodewise.SegmentOf(n, Lengths)
@@ -498,21 +398,17 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        LabelValues = ScatterND(empty, at, Values)
        zero = Cast<to=6>(#0)
        zeros = Expand(zero, $o1_shape)
-       ExampleIds = ScatterND(zeros, at, example))"},
-    {.name = "IndexAdd",
-     .domain = kGlowDomain,
-     .opset = kGlowOpset,
-     .inputs = {"Input", "Index", "Source"},
-     .outputs = {"Result"},
-     .attributes = {{"Dim", int64_t{0}}, {"Alpha", 1.0F}},
-     .body = R"(
+       ExampleIds = ScatterND(zeros, at, example))",
+            {"LabelValues", "ExampleIds", "GradientOffsetMap"}),
+    GlowRow("IndexAdd", {"Input", "Index", "Source"},
+            {{"Dim", 0}, {"Alpha", 1.0F}}, R"(
        n = Shape(Source)
        one = Div(n, n)
        shape = ScatterElements(one, [$Dim], [-1])
        i = Reshape(Index, shape)
        i = Expand(i, n)
        x = Mul(Source, $Alpha)
-       Result = ScatterElements<axis=$Dim, reduction=add>(Input, i, x))"},
+       Result = ScatterElements<axis=$Dim, reduction=add>(Input, i, x))"),
 };
 
 }  // namespace

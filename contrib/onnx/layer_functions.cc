@@ -7,47 +7,28 @@ namespace nodewise {
 namespace {
 
 constexpr ContribFunction kLayerFunctions[] = {
-    {.name = "Gelu",
-     .opset = 20,
-     .inputs = {"X"},
-     .outputs = {"Y"},
-     .body = "Y = Gelu(X)"},
-    {.name = "Gelu", .opset = 9, .inputs = {"X"}, .outputs = {"Y"}, .body = R"(
+    {"Gelu", 20, {"X"}, {"Y"}, {}, "Y = Gelu(X)"},
+    {"Gelu", 9, {"X"}, {"Y"}, {}, R"(
        s = Div(X, 1.4142135623730951)
        e = Erf(s)
        e = Add(e, 1.0)
        m = Mul(X, e)
        Y = Mul(m, 0.5))"},
-    {.name = "BiasGelu",
-     .opset = 20,
-     .inputs = {"A", "B"},
-     .outputs = {"C"},
-     .body = R"(
+    {"BiasGelu", 20, {"A", "B"}, {"C"}, {}, R"(
        x = Add(A, B)
        C = Gelu(x))"},
-    {.name = "BiasGelu",
-     .opset = 9,
-     .inputs = {"A", "B"},
-     .outputs = {"C"},
-     .body = R"(
+    {"BiasGelu", 9, {"A", "B"}, {"C"}, {}, R"(
        x = Add(A, B)
        s = Div(x, 1.4142135623730951)
        e = Erf(s)
        e = Add(e, 1.0)
        m = Mul(x, e)
        C = Mul(m, 0.5))"},
-    {.name = "FastGelu",
-     .opset = 20,
-     .inputs = {"X", Optional("bias")},
-     .outputs = {"Y"},
-     .body = R"(
+    {"FastGelu", 20, {"X", Optional("bias")}, {"Y"}, {}, R"(
        x = Add(X, bias) if bias
        Y = Gelu<approximate=tanh>(x) if bias
        Y = Gelu<approximate=tanh>(X) if !bias)"},
-    {.name = "FastGelu",
-     .inputs = {"X", Optional("bias")},
-     .outputs = {"Y"},
-     .body = R"(
+    {"FastGelu", 7, {"X", Optional("bias")}, {"Y"}, {}, R"(
        X = Add(X, bias) if bias
        c = Mul(X, X)
        c = Mul(c, X)
@@ -58,37 +39,34 @@ constexpr ContribFunction kLayerFunctions[] = {
        t = Add(t, 1.0)
        m = Mul(X, t)
        Y = Mul(m, 0.5))"},
-    {.name = "QuickGelu",
-     .opset = 24,
-     .inputs = {"X"},
-     .outputs = {"Y"},
-     .attributes = {{"alpha", 1.702F}},
-     .body = "Y = Swish<alpha=$alpha>(X)"},
-    {.name = "QuickGelu",
-     .inputs = {"X"},
-     .outputs = {"Y"},
-     .attributes = {{"alpha", 1.702F}},
-     .body = R"(
+    {"QuickGelu",
+     24,
+     {"X"},
+     {"Y"},
+     {{"alpha", 1.702F}},
+     "Y = Swish<alpha=$alpha>(X)"},
+    {"QuickGelu", 7, {"X"}, {"Y"}, {{"alpha", 1.702F}}, R"(
        s = Mul(X, $alpha)
        s = Sigmoid(s)
        Y = Mul(X, s))"},
-    {.name = "SkipLayerNormalization",
-     .opset = 17,
-     .inputs = {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
-     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
-                 Optional("input_skip_bias_sum")},
-     .attributes = {{"epsilon", 1e-12F}},
-     .body = R"(
+    {"SkipLayerNormalization",
+     17,
+     {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
+     {"output", Optional("mean"), Optional("inv_std_var"),
+      Optional("input_skip_bias_sum")},
+     {{"epsilon", 1e-12F}},
+     R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        output, mean, inv_std_var = LayerNormalization<epsilon=$epsilon>(
            input_skip_bias_sum, gamma, beta))"},
-    {.name = "SkipLayerNormalization",
-     .inputs = {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
-     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
-                 Optional("input_skip_bias_sum")},
-     .attributes = {{"epsilon", 1e-12F}},
-     .body = R"(
+    {"SkipLayerNormalization",
+     7,
+     {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
+     {"output", Optional("mean"), Optional("inv_std_var"),
+      Optional("input_skip_bias_sum")},
+     {{"epsilon", 1e-12F}},
+     R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        mean = ReduceMean(input_skip_bias_sum, [-1])
@@ -101,23 +79,24 @@ constexpr ContribFunction kLayerFunctions[] = {
        n = Mul(d, inv_std_var)
        output = Mul(n, gamma)
        output = Add(output, beta) if beta)"},
-    {.name = "SkipSimplifiedLayerNormalization",
-     .opset = 23,
-     .inputs = {"input", "skip", "gamma", Optional("bias")},
-     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
-                 Optional("input_skip_bias_sum")},
-     .attributes = {{"epsilon", 1e-12F}},
-     .body = R"(
+    {"SkipSimplifiedLayerNormalization",
+     23,
+     {"input", "skip", "gamma", Optional("bias")},
+     {"output", Optional("mean"), Optional("inv_std_var"),
+      Optional("input_skip_bias_sum")},
+     {{"epsilon", 1e-12F}},
+     R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        output = RMSNormalization<epsilon=$epsilon>(
            input_skip_bias_sum, gamma))"},
-    {.name = "SkipSimplifiedLayerNormalization",
-     .inputs = {"input", "skip", "gamma", Optional("bias")},
-     .outputs = {"output", Optional("mean"), Optional("inv_std_var"),
-                 Optional("input_skip_bias_sum")},
-     .attributes = {{"epsilon", 1e-12F}},
-     .body = R"(
+    {"SkipSimplifiedLayerNormalization",
+     7,
+     {"input", "skip", "gamma", Optional("bias")},
+     {"output", Optional("mean"), Optional("inv_std_var"),
+      Optional("input_skip_bias_sum")},
+     {{"epsilon", 1e-12F}},
+     R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        v = Mul(input_skip_bias_sum, input_skip_bias_sum)
@@ -126,14 +105,14 @@ constexpr ContribFunction kLayerFunctions[] = {
        v = Sqrt(v)
        n = Div(input_skip_bias_sum, v)
        output = Mul(n, gamma))"},
-    {.name = "EmbedLayerNormalization",
-     .opset = 17,
-     .inputs = {"input_ids", Optional("segment_ids"), "word_embedding",
-                "position_embedding", Optional("segment_embedding"), "gamma",
-                "beta", Optional("mask"), Optional("position_ids")},
-     .outputs = {"output", Optional("mask_index"), Optional("embedding_sum")},
-     .attributes = {{"epsilon", 1e-12F}, {"mask_index_type", int64_t{0}}},
-     .body = R"(
+    {"EmbedLayerNormalization",
+     17,
+     {"input_ids", Optional("segment_ids"), "word_embedding",
+      "position_embedding", Optional("segment_embedding"), "gamma", "beta",
+      Optional("mask"), Optional("position_ids")},
+     {"output", Optional("mask_index"), Optional("embedding_sum")},
+     {{"epsilon", 1e-12F}, {"mask_index_type", 0}},
+     R"(
        Y = Refuse() if $mask_index_type
        n = Shape(input_ids) if !position_ids
        n = Gather(n, [1]) if !position_ids
@@ -149,14 +128,14 @@ constexpr ContribFunction kLayerFunctions[] = {
        b = Gather(b, [0]) if !mask
        b = ConstantOfShape(b) if !mask
        mask_index = Cast<to=6>(b) if !mask)"},
-    {.name = "EmbedLayerNormalization",
-     .opset = 11,
-     .inputs = {"input_ids", Optional("segment_ids"), "word_embedding",
-                "position_embedding", Optional("segment_embedding"), "gamma",
-                "beta", Optional("mask"), Optional("position_ids")},
-     .outputs = {"output", Optional("mask_index"), Optional("embedding_sum")},
-     .attributes = {{"epsilon", 1e-12F}, {"mask_index_type", int64_t{0}}},
-     .body = R"(
+    {"EmbedLayerNormalization",
+     11,
+     {"input_ids", Optional("segment_ids"), "word_embedding",
+      "position_embedding", Optional("segment_embedding"), "gamma", "beta",
+      Optional("mask"), Optional("position_ids")},
+     {"output", Optional("mask_index"), Optional("embedding_sum")},
+     {{"epsilon", 1e-12F}, {"mask_index_type", 0}},
+     R"(
        Y = Refuse() if $mask_index_type
        n = Shape(input_ids) if !position_ids
        n = Gather(n, [1]) if !position_ids
@@ -180,34 +159,35 @@ constexpr ContribFunction kLayerFunctions[] = {
        b = Gather(b, [0]) if !mask
        b = ConstantOfShape(b) if !mask
        mask_index = Cast<to=6>(b) if !mask)"},
-    {.name = "FusedMatMul",
-     .inputs = {"A", "B"},
-     .outputs = {"Y"},
-     .attributes = {{"alpha", 1.0F},
-                    {"transA", int64_t{0}},
-                    {"transB", int64_t{0}},
-                    {"transBatchA", int64_t{0}},
-                    {"transBatchB", int64_t{0}}},
-     .body = R"(
+    {"FusedMatMul",
+     7,
+     {"A", "B"},
+     {"Y"},
+     {{"alpha", 1.0F},
+      {"transA", 0},
+      {"transB", 0},
+      {"transBatchA", 0},
+      {"transBatchB", 0}},
+     R"(
        A = BatchToSecondLast(A) if $transBatchA
        B = BatchToSecondLast(B) if $transBatchB
        A = SwapLast(A) if $transA
        B = SwapLast(B) if $transB
        Y = MatMul(A, B)
        Y = Mul(Y, $alpha) if $alpha!=1)"},
-    {.name = "FusedGemm",
-     .opset = 11,
-     .inputs = {"A", "B", Optional("C")},
-     .outputs = {"Y"},
-     .attributes = {{"alpha", 1.0F},
-                    {"beta", 1.0F},
-                    {"transA", int64_t{0}},
-                    {"transB", int64_t{0}},
-                    {"activation", std::string_view()},
-                    {"activation_alpha", 0.0F},
-                    {"activation_beta", 0.0F},
-                    {"activation_gamma", 0.0F}},
-     .body = R"(
+    {"FusedGemm",
+     11,
+     {"A", "B", Optional("C")},
+     {"Y"},
+     {{"alpha", 1.0F},
+      {"beta", 1.0F},
+      {"transA", 0},
+      {"transB", 0},
+      {"activation", ""},
+      {"activation_alpha", 0.0F},
+      {"activation_beta", 0.0F},
+      {"activation_gamma", 0.0F}},
+     R"(
        Y = Gemm<alpha=$alpha, beta=$beta, transA=$transA, transB=$transB>(
            A, B, C)
        Y = Relu(Y) if $activation=Relu
@@ -216,14 +196,12 @@ constexpr ContribFunction kLayerFunctions[] = {
        Y = LeakyRelu<alpha=$activation_alpha>(Y) if $activation=LeakyRelu
        Y = HardSigmoid<alpha=$activation_alpha, beta=$activation_beta>(
            Y) if $activation=HardSigmoid)"},
-    {.name = "FusedConv",
-     .opset = 11,
-     .inputs = {"X", "W", Optional("B"), Optional("Z")},
-     .outputs = {"Y"},
-     .attributes = {{"activation", std::string_view()},
-                    {"activation_params", NoFloats()}},
-     .passes = "Conv",
-     .body = R"(
+    {"FusedConv",
+     11,
+     {"X", "W", Optional("B"), Optional("Z")},
+     {"Y"},
+     {{"activation", ""}, {"activation_params", NoFloats()}},
+     R"(
        Y = Conv<*>(X, W, B)
        Y = Add(Y, Z) if Z
        Y = Relu(Y) if $activation=Relu
@@ -233,18 +211,105 @@ constexpr ContribFunction kLayerFunctions[] = {
        Y = HardSigmoid<alpha=$activation_params[0], beta=$activation_params[1]>(
            Y) if $activation=HardSigmoid
        Y = Clip(Y, $activation_params[0],
-           $activation_params[1]) if $activation=Clip)"},
-    {.name = "Pad",
-     .opset = 11,
-     .inputs = {"data", "pads", Optional("value")},
-     .outputs = {"output"},
-     .attributes = {{"mode", std::string_view("constant")}},
-     .body = "output = Pad<mode=$mode>(data, pads, value)"},
-    {.name = "Unique",
-     .opset = 11,
-     .inputs = {"x"},
-     .outputs = {"y", "idx", "counts"},
-     .body = "y, first, idx, counts = Unique<sorted=0>(x)"},
+           $activation_params[1]) if $activation=Clip)",
+     kContribDomain,
+     "Conv"},
+    {"Pad",
+     11,
+     {"data", "pads", Optional("value")},
+     {"output"},
+     {{"mode", "constant"}},
+     "output = Pad<mode=$mode>(data, pads, value)"},
+    {"Unique",
+     11,
+     {"x"},
+     {"y", "idx", "counts"},
+     {},
+     "y, first, idx, counts = Unique<sorted=0>(x)"},
+    // Operators of classical models that work on numbers. Their results are of
+    // float32 where their inputs may be of other types too.
+    {"ArrayFeatureExtractor",
+     11,
+     {"X", "Y"},
+     {"Z"},
+     {},
+     R"(
+       i = Reshape(Y, [-1])
+       X = Unsqueeze(X, [0]) if rank(X)=1
+       Z = Gather<axis=-1>(X, i))",
+     kClassicDomain},
+    {"Binarizer",
+     7,
+     {"X"},
+     {"Y"},
+     {{"threshold", 0.0F}},
+     R"(
+       y = Greater(X, $threshold)
+       Y = CastAs(y, X))",
+     kClassicDomain},
+    {"Imputer",
+     9,
+     {"X"},
+     {"Y"},
+     {{"imputed_value_floats", NoFloats()},
+      {"imputed_value_int64s", NoInts()},
+      {"replaced_value_float", 0.0F},
+      {"replaced_value_int64", 0}},
+     R"(
+       hole = Equal(X, $replaced_value_float) if $imputed_value_floats
+       nan = IsNaN(X) if $imputed_value_floats
+       real = IsNaN($replaced_value_float)
+       nan = And(nan, real)
+       hole = Or(hole, nan) if $imputed_value_floats
+       hole = Equal(X, #$replaced_value_int64) if $imputed_value_int64s
+       Y = Where(hole, $imputed_value_floats, X) if $imputed_value_floats
+       Y = Where(hole, $imputed_value_int64s, X) if $imputed_value_int64s)",
+     kClassicDomain},
+    {"LinearRegressor",
+     11,
+     {"X"},
+     {"Y"},
+     {{"coefficients", NoFloats()},
+      {"intercepts", NoFloats()},
+      {"post_transform", "NONE"},
+      {"targets", 1}},
+     R"(
+       x = Cast<to=1>(X)
+       x = Unsqueeze(x, [0]) if rank(X)=1
+       w = Reshape($coefficients, [$targets, -1])
+       w = Transpose<perm=[1, 0]>(w)
+       Y = MatMul(x, w)
+       Y = Add(Y, $intercepts) if $intercepts
+       Y = Softmax<axis=-1>(Y) if $post_transform=SOFTMAX and $targets!=1
+       Y = Sigmoid(Y) if $post_transform=LOGISTIC and $targets!=1)",
+     kClassicDomain},
+    {"Normalizer",
+     11,
+     {"X"},
+     {"Y"},
+     {{"norm", "MAX"}},
+     R"(
+       x = Cast<to=1>(X)
+       n = ReduceMax(x, [-1]) if $norm=MAX
+       n = ReduceL1(x, [-1]) if $norm=L1
+       n = ReduceL2(x, [-1]) if $norm=L2
+       zero = Cast<to=1>(#0)
+       one = Cast<to=1>(#1)
+       is_zero = Equal(n, zero)
+       n = Where(is_zero, one, n)
+       Y = Div(x, n))",
+     kClassicDomain},
+    {"Scaler",
+     7,
+     {"X"},
+     {"Y"},
+     {{"offset", NoFloats()}, {"scale", NoFloats()}},
+     R"(
+       x = Cast<to=1>(X)
+       x = Sub(x, $offset) if $offset
+       Y = Mul(x, $scale) if $scale
+       Y = Identity(x) if !$scale)",
+     kClassicDomain},
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
-#include "contrib/onnx/model_links.h"
+// Finds what is wrong with the links between nodes, and brings the nodes of
+// each list into an order in which they can run.
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -19,13 +21,13 @@ namespace {
 // More cycles than this in one graph are not looked for: each costs a walk.
 constexpr size_t kMostCycles = 100;
 
-using Nodes = google::protobuf::RepeatedPtrField<proto::Node>;
-using Names = std::unordered_set<std::string_view>;
+using NameViews = std::unordered_set<std::string_view>;
 
 // The nodes of a graph, a body or a function, and what they are given.
 struct NodeList {
   const Nodes& nodes;
-  Names given;  // Inputs and initializers: these names win over nodes' outputs.
+  NameViews
+      given;  // Inputs and initializers: these names win over nodes' outputs.
   std::vector<std::string_view> outputs;
   std::vector<std::string_view> constants;  // Initializers.
   const Opsets& opsets;
@@ -44,6 +46,10 @@ NodeList ListOfGraph(const proto::Graph& graph, const Opsets& opsets) {
   return list;
 }
 
+// Looks at one list of nodes by the names of its values alone. A body counts as
+// a part of its node: the node reads what the body reads from around it, so
+// that cycles through bodies are found too. Bodies are then looked at by
+// checkers of their own, which see the lists around them.
 class LinkChecker {
  public:
   // `outer` are the links around a body, read by its node `at_of_outer`.
@@ -81,10 +87,10 @@ class LinkChecker {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   static bool HasBodies(const proto::Node& node) {
-    for (const proto::Attribute& attribute : node.attribute()) {
-      if (TypeOf(attribute) == AttributeType::kGraph) return true;
-    }
-    return false;
+    return std::ranges::any_of(
+        node.attribute(), [](const proto::Attribute& attribute) {
+          return TypeOf(attribute) == AttributeType::kGraph;
+        });
   }
 
   const proto::Node& NodeAt(uint32_t i) const {
@@ -92,18 +98,18 @@ class LinkChecker {
   }
   std::string NameAt(uint32_t i) const { return NameOf(NodeAt(i), i); }
   std::string WhereAt(uint32_t i) const {
-    const auto opset = list_.opsets.find(DomainOf(NodeAt(i).domain()));
     return WhereOf(NodeAt(i), NameAt(i),
-                   opset == list_.opsets.end()
-                       ? 0
-                       : KnownOpset(opset->first, opset->second));
+                   KnownOpset(list_.opsets, DomainOf(NodeAt(i).domain())));
   }
 
+  bool IsHere(const std::string& name) const {
+    return list_.given.contains(name) || makers_.contains(name);
+  }
   // The node that makes what is called so here, or none.
   uint32_t MakerOf(const std::string& name) const {
-    if (list_.given.count(name) > 0) return kNone;
-    const auto maker = makers_.find(name);
-    return maker == makers_.end() ? kNone : maker->second;
+    if (list_.given.contains(name)) return kNone;
+    const uint32_t* const maker = FindOrNull(makers_, name);
+    return maker == nullptr ? kNone : *maker;
   }
 
   void CheckCycles() {
@@ -130,9 +136,7 @@ class LinkChecker {
   // that is called so here reads that.
   bool IsAround(const std::string& name) const {
     for (const LinkChecker* at = outer_; at != nullptr; at = at->outer_) {
-      if (at->list_.given.count(name) > 0 || at->makers_.count(name) > 0) {
-        return true;
-      }
+      if (at->IsHere(name)) return true;
     }
     return false;
   }
@@ -144,7 +148,8 @@ class LinkChecker {
     return maker > reader && IsAround(name) ? kNone : maker;
   }
 
-  // Keeps nodes where they stand as far as that can be.
+  // Keeps nodes where they stand as far as that can be, so that a network looks
+  // like its file: of the nodes that could run next, the first one does.
   void Sort() {
     std::vector<std::vector<uint32_t>> readers(reads_.size());
     std::vector<size_t> open(reads_.size());
@@ -165,6 +170,8 @@ class LinkChecker {
     ReportUnsorted(early);
   }
 
+  // Nodes in cycles, and those that depend on one, are never ready; they come
+  // last, as they stand, for what else is wrong with them.
   static std::vector<int> OrderOf(
       const std::vector<std::vector<uint32_t>>& readers,
       std::vector<size_t> open) {
@@ -197,11 +204,13 @@ class LinkChecker {
                                         CountOf(early.size(), "node"));
     state_.Add(
         network_kinds::kInvalidStructure,
-        is_error ? Severity::kError : Severity::kWarning, WhereAt(reader),
-        fmt::format("reads {}, which is made further on, by node {}{}",
-                    Shortened(name), Shortened(NameAt(MakerOf(name))), more),
-        "nodes in an order in which they can run",
-        is_error ? "sort them" : "the import sorts them");
+        state_.MakeDiagnostic(
+            is_error ? Severity::kError : Severity::kWarning, WhereAt(reader),
+            fmt::format("reads {}, which is made further on, by node {}{}",
+                        Shortened(name), Shortened(NameAt(MakerOf(name))),
+                        more),
+            "nodes in an order in which they can run",
+            is_error ? "sort them" : "the import sorts them"));
   }
 
   // A body reads what is around it, too, when the node that it belongs to runs.
@@ -209,8 +218,7 @@ class LinkChecker {
     for (const std::string& name : reads_[reader]) {
       const LinkChecker* at = this;
       uint32_t place = reader;
-      while (at->list_.given.count(name) == 0 && at->makers_.count(name) == 0 &&
-             at->outer_ != nullptr) {
+      while (!at->IsHere(name) && at->outer_ != nullptr) {
         place = at->at_of_outer_;
         at = at->outer_;
       }
@@ -253,15 +261,17 @@ class LinkChecker {
       if (!is_needed[i] && !is_in_cycle_[i]) ReportUnused(WhereAt(i));
     }
     for (const std::string_view name : list_.constants) {
-      if (read.count(std::string(name)) > 0) continue;
+      if (read.contains(std::string(name))) continue;
       ReportUnused(fmt::format("initializer {}", Shortened(name)));
     }
   }
   void ReportUnused(const std::string& where) {
-    state_.Add(network_kinds::kUnreached, Severity::kWarning, where,
-               outer_ == nullptr ? "no output depends on it"
-                                 : "no output of the body depends on it",
-               "", "the import leaves it out");
+    state_.Add(network_kinds::kUnreached,
+               state_.MakeDiagnostic(
+                   Severity::kWarning, where,
+                   outer_ == nullptr ? "no output depends on it"
+                                     : "no output of the body depends on it",
+                   "", "the import leaves it out"));
   }
 
   const NodeList list_;

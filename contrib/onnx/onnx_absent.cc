@@ -1,7 +1,6 @@
 // Replaces the rest of this folder in builds without ONNX.
 
 #include "nodewise/onnx/onnx_model.h"
-#include "nodewise/onnx/plain_opaque.h"
 #include "nodewise/onnx/user_model.h"
 
 namespace nodewise {

@@ -1,13 +1,14 @@
+// Reads a model: its versions, functions and what the caller asks for, and then
+// its graph (graph_importer.cc), with checks of the whole before and after it.
+
 #include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
-#include "contrib/onnx/glow_types.h"
 #include "contrib/onnx/graph_importer.h"
-#include "contrib/onnx/parse_model.h"
-#include "contrib/onnx/specification.h"
+#include "contrib/onnx/onnx_messages.h"
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
@@ -19,10 +20,11 @@
 namespace nodewise {
 namespace {
 
+// The first format whose models name their operators' versions.
 constexpr int64_t kOldestIr = 3;
 // The operators' own rows say which of them exist that early.
 constexpr int kOldestOpset = 1;
-// More are not listed in a message.
+// More names are not listed in a message, which is one line.
 constexpr size_t kMostNames = 8;
 
 template <typename Imports>
@@ -73,10 +75,9 @@ void ReadVersions(const proto::Model& model, ImportState* state) {
   state->opsets = ReadOpsets(model.opset_import(), "opset_import", state);
   // What operators of these domains mean is told in those of ONNX's main one,
   // which such a model need not name.
-  for (const std::string_view domain : {kContribDomain, kClassicDomain}) {
-    if (state->opsets.count(std::string(domain)) > 0) {
-      state->opsets.emplace("", kNewestOpset);
-    }
+  if (state->opsets.contains(kContribDomain) ||
+      state->opsets.contains(kClassicDomain)) {
+    state->opsets.emplace("", kNewestOpset);
   }
 }
 
@@ -99,6 +100,7 @@ void SetOpsetOfGlow(const proto::Graph& graph, ImportState* state) {
   state->opsets[""] = opset;
 }
 
+// A function may have several forms under one name, told apart by `overload`.
 void ReadFunctions(const proto::Model& model, ImportState* state) {
   for (const proto::Function& function : model.functions()) {
     const std::string where =
@@ -185,7 +187,7 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
   const std::vector<std::string> dims(state->dims.names.begin(),
                                       state->dims.names.end());
   for (const auto& [name, size] : state->dims.sizes) {
-    if (state->dims.names.count(name) > 0) continue;
+    if (state->dims.names.contains(name)) continue;
     state->Error(fmt::format("dimension {}", Shortened(name)),
                  "is not in the model",
                  NameOfSideAt(graph, name)
@@ -202,9 +204,7 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
       state->Error(fmt::format("input {}", Shortened(entry.name)),
                    "is frozen twice", "once");
     }
-    if (std::find(names.begin(), names.end(), entry.name) != names.end()) {
-      continue;
-    }
+    if (IsIn(names, entry.name)) continue;
     state->Error(
         fmt::format("input {}", Shortened(entry.name)),
         "is not in the model and cannot be frozen",
@@ -227,7 +227,7 @@ void CheckStatedTypes(const proto::Model& model, ImportState* state) {
   options.calls = nullptr;
   DiagnosticList known;
   std::vector<Diagnostic> misstated;
-  ImportState inner(state->ops, options, &known, state->where, state->tensors);
+  ImportState inner{state->ops, options, known, state->where, state->tensors};
   inner.misstated = &misstated;
   static_cast<void>(ImportModel(model, &inner));
   // Such as follow from a type that is stated otherwise than it is.
@@ -246,6 +246,9 @@ void CheckStatedTypes(const proto::Model& model, ImportState* state) {
   }
 }
 
+// The order matters: links are looked at before any operator, since a node in a
+// cycle has no types, and options after the import, which collects the names
+// that they may have.
 absl::StatusOr<Network> ImportModel(const proto::Model& model,
                                     ImportState* state) {
   ReadVersions(model, state);
@@ -287,8 +290,8 @@ absl::StatusOr<Network> ImportOnnx(absl::Span<const uint8_t> bytes,
                                    DiagnosticList* diagnostics) {
   const WorkingOn on(where);
   NODEWISE_ASSIGN_OR_RETURN(auto model, ParseModel(bytes, where));
-  ImportState state(ops, options, diagnostics, where,
-                    TensorReader(model, std::move(folder)));
+  ImportState state{ops, options, *diagnostics, where,
+                    TensorReader(model, std::move(folder))};
   return ImportModel(*model, &state);
 }
 
@@ -296,6 +299,7 @@ absl::StatusOr<Network> ImportOnnx(const std::string& path, const OpSet& ops,
                                    const ImportOptions& options,
                                    DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  // No folder would mean that there may be no data in other files.
   std::string folder = std::filesystem::path(path).parent_path();
   return ImportOnnx(file.bytes(), path, folder.empty() ? "." : folder, ops,
                     options, diagnostics);

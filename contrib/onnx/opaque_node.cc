@@ -1,3 +1,8 @@
+// Nodes whose operators are not known here, for a program that knows them: kept
+// byte for byte as an operation, and written again under the names that its
+// values have by then. Bodies are nested no deeper than protobuf reads
+// messages, so that recursion over them ends.
+
 #include "contrib/onnx/opaque_node.h"
 
 #include <algorithm>
@@ -5,16 +10,25 @@
 #include <set>
 #include <utility>
 
-#include "contrib/onnx/attributes.h"
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
-#include "nodewise/onnx/plain_opaque.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-// Bodies are nested no deeper than protobuf reads messages.
+using NameVisitor = absl::FunctionRef<void(std::string*)>;
+
+// Adds the names that a graph gives to what it does not calculate.
+template <typename Names>
+void AddGiven(const proto::Graph& graph, Names* names) {
+  for (const auto& input : graph.input()) names->insert(input.name());
+  for (const auto& tensor : graph.initializer()) names->insert(tensor.name());
+  for (const auto& tensor : graph.sparse_initializer()) {
+    names->insert(tensor.values().name());
+  }
+}
 
 // Names that are made in a body or around it, up to the node.
 struct BodyScope {
@@ -22,53 +36,34 @@ struct BodyScope {
   std::set<std::string, std::less<>> names;
 
   bool Has(const std::string& name) const {
-    for (const BodyScope* at = this; at != nullptr; at = at->outer) {
-      if (at->names.count(name) > 0) return true;
-    }
-    return false;
+    return names.contains(name) || (outer != nullptr && outer->Has(name));
   }
 };
 
-using NameVisitor = absl::FunctionRef<void(std::string*)>;
-
-void VisitCapturesIn(const BodyScope* outer, NameVisitor visit,
-                     proto::Graph* body);
-
+// Calls `visit` with every place in the node's bodies that names a value from
+// around the node.
 void VisitCaptures(const BodyScope* outer, NameVisitor visit,
                    proto::Node* node) {
   for (proto::Attribute& attribute : *node->mutable_attribute()) {
-    if (attribute.has_g()) {
-      VisitCapturesIn(outer, visit, attribute.mutable_g());
+    if (!attribute.has_g()) continue;
+    proto::Graph& body = *attribute.mutable_g();
+    BodyScope scope{outer, {}};
+    AddGiven(body, &scope.names);
+    for (proto::Node& inner : *body.mutable_node()) {
+      for (std::string& input : *inner.mutable_input()) {
+        if (!input.empty() && !scope.Has(input)) visit(&input);
+      }
+      VisitCaptures(&scope, visit, &inner);
+      scope.names.insert(inner.output().begin(), inner.output().end());
     }
-  }
-}
-
-// Calls `visit` with every place that names a value from around the node.
-void VisitCapturesIn(const BodyScope* outer, NameVisitor visit,
-                     proto::Graph* body) {
-  BodyScope scope{outer, {}};
-  for (const auto& input : body->input()) scope.names.insert(input.name());
-  for (const auto& tensor : body->initializer()) {
-    scope.names.insert(tensor.name());
-  }
-  for (const auto& tensor : body->sparse_initializer()) {
-    scope.names.insert(tensor.values().name());
-  }
-  for (proto::Node& node : *body->mutable_node()) {
-    for (std::string& input : *node.mutable_input()) {
-      if (!input.empty() && !scope.Has(input)) visit(&input);
+    for (proto::ValueInfo& output : *body.mutable_output()) {
+      if (!scope.Has(output.name())) visit(output.mutable_name());
     }
-    VisitCaptures(&scope, visit, &node);
-    for (const std::string& output : node.output()) scope.names.insert(output);
-  }
-  for (proto::ValueInfo& output : *body->mutable_output()) {
-    if (!scope.Has(output.name())) visit(output.mutable_name());
   }
 }
 
 absl::Status BringIn(TensorReader* tensors, proto::Tensor* tensor) {
-  constexpr int kInAnotherFile = 1;
-  if (tensor->data_location() != kInAnotherFile) return absl::OkStatus();
+  if (tensor->data_location() != kExternalData) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const NDArray data, tensors->Read(*tensor));
   const std::string name = tensor->name();
   tensor->Clear();
@@ -76,22 +71,20 @@ absl::Status BringIn(TensorReader* tensors, proto::Tensor* tensor) {
   return WriteTensor(data, tensor);
 }
 
-absl::Status BringIn(TensorReader* tensors, proto::Graph* body) {
-  for (proto::Tensor& tensor : *body->mutable_initializer()) {
-    NODEWISE_RETURN_IF_ERROR(BringIn(tensors, &tensor));
-  }
-  for (proto::Node& node : *body->mutable_node()) {
-    NODEWISE_RETURN_IF_ERROR(BringDataIn(tensors, &node));
-  }
-  return absl::OkStatus();
-}
+absl::Status BringDataIn(TensorReader* tensors, proto::Node* node);
 
 absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
   switch (TypeOf(*attribute)) {
     case AttributeType::kTensor:
       return BringIn(tensors, attribute->mutable_t());
     case AttributeType::kGraph:
-      return BringIn(tensors, attribute->mutable_g());
+      for (auto& tensor : *attribute->mutable_g()->mutable_initializer()) {
+        NODEWISE_RETURN_IF_ERROR(BringIn(tensors, &tensor));
+      }
+      for (proto::Node& node : *attribute->mutable_g()->mutable_node()) {
+        NODEWISE_RETURN_IF_ERROR(BringDataIn(tensors, &node));
+      }
+      return absl::OkStatus();
     case AttributeType::kTensors:
     case AttributeType::kGraphs:
       return absl::UnimplementedError(
@@ -101,29 +94,72 @@ absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
   }
 }
 
+// Brings data that lie in other files into the node, in bodies too. Fails as
+// TensorReader, and with kUnimplemented for a node that may have bodies or
+// tensors which are not read here.
+absl::Status BringDataIn(TensorReader* tensors, proto::Node* node) {
+  for (proto::Attribute& attribute : *node->mutable_attribute()) {
+    const absl::Status status = BringIn(tensors, &attribute);
+    if (status.ok()) continue;
+    return At(fmt::format("attribute {}", Shortened(attribute.name())), status);
+  }
+  return absl::OkStatus();
+}
+
+// Puts values in the place of references to a function's attributes, in bodies
+// too; a reference to one that the call does not give is taken away.
+void ResolveAttributes(const AttributesByName& values, proto::Node* node) {
+  auto& attributes = *node->mutable_attribute();
+  for (int i = attributes.size(); i-- > 0;) {
+    proto::Attribute& attribute = attributes[i];
+    if (attribute.has_g()) {
+      for (proto::Node& inner : *attribute.mutable_g()->mutable_node()) {
+        ResolveAttributes(values, &inner);
+      }
+    }
+    if (attribute.ref_attr_name().empty()) continue;
+    const auto* const value = FindOrNull(values, attribute.ref_attr_name());
+    if (value == nullptr) {
+      attributes.DeleteSubrange(i, 1);
+      continue;
+    }
+    const std::string name = attribute.name();
+    attribute = **value;
+    attribute.set_name(name);
+  }
+}
+
+// Calls `visit` with all nodes in the node's bodies, however deep.
+void VisitBodyNodes(const proto::Node& node,
+                    absl::FunctionRef<void(const proto::Node&)> visit) {
+  for (const proto::Attribute& attribute : node.attribute()) {
+    for (const proto::Node& inner : attribute.g().node()) {
+      visit(inner);
+      VisitBodyNodes(inner, visit);
+    }
+  }
+}
+
 // Adds the names that bodies, however deep, give to values of their own.
 void AddOwnNames(const proto::Node& node, std::set<std::string>* names) {
   for (const proto::Attribute& attribute : node.attribute()) {
-    const proto::Graph& body = attribute.g();
-    for (const auto& input : body.input()) names->insert(input.name());
-    for (const auto& tensor : body.initializer()) names->insert(tensor.name());
-    for (const auto& tensor : body.sparse_initializer()) {
-      names->insert(tensor.values().name());
-    }
-    for (const proto::Node& inner : body.node()) {
+    AddGiven(attribute.g(), names);
+    for (const proto::Node& inner : attribute.g().node()) {
       names->insert(inner.output().begin(), inner.output().end());
       AddOwnNames(inner, names);
     }
   }
 }
 
+// Gives what bodies read from around the node other names. A body that has a
+// value of such a name would read that one instead, so this is refused.
 absl::Status Rename(const std::vector<std::string>& from,
                     absl::Span<const std::string> to, proto::Node* node) {
   std::set<std::string> own;
   AddOwnNames(*node, &own);
   std::map<std::string, std::string> renamed;
   for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] != to[i] && own.count(to[i]) > 0) {
+    if (from[i] != to[i] && own.contains(to[i])) {
       return absl::InvalidArgumentError(
           fmt::format("{}, which its body reads, has the name of a value in "
                       "it, expected another name",
@@ -134,8 +170,9 @@ absl::Status Rename(const std::vector<std::string>& from,
   VisitCaptures(
       nullptr,
       [&](std::string* name) {
-        const auto found = renamed.find(*name);
-        if (found != renamed.end()) *name = found->second;
+        if (const auto* const found = FindOrNull(renamed, *name)) {
+          *name = *found;
+        }
       },
       node);
   return absl::OkStatus();
@@ -156,41 +193,16 @@ void ForgetNotes(proto::Node* node) {
   }
 }
 
+// Returns what a value of the scope is called in the network.
+std::string NameIn(const Scope& scope, const std::string& name) {
+  const std::string* const renamed = FindOrNull(scope.renamed, name);
+  return renamed != nullptr ? *renamed : scope.prefix + name;
+}
+
 }  // namespace
 
-void ResolveAttributes(
-    absl::FunctionRef<const proto::Attribute*(const std::string&)> value_of,
-    proto::Node* node) {
-  auto& attributes = *node->mutable_attribute();
-  for (int i = attributes.size(); i-- > 0;) {
-    proto::Attribute& attribute = attributes[i];
-    if (attribute.has_g()) {
-      for (proto::Node& inner : *attribute.mutable_g()->mutable_node()) {
-        ResolveAttributes(value_of, &inner);
-      }
-    }
-    if (attribute.ref_attr_name().empty()) continue;
-    const proto::Attribute* const value = value_of(attribute.ref_attr_name());
-    if (value == nullptr) {
-      attributes.DeleteSubrange(i, 1);
-      continue;
-    }
-    const std::string name = attribute.name();
-    attribute = *value;
-    attribute.set_name(name);
-  }
-}
-
-absl::Status BringDataIn(TensorReader* tensors, proto::Node* node) {
-  for (proto::Attribute& attribute : *node->mutable_attribute()) {
-    const absl::Status status = BringIn(tensors, &attribute);
-    if (status.ok()) continue;
-    return At(fmt::format("attribute {}", Shortened(attribute.name())), status);
-  }
-  return absl::OkStatus();
-}
-
 std::vector<std::string> CapturesOf(const proto::Node& node) {
+  // The visitor may rename, so it is given a copy.
   proto::Node copy = node;
   std::vector<std::string> names;
   std::set<std::string> taken;
@@ -203,19 +215,10 @@ std::vector<std::string> CapturesOf(const proto::Node& node) {
   return names;
 }
 
-void VisitBodyNodes(const proto::Node& node,
-                    absl::FunctionRef<void(const proto::Node&)> visit) {
-  for (const proto::Attribute& attribute : node.attribute()) {
-    for (const proto::Node& inner : attribute.g().node()) {
-      visit(inner);
-      VisitBodyNodes(inner, visit);
-    }
-  }
-}
-
 absl::StatusOr<proto::Node> NodeOf(const ops::Opaque& opaque,
                                    const NodeNames& names) {
   proto::Node node;
+  // The bytes are an attribute, which a user of the network may have set.
   if (!node.ParseFromString(opaque.node) || node.op_type() != opaque.op_type ||
       DomainOf(node.domain()) != opaque.domain ||
       opaque.captures.size() > names.inputs.size() ||
@@ -247,6 +250,176 @@ absl::StatusOr<ops::Opaque> PlainOpaque(const ops::Opaque& opaque) {
   ops::Opaque plain = opaque;
   plain.node = node.SerializeAsString();
   return plain;
+}
+
+// Notes what a graph says about its values, by the names that they get.
+void GraphImporter::StateTypes(const proto::Graph& graph, const Scope& scope) {
+  for (const auto* list : {&graph.value_info(), &graph.output()}) {
+    for (const proto::ValueInfo& info : *list) {
+      stated_.emplace(NameIn(scope, info.name()), &info);
+    }
+  }
+}
+
+// Returns whether all that the node reads are tensors, and the model states
+// that so is all that it makes.
+bool GraphImporter::IsAmongTensors(const NodeParts& parts) {
+  for (const std::string& input : parts.node.input()) {
+    if (input.empty()) continue;
+    const Binding* const binding = Find(&parts.scope, input);
+    if (binding == nullptr || binding->is_broken) return false;
+  }
+  for (const std::string& output : parts.node.output()) {
+    if (output.empty()) continue;
+    const auto* const stated = FindOrNull(stated_, NameIn(parts.scope, output));
+    if (stated == nullptr) return false;
+    const auto type = ReadType((*stated)->type(), DimsOf(parts.scope));
+    if (!type.ok() || !type->has_dtype()) return false;
+  }
+  return true;
+}
+
+// What the caller of the import says of an output counts more than the model.
+absl::StatusOr<std::vector<TensorType>> GraphImporter::StatedTypes(
+    const std::vector<std::string>& outputs, const Scope& scope) {
+  std::vector<TensorType> types(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (const auto* const stated = FindOrNull(stated_, outputs[i])) {
+      auto type = ReadType((*stated)->type(), DimsOf(scope));
+      if (!type.ok()) {
+        return At(fmt::format("output {} ({})", i, Shortened(outputs[i])),
+                  type.status());
+      }
+      types[i] = *std::move(type);
+    }
+    for (const auto& [name, type] : state_.options.opaque_types) {
+      if (name == outputs[i]) types[i] = type;
+    }
+  }
+  return types;
+}
+
+// Returns the operation without what depends on the network. Its node has to
+// mean the same without the model: it gets its data in, the values of the call
+// that it is in, and the versions by which operators in its bodies are meant.
+absl::StatusOr<ops::Opaque> GraphImporter::MakeOpaque(const NodeParts& parts) {
+  const Scope& scope = parts.scope;
+  proto::Node kept = parts.node;
+  if (!scope.calls.empty()) ResolveAttributes(scope.attributes, &kept);
+  NODEWISE_RETURN_IF_ERROR(BringDataIn(&state_.tensors, &kept));
+  bool has_bodies = false;
+  bool calls_function = false;
+  VisitBodyNodes(kept, [&](const proto::Node& inner) {
+    has_bodies = true;
+    calls_function |= state_.functions.contains(
+        {DomainOf(inner.domain()), inner.op_type(), inner.overload()});
+  });
+  if (calls_function) {
+    return absl::UnimplementedError(
+        "calls a function of the model in one of its bodies, expected "
+        "operators there");
+  }
+  ops::Opaque opaque;
+  opaque.op_type = kept.op_type();
+  opaque.domain = DomainOf(kept.domain());
+  opaque.version = scope.opsets->at(opaque.domain);
+  opaque.captures = CapturesOf(kept);
+  if (has_bodies) {
+    for (const auto& [domain, version] : state_.opsets) {
+      opaque.body_domains.push_back(domain);
+      opaque.body_versions.push_back(version);
+    }
+  }
+  opaque.node = kept.SerializeAsString();
+  if (scope.calls.empty()) return opaque;
+  if (opaque.node.size() > state_.opaque_bytes_left) {
+    return absl::ResourceExhaustedError(
+        "is in a function that is called too often, expected less than 1 GiB "
+        "of such nodes");
+  }
+  state_.opaque_bytes_left -= opaque.node.size();
+  return opaque;
+}
+
+// Adds what bodies read to the inputs; false if something is missing.
+bool GraphImporter::ReadCaptures(const std::vector<std::string>& names,
+                                 NodeParts& parts) {
+  bool is_whole = true;
+  for (const std::string& name : names) {
+    const Binding* const found = Find(&parts.scope, name);
+    if (found == nullptr) {
+      ReportMissing(parts, name, parts.inputs.size());
+    } else if (found->value == kNoValue && !found->is_broken) {
+      state_.Error(
+          parts.where,
+          fmt::format("a body reads {}, which is not given", Shortened(name)),
+          "a value");
+    }
+    is_whole = is_whole && found != nullptr && found->value != kNoValue;
+    parts.inputs.push_back(found == nullptr ? kNoValue : found->value);
+  }
+  return is_whole;
+}
+
+bool GraphImporter::KeepsOpaque(bool is_of_model) const {
+  return state_.options.keep_opaque && is_of_model &&
+         state_.ops.FindType(&kTypeTag<ops::Opaque>) != nullptr;
+}
+
+// Reports what is wrong with an operation whose operator is known. If that is
+// only not supported as it is here, it becomes opaque.
+void GraphImporter::Refuse(const absl::Status& why,
+                           std::vector<std::string> outputs, NodeParts& parts) {
+  const std::string domain = DomainOf(parts.node.domain());
+  const int* const model = FindOrNull(state_.opsets, domain);
+  const int* const own = FindOrNull(*parts.scope.opsets, domain);
+  const bool is_of_model = model != nullptr && own != nullptr && *own == *model;
+  // What is opaque already is at fault itself.
+  if (parts.is_opaque || !absl::IsUnimplemented(why) ||
+      !KeepsOpaque(is_of_model)) {
+    state_.Error(parts.where, why);
+    return BreakOutputs(parts);
+  }
+  AddOfOperator(parts, network_kinds::kUnsupported, Severity::kWarning,
+                fmt::format("becomes opaque: {}", MessageOf(why)), "");
+  parts.is_opaque = true;
+  // They are read anew: attributes that became inputs are in the node.
+  parts.inputs.clear();
+  ImportOpaque(std::move(outputs), parts);
+}
+
+void GraphImporter::ImportOpaque(std::vector<std::string> outputs,
+                                 NodeParts& parts) {
+  const bool has_inputs = ReadInputs(parts);
+  auto opaque = MakeOpaque(parts);
+  auto types = StatedTypes(outputs, parts.scope);
+  if (!opaque.ok()) state_.Error(parts.where, opaque.status());
+  if (!types.ok()) state_.Error(parts.where, types.status());
+  if (!opaque.ok() || !types.ok() || !has_inputs ||
+      !ReadCaptures(opaque->captures, parts)) {
+    return BreakOutputs(parts);
+  }
+  // Nothing can depend on a node without outputs.
+  if (outputs.empty()) return;
+  opaque->types = *std::move(types);
+  for (size_t i = 0; i < parts.inputs.size(); ++i) {
+    const ValueId input = parts.inputs[i];
+    if (input != kNoValue &&
+        network_.value(input).kind == NetworkValue::Kind::kConstant) {
+      opaque->constants.push_back(static_cast<int64_t>(i));
+    }
+  }
+  if (network_.opset(kOpaqueDomain) == 0) {
+    const absl::Status status =
+        network_.SetOpset(std::string(kOpaqueDomain), 1);
+    if (!status.ok()) {
+      state_.Error(parts.where, status);
+      return BreakOutputs(parts);
+    }
+  }
+  AddOperation(
+      OpAttrs::Of(state_.ops.FindType(&kTypeTag<ops::Opaque>), *opaque),
+      std::move(outputs), parts);
 }
 
 }  // namespace nodewise

@@ -71,38 +71,35 @@ const char* WhyUnsupported(std::string_view domain, std::string_view name) {
 
 // Finds the row of the operator that holds in this scope. If there is none, the
 // node becomes opaque, or it has a fault, which is reported.
-void GraphImporter::FindOperator(const proto::Node& node, Scope* scope,
-                                 NodeParts* parts) {
+void GraphImporter::FindOperator(NodeParts& parts) {
+  const proto::Node& node = parts.node;
   const std::string domain = DomainOf(node.domain());
-  const auto opset = scope->opsets->find(domain);
-  if (opset == scope->opsets->end()) {
-    return TakeUnknown(node, {false, false}, scope, parts);
-  }
-  const int version = KnownOpset(domain, opset->second);
+  const int* const opset = FindOrNull(*parts.scope.opsets, domain);
+  if (opset == nullptr) return ImportUnknown(parts, false, false);
+  const int version = KnownOpset(domain, *opset);
   // No model has operations that are opaque already.
   const OperatorDef* const row =
       domain == kOpaqueDomain
           ? nullptr
           : state_.ops.Find(domain, node.op_type(), version);
-  const auto model = state_.opsets.find(domain);
+  // A network has one opset for each domain, the model's. Where a function has
+  // been written for another, its nodes must mean the same there; where nothing
+  // is known of the operator, that is only certain of the same opset.
+  const int* const model = FindOrNull(state_.opsets, domain);
   const bool is_of_model =
-      model != state_.opsets.end() &&
-      (row == nullptr
-           ? model->second == opset->second
-           : state_.ops.Find(domain, node.op_type(),
-                             KnownOpset(domain, model->second)) == row);
-  if (row == nullptr) {
-    return TakeUnknown(node, {true, is_of_model}, scope, parts);
-  }
+      model != nullptr &&
+      (row == nullptr ? *model == *opset
+                      : state_.ops.Find(domain, node.op_type(),
+                                        KnownOpset(domain, *model)) == row);
+  if (row == nullptr) return ImportUnknown(parts, true, is_of_model);
   if (!is_of_model) {
-    return state_.Error(
-        parts->where,
-        fmt::format("is of opset {}, by its function", opset->second),
-        "what it is in the model's opset");
+    return state_.Error(parts.where,
+                        fmt::format("is of opset {}, by its function", *opset),
+                        "what it is in the model's opset");
   }
-  WarnIfNewer(*row, opset->second);
-  WarnIfDeprecated(*row, version, *parts);
-  parts->def = row;
+  parts.def = row;
+  WarnIfNewer(*row, *opset);
+  WarnIfDeprecated(version, parts);
 }
 
 // Newer versions of an operator mostly add element types or attributes, so the
@@ -119,24 +116,27 @@ void GraphImporter::WarnIfNewer(const OperatorDef& row, int opset) {
       fmt::format("opset {} or less, the newest that is known", kNewestOpset));
 }
 
-void GraphImporter::WarnIfDeprecated(const OperatorDef& row, int opset,
-                                     const NodeParts& parts) {
+// A row that is newer than the end of the operator is a new operator of the old
+// name, such as GroupNormalization of opset 21.
+void GraphImporter::WarnIfDeprecated(int opset, const NodeParts& parts) {
+  const OperatorDef& row = *parts.def;
   for (const Deprecation& one : kDeprecations) {
     if (row.domain != one.domain || row.name != one.name || opset < one.since ||
         row.since > one.since) {
       continue;
     }
-    state_.AddOfOperator(
-        network_kinds::kInvalidInformation, parts.where, parts.name,
-        std::string(row.name), Severity::kWarning,
-        fmt::format("is deprecated from opset {} on", one.since),
-        one.successor);
+    AddOfOperator(parts, network_kinds::kInvalidInformation, Severity::kWarning,
+                  fmt::format("is deprecated from opset {} on", one.since),
+                  one.successor, std::string(row.name));
   }
 }
 
-void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
-                                Scope* scope, NodeParts* parts) {
-  const std::string domain = DomainOf(node.domain());
+// Decides what becomes of a node without a row, and says so. Names that are
+// expected instead are those of its domain.
+void GraphImporter::ImportUnknown(NodeParts& parts, bool is_imported,
+                                  bool is_of_model) {
+  const std::string& name = parts.node.op_type();
+  const std::string domain = DomainOf(parts.node.domain());
   const OperatorDef* oldest = nullptr;
   const bool has_bodies = domain == kContribDomain || domain == kClassicDomain;
   bool has_domain = domain.empty() || has_bodies;
@@ -146,28 +146,24 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
     if (row->domain != domain || domain == kOpaqueDomain) continue;
     has_domain = true;
     known.emplace_back(row->name);
-    if (row->name != node.op_type()) continue;
+    if (row->name != name) continue;
     if (oldest == nullptr || row->since < oldest->since) oldest = row;
   }
-  if (has_domain && !use.is_imported) return ReportNotImported(node, *parts);
-  const char* const reason = WhyUnsupported(domain, node.op_type());
-  const bool is_contrib = std::find(contrib.begin(), contrib.end(),
-                                    node.op_type()) != contrib.end();
+  if (has_domain && !is_imported) return ReportNotImported(parts);
+  const char* const reason = WhyUnsupported(domain, name);
   const bool is_refused =
-      oldest != nullptr || (reason != nullptr && !IsAmongTensors(node, scope));
-  parts->is_opaque =
-      KeepsOpaque(use.is_imported && use.is_of_model) && !is_refused;
+      oldest != nullptr || (reason != nullptr && !IsAmongTensors(parts));
+  parts.is_opaque = KeepsOpaque(is_imported && is_of_model) && !is_refused;
   // What nothing here can run is a fault of no more than the run, unless an
   // opset or a name is wrong.
   const auto say = [&](std::string found, std::string expected) {
-    if (parts->is_opaque) found += " and becomes opaque";
-    const bool is_of_run = parts->is_opaque || !has_domain || reason != nullptr;
-    state_.AddOfOperator(
-        is_of_run ? network_kinds::kUnsupported
-                  : network_kinds::kInvalidInformation,
-        parts->where, parts->name, OperatorName(node),
-        parts->is_opaque ? Severity::kWarning : Severity::kError,
-        std::move(found), std::move(expected));
+    if (parts.is_opaque) found += " and becomes opaque";
+    const bool is_of_run = parts.is_opaque || !has_domain || reason != nullptr;
+    AddOfOperator(parts,
+                  is_of_run ? network_kinds::kUnsupported
+                            : network_kinds::kInvalidInformation,
+                  parts.is_opaque ? Severity::kWarning : Severity::kError,
+                  std::move(found), std::move(expected));
   };
   if (!has_domain) {
     return say(fmt::format("is of domain {}", Shortened(domain)),
@@ -180,34 +176,54 @@ void GraphImporter::TakeUnknown(const proto::Node& node, DomainUse use,
   if (oldest != nullptr) {
     return say("is not known", fmt::format("opset {} or more", oldest->since));
   }
-  if (is_contrib) {
+  if (IsIn(contrib, name)) {
     return say("is not known in an opset of ai.onnx this old", "11 or more");
   }
-  say("is not known",
-      has_bodies ? fmt::format("an operator of {} that is known{}", domain,
-                               DidYouMean(node.op_type(), known))
-                 : KnownOnnx(node.op_type()));
+  say("is not known", has_bodies
+                          ? fmt::format("an operator of {} that is known{}",
+                                        domain, DidYouMean(name, known))
+                          : KnownOnnx(name));
 }
 
 // Returns what is expected in place of an operator of ONNX's own.
 std::string GraphImporter::KnownOnnx(const std::string& name) const {
-  const auto opset = state_.opsets.find("");
-  const bool is_newer = opset != state_.opsets.end() &&
-                        KnownOpset("", opset->second) != opset->second;
-  return is_newer ? fmt::format(
-                        "an operator of opset {} or less, the newest that is "
-                        "known",
-                        kNewestOpset)
-                  : "an operator that is known" +
-                        DidYouMean(name, state_.ops.Names());
+  const int* const opset = FindOrNull(state_.opsets, "");
+  if (opset == nullptr || KnownOpset("", *opset) == *opset) {
+    return "an operator that is known" + DidYouMean(name, state_.ops.Names());
+  }
+  return fmt::format(
+      "an operator of opset {} or less, the newest that is known",
+      kNewestOpset);
 }
 
-void GraphImporter::ReportNotImported(const proto::Node& node,
-                                      const NodeParts& parts) {
-  state_.AddOfOperator(network_kinds::kInvalidInformation, parts.where,
-                       parts.name, OperatorName(node), Severity::kError,
-                       "is of a domain that the model does not import",
-                       "an opset_import of it");
+void GraphImporter::ReportNotImported(const NodeParts& parts) {
+  AddOfOperator(parts, network_kinds::kInvalidInformation, Severity::kError,
+                "is of a domain that the model does not import",
+                "an opset_import of it");
+}
+
+// A model may have thousands of nodes of one operator, so that one list of them
+// says more than as many lines. The diagnostic is written at the first of them,
+// where it belongs in the order of the file, and gets the names of all in the
+// end (ImportState::CountOfOperators).
+void GraphImporter::AddOfOperator(const NodeParts& parts,
+                                  const FindingKind& kind, Severity severity,
+                                  std::string found, std::string expected,
+                                  std::string name) {
+  if (name.empty()) name = OperatorName(parts.node);
+  const auto [entry, is_new] = state_.of_operators.emplace(
+      std::tuple(state_.within, name, found, expected),
+      ImportState::OfOperator{state_.within, name, {}, {}});
+  ImportState::OfOperator& one = entry->second;
+  one.nodes.push_back(parts.name);
+  one.is_error = severity == Severity::kError;
+  if (is_new) {
+    one.diagnostic = state_.Add(
+        kind, state_.MakeDiagnostic(severity, parts.where, std::move(found),
+                                    std::move(expected)));
+  } else if (one.is_error) {
+    ++state_.errors;
+  }
 }
 
 }  // namespace nodewise

@@ -1,4 +1,7 @@
-// Reads operator_signatures.txt, which is a part of the program.
+// Reads operator_signatures.txt, which is a part of the program, when it is
+// first asked for. A line "[DOMAIN]" begins the operators of a domain; any
+// other is one operator in one version, and the versions of an operator follow
+// each other in ascending order. Views of the text serve as names.
 
 #include "contrib/onnx/operator_signatures.h"
 
@@ -45,44 +48,52 @@ int CountIn(std::string_view text) {
   return text == "*" ? INT_MAX : NumberIn<int>(text);
 }
 
+// "1-3"; "1-*" has no end.
 std::pair<int, int> RangeOf(std::string_view text) {
   const size_t dash = text.find('-');
   return {CountIn(text.substr(0, dash)), CountIn(text.substr(dash + 1))};
 }
 
+// Takes a mark off the end; false if there is another end.
+bool TakeMark(char mark, std::string_view* text) {
+  if (!text->ends_with(mark)) return false;
+  text->remove_suffix(1);
+  return true;
+}
+
+// "T", with a '?' if it may be left out, a '*' if it is variadic, or a '+' if
+// each of the variadic ones may have a type of its own.
 OperatorSignature::Param ParamOf(
     std::string_view text,
     const std::map<std::string_view, uint64_t>& elements) {
   OperatorSignature::Param param;
-  const char last = text.back();
-  if (last == '?') param.kind = OperatorSignature::Kind::kOptional;
-  if (last == '*' || last == '+') {
+  if (TakeMark('?', &text)) {
+    param.kind = OperatorSignature::Kind::kOptional;
+  } else if (TakeMark('*', &text)) {
     param.kind = OperatorSignature::Kind::kVariadic;
-    param.is_homogeneous = last == '*';
+  } else if (TakeMark('+', &text)) {
+    param.kind = OperatorSignature::Kind::kVariadic;
+    param.is_homogeneous = false;
   }
-  if (param.kind != OperatorSignature::Kind::kSingle) text.remove_suffix(1);
   param.type = text;
   param.elements = elements.at(text);
-  param.may_be_no_tensor = (param.elements & 1) != 0;
   return param;
 }
 
+// "axis:2", with a '!' if it is required.
 OperatorSignature::Attribute AttributeOf(std::string_view text) {
-  OperatorSignature::Attribute attribute;
+  const bool is_required = TakeMark('!', &text);
   const size_t colon = text.find(':');
-  attribute.name = text.substr(0, colon);
-  text.remove_prefix(colon + 1);
-  attribute.is_required = text.back() == '!';
-  if (attribute.is_required) text.remove_suffix(1);
-  attribute.type = NumberIn<int>(text);
-  return attribute;
+  return {text.substr(0, colon), NumberIn<int>(text.substr(colon + 1)),
+          is_required};
 }
 
+// Makes one of a line, whose parts `|` divides: head, inputs, outputs,
+// attributes, and the element types that each type variable may be.
 OperatorSignature SignatureOf(const TextParts& head, const TextParts& parts) {
   OperatorSignature made;
   std::string_view since = head[1];
-  made.is_deprecated = since.back() == '-';
-  if (made.is_deprecated) since.remove_suffix(1);
+  made.is_deprecated = TakeMark('-', &since);
   made.since = NumberIn<int>(since);
   std::tie(made.least_inputs, made.most_inputs) = RangeOf(head[2]);
   std::tie(made.least_outputs, made.most_outputs) = RangeOf(head[3]);

@@ -15,8 +15,7 @@ struct OperatorSignature {
     std::string_view type;  // "T"
     Kind kind = Kind::kSingle;
     bool is_homogeneous = true;  // All of a variadic one are of one type.
-    uint64_t elements = 0;       // Bit N: ONNX's element type N.
-    bool may_be_no_tensor = false;
+    uint64_t elements = 0;       // Bit N: ONNX's element type N; 0: no tensor.
   };
   struct Attribute {
     std::string_view name;

@@ -7,15 +7,13 @@ namespace nodewise {
 namespace {
 
 constexpr ContribFunction kQuantizedFunctions[] = {
-    {.name = "QGemm",
-     .opset = 11,
-     .inputs = {"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point",
-                Optional("C"), Optional("y_scale"), Optional("y_zero_point")},
-     .outputs = {"Y"},
-     .attributes = {{"alpha", 1.0F},
-                    {"transA", int64_t{0}},
-                    {"transB", int64_t{0}}},
-     .body = R"(
+    {"QGemm",
+     11,
+     {"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point",
+      Optional("C"), Optional("y_scale"), Optional("y_zero_point")},
+     {"Y"},
+     {{"alpha", 1.0F}, {"transA", 0}, {"transB", 0}},
+     R"(
        a = DequantizeLinear(A, a_scale, a_zero_point)
        b = DequantizeLinear<axis=0>(B, b_scale, b_zero_point) if $transB
        b = DequantizeLinear<axis=1>(B, b_scale, b_zero_point) if !$transB
@@ -26,81 +24,84 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        c = Mul(c, s) if C
        Y = Add(Y, c) if C
        Y = QuantizeLinear(Y, y_scale, y_zero_point) if y_scale)"},
-    {.name = "QLinearAveragePool",
-     .opset = 11,
-     .inputs = {"X", "x_scale", Optional("x_zero_point"), "y_scale",
-                Optional("y_zero_point")},
-     .outputs = {"Y"},
-     .attributes = {{"channels_last", int64_t{0}}},
-     .passes = "AveragePool",
-     .body = R"(
+    {"QLinearAveragePool",
+     11,
+     {"X", "x_scale", Optional("x_zero_point"), "y_scale",
+      Optional("y_zero_point")},
+     {"Y"},
+     {{"channels_last", 0}},
+     R"(
        y_zero_point = ZeroOf(X) if !y_zero_point
        x = DequantizeLinear(X, x_scale, x_zero_point)
        x = ChannelsFirst(x, X) if $channels_last
        y = AveragePool<*>(x)
        y = ChannelsLast(y, X) if $channels_last
-       Y = QuantizeLinear(y, y_scale, y_zero_point))"},
-    {.name = "QLinearGlobalAveragePool",
-     .opset = 10,
-     .inputs = {"X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"},
-     .outputs = {"Y"},
-     .attributes = {{"channels_last", int64_t{0}}},
-     .body = R"(
+       Y = QuantizeLinear(y, y_scale, y_zero_point))",
+     kContribDomain,
+     "AveragePool"},
+    {"QLinearGlobalAveragePool",
+     10,
+     {"X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"},
+     {"Y"},
+     {{"channels_last", 0}},
+     R"(
        x = DequantizeLinear(X, x_scale, x_zero_point)
        x = ChannelsFirst(x, X) if $channels_last
        y = GlobalAveragePool(x)
        y = ChannelsLast(y, X) if $channels_last
        Y = QuantizeLinear(y, y_scale, y_zero_point))"},
-    {.name = "QLinearAdd",
-     .opset = 10,
-     .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
-                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
-     .outputs = {"C"},
-     .body = R"(
+    {"QLinearAdd",
+     10,
+     {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+      Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+     {"C"},
+     {},
+     R"(
        C_zero_point = ZeroOf(A) if !C_zero_point
        a = DequantizeLinear(A, A_scale, A_zero_point)
        b = DequantizeLinear(B, B_scale, B_zero_point)
        c = Add(a, b)
        C = QuantizeLinear(c, C_scale, C_zero_point))"},
-    {.name = "QLinearMul",
-     .opset = 10,
-     .inputs = {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
-                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
-     .outputs = {"C"},
-     .body = R"(
+    {"QLinearMul",
+     10,
+     {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+      Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+     {"C"},
+     {},
+     R"(
        C_zero_point = ZeroOf(A) if !C_zero_point
        a = DequantizeLinear(A, A_scale, A_zero_point)
        b = DequantizeLinear(B, B_scale, B_zero_point)
        c = Mul(a, b)
        C = QuantizeLinear(c, C_scale, C_zero_point))"},
-    {.name = "QLinearSigmoid",
-     .opset = 10,
-     .inputs = {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
-                Optional("Y_zero_point")},
-     .outputs = {"Y"},
-     .body = R"(
+    {"QLinearSigmoid",
+     10,
+     {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+      Optional("Y_zero_point")},
+     {"Y"},
+     {},
+     R"(
        Y_zero_point = ZeroOf(X) if !Y_zero_point
        x = DequantizeLinear(X, X_scale, X_zero_point)
        y = Sigmoid(x)
        Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
-    {.name = "QLinearLeakyRelu",
-     .opset = 10,
-     .inputs = {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
-                Optional("Y_zero_point")},
-     .outputs = {"Y"},
-     .attributes = {{"alpha", 0.01F}},
-     .body = R"(
+    {"QLinearLeakyRelu",
+     10,
+     {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+      Optional("Y_zero_point")},
+     {"Y"},
+     {{"alpha", 0.01F}},
+     R"(
        Y_zero_point = ZeroOf(X) if !Y_zero_point
        x = DequantizeLinear(X, X_scale, X_zero_point)
        y = LeakyRelu<alpha=$alpha>(x)
        Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
-    {.name = "QLinearSoftmax",
-     .opset = 11,
-     .inputs = {"X", "X_scale", Optional("x_zero_point"), "y_scale",
-                "y_zero_point"},
-     .outputs = {"Y"},
-     .attributes = {{"axis", int64_t{-1}}, {"opset", int64_t{0}, true}},
-     .body = R"(
+    {"QLinearSoftmax",
+     11,
+     {"X", "X_scale", Optional("x_zero_point"), "y_scale", "y_zero_point"},
+     {"Y"},
+     {{"axis", -1}, {"opset", 0, true}},
+     R"(
        x = DequantizeLinear(X, X_scale, x_zero_point)
        n = Shape(x)
        x = Flatten<axis=$axis>(x) if $opset<13
@@ -113,24 +114,23 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        y = Div(e, s)
        y = Reshape(y, n) if $opset<13
        Y = QuantizeLinear(y, y_scale, y_zero_point))"},
-    {.name = "QLinearConcat",
-     .opset = 10,
-     .inputs = {"Y_scale", "Y_zero_point", Variadic("inputs")},
-     .outputs = {"Y"},
-     .attributes = {{"axis", int64_t{0}, true}},
-     .body = R"(
+    {"QLinearConcat",
+     10,
+     {"Y_scale", "Y_zero_point", Variadic("inputs")},
+     {"Y"},
+     {{"axis", 0, true}},
+     R"(
        x... = DequantizeLinear(inputs...3)
        y = Concat<axis=$axis>(x...)
        Y = QuantizeLinear(y, Y_scale, Y_zero_point))"},
     // The numbers of so many bits that lie in each byte, the lowest first, side
     // by side as the last side.
-    {.name = "Unpack",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .attributes = {{"bits", int64_t{4}}},
-     .body = R"(
+    {"Unpack",
+     11,
+     {"x"},
+     {"y"},
+     {{"bits", 4}},
+     R"(
        n = Shape(x)
        g = Slice(n, [0], [-1])
        g = Concat<axis=0>(g, [-1])
@@ -150,17 +150,17 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        d = Unsqueeze(d, [-1])
        quarter = Concat<axis=-1>(c, d)
        y = Reshape(quarter, g) if $bits=2
-       y = Identity(x) if $bits=8)"},
+       y = Identity(x) if $bits=8)",
+     kHelperDomain},
     // (x - zero_points) scales of bytes with numbers of so many bits: each
     // scale is for a block of them, one behind the other in the last side, or
     // the one that `block` names.
-    {.name = "DequantizeBlocks",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"scales", "x", Optional("zero_points"), Optional("block")},
-     .outputs = {"y"},
-     .attributes = {{"bits", int64_t{4}}, {"block_size", int64_t{0}}},
-     .body = R"(
+    {"DequantizeBlocks",
+     11,
+     {"scales", "x", Optional("zero_points"), Optional("block")},
+     {"y"},
+     {{"bits", 4}, {"block_size", 0}},
+     R"(
        x = nodewise.Unpack<bits=$bits>(x)
        x = CastAs(x, scales)
        n = Shape(block) if block
@@ -179,17 +179,17 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        z = CastAs(#128, scales) if !zero_points and $bits=8
        z = CastAs(#2, scales) if !zero_points and $bits=2
        y = Sub(x, z)
-       y = Mul(y, s))"},
+       y = Mul(y, s))",
+     kHelperDomain},
     // (x - zero_points) scales of integers or floats of 4 or 8 bits, with a
     // scale for each block along an axis, or for all of it where block_size is
     // 0. Scales of one element stand for all of a side.
-    {.name = "DequantizeElements",
-     .domain = kHelperDomain,
-     .opset = 11,
-     .inputs = {"scales", "x", Optional("zero_points")},
-     .outputs = {"y"},
-     .attributes = {{"axis", int64_t{-1}}, {"block_size", int64_t{0}}},
-     .body = R"(
+    {"DequantizeElements",
+     11,
+     {"scales", "x", Optional("zero_points")},
+     {"y"},
+     {{"axis", -1}, {"block_size", 0}},
+     R"(
        x = CastAs(x, scales)
        n = Shape(x)
        n = Gather(n, #$axis)
@@ -200,19 +200,20 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        z = CastAs(zero_points, scales) if zero_points
        z = Gather<axis=$axis>(z, block) if zero_points and $block_size
        x = Sub(x, z) if zero_points
-       y = Mul(x, s))"},
-    {.name = "MatMulNBits",
-     .opset = 11,
-     .inputs = {"A", "B", "scales", Optional("zero_points"), Optional("g_idx"),
-                Optional("bias")},
-     .outputs = {"Y"},
-     .attributes = {{"K", int64_t{0}, true},
-                    {"N", int64_t{0}, true},
-                    {"bits", int64_t{4}},
-                    {"block_size", int64_t{0}, true},
-                    {"accuracy_level", int64_t{0}},
-                    {"weight_prepacked", int64_t{0}}},
-     .body = R"(
+       y = Mul(x, s))",
+     kHelperDomain},
+    {"MatMulNBits",
+     11,
+     {"A", "B", "scales", Optional("zero_points"), Optional("g_idx"),
+      Optional("bias")},
+     {"Y"},
+     {{"K", 0, true},
+      {"N", 0, true},
+      {"bits", 4},
+      {"block_size", 0, true},
+      {"accuracy_level", 0},
+      {"weight_prepacked", 0}},
+     R"(
        Y = Refuse() if $weight_prepacked
        a = Cast<to=1>(A) if !type(A)=float32
        a = Identity(A) if type(A)=float32
@@ -228,15 +229,15 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        bias = Cast<to=1>(bias) if bias and !type(A)=float32
        Y = Add(Y, bias) if bias
        Y = CastAs(Y, A) if !type(A)=float32)"},
-    {.name = "GatherBlockQuantized",
-     .opset = 11,
-     .inputs = {"data", "indices", "scales", Optional("zero_points")},
-     .outputs = {"output"},
-     .attributes = {{"gather_axis", int64_t{0}},
-                    {"quantize_axis", int64_t{1}},
-                    {"block_size", int64_t{128}},
-                    {"bits", int64_t{4}}},
-     .body = R"(
+    {"GatherBlockQuantized",
+     11,
+     {"data", "indices", "scales", Optional("zero_points")},
+     {"output"},
+     {{"gather_axis", 0},
+      {"quantize_axis", 1},
+      {"block_size", 128},
+      {"bits", 4}},
+     R"(
        Y = Refuse() if !last(quantize_axis, data) and type(data)=uint8
        Y = Refuse() if last(gather_axis, data) and type(data)=uint8
        data = CastAs(data, scales) if type(data)=int4
@@ -260,50 +261,53 @@ constexpr ContribFunction kQuantizedFunctions[] = {
            !type(data)=uint8
        output = Identity(any) if !type(data)=uint8 and !type(data)=int4 and
            !type(data)=uint4)"},
-    {.name = "NhwcConv",
-     .opset = 11,
-     .inputs = {"X", "W", Optional("B")},
-     .outputs = {"Y"},
-     .passes = "Conv",
-     .body = R"(
+    {"NhwcConv",
+     11,
+     {"X", "W", Optional("B")},
+     {"Y"},
+     {},
+     R"(
        x = ChannelsFirst(X, X)
        y = Conv<*>(x, W, B)
-       Y = ChannelsLast(y, X))"},
-    {.name = "MatMulIntegerToFloat",
-     .opset = 10,
-     .inputs = {"A", "B", "a_scale", "b_scale", Optional("a_zero_point"),
-                Optional("b_zero_point"), Optional("bias")},
-     .outputs = {"Y"},
-     .body = R"(
+       Y = ChannelsLast(y, X))",
+     kContribDomain,
+     "Conv"},
+    {"MatMulIntegerToFloat",
+     10,
+     {"A", "B", "a_scale", "b_scale", Optional("a_zero_point"),
+      Optional("b_zero_point"), Optional("bias")},
+     {"Y"},
+     {},
+     R"(
        i = MatMulInteger(A, B, a_zero_point, b_zero_point)
        f = Cast<to=1>(i)
        s = Mul(a_scale, b_scale)
        Y = Mul(f, s)
        Y = Add(Y, bias) if bias)"},
-    {.name = "DynamicQuantizeMatMul",
-     .opset = 11,
-     .inputs = {"A", "B", "b_scale", Optional("b_zero_point"),
-                Optional("bias")},
-     .outputs = {"Y"},
-     .body = R"(
+    {"DynamicQuantizeMatMul",
+     11,
+     {"A", "B", "b_scale", Optional("b_zero_point"), Optional("bias")},
+     {"Y"},
+     {},
+     R"(
        q, s, z = DynamicQuantizeLinear(A)
        i = MatMulInteger(q, B, z, b_zero_point)
        f = Cast<to=1>(i)
        s = Mul(s, b_scale)
        Y = Mul(f, s)
        Y = Add(Y, bias) if bias)"},
-    {.name = "QuantizeLinear",
-     .opset = 10,
-     .inputs = {"x", "y_scale", Optional("y_zero_point")},
-     .outputs = {"y"},
-     .attributes = {{"axis", int64_t{1}}},
-     .body = "y = QuantizeLinear<axis=$axis>(x, y_scale, y_zero_point)"},
-    {.name = "DequantizeLinear",
-     .opset = 10,
-     .inputs = {"x", "x_scale", Optional("x_zero_point")},
-     .outputs = {"y"},
-     .attributes = {{"axis", int64_t{1}}},
-     .body = "y = DequantizeLinear<axis=$axis>(x, x_scale, x_zero_point)"},
+    {"QuantizeLinear",
+     10,
+     {"x", "y_scale", Optional("y_zero_point")},
+     {"y"},
+     {{"axis", 1}},
+     "y = QuantizeLinear<axis=$axis>(x, y_scale, y_zero_point)"},
+    {"DequantizeLinear",
+     10,
+     {"x", "x_scale", Optional("x_zero_point")},
+     {"y"},
+     {{"axis", 1}},
+     "y = DequantizeLinear<axis=$axis>(x, x_scale, x_zero_point)"},
 };
 
 }  // namespace

@@ -1,16 +1,10 @@
 // The rules of ONNX's specification that its checker enforces and that no
 // import needs. Types are compared elsewhere (graph_importer.cc).
 
-#include "contrib/onnx/specification.h"
-
 #include <algorithm>
 #include <climits>
-#include <map>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "contrib/onnx/graph_importer.h"
 #include "contrib/onnx/operator_signatures.h"
@@ -24,7 +18,8 @@ constexpr int64_t kTypedAttributes = 2;   // attributes state their type;
 constexpr int64_t kFreeInitializers = 4;  // initializers need not be inputs;
 constexpr int64_t kFunctions = 8;         // there are functions.
 
-// Operators that were experiments: nothing is known of them.
+// Operators that were experiments: nothing is known of them, so that nothing
+// can be said against them.
 constexpr std::string_view kExperiments[] = {"ATen",
                                              "Affine",
                                              "ConstantFill",
@@ -41,34 +36,21 @@ constexpr std::string_view kExperiments[] = {"ATen",
 constexpr std::string_view kOnnxDomains[] = {"", "ai.onnx", "ai.onnx.ml",
                                              "ai.onnx.preview.training"};
 
-// Names as the model has them: "ai.onnx" and "" are two.
-using Imports = std::map<std::string, int, std::less<>>;
-
-template <typename List>
-Imports ImportsOf(const List& list) {
-  Imports imports;
+// Domains as the model has them: "ai.onnx" and "" are two.
+Opsets ImportsOf(
+    const google::protobuf::RepeatedPtrField<proto::OperatorSetId>& list) {
+  Opsets imports;
   for (const proto::OperatorSetId& one : list) {
     imports[one.domain()] = static_cast<int>(one.version());
   }
   return imports;
 }
 
-bool IsExperiment(const proto::Node& node) {
-  return DomainOf(node.domain()).empty() &&
-         std::find(std::begin(kExperiments), std::end(kExperiments),
-                   node.op_type()) != std::end(kExperiments);
-}
-
-bool IsOfOnnx(std::string_view domain) {
-  return std::find(std::begin(kOnnxDomains), std::end(kOnnxDomains), domain) !=
-         std::end(kOnnxDomains);
-}
-
 const OperatorSignature* SignatureOf(const proto::Node& node,
-                                     const Imports& imports) {
-  const auto version = imports.find(node.domain());
-  if (version == imports.end()) return nullptr;
-  return FindSignature(node.domain(), node.op_type(), version->second);
+                                     const Opsets& imports) {
+  const int* const version = FindOrNull(imports, node.domain());
+  if (version == nullptr) return nullptr;
+  return FindSignature(node.domain(), node.op_type(), *version);
 }
 
 // What one place in the model may read, and what is around it.
@@ -77,16 +59,16 @@ struct Names {
   std::set<std::string_view> here = {};
 
   bool Has(std::string_view name) const {
-    return here.count(name) > 0 || (outer != nullptr && outer->Has(name));
+    return here.contains(name) || (outer != nullptr && outer->Has(name));
   }
 };
 
 struct Around {
-  const Imports& imports;
+  const Opsets& imports;
   bool is_main = true;  // In no body.
 };
 
-// A field of an attribute that is set, by the type that it belongs to.
+// The fields of an attribute that are set, by the types that they belong to.
 std::vector<AttributeType> FieldsOf(const proto::Attribute& attribute) {
   const std::pair<bool, AttributeType> fields[] = {
       {attribute.has_f(), AttributeType::kFloat},
@@ -110,6 +92,9 @@ std::vector<AttributeType> FieldsOf(const proto::Attribute& attribute) {
   return found;
 }
 
+// Goes through a model part by part, as ONNX's checker does. What the import
+// has said of a part is an error already, so a part that has one is passed
+// over: the same fault would be told twice in different words.
 class Specification {
  public:
   Specification(const proto::Model& model, ImportState* state)
@@ -127,14 +112,14 @@ class Specification {
 
   void Check() {
     CheckVersions();
-    const Imports imports = ImportsOf(model_.opset_import());
+    const Opsets imports = ImportsOf(model_.opset_import());
     CheckGraph(model_.graph(), nullptr, {imports, true});
     if (model_.ir_version() >= kFunctions) CheckFunctions(imports);
   }
 
  private:
   void Say(const std::string& path, std::string found, std::string expected) {
-    if (faulty_.count(state_.within + path) > 0) return;
+    if (faulty_.contains(state_.within + path)) return;
     state_.Error(path, std::move(found), std::move(expected));
   }
 
@@ -171,7 +156,7 @@ class Specification {
     CheckInitializers(graph, &names);
     CheckNodes(graph.node(), around, &names);
     for (const proto::ValueInfo& output : graph.output()) {
-      if (names.here.count(output.name()) > 0) continue;
+      if (names.here.contains(output.name())) continue;
       Say(fmt::format("output {}", Shortened(output.name())),
           "is made by nothing in its graph", "the output of one of its nodes");
     }
@@ -207,7 +192,7 @@ class Specification {
       }
       CheckTensor(tensor, where);
       if (model_.ir_version() < kFreeInitializers &&
-          names->here.count(tensor.name()) == 0) {
+          !names->here.contains(tensor.name())) {
         Say(where, "is not an input of the graph",
             fmt::format("one before IR version {}", kFreeInitializers));
       }
@@ -221,23 +206,19 @@ class Specification {
   // Whether data fit the type and the dimensions, reading them tells; that is
   // done in the import.
   void CheckTensor(const proto::Tensor& tensor, const std::string& where) {
-    constexpr int kExternal = 1;
     constexpr int kString = 8;
     if (tensor.data_type() == 0) return Say(where, "has no type", "one");
-    const int fields = (tensor.float_data_size() > 0 ? 1 : 0) +
-                       (tensor.int32_data_size() > 0 ? 1 : 0) +
-                       (tensor.string_data_size() > 0 ? 1 : 0) +
-                       (tensor.int64_data_size() > 0 ? 1 : 0) +
-                       (tensor.raw_data().empty() ? 0 : 1) +
-                       (tensor.double_data_size() > 0 ? 1 : 0) +
-                       (tensor.uint64_data_size() > 0 ? 1 : 0);
-    if (tensor.data_location() == kExternal) {
+    const bool is_set[] = {
+        tensor.float_data_size() > 0,  tensor.int32_data_size() > 0,
+        tensor.string_data_size() > 0, tensor.int64_data_size() > 0,
+        tensor.double_data_size() > 0, tensor.uint64_data_size() > 0,
+        !tensor.raw_data().empty()};
+    const auto fields = std::ranges::count(is_set, true);
+    if (tensor.data_location() == kExternalData) {
       if (fields > 0) Say(where, "has data here and elsewhere", "them once");
       return;
     }
-    const bool is_empty =
-        std::any_of(tensor.dims().begin(), tensor.dims().end(),
-                    [](int64_t dim) { return dim == 0; });
+    const bool is_empty = IsIn(tensor.dims(), 0);
     if (is_empty ? fields > 0 : fields != 1) {
       Say(where, fmt::format("has data in {} fields", fields),
           is_empty ? "none, since it has no elements" : "1");
@@ -246,15 +227,18 @@ class Specification {
     }
   }
 
-  template <typename Nodes>
   void CheckNodes(const Nodes& nodes, const Around& around, Names* names) {
     for (int i = 0; i < nodes.size(); ++i) {
       const proto::Node& node = nodes.Get(i);
-      CheckNode(node, static_cast<size_t>(i), around, *names);
+      const std::string name = NameOf(node, static_cast<size_t>(i));
+      const std::string where = WhereIs(node, name, around);
+      if (!faulty_nodes_.contains({state_.within, name})) {
+        CheckNode(node, where, around, *names);
+      }
       for (const std::string& output : node.output()) {
         if (output.empty()) continue;
         if (names->Has(output)) {
-          Say(WhereIs(node, static_cast<size_t>(i), around),
+          Say(where,
               fmt::format("output {} is there already", Shortened(output)),
               "every name once, also in bodies");
         }
@@ -263,35 +247,31 @@ class Specification {
     }
   }
 
-  std::string WhereIs(const proto::Node& node, size_t index,
-                      const Around& around) const {
-    const auto import = around.imports.find(node.domain());
-    return WhereOf(node, NameOf(node, index),
-                   import == around.imports.end()
-                       ? 0
-                       : KnownOpset(DomainOf(import->first), import->second));
+  static std::string WhereIs(const proto::Node& node, std::string_view name,
+                             const Around& around) {
+    return WhereOf(node, name, KnownOpset(around.imports, node.domain()));
   }
 
-  void CheckNode(const proto::Node& node, size_t index, const Around& around,
-                 const Names& names) {
-    if (faulty_nodes_.count({state_.within, NameOf(node, index)}) > 0) return;
-    const std::string where = WhereIs(node, index, around);
+  void CheckNode(const proto::Node& node, const std::string& where,
+                 const Around& around, const Names& names) {
     if (node.op_type().empty()) return Say(where, "has no operator", "one");
     if (node.input_size() == 0 && node.output_size() == 0) {
       return Say(where, "has no inputs and no outputs", "some");
     }
-    if (around.imports.count(node.domain()) == 0) {
+    if (!around.imports.contains(node.domain())) {
       return Say(where,
                  fmt::format("is of domain \"{}\", which is not imported",
                              Shortened(node.domain())),
                  "an opset_import of just that name");
     }
     CheckAttributes(node, where, around, names);
-    if (IsExperiment(node)) return;
+    if (DomainOf(node.domain()).empty() && IsIn(kExperiments, node.op_type())) {
+      return;
+    }
     const OperatorSignature* const row = SignatureOf(node, around.imports);
     if (row != nullptr) return CheckCall(node, *row, where);
     // A function of that name does not make it one of ONNX's operators.
-    if (IsOfOnnx(node.domain())) {
+    if (IsIn(kOnnxDomains, node.domain())) {
       Say(where, "is not in its opset", "an operator that ONNX has there");
     }
   }
@@ -352,7 +332,7 @@ class Specification {
       CheckAttribute(attribute, row, where);
     }
     for (const OperatorSignature::Attribute& each : row.attributes) {
-      if (!each.is_required || given.count(each.name) > 0) continue;
+      if (!each.is_required || given.contains(each.name)) continue;
       Say(where, fmt::format("attribute {} is missing", each.name), "it");
     }
   }
@@ -385,9 +365,8 @@ class Specification {
                       const OperatorSignature& row, const std::string& where) {
     const std::string name =
         fmt::format("attribute {}", Shortened(attribute.name()));
-    const auto known = std::find_if(
-        row.attributes.begin(), row.attributes.end(),
-        [&](const auto& each) { return each.name == attribute.name(); });
+    const auto known = std::ranges::find(row.attributes, attribute.name(),
+                                         &OperatorSignature::Attribute::name);
     if (known == row.attributes.end()) {
       if (row.takes_more_attributes) return;
       // Two underscores begin what is an implementation's own.
@@ -400,17 +379,14 @@ class Specification {
       return Say(where, name + " is of another type", "the operator's");
     }
     if (!attribute.ref_attr_name().empty()) return;
-    const bool has_value =
-        known->type == static_cast<int>(AttributeType::kTensor)
-            ? attribute.has_t()
-        : known->type == static_cast<int>(AttributeType::kGraph)
-            ? attribute.has_g()
-        : known->type == static_cast<int>(AttributeType::kSparseTensor)
-            ? attribute.has_sparse_tensor()
-        : known->type == static_cast<int>(AttributeType::kType)
-            ? attribute.has_tp()
-            : true;
-    if (!has_value) Say(where, name + " has no value", "one of its type");
+    // Numbers, texts and lists have a value where none is written: 0, nothing.
+    constexpr AttributeType kWithout[] = {
+        AttributeType::kTensor, AttributeType::kGraph,
+        AttributeType::kSparseTensor, AttributeType::kType};
+    const auto type = static_cast<AttributeType>(known->type);
+    if (IsIn(kWithout, type) && !IsIn(FieldsOf(attribute), type)) {
+      Say(where, name + " has no value", "one of its type");
+    }
   }
 
   // A rule of the one operator.
@@ -425,9 +401,9 @@ class Specification {
         "1");
   }
 
-  void CheckFunctions(const Imports& imports) {
+  void CheckFunctions(const Opsets& imports) {
     // What the model does not import counts as the first function has it.
-    Imports all = imports;
+    Opsets all = imports;
     for (const proto::Function& function : model_.functions()) {
       for (const auto& [domain, version] : ImportsOf(function.opset_import())) {
         all.emplace(domain, version);
@@ -438,7 +414,7 @@ class Specification {
     }
   }
 
-  void CheckFunction(const proto::Function& function, const Imports& of_model) {
+  void CheckFunction(const proto::Function& function, const Opsets& of_model) {
     const std::string where =
         fmt::format("function {}", Shortened(function.name()));
     if (function.name().empty()) Say(where, "has no name", "one");
@@ -448,45 +424,50 @@ class Specification {
     CheckOnce(function.input(), where, "input");
     Names names;
     names.here.insert(function.input().begin(), function.input().end());
-    const Imports imports = ImportsOf(function.opset_import());
+    const Opsets imports = ImportsOf(function.opset_import());
+    const Around around{imports, true};
     const InBody in_function(&state_, where);
-    for (int i = 0; i < function.node_size(); ++i) {
-      CheckVersion(function.node(i), static_cast<size_t>(i), {imports, true},
-                   of_model);
-    }
-    CheckNodes(function.node(), {imports, true}, &names);
-    CheckReads(function, {imports, true});
+    VisitNodes(function, around, [&](const auto& node, const auto& place) {
+      CheckVersion(node, place, imports, of_model);
+    });
+    CheckNodes(function.node(), around, &names);
+    // Their outputs are among the names by now.
+    VisitNodes(function, around, [&](const auto& node, const auto& place) {
+      CheckReads(node, place, names.here);
+    });
   }
 
-  // What the import does not look at where nothing calls the function.
-  void CheckReads(const proto::Function& function, const Around& around) {
-    std::set<std::string_view> known(function.input().begin(),
-                                     function.input().end());
-    for (const proto::Node& node : function.node()) {
-      known.insert(node.output().begin(), node.output().end());
-    }
+  // Calls `visit` with each node and what it is called in messages.
+  template <typename Visitor>
+  static void VisitNodes(const proto::Function& function, const Around& around,
+                         Visitor visit) {
     for (int i = 0; i < function.node_size(); ++i) {
-      for (const std::string& input : function.node(i).input()) {
-        if (input.empty() || known.count(input) > 0) continue;
-        Say(WhereIs(function.node(i), static_cast<size_t>(i), around),
-            fmt::format("input {} is made by nothing", Shortened(input)),
-            "the output of a node or an input of the function");
-      }
+      const proto::Node& node = function.node(i);
+      visit(node, WhereIs(node, NameOf(node, static_cast<size_t>(i)), around));
+    }
+  }
+
+  // The import does not look at this where nothing calls the function. Any
+  // order is fine here, since another check tells of the order.
+  void CheckReads(const proto::Node& node, const std::string& where,
+                  const std::set<std::string_view>& known) {
+    for (const std::string& input : node.input()) {
+      if (input.empty() || known.contains(input)) continue;
+      Say(where, fmt::format("input {} is made by nothing", Shortened(input)),
+          "the output of a node or an input of the function");
     }
   }
 
   // An operator means one thing in a model.
-  void CheckVersion(const proto::Node& node, size_t index, const Around& around,
-                    const Imports& of_model) {
-    const OperatorSignature* const here = SignatureOf(node, around.imports);
-    const auto theirs = of_model.find(node.domain());
-    if (around.imports.count(node.domain()) == 0 || theirs == of_model.end() ||
-        here == SignatureOf(node, of_model)) {
+  void CheckVersion(const proto::Node& node, const std::string& where,
+                    const Opsets& imports, const Opsets& of_model) {
+    const int* const theirs = FindOrNull(of_model, node.domain());
+    if (!imports.contains(node.domain()) || theirs == nullptr ||
+        SignatureOf(node, imports) == SignatureOf(node, of_model)) {
       return;
     }
-    Say(WhereIs(node, index, around),
-        fmt::format("is another operator in opset {}, the model's",
-                    theirs->second),
+    Say(where,
+        fmt::format("is another operator in opset {}, the model's", *theirs),
         "one that is the same in both");
   }
 
@@ -508,25 +489,21 @@ class Specification {
   std::set<std::pair<std::string, std::string>> faulty_nodes_;
 };
 
-template <typename Nodes>
 bool AreDefined(const Nodes& nodes, const proto::Model& model,
-                const Imports& imports) {
-  for (const proto::Node& node : nodes) {
-    const bool is_function =
-        std::any_of(model.functions().begin(), model.functions().end(),
-                    [&](const proto::Function& each) {
-                      return each.name() == node.op_type() &&
-                             each.domain() == node.domain();
-                    });
-    if (!is_function && SignatureOf(node, imports) == nullptr) return false;
-    for (const proto::Attribute& attribute : node.attribute()) {
-      if (attribute.has_g() &&
-          !AreDefined(attribute.g().node(), model, imports)) {
-        return false;
-      }
-    }
-  }
-  return true;
+                const Opsets& imports) {
+  return std::ranges::all_of(nodes, [&](const proto::Node& node) {
+    const bool is_function = std::ranges::any_of(
+        model.functions(), [&](const proto::Function& each) {
+          return each.name() == node.op_type() &&
+                 each.domain() == node.domain();
+        });
+    return (is_function || SignatureOf(node, imports) != nullptr) &&
+           std::ranges::all_of(
+               node.attribute(), [&](const proto::Attribute& attribute) {
+                 return !attribute.has_g() ||
+                        AreDefined(attribute.g().node(), model, imports);
+               });
+  });
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
+// A user's model for another program: the file's own bytes where nothing but
+// more outputs is asked for, and a message that is written anew where nodes or
+// inputs change.
+
 #include "nodewise/onnx/user_model.h"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-#include "contrib/onnx/external_data.h"
-#include "contrib/onnx/onnx_types.h"
-#include "contrib/onnx/parse_model.h"
+#include "contrib/onnx/onnx_messages.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -29,6 +31,14 @@ void WriteValue(const UserModel::Value& value, proto::ValueInfo* to) {
   WriteType(value.type, to->mutable_type());
 }
 
+template <typename List>
+void EraseNamed(const std::string& name, List* list) {
+  list->erase(
+      std::remove_if(list->begin(), list->end(),
+                     [&](const auto& item) { return item.name() == name; }),
+      list->end());
+}
+
 // Replaces what makes the value: from now on it is an input.
 void Give(const UserModel::Value& value, const std::string& free_name,
           proto::Graph* graph) {
@@ -37,27 +47,16 @@ void Give(const UserModel::Value& value, const std::string& free_name,
       if (output == value.name) output = free_name;
     }
   }
-  auto* const outputs = graph->mutable_output();
-  for (int i = outputs->size(); i > 0; --i) {
-    if (outputs->Get(i - 1).name() == value.name) {
-      outputs->DeleteSubrange(i - 1, 1);
-    }
-  }
+  EraseNamed(value.name, graph->mutable_output());
   // A second statement of its type might not agree.
-  auto* const infos = graph->mutable_value_info();
-  for (int i = infos->size(); i > 0; --i) {
-    if (infos->Get(i - 1).name() == value.name) {
-      infos->DeleteSubrange(i - 1, 1);
-    }
-  }
+  EraseNamed(value.name, graph->mutable_value_info());
   WriteValue(value, graph->add_input());
 }
 
 bool IsAnyNeeded(const proto::Node& node, const std::set<std::string>& needed) {
-  return std::any_of(node.output().begin(), node.output().end(),
-                     [&](const std::string& output) {
-                       return !output.empty() && needed.contains(output);
-                     });
+  return std::ranges::any_of(node.output(), [&](const std::string& output) {
+    return !output.empty() && needed.contains(output);
+  });
 }
 
 // Calls f with every value that a node reads, also in the graphs in its
@@ -90,11 +89,11 @@ void DropUnneeded(proto::Graph* graph) {
     }
   }
   auto* const nodes = graph->mutable_node();
-  const auto kept = std::remove_if(
-      nodes->begin(), nodes->end(),
-      [&](const proto::Node& node) { return !IsAnyNeeded(node, needed); });
-  nodes->DeleteSubrange(static_cast<int>(kept - nodes->begin()),
-                        static_cast<int>(nodes->end() - kept));
+  nodes->erase(std::remove_if(nodes->begin(), nodes->end(),
+                              [&](const proto::Node& node) {
+                                return !IsAnyNeeded(node, needed);
+                              }),
+               nodes->end());
 }
 
 }  // namespace
@@ -157,10 +156,8 @@ absl::StatusOr<std::string> UserModel::EndingAt(
   graph->clear_output();
   for (const Value& value : outputs) {
     // What the file says of its own output stays as it is.
-    const auto own = std::find_if(before.begin(), before.end(),
-                                  [&](const proto::ValueInfo& output) {
-                                    return output.name() == value.name;
-                                  });
+    const auto own =
+        std::ranges::find(before, value.name, &proto::ValueInfo::name);
     if (own != before.end()) {
       *graph->add_output() = *own;
     } else {

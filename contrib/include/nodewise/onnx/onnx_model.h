@@ -10,6 +10,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ops/opaque.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
@@ -122,5 +123,11 @@ absl::StatusOr<std::string> ExportOnnx(const Network& network);
 absl::Status WriteOnnxCase(const std::string& folder, const Network& network,
                            absl::Span<const NDArray> inputs,
                            absl::Span<const NDArray> outputs);
+
+// Returns the operation without what its node says about itself: its name, what
+// its inputs and outputs were called, its comments. Attributes and bodies stay
+// as they are. Fails with kDataLoss for bytes that are not such a node, and
+// with kUnimplemented in builds without USE_ONNX.
+absl::StatusOr<ops::Opaque> PlainOpaque(const ops::Opaque& opaque);
 
 }  // namespace nodewise
