@@ -2,7 +2,11 @@
 #include "nodewise/op/op_row.h"
 
 // Attention in its several forms, and the rotation of places. B sequences have
-// S queries and T keys in N heads of H elements.
+// S queries and T keys in N heads of H elements. The forms differ in how their
+// inputs lie, what hides keys and how the past comes in; each brings q, k and v
+// into (B, N, S, H) and then calls the same function. What onnxruntime's
+// kernels do where its documentation is silent is noted in
+// tests/onnx/ort_deviations.md.
 
 namespace nodewise {
 namespace {
@@ -12,17 +16,16 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // (B, S, N H). A score may be hidden where `visible` is false, and be
     // increased by the mask and the bias. The sink is one more score for each
     // head, of a value that is 0. Without a scale it is 1 / sqrt(H).
-    {"AttendAsIs",
-     11,
-     {"q", "k", "v", Optional("visible"), Optional("mask"), Optional("bias"),
-      Optional("sink")},
-     {"y", Optional("s")},
-     {{"scale", 0.0F},
-      {"softcap", 0.0F},
-      {"num_heads", 0},
-      {"kv_num_heads", 0},
-      {"smooth", 0}},
-     R"(
+    HelperRow("AttendAsIs", 11,
+              {"q", "k", "v", Optional("visible"), Optional("mask"),
+               Optional("bias"), Optional("sink")},
+              {"y", Optional("s")},
+              {{"scale", 0.0F},
+               {"softcap", 0.0F},
+               {"num_heads", 0},
+               {"kv_num_heads", 0},
+               {"smooth", 0}},
+              R"(
        h = Shape(q)
        h = Slice(h, [3], [4])
        t = Shape(k)
@@ -64,21 +67,19 @@ constexpr ContribFunction kAttentionFunctions[] = {
        g = Concat<axis=0>([0, $num_heads, -1], h) if $kv_num_heads
        y = Reshape(y, g) if $kv_num_heads
        y = Transpose<perm=[0, 2, 1, 3]>(y)
-       y = Reshape(y, [0, 0, -1]))",
-     kHelperDomain},
+       y = Reshape(y, [0, 0, -1]))"),
     // As the function above, but in float32 where the numbers have 16 bits:
     // kernels keep scores and sums as such.
-    {"Attend",
-     11,
-     {"q", "k", "v", Optional("visible"), Optional("mask"), Optional("bias"),
-      Optional("sink")},
-     {"y", Optional("s")},
-     {{"scale", 0.0F},
-      {"softcap", 0.0F},
-      {"num_heads", 0},
-      {"kv_num_heads", 0},
-      {"smooth", 0}},
-     R"(
+    HelperRow("Attend", 11,
+              {"q", "k", "v", Optional("visible"), Optional("mask"),
+               Optional("bias"), Optional("sink")},
+              {"y", Optional("s")},
+              {{"scale", 0.0F},
+               {"softcap", 0.0F},
+               {"num_heads", 0},
+               {"kv_num_heads", 0},
+               {"smooth", 0}},
+              R"(
        wq = nodewise.Widen(q)
        wk = nodewise.Widen(k)
        wv = nodewise.Widen(v)
@@ -89,28 +90,19 @@ constexpr ContribFunction kAttentionFunctions[] = {
            num_heads=$num_heads, kv_num_heads=$kv_num_heads, smooth=$smooth>(
            wq, wk, wv, visible, wm, wb, ws)
        y = CastAs(y, q) if !type(q)=float32 and !type(q)=float64
-       s = CastAs(s, q) if !type(q)=float32 and !type(q)=float64)",
-     kHelperDomain},
-    {"Widen",
-     7,
-     {"x"},
-     {"y"},
-     {},
-     R"(
+       s = CastAs(s, q) if !type(q)=float32 and !type(q)=float64)"),
+    // Numbers of fewer bits become float32 and others stay as they are. No
+    // condition can say "one of these types" but by a line for each.
+    HelperRow("Widen", 7, {"x"}, {"y"}, {}, R"(
        y = Cast<to=1>(x) if !type(x)=float32 and !type(x)=float64
        y = Identity(x) if type(x)=float32
-       y = Identity(x) if type(x)=float64)",
-     kHelperDomain},
+       y = Identity(x) if type(x)=float64)"),
     // What is added to the scores of q and k: a number that hides what the
     // index says, which has lengths of sequences (B), then perhaps their
     // beginnings (2 B), or 1 and 0 by key (B, T) or query and key (B, S, T),
     // and the lowest number for keys behind their query.
-    {"AttentionMask",
-     11,
-     {"q", "k", Optional("index")},
-     {"m"},
-     {{"mask_filter_value", -10000.0F}, {"unidirectional", 0}},
-     R"(
+    HelperRow("AttentionMask", 11, {"q", "k", Optional("index")}, {"m"},
+              {{"mask_filter_value", -10000.0F}, {"unidirectional", 0}}, R"(
        s = Shape(q)
        s = Gather(s, #2)
        t = Shape(k)
@@ -143,16 +135,11 @@ constexpr ContribFunction kAttentionFunctions[] = {
        i = Unsqueeze(i, [1])
        future = Less(i, j)
        m = Where(future, -3.4028234e38, m) if $unidirectional and index
-       m = Where(future, -3.4028234e38, 0.0) if $unidirectional and !index)",
-     kHelperDomain},
+       m = Where(future, -3.4028234e38, 0.0) if $unidirectional and !index)"),
     // Turns the first elements of each head of x (B, N, S, H), in pairs, by the
     // angles of cos and sin (B, S, half as many).
-    {"Rotate",
-     11,
-     {"x", "cos", "sin"},
-     {"y"},
-     {{"interleaved", 0}},
-     R"(
+    HelperRow("Rotate", 11, {"x", "cos", "sin"}, {"y"}, {{"interleaved", 0}},
+              R"(
        h = Shape(cos)
        h = Slice(h, [2], [3])
        r = Add(h, h)
@@ -177,18 +164,20 @@ constexpr ContribFunction kAttentionFunctions[] = {
        y = Concat<axis=4>(one, two) if $interleaved
        g = Concat<axis=0>([0, 0, 0], r)
        y = Reshape(y, g) if $interleaved
-       y = Concat<axis=3>(y, rest))",
-     kHelperDomain},
-    {"RotaryEmbedding",
-     11,
-     {"input", "position_ids", "cos_cache", "sin_cache"},
-     {"output"},
-     {{"interleaved", 0},
-      {"is_packed_batching", 0},
-      {"num_heads", 0},
-      {"rotary_embedding_dim", 0},
-      {"scale", 1.0F}},
-     R"(
+       y = Concat<axis=3>(y, rest))"),
+    // Heads are side by side in the last side of three, or a side of their own
+    // of four. How many there are follows from the size of the rotated part
+    // where the node does not say it, which is twice that of a row of the
+    // cache. One place for all means that of the first element; then they count
+    // on.
+    ContribRow("RotaryEmbedding", 11,
+               {"input", "position_ids", "cos_cache", "sin_cache"}, {"output"},
+               {{"interleaved", 0},
+                {"is_packed_batching", 0},
+                {"num_heads", 0},
+                {"rotary_embedding_dim", 0},
+                {"scale", 1.0F}},
+               R"(
        Y = Refuse() if $scale!=1
        Y = Refuse() if $is_packed_batching
        h = Shape(cos_cache)
@@ -210,22 +199,25 @@ constexpr ContribFunction kAttentionFunctions[] = {
        sin = Gather(sin_cache, i)
        output = nodewise.Rotate<interleaved=$interleaved>(x, cos, sin)
        output = Transpose<perm=[0, 2, 1, 3]>(output) if rank(input)=3
-       output = Reshape(output, [0, 0, -1]) if rank(input)=3)"},
-    {"Attention",
-     11,
-     {"input", "weights", Optional("bias"), Optional("mask_index"),
-      Optional("past"), Optional("attention_bias"),
-      Optional("past_sequence_length")},
-     {"output", Optional("present")},
-     {{"num_heads", 0, true},
-      {"unidirectional", 0},
-      {"scale", 0.0F},
-      {"mask_filter_value", -10000.0F},
-      {"qkv_hidden_sizes", NoInts()},
-      {"do_rotary", 0},
-      {"rotary_embedding_dim", 0},
-      {"past_present_share_buffer", 0}},
-     R"(
+       output = Reshape(output, [0, 0, -1]) if rank(input)=3)"),
+    // One product makes queries, keys and values. They have equal sizes, which
+    // lets them be taken apart by a side of 3, unless the node states their
+    // sizes. The past is one tensor of keys and values, and so is what is kept
+    // for the next call.
+    ContribRow("Attention", 11,
+               {"input", "weights", Optional("bias"), Optional("mask_index"),
+                Optional("past"), Optional("attention_bias"),
+                Optional("past_sequence_length")},
+               {"output", Optional("present")},
+               {{"num_heads", 0, true},
+                {"unidirectional", 0},
+                {"scale", 0.0F},
+                {"mask_filter_value", -10000.0F},
+                {"qkv_hidden_sizes", NoInts()},
+                {"do_rotary", 0},
+                {"rotary_embedding_dim", 0},
+                {"past_present_share_buffer", 0}},
+               R"(
        Y = Refuse() if past_sequence_length
        Y = Refuse() if $do_rotary
        Y = Refuse() if $past_present_share_buffer
@@ -254,20 +246,21 @@ constexpr ContribFunction kAttentionFunctions[] = {
            unidirectional=$unidirectional>(q, k, mask_index) if mask_index
        m = nodewise.AttentionMask<unidirectional=1>(q, k) if !mask_index and
            $unidirectional
-       output = nodewise.Attend<scale=$scale>(q, k, v, , m, attention_bias))"},
-    {"QAttention",
-     11,
-     {"input", "weight", "bias", "input_scale", "weight_scale",
-      Optional("mask_index"), Optional("input_zero_point"),
-      Optional("weight_zero_point"), Optional("past")},
-     {"output", Optional("present")},
-     {{"num_heads", 0, true},
-      {"unidirectional", 0},
-      {"scale", 0.0F},
-      {"mask_filter_value", -10000.0F},
-      {"do_rotary", 0},
-      {"past_present_share_buffer", 0}},
-     R"(
+       output = nodewise.Attend<scale=$scale>(q, k, v, , m, attention_bias))"),
+    // Quantized inputs and weights are made real first; the rest is the
+    // operator above.
+    ContribRow("QAttention", 11,
+               {"input", "weight", "bias", "input_scale", "weight_scale",
+                Optional("mask_index"), Optional("input_zero_point"),
+                Optional("weight_zero_point"), Optional("past")},
+               {"output", Optional("present")},
+               {{"num_heads", 0, true},
+                {"unidirectional", 0},
+                {"scale", 0.0F},
+                {"mask_filter_value", -10000.0F},
+                {"do_rotary", 0},
+                {"past_present_share_buffer", 0}},
+               R"(
        Y = Refuse() if $do_rotary
        Y = Refuse() if $past_present_share_buffer
        x = DequantizeLinear(input, input_scale, input_zero_point)
@@ -275,20 +268,25 @@ constexpr ContribFunction kAttentionFunctions[] = {
        output, present = com.microsoft.Attention<num_heads=$num_heads,
            unidirectional=$unidirectional, scale=$scale,
            mask_filter_value=$mask_filter_value>(x, w, bias, mask_index,
-           past))"},
-    {"MultiHeadAttention",
-     11,
-     {"query", Optional("key"), Optional("value"), Optional("bias"),
-      Optional("key_padding_mask"), Optional("attention_bias"),
-      Optional("past_key"), Optional("past_value"),
-      Optional("past_sequence_length"), Optional("cache_indirection")},
-     {"output", Optional("present_key"), Optional("present_value"),
-      Optional("qk")},
-     {{"num_heads", 0, true},
-      {"unidirectional", 0},
-      {"scale", 0.0F},
-      {"mask_filter_value", -10000.0F}},
-     R"(
+           past))"),
+    // Queries, keys and values may be three tensors (rank 3), keys and values
+    // with their heads apart (4), or keys and values or all three packed into
+    // one (5). The bias is one for all three, side by side, and is cut as they
+    // are. Each line asks for the rank that it is for, so that one of the forms
+    // is left.
+    ContribRow(
+        "MultiHeadAttention", 11,
+        {"query", Optional("key"), Optional("value"), Optional("bias"),
+         Optional("key_padding_mask"), Optional("attention_bias"),
+         Optional("past_key"), Optional("past_value"),
+         Optional("past_sequence_length"), Optional("cache_indirection")},
+        {"output", Optional("present_key"), Optional("present_value"),
+         Optional("qk")},
+        {{"num_heads", 0, true},
+         {"unidirectional", 0},
+         {"scale", 0.0F},
+         {"mask_filter_value", -10000.0F}},
+        R"(
        Y = Refuse() if past_sequence_length
        Y = Refuse() if cache_indirection
        d = Shape(query)
@@ -334,36 +332,45 @@ constexpr ContribFunction kAttentionFunctions[] = {
        m = nodewise.AttentionMask<unidirectional=1>(q, k) if
            !key_padding_mask and $unidirectional
        output, qk = nodewise.Attend<scale=$scale>(q, k, v, , m,
-           attention_bias))"},
+           attention_bias))"),
     // A sequence's keys before its queries are the first of the past; the
     // number of all of them, less 1, is in seqlens_k.
-    {"GroupQueryAttention",
-     11,
-     {"query", Optional("key"), Optional("value"), Optional("past_key"),
-      Optional("past_value"), "seqlens_k", "total_sequence_length",
-      Optional("cos_cache"), Optional("sin_cache"), Optional("position_ids"),
-      Optional("attention_bias"), Optional("head_sink"), Optional("k_scale"),
-      Optional("v_scale"), Optional("q_norm_weight"), Optional("k_norm_weight"),
-      Optional("query_seqlens")},
-     {"output", Optional("present_key"), Optional("present_value")},
-     {{"num_heads", 0, true},
-      {"kv_num_heads", 0, true},
-      {"scale", 0.0F},
-      {"softcap", 0.0F},
-      {"do_rotary", 0},
-      {"rotary_interleaved", 0},
-      {"local_window_size", -1},
-      {"smooth_softmax", -1},
-      {"causal", 1},
-      {"qk_output", 0},
-      {"kv_cache_bit_width", 0},
-      {"sliding_window_cache", 0},
-      {"k_quant_type", "NONE"},
-      {"v_quant_type", "NONE"},
-      {"q_norm_epsilon", 0.0F},
-      {"k_norm_epsilon", 0.0F},
-      {"qk_norm_epsilon", 1e-6F}},
-     R"(
+    // Several heads of queries share one of keys and values, which Attend does
+    // with num_heads and kv_num_heads. The past may be a buffer that is longer
+    // than what is in it. So the present is put together place by place: a key
+    // is either one of the past, or a new one by its distance from the first
+    // new one, or behind the end, where it becomes 0. Only the keys up to
+    // `total_sequence_length` are then read. A query sees the keys up to its
+    // own place, and with a window no more than so many of them.
+    // `smooth_softmax` adds a score of 0; its default, -1, would count as set
+    // if it were handed on, hence the two calls.
+    ContribRow(
+        "GroupQueryAttention", 11,
+        {"query", Optional("key"), Optional("value"), Optional("past_key"),
+         Optional("past_value"), "seqlens_k", "total_sequence_length",
+         Optional("cos_cache"), Optional("sin_cache"), Optional("position_ids"),
+         Optional("attention_bias"), Optional("head_sink"), Optional("k_scale"),
+         Optional("v_scale"), Optional("q_norm_weight"),
+         Optional("k_norm_weight"), Optional("query_seqlens")},
+        {"output", Optional("present_key"), Optional("present_value")},
+        {{"num_heads", 0, true},
+         {"kv_num_heads", 0, true},
+         {"scale", 0.0F},
+         {"softcap", 0.0F},
+         {"do_rotary", 0},
+         {"rotary_interleaved", 0},
+         {"local_window_size", -1},
+         {"smooth_softmax", -1},
+         {"causal", 1},
+         {"qk_output", 0},
+         {"kv_cache_bit_width", 0},
+         {"sliding_window_cache", 0},
+         {"k_quant_type", "NONE"},
+         {"v_quant_type", "NONE"},
+         {"q_norm_epsilon", 0.0F},
+         {"k_norm_epsilon", 0.0F},
+         {"qk_norm_epsilon", 1e-6F}},
+        R"(
        Y = Refuse() if k_scale
        Y = Refuse() if v_scale
        Y = Refuse() if q_norm_weight
@@ -450,7 +457,7 @@ constexpr ContribFunction kAttentionFunctions[] = {
        output = nodewise.Attend<scale=$scale, softcap=$softcap,
            num_heads=$num_heads, kv_num_heads=$kv_num_heads,
            smooth=1>(q, k, v, visible, , attention_bias,
-           head_sink) if !$smooth_softmax<1)"},
+           head_sink) if !$smooth_softmax<1)"),
 };
 
 }  // namespace

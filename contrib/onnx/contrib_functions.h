@@ -61,6 +61,29 @@ struct ContribFunction {
   GlowNumbers numbers = GlowNumbers::kReals;
 };
 
+// Rows of the three other domains.
+constexpr ContribFunction ContribRow(std::string_view name, int opset,
+                                     RowList<Param, 20> inputs,
+                                     RowList<Param, 4> outputs,
+                                     RowList<FunctionAttribute, 20> attributes,
+                                     std::string_view body) {
+  return {name, opset, inputs, outputs, attributes, body};
+}
+constexpr ContribFunction ClassicRow(std::string_view name, int opset,
+                                     RowList<Param, 20> inputs,
+                                     RowList<Param, 4> outputs,
+                                     RowList<FunctionAttribute, 20> attributes,
+                                     std::string_view body) {
+  return {name, opset, inputs, outputs, attributes, body, kClassicDomain};
+}
+constexpr ContribFunction HelperRow(std::string_view name, int opset,
+                                    RowList<Param, 20> inputs,
+                                    RowList<Param, 4> outputs,
+                                    RowList<FunctionAttribute, 20> attributes,
+                                    std::string_view body) {
+  return {name, opset, inputs, outputs, attributes, body, kHelperDomain};
+}
+
 // Rows of Glow's domain. Nearly all of them have one output, which Glow calls
 // Result, and need no operator that is newer than kGlowOpset; the name of the
 // function says what they take quantized numbers for.

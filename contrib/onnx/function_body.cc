@@ -31,6 +31,7 @@ std::string_view Stripped(std::string_view text) {
 }
 
 // The parts between the commas that stand in no brackets.
+// Lists of integers are elements themselves, with commas of their own.
 std::vector<std::string> SplitList(std::string_view text) {
   std::vector<std::string> parts;
   if (Stripped(text).empty()) return parts;
@@ -218,6 +219,8 @@ absl::Status Refused(std::string_view condition) {
 
 // --- Operators of bodies alone ----------------------------------------------
 
+// A permutation depends on the rank, which only the call knows, and Transpose
+// takes it as an attribute.
 absl::Status SetPermutation(const BodyStatement& statement,
                             const ContribCall& call, proto::Node* node) {
   const std::string& like = statement.inputs.back();
@@ -247,6 +250,7 @@ absl::Status SetPermutation(const BodyStatement& statement,
   return absl::OkStatus();
 }
 
+// A zero point has the type of the numbers that it belongs to.
 void SetZero(const BodyStatement& statement, const ContribCall& call,
              proto::Node* node) {
   const DLDataType dtype = InfoOf(statement.inputs[0], call).type.dtype;
@@ -356,6 +360,9 @@ class FunctionWriter {
   size_t names_ = 0;
 };
 
+// The function has the names of the row for its inputs and outputs. Its
+// attributes are declared, so that a call may give them, but no line refers to
+// them: each has their values already.
 absl::Status FunctionWriter::Begin() {
   const ContribFunction& known = call_.function;
   function_->set_name(std::string(known.name));
@@ -407,6 +414,8 @@ absl::Status FunctionWriter::SetAttribute(const FunctionAttribute& attribute) {
   return absl::OkStatus();
 }
 
+// They are the node's attributes as they are; the operator that gets them says
+// what is wrong with them.
 void FunctionWriter::SetPassed() {
   const OperatorDef* const row =
       call_.ops.Find("", call_.function.passes, call_.opset);
@@ -527,6 +536,8 @@ std::string FunctionWriter::InputOf(const std::string& text) {
 }
 
 // Some lists were attributes in earlier opsets.
+// The importer of nodes turns such attributes into inputs again; bodies are
+// written for the newest form.
 bool FunctionWriter::MovedToAttribute(const BodyStatement& statement,
                                       size_t input, proto::Node* node) const {
   const OperatorDef* const row =

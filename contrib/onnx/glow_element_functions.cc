@@ -18,75 +18,44 @@ constexpr ContribFunction OfTwo(std::string_view name, std::string_view body) {
 
 constexpr ContribFunction kGlowElementFunctions[] = {
     // scale (x - offset).
-    {"GlowReal",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"scale", 0.0F}, {"offset", 0}},
-     R"(
+    HelperRow("GlowReal", kGlowOpset, {"x"}, {"y"},
+              {{"scale", 0.0F}, {"offset", 0}}, R"(
        z = CastAs(#$offset, x) if !type(x)=int32
        y = DequantizeLinear(x, $scale, z) if !type(x)=int32
        i = Cast<to=7>(x) if type(x)=int32
        i = Sub(i, #$offset) if type(x)=int32
        f = Cast<to=1>(i) if type(x)=int32
-       y = Mul(f, $scale) if type(x)=int32)",
-     kHelperDomain},
+       y = Mul(f, $scale) if type(x)=int32)"),
     // x - offset, in float32.
-    {"GlowCentred",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"offset", 0}},
-     R"(
+    HelperRow("GlowCentred", kGlowOpset, {"x"}, {"y"}, {{"offset", 0}}, R"(
        i = Cast<to=7>(x)
        i = Sub(i, #$offset)
-       y = Cast<to=1>(i))",
-     kHelperDomain},
+       y = Cast<to=1>(i))"),
     // x / scale + offset, rounded half to even: not QuantizeLinear, which
     // rounds before it adds the offset.
-    {"GlowStored",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"scale", 0.0F}, {"offset", 0}, {"type", 3}},
-     R"(
+    HelperRow("GlowStored", kGlowOpset, {"x"}, {"y"},
+              {{"scale", 0.0F}, {"offset", 0}, {"type", 3}}, R"(
        o = CastAs(#$offset, x)
        s = Div(x, $scale)
        s = Add(s, o)
        s = Round(s)
-       y = nodewise.GlowClipped<type=$type>(s))",
-     kHelperDomain},
+       y = nodewise.GlowClipped<type=$type>(s))"),
     // Whole numbers as integers of a type, the nearest that it has.
-    {"GlowClipped",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"type", 3}},
-     R"(
+    HelperRow("GlowClipped", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
        x = Clip(x, -128, 127) if $type=3
        x = Clip(x, 0, 255) if $type=2
        x = Clip(x, -32768, 32767) if $type=5
        i = Clip(x, -4e18, 4e18) if $type=6
        i = Cast<to=7>(i) if $type=6
        x = Clip(i, #-2147483648, #2147483647) if $type=6
-       y = Cast<to=$type>(x))",
-     kHelperDomain},
-    {"GlowSteps",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"type", 3}},
-     R"(
+       y = Cast<to=$type>(x))"),
+    // This makes a number of steps of the result's scale the integer that
+    // stands for it. Bodies of GlowNumbers::kSteps end with it.
+    HelperRow("GlowSteps", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
        r = nodewise.RoundAway(x)
-       y = nodewise.GlowClipped<type=$type>(r))",
-     kHelperDomain},
+       y = nodewise.GlowClipped<type=$type>(r))"),
     // Rounded half away from zero.
-    {"RoundAway",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {},
-     R"(
+    HelperRow("RoundAway", kGlowOpset, {"x"}, {"y"}, {}, R"(
        a = Abs(x)
        f = Floor(a)
        d = Sub(a, f)
@@ -94,21 +63,17 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        up = CastAs(up, x)
        r = Add(f, up)
        s = Sign(x)
-       y = Mul(r, s))",
-     kHelperDomain},
+       y = Mul(r, s))"),
     // Two numbers of 8 bits, brought to steps of 2^-15, added, and brought to
     // steps of the result.
-    {"GlowSum",
-     kGlowOpset,
-     {"a", "b"},
-     {"y"},
-     {{"a_scale", 0.0F},
-      {"a_offset", 0},
-      {"b_scale", 0.0F},
-      {"b_offset", 0},
-      {"scale", 0.0F},
-      {"offset", 0}},
-     R"(
+    HelperRow("GlowSum", kGlowOpset, {"a", "b"}, {"y"},
+              {{"a_scale", 0.0F},
+               {"a_offset", 0},
+               {"b_scale", 0.0F},
+               {"b_offset", 0},
+               {"scale", 0.0F},
+               {"offset", 0}},
+              R"(
        a = nodewise.GlowLarge<scale=$a_scale, offset=$a_offset>(a)
        b = nodewise.GlowLarge<scale=$b_scale, offset=$b_offset>(b)
        i = Add(a, b)
@@ -116,20 +81,14 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        s = Div(0.000030517578125, $scale)
        f = Mul(f, s)
        o = Cast<to=1>(#$offset)
-       y = Add(f, o))",
-     kHelperDomain},
-    {"GlowLarge",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"scale", 0.0F}, {"offset", 0}},
-     R"(
+       y = Add(f, o))"),
+    HelperRow("GlowLarge", kGlowOpset, {"x"}, {"y"},
+              {{"scale", 0.0F}, {"offset", 0}}, R"(
        f = nodewise.GlowCentred<offset=$offset>(x)
        s = Div($scale, 0.000030517578125)
        f = Mul(f, s)
        f = nodewise.RoundAway(f)
-       y = Cast<to=6>(f))",
-     kHelperDomain},
+       y = Cast<to=6>(f))"),
     GlowStepsRow("Add", {"LHS", "RHS"}, {}, R"(
        Result = Add(LHS, RHS) if !$steps
        Result = nodewise.GlowSum<a_scale=$i0_qScale, a_offset=$i0_qOffset,
@@ -167,8 +126,11 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        d = Div(l, r)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(d, o) if $steps)"),
+    // The constant is an attribute that is called as an input is elsewhere.
     GlowRow("MulConst", {"RHS"}, {{"LHS", 0.0F}}, "Result = Mul($LHS, RHS)"),
     GlowRow("RsubConst", {"RHS"}, {{"LHS", 0.0F}}, "Result = Sub($LHS, RHS)"),
+    // Integers are divided in float32; ONNX's Div of integers would cut the
+    // fraction off before Floor sees it.
     GlowRow("FloorDiv", {"LHS", "RHS"}, {{"Truncate", 0}}, R"(
        LHS = Cast<to=1>(LHS) if !$o0_qScale
        RHS = Cast<to=1>(RHS) if !$o0_qScale
@@ -183,6 +145,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        m = Mod<fmod=1>(l, r)
        Result = Cast<to=$o0_type>(m) if !$o0_qScale
        Result = Mod<fmod=1>(LHS, RHS) if $o0_qScale)"),
+    // The remainder has the sign of the dividend; where it is to follow the
+    // divisor, the divisor is added to one below 0.
     GlowRow("Modulo", {"Input"}, {{"Divisor", 1}, {"SignFollowDivisor", 0}}, R"(
        d = CastAs(#$Divisor, Input)
        m = Mod<fmod=1>(Input, d)
@@ -249,17 +213,13 @@ constexpr ContribFunction kGlowElementFunctions[] = {
     // The loss is not part of a network that is only run.
     GlowRow("Regression", {"Input", "Expected"}, {},
             "Result = Identity(Input)"),
-    {"Truncated",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {},
-     R"(
+    // The fraction is cut off, for either sign.
+    HelperRow("Truncated", kGlowOpset, {"x"}, {"y"}, {}, R"(
        a = Abs(x)
        f = Floor(a)
        s = Sign(x)
-       y = Mul(f, s))",
-     kHelperDomain},
+       y = Mul(f, s))"),
+    // log(x / (1 - x)), where x is kept away from 0 and 1 by epsilon.
     GlowRow("Logit", {"Input"}, {{"Epsilon", 0.0F}}, R"(
        top = Sub(1, $Epsilon)
        x = Clip(Input, $Epsilon, top)
@@ -274,9 +234,13 @@ constexpr ContribFunction kGlowElementFunctions[] = {
     GlowRow("PRelu", {"Input", "Slope"}, {}, "Result = PRelu(Input, Slope)"),
     GlowRow("LeakyRelu", {"Input"}, {{"Alpha", 0.0F}},
             "Result = LeakyRelu<alpha=$Alpha>(Input)"),
+    // The one operator of a gradient that is told here; the others are refused,
+    // since they are for training (glow_importer.cc).
     GlowRow("ThresholdGrad", {"Grad", "Input"}, {{"Threshold", 0.0F}}, R"(
        above = Greater(Input, $Threshold)
        Result = Where(above, Grad, 0))"),
+    // Truth values are not numbers, so that the second input and the third are
+    // those that have a scale.
     GlowStepsRow("Select", {"Cond", "LHS", "RHS"}, {}, R"(
        Result = Where(Cond, LHS, RHS) if !$steps
        l = nodewise.GlowReal<scale=$i1_qScale, offset=$i1_qOffset>(LHS)
@@ -285,6 +249,7 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        x = Div(x, $o0_qScale)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(x, o) if $steps)"),
+    // How many of the boundaries are less than a number.
     GlowRow("Bucketize", {"Input"}, {{"Boundaries", NoFloats()}}, R"(
        x = Unsqueeze(Input, [-1])
        less = Less($Boundaries, x)
@@ -293,9 +258,13 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        Result = Cast<to=$o0_type>(n))"),
     OfOne("Quantize", "Result = Cast<to=1>(Input)"),
     OfOne("RescaleQuantized", "Result = Identity(Input)"),
+    // The lines around the body have made real numbers of the input by now, so
+    // that only their type is left to change; the same holds for the other way.
     GlowRow("Dequantize", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),
     // Rows of bytes become rows of bytes with other scales.
     GlowRow("ConvertTo", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),
+    // The table has a row for each integer of the type, the lowest first; those
+    // with a sign begin below 0.
     GlowStoredRow("IntLookupTable", {"Input", "Mapping"}, {}, R"(
        i = Cast<to=7>(Input)
        i = Add(i, #128) if type(Input)=int8

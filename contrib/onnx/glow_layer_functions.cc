@@ -8,7 +8,9 @@ namespace nodewise {
 
 namespace {
 
-// Pads of three dimensions are given in pairs.
+// Pads of three dimensions are given in pairs, side by side; ONNX wants all
+// that come before and then all that come behind. A macro, since only the
+// preprocessor joins raw strings.
 #define NODEWISE_GLOW_PADS_3D                                \
   "pads=[$Pads[0], $Pads[2], $Pads[4], $Pads[1], $Pads[3], " \
   "$Pads[5]]"
@@ -16,7 +18,10 @@ namespace {
 constexpr ContribFunction kGlowLayerFunctions[] = {
     // What finds features of sounds and images, and products whose scales are
     // chosen by what is read.
-    // The tables behind the window are means to a fast transform.
+    // A window moves over the samples; each of its places gives one row of
+    // frequencies. A transform of real numbers that gives n of them needs 2 (n
+    // - 1) samples, hence the length. The tables behind the window are means to
+    // a fast transform.
     GlowRow("AudioSpectrogram",
             {"Input", "Window", Optional("TwiddleFactors"),
              Optional("BitReverseIndices"), Optional("ComplexToRealWeights")},
@@ -99,20 +104,10 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            spatial_scale=$SpatialScale>(x, r, b) if !$Aligned
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
     // A number in float32, even if the first input around it has another type.
-    {"GlowFloat",
-     kGlowOpset,
-     {},
-     {"y"},
-     {{"value", 0.0F}},
-     "y = Identity($value)",
-     kHelperDomain},
+    HelperRow("GlowFloat", kGlowOpset, {}, {"y"}, {{"value", 0.0F}},
+              "y = Identity($value)"),
     // Rows as bytes, each with a scale of its own that both ends fit in.
-    {"GlowDynamic",
-     kGlowOpset,
-     {"x"},
-     {"y", "scale"},
-     {},
-     R"(
+    HelperRow("GlowDynamic", kGlowOpset, {"x"}, {"y", "scale"}, {}, R"(
        low = ReduceMin(x, [1])
        low = Min(low, 0)
        low = Div(low, -128)
@@ -124,8 +119,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        scale = Where(none, 0.1, s)
        q = Div(x, scale)
        q = Round(q)
-       y = nodewise.GlowClipped<type=3>(q))",
-     kHelperDomain},
+       y = nodewise.GlowClipped<type=3>(q))"),
     GlowStoredRow("DynamicQuantizedFullyConnected",
                   {"Input", "Weights", "Bias"},
                   {{"IsSymmetric", 1}, {"IsPerBatchElement", 1}}, R"(
@@ -157,29 +151,23 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        b = Cast<to=1>(Bias)
        y = Add(y, b)
        Result = Cast<to=$o0_type>(y))"),
-    // Layers.
-    // A bias of 8 or 32 bits in steps of products.
-    {"GlowBias",
-     kGlowOpset,
-     {"bias", "ratio", "offset"},
-     {"y"},
-     {},
-     R"(
+    // Layers. In 8 bits they follow Glow's interpreter step by step: products
+    // are summed up as integers without their offsets, the bias is brought to
+    // the scale of the products and rounded, and the sum is brought to steps of
+    // the result, whose offset comes last.
+    HelperRow("GlowBias", kGlowOpset, {"bias", "ratio", "offset"}, {"y"}, {},
+              R"(
        i = Cast<to=6>(bias)
        i = Sub(i, offset)
        f = Cast<to=1>(i)
        f = Mul(f, ratio)
        f = nodewise.RoundAway(f)
-       y = Cast<to=6>(f))",
-     kHelperDomain},
+       y = Cast<to=6>(f))"),
     // Sums of products, with their bias, in steps of the result. A `scale` is
     // that of the products; both may have one number for each channel.
-    {"GlowProducts",
-     kGlowOpset,
-     {"sums", "bias", "scale", "bias_scale", "bias_offset"},
-     {"y"},
-     {{"out_scale", 0.0F}, {"rank", 2}},
-     R"(
+    HelperRow("GlowProducts", kGlowOpset,
+              {"sums", "bias", "scale", "bias_scale", "bias_offset"}, {"y"},
+              {{"out_scale", 0.0F}, {"rank", 2}}, R"(
        ratio = Div(bias_scale, scale)
        b = nodewise.GlowBias(bias, ratio, bias_offset)
        b = Reshape(b, [1, -1, 1, 1]) if $rank=4
@@ -190,14 +178,10 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        s = Reshape(s, [-1])
        s = Reshape(s, [1, -1, 1, 1]) if $rank=4
        s = Reshape(s, [1, -1, 1, 1, 1]) if $rank=5
-       y = Mul(f, s))",
-     kHelperDomain},
-    {"GlowActivated",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"kind", "NONE"}, {"args", NoFloats()}},
-     R"(
+       y = Mul(f, s))"),
+    // An activation that is fused into a layer, by its name in Glow.
+    HelperRow("GlowActivated", kGlowOpset, {"x"}, {"y"},
+              {{"kind", "NONE"}, {"args", NoFloats()}}, R"(
        y = Identity(x) if $kind=NONE
        y = Relu(x) if $kind=RELU
        y = Sigmoid(x) if $kind=SIGMOID
@@ -205,8 +189,10 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Clip(x, $args[0], $args[1]) if $kind=CLIP
        n = Mul(x, $args[0]) if $kind=LEAKY_RELU
        low = Less(x, 0) if $kind=LEAKY_RELU
-       y = Where(low, n, x) if $kind=LEAKY_RELU)",
-     kHelperDomain},
+       y = Where(low, n, x) if $kind=LEAKY_RELU)"),
+    // ConvInteger takes the offsets off and makes the sums. A bias in floats
+    // beside quantized numbers is refused: only one in integers has steps that
+    // could be brought to those of the products.
     GlowStepsRow("Convolution", {"Input", "Filter", "Bias"},
                  {{"Kernels", NoInts()},
                   {"Strides", NoInts()},
@@ -241,6 +227,9 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Add(y, o) if $steps
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if !$Layout=NCHW
        Result = Identity(y) if $Layout=NCHW)"),
+    // Each output channel has a scale and an offset of its own. The name does
+    // not say the number of dimensions, so lines are there for two and for
+    // three.
     GlowStepsRow("ChannelwiseQuantizedConvolution",
                  {"Input", "Filter", "Bias", "FilterScales", "FilterOffsets",
                   "BiasScales", "BiasOffsets"},
@@ -277,6 +266,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Add(y, o)
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if rank(Input)=4
        Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5)"),
+    // This is a convolution without dilations and other layouts.
     GlowStepsRow("Convolution3D", {"Input", "Filter", "Bias"},
                  {{"Kernels", NoInts()},
                   {"Strides", NoInts()},
@@ -302,6 +292,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            $i2_qScale, bz) if $steps
        y = Add(y, o) if $steps
        Result = Transpose<perm=[0, 2, 3, 4, 1]>(y))"),
+    // ONNX has the input channels of the filter first here.
     GlowRow("ConvTranspose", {"Input", "Filter", "Bias"},
             {{"Kernels", NoInts()},
              {"Strides", NoInts()},
@@ -328,6 +319,10 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if !$Layout=1
        Result = Identity(y) if $Layout=1)",
                   {"Result", "Argmax"}),
+    // The layout is 0 for channels last and 1 for channels first, of two
+    // dimensions; 2 and 3 mean these of three. In 8 bits the sum is divided
+    // before it is scaled, where the interpreter divides the scale; this may be
+    // one step off.
     GlowStepsRow("AvgPool", {"Input"},
                  {{"Kernels", NoInts()},
                   {"Strides", NoInts()},
@@ -356,12 +351,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5 and
            $Layout!=3)"),
     // Which of n numbers belong to each of m windows that cover them evenly.
-    {"GlowWindows",
-     kGlowOpset,
-     {"m", "n", "like"},
-     {"mask", "count"},
-     {},
-     R"(
+    HelperRow("GlowWindows", kGlowOpset, {"m", "n", "like"}, {"mask", "count"},
+              {}, R"(
        i = Range(#0, m, #1)
        first = Mul(i, n)
        first = Div(first, m)
@@ -378,8 +369,11 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        from = GreaterOrEqual(j, first)
        to = Less(j, end)
        mask = And(from, to)
-       mask = CastAs(mask, like))",
-     kHelperDomain},
+       mask = CastAs(mask, like))"),
+    // A window begins at floor(i n / m) and ends at ceil((i + 1) n / m), so
+    // windows have different sizes, which no pooling of ONNX has. Sums over
+    // windows are products with matrices of 0 and 1, one for the height and one
+    // for the width.
     GlowRow("AdaptiveAvgPool", {"Input"}, {}, R"(
        n = Shape(Input)
        h = Gather(n, #1)
@@ -394,12 +388,15 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Div(y, c)
        y = Div(y, r)
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
+    // Quantized numbers are multiplied in float32, as what they stand for.
     GlowRow(
         "Gemm", {"A", "B", Optional("C")},
         {{"Alpha", 1.0F}, {"Beta", 1.0F}, {"TransposeA", 0}, {"TransposeB", 0}},
         R"(
        Result = Gemm<alpha=$Alpha, beta=$Beta, transA=$TransposeA,
            transB=$TransposeB>(A, B, C))"),
+    // Halves are rounded away from zero, so that it matters that the product is
+    // rounded before the offset is added.
     GlowStepsRow("FullyConnected", {"Input", "Weights", "Bias"}, {}, R"(
        Result = Refuse(a bias in floats beside quantized numbers) if $steps and
            type(Bias)=float32
@@ -431,6 +428,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            bz)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(y, o))"),
+    // This and BatchMatMul mean one thing: ONNX's MatMul takes batches.
     GlowStepsRow("MatMul", {"LHS", "RHS"}, {}, R"(
        Result = MatMul(LHS, RHS) if !$steps
        lz = CastAs(#$i0_qOffset, LHS)
@@ -453,6 +451,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Mul(s, f)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(y, o) if $steps)"),
+    // ONNX has channels second; where they are last, they are moved.
     GlowRow("BatchNormalization", {"Input", "Scale", "Bias", "Mean", "Var"},
             {{"ChannelIdx", 0}, {"Epsilon", 1e-5F}}, R"(
        Result = Refuse(channels that are neither second nor last) if
@@ -471,6 +470,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = InstanceNormalization<epsilon=$Epsilon>(x, Scale, Bias)
        Result = Identity(y) if $ChannelIdx=1
        Result = ChannelsLast(y, Input) if $ChannelIdx!=1)"),
+    // The running mean and variance behind one more batch.
     GlowRow("MeanVarNormalization", {"Input", "Mean", "Var"},
             {{"ChannelIdx", 0}, {"Momentum", 0.0F}}, R"(
        NewMean = Refuse(channels that are neither second nor last) if
@@ -492,6 +492,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        w = Mul(Var, old)
        NewVar = Add(v, w))",
             {"NewMean", "NewVar"}),
+    // The window is given by its half, without the middle.
     GlowRow(
         "LocalResponseNormalization", {"Input"},
         {{"HalfWindowSize", 0}, {"Alpha", 0.0F}, {"Beta", 0.0F}, {"K", 0.0F}},
@@ -499,6 +500,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        x = Transpose<perm=[0, 3, 1, 2]>(Input)
        y = LRN<size=$HalfWindowSize*2+1, alpha=$Alpha, beta=$Beta, bias=$K>(x)
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
+    // The scale has the sides that are normalised, so its rank says the axis;
+    // an attribute is not something that a line could compute.
     GlowRow("LayerNormalization", {"Input", "Scale", "Bias"},
             {{"Epsilon", 1e-5F}}, R"(
        Result = LayerNormalization<axis=-1, epsilon=$Epsilon>(Input, Scale,
@@ -509,6 +512,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            Bias) if rank(Scale)=3
        Result = LayerNormalization<axis=-4, epsilon=$Epsilon>(Input, Scale,
            Bias) if rank(Scale)=4)"),
+    // (x^l - 1) / l, and log x where l is 0. Epsilon keeps the division finite
+    // there, although its result is not taken.
     GlowRow("BatchBoxCox", {"Input", "Lambda1", "Lambda2"}, {{"Epsilon", 0.0F}},
             R"(
        x = Add(Input, Lambda2)
@@ -523,6 +528,7 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
     GlowRow("VectorNorm", {"Input"}, {{"Axis", 0}, {"P", 2}}, R"(
        Result = Refuse(a norm other than of 2) if $P!=2
        Result = ReduceL2<keepdims=0>(Input, [$Axis]))"),
+    // `Selected` is for the gradient.
     GlowRow("SoftMax", {"Input", "Selected"}, {},
             "Result = Softmax<axis=1>(Input)"),
     GlowRow("LogSoftMax", {"Input", "Selected"}, {},
@@ -539,12 +545,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        l = nodewise.BinaryEntropy(Logits, Targets, , )
        Result = ReduceMean<keepdims=0>(l, [-1]))"),
     // -(p t log s + (1 - t) log(1 - s)) w, where s is the sigmoid of x.
-    {"BinaryEntropy",
-     kGlowOpset,
-     {"x", "t", Optional("w"), Optional("p")},
-     {"y"},
-     {},
-     R"(
+    HelperRow("BinaryEntropy", kGlowOpset,
+              {"x", "t", Optional("w"), Optional("p")}, {"y"}, {}, R"(
        n = Neg(x)
        l = Softplus(n)
        p = Sub(p, 1) if p
@@ -554,19 +556,15 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        u = Sub(1, t)
        k = Mul(u, x)
        y = Add(k, l)
-       y = Mul(y, w) if w)",
-     kHelperDomain},
-    {"GlowReduced",
-     kGlowOpset,
-     {"x"},
-     {"y"},
-     {{"reduction", 0}, {"shape", NoInts()}},
-     R"(
+       y = Mul(y, w) if w)"),
+    HelperRow("GlowReduced", kGlowOpset, {"x"}, {"y"},
+              {{"reduction", 0}, {"shape", NoInts()}}, R"(
        m = Identity(x) if $reduction=0
        m = ReduceMean(x) if $reduction=1
        m = ReduceSum(x) if $reduction=2
-       y = Reshape(m, $shape))",
-     kHelperDomain},
+       y = Reshape(m, $shape))"),
+    // Four operators differ in which weights they have; those that are missing
+    // are left out of the call.
     GlowRow("BinaryCrossEntropyWithLogits",
             {"Input", "Target", "Weight", "PosWeight"}, {{"Reduction", 0}}, R"(
        l = nodewise.BinaryEntropy(Input, Target, Weight, PosWeight)

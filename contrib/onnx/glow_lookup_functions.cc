@@ -10,12 +10,7 @@ namespace {
 constexpr ContribFunction kGlowLookupFunctions[] = {
     // The segment of each of n places; the number of segments for places that
     // are in none. Places are counted up wherever a segment ends.
-    {"SegmentOf",
-     kGlowOpset,
-     {"n", "lengths"},
-     {"segment"},
-     {},
-     R"(
+    HelperRow("SegmentOf", kGlowOpset, {"n", "lengths"}, {"segment"}, {}, R"(
        l = Cast<to=7>(lengths)
        ends = CumSum(l, #0)
        ends = Min(ends, n)
@@ -27,15 +22,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        marks = ScatterElements<reduction=add>(zeros, ends, ones)
        count = CumSum(marks, #0)
        n = Reshape(n, [1])
-       segment = Slice(count, [0], n, [0]))",
-     kHelperDomain},
+       segment = Slice(count, [0], n, [0]))"),
     // What each segment of rows sums up to.
-    {"SegmentSums",
-     kGlowOpset,
-     {"rows", "lengths"},
-     {"sums"},
-     {},
-     R"(
+    HelperRow("SegmentSums", kGlowOpset, {"rows", "lengths"}, {"sums"}, {}, R"(
        shape = Shape(rows)
        n = Gather(shape, #0)
        segment = nodewise.SegmentOf(n, lengths)
@@ -47,15 +36,10 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        zero = CastAs(#0, rows)
        zeros = Expand(zero, all)
        sums = ScatterND<reduction=add>(zeros, segment, rows)
-       sums = Slice(sums, [0], count, [0]))",
-     kHelperDomain},
+       sums = Slice(sums, [0], count, [0]))"),
     // Indices, and 0 for those that belong to no segment, which may be any.
-    {"SegmentIndices",
-     kGlowOpset,
-     {"indices", "lengths"},
-     {"y"},
-     {},
-     R"(
+    HelperRow("SegmentIndices", kGlowOpset, {"indices", "lengths"}, {"y"}, {},
+              R"(
        l = Cast<to=7>(lengths)
        total = ReduceSum<keepdims=0>(l, [0])
        n = Shape(indices)
@@ -63,28 +47,17 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        i = Range(#0, n, #1)
        used = Less(i, total)
        zero = CastAs(#0, indices)
-       y = Where(used, indices, zero))",
-     kHelperDomain},
+       y = Where(used, indices, zero))"),
     // A number for each row, so shaped that it can be multiplied with the row.
-    {"BesideRows",
-     kGlowOpset,
-     {"x", "rows"},
-     {"y"},
-     {},
-     R"(
+    HelperRow("BesideRows", kGlowOpset, {"x", "rows"}, {"y"}, {}, R"(
        n = Shape(rows)
        one = Div(n, n)
        shape = ScatterElements(one, [0], [-1])
-       y = Reshape(x, shape))",
-     kHelperDomain},
+       y = Reshape(x, shape))"),
     // The lengths of segments that begin at offsets; the first one reaches from
     // 0 to the first offset if `from_zero`.
-    {"LengthsOfOffsets",
-     kGlowOpset,
-     {"offsets", "indices"},
-     {"lengths"},
-     {{"has_end", 0}, {"from_zero", 0}},
-     R"(
+    HelperRow("LengthsOfOffsets", kGlowOpset, {"offsets", "indices"},
+              {"lengths"}, {{"has_end", 0}, {"from_zero", 0}}, R"(
        o = Cast<to=7>(offsets)
        n = Shape(indices)
        n = Slice(n, [0], [1])
@@ -92,16 +65,11 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        o = Concat<axis=0>([0], o) if $from_zero
        next = Slice(o, [1], [9223372036854774784])
        this = Slice(o, [0], [-1])
-       lengths = Sub(next, this))",
-     kHelperDomain},
+       lengths = Sub(next, this))"),
     // The float32 that each four bytes of the last side are, or the float16
     // that two are.
-    {"FloatOfBytes",
-     kGlowBytesOpset,
-     {"bytes"},
-     {"y"},
-     {{"half", 0}},
-     R"(
+    HelperRow("FloatOfBytes", kGlowBytesOpset, {"bytes"}, {"y"}, {{"half", 0}},
+              R"(
        b = Cast<to=12>(bytes)
        f = Cast<to=12>([1, 256, 65536, 16777216]) if !$half
        f = Cast<to=12>([1, 256]) if $half
@@ -110,15 +78,10 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        y = BitCast<to=1>(w) if !$half
        h = Cast<to=4>(w) if $half
        h = BitCast<to=10>(h) if $half
-       y = Cast<to=1>(h) if $half)",
-     kHelperDomain},
+       y = Cast<to=1>(h) if $half)"),
     // Rows of integers with their scale and offset behind them, in float32.
-    {"GlowRows",
-     kGlowBytesOpset,
-     {"rows"},
-     {"y"},
-     {{"kind", "ui8fused"}},
-     R"(
+    HelperRow("GlowRows", kGlowBytesOpset, {"rows"}, {"y"},
+              {{"kind", "ui8fused"}}, R"(
        q = Slice(rows, [0], [-8], [-1])
        q = Slice(rows, [0], [-4], [-1]) if $kind=ui8fusedfp16
        q = Slice(rows, [0], [-4], [-1]) if $kind=ui4fusedfp16
@@ -142,8 +105,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        from = Cast<to=1>(from) if $kind=ui8fusedrounded
        f = Cast<to=1>(q)
        f = Mul(f, wide)
-       y = Add(f, from))",
-     kHelperDomain},
+       y = Add(f, from))"),
+    // The first three operators sum up segments of rows, of rows that are
+    // looked up, and of rows with weights.
     GlowRow("LengthsSum", {"Data", "Lengths"}, {},
             "Result = nodewise.SegmentSums(Data, Lengths)"),
     GlowRow("SparseLengthsSum", {"Data", "Indices", "Lengths"}, {}, R"(
@@ -157,6 +121,7 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        w = nodewise.BesideRows(Weights, rows)
        rows = Mul(rows, w)
        Result = nodewise.SegmentSums(rows, Lengths))"),
+    // The row of the padding's index counts as 0, even if it has numbers.
     GlowRow("Embedding", {"Weights", "Indices"},
             {{"PadIdx", -1}, {"Scale", 0}, {"Sparse", 0}}, R"(
        Result = Refuse(gradients by frequency) if $Scale
@@ -166,6 +131,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        pad = Unsqueeze(pad, [-1])
        y = Gather(Weights, Indices)
        Result = Where(pad, 0, y))"),
+    // This is the weighted sum above, whose segments are given by where they
+    // begin.
     GlowRow("EmbeddingBag", {"Data", "Weights", "Indices", "Offsets"},
             {{"HasEndOffset", 0}}, R"(
        l = nodewise.LengthsOfOffsets<has_end=$HasEndOffset>(Offsets, Indices)
@@ -174,6 +141,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        w = nodewise.BesideRows(Weights, rows)
        rows = Mul(rows, w)
        Result = nodewise.SegmentSums(rows, l))"),
+    // Here the table has rows of bytes. The segment from 0 to the first offset
+    // is there for the sums alone, and its row is cut off the result.
     GlowRow("EmbeddingBagByteRowwiseOffsets",
             {"Data", "Weights", "Indices", "Offsets"},
             {{"HasEndOffset", 0}, {"UseFP16Accumulation", 0}}, R"(
@@ -185,12 +154,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
             {"Result"}, kGlowBytesOpset),
     // Sums of rows of bytes, each times its weight; in float16 if `half` and
     // both are of that type.
-    {"GlowWeighted",
-     kGlowBytesOpset,
-     {"data", "weights", "indices", "lengths"},
-     {"y"},
-     {{"kind", "ui8fused"}, {"half", 0}},
-     R"(
+    HelperRow("GlowWeighted", kGlowBytesOpset,
+              {"data", "weights", "indices", "lengths"}, {"y"},
+              {{"kind", "ui8fused"}, {"half", 0}}, R"(
        i = nodewise.SegmentIndices(indices, lengths)
        rows = Gather(data, i)
        rows = nodewise.GlowRows<kind=$kind>(rows)
@@ -200,8 +166,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        rows = Cast<to=10>(rows) if $half and type(weights)=float16 and
            !$kind=ui8fused and !$kind=ui4fused
        s = nodewise.SegmentSums(rows, lengths)
-       y = CastAs(s, weights))",
-     kHelperDomain},
+       y = CastAs(s, weights))"),
+    // Scales and offsets are tensors of their own, with one number for each row
+    // of the table, and the offset is a real number that is added.
     GlowStoredRow(
         "RowwiseQuantizedSparseLengthsWeightedSum",
         {"Data", "Scales", "Offsets", "Weights", "Indices", "Lengths"},
@@ -229,6 +196,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        Result = nodewise.GlowWeighted<kind=$i0_kind,
            half=$UseFP16Accumulation>(Data, Weights, Indices, Lengths))",
             {"Result"}, kGlowBytesOpset),
+    // Weights are all 1, in the type of the result, since GlowWeighted gives
+    // its result the type of its weights. Equal makes a tensor of the right
+    // length without a look at the values.
     GlowRow("FusedRowwiseQuantizedSparseLengthsSum",
             {"Data", "Indices", "Lengths"}, {{"UseFP16Accumulation", 0}}, R"(
        ones = Equal(Indices, Indices)
@@ -236,6 +206,7 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        Result = nodewise.GlowWeighted<kind=$i0_kind,
            half=$UseFP16Accumulation>(Data, ones, Indices, Lengths))",
             {"Result"}, kGlowBytesOpset),
+    // A range is where a segment begins, and its length.
     GlowRow("LengthsToRanges", {"Lengths"}, {}, R"(
        first = CumSum<exclusive=1>(Lengths, #0)
        first = Unsqueeze(first, [1])
@@ -254,6 +225,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        in = Less(i, total)
        y = Where(in, y, #0)
        Result = CastAs(y, Lengths))"),
+    // Each value goes to a place by its segment and its index; elsewhere the
+    // default stands.
     GlowRow("BatchSparseToDense", {"Lengths", "Indices", "Values"},
             {{"DefaultValue", 0.0F}, {"DenseLastDim", 0}}, R"(
        n = Shape(Indices)
@@ -267,6 +240,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        d = CastAs(d, Values)
        empty = Expand(d, $o0_shape)
        Result = ScatterND(empty, places, Values))"),
+    // Rows of data are handed out one after the other to the places that the
+    // indicator marks. Places before the first mark would have the index -1, so
+    // indices are kept in range, and what they give there is not taken.
     GlowRow("FillExamplesWithIndicator", {"Data", "Indicator"}, {}, R"(
        is = Cast<to=9>(Indicator)
        i = Cast<to=7>(is)
@@ -281,6 +257,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        is = nodewise.BesideRows(is, rows)
        zero = CastAs(#0, Data)
        Result = Where(is, rows, zero))"),
+    // A value goes to where the mask has its index; one that the mask does not
+    // have goes to one place too many, which is cut off.
     GlowStoredRow("SparseToDenseMask",
                   {"Indices", "Values", "DefaultValue", "Lengths"},
                   {{"Mask", NoInts()}}, R"(
@@ -308,6 +286,7 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        y = ScatterND(empty, places, Values)
        y = Slice(y, [0], size, [1])
        Result = Reshape(y, $o0_shape))"),
+    // Each value is compared with the column of data of its segment.
     GlowStoredRow("BatchOneHot", {"Data", "Lengths", "Values"}, {}, R"(
        n = Shape(Values)
        n = Gather(n, #0)
@@ -315,6 +294,10 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        x = Gather<axis=1>(Data, s)
        same = Equal(x, Values)
        Result = Cast<to=$o0_type>(same))"),
+    // The result has ranges of the data, one behind the other. The place in the
+    // data of each element is that in the result, moved by what lies between
+    // the two beginnings of its range; MFCC and PermutePooledEmbeddings do so
+    // too.
     GlowStoredRow("GatherRanges", {"Data", "Ranges"}, {}, R"(
        length = Gather<axis=2>(Ranges, #1)
        Lengths = ReduceSum<keepdims=0>(length, [1])
@@ -330,6 +313,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        i = Add(i, m)
        Output = Gather(Data, i))",
                   {"Output", "Lengths"}),
+    // Bags lie table by table, and within a table batch by batch. The tables
+    // themselves lie one behind the other, so an index is moved by where its
+    // table begins.
     GlowRow("BatchedUnaryEmbeddingsBags",
             {"Weights", "TableOffsets", "Offsets", "Indices"}, {}, R"(
        tables = Cast<to=7>(TableOffsets)
@@ -359,6 +345,7 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        g = Concat<axis=0>(count, batches, tasks)
        y = Reshape(y, g)
        Result = Transpose<perm=[2, 1, 0]>(y))"),
+    // Columns belong to embeddings of different widths, which change places.
     GlowRow("PermutePooledEmbeddings",
             {"PooledEmbeddings", "OffsetDimList", "PermuteList",
              "InvOffsetDimList", "InvPermuteList"},
@@ -377,6 +364,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        m = Gather(move, s)
        i = Add(i, m)
        Result = Gather<axis=1>(PooledEmbeddings, i))"),
+    // Each label gets the values and examples that have it, in their order. The
+    // place of an entry among those of its label is how many before it have the
+    // same one.
     GlowRow("SparseLabelSplit", {"Lengths", "Indices", "Values"},
             {{"NumLabels", 0}}, R"(
        n = Shape(Indices)
@@ -400,6 +390,7 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        zeros = Expand(zero, $o1_shape)
        ExampleIds = ScatterND(zeros, at, example))",
             {"LabelValues", "ExampleIds", "GradientOffsetMap"}),
+    // The index is spread over all other sides, as ScatterElements wants it.
     GlowRow("IndexAdd", {"Input", "Index", "Source"},
             {{"Dim", 0}, {"Alpha", 1.0F}}, R"(
        n = Shape(Source)

@@ -1,7 +1,9 @@
 #include "contrib/onnx/contrib_functions.h"
 #include "nodewise/op/op_row.h"
 
-// Glow's operators that move elements, fill tensors, or reduce a side.
+// Glow's operators that move elements, fill tensors, or reduce a side. Those
+// that only move elements take integers of quantized types as they are: input
+// and result have one scale and one offset.
 
 namespace nodewise {
 namespace {
@@ -13,6 +15,8 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
                   "Result = Transpose<perm=$Shuffle>(Input)"),
     GlowStoredRow("Concat", {Variadic("Inputs")}, {{"Dim", 0}},
                   "Result = Concat<axis=$Dim>(Inputs...)"),
+    // Glow states the shape of the result; where the slice ends follows from
+    // it.
     GlowStoredRow("Slice", {"Input"}, {{"Start", NoInts()}}, R"(
        end = Add($Start, $o0_shape)
        Result = Slice(Input, $Start, end))"),
@@ -33,6 +37,7 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        in = Pad(in, pads)
        in = Cast<to=9>(in)
        Result = Where(in, x, Big))"),
+    // BatchDims is the axis.
     GlowStoredRow("Gather", {"Data", "Indices"}, {{"BatchDims", 0}},
                   "Result = Gather<axis=$BatchDims>(Data, Indices)"),
     GlowStoredRow("GatherND", {"Data", "Indices"}, {{"BatchDims", 0}}, R"(
@@ -45,11 +50,16 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        i = Cast<to=7>(Indices)
        Result = ScatterND<reduction=add>(Data, i, Slices) if $Cumulative
        Result = ScatterND(Data, i, Slices) if !$Cumulative)"),
+    // One side alone is copied. The list of times is 1 but at that side: it is
+    // made of the shape divided by itself, which has the right length for any
+    // rank, and one element is written into it.
     GlowStoredRow("Tile", {"Input"}, {{"Count", 1}, {"Axis", 0}}, R"(
        n = Shape(Input)
        one = Div(n, n)
        times = ScatterElements(one, [$Axis], [$Count])
        Result = Tile(Input, times))"),
+    // The sides of the input begin at `Axis`. Those before it come by the rule
+    // of broadcasting, and those behind it are added as sides of 1.
     GlowStoredRow("Broadcast", {"Input"},
                   {{"Axis", 0}, {"TargetDim", NoInts()}}, R"(
        n = Shape(Input)
@@ -61,8 +71,12 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        shape = Concat<axis=0>(n, ones)
        x = Reshape(Input, shape)
        Result = Expand(x, $TargetDim))"),
+    // A step of -1 from the last element to before the first, for which the end
+    // must be far below 0.
     GlowStoredRow("Flip", {"Input"}, {{"Axis", 0}}, R"(
        Result = Slice(Input, [-1], [-9223372036854774784], [$Axis], [-1]))"),
+    // The side of channels is divided into groups and their parts, which change
+    // places.
     GlowStoredRow("ChannelShuffle", {"Input"}, {{"Group", 1}, {"Kernel", 0}},
                   R"(
        n = Shape(Input)
@@ -75,6 +89,7 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        x = Reshape(Input, shape)
        x = Transpose<perm=[0, 2, 1, 3]>(x)
        Result = Reshape(x, n))"),
+    // Glow has channels last, and so they are moved there and back.
     GlowStoredRow("SpaceToDepth", {"Input"}, {{"BlockSize", 1}}, R"(
        x = Transpose<perm=[0, 3, 1, 2]>(Input)
        y = SpaceToDepth<blocksize=$BlockSize>(x)
@@ -88,6 +103,9 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        y = Resize<mode=linear,
            coordinate_transformation_mode=asymmetric>(x, , $Scale)
        Result = CastAs(y, Input))"),
+    // The number is a float. Beside quantized numbers it is one of those that
+    // they stand for, and the lines around the body bring all to the result's
+    // scale.
     GlowRow("Pad", {"Input"},
             {{"Mode", 0}, {"Pads", NoInts()}, {"Value", 0.0F}}, R"(
        v = CastAs($Value, Input) if !$o0_qScale
@@ -95,10 +113,15 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        Result = Pad<mode=constant>(Input, $Pads, v) if $Mode=0
        Result = Pad<mode=reflect>(Input, $Pads) if $Mode=1
        Result = Pad<mode=edge>(Input, $Pads) if $Mode=2)"),
+    // There is no input whose type the number could have, so that of the output
+    // is asked.
     GlowRow("Splat", {}, {{"Value", 0.0F}}, R"(
        v = Cast<to=$o0_type>($Value) if !$o0_qScale
        v = Cast<to=1>($Value) if $o0_qScale
        Result = Expand(v, $o0_shape))"),
+    // The output has room for all places, and those that are not needed are 0.
+    // Each true element is numbered, and its place is written where its number
+    // says; false ones are written to one element too many, which is cut off.
     GlowRow("NonZero", {"Cond"}, {}, R"(
        c = Reshape(Cond, [-1])
        is = Cast<to=7>(c)
@@ -114,6 +137,7 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
        y = Slice(y, [0], n)
        y = Reshape(y, $o0_shape)
        Result = Cast<to=$o0_type>(y))"),
+    // The result may be of int32, and that of ONNX's operator is of int64.
     GlowStoredRow("ArgMax", {"Input"}, {{"Axis", 0}, {"KeepDims", 0}}, R"(
        i = ArgMax<axis=$Axis, keepdims=$KeepDims>(Input)
        Result = Cast<to=$o0_type>(i))"),
@@ -127,6 +151,8 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
     GlowRow("CumSum", {"Input"}, {{"Dim", 0}, {"Exclusive", 0}, {"Reverse", 0}},
             R"(
        Result = CumSum<exclusive=$Exclusive, reverse=$Reverse>(Input, #$Dim))"),
+    // Sums and products with a slice that is the same for each of the batch go
+    // as those of two tensors do.
     GlowStepsRow("BatchedAdd", {"Batch", "Slice"}, {}, R"(
        Result = Add(Batch, Slice) if !$steps
        Result = nodewise.GlowSum<a_scale=$i0_qScale, a_offset=$i0_qOffset,
@@ -158,6 +184,7 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
             "Result = ReduceProd<keepdims=0>(Batch, [$Axis])"),
     GlowRow("BatchedReduceMean", {"Batch"}, {{"Axes", NoInts()}},
             "Result = ReduceMean<keepdims=0>(Batch, $Axes)"),
+    // Whether the sides stay, the shape of the result says.
     GlowStoredRow("BatchedReduceMin", {"Batch"}, {{"Axes", NoInts()}}, R"(
        y = ReduceMin<keepdims=0>(Batch, $Axes)
        Result = Reshape(y, $o0_shape))"),

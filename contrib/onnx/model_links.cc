@@ -33,6 +33,8 @@ struct NodeList {
   const Opsets& opsets;
 };
 
+// Sparse initializers are not among them: the import refuses them, and a reader
+// of one has a fault already.
 NodeList ListOfGraph(const proto::Graph& graph, const Opsets& opsets) {
   NodeList list{graph.node(), {}, {}, {}, opsets};
   for (const auto& input : graph.input()) list.given.insert(input.name());
@@ -112,6 +114,7 @@ class LinkChecker {
     return maker == nullptr ? kNone : *maker;
   }
 
+  // A name that is made nowhere makes no cycle; the import reports it.
   void CheckCycles() {
     std::vector<std::vector<uint32_t>> makers(reads_.size());
     for (uint32_t i = 0; i < reads_.size(); ++i) {

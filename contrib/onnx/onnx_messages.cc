@@ -34,6 +34,8 @@ bool IsName(std::string_view text) {
   });
 }
 
+// Notes the name, so that a size which is given for no name of the model can be
+// refused.
 Dim BoundOr(const Dim& unbound, const std::string& name, DimSizes* dims) {
   dims->names.insert(name);
   const auto size = dims->sizes.find(name);
@@ -89,6 +91,7 @@ struct Place {
   std::optional<uint64_t> length;
 };
 
+// Numbers are texts in this part of the format.
 absl::StatusOr<uint64_t> ReadNumber(const proto::StringPair& entry) {
   uint64_t number = 0;
   const std::string& text = entry.value();
@@ -142,6 +145,8 @@ bool IsBelow(const fs::path& folder, const fs::path& path) {
              .first == folder.end();
 }
 
+// Without a length, all of the file from the offset on is the tensor's. The sum
+// of both is not formed, since it could overflow.
 absl::StatusOr<absl::Span<const uint8_t>> Cut(absl::Span<const uint8_t> bytes,
                                               const Place& place) {
   if (place.offset <= bytes.size() &&
@@ -156,6 +161,7 @@ absl::StatusOr<absl::Span<const uint8_t>> Cut(absl::Span<const uint8_t> bytes,
 }
 
 // In the order of AttributeType.
+// The types are numbered without a gap, so that a list is enough.
 const char* NameOf(AttributeType type) {
   constexpr const char* kNames[] = {
       "without a type", "a float",         "an integer",     "a string",
@@ -244,6 +250,7 @@ void WriteType(const TensorType& type, proto::Type* to) {
   }
 }
 
+// Only one of the lists has data; which one, the type says.
 TensorFields FieldsOf(const proto::Tensor& tensor) {
   TensorFields fields;
   fields.name = tensor.name();
@@ -364,6 +371,8 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
   return shared;
 }
 
+// An empty list leaves no trace in a message, so that one without a type cannot
+// be told from an attribute without a value.
 AttributeType TypeOf(const proto::Attribute& attribute) {
   if (attribute.type() != 0) {
     return static_cast<AttributeType>(attribute.type());
@@ -456,6 +465,8 @@ std::shared_ptr<const Origin> OriginReader::Read(const proto::Node& node) {
   return entry->second;
 }
 
+// The first note of a key counts. One text may be in thousands of nodes, such
+// as the stack of a call of a layer, so that texts are shared.
 void OriginReader::Keep(const std::string& key, const std::string& value,
                         Origin* origin) {
   // Keys are names of a dozen characters; anything may be in a file.

@@ -13,24 +13,18 @@
 namespace nodewise {
 namespace {
 
-// From these versions of the format on ...
+// Older models are right without what came later. From these versions of the
+// format on ...
 constexpr int64_t kTypedAttributes = 2;   // attributes state their type;
 constexpr int64_t kFreeInitializers = 4;  // initializers need not be inputs;
 constexpr int64_t kFunctions = 8;         // there are functions.
 
 // Operators that were experiments: nothing is known of them, so that nothing
 // can be said against them.
-constexpr std::string_view kExperiments[] = {"ATen",
-                                             "Affine",
-                                             "ConstantFill",
-                                             "Crop",
-                                             "DynamicSlice",
-                                             "GRUUnit",
-                                             "GivenTensorFill",
-                                             "ImageScaler",
-                                             "ParametricSoftplus",
-                                             "Scale",
-                                             "ScaledTanh"};
+constexpr std::string_view kExperiments[] = {
+    "ATen",         "Affine",     "ConstantFill",      "Crop",
+    "DynamicSlice", "GRUUnit",    "GivenTensorFill",   "ImageScaler",
+    "Scale",        "ScaledTanh", "ParametricSoftplus"};
 
 // Domains whose operators are all known.
 constexpr std::string_view kOnnxDomains[] = {"", "ai.onnx", "ai.onnx.ml",
@@ -118,11 +112,14 @@ class Specification {
   }
 
  private:
+  // Says what is wrong with a part, unless the import has said something of it.
   void Say(const std::string& path, std::string found, std::string expected) {
     if (faulty_.contains(state_.within + path)) return;
     state_.Error(path, std::move(found), std::move(expected));
   }
 
+  // A model that is newer than what is known may follow rules that are not
+  // known either.
   void CheckVersions() {
     if (model_.ir_version() > kNewestIr) {
       Say("ir_version", fmt::format("is {}", model_.ir_version()),
@@ -139,6 +136,8 @@ class Specification {
     }
   }
 
+  // Initializers come before nodes, whose bodies may read them; an output may
+  // also be an input or an initializer.
   void CheckGraph(const proto::Graph& graph, const Names* outer,
                   const Around& around) {
     if (graph.name().empty()) Say("graph", "has no name", "one");
@@ -316,6 +315,9 @@ class Specification {
     }
   }
 
+  // An operator in its opset says how many inputs and outputs it may have,
+  // which of them may be left out, and which attributes. Whether the types fit,
+  // the import with all checks says (GraphImporter::CheckInputTypes).
   void CheckCall(const proto::Node& node, const OperatorSignature& row,
                  const std::string& where) {
     if (row.is_deprecated) {
@@ -389,7 +391,8 @@ class Specification {
     }
   }
 
-  // A rule of the one operator.
+  // The checker refuses a value of ConstantOfShape that has not just one
+  // dimension; no schema says so.
   void CheckFill(const proto::Node& node, const std::string& where) {
     if (node.op_type() != "ConstantOfShape" || node.attribute_size() != 1 ||
         node.attribute(0).t().dims_size() == 1) {
@@ -489,6 +492,8 @@ class Specification {
   std::set<std::pair<std::string, std::string>> faulty_nodes_;
 };
 
+// A model with operators of others has values of types that nothing tells, so
+// what follows from them is not compared with what is stated.
 bool AreDefined(const Nodes& nodes, const proto::Model& model,
                 const Opsets& imports) {
   return std::ranges::all_of(nodes, [&](const proto::Node& node) {

@@ -145,6 +145,8 @@ absl::StatusOr<std::string> UserModel::With(
   return bytes;
 }
 
+// This is for runtimes that hand out nothing but outputs and cannot be given
+// more of them: each value that is asked for ends a shorter model.
 absl::StatusOr<std::string> UserModel::EndingAt(
     absl::Span<const Value> outputs, absl::Span<const Value> given) const {
   NODEWISE_ASSIGN_OR_RETURN(const auto model,
