@@ -24,42 +24,26 @@ add_dependencies(nodewise_onnx_proto nodewise_onnx_header)
 
 target_sources(nodewise_contrib PRIVATE
   onnx/attention_functions.cc
-  onnx/attributes.cc
-  onnx/body_condition.cc
-  onnx/body_importer.cc
-  onnx/body_operators.cc
-  onnx/classic_functions.cc
-  onnx/contrib_call.cc
-  onnx/contrib_functions.cc
+  onnx/nested_importer.cc
   onnx/contrib_importer.cc
-  onnx/external_data.cc
   onnx/constant_folder.cc
   onnx/function_body.cc
-  onnx/function_importer.cc
   onnx/glow_element_functions.cc
-  onnx/glow_feature_functions.cc
   onnx/glow_importer.cc
   onnx/glow_layer_functions.cc
   onnx/glow_lookup_functions.cc
   onnx/glow_shape_functions.cc
-  onnx/glow_types.cc
-  onnx/graph_exporter.cc
   onnx/graph_importer.cc
   onnx/layer_functions.cc
   onnx/model_links.cc
   onnx/node_importer.cc
-  onnx/node_origin.cc
-  onnx/onnx_case.cc
   onnx/onnx_exporter.cc
   onnx/onnx_importer.cc
-  onnx/parse_model.cc
-  onnx/opaque_importer.cc
   onnx/opaque_node.cc
   onnx/operator_finder.cc
   onnx/operator_signatures.cc
-  onnx/onnx_types.cc
+  onnx/onnx_messages.cc
   onnx/quantized_functions.cc
-  onnx/renumber.cc
   onnx/specification.cc
   onnx/user_model.cc
 )

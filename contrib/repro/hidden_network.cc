@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/onnx/plain_opaque.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/repro/repro_case.h"
 #include "nodewise/support/status_macros.h"

@@ -11,7 +11,7 @@
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/ir/verifier.h"
-#include "nodewise/onnx/plain_opaque.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "tests/contrib/onnx/opaque_models.h"
 #include "tests/support/matchers.h"
