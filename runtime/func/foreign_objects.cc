@@ -1,27 +1,227 @@
-// Objects that compiled C++ on TVM's headers has made, as this runtime holds
-// them: one that stands for each, or a copy where it looks inside.
+// Functions and objects that pass between this runtime and compiled C++ on
+// TVM's headers, in the form that those have inline: a C++ function that fails
+// by an exception, classes whose members are read in memory.
 
 #include <dlfcn.h>
 
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/packed_func.h"
 #include "nodewise/func/tvm_object_abi.h"
-#include "runtime/func/tvm_calls.h"
+#include "nodewise/support/status_macros.h"
+
+// For the assembly below.
+extern "C" {
+__attribute__((visibility("hidden"))) bool nodewise_manage_function(
+    nodewise::TvmStdFunction::Storage* to,
+    const nodewise::TvmStdFunction::Storage* from, int operation);
+__attribute__((visibility("hidden"))) void nodewise_call_function(
+    const void* place, nodewise::TvmArgs args, nodewise::TvmRetValue* result);
+#ifdef __x86_64__
+void nodewise_call_or_manage();
+#endif
+}
 
 namespace nodewise {
 namespace {
 
+// --- compiled C++ calls us --------------------------------------------------
+
+// Where compiled C++ holds one of our functions: its header, or the storage of
+// a std::function that Manage() filled: the header's address, and that of the
+// deleter, which is in the header at that place, too.
+FunctionObject* FunctionIn(const void* place) {
+  auto* header = static_cast<ObjectHeader*>(const_cast<void*>(place));
+  if (header->type_index != kFunctionType) {
+    header = *static_cast<ObjectHeader* const*>(place);
+  }
+  return static_cast<FunctionObject*>(Object::OfHandle(header));
+}
+
+bool Manage(TvmStdFunction::Storage* to, const TvmStdFunction::Storage* from,
+            int operation) {
+  FunctionObject* const function = FunctionIn(from);
+  switch (operation) {
+    case TvmStdFunction::kTypeInfo:
+      to->words[0] = const_cast<std::type_info*>(&typeid(FunctionObject));
+      break;
+    case TvmStdFunction::kAddress:
+      to->words[0] = function;
+      break;
+    case TvmStdFunction::kClone:
+      function->Retain();
+      to->words[0] = function->handle();
+      to->words[1] = reinterpret_cast<void*>(&DeleteObject);
+      break;
+    default:
+      function->Release();
+  }
+  return false;
+}
+
+// TVM 0.9 and later find their function to call where 0.8 finds the manager of
+// its std::function. The second argument tells who calls: that of a manager is
+// a place of a function, whose second word is our deleter; that of a call is
+// the result, whose second word is a type code. (Its third argument is on the
+// stack, which is why this cannot be said in C++.)
+#ifdef __x86_64__
+asm(R"(
+  .text
+  .p2align 4
+  .hidden nodewise_call_or_manage
+  .type nodewise_call_or_manage, @function
+nodewise_call_or_manage:
+  endbr64
+  movq _ZN8nodewise12DeleteObjectEPNS_12ObjectHeaderE@GOTPCREL(%rip), %rax
+  cmpq %rax, 8(%rsi)
+  je nodewise_manage_function
+  jmp nodewise_call_function
+  .size nodewise_call_or_manage, . - nodewise_call_or_manage
+)");
+constexpr auto kCallOrManage = &nodewise_call_or_manage;
+#else
+constexpr auto kCallOrManage = &nodewise_call_function;  // 0.9 and later.
+#endif
+
+// Gives back what a result holds: the caller may pass one that was used.
+void DropHeld(TvmRetValue* result) {
+  void* const held = result->value.v_handle;
+  switch (result->code) {
+    case kTVMStr:
+    case kTVMBytes:
+      delete static_cast<std::string*>(held);
+      break;
+    case kTVMNDArrayHandle:
+      NDArray::HeaderOf(static_cast<DLTensor*>(held))->Release();
+      break;
+    case kTVMObjectHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      static_cast<ObjectHeader*>(held)->Release();
+      break;
+    default:
+      break;
+  }
+  result->code = kTVMNullptr;
+}
+
+// Calls one of our functions as TVM's C++ does. Text and bytes go out as new
+// strings, which the caller deletes; in a C result they would be borrowed.
+void CallOurs(const FunctionObject& function, TvmArgs args,
+              TvmRetValue* result) {
+  DropHeld(result);
+  const PackedFunc callee(
+      Ref<FunctionObject>(const_cast<FunctionObject*>(&function)));
+  absl::StatusOr<Value> value =
+      callee.CallPacked(PackedArgs(args.values, args.codes, args.count));
+  if (!value.ok()) {
+    // The caller's language, and all that its convention has for errors.
+    throw std::runtime_error(std::string(value.status().message()));
+  }
+  const auto keep = [&](const std::string& text, int code) {
+    result->value.v_handle = new std::string(text);
+    result->code = code;
+  };
+  if (const auto* text = value->Get<std::string>()) return keep(*text, kTVMStr);
+  if (const auto* bytes = value->Get<Value::Bytes>()) {
+    return keep(bytes->data, kTVMBytes);
+  }
+  if (const auto* dtype = value->Get<DLDataType>()) {
+    result->value.v_type = *dtype;
+    result->code = kTVMDataType;
+    return;
+  }
+  (*std::move(value)).MoveToC(&result->value, &result->code);
+}
+
+void InvokeStdFunction(const TvmStdFunction::Storage* place, TvmArgs* args,
+                       TvmRetValue** result) {
+  CallOurs(*FunctionIn(place), *args, *result);
+  if ((*result)->code != kTVMPackedFuncHandle) return;
+  // TVM 0.8 deletes a function that it was returned.
+  const auto* ours = static_cast<TvmStdFunction*>((*result)->value.v_handle);
+  auto* const copy = new TvmStdFunction(*ours);
+  copy->storage.words[0] = (*result)->value.v_handle;
+  copy->storage.words[1] = reinterpret_cast<void*>(&DeleteObject);
+  (*result)->value.v_handle = copy;
+}
+
+// --- we call compiled C++ ---------------------------------------------------
+
+// Takes over what a function of TVM's has returned.
+absl::StatusOr<Value> TakeResult(TvmRetValue* result) {
+  const int code = std::exchange(result->code, int{kTVMNullptr});
+  if (code == kTVMStr || code == kTVMBytes) {
+    const std::unique_ptr<std::string> text(
+        static_cast<std::string*>(result->value.v_handle));
+    if (code == kTVMStr) return Value(std::move(*text));
+    return Value(Value::Bytes{std::move(*text)});
+  }
+  return Value::AdoptFromC(result->value, code);
+}
+
+// Gives up what this runtime owns of a foreign function: a count of one of TVM
+// 0.9 and later, all of a std::function.
+struct FunctionDropper {
+  void operator()(TvmFunction* function) const { function->header.Release(); }
+  void operator()(TvmStdFunction* function) const {
+    function->manage(&function->storage, &function->storage,
+                     TvmStdFunction::kDestroy);
+    ::operator delete(function);
+  }
+};
+
+void CallTheirs(const TvmFunction* function, TvmArgs args,
+                TvmRetValue* result) {
+  function->call(function, args, result);
+}
+void CallTheirs(const TvmStdFunction* function, TvmArgs args,
+                TvmRetValue* result) {
+  function->invoke(&function->storage, &args, &result);
+}
+
+// A function of compiled C++ as one of ours.
+template <typename Theirs>
+class TvmCallee final : public FunctionObject {
+ public:
+  explicit TvmCallee(Theirs* function)
+      : FunctionObject(&Invoke, this), function_(function) {}
+
+ private:
+  static int Invoke(TVMValue* args, int* codes, int count, TVMValue* ret,
+                    int* ret_code, void* self) {
+    TvmRetValue result{{}, kTVMNullptr};
+    try {
+      CallTheirs(static_cast<TvmCallee*>(self)->function_.get(),
+                 {args, codes, count}, &result);
+    } catch (...) {
+      return Report(absl::InternalError("the function " + TextOfException()));
+    }
+    return ReturnToC(TakeResult(&result), ret, ret_code);
+  }
+
+  std::unique_ptr<Theirs, FunctionDropper> function_;
+};
+
+// Makes a function of one that compiled C++ has made, taking it over.
+template <typename Theirs>
+Ref<FunctionObject> AdoptFunction(Theirs* function) {
+  return MakeRef<TvmCallee<Theirs>>(function);
+}
+
 std::atomic<ModuleWrapper> module_wrapper{nullptr};
 
 // Returns the name of a type that only the library which made the object knows.
-std::string NameOfType(const ObjectHeader& object) {
+std::string NameOfTvmType(const ObjectHeader& object) {
   for (const ObjectTypeRow& row : ObjectTypes()) {
     if (row.index == object.type_index) return std::string(row.key);
   }
@@ -86,36 +286,32 @@ Ref<Object> CopyOf(TvmMap* map) {
   return MapObject::Make(std::move(items));
 }
 
-Ref<Object> CopyOf(const TvmString& text) {
-  return MakeRef<StringObject>(std::string(text.data, text.size));
-}
-
-Ref<Object> CopyOf(const TvmShape& shape) {
-  return MakeRef<ShapeObject>(
-      absl::MakeConstSpan(shape.dims, static_cast<size_t>(shape.size)));
-}
-
 // Stands for an object, and owns a count of it.
 class ForeignObject final : public Object {
  public:
   explicit ForeignObject(ObjectHeader* object)
       : Object(object->type_index),
         object_(object),
-        type_(NameOfType(*object)) {}
+        type_(NameOfTvmType(*object)) {}
   ~ForeignObject() override { object_->Release(); }
 
   std::string_view object_type() const override { return type_; }
   ObjectHeader* handle() const override { return object_; }
   Ref<Object> Converted() const override {
     switch (object_->type_index) {
-      case kStringType:
-        return CopyOf(*reinterpret_cast<TvmString*>(object_));
+      case kStringType: {
+        const auto* text = reinterpret_cast<TvmString*>(object_);
+        return MakeRef<StringObject>(std::string(text->data, text->size));
+      }
       case kArrayType:
         return CopyOf(reinterpret_cast<TvmArray*>(object_));
       case kMapType:
         return CopyOf(reinterpret_cast<TvmMap*>(object_));
-      case kShapeType:
-        return CopyOf(*reinterpret_cast<TvmShape*>(object_));
+      case kShapeType: {
+        const auto* shape = reinterpret_cast<TvmShape*>(object_);
+        return MakeRef<ShapeObject>(
+            absl::MakeConstSpan(shape->dims, static_cast<size_t>(shape->size)));
+      }
       default:
         return nullptr;
     }
@@ -150,7 +346,7 @@ TvmStdFunction* Cloned(const TvmStdFunction& function) {
 
 Ref<Object> Represent(ObjectHeader* object) {
   if (object->type_index == kFunctionType) {
-    return AdoptTvmFunction(reinterpret_cast<TvmFunction*>(object));
+    return AdoptFunction(reinterpret_cast<TvmFunction*>(object));
   }
   const ModuleWrapper wrap = module_wrapper;
   if (object->type_index == kModuleType && wrap != nullptr) return wrap(object);
@@ -166,6 +362,13 @@ Ref<Object> Represent(ObjectHeader* object) {
 }
 
 }  // namespace
+
+FunctionObject::FunctionObject(TVMBackendPackedCFunc address, void* resource)
+    : Object(kFunctionType),
+      call_or_manage_(reinterpret_cast<const void*>(kCallOrManage)),
+      invoke_(reinterpret_cast<const void*>(&InvokeStdFunction)),
+      address_(address),
+      resource_(resource) {}
 
 void SetModuleWrapper(ModuleWrapper wrapper) { module_wrapper = wrapper; }
 
@@ -201,7 +404,7 @@ Ref<Object> Object::Adopt(void* handle, int code) {
   if (handle == nullptr) return nullptr;
   if (Object* const ours = OfHandle(handle)) return Ref<Object>::Adopt(ours);
   if (code == kTVMPackedFuncHandle && !HasHeader(handle)) {
-    return AdoptTvmFunction(static_cast<TvmStdFunction*>(handle));
+    return AdoptFunction(static_cast<TvmStdFunction*>(handle));
   }
   return Represent(static_cast<ObjectHeader*>(handle));
 }
@@ -210,10 +413,21 @@ Ref<Object> Object::Share(void* handle, int code) {
   if (handle == nullptr) return nullptr;
   if (Object* const ours = OfHandle(handle)) return Ref<Object>(ours);
   if (code == kTVMPackedFuncHandle && !HasHeader(handle)) {
-    return AdoptTvmFunction(Cloned(*static_cast<TvmStdFunction*>(handle)));
+    return AdoptFunction(Cloned(*static_cast<TvmStdFunction*>(handle)));
   }
   static_cast<ObjectHeader*>(handle)->Retain();
   return Represent(static_cast<ObjectHeader*>(handle));
 }
 
 }  // namespace nodewise
+
+bool nodewise_manage_function(nodewise::TvmStdFunction::Storage* to,
+                              const nodewise::TvmStdFunction::Storage* from,
+                              int operation) {
+  return nodewise::Manage(to, from, operation);
+}
+
+void nodewise_call_function(const void* place, nodewise::TvmArgs args,
+                            nodewise::TvmRetValue* result) {
+  nodewise::CallOurs(*nodewise::FunctionIn(place), args, result);
+}

@@ -3,9 +3,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
-#include "nodewise/func/last_error.h"
 #include "nodewise/func/tvm_object_abi.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
@@ -13,18 +12,7 @@
 namespace nodewise {
 namespace {
 
-// Finishes a call that came through C: 0 and the value, or -1 and the error.
-int ReturnToC(absl::StatusOr<Value> result, TVMValue* ret, int* ret_code) {
-  if (!result.ok()) {
-    SetLastError(std::move(result).status());
-    return -1;
-  }
-  (*std::move(result)).MoveToC(ret, ret_code);
-  return 0;
-}
-
-template <typename Body>
-absl::StatusOr<Value> CallGuarded(const Body& body, PackedArgs args) {
+absl::StatusOr<Value> CallGuarded(const PackedBody& body, PackedArgs args) {
   try {
     return body(args);
   } catch (...) {
@@ -32,6 +20,7 @@ absl::StatusOr<Value> CallGuarded(const Body& body, PackedArgs args) {
   }
 }
 
+// A function of this runtime.
 class BodyFunction final : public FunctionObject {
  public:
   explicit BodyFunction(PackedBody body)
@@ -49,6 +38,8 @@ class BodyFunction final : public FunctionObject {
   PackedBody body_;
 };
 
+// A function of a library, which is called at its own address. `owner_` keeps
+// the library loaded.
 class CompiledFunction final : public FunctionObject {
  public:
   CompiledFunction(TVMBackendPackedCFunc address, void* resource,
@@ -59,6 +50,7 @@ class CompiledFunction final : public FunctionObject {
   Ref<RefCounted> owner_;
 };
 
+// A function of the host program. What it does not set stays null.
 class CallbackFunction final : public FunctionObject {
  public:
   CallbackFunction(TVMPackedCFunc callback, void* resource,
@@ -88,7 +80,8 @@ class CallbackFunction final : public FunctionObject {
   TVMPackedCFuncFinalizer finalizer_;
 };
 
-// Holds the text that was last returned to C.
+// Holds the text that was last returned to C, which only borrows it: TVM keeps
+// such a place for each thread, too, until the thread's next call.
 struct ReturnStorage {
   std::string text;
   TVMByteArray bytes{};
@@ -99,23 +92,35 @@ ReturnStorage& ThisThreadsStorage() {
   return storage;
 }
 
+// Returns an argument as `as` converts it.
+template <typename T>
+absl::StatusOr<T> Converted(const absl::StatusOr<ArgView>& arg,
+                            absl::StatusOr<T> (ArgView::*as)() const) {
+  if (!arg.ok()) return arg.status();
+  return ((*arg).*as)();
+}
+
 }  // namespace
+
+int ReturnToC(absl::StatusOr<Value> result, TVMValue* ret, int* ret_code) {
+  if (!result.ok()) return Report(std::move(result).status());
+  (*std::move(result)).MoveToC(ret, ret_code);
+  return 0;
+}
 
 std::string Quoted(std::string_view text) {
   return fmt::format("\"{}\"", absl::CEscape(std::string(text)));
 }
 
 absl::Status ArgView::Mismatch(const char* wanted) const {
-  const std::string_view name = TypeCodeName(code_);
-  const Ref<Object> object =
-      code_ == kTVMObjectHandle ? SharedObject() : Ref<Object>();
-  if (!object) {
-    return absl::InvalidArgumentError(
-        fmt::format("argument is {}, expected {}", name, wanted));
+  std::string what(TypeCodeName(code_));
+  // "object" alone would say little; the other codes say what they are.
+  if (code_ == kTVMObjectHandle) {
+    const Ref<Object> object = SharedObject();
+    if (object) what += fmt::format(" of type {}", object->object_type());
   }
   return absl::InvalidArgumentError(
-      fmt::format("argument is {} of type {}, expected {}", name,
-                  object->object_type(), wanted));
+      fmt::format("argument is {}, expected {}", what, wanted));
 }
 
 bool ArgView::IsText() const {
@@ -226,13 +231,19 @@ absl::StatusOr<ArgView> PackedArgs::At(int index) const {
 }
 
 absl::StatusOr<std::string_view> PackedArgs::TextAt(int index) const {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, At(index));
-  return arg.AsString();
+  return Converted(At(index), &ArgView::AsString);
 }
 
 absl::StatusOr<int64_t> PackedArgs::IntAt(int index) const {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, At(index));
-  return arg.AsInt();
+  return Converted(At(index), &ArgView::AsInt);
+}
+
+absl::StatusOr<const DLTensor*> PackedArgs::TensorAt(int index) const {
+  return Converted(At(index), &ArgView::AsTensor);
+}
+
+absl::StatusOr<NDArray> PackedArgs::ArrayAt(int index) const {
+  return Converted(At(index), &ArgView::AsNDArray);
 }
 
 absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
@@ -377,26 +388,18 @@ absl::StatusOr<Value> Value::Copy(ArgView argument) {
       return Value(value.v_type);
     case kDLDevice:
       return Value(value.v_device);
-    case kTVMStr: {
-      NODEWISE_ASSIGN_OR_RETURN(const std::string_view text,
-                                argument.AsString());
-      return Value(text);
-    }
+    case kTVMStr:
+      return argument.AsString();
     case kTVMBytes: {
       NODEWISE_ASSIGN_OR_RETURN(const std::string_view text,
                                 argument.AsString());
       return Value(Bytes{std::string(text)});
     }
     case kTVMDLTensorHandle:
-    case kTVMNDArrayHandle: {
-      NODEWISE_ASSIGN_OR_RETURN(NDArray array, argument.AsNDArray());
-      return Value(std::move(array));
-    }
-    default: {
-      NODEWISE_ASSIGN_OR_RETURN(Ref<Object> object,
-                                argument.AsObject<Object>("a value to return"));
-      return Value(std::move(object));
-    }
+    case kTVMNDArrayHandle:
+      return argument.AsNDArray();
+    default:
+      return argument.AsObject<Object>("a value to return");
   }
 }
 

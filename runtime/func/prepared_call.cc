@@ -4,8 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "nodewise/func/c_call.h"
-#include "nodewise/func/last_error.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/support/check.h"
 
 namespace nodewise {
@@ -82,7 +81,7 @@ int PreparedCall::KeepException() {
   return -1;
 }
 
-void* CallMemory::Take(size_t bytes) {
+void* CallMemory::Allocate(size_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (bytes > left_) {
     left_ = std::max(bytes, kBlockBytes);
@@ -116,7 +115,7 @@ PreparedCall CallMemory::Prepare(PackedFunc function,
   functions_.push_back(std::move(function));
   if (changed.empty()) return call;
   PreparedCall outer = call;
-  outer.resource_ = new (Take(sizeof(StandIn))) StandIn{call, changed};
+  outer.resource_ = new (Allocate(sizeof(StandIn))) StandIn{call, changed};
   if (ffi != nullptr) {
     outer.safe_call_ = &StandIn::RunFfi;
   } else {
@@ -134,7 +133,7 @@ absl::Span<CallMemory::ShownTensor> CallMemory::Show(
       }));
   if (count == 0) return {};
   auto* const all =
-      static_cast<ShownTensor*>(Take(count * sizeof(ShownTensor)));
+      static_cast<ShownTensor*>(Allocate(count * sizeof(ShownTensor)));
   ShownTensor* next = all;
   for (const DLTensor*& tensor : *tensors) {
     const DLDataType dtype = numbering(tensor->dtype);
@@ -153,7 +152,7 @@ void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
   // There is one extra code, so that a call without arguments has an address
   // too.
   void* const memory =
-      Take(count * sizeof(TVMValue) + (count + 1) * sizeof(int));
+      Allocate(count * sizeof(TVMValue) + (count + 1) * sizeof(int));
   auto* const values = static_cast<TVMValue*>(memory);
   auto* const codes = reinterpret_cast<int*>(values + count);
   ForEachArgument(
@@ -174,7 +173,8 @@ void CallMemory::LayOutFfi(absl::Span<const DLTensor* const> tensors,
                            absl::Span<const CallNumber> numbers,
                            PreparedCall* call) {
   const size_t count = tensors.size() + numbers.size();
-  auto* const args = static_cast<TVMFFIAny*>(Take(count * sizeof(TVMFFIAny)));
+  auto* const args =
+      static_cast<TVMFFIAny*>(Allocate(count * sizeof(TVMFFIAny)));
   ForEachArgument(
       tensors, numbers,
       [&](size_t i, DLTensor* tensor) {

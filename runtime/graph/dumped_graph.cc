@@ -6,26 +6,49 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 
 namespace nodewise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr std::string_view kTopoIndex = "____topo-index:";
+constexpr std::string_view kOutputNum = "____output-num:";
+
+// Parses a number as we and TVM write it: only digits, no leading zero.
+bool ParseNumber(std::string_view text, uint32_t* number) {
+  if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), number)) {
+    return false;
+  }
+  return std::to_string(*number) == text;
+}
+
+// Returns the only input of that name.
+std::optional<NodeId> InputNamed(const Graph& graph, std::string_view name) {
+  std::optional<NodeId> found;
+  for (const uint32_t node : graph.arg_nodes) {
+    if (graph.nodes[node].name != name) continue;
+    if (found.has_value()) return std::nullopt;
+    found = NodeId{node};
+  }
+  return found;
+}
+
+using OrderedJson = nlohmann::ordered_json;
 
 // The graph format has no such function: nothing is known of what it does.
 constexpr char kUnknownFunction[] = "dumped";
 
 // Leaves out what is nested deeper than any graph: writing it would recurse.
-Json Parsed(std::string_view text) {
+OrderedJson Parsed(std::string_view text) {
   constexpr int kMostNesting = 64;
-  const auto keep = [](int depth, Json::parse_event_t, Json&) {
+  const auto keep = [](int depth, OrderedJson::parse_event_t, OrderedJson&) {
     return depth <= kMostNesting;
   };
-  return Json::parse(text, keep, /*allow_exceptions=*/false);
+  return OrderedJson::parse(text, keep, /*allow_exceptions=*/false);
 }
 
-bool IsText(const Json& json, const char* key) {
+bool IsText(const OrderedJson& json, const char* key) {
   return json.contains(key) && json[key].is_string();
 }
 
@@ -35,9 +58,9 @@ class Restorer {
   Restorer(const GraphText& text, DiagnosticList* diagnostics)
       : text_(text), diagnostics_(diagnostics) {}
 
-  void Restore(Json* nodes) {
+  void Restore(OrderedJson* nodes) {
     for (size_t n = 0; n < nodes->size(); ++n) {
-      Json& node = (*nodes)[n];
+      OrderedJson& node = (*nodes)[n];
       if (!node.is_object()) continue;
       RestoreOp(&node);
       if (node.contains("inputs")) RestoreInputs(n, &node["inputs"]);
@@ -47,12 +70,12 @@ class Restorer {
   }
 
  private:
-  static void RestoreOp(Json* node) {
+  static void RestoreOp(OrderedJson* node) {
     if (!IsText(*node, "op")) return;
     const bool is_input = (*node)["op"] == "param";
     (*node)["op"] = is_input ? "null" : "tvm_op";
     if (!node->contains("attrs") || !(*node)["attrs"].is_object()) return;
-    Json& attrs = (*node)["attrs"];
+    OrderedJson& attrs = (*node)["attrs"];
     attrs.erase("T");
     if (is_input && attrs.empty()) node->erase("attrs");
     // What __nop and __copy promise holds for an output that is not known.
@@ -62,10 +85,10 @@ class Restorer {
     if (is_special) attrs["func_name"] = kUnknownFunction;
   }
 
-  void RestoreInputs(size_t n, Json* inputs) {
+  void RestoreInputs(size_t n, OrderedJson* inputs) {
     if (!inputs->is_array()) return;
     for (size_t i = 0; i < inputs->size(); ++i) {
-      Json& input = (*inputs)[i];
+      OrderedJson& input = (*inputs)[i];
       if (!input.is_string()) continue;
       const auto known = numbers_.find(input.get<std::string>());
       if (known == numbers_.end()) {
@@ -87,14 +110,61 @@ class Restorer {
 
 }  // namespace
 
+std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output) {
+  return fmt::format("{}{}{}{}{}", node, kTopoIndex, Index(id), kOutputNum,
+                     output);
+}
+
+absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
+  // Parsed from the end, since a node's name may hold anything.
+  DumpKey parsed;
+  const size_t output_at = key.rfind(kOutputNum);
+  if (output_at != key.npos &&
+      ParseNumber(key.substr(output_at + kOutputNum.size()), &parsed.output)) {
+    const std::string_view front = key.substr(0, output_at);
+    const size_t index_at = front.rfind(kTopoIndex);
+    if (index_at != front.npos &&
+        ParseNumber(front.substr(index_at + kTopoIndex.size()),
+                    &parsed.topo_index)) {
+      parsed.has_topo_index = true;
+      parsed.node = front.substr(0, index_at);
+      return parsed;
+    }
+  }
+  constexpr std::string_view kOldMark = "____";
+  const size_t mark = key.rfind(kOldMark);
+  if (mark != key.npos &&
+      ParseNumber(key.substr(mark + kOldMark.size()), &parsed.output)) {
+    parsed.node = key.substr(0, mark);
+    return parsed;
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "dump key {}: expected NAME____topo-index:N____output-num:N or NAME____N",
+      key));
+}
+
+std::optional<NodeId> NodeOfDumpKey(const Graph& graph, std::string_view key) {
+  const auto parts = ParseDumpKey(key);
+  if (!parts.ok()) return std::nullopt;
+  if (!parts->has_topo_index) {
+    if (parts->output > 0) return std::nullopt;
+    return InputNamed(graph, parts->node);
+  }
+  if (parts->topo_index >= graph.nodes.size()) return std::nullopt;
+  const NodeId node{parts->topo_index};
+  if (graph.node(node).name != parts->node) return std::nullopt;
+  if (parts->output >= graph.OutputsOf(node)) return std::nullopt;
+  return node;
+}
+
 bool LooksLikeDumpedGraph(std::string_view text) {
   // Most graphs need not be read for this.
   if (text.find("\"type: ") == text.npos) return false;
-  const Json json = Parsed(text);
+  const OrderedJson json = Parsed(text);
   if (!json.is_object() || !json.contains("nodes")) return false;
-  const Json& nodes = json["nodes"];
+  const OrderedJson& nodes = json["nodes"];
   if (!nodes.is_array() || nodes.empty()) return false;
-  return std::all_of(nodes.begin(), nodes.end(), [](const Json& node) {
+  return std::all_of(nodes.begin(), nodes.end(), [](const OrderedJson& node) {
     return node.is_object() && IsText(node, "op") && node["op"] != "null" &&
            node["op"] != "tvm_op" && node.contains("attrs") &&
            IsText(node["attrs"], "T");
@@ -103,15 +173,15 @@ bool LooksLikeDumpedGraph(std::string_view text) {
 
 bool ParseDumpedGraph(const GraphText& text, Graph* graph,
                       DiagnosticList* diagnostics) {
-  Json json = Parsed(text.text);
+  OrderedJson json = Parsed(text.text);
   DiagnosticList found;
   if (json.is_object() && json.contains("nodes")) {
     Restorer(text, &found).Restore(&json["nodes"]);
   }
-  ParseGraph(
-      GraphText::FromString(
-          text.name, json.dump(-1, ' ', false, Json::error_handler_t::replace)),
-      graph, &found);
+  ParseGraph(GraphText::FromString(
+                 text.name, json.dump(-1, ' ', false,
+                                      OrderedJson::error_handler_t::replace)),
+             graph, &found);
   graph->text = text;
   // Lines are those of the text that was given.
   for (Diagnostic& diagnostic : found.items()) {
@@ -119,9 +189,7 @@ bool ParseDumpedGraph(const GraphText& text, Graph* graph,
   }
   LocateDiagnostics(text, &found);
   const bool is_sound = !found.HasErrors();
-  for (Diagnostic& diagnostic : found.items()) {
-    diagnostics->Add(std::move(diagnostic));
-  }
+  diagnostics->Append(std::move(found));
   return is_sound;
 }
 

@@ -9,21 +9,17 @@
 namespace nodewise {
 namespace {
 
-// Reads what load_params and share_params take: bytes or a string.
-absl::StatusOr<Params> ParamsArgument(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView blob, args.At(index));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, blob.AsString());
-  return ParseParams(
-      {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, "params",
-      nullptr);
+using Result = absl::StatusOr<Value>;
+
+// load_params and share_params take bytes or a string.
+absl::Span<const uint8_t> BytesOf(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// The executor checks the range; it cannot see a sign.
-absl::StatusOr<size_t> CheckedIndex(const char* what, int64_t number,
-                                    size_t count) {
-  if (number >= 0) return static_cast<size_t>(number);
-  return absl::OutOfRangeError(
-      fmt::format("{} {}: the graph has {} {}s", what, number, count, what));
+// What a function that returns nothing returns.
+Result Done(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return Value();
 }
 
 Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
@@ -80,24 +76,34 @@ absl::Status TakeDevices(PackedArgs args, GraphExecutor::Options* options) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<size_t> ExecutorModule::InputArgument(PackedArgs args,
-                                                     int index) const {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
+// Reads an index or a name, which `find` looks up. The executor checks the
+// range of an index; it cannot see a sign.
+template <typename Find>
+absl::StatusOr<size_t> PortArgument(const char* what, size_t count,
+                                    PackedArgs args, Find find) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
   if (key.IsText()) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    return executor_->InputIndex(name);
+    return find(name);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
-  return CheckedIndex("input", number, executor_->NumInputs());
+  if (number >= 0) return static_cast<size_t>(number);
+  return absl::OutOfRangeError(
+      fmt::format("{} {}: the graph has {} {}s", what, number, count, what));
+}
+
+absl::StatusOr<size_t> InputArgument(const GraphExecutor& executor,
+                                     PackedArgs args) {
+  return PortArgument(
+      "input", executor.NumInputs(), args,
+      [&](std::string_view name) { return executor.InputIndex(name); });
 }
 
 // A host program may use our name for an output, or TVM's.
-absl::StatusOr<size_t> ExecutorModule::OutputNamed(
-    std::string_view name) const {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor_->OutputIndex(name));
-  const size_t tvms = executor_->OutputByTvmsName(name).value_or(ours);
+absl::StatusOr<size_t> OutputNamed(const GraphExecutor& executor,
+                                   std::string_view name) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor.OutputIndex(name));
+  const size_t tvms = executor.OutputByTvmsName(name).value_or(ours);
   if (ours == tvms) return ours;
   return absl::InvalidArgumentError(fmt::format(
       "output {}: may be output {}, or output {}, which TVM calls so (give the "
@@ -105,118 +111,100 @@ absl::StatusOr<size_t> ExecutorModule::OutputNamed(
       name, ours, tvms));
 }
 
-absl::StatusOr<size_t> ExecutorModule::OutputArgument(PackedArgs args,
-                                                      int index) const {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
-  if (key.IsText()) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    return OutputNamed(name);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
-  return CheckedIndex("output", number, executor_->NumOutputs());
+absl::StatusOr<size_t> OutputArgument(const GraphExecutor& executor,
+                                      PackedArgs args) {
+  return PortArgument(
+      "output", executor.NumOutputs(), args,
+      [&](std::string_view name) { return OutputNamed(executor, name); });
 }
 
-absl::StatusOr<Value> ExecutorModule::SetInput(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, arg.AsTensor());
-  NODEWISE_RETURN_IF_ERROR(executor_->SetInput(input, *tensor));
-  return Value();
+// --- the functions that hosts call -------------------------------------------
+
+Result SetInput(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(1));
+  return Done(executor.SetInput(input, *tensor));
 }
 
 // (name, tensor, name, tensor, ...): all of them, or none.
-absl::StatusOr<Value> ExecutorModule::SetInputs(PackedArgs args) {
+Result SetInputs(GraphExecutor& executor, PackedArgs args) {
   std::vector<NamedTensor> tensors;
   for (int i = 0; i < args.size(); i += 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView name, args.At(i));
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, name.AsString());
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i + 1));
-    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, arg.AsTensor());
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(i));
+    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(i + 1));
     tensors.push_back({std::string(text), NDArray::Borrow(*tensor, nullptr)});
   }
-  NODEWISE_RETURN_IF_ERROR(executor_->SetInputs(tensors));
-  return Value();
+  return Done(executor.SetInputs(tensors));
 }
 
-absl::StatusOr<Value> ExecutorModule::SetParam(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView name, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, name.AsString());
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, arg.AsTensor());
-  NODEWISE_RETURN_IF_ERROR(executor_->SetParam(text, *tensor));
-  return Value();
+Result SetParam(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(0));
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(1));
+  return Done(executor.SetParam(name, *tensor));
 }
 
-absl::StatusOr<Value> ExecutorModule::SetInputZeroCopy(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, arg.AsNDArray());
-  NODEWISE_RETURN_IF_ERROR(executor_->SetInputZeroCopy(input, tensor));
-  return Value();
+Result SetInputZeroCopy(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, args.ArrayAt(1));
+  return Done(executor.SetInputZeroCopy(input, tensor));
 }
 
-absl::StatusOr<Value> ExecutorModule::SetOutputZeroCopy(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t output, OutputArgument(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, arg.AsNDArray());
-  NODEWISE_RETURN_IF_ERROR(executor_->SetOutputZeroCopy(output, tensor));
-  return Value();
+Result SetOutputZeroCopy(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t output,
+                            OutputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, args.ArrayAt(1));
+  return Done(executor.SetOutputZeroCopy(output, tensor));
 }
 
-absl::StatusOr<Value> ExecutorModule::GetInput(PackedArgs args) {
-  const auto input = InputArgument(args, 0);
+Result GetInput(GraphExecutor& executor, PackedArgs args) {
+  const auto input = InputArgument(executor, args);
   // Bindings ask in this way whether an input exists.
   if (absl::IsNotFound(input.status())) return Value();
   NODEWISE_RETURN_IF_ERROR(input.status());
-  NODEWISE_ASSIGN_OR_RETURN(NDArray array, executor_->GetInput(*input));
-  return Value(std::move(array));
+  return executor.GetInput(*input);
 }
 
-absl::StatusOr<Value> ExecutorModule::GetOutput(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t output, OutputArgument(args, 0));
-  if (args.size() == 1) {
-    NODEWISE_ASSIGN_OR_RETURN(NDArray array, executor_->GetOutput(output));
-    return Value(std::move(array));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, arg.AsTensor());
-  NODEWISE_RETURN_IF_ERROR(executor_->CopyOutput(output, *tensor));
-  return Value();
+// With a second argument the output is copied there, and nothing is returned.
+Result GetOutput(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t output,
+                            OutputArgument(executor, args));
+  if (args.size() == 1) return executor.GetOutput(output);
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(1));
+  return Done(executor.CopyOutput(output, *tensor));
 }
 
-absl::StatusOr<Value> ExecutorModule::GetInputIndex(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-  const auto index = executor_->InputIndex(name);
+// -1 says that there is no such input, as in TVM.
+Result GetInputIndex(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(0));
+  const auto index = executor.InputIndex(name);
   if (absl::IsNotFound(index.status())) return Value(-1);
   NODEWISE_RETURN_IF_ERROR(index.status());
   return Value(static_cast<int64_t>(*index));
 }
 
-absl::StatusOr<Value> ExecutorModule::GetNumInputs(PackedArgs) {
-  return Value(static_cast<int64_t>(executor_->NumInputs()));
+Result GetNumInputs(GraphExecutor& executor, PackedArgs) {
+  return Value(static_cast<int64_t>(executor.NumInputs()));
 }
 
-absl::StatusOr<Value> ExecutorModule::GetNumOutputs(PackedArgs) {
-  return Value(static_cast<int64_t>(executor_->NumOutputs()));
+Result GetNumOutputs(GraphExecutor& executor, PackedArgs) {
+  return Value(static_cast<int64_t>(executor.NumOutputs()));
 }
 
-absl::StatusOr<Value> ExecutorModule::GetInputInfo(PackedArgs) {
-  return InfoMap(executor_->NumInputs(),
-                 [this](size_t i) { return executor_->InputInfo(i); });
+Result GetInputInfo(GraphExecutor& executor, PackedArgs) {
+  return InfoMap(executor.NumInputs(),
+                 [&](size_t i) { return executor.InputInfo(i); });
 }
 
-absl::StatusOr<Value> ExecutorModule::GetOutputInfo(PackedArgs) {
-  return InfoMap(executor_->NumOutputs(),
-                 [this](size_t i) { return executor_->OutputInfo(i); });
+Result GetOutputInfo(GraphExecutor& executor, PackedArgs) {
+  return InfoMap(executor.NumOutputs(),
+                 [&](size_t i) { return executor.OutputInfo(i); });
 }
 
-absl::StatusOr<Value> ExecutorModule::Run(PackedArgs) {
-  NODEWISE_RETURN_IF_ERROR(executor_->Run());
-  return Value();
+Result RunOnce(GraphExecutor& executor, PackedArgs) {
+  return Done(executor.Run());
 }
 
-absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
+Result RunFromInputs(GraphExecutor& executor, PackedArgs args) {
   if (args.size() < 2 || args.size() % 2 != 0) {
     return absl::InvalidArgumentError(fmt::format(
         "run_from_inputs: got {} arguments, expected a device type, a device "
@@ -225,63 +213,68 @@ absl::StatusOr<Value> ExecutorModule::RunFromInputs(PackedArgs args) {
   }
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice host, DeviceAt(args, 0));
   for (int i = 2; i < args.size(); i += 2) {
-    NODEWISE_RETURN_IF_ERROR(SetInput(args.From(i)).status());
+    NODEWISE_RETURN_IF_ERROR(SetInput(executor, args.From(i)).status());
   }
-  NODEWISE_RETURN_IF_ERROR(executor_->Run());
+  NODEWISE_RETURN_IF_ERROR(executor.Run());
+  // Copies, since the next run overwrites the executor's own memory.
   std::vector<Value> outputs;
-  for (size_t i = 0; i < executor_->NumOutputs(); ++i) {
-    const TensorInfo info = executor_->OutputInfo(i);
+  for (size_t i = 0; i < executor.NumOutputs(); ++i) {
+    const TensorInfo info = executor.OutputInfo(i);
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy,
                               NDArray::Empty(info.shape, info.dtype, host));
-    NODEWISE_RETURN_IF_ERROR(executor_->CopyOutput(i, *copy));
+    NODEWISE_RETURN_IF_ERROR(executor.CopyOutput(i, *copy));
     outputs.emplace_back(std::move(copy));
   }
   return Value(Ref<Object>(ArrayObject::Make(std::move(outputs))));
 }
 
-absl::StatusOr<Value> ExecutorModule::LoadParams(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Params params, ParamsArgument(args, 0));
+Result LoadParams(GraphExecutor& executor, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
+  NODEWISE_ASSIGN_OR_RETURN(const Params params,
+                            ParseParams(BytesOf(text), "params", nullptr));
   // Names that the graph does not have are skipped, as in TVM: hosts load one
   // file into several graphs.
   NODEWISE_ASSIGN_OR_RETURN(const LoadedParams loaded,
-                            executor_->LoadParams(params));
+                            executor.LoadParams(params));
   return Value(static_cast<int64_t>(loaded.set));
 }
 
-absl::StatusOr<Value> ExecutorModule::ShareParams(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView module, args.At(0));
+// TVM passes the whole file of parameters, of which only the names count here.
+Result ShareParams(GraphExecutor& executor, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Ref<ExecutorModule> other,
-      module.AsObject<ExecutorModule>("a graph executor module"));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView blob, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, blob.AsString());
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<std::string> names,
-      ParseParamNames(
-          {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
-          "params"));
-  NODEWISE_RETURN_IF_ERROR(executor_->ShareParams(*other->executor_, names));
-  return Value();
+      args.ObjectAt<ExecutorModule>(0, "a graph executor module"));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(1));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                            ParseParamNames(BytesOf(text), "params"));
+  return Done(executor.ShareParams(other->executor(), names));
 }
 
-const ExecutorModule::MethodRow ExecutorModule::kMethods[] = {
-    {"set_input", &ExecutorModule::SetInput},
-    {"set_input_zero_copy", &ExecutorModule::SetInputZeroCopy},
-    {"set_output_zero_copy", &ExecutorModule::SetOutputZeroCopy},
-    {"get_input", &ExecutorModule::GetInput},
-    {"get_output", &ExecutorModule::GetOutput},
-    {"get_input_index", &ExecutorModule::GetInputIndex},
-    {"get_num_inputs", &ExecutorModule::GetNumInputs},
-    {"get_num_outputs", &ExecutorModule::GetNumOutputs},
-    {"get_input_info", &ExecutorModule::GetInputInfo},
-    {"get_output_info", &ExecutorModule::GetOutputInfo},
-    {"run", &ExecutorModule::Run},
-    {"run_from_inputs", &ExecutorModule::RunFromInputs},
-    {"load_params", &ExecutorModule::LoadParams},
-    {"share_params", &ExecutorModule::ShareParams},
-    {"nodewise.set_inputs", &ExecutorModule::SetInputs},
-    {"nodewise.set_param", &ExecutorModule::SetParam},
+// The names are TVM's; bindings of our own call those that begin with ours.
+struct MethodRow {
+  std::string_view name;
+  Result (*method)(GraphExecutor& executor, PackedArgs args);
 };
+constexpr MethodRow kMethods[] = {
+    {"set_input", &SetInput},
+    {"set_input_zero_copy", &SetInputZeroCopy},
+    {"set_output_zero_copy", &SetOutputZeroCopy},
+    {"get_input", &GetInput},
+    {"get_output", &GetOutput},
+    {"get_input_index", &GetInputIndex},
+    {"get_num_inputs", &GetNumInputs},
+    {"get_num_outputs", &GetNumOutputs},
+    {"get_input_info", &GetInputInfo},
+    {"get_output_info", &GetOutputInfo},
+    {"run", &RunOnce},
+    {"run_from_inputs", &RunFromInputs},
+    {"load_params", &LoadParams},
+    {"share_params", &ShareParams},
+    {"nodewise.set_inputs", &SetInputs},
+    {"nodewise.set_param", &SetParam},
+};
+
+}  // namespace
 
 std::vector<std::string> ExecutorModule::FunctionNames() const {
   std::vector<std::string> names;
@@ -293,22 +286,21 @@ absl::StatusOr<PackedFunc> ExecutorModule::GetFunction(std::string_view name) {
   for (const MethodRow& row : kMethods) {
     if (name != row.name) continue;
     // The function keeps the executor alive, as hosts expect.
-    Ref<ExecutorModule> self(this);
-    const Method method = row.method;
-    return PackedFunc::FromBody(
-        [self, method](PackedArgs args) { return (*self.*method)(args); });
+    return PackedFunc::FromBody([self = Ref<ExecutorModule>(this),
+                                 method = row.method](PackedArgs args) {
+      return method(*self->executor_, args);
+    });
   }
   return PackedFunc();
 }
 
 absl::StatusOr<CreateArguments> TakeCreateArguments(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView json, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, json.AsString());
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView code, args.At(1));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
-                            code.AsObject<Module>("module"));
+                            args.ObjectAt<Module>(1, "module"));
   CreateArguments create;
   NODEWISE_ASSIGN_OR_RETURN(const ArgView third, args.At(2));
+  // TVM's own hosts pass no lookup function, so that the devices come third.
   const bool has_lookup = third.code() != kTVMArgInt;
   if (has_lookup) {
     NODEWISE_RETURN_IF_ERROR(TakeLookup(third, module, &create.options));

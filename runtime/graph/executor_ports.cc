@@ -1,20 +1,24 @@
-// Binding of the executor's inputs and outputs: what they are called, and where
-// their tensors lie.
-
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_inputs.h"
-#include "nodewise/graph/param_names.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+// Binding of the executor's inputs and outputs: what they are called, and where
+// their tensors lie.
+
 namespace {
 
-std::string Where(const char* what, std::string_view name) {
-  return fmt::format("{} {}", what, name);
+absl::Status CheckPort(const char* what, size_t number, size_t count) {
+  if (number < count) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      fmt::format("{} {}: the graph has {} {}s", what, number, count, what));
 }
 
 }  // namespace
@@ -133,14 +137,11 @@ absl::Status GraphExecutor::CopyToSlot(const Port& port,
   DLTensor slot = tensors_[port.entry];
   slot.data = slots_[plan_.slot_of[port.entry]].data();
   NoteChange(port);  // Also if only half of it is copied.
-  return At(Where("input", port.name), CopyTensor(tensor, slot));
+  return At("input " + port.name, CopyTensor(tensor, slot));
 }
 
 absl::Status GraphExecutor::SetInput(size_t input, const DLTensor& tensor) {
-  if (input >= inputs_.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "input {}: the graph has {} inputs", input, inputs_.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckPort("input", input, inputs_.size()));
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, tensor)));
   NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
@@ -226,10 +227,7 @@ bool GraphExecutor::UsableInPlace(const DLTensor& tensor) const {
 
 absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
                                              const NDArray& tensor) {
-  if (input >= inputs_.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "input {}: the graph has {} inputs", input, inputs_.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckPort("input", input, inputs_.size()));
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
   const bool is_copied = !UsableInPlace(*tensor);
@@ -251,10 +249,7 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
 
 absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
                                               const NDArray& tensor) {
-  if (output >= outputs_.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "output {}: the graph has {} outputs", output, outputs_.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckPort("output", output, outputs_.size()));
   Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, tensor)));
   // What the entry holds goes with it, to where it will be and to the caller:
@@ -319,10 +314,7 @@ NDArray GraphExecutor::EntryArray(uint32_t entry) const {
 }
 
 absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
-  if (input >= inputs_.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "input {}: the graph has {} inputs", input, inputs_.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckPort("input", input, inputs_.size()));
   Port& port = inputs_[input];
   // An input that is copied from the caller's memory lives there.
   if (port.external.defined()) return port.external;
@@ -337,10 +329,7 @@ absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
 }
 
 absl::StatusOr<NDArray> GraphExecutor::GetOutput(size_t output) const {
-  if (output >= outputs_.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "output {}: the graph has {} outputs", output, outputs_.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckPort("output", output, outputs_.size()));
   const Port& port = outputs_[output];
   if (port.external.defined()) return port.external;
   return EntryArray(port.entry);
@@ -348,10 +337,7 @@ absl::StatusOr<NDArray> GraphExecutor::GetOutput(size_t output) const {
 
 absl::Status GraphExecutor::CopyOutput(size_t output,
                                        const DLTensor& to) const {
-  if (output >= outputs_.size()) {
-    return absl::OutOfRangeError(fmt::format(
-        "output {}: the graph has {} outputs", output, outputs_.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckPort("output", output, outputs_.size()));
   const Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckType(port, to)));
   if (!IsComputed(EntryId{port.entry})) {
@@ -385,14 +371,8 @@ absl::Status GraphExecutor::SetParam(std::string_view name,
   return absl::OkStatus();
 }
 
-absl::StatusOr<LoadedParams> GraphExecutor::LoadParams(const Params& params) {
-  return SetAllParams(params, /*in_place=*/false);
-}
-
-absl::StatusOr<LoadedParams> GraphExecutor::BindParams(const Params& params) {
-  return SetAllParams(params, /*in_place=*/true);
-}
-
+// All are checked before the first is set, so that nothing is set if one of
+// them does not fit.
 absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
                                                          bool in_place) {
   LoadedParams loaded;
@@ -437,7 +417,7 @@ absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
       if (from == nullptr || port.is_param || !from->is_param) from = &port;
     }
     if (from == nullptr || input_names_.count(name) == 0) continue;
-    const std::string where = Where("shared parameter", name);
+    const std::string where = "shared parameter " + name;
     if (!from->is_set) {
       return absl::FailedPreconditionError(fmt::format(
           "{}: the other executor's was never set (set it first)", where));
@@ -453,6 +433,28 @@ absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
     from->is_param = true;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
+    const GraphExecutor& executor) {
+  std::vector<NamedTensor> outputs;
+  for (size_t i = 0; i < executor.NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor.GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray copy, output.CopyToHost());
+    outputs.push_back({executor.OutputInfo(i).name, std::move(copy)});
+  }
+  MakeNamesUnique(&outputs);
+  return outputs;
+}
+
+void MakeNamesUnique(std::vector<NamedTensor>* tensors) {
+  std::set<std::string> taken;
+  for (NamedTensor& entry : *tensors) {
+    const std::string name = entry.name;
+    for (int n = 2; !taken.insert(entry.name).second; ++n) {
+      entry.name = fmt::format("{}_{}", name, n);
+    }
+  }
 }
 
 }  // namespace nodewise

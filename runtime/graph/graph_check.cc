@@ -296,9 +296,7 @@ void CheckGraph(const Graph& graph, DiagnosticList* diagnostics) {
   // Earlier findings do not count for this check.
   DiagnosticList found;
   Checker(graph, &found).Check();
-  for (Diagnostic& diagnostic : found.items()) {
-    diagnostics->Add(std::move(diagnostic));
-  }
+  diagnostics->Append(std::move(found));
 }
 
 }  // namespace nodewise

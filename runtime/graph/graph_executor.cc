@@ -1,18 +1,19 @@
-// Making an executor, and running it.
-
 #include "nodewise/graph/graph_executor.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "nodewise/func/last_error.h"
-#include "nodewise/graph/call_numbers.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_inputs.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/run_mark.h"
@@ -24,10 +25,8 @@ namespace {
 // Copies the bytes of one tensor to another of the same size, regardless of
 // their shapes: a __nop whose slots differ.
 absl::StatusOr<Value> CopyAnyShape(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView first, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView second, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* from, first.AsTensor());
-  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* to, second.AsTensor());
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* from, args.TensorAt(0));
+  NODEWISE_ASSIGN_OR_RETURN(const DLTensor* to, args.TensorAt(1));
   DLTensor reshaped = *from;
   reshaped.ndim = to->ndim;
   reshaped.shape = to->shape;
@@ -36,11 +35,28 @@ absl::StatusOr<Value> CopyAnyShape(PackedArgs args) {
   return Value();
 }
 
-std::string NodePath(NodeId node) {
-  return fmt::format("/nodes/{}", Index(node));
+// Reads "1=3 2=256". Places must rise, and all of them be among the arguments:
+// CallMemory takes a tensor for every place that has no number.
+bool ParseCallNumbers(const std::string& text, size_t tensors,
+                      std::vector<CallNumber>* numbers) {
+  for (const absl::string_view part :
+       absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> sides =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    CallNumber number;
+    if (!absl::SimpleAtoi(sides.first, &number.place) ||
+        !absl::SimpleAtoi(sides.second, &number.value) ||
+        (!numbers->empty() && number.place <= numbers->back().place)) {
+      return false;
+    }
+    numbers->push_back(number);
+  }
+  return numbers->empty() || numbers->back().place < tensors + numbers->size();
 }
 
 }  // namespace
+
+// Making an executor, and running it.
 
 absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphExecutor::Create(
     Graph graph, Ref<Library> library, Options options) {
@@ -328,7 +344,7 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
       {node.function, node.attrs, args, node.num_outputs, changes});
   if (function.ok()) return function;
   const absl::Status located = GraphError(
-      graph_, NodePath(id) + "/attrs/func_name",
+      graph_, fmt::format("/nodes/{}/attrs/func_name", Index(id)),
       fmt::format("node {}: {}", node.name, MessageOf(function.status())));
   return WithMessage(function.status(), std::string(located.message()));
 }
@@ -417,6 +433,32 @@ absl::Status GraphExecutor::Run() {
     return CallError(*call);
   }
   return FinishRun();
+}
+
+std::string CallNumbersText(absl::Span<const CallNumber> numbers) {
+  std::string text;
+  for (const CallNumber& number : numbers) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", number.place,
+                        number.value);
+  }
+  return text;
+}
+
+absl::StatusOr<std::vector<CallNumber>> CallNumbersOf(const Graph& graph,
+                                                      NodeId node,
+                                                      size_t tensors) {
+  std::vector<CallNumber> numbers;
+  for (const auto& [key, text] : graph.node(node).attrs) {
+    if (key != kCallNumbers) continue;
+    if (ParseCallNumbers(text, tensors, &numbers)) continue;
+    return absl::InvalidArgumentError(
+        GraphError(graph,
+                   fmt::format("/nodes/{}/attrs/{}", Index(node), kCallNumbers),
+                   fmt::format("\"{}\"", text),
+                   "place=number for arguments in rising order")
+            .message());
+  }
+  return numbers;
 }
 
 }  // namespace nodewise

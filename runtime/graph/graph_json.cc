@@ -1,10 +1,18 @@
 #include "nodewise/graph/graph_json.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -12,6 +20,159 @@
 
 namespace nodewise {
 namespace {
+
+// The wanted paths, as a tree of their parts, so that one walk over the text
+// finds all of them.
+struct PathTree {
+  std::map<std::string, std::unique_ptr<PathTree>, std::less<>> children;
+  size_t offset = std::string_view::npos;
+
+  PathTree* Child(std::string_view part) {
+    const auto place = children.find(part);
+    return place == children.end() ? nullptr : place->second.get();
+  }
+};
+
+// No graph is deeper than this, but a hostile key may be millions of slashes.
+constexpr size_t kMostParts = 16;
+
+std::vector<std::string_view> Parts(std::string_view path) {
+  std::vector<std::string_view> parts;
+  while (!path.empty() && path[0] == '/' && parts.size() < kMostParts) {
+    path.remove_prefix(1);
+    const size_t end = std::min(path.find('/'), path.size());
+    parts.push_back(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+  return parts;
+}
+
+// Notes where each wanted value begins, and skips everything else.
+class Locator {
+ public:
+  Locator(std::string_view text, PathTree* root) : cursor_(text), root_(root) {}
+
+  void Locate() {
+    nlohmann::json::sax_parse(cursor_.begin(), cursor_.end(), this,
+                              nlohmann::json::input_format_t::json,
+                              /*strict=*/false);
+  }
+
+  bool null() { return Scalar(); }
+  bool boolean(bool) { return Scalar(); }
+  bool number_integer(int64_t) { return Scalar(); }
+  bool number_unsigned(uint64_t) { return Scalar(); }
+  bool number_float(double, const std::string&) { return Scalar(); }
+  bool string(std::string&) { return Scalar(); }
+  bool binary(nlohmann::json::binary_t&) { return false; }
+  bool start_object(size_t) { return Open(false); }
+  bool start_array(size_t) { return Open(true); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool key(std::string& name) {
+    if (!stack_.empty() && skipped_ == 0) stack_.back().key.swap(name);
+    last_end_ = cursor_.offset();
+    return true;
+  }
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::json::exception&) {
+    return false;
+  }
+
+ private:
+  struct Frame {
+    PathTree* tree;
+    bool is_array;
+    size_t index = 0;
+    std::string key;
+  };
+
+  // Returns the node of the tree for the next value, or null if it is not
+  // wanted.
+  PathTree* Coming() {
+    if (stack_.empty()) return root_;
+    const Frame& frame = stack_.back();
+    return frame.tree->Child(frame.is_array ? std::to_string(frame.index)
+                                            : frame.key);
+  }
+  // Notes where the next value begins: after the last token and what may
+  // separate two tokens.
+  void Note(PathTree* tree) {
+    if (tree == nullptr) return;
+    const std::string_view text = cursor_.text();
+    tree->offset =
+        std::min(text.find_first_not_of(" \t\r\n,:", last_end_), text.size());
+  }
+  bool Scalar() {
+    if (skipped_ == 0) {
+      Note(Coming());
+      Advance();
+    }
+    last_end_ = TokenEnd();
+    return true;
+  }
+  bool Open(bool is_array) {
+    PathTree* const tree = skipped_ == 0 ? Coming() : nullptr;
+    Note(tree);
+    if (tree == nullptr) {
+      ++skipped_;
+    } else {
+      stack_.push_back({tree, is_array, 0, ""});
+    }
+    last_end_ = cursor_.offset();
+    return true;
+  }
+  bool Close() {
+    if (skipped_ > 0) {
+      --skipped_;
+    } else {
+      stack_.pop_back();
+    }
+    if (skipped_ == 0) Advance();
+    last_end_ = cursor_.offset();
+    return true;
+  }
+  void Advance() {
+    if (!stack_.empty()) ++stack_.back().index;
+  }
+  // The parser has looked one character past a number.
+  size_t TokenEnd() const {
+    const size_t end = cursor_.offset();
+    const char last = end > 0 ? cursor_.text()[end - 1] : ' ';
+    return last == ',' || last == ']' || last == '}' ? end - 1 : end;
+  }
+
+  JsonCursor cursor_;
+  PathTree* root_;
+  std::vector<Frame> stack_;
+  size_t skipped_ = 0;
+  size_t last_end_ = 0;
+};
+
+// Where a fault's value begins.
+struct Spot {
+  size_t offset;
+  Diagnostic* diagnostic;
+};
+
+// Turns offsets into lines in one walk over the text.
+void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
+  std::stable_sort(
+      spots.begin(), spots.end(),
+      [](const Spot& a, const Spot& b) { return a.offset < b.offset; });
+  size_t at = 0;
+  size_t line = 1;
+  size_t line_start = 0;
+  for (const auto& [offset, diagnostic] : spots) {
+    for (; at < offset; ++at) {
+      if (text[at] != '\n') continue;
+      ++line;
+      line_start = at + 1;
+    }
+    diagnostic->line = line;
+    diagnostic->column = offset - line_start + 1;
+  }
+}
 
 void AddCountDiagnostic(const Graph& graph, const char* path, size_t found,
                         size_t wanted, DiagnosticList* diagnostics) {
@@ -87,7 +248,149 @@ void AddGraphFaults(const Graph& graph, DiagnosticList* found) {
   }
 }
 
+using Json = nlohmann::json;
+
+// TVM's reader refuses attributes of a graph that are neither a list of
+// integers nor a size.
+constexpr std::string_view kBuiltInAttribute = "nodewise.built_in";
+constexpr std::string_view kYes = R"(["size_t", 1])";
+
+// Returns a string as JSON that TVM reads too: TVM knows no \u escapes, so only
+// what must be escaped is, and bytes above 127 stay as they are.
+std::string Quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        quoted += "\\\"";
+        break;
+      case '\\':
+        quoted += "\\\\";
+        break;
+      case '\n':
+        quoted += "\\n";
+        break;
+      case '\r':
+        quoted += "\\r";
+        break;
+      case '\t':
+        quoted += "\\t";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        } else {
+          quoted += c;
+        }
+    }
+  }
+  return quoted + "\"";
+}
+
+// Joins what `item(i)` gives for each i with ", ".
+template <typename Item>
+std::string Join(size_t count, Item item) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0) text += ", ";
+    text += item(i);
+  }
+  return text;
+}
+
+std::string TextOf(const EntryRef& ref) {
+  return fmt::format("[{}, {}, {}]", ref.node, ref.output, ref.version);
+}
+
+std::string Refs(const std::vector<EntryRef>& refs) {
+  return "[" + Join(refs.size(), [&](size_t i) { return TextOf(refs[i]); }) +
+         "]";
+}
+
+std::string Numbers(const std::vector<uint32_t>& numbers) {
+  return "[" +
+         Join(numbers.size(),
+              [&](size_t i) { return std::to_string(numbers[i]); }) +
+         "]";
+}
+
+std::string NodeJson(const GraphNode& node) {
+  const bool input = node.kind == GraphNode::Kind::kInput;
+  std::string text =
+      fmt::format("    {{\n      \"op\": \"{}\",\n      \"name\": {},\n",
+                  input ? "null" : "tvm_op", Quote(node.name));
+  // TVM wants these four of every node that has attributes.
+  if (!input || !node.attrs.empty()) {
+    text += fmt::format(
+        "      \"attrs\": {{\n"
+        "        \"num_outputs\": \"{}\",\n"
+        "        \"num_inputs\": \"{}\",\n"
+        "        \"flatten_data\": \"{}\",\n"
+        "        \"func_name\": {}",
+        node.num_outputs, node.num_inputs, node.flatten ? 1 : 0,
+        Quote(node.function));
+    for (const auto& [key, value] : node.attrs) {
+      text += ",\n        " + Quote(key) + ": " + Quote(value);
+    }
+    text += "\n      },\n";
+  }
+  if (!node.control_deps.empty()) {
+    text += "      \"control_deps\": " + Numbers(node.control_deps) + ",\n";
+  }
+  return text + "      \"inputs\": " + Refs(node.inputs) + "\n    }";
+}
+
+class AttrWriter {
+ public:
+  explicit AttrWriter(size_t count) : count_(count) {}
+
+  template <typename Item>
+  void Add(const char* key, const char* tag, Item item) {
+    Raw(key, fmt::format("[\"{}\", [{}]]", tag, Join(count_, item)));
+  }
+  void Raw(std::string_view key, std::string_view value) {
+    text_ += fmt::format("{}    {}: {}", text_.empty() ? "" : ",\n", Quote(key),
+                         value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  size_t count_;
+  std::string text_;
+};
+
 }  // namespace
+
+void LocateDiagnostics(const GraphText& text, DiagnosticList* diagnostics) {
+  PathTree root;
+  std::vector<Diagnostic*> wanted;
+  for (Diagnostic& diagnostic : diagnostics->items()) {
+    if (diagnostic.line != 0 || diagnostic.file != text.name) continue;
+    if (!diagnostic.path.empty() && diagnostic.path[0] != '/') continue;
+    wanted.push_back(&diagnostic);
+    PathTree* tree = &root;
+    for (const std::string_view part : Parts(diagnostic.path)) {
+      auto& child = tree->children[std::string(part)];
+      if (child == nullptr) child = std::make_unique<PathTree>();
+      tree = child.get();
+    }
+  }
+  if (wanted.empty() || text.text.empty()) return;
+  Locator(text.text, &root).Locate();
+  std::vector<Spot> spots;
+  for (Diagnostic* diagnostic : wanted) {
+    // A missing value is shown where it should be: in the nearest value around
+    // it.
+    const PathTree* tree = &root;
+    size_t offset = root.offset;
+    for (const std::string_view part : Parts(diagnostic->path)) {
+      tree = const_cast<PathTree*>(tree)->Child(part);
+      if (tree->offset != std::string_view::npos) offset = tree->offset;
+    }
+    if (offset != std::string_view::npos) spots.push_back({offset, diagnostic});
+  }
+  PlaceDiagnostics(text.text, std::move(spots));
+}
 
 GraphText GraphText::FromString(std::string name, std::string text) {
   auto owner = std::make_shared<const std::string>(std::move(text));
@@ -124,9 +427,7 @@ bool ParseGraph(GraphText text, Graph* graph, DiagnosticList* diagnostics) {
   }
   LocateDiagnostics(graph->text, &found);
   const bool sound = !found.HasErrors();
-  for (Diagnostic& diagnostic : found.items()) {
-    diagnostics->Add(std::move(diagnostic));
-  }
+  diagnostics->Append(std::move(found));
   return sound;
 }
 
@@ -144,6 +445,126 @@ absl::Status GraphError(const Graph& graph, std::string path, std::string found,
                    std::move(found), std::move(expected), std::move(hint)});
   LocateDiagnostics(graph.text, &diagnostics);
   return diagnostics.ToStatus();
+}
+
+void SetBuiltInFunctions(Graph* graph) {
+  if (HasBuiltInFunctions(*graph)) return;
+  graph->other_attrs.emplace_back(kBuiltInAttribute, kYes);
+}
+
+void ClearBuiltInFunctions(Graph* graph) {
+  std::erase_if(graph->other_attrs, [](const auto& attribute) {
+    return attribute.first == kBuiltInAttribute;
+  });
+}
+
+bool HasBuiltInFunctions(const Graph& graph) {
+  const std::string* const value =
+      FindAttribute(graph.other_attrs, kBuiltInAttribute);
+  if (value == nullptr) return false;
+  const Json parsed = Json::parse(*value, nullptr, /*allow_exceptions=*/false);
+  return parsed == Json::array({"size_t", 1});
+}
+
+std::optional<std::string> ValueNameOf(const Graph& graph,
+                                       const EntryRef& ref) {
+  const GraphNode& node = graph.nodes[ref.node];
+  if (node.kind == GraphNode::Kind::kInput) {
+    return HasBuiltInFunctions(graph) ? std::optional(node.name) : std::nullopt;
+  }
+  const std::string* const text = FindAttribute(node.attrs, kValuesAttribute);
+  if (text == nullptr) return std::nullopt;
+  const auto names = ParseListText(*text);
+  if (!names.has_value() || ref.output >= names->size()) return std::nullopt;
+  return (*names)[ref.output];
+}
+
+bool HasChannelsLast(const Graph& graph, const EntryRef& ref) {
+  const std::string* const text =
+      FindAttribute(graph.nodes[ref.node].attrs, kChannelsLastAttribute);
+  if (text == nullptr) return false;
+  const auto numbers = ParseListText(*text);
+  return numbers.has_value() &&
+         std::find(numbers->begin(), numbers->end(),
+                   std::to_string(ref.output)) != numbers->end();
+}
+
+std::optional<NodeId> NodeCovering(const Graph& graph,
+                                   std::string_view operation) {
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const std::string* const text =
+        FindAttribute(graph.nodes[n].attrs, kCoversAttribute);
+    if (text == nullptr) continue;
+    const auto names = ParseListText(*text);
+    if (!names.has_value()) continue;
+    if (std::find(names->begin(), names->end(), operation) != names->end()) {
+      return NodeId{n};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string ListText(absl::Span<const std::string> names) {
+  Json list = Json::array();
+  for (const std::string& name : names) list.push_back(name);
+  // Names that are not UTF-8 would make an exception otherwise.
+  return list.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<std::vector<std::string>> ParseListText(std::string_view text) {
+  const Json list = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Json& name : list) {
+    if (!name.is_string()) return std::nullopt;
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+const std::string* FindAttribute(
+    absl::Span<const std::pair<std::string, std::string>> attrs,
+    std::string_view name) {
+  const auto found =
+      std::find_if(attrs.begin(), attrs.end(),
+                   [&](const auto& attr) { return attr.first == name; });
+  return found == attrs.end() ? nullptr : &found->second;
+}
+
+std::string WriteGraph(const Graph& graph) {
+  AttrWriter attrs(graph.entries.size());
+  const auto& entries = graph.entries;
+  attrs.Add("shape", "list_shape", [&](size_t i) {
+    const auto& shape = entries[i].shape;
+    return "[" +
+           Join(shape.size(),
+                [&](size_t d) { return std::to_string(shape[d]); }) +
+           "]";
+  });
+  attrs.Add("storage_id", "list_int",
+            [&](size_t i) { return std::to_string(entries[i].storage_id); });
+  attrs.Add("dltype", "list_str",
+            [&](size_t i) { return Quote(ToString(entries[i].dtype)); });
+  if (graph.has_device_index) {
+    attrs.Add("device_index", "list_int",
+              [&](size_t i) { return std::to_string(entries[i].device_type); });
+  }
+  if (!graph.storage_scopes.empty()) {
+    attrs.Add("storage_scope", "list_str",
+              [&](size_t i) { return Quote(graph.storage_scopes[i]); });
+  }
+  for (const auto& [key, raw] : graph.other_attrs) attrs.Raw(key, raw);
+
+  std::string text = "{\n  \"nodes\": [\n";
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    text += NodeJson(graph.nodes[i]);
+    text += i + 1 < graph.nodes.size() ? ",\n" : "\n";
+  }
+  text += "  ],\n  \"arg_nodes\": " + Numbers(graph.arg_nodes);
+  text += ",\n  \"heads\": " + Refs(graph.heads);
+  text += ",\n  \"attrs\": {\n" + attrs.text() + "\n  }";
+  text += ",\n  \"node_row_ptr\": " + Numbers(graph.node_row_ptr);
+  return text + "\n}\n";
 }
 
 }  // namespace nodewise

@@ -4,34 +4,101 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
+#include "absl/types/span.h"
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "runtime/module/elf_parts.h"
 
 namespace nodewise {
 namespace {
 
-using elf_parts::Bytes;
-using elf_parts::CutShort;
-using elf_parts::DynamicSection;
-using elf_parts::Elf32;
-using elf_parts::Elf64;
-using elf_parts::Fits;
-using elf_parts::GnuHashHeader;
-using elf_parts::Item;
-using elf_parts::kBitsHere;
-using elf_parts::kThisMachine;
-using elf_parts::StringTable;
+using Bytes = absl::Span<const uint8_t>;
 
-constexpr char kSharedLibrary[] = "shared library";
-constexpr char kProgram[] = "program";
+#if defined(__x86_64__)
+constexpr int kThisMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr int kThisMachine = EM_AARCH64;
+#elif defined(__arm__)
+constexpr int kThisMachine = EM_ARM;
+#elif defined(__riscv)
+constexpr int kThisMachine = EM_RISCV;
+#elif defined(__i386__)
+constexpr int kThisMachine = EM_386;
+#else
+constexpr int kThisMachine = EM_NONE;
+#endif
+
+constexpr int kBitsHere = 8 * sizeof(void*);
+
+// The records of the two widths. They are read as they lie in memory, so this
+// needs a little-endian host.
+struct Elf32 {
+  static constexpr int kBits = 32;
+  using Header = Elf32_Ehdr;
+  using Segment = Elf32_Phdr;
+  using Section = Elf32_Shdr;
+  using Dynamic = Elf32_Dyn;
+  using Symbol = Elf32_Sym;
+  using FilterWord = uint32_t;
+};
+
+struct Elf64 {
+  static constexpr int kBits = 64;
+  using Header = Elf64_Ehdr;
+  using Segment = Elf64_Phdr;
+  using Section = Elf64_Shdr;
+  using Dynamic = Elf64_Dyn;
+  using Symbol = Elf64_Sym;
+  using FilterWord = uint64_t;
+};
+
+// Precedes the filter, the buckets and the chains of DT_GNU_HASH.
+struct GnuHashHeader {
+  uint32_t num_buckets;
+  uint32_t first_symbol;  // The table lacks the symbols before it.
+  uint32_t num_filter_words;
+  uint32_t filter_shift;
+};
+
+// What the dynamic section says; addresses, except where noted.
+struct DynamicSection {
+  std::optional<uint64_t> strings;
+  std::optional<uint64_t> strings_size;  // In bytes.
+  std::optional<uint64_t> symbols;
+  std::optional<uint64_t> symbol_size;  // The size of one, in bytes.
+  std::optional<uint64_t> hash;
+  std::optional<uint64_t> gnu_hash;
+  std::optional<uint64_t> soname;  // Offset in the strings.
+  std::vector<uint64_t> needed;    // Offsets in the strings.
+  // A position-independent program has the type of a shared library, but the
+  // loader refuses to open it as one.
+  bool is_program = false;
+
+  void Add(int64_t tag, uint64_t value) {
+    if (tag == DT_STRTAB) strings = value;
+    if (tag == DT_STRSZ) strings_size = value;
+    if (tag == DT_SYMTAB) symbols = value;
+    if (tag == DT_SYMENT) symbol_size = value;
+    if (tag == DT_HASH) hash = value;
+    if (tag == DT_GNU_HASH) gnu_hash = value;
+    if (tag == DT_SONAME) soname = value;
+    if (tag == DT_NEEDED) needed.push_back(value);
+    if (tag == DT_FLAGS_1) is_program = (value & DF_1_PIE) != 0;
+  }
+};
 
 // Returns kDataLoss, beginning with the place.
 template <typename... Args>
@@ -40,6 +107,78 @@ absl::Status Damaged(const std::string& where,
                      const Args&... args) {
   return absl::DataLossError(where + ": " + fmt::format(format, args...));
 }
+
+// A hostile offset and size may add up to more than a number holds.
+absl::Status CutShort(const std::string& where, const std::string& part,
+                      uint64_t offset, uint64_t size, uint64_t file_size) {
+  const uint64_t most = std::numeric_limits<uint64_t>::max();
+  const uint64_t end = size > most - offset ? most : offset + size;
+  return Damaged(where,
+                 "{} ends at byte {}, but the file has {} bytes: the file is "
+                 "cut short",
+                 part, end, file_size);
+}
+
+// Asks by differences, since a sum could begin again at 0.
+bool Fits(Bytes bytes, uint64_t offset, uint64_t size) {
+  return size <= bytes.size() && offset <= bytes.size() - size;
+}
+
+// REQUIRES: the bytes hold item `index`.
+template <typename T>
+T Item(Bytes items, size_t index) {
+  T item;
+  std::memcpy(&item, items.data() + index * sizeof(T), sizeof(T));
+  return item;
+}
+
+// Looks names up by offset. Names may share bytes, so a table without zeros
+// could make each of a million symbols as long as the table; the bytes handed
+// out in all are therefore limited to a multiple of the table's size. Real
+// libraries stay below 3 times (a name for each of its versions).
+class StringTable {
+ public:
+  StringTable(Bytes bytes, std::string where)
+      : bytes_(bytes),
+        where_(std::move(where)),
+        budget_(4 * uint64_t{bytes.size()} + 1024) {}
+
+  // `what` and `index` say for messages what the string is for.
+  absl::StatusOr<std::string_view> At(uint64_t offset, const char* what,
+                                      size_t index) {
+    if (offset >= bytes_.size()) {
+      return Bad(what, index,
+                 fmt::format("is at {}, but the string table has {} bytes",
+                             offset, bytes_.size()));
+    }
+    const Bytes rest = bytes_.subspan(offset);
+    const void* end = std::memchr(rest.data(), 0, rest.size());
+    if (end == nullptr) {
+      return Bad(what, index, "has no end in the string table");
+    }
+    const size_t size = static_cast<const uint8_t*>(end) - rest.data();
+    if (size > budget_) {
+      return Bad(what, index,
+                 "and those before it are over 4 times as long as the string "
+                 "table they are in");
+    }
+    budget_ -= size;
+    return std::string_view(reinterpret_cast<const char*>(rest.data()), size);
+  }
+
+ private:
+  absl::Status Bad(const char* what, size_t index,
+                   std::string_view message) const {
+    return Damaged(where_, "name of {} {} {}", what, index, message);
+  }
+
+  Bytes bytes_;
+  std::string where_;
+  uint64_t budget_;
+};
+
+constexpr char kSharedLibrary[] = "shared library";
+constexpr char kProgram[] = "program";
 
 std::string MachineName(int machine) {
   if (machine == EM_X86_64) return "x86-64";
@@ -428,6 +567,11 @@ bool IsExported(const ElfSymbol& symbol) {
   return symbol.defined && !symbol.local;
 }
 
+// Returns whether two ranges, given by address and size, share an address.
+bool Overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
+  return a < b ? b - a < a_size : a - b < b_size;
+}
+
 }  // namespace
 
 absl::StatusOr<ElfFile> ParseElf(Bytes bytes, std::string where) {
@@ -493,6 +637,26 @@ absl::Status CheckLoadable(const ElfFile& file) {
   if (file.has_dynamic_section) return absl::OkStatus();
   return Damaged(file.where,
                  "has no dynamic section, expected that of a shared library");
+}
+
+bool IsWritable(const ElfFile& file, const ElfSymbol& symbol, uint64_t size) {
+  // The value of a thread's variable is not an address.
+  const bool is_memory =
+      symbol.defined && (symbol.kind == ElfSymbol::Kind::kData ||
+                         symbol.kind == ElfSymbol::Kind::kNone);
+  // Many tools leave a symbol's size 0.
+  if (!is_memory || (symbol.size != 0 && symbol.size < size)) return false;
+  if (Overlap(symbol.value, size, file.relro_address, file.relro_size)) {
+    return false;
+  }
+  return std::any_of(file.segments.begin(), file.segments.end(),
+                     [&](const ElfSegment& segment) {
+                       const uint64_t skip = symbol.value - segment.address;
+                       return segment.is_writable &&
+                              symbol.value >= segment.address &&
+                              skip < segment.memory_size &&
+                              size <= segment.memory_size - skip;
+                     });
 }
 
 }  // namespace nodewise

@@ -1,9 +1,15 @@
 #include "nodewise/module/factory_module.h"
 
+#include <algorithm>
+#include <variant>
+
 #include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/registry.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/module/elf.h"
+#include "runtime/module/module_blob.h"
 
 namespace nodewise {
 namespace {
@@ -24,6 +30,8 @@ class GraphFactoryModule final : public Module {
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override {
     using Method = absl::StatusOr<Value> (GraphFactoryModule::*)(PackedArgs);
     Method method = nullptr;
+    // The fixed names come last, so that a module that is called like one of
+    // them does not hide it.
     if (name == name_) method = &GraphFactoryModule::Create;
     if (name == "debug_create") method = &GraphFactoryModule::CreateDebug;
     if (name == "cuda_graph_create") method = &GraphFactoryModule::RefuseCuda;
@@ -42,8 +50,7 @@ class GraphFactoryModule final : public Module {
   }
 
   absl::StatusOr<Value> CreateDebug(PackedArgs args) {
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView first, args.At(0));
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, first.AsString());
+    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(0));
     if (name != name_) {
       return absl::NotFoundError(
           fmt::format("debug_create: the factory holds the module {}, not "
@@ -118,6 +125,24 @@ class GraphFactoryModule final : public Module {
   std::vector<NamedTensor> params_;
 };
 
+// Writes over what the factory holds in a copy of its file. The parser borrows
+// the bytes of the file, so that the place of a part in memory gives its place
+// in the copy.
+void Blank(const GraphFactoryItem& factory, std::string_view file,
+           std::string* copy) {
+  const auto fill = [&](std::string_view part, char with) {
+    std::fill_n(copy->begin() + (part.data() - file.data()), part.size(), with);
+  };
+  fill(factory.graph_json, ' ');
+  fill(factory.module_name, '_');
+  for (const auto& [name, tensor] : factory.params) {
+    fill(name, '_');
+    fill(
+        {reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()},
+        '\0');
+  }
+}
+
 }  // namespace
 
 Ref<Module> MakeGraphFactory(std::string graph_json, std::string name,
@@ -129,6 +154,22 @@ Ref<Module> MakeGraphFactory(std::string graph_json, std::string name,
 std::vector<NamedTensor> FactoryParams(const Module& module) {
   const auto* factory = dynamic_cast<const GraphFactoryModule*>(&module);
   return factory == nullptr ? std::vector<NamedTensor>() : factory->params();
+}
+
+absl::StatusOr<std::string> WithBlankFactories(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));
+  std::string copy(file.text());
+  const ElfSymbol* const symbol = FindSymbol(elf, kBlobName);
+  if (symbol == nullptr) return copy;
+  NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
+  const auto blob = ParseModuleBlob(bytes, path);
+  if (!blob.ok()) return copy;
+  for (const BlobItem& item : blob->items) {
+    const auto* const factory = std::get_if<GraphFactoryItem>(&item.content);
+    if (factory != nullptr) Blank(*factory, file.text(), &copy);
+  }
+  return copy;
 }
 
 }  // namespace nodewise

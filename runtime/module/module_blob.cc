@@ -1,56 +1,124 @@
 #include "runtime/module/module_blob.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/module/library_bin.h"
 
 namespace nodewise {
 namespace {
+
+// Real libraries hold a handful; a lying count must not cost memory.
+constexpr size_t kMostModules = 1024;
+constexpr size_t kMostImports = kMostModules * kMostModules;
+
+// A string takes its length at least, even if it is empty.
+constexpr uint64_t kLeastString = sizeof(uint64_t);
 
 // The keys of device modules, which all have one layout.
 constexpr std::string_view kDeviceKeys[] = {
     "cuda",   "opencl", "rocm", "hip",     "metal",
     "vulkan", "webgpu", "aocl", "sdaccel", "aocl_sw_emu"};
-constexpr uint64_t kLeastString = sizeof(uint64_t);
-// Real libraries hold a handful; a lying count must not cost memory.
-constexpr uint64_t kMostModules = 1024;
+
+// --- Imports, which both formats write as rows of one long list --------------
+
+using Imports = std::vector<std::vector<uint32_t>>;
 
 struct ImportTree {
-  size_t offset;
-  std::vector<uint64_t> row_ptr;
-  std::vector<uint64_t> children;
+  size_t offset = 0;
+  std::vector<uint64_t> rows;  // Row i is [rows[i], rows[i + 1]) of children.
+  std::vector<uint64_t> children;  // Indices of modules.
 };
+
+// What messages say before the number of children and of modules.
+struct ImportWords {
+  std::string_view children;
+  std::string_view modules;
+};
+
+absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
+                                                  const char* what,
+                                                  uint64_t most = UINT64_MAX) {
+  return reader->List<uint64_t>(
+      what, sizeof(uint64_t), [&] { return reader->Read<uint64_t>(what); },
+      most);
+}
+
+// Returns whether following imports always comes to an end: code that walks
+// along them would not end otherwise. Modules that no other one imports are
+// taken away, one after the other; those of a circle remain.
+// REQUIRES: every import is the index of a row.
+bool IsAcyclic(const Imports& imports) {
+  std::vector<size_t> parents(imports.size(), 0);
+  for (const auto& row : imports) {
+    for (const uint32_t child : row) ++parents[child];
+  }
+  std::vector<uint32_t> free;
+  for (uint32_t i = 0; i < imports.size(); ++i) {
+    if (parents[i] == 0) free.push_back(i);
+  }
+  size_t taken = 0;
+  while (!free.empty()) {
+    const uint32_t module = free.back();
+    free.pop_back();
+    ++taken;
+    for (const uint32_t child : imports[module]) {
+      if (--parents[child] == 0) free.push_back(child);
+    }
+  }
+  return taken == imports.size();
+}
+
+// Returns the imports of each of so many modules. A tree is at most as long as
+// the file, and no two rows share children, so neither takes more memory.
+absl::StatusOr<Imports> PlaceImports(const ByteReader& reader,
+                                     const ImportTree& tree, size_t modules,
+                                     const ImportWords& words) {
+  const std::vector<uint64_t>& rows = tree.rows;
+  const size_t start = tree.offset;
+  if (rows.size() != modules + 1) {
+    return reader.ErrorAt(
+        start, fmt::format("import tree has {} rows, expected {} (one per "
+                           "module and one more)",
+                           rows.size(), modules + 1));
+  }
+  Imports imports(modules);
+  for (size_t i = 0; i < modules; ++i) {
+    if (rows[i] > rows[i + 1] || rows[i + 1] > tree.children.size()) {
+      return reader.ErrorAt(
+          start, fmt::format("import tree row {} is [{}, {}), {} {} children",
+                             i, rows[i], rows[i + 1], words.children,
+                             tree.children.size()));
+    }
+    for (uint64_t c = rows[i]; c < rows[i + 1]; ++c) {
+      if (tree.children[c] >= modules) {
+        return reader.ErrorAt(
+            start, fmt::format("module {} imports module {}, {} {} modules", i,
+                               tree.children[c], words.modules, modules));
+      }
+      imports[i].push_back(static_cast<uint32_t>(tree.children[c]));
+    }
+  }
+  if (IsAcyclic(imports)) return imports;
+  return reader.ErrorAt(start, "modules import each other in a circle");
+}
+
+// --- The items of a blob -----------------------------------------------------
 
 absl::StatusOr<std::vector<std::string_view>> ReadStrings(ByteReader* reader,
                                                           const char* what) {
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
-                            reader->Count(what, kLeastString));
-  std::vector<std::string_view> strings;
-  strings.reserve(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text,
-                              reader->String(what));
-    strings.push_back(text);
-  }
-  return strings;
+  return reader->List<std::string_view>(what, kLeastString,
+                                        [&] { return reader->String(what); });
 }
 
-absl::StatusOr<std::vector<uint64_t>> ReadNumbers(ByteReader* reader,
-                                                  const char* what) {
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
-                            reader->Count(what, sizeof(uint64_t)));
-  std::vector<uint64_t> numbers;
-  numbers.reserve(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const uint64_t number,
-                              reader->Read<uint64_t>(what));
-    numbers.push_back(number);
-  }
-  return numbers;
+absl::Status WrongCount(const ByteReader& reader, size_t at,
+                        std::string_view what, uint64_t count, size_t expected,
+                        std::string_view each) {
+  return reader.ErrorAt(at, fmt::format("{} is {}, expected {} (one per {})",
+                                        what, count, expected, each));
 }
 
 // Reads names and as many tensors; the places of the two lists differ by item.
@@ -80,10 +148,8 @@ absl::StatusOr<GraphFactoryItem> ReadGraphFactory(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const auto names,
                             ReadStrings(reader, "parameter name"));
   if (count != names.size()) {
-    return reader->ErrorAt(
-        count_at, fmt::format("parameter count is {}, expected {} (one per "
-                              "name)",
-                              count, names.size()));
+    return WrongCount(*reader, count_at, "parameter count", count, names.size(),
+                      "name");
   }
   NODEWISE_ASSIGN_OR_RETURN(item.params, ReadTensors(reader, names));
   NODEWISE_ASSIGN_OR_RETURN(item.module_name, reader->String("module name"));
@@ -98,10 +164,8 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader->Count("constant count", kLeastRecordBytes));
   if (count != names.size()) {
-    return reader->ErrorAt(count_at,
-                           fmt::format("constant count is {}, expected {} "
-                                       "(one per name)",
-                                       count, names.size()));
+    return WrongCount(*reader, count_at, "constant count", count, names.size(),
+                      "name");
   }
   NODEWISE_ASSIGN_OR_RETURN(item.constants, ReadTensors(reader, names));
   NODEWISE_ASSIGN_OR_RETURN(const auto symbols, ReadStrings(reader, "symbol"));
@@ -109,10 +173,8 @@ absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t lists,
                             reader->Count("symbol list count", kLeastString));
   if (lists != symbols.size()) {
-    return reader->ErrorAt(
-        lists_at, fmt::format("symbol list count is {}, expected {} (one "
-                              "per symbol)",
-                              lists, symbols.size()));
+    return WrongCount(*reader, lists_at, "symbol list count", lists,
+                      symbols.size(), "symbol");
   }
   for (const std::string_view symbol : symbols) {
     NODEWISE_ASSIGN_OR_RETURN(auto wanted,
@@ -129,14 +191,11 @@ absl::StatusOr<DeviceFunction> ReadDeviceFunction(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(function.name,
                             reader->String("device function key"));
   NODEWISE_RETURN_IF_ERROR(reader->String("device function name").status());
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
-                            reader->Count("argument types", 4));
-  function.arg_types.reserve(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype,
-                              reader->Read<DLDataType>("argument type"));
-    function.arg_types.push_back(dtype);
-  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      function.arg_types,
+      reader->List<DLDataType>("argument types", sizeof(DLDataType), [&] {
+        return reader->Read<DLDataType>("argument type");
+      }));
   NODEWISE_ASSIGN_OR_RETURN(function.launch_tags,
                             ReadStrings(reader, "launch tag"));
   return function;
@@ -147,13 +206,9 @@ absl::StatusOr<DeviceCodeItem> ReadDeviceCode(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(item.format, reader->String("code format"));
   // Four lengths or counts belong to each function.
   NODEWISE_ASSIGN_OR_RETURN(
-      const uint64_t count,
-      reader->Count("device function count", 4 * kLeastString));
-  item.functions.reserve(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(auto function, ReadDeviceFunction(reader));
-    item.functions.push_back(std::move(function));
-  }
+      item.functions,
+      reader->List<DeviceFunction>("device function count", 4 * kLeastString,
+                                   [&] { return ReadDeviceFunction(reader); }));
   NODEWISE_ASSIGN_OR_RETURN(item.code, reader->String("device code"));
   return item;
 }
@@ -161,6 +216,7 @@ absl::StatusOr<DeviceCodeItem> ReadDeviceCode(ByteReader* reader) {
 absl::StatusOr<BytecodeItem> ReadBytecode(ByteReader* reader) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes,
                             reader->String("bytecode"));
+  // The reader does not count the blob's own length, which precedes it all.
   return BytecodeItem{
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
       sizeof(uint64_t) + reader->offset() - bytes.size()};
@@ -169,30 +225,27 @@ absl::StatusOr<BytecodeItem> ReadBytecode(ByteReader* reader) {
 absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
                                   std::string_view key) {
   BlobItem item{key, OwnCodeItem{}};
-  if (key == "_lib") return item;
+  if (key == kOwnCodeKind) return item;
   if (key == "GraphExecutorFactory" || key == "GraphRuntimeFactory") {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadGraphFactory(reader));
-    return item;
-  }
-  if (key == "const_loader" || key == "metadata") {
+  } else if (key == "const_loader" || key == "metadata") {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadConstants(reader));
-    return item;
-  }
-  if (std::find(std::begin(kDeviceKeys), std::end(kDeviceKeys), key) !=
-      std::end(kDeviceKeys)) {
+  } else if (std::find(std::begin(kDeviceKeys), std::end(kDeviceKeys), key) !=
+             std::end(kDeviceKeys)) {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadDeviceCode(reader));
-    return item;
-  }
-  if (IsBytecodeKind(key)) {
+  } else if (IsBytecodeKind(key)) {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadBytecode(reader));
-    return item;
+  } else {
+    // The message shows the beginning of a key, which may be as long as the
+    // file.
+    return absl::UnimplementedError(fmt::format(
+        "{} (a module of kind \"{}\": known are _lib, GraphExecutorFactory, "
+        "GraphRuntimeFactory, const_loader, metadata, relax.Executable and "
+        "device code)",
+        MessageOf(reader->ErrorAt(start, "module kind is not known")),
+        key.substr(0, 64)));
   }
-  return absl::UnimplementedError(fmt::format(
-      "{} (a module of kind \"{}\": known are _lib, GraphExecutorFactory, "
-      "GraphRuntimeFactory, const_loader, metadata, relax.Executable and "
-      "device code)",
-      MessageOf(reader->ErrorAt(start, "module kind is not known")),
-      key.substr(0, 64)));
+  return item;
 }
 
 absl::Status ReadImportTree(ByteReader* reader, size_t start,
@@ -200,58 +253,42 @@ absl::Status ReadImportTree(ByteReader* reader, size_t start,
   if (tree->has_value()) {
     return reader->ErrorAt(start, "there is an import tree already");
   }
-  NODEWISE_ASSIGN_OR_RETURN(auto row_ptr,
-                            ReadNumbers(reader, "import tree row"));
+  NODEWISE_ASSIGN_OR_RETURN(auto rows, ReadNumbers(reader, "import tree row"));
   NODEWISE_ASSIGN_OR_RETURN(auto children,
                             ReadNumbers(reader, "import tree child"));
-  *tree = ImportTree{start, std::move(row_ptr), std::move(children)};
+  *tree = ImportTree{start, std::move(rows), std::move(children)};
   return absl::OkStatus();
 }
 
-absl::Status PlaceChildren(const ByteReader& reader, const ImportTree& tree,
-                           ModuleBlob* blob) {
-  const size_t start = tree.offset;
-  const size_t modules = blob->items.size();
-  if (tree.row_ptr.size() != modules + 1) {
-    return reader.ErrorAt(
-        start, fmt::format("import tree has {} rows, expected {} (one per "
-                           "module and one more)",
-                           tree.row_ptr.size(), modules + 1));
-  }
-  blob->children.assign(modules, {});
-  for (size_t i = 0; i < modules; ++i) {
-    if (tree.row_ptr[i] > tree.row_ptr[i + 1] ||
-        tree.row_ptr[i + 1] > tree.children.size()) {
-      return reader.ErrorAt(
-          start, fmt::format("import tree row {} is [{}, {}), but there "
-                             "are {} children",
-                             i, tree.row_ptr[i], tree.row_ptr[i + 1],
-                             tree.children.size()));
-    }
-    for (uint64_t c = tree.row_ptr[i]; c < tree.row_ptr[i + 1]; ++c) {
-      if (tree.children[c] >= modules) {
-        return reader.ErrorAt(
-            start, fmt::format("module {} imports module {}, but there are "
-                               "{} modules",
-                               i, tree.children[c], modules));
-      }
-      blob->children[i].push_back(static_cast<uint32_t>(tree.children[c]));
-    }
-  }
-  if (IsAcyclic(blob->children)) return absl::OkStatus();
-  return reader.ErrorAt(start, "modules import each other in a circle");
+absl::StatusOr<LibraryBinModule> ReadModule(ByteReader* reader) {
+  LibraryBinModule module;
+  NODEWISE_ASSIGN_OR_RETURN(module.kind, reader->String("module kind"));
+  if (module.kind == kOwnCodeKind) return module;
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view data,
+                            reader->String("module"));
+  module.data = {reinterpret_cast<const uint8_t*>(data.data()), data.size()};
+  module.offset = sizeof(uint64_t) + reader->offset() - data.size();
+  return module;
+}
+
+// Returns a reader of what follows a length, as both formats begin.
+absl::StatusOr<ByteReader> ReaderBehindLength(absl::Span<const uint8_t> bytes,
+                                              std::string where,
+                                              const char* length,
+                                              const char* what) {
+  ByteReader outer(bytes, where);
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t size, outer.Read<uint64_t>(length));
+  NODEWISE_ASSIGN_OR_RETURN(const auto stream, outer.Bytes(what, size));
+  return ByteReader(stream, std::move(where), sizeof(uint64_t));
 }
 
 }  // namespace
 
 absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
                                            std::string where) {
-  ByteReader outer(bytes, where);
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t size,
-                            outer.Read<uint64_t>("module blob size"));
-  NODEWISE_ASSIGN_OR_RETURN(const auto stream,
-                            outer.Bytes("module blob", size));
-  ByteReader reader(stream, std::move(where), sizeof(uint64_t));
+  NODEWISE_ASSIGN_OR_RETURN(
+      ByteReader reader, ReaderBehindLength(bytes, std::move(where),
+                                            "module blob size", "module blob"));
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader.Count("module count", kLeastString));
   if (count > kMostModules) {
@@ -273,8 +310,39 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
     blob.items.push_back(std::move(item));
   }
   // The import tree describes all modules, wherever it is among them.
-  if (tree) NODEWISE_RETURN_IF_ERROR(PlaceChildren(reader, *tree, &blob));
+  if (!tree) return blob;
+  NODEWISE_ASSIGN_OR_RETURN(blob.children,
+                            PlaceImports(reader, *tree, blob.items.size(),
+                                         {"but there are", "but there are"}));
   return blob;
+}
+
+absl::StatusOr<LibraryBin> ParseLibraryBin(absl::Span<const uint8_t> bytes,
+                                           std::string where) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      ByteReader reader,
+      ReaderBehindLength(bytes, std::move(where), "library data size",
+                         "library data"));
+  ImportTree tree;
+  NODEWISE_ASSIGN_OR_RETURN(
+      tree.rows, ReadNumbers(&reader, "import tree rows", kMostModules + 1));
+  NODEWISE_ASSIGN_OR_RETURN(
+      tree.children,
+      ReadNumbers(&reader, "import tree children", kMostImports));
+  LibraryBin bin;
+  // The rows were limited, so this ends before too many modules are kept.
+  while (reader.left() > 0 && bin.modules.size() < tree.rows.size()) {
+    NODEWISE_ASSIGN_OR_RETURN(LibraryBinModule module, ReadModule(&reader));
+    bin.modules.push_back(std::move(module));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      Imports imports,
+      PlaceImports(reader, tree, bin.modules.size(),
+                   {"expected a part of the", "expected one of the"}));
+  for (size_t i = 0; i < imports.size(); ++i) {
+    bin.modules[i].imports = std::move(imports[i]);
+  }
+  return bin;
 }
 
 }  // namespace nodewise

@@ -13,8 +13,12 @@
 
 namespace nodewise {
 
-// What a library carries under __tvm_dev_mblob, taken apart without running
-// anything (docs/formats/module_blob.md). Everything borrows the bytes.
+// What a library carries besides its code, taken apart without running
+// anything. Everything borrows the bytes.
+
+// TVM 0.6 to 0.20: the blob (docs/formats/module_blob.md).
+
+inline constexpr char kBlobName[] = "__tvm_dev_mblob";
 
 // `_lib`: the library's own code.
 struct OwnCodeItem {};
@@ -74,6 +78,39 @@ struct ModuleBlob {
 // loader knows its length, and with kDataLoss, with the byte, for anything else
 // that is wrong.
 absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
+                                           std::string where);
+
+// TVM-FFI: the library's data (docs/formats/vm_library.md).
+
+// The symbol's names in TVM 0.22 and later and in 0.21.
+inline constexpr std::string_view kLibraryBinNames[] = {
+    "__tvm_ffi__library_bin", "__tvm_ffi_library_bin"};
+
+// The kind of the library's own code.
+inline constexpr std::string_view kOwnCodeKind = "_lib";
+
+// Returns whether it is bytecode of the Relax VM, by its name since TVM 0.20 or
+// before.
+inline bool IsBytecodeKind(std::string_view kind) {
+  return kind == "relax.VMExecutable" || kind == "relax.Executable";
+}
+
+struct LibraryBinModule {
+  std::string_view kind;           // "_lib", "relax.VMExecutable", "cuda", ...
+  absl::Span<const uint8_t> data;  // Empty for "_lib".
+  uint64_t offset = 0;             // Where `data` is in the symbol.
+  std::vector<uint32_t> imports;   // Indices of modules.
+};
+
+// Module 0 is the root; imports never form a cycle.
+struct LibraryBin {
+  std::vector<LibraryBinModule> modules;
+};
+
+// Parses the symbol's bytes, which begin with the length of what follows and
+// may go on after it. Fails with kDataLoss, with the byte, for anything that is
+// wrong. Does not look at what the modules hold.
+absl::StatusOr<LibraryBin> ParseLibraryBin(absl::Span<const uint8_t> bytes,
                                            std::string where);
 
 }  // namespace nodewise

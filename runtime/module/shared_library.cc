@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -16,11 +17,23 @@
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
-#include "runtime/module/symbols.h"
-#include "runtime/module/tvm_module.h"
+#include "runtime/module/library_module.h"
 
 namespace nodewise {
 namespace {
+
+// A process that loads and releases libraries for ever keeps no more.
+constexpr size_t kMostLibraries = 1000;
+
+struct Table {
+  std::mutex mutex;
+  std::vector<LibraryFloats> libraries;  // mutex
+};
+
+Table& LibraryTable() {
+  static auto* const table = new Table;
+  return *table;
+}
 
 // Tells one content of a path from another.
 struct FileIdentity {
@@ -268,7 +281,95 @@ void* LoadAndLookAtFloats(const std::string& path, int flags) {
   return handle;
 }
 
+// Filled by constructors of model code, possibly before our own have run.
+struct SystemTable {
+  std::mutex mutex;
+  std::map<std::string, void*, std::less<>> symbols;
+  std::map<std::string, Ref<Module>, std::less<>> modules;
+};
+
+SystemTable& TheTable() {
+  static auto* const table = new SystemTable;
+  return *table;
+}
+
+struct MemoryRange {
+  uintptr_t address;
+  size_t bytes;  // From `address` to the segment's end; 0: unknown.
+};
+
+int FindRange(dl_phdr_info* info, size_t, void* data) {
+  auto* const range = static_cast<MemoryRange*>(data);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const uintptr_t start = info->dlpi_addr + segment.p_vaddr;
+    if (range->address < start || range->address >= start + segment.p_memsz) {
+      continue;
+    }
+    range->bytes = start + segment.p_memsz - range->address;
+    return 1;
+  }
+  return 0;
+}
+
+bool IsVariable(std::string_view name) {
+  return name.ends_with("__tvm_module_ctx") ||
+         name.ends_with("__tvm_dev_mblob");
+}
+
+class SystemSymbolsImpl final : public Symbols {
+ public:
+  explicit SystemSymbolsImpl(std::string prefix)
+      : prefix_(std::move(prefix)), where_("system library") {}
+
+  // A registration does not say whether it is code.
+  void* Function(std::string_view name) const override {
+    return IsVariable(name) ? nullptr : Variable(name);
+  }
+  void* Variable(std::string_view name) const override {
+    SystemTable& table = TheTable();
+    const std::lock_guard lock(table.mutex);
+    auto place = table.symbols.find(prefix_ + std::string(name));
+    if (place == table.symbols.end()) place = table.symbols.find(name);
+    return place == table.symbols.end() ? nullptr : place->second;
+  }
+  std::vector<std::string> FunctionNames() const override {
+    SystemTable& table = TheTable();
+    const std::lock_guard lock(table.mutex);
+    std::vector<std::string> names;
+    for (const auto& [name, address] : table.symbols) {
+      if (!IsVariable(name)) names.push_back(name);
+    }
+    return names;
+  }
+  absl::Span<const uint8_t> BytesFrom(std::string_view name) const override {
+    void* const address = Variable(name);
+    MemoryRange range{reinterpret_cast<uintptr_t>(address), 0};
+    if (address != nullptr) dl_iterate_phdr(&FindRange, &range);
+    return {static_cast<const uint8_t*>(address), range.bytes};
+  }
+  const std::string& where() const override { return where_; }
+
+ private:
+  std::string prefix_;
+  std::string where_;
+};
+
 }  // namespace
+
+void NoteLibraryFloats(const std::string& path, const FloatChange& change) {
+  Table& table = LibraryTable();
+  const std::lock_guard lock(table.mutex);
+  if (table.libraries.size() == kMostLibraries) return;
+  table.libraries.push_back({path, change});
+}
+
+std::vector<LibraryFloats> LibrariesThatChangedFloats() {
+  Table& table = LibraryTable();
+  const std::lock_guard lock(table.mutex);
+  return table.libraries;
+}
 
 absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(LibraryFacts facts, ReadFacts(path));
@@ -311,6 +412,26 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   }
   NODEWISE_RETURN_IF_ERROR(PatchContext(*library, variables));
   return Ref<Symbols>(std::move(library));
+}
+
+void RegisterSystemSymbol(std::string_view name, void* address) {
+  SystemTable& table = TheTable();
+  const std::lock_guard lock(table.mutex);
+  table.symbols[std::string(name)] = address;
+}
+
+absl::StatusOr<Ref<Module>> SystemLibrary(std::string_view prefix) {
+  SystemTable& table = TheTable();
+  {
+    const std::lock_guard lock(table.mutex);
+    const auto known = table.modules.find(prefix);
+    if (known != table.modules.end()) return known->second;
+  }
+  absl::StatusOr<Ref<Module>> module =
+      BuildModules(MakeRef<SystemSymbolsImpl>(std::string(prefix)), prefix);
+  if (!module.ok()) return module;
+  const std::lock_guard lock(table.mutex);
+  return table.modules.emplace(prefix, *module).first->second;
 }
 
 }  // namespace nodewise

@@ -1,8 +1,10 @@
-// The C functions that compiled code calls.
+// The C functions that compiled code calls, in both of TVM's conventions,
+// except those by which TVM-FFI code raises errors.
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 
 #include "fmt/format.h"
 #include "nodewise/device/workspace_pool.h"
@@ -14,7 +16,7 @@
 #include "nodewise/ndarray/half.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
-#include "runtime/module/symbols.h"
+#include "runtime/module/library_module.h"
 
 namespace nodewise {
 namespace {
@@ -36,7 +38,30 @@ absl::Status RefuseDevice(const char* function, int device_type) {
       "{}: {} memory is not built in", function, DeviceTypeName(device_type)));
 }
 
+absl::Status FindHere(void* context, const char* name, void** out) {
+  if (CallContext* const ours = CallContext::FromAddress(context)) {
+    NODEWISE_ASSIGN_OR_RETURN(*out, ours->Find(name));
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "compiled code calls {}, but its module context {}", name,
+      context == nullptr ? "was never set" : "is not of this runtime"));
+}
+
 }  // namespace
+
+int FindForCode(void* context, const char* name, const char* symbol,
+                void** out) {
+  const bool is_ours =
+      context == nullptr || CallContext::FromAddress(context) != nullptr;
+  if (void* const theirs = is_ours ? nullptr : FindInTvmFfi(symbol)) {
+    return reinterpret_cast<int (*)(void*, const char*, void**)>(theirs)(
+        context, name, out);
+  }
+  return CallFromC(symbol, {{"name", name}, {"out", out}},
+                   [&] { return FindHere(context, name, out); });
+}
+
 }  // namespace nodewise
 
 using nodewise::CallFromC;
@@ -47,7 +72,6 @@ void TVMAPISetLastError(const char* message) {
 }
 
 const char* TVMGetLastError(void) { return nodewise::LastErrorMessage(); }
-
 int TVMBackendGetFuncFromEnv(void* module_context, const char* name,
                              TVMFunctionHandle* out) {
   return nodewise::FindForCode(module_context, name, "TVMBackendGetFuncFromEnv",
@@ -164,13 +188,13 @@ int TVMBackendRunOnce(void** handle, int (*function)(void*), void* cdata, int) {
   *handle = reinterpret_cast<void*>(1);
   return function(cdata);
 }
-
 // Half conversions that code of TVM 0.10 and older leaves to its runtime. Weak,
 // so that a compiler's own runtime library may bring them.
 extern "C" {
 __attribute__((weak)) uint16_t __gnu_f2h_ieee(float value) {
   return nodewise::FloatToHalf(value);
 }
+
 __attribute__((weak)) float __gnu_h2f_ieee(uint16_t value) {
   return nodewise::HalfToFloat(value);
 }
@@ -190,4 +214,39 @@ __attribute__((weak)) uint16_t __truncdfhf2(double value) {
   return nodewise::DoubleToHalf(value);
 }
 #endif
+}
+
+int TVMFFIFunctionCall(void* function, TVMFFIAny* args, int32_t num_args,
+                       TVMFFIAny* result) {
+  if (function == nullptr) {
+    return Report(nodewise::NullArgument("TVMFFIFunctionCall", "function"));
+  }
+  const auto* cell = reinterpret_cast<const TVMFFIFunctionCell*>(
+      static_cast<const TVMFFIObject*>(function) + 1);
+  return cell->safe_call(function, args, num_args, result);
+}
+
+int TVMFFIEnvModLookupFromImports(void* library_ctx, const char* name,
+                                  void** out) {
+  return nodewise::FindForCode(library_ctx, name,
+                               "TVMFFIEnvModLookupFromImports", out);
+}
+
+int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
+  if (handle == nullptr) {
+    return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "handle"));
+  }
+  if (init == nullptr) {
+    return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "init"));
+  }
+  if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != nullptr) return 0;
+  // Recursive, since `init` may come back here, and never destroyed, since code
+  // runs until the process ends.
+  static auto* const mutex = new std::recursive_mutex;
+  const std::lock_guard lock(*mutex);
+  if (*handle != nullptr) return 0;
+  void* result = nullptr;
+  const int rc = init(&result);
+  if (rc == 0) __atomic_store_n(handle, result, __ATOMIC_RELEASE);
+  return rc;
 }

@@ -27,14 +27,17 @@ absl::StatusOr<std::string_view> ByteReader::String(const char* what) {
 }
 
 absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
-                                           uint64_t least_bytes) {
+                                           uint64_t least_bytes,
+                                           uint64_t most) {
   const size_t start = offset_;
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, Read<uint64_t>(what));
   if (count > left() / least_bytes) {
     return RanOut(start, fmt::format("{} is {}, but only {} bytes are left",
                                      what, count, left()));
   }
-  return count;
+  if (count <= most) return count;
+  return ErrorAt(start, fmt::format("{}: found {}, expected at most {}", what,
+                                    count, most));
 }
 
 absl::Status ByteReader::ErrorAt(size_t offset,

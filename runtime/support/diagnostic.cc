@@ -43,14 +43,15 @@ constexpr std::string_view kColon = ": ";
 constexpr std::string_view kDidYouMean = "; did you mean ";
 constexpr std::string_view kExpected = ", expected ";
 
+// Returns whether a part of a message, as it stands between two colons, names a
+// place within a file.
 bool IsPlace(std::string_view part) {
   // A sentence may begin with such a word too, but not one so short.
   if (std::count(part.begin(), part.end(), ' ') > 2) return false;
-  if (part.substr(0, 1) == "/") return true;
-  return std::any_of(kPlaceWords.begin(), kPlaceWords.end(),
-                     [&](std::string_view word) {
-                       return part.substr(0, word.size()) == word;
-                     });
+  if (part.starts_with('/')) return true;
+  return std::any_of(
+      kPlaceWords.begin(), kPlaceWords.end(),
+      [&](std::string_view word) { return part.starts_with(word); });
 }
 
 // Cuts the place off the beginning of the text and returns it, without its last
@@ -114,6 +115,10 @@ void TakeLineAndColumn(std::string_view* text, Diagnostic* diagnostic) {
   diagnostic->line = line;
   diagnostic->column = column;
   *text = rest;
+}
+
+bool IsError(const Diagnostic& diagnostic) {
+  return diagnostic.severity == Severity::kError;
 }
 
 // Takes apart what follows the place in a message.
@@ -186,26 +191,20 @@ void DiagnosticList::Add(Diagnostic diagnostic) {
   }
 }
 
+void DiagnosticList::Append(DiagnosticList other) {
+  for (Diagnostic& diagnostic : other.diagnostics_) Add(std::move(diagnostic));
+}
+
 bool DiagnosticList::HasErrors() const {
-  return std::any_of(diagnostics_.begin(), diagnostics_.end(),
-                     [](const Diagnostic& diagnostic) {
-                       return diagnostic.severity == Severity::kError;
-                     });
+  return std::any_of(diagnostics_.begin(), diagnostics_.end(), IsError);
 }
 
 absl::Status DiagnosticList::ToStatus() const {
-  const Diagnostic* first = nullptr;
-  size_t more = 0;
-  for (const Diagnostic& diagnostic : diagnostics_) {
-    if (diagnostic.severity != Severity::kError) continue;
-    if (first == nullptr) {
-      first = &diagnostic;
-    } else {
-      ++more;
-    }
-  }
-  if (first == nullptr) return absl::OkStatus();
+  const auto first =
+      std::find_if(diagnostics_.begin(), diagnostics_.end(), IsError);
+  if (first == diagnostics_.end()) return absl::OkStatus();
   std::string text = first->ToString();
+  const auto more = std::count_if(first + 1, diagnostics_.end(), IsError);
   if (more > 0) {
     text += fmt::format("; and {} more fault{} (nodewise verify lists all)",
                         more, more == 1 ? "" : "s");

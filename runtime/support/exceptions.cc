@@ -8,14 +8,26 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
-#include "nodewise/support/shortage.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+struct First {
+  std::mutex mutex;
+  std::optional<absl::Status> shortage;  // mutex
+};
+
+First& TheFirst() {
+  static auto* const first = new First();
+  return *first;
+}
 
 constexpr char kOutOfMemory[] =
     "memory ran out, expected more (free some, or raise the limit: ulimit -v)";
@@ -61,28 +73,25 @@ auto WithHandled(Use use) {
   }
 }
 
-void Append(std::string_view text, char** at, const char* end) {
-  const size_t size = std::min(text.size(), static_cast<size_t>(end - *at));
-  std::memcpy(*at, text.data(), size);
-  *at += size;
-}
-
 // Has no memory to ask for, and other threads still run.
 [[noreturn]] void SayAndEnd(Handled handled) {
   char line[512];
   char* at = line;
   const char* const end = line + sizeof(line) - 1;
-  Append(program_name, &at, end);
-  Append(": ", &at, end);
+  const auto append = [&](std::string_view text) {
+    const size_t size = std::min(text.size(), static_cast<size_t>(end - at));
+    std::memcpy(at, text.data(), size);
+    at += size;
+  };
+  append(program_name);
+  append(": ");
   if (!WorkingOn::Place().empty()) {
-    Append(WorkingOn::Place(), &at, end);
-    Append(": ", &at, end);
+    append(WorkingOn::Place());
+    append(": ");
   }
-  if (handled.kind == Thrown::kText) Append("threw: ", &at, end);
-  if (handled.kind == Thrown::kUnknown) {
-    Append(kNoText, &at, end);
-  }
-  Append(handled.text, &at, end);
+  if (handled.kind == Thrown::kText) append("threw: ");
+  if (handled.kind == Thrown::kUnknown) append(kNoText);
+  append(handled.text);
   *at++ = '\n';
   // There is nothing to do about a stderr that takes no text.
   if (write(STDERR_FILENO, line, static_cast<size_t>(at - line)) < 0) {
@@ -122,6 +131,23 @@ void CatchCrashes() {
 }
 
 }  // namespace
+
+absl::Status Shortage(std::string text) {
+  absl::Status status = absl::ResourceExhaustedError(std::move(text));
+  First& first = TheFirst();
+  const std::lock_guard lock(first.mutex);
+  if (!first.shortage.has_value()) {
+    first.shortage =
+        WorkingOn::Place().empty() ? status : At(WorkingOn::Place(), status);
+  }
+  return status;
+}
+
+std::optional<absl::Status> FirstShortage() {
+  First& first = TheFirst();
+  const std::lock_guard lock(first.mutex);
+  return first.shortage;
+}
 
 bool MemoryIsShort() {
   static const size_t bytes = [] {

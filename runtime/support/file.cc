@@ -2,21 +2,25 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
 
@@ -116,7 +120,58 @@ void RemoveUnfinished(const std::string& path) {
   UnfinishedFiles::Get().Forget(path);
 }
 
+constexpr std::string_view kPart = ".part";
+constexpr size_t kLongestStem = 150;  // Names may have 255 bytes.
+
+// The name cannot be guessed, so that no link stands under it beforehand.
+std::string PathBeside(const std::filesystem::path& path) {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) !=
+      static_cast<ssize_t>(sizeof(number))) {
+    number = static_cast<uint64_t>(getpid());
+  }
+  return path.parent_path() /
+         fmt::format("{}.{}_{}{}{}",
+                     path.stem().string().substr(0, kLongestStem), getpid(),
+                     number, kPart, path.extension().string());
+}
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) {
+    return absl::UnavailableError(
+        fmt::format("{}: cannot list the folder: {}", path, error.message()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 }  // namespace
+
+absl::StatusOr<PathKind> KindOfPath(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return PathKind::kNothing;
+    return SystemError(path, "cannot look at it");
+  }
+  if (S_ISREG(status.st_mode)) return PathKind::kFile;
+  return S_ISDIR(status.st_mode) ? PathKind::kFolder : PathKind::kOther;
+}
+
+absl::StatusOr<uint64_t> SizeOfFile(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) {
+    return SystemError(path, "cannot look at it");
+  }
+  return static_cast<uint64_t>(status.st_size);
+}
 
 absl::Status SystemError(const std::string& path, const char* doing) {
   const int error = errno;
@@ -327,6 +382,106 @@ absl::Status CheckReadable(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const int descriptor, OpenRegular(path, &size));
   close(descriptor);
   return absl::OkStatus();
+}
+
+absl::Status ReplaceFile(
+    const std::string& path,
+    absl::FunctionRef<absl::Status(const std::string& beside)> write) {
+  const std::string beside = PathBeside(path);
+  const LeftBehind unfinished = LeftBehind::Path(beside);
+  absl::Status status = write(beside);
+  struct stat before;
+  if (status.ok() && lstat(path.c_str(), &before) == 0 &&
+      S_ISREG(before.st_mode)) {
+    chmod(beside.c_str(), before.st_mode & 0777);
+  }
+  if (status.ok() && rename(beside.c_str(), path.c_str()) != 0) {
+    status = SystemError(path, "cannot write");
+  }
+  if (status.ok()) return status;
+  unlink(beside.c_str());
+  const std::string_view message = MessageOf(status);
+  if (!message.starts_with(beside)) return status;
+  return absl::Status(status.code(),
+                      fmt::format("{}{}", path, message.substr(beside.size())));
+}
+
+absl::Status ReplaceFile(const std::string& path, std::string_view text) {
+  return ReplaceFile(path, [&](const std::string& beside) -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(beside));
+    NODEWISE_RETURN_IF_ERROR(file.Write(text));
+    return file.Commit();
+  });
+}
+
+// "NAME.NUMBER_NUMBER.part", or with an extension behind it.
+bool IsPartName(std::string_view name) {
+  const size_t part = name.rfind(kPart);
+  if (part == name.npos) return false;
+  const std::string_view behind = name.substr(part + kPart.size());
+  if (!behind.empty() && (behind[0] != '.' || behind.rfind('.') != 0)) {
+    return false;
+  }
+  name = name.substr(0, part);
+  const size_t dot = name.rfind('.');
+  if (dot == name.npos || dot == 0) return false;
+  const std::string_view numbers = name.substr(dot + 1);
+  const size_t line = numbers.find('_');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  };
+  return line != numbers.npos && is_number(numbers.substr(0, line)) &&
+         is_number(numbers.substr(line + 1));
+}
+
+absl::Status SyncFile(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return SystemError(path, "cannot open");
+  const absl::Status status = SyncDescriptor(descriptor, path);
+  close(descriptor);
+  return status;
+}
+
+absl::Status SyncDescriptor(int descriptor, const std::string& path) {
+  int rc = 0;
+  do {
+    rc = fsync(descriptor);
+  } while (rc != 0 && errno == EINTR);
+  if (rc == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS) {
+    return absl::OkStatus();
+  }
+  return SystemError(path, "cannot write to the disk");
+}
+
+absl::StatusOr<MadeFolder> MadeFolder::Make(const std::string& path) {
+  MadeFolder folder;
+  folder.is_new_ = mkdir(path.c_str(), 0777) == 0;
+  if (!folder.is_new_ && errno != EEXIST) {
+    return SystemError(path, "cannot make the folder");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(folder.before_, ListFolder(path));
+  folder.path_ = path;
+  return folder;
+}
+
+MadeFolder::MadeFolder(MadeFolder&& other) noexcept
+    : path_(std::exchange(other.path_, "")),
+      is_new_(other.is_new_),
+      before_(std::move(other.before_)) {}
+
+// The destructor cannot report that something could not be removed: a caller
+// that destroys the folder has an error to report already.
+MadeFolder::~MadeFolder() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  const auto names = ListFolder(path_);
+  if (names.ok()) {
+    for (const std::string& name : *names) {
+      if (std::binary_search(before_.begin(), before_.end(), name)) continue;
+      fs::remove_all(fs::path(path_) / name, ignored);
+    }
+  }
+  if (is_new_) fs::remove(path_, ignored);
 }
 
 }  // namespace nodewise

@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -16,13 +15,22 @@ std::string Quoted(std::string_view text) {
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-bool IsScalar(std::string_view text) {
+std::string ScalarText(std::string_view text) {
   const auto value = nlohmann::json::parse(text, nullptr, false);
-  return value.is_number() || value.is_boolean() || value.is_null();
+  const bool is_scalar =
+      value.is_number() || value.is_boolean() || value.is_null();
+  return is_scalar ? std::string(text) : Quoted(text);
 }
 
-std::string ScalarText(std::string_view text) {
-  return IsScalar(text) ? std::string(text) : Quoted(text);
+// Returns an array on one line, of what `text_of` makes of each item.
+template <typename Items, typename TextOf>
+std::string ArrayOf(const Items& items, TextOf text_of) {
+  std::string array = "[";
+  for (const auto& item : items) {
+    if (array.size() > 1) array += ", ";
+    array += text_of(item);
+  }
+  return array + ']';
 }
 
 }  // namespace
@@ -54,62 +62,44 @@ void JsonWriter::End(char bracket) {
 void JsonWriter::BeginObject(std::string_view key) { Begin(key, '{'); }
 
 void JsonWriter::Add(std::string_view key, std::string_view text) {
-  NextMember(key);
-  text_ += Quoted(text);
+  AddRaw(key, Quoted(text));
 }
 
 void JsonWriter::Add(std::string_view key, bool value) {
-  NextMember(key);
-  text_ += value ? "true" : "false";
+  AddRaw(key, value ? "true" : "false");
 }
 
 void JsonWriter::Add(std::string_view key, uint64_t value) {
-  NextMember(key);
-  text_ += absl::StrCat(value);
+  AddRaw(key, std::to_string(value));
 }
 
 void JsonWriter::Add(std::string_view key, int64_t value) {
-  NextMember(key);
-  text_ += absl::StrCat(value);
+  AddRaw(key, std::to_string(value));
 }
 
+// JSON has neither infinity nor NaN.
 void JsonWriter::Add(std::string_view key, double value) {
-  NextMember(key);
-  text_ += std::isfinite(value) ? nlohmann::json(value).dump() : "null";
+  AddRaw(key, std::isfinite(value) ? nlohmann::json(value).dump() : "null");
 }
 
 void JsonWriter::Add(std::string_view key, absl::Span<const int64_t> numbers) {
-  NextMember(key);
-  text_ += '[';
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    text_ += absl::StrCat(i == 0 ? "" : ", ", numbers[i]);
-  }
-  text_ += ']';
+  AddRaw(key, ArrayOf(numbers, [](int64_t n) { return std::to_string(n); }));
 }
 
 void JsonWriter::Add(std::string_view key,
                      const std::vector<std::string>& texts) {
   BeginArray(key);
-  for (const std::string& text : texts) {
-    NextMember({});
-    text_ += Quoted(text);
-  }
+  for (const std::string& text : texts) Add({}, text);
   EndArray();
 }
 
 void JsonWriter::AddTexts(std::string_view key,
                           const std::vector<std::string>& texts) {
-  NextMember(key);
-  text_ += '[';
-  for (size_t i = 0; i < texts.size(); ++i) {
-    text_ += (i == 0 ? "" : ", ") + Quoted(texts[i]);
-  }
-  text_ += ']';
+  AddRaw(key, ArrayOf(texts, &Quoted));
 }
 
 void JsonWriter::AddScalar(std::string_view key, std::string_view text) {
-  NextMember(key);
-  text_ += ScalarText(text);
+  AddRaw(key, ScalarText(text));
 }
 
 void JsonWriter::AddRaw(std::string_view key, std::string_view json) {
@@ -119,12 +109,7 @@ void JsonWriter::AddRaw(std::string_view key, std::string_view json) {
 
 void JsonWriter::AddScalars(std::string_view key,
                             const std::vector<std::string>& texts) {
-  NextMember(key);
-  text_ += '[';
-  for (size_t i = 0; i < texts.size(); ++i) {
-    text_ += (i == 0 ? "" : ", ") + ScalarText(texts[i]);
-  }
-  text_ += ']';
+  AddRaw(key, ArrayOf(texts, &ScalarText));
 }
 
 void JsonWriter::Append(const JsonWriter& other) {

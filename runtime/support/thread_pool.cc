@@ -9,19 +9,23 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/pool_worker.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -246,14 +250,9 @@ void TaskGroup::RunTaskElsewhere(int task_id, uint32_t* generation) {
 }
 
 absl::Status TaskGroup::WatchTask(int task_id) {
-  const auto now = [] {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
-  const int64_t start = now();
+  const int64_t start = ClockNanoseconds();
   absl::Status status = CallTask(task_id);
-  observer_->TaskRan(start, now());
+  observer_->TaskRan(start, ClockNanoseconds());
   return status;
 }
 
@@ -485,6 +484,23 @@ absl::Status ParallelRun(int num_tasks, ParallelTask task) {
         num_tasks, kMaxTasks));
   }
   return ThreadPool::Get().Run(num_tasks, task);
+}
+
+std::unique_ptr<std::thread> StartQuietThread(std::function<void()> work) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::unique_ptr<std::thread> thread;
+  try {
+    thread = std::make_unique<std::thread>([work = std::move(work)] {
+      // It may be made while compiled code runs.
+      const DefaultFloatEnvironment floats;
+      work();
+    });
+  } catch (const std::system_error&) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
 }
 
 }  // namespace nodewise

@@ -3,88 +3,59 @@
 namespace nodewise {
 namespace {
 
+struct WayRow {
+  Way way;
+  std::string_view name;
+};
+
+// What a C++ program sets, calls or reads; a command where the C++ API has
+// nothing of the kind. Programs with options bring a table of their own.
+constexpr WayRow kNamesInCpp[] = {
+    {Way::kLibraryFile, "ArtefactFiles::library"},
+    {Way::kFunction, "ArtefactFiles::function"},
+    {Way::kMachine, "VerifyOptions::device_types"},
+    {Way::kUnfused, "LowerOptions::fuse"},
+    {Way::kDims, "ImportOptions::dims"},
+    {Way::kFreeze, "ImportOptions::freeze"},
+    {Way::kInputs, "TargetSpec::inputs"},
+    {Way::kOpaqueProgram, "SetOpaqueRunner()"},
+    {Way::kSanitizer, "Sanitize()"},
+    {Way::kMoreTime, "node_limit_ms"},
+    {Way::kRecovery, "`nodewise inspect --recover`"},
+    {Way::kNodeTable, "GraphIndex::keys()"},
+    {Way::kEveryLine, ""},
+    {Way::kCounters, "`nodewise profile --counter`"},
+    {Way::kNodeByNode, "LocateInTarget()"},
+    {Way::kModelBeside, "LocateByValue()"},
+    {Way::kSeed, "AutotestOptions::seed"},
+    {Way::kWholeDocument, "the document"},
+    {Way::kKeep, "PrecisionSpec::keep"},
+    {Way::kVerification, "VerifyNetwork()"},
+    {Way::kRuntimeOption, "ProgramSpec::options"},
+    {Way::kModelOfProgram, "ProgramSpec::model"},
+    {Way::kReference, "Question::reference:"},
+    {Way::kMethod, "Question::method"},
+    {Way::kRepeats, "Question::repeats"},
+    {Way::kExactInputs, "Question::uses_exact_inputs"},
+    {Way::kReferee, "Question::referee"},
+    {Way::kStrict, "Question::is_strict"},
+    {Way::kLearning, "LearnDeviations()"},
+    {Way::kKnownFile, "Question::known_file"},
+    {Way::kReproFolder, "Question::repro_folder"},
+    {Way::kAnonymous, "Question::is_anonymous"},
+    {Way::kInputSets, "Question::input_sets"},
+    {Way::kSpecialInputs, "Question::has_special_inputs"},
+    {Way::kTrust, "Question::trust"},
+    {Way::kThird, "Question::third"},
+    {Way::kSeries, "Reference::builds"},
+    {Way::kSamples, "TargetSpec::samples"},
+    {Way::kMostSamples, "Question::most_samples"},
+    {Way::kMostCulprits, "ReportOf()"},
+};
+
 std::string_view NameInCpp(Way way) {
-  switch (way) {
-    case Way::kLibraryFile:
-      return "ArtefactFiles::library";
-    case Way::kFunction:
-      return "ArtefactFiles::function";
-    case Way::kMachine:
-      return "VerifyOptions::device_types";
-    case Way::kUnfused:
-      return "LowerOptions::fuse";
-    case Way::kDims:
-      return "ImportOptions::dims";
-    case Way::kFreeze:
-      return "ImportOptions::freeze";
-    case Way::kInputs:
-      return "TargetSpec::inputs";
-    case Way::kOpaqueProgram:
-      return "SetOpaqueRunner()";
-    case Way::kSanitizer:
-      return "Sanitize()";
-    case Way::kMoreTime:
-      return "node_limit_ms";
-    case Way::kRecovery:
-      return "`nodewise inspect --recover`";
-    case Way::kNodeTable:
-      return "GraphIndex::keys()";
-    case Way::kEveryLine:
-      return "";
-    case Way::kCounters:
-      return "`nodewise profile --counter`";
-    case Way::kNodeByNode:
-      return "LocateInTarget()";
-    case Way::kModelBeside:
-      return "LocateByValue()";
-    case Way::kSeed:
-      return "AutotestOptions::seed";
-    case Way::kWholeDocument:
-      return "the document";
-    case Way::kKeep:
-      return "PrecisionSpec::keep";
-    case Way::kVerification:
-      return "VerifyNetwork()";
-    case Way::kRuntimeOption:
-      return "ProgramSpec::options";
-    case Way::kModelOfProgram:
-      return "ProgramSpec::model";
-    case Way::kReference:
-      return "Question::reference:";
-    case Way::kMethod:
-      return "Question::method";
-    case Way::kRepeats:
-      return "Question::repeats";
-    case Way::kExactInputs:
-      return "Question::uses_exact_inputs";
-    case Way::kReferee:
-      return "Question::referee";
-    case Way::kStrict:
-      return "Question::is_strict";
-    case Way::kLearning:
-      return "LearnDeviations()";
-    case Way::kKnownFile:
-      return "Question::known_file";
-    case Way::kReproFolder:
-      return "Question::repro_folder";
-    case Way::kAnonymous:
-      return "Question::is_anonymous";
-    case Way::kInputSets:
-      return "Question::input_sets";
-    case Way::kSpecialInputs:
-      return "Question::has_special_inputs";
-    case Way::kTrust:
-      return "Question::trust";
-    case Way::kThird:
-      return "Question::third";
-    case Way::kSeries:
-      return "Reference::builds";
-    case Way::kSamples:
-      return "TargetSpec::samples";
-    case Way::kMostSamples:
-      return "Question::most_samples";
-    case Way::kMostCulprits:
-      return "ReportOf()";
+  for (const WayRow& row : kNamesInCpp) {
+    if (row.way == way) return row.name;
   }
   return "";
 }

@@ -103,10 +103,7 @@ class GraphMaker {
     for (const auto& [item, inner] : input.items) AddInputs(inner);
     if (input.is_tuple) return;
     const VmTensor& tensor = program_.tensors[input.tensor];
-    const bool is_known = tensor.has_shape && tensor.has_dtype &&
-                          std::all_of(tensor.shape.begin(), tensor.shape.end(),
-                                      [](int64_t dim) { return dim >= 0; });
-    if (is_known) {
+    if (tensor.has_shape && tensor.has_dtype && !tensor.HasOpenDims()) {
       AddInputNode(Unique(input.name), input.tensor);
       return;
     }
@@ -292,9 +289,7 @@ absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
     NODEWISE_RETURN_IF_ERROR(maker.Make(fmt::format(
         "{}: function {}", library.path, Shortened(function.name))));
   }
-  for (Diagnostic& diagnostic : found.items()) {
-    reasons->Add(std::move(diagnostic));
-  }
+  reasons->Append(std::move(found));
   return made;
 }
 

@@ -120,22 +120,20 @@ void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
 absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
                                                    const VmFunction& callee) {
   if (callee.kind != VmFunction::Kind::kPacked) {
-    return Refuse(call.instruction, fmt::format("a call of the VM function {}",
-                                                Shortened(call.name)));
+    return Refuse(call, fmt::format("a call of the VM function {}",
+                                    Shortened(call.name)));
   }
   const BuiltinRow* row = FindBuiltin(call.name);
   if (row == nullptr && !call.name.starts_with(kBuiltinPrefix)) {
     return CallKernel(call);
   }
   if (row == nullptr || row->method == nullptr) {
-    return Refuse(call.instruction,
-                  fmt::format("a call of {}", Shortened(call.name)),
+    return Refuse(call, fmt::format("a call of {}", Shortened(call.name)),
                   row == nullptr ? "" : std::string(row->reason));
   }
   if (call.args.size() < row->least_args || call.args.size() > row->most_args) {
     return BadBytecode(
-        call.instruction,
-        fmt::format("{} arguments for {}", call.args.size(), call.name),
+        call, fmt::format("{} arguments for {}", call.args.size(), call.name),
         fmt::format("{}{}", row->most_args > row->least_args ? "at least " : "",
                     row->least_args));
   }
@@ -156,7 +154,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   const Value& value = call.args[index];
   if (value.kind == Value::Kind::kUnknown) return std::nullopt;
   const auto refuse = [&](std::string_view what) {
-    Refuse(call.instruction,
+    Refuse(call,
            fmt::format("argument {} of {}, which is {}", index,
                        Shortened(call.name), what),
            "a graph's functions take tensors that an earlier one wrote");
@@ -174,7 +172,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
 
 absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
-    return Refuse(call.instruction,
+    return Refuse(call,
                   fmt::format("a call of {}, which is not a kernel of the "
                               "library",
                               Shortened(call.name)));
@@ -210,7 +208,7 @@ absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
   }
   // A refused argument is reason enough.
   if (node.outputs.empty() && !is_refused) {
-    return Refuse(call.instruction,
+    return Refuse(call,
                   fmt::format("a call of {} without a new tensor to write "
                               "to",
                               Shortened(call.name)),
@@ -398,6 +396,14 @@ absl::Status VmReader::BadBytecode(int64_t index, const std::string& found,
                                          expected));
 }
 
+absl::Status VmReader::WrongArgument(const Call& call, size_t index,
+                                     std::string_view expected) const {
+  return BadBytecode(call,
+                     fmt::format("argument {} of {}, which is {}", index,
+                                 call.name, Describe(call.args[index])),
+                     expected);
+}
+
 VmReader::Value VmReader::Refuse(int64_t index, std::string found,
                                  std::string hint) {
   reasons_->Add({Severity::kError, library_.path, Place(index), 0, 0,
@@ -437,7 +443,7 @@ bool VmReader::Is(const Call& call, size_t index, Value::Kind kind) const {
   return call.args[index].kind == kind;
 }
 
-VmInput* VmReader::InputOf(const Value& value) {
+const VmInput* VmReader::InputOf(const Value& value) const {
   if (value.kind != Value::Kind::kTensor) return nullptr;
   const VmTensor& tensor = program_.tensors[static_cast<size_t>(value.number)];
   if (tensor.origin != VmTensor::Origin::kInput) return nullptr;
@@ -445,10 +451,8 @@ VmInput* VmReader::InputOf(const Value& value) {
 }
 
 bool VmReader::IsTupleInput(const Value& value) const {
-  if (value.kind != Value::Kind::kTensor) return false;
-  const VmTensor& tensor = program_.tensors[static_cast<size_t>(value.number)];
-  return tensor.origin == VmTensor::Origin::kInput &&
-         program_.inputs[tensor.source].is_tuple;
+  const VmInput* const input = InputOf(value);
+  return input != nullptr && input->is_tuple;
 }
 
 }  // namespace nodewise

@@ -1,18 +1,82 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "nodewise/func/prepared_call.h"
 #include "nodewise/vm/vm_graph.h"
-#include "runtime/vm/vm_program.h"
 
 namespace nodewise {
+
+// What a straight-line VM function does, once registers, tuples and shapes are
+// resolved. Tensors, inputs and storages are referred to by number.
+
+struct VmTensor {
+  enum class Origin {
+    kInput,     // source: an input
+    kConstant,  // source: a constant of the executable
+    kStorage,   // source: a storage
+    kView,      // source: a tensor; the same memory under another shape
+  };
+  Origin origin = Origin::kStorage;
+  uint32_t source = 0;
+  // For an input, these are learnt from its checks.
+  bool has_shape = false;
+  bool has_dtype = false;
+  std::vector<int64_t> shape;  // Below 0: known only at run time.
+  DLDataType dtype{};
+  uint64_t offset = 0;      // Its place in the storage.
+  bool is_written = false;  // It has contents, initial or from a kernel.
+  bool is_used = false;     // Whether a kernel reads it, or it is returned.
+
+  bool HasOpenDims() const {
+    return std::any_of(shape.begin(), shape.end(),
+                       [](int64_t dim) { return dim < 0; });
+  }
+};
+
+struct VmInput {
+  std::string name;
+  uint32_t tensor = 0;
+  int64_t rank = -1;        // Below 0: not known.
+  int64_t checked_at = -1;  // The instruction that checks it.
+  uint32_t depth = 0;       // How many tuples it is in.
+  bool is_tuple = false;
+  std::map<int64_t, uint32_t> items;  // A tuple's items, which are inputs.
+};
+
+struct VmStorage {
+  uint64_t bytes = 0;
+};
+
+// A kernel's call, or a change of shape where `function` is empty.
+struct VmCall {
+  std::string_view function;
+  std::vector<uint32_t> inputs;  // Tensors.
+  std::vector<uint32_t> outputs;
+  std::vector<CallNumber> numbers;  // The numbers among its arguments.
+};
+
+struct VmProgram {
+  std::vector<VmTensor> tensors;
+  std::vector<VmInput> inputs;
+  std::vector<uint32_t> parameters;  // The function's own inputs, in order.
+  std::vector<VmStorage> storages;
+  std::vector<VmCall> calls;
+  std::vector<uint32_t> heads;  // Tensors.
+};
 
 // Follows the instructions of one function, keeping what is known of each
 // register: the values of numbers, shapes and tuples, descriptions of tensors.
@@ -95,21 +159,46 @@ class VmReader {
   uint32_t AddTensor(VmTensor tensor);
   uint32_t AddInput(std::string name, uint32_t depth);
 
+  // Keeps an item in a list, and returns the value that means it.
+  template <typename T>
+  static Value Keep(Value::Kind kind, T item, std::vector<T>* list) {
+    list->push_back(std::move(item));
+    return {kind, static_cast<int64_t>(list->size() - 1)};
+  }
+  // Returns the constant that a value is, or null if it is none of this type.
+  template <typename T>
+  const T* ConstantOf(const Value& value) const {
+    if (value.kind != Value::Kind::kConstant) return nullptr;
+    return std::get_if<T>(
+        &executable_.constants[static_cast<size_t>(value.number)]);
+  }
   static bool IsGlobal(std::string_view scope) {
     return scope.empty() || scope == "global";
   }
   std::string Place(int64_t index) const;
   absl::Status BadBytecode(int64_t index, const std::string& found,
                            std::string_view expected) const;
+  absl::Status BadBytecode(const Call& call, const std::string& found,
+                           std::string_view expected) const {
+    return BadBytecode(call.instruction, found, expected);
+  }
+  absl::Status WrongArgument(const Call& call, size_t index,
+                             std::string_view expected) const;
   // Adds a reason and returns an unknown value.
   Value Refuse(int64_t index, std::string found, std::string hint = "");
+  Value Refuse(const Call& call, std::string found, std::string hint = "") {
+    return Refuse(call.instruction, std::move(found), std::move(hint));
+  }
   std::string Describe(const Value& value) const;
   bool Is(const Call& call, size_t index, Value::Kind kind) const;
   // Returns the input that a value is, or null.
-  VmInput* InputOf(const Value& value);
+  const VmInput* InputOf(const Value& value) const;
+  VmInput* InputOf(const Value& value) {
+    return const_cast<VmInput*>(std::as_const(*this).InputOf(value));
+  }
   bool IsTupleInput(const Value& value) const;
 
-  // vm_shapes.cc
+  // vm_builtins.cc: checks and shapes, then the other functions.
   absl::StatusOr<int64_t> IntOf(const Call& call, size_t index) const;
   absl::StatusOr<Dims> DimsOf(const Call& call, size_t index) const;
   absl::StatusOr<const DLDataType*> DTypeOf(const Call& call,
@@ -127,6 +216,7 @@ class VmReader {
                         int64_t given, int64_t* dim);
   absl::StatusOr<Value> BecomeTuple(const Call& call, VmInput* input);
   absl::StatusOr<Value> CheckTensorInfo(const Call& call);
+  Value RefuseInput(const Call& call, const VmInput& input, const char* what);
   absl::StatusOr<Value> CheckShapeInfo(const Call& call);
   absl::StatusOr<Value> CheckNumberInfo(const Call& call);
   absl::StatusOr<Value> CheckTupleInfo(const Call& call);
@@ -138,7 +228,6 @@ class VmReader {
   // Runs a kernel that reads and writes the heap.
   absl::StatusOr<Value> ComputeDims(const Call& call);
 
-  // vm_builtins.cc
   absl::StatusOr<uint32_t> ItemOf(const Call& call, VmInput* tuple,
                                   int64_t item);
   absl::StatusOr<Dims> ShapeArgument(const Call& call, size_t index,

@@ -144,6 +144,8 @@ class PackedArgs {
   absl::StatusOr<int64_t> IntAt(int index) const;
   // Fails with kInvalidArgument also if the number does not fit an int.
   absl::StatusOr<int> SmallIntAt(int index) const;
+  absl::StatusOr<const DLTensor*> TensorAt(int index) const;
+  absl::StatusOr<NDArray> ArrayAt(int index) const;
   template <typename T>
   absl::StatusOr<Ref<T>> ObjectAt(int index, const char* wanted) const {
     absl::StatusOr<ArgView> arg = At(index);
@@ -291,6 +293,9 @@ class PackedFunc {
  private:
   Ref<FunctionObject> object_;
 };
+
+// Finishes a call that came through C: 0 and the value, or -1 and the error.
+int ReturnToC(absl::StatusOr<Value> result, TVMValue* ret, int* ret_code);
 
 // Returns the text in quotes, with escapes for what cannot be printed.
 std::string Quoted(std::string_view text);

@@ -93,7 +93,7 @@ class CallMemory {
   struct ShownTensor;
   struct StandIn;
 
-  void* Take(size_t bytes);
+  void* Allocate(size_t bytes);
   // Replaces the tensors whose type code differs under `numbering` by ones that
   // have that code.
   absl::Span<ShownTensor> Show(DLDataType (*numbering)(DLDataType),

@@ -27,33 +27,6 @@ class ExecutorModule : public Module {
   const GraphExecutor& executor() const { return *executor_; }
 
  private:
-  using Method = absl::StatusOr<Value> (ExecutorModule::*)(PackedArgs);
-  struct MethodRow {
-    std::string_view name;
-    Method method;
-  };
-  static const MethodRow kMethods[];
-
-  absl::StatusOr<size_t> InputArgument(PackedArgs args, int index) const;
-  absl::StatusOr<size_t> OutputNamed(std::string_view name) const;
-  absl::StatusOr<size_t> OutputArgument(PackedArgs args, int index) const;
-  absl::StatusOr<Value> SetInput(PackedArgs args);
-  absl::StatusOr<Value> SetInputs(PackedArgs args);
-  absl::StatusOr<Value> SetParam(PackedArgs args);
-  absl::StatusOr<Value> SetInputZeroCopy(PackedArgs args);
-  absl::StatusOr<Value> SetOutputZeroCopy(PackedArgs args);
-  absl::StatusOr<Value> GetInput(PackedArgs args);
-  absl::StatusOr<Value> GetOutput(PackedArgs args);
-  absl::StatusOr<Value> GetInputIndex(PackedArgs args);
-  absl::StatusOr<Value> GetNumInputs(PackedArgs args);
-  absl::StatusOr<Value> GetNumOutputs(PackedArgs args);
-  absl::StatusOr<Value> GetInputInfo(PackedArgs args);
-  absl::StatusOr<Value> GetOutputInfo(PackedArgs args);
-  absl::StatusOr<Value> Run(PackedArgs args);
-  absl::StatusOr<Value> RunFromInputs(PackedArgs args);
-  absl::StatusOr<Value> LoadParams(PackedArgs args);
-  absl::StatusOr<Value> ShareParams(PackedArgs args);
-
   std::unique_ptr<GraphExecutor> executor_;
 };
 

@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/module/library_floats.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/json_writer.h"
 
 namespace nodewise {
@@ -140,5 +142,62 @@ Finding FindingOf(const absl::Status& status);
 // lists the members.
 void AddFindings(std::string_view key, const std::vector<Finding>& findings,
                  JsonWriter* json);
+
+// Findings about the floating-point environment that compiled code leaves.
+// Their numbers are what it was and what it is: `before` and `after`, as
+// PackFloats().
+namespace float_kinds {
+inline constexpr std::string_view kPart = "float-environment";
+
+// Its place is the node.
+inline constexpr FindingKind kLeftChanged = {
+    "floats-left-changed", kPart, Severity::kError,
+    "a function did not restore how its thread calculates with floats", true};
+// Some node did; the place is the network.
+inline constexpr FindingKind kRunLeftChanged = {
+    "floats-changed-by-run", kPart, Severity::kWarning,
+    "a run has changed how its thread calculates with floats", true};
+// Its place is the library.
+inline constexpr FindingKind kChangedByLoading = {
+    "floats-changed-by-library", kPart, Severity::kWarning,
+    "loading a library changed how its thread calculates with floats"};
+
+inline constexpr FindingKind kAll[] = {kLeftChanged, kRunLeftChanged,
+                                       kChangedByLoading};
+}  // namespace float_kinds
+
+// Return findings of these kinds: "node 3 (f) left the rounding mode changed
+// (upward, was to nearest)".
+Finding FloatFinding(NodePlace node, const FloatChange& change);
+Finding FloatFindingOfRun(const std::string& network,
+                          const FloatChange& change);
+Finding FloatFindingOf(const LibraryFloats& library);
+
+// What a run of a tool's candidate has left changed, for who shows it at the
+// end: kept for the process, each place once. Any thread may call them.
+void NoteFloatFinding(const Finding& finding);
+// Returns what loading libraries changed, and what was noted since the last
+// call.
+std::vector<Finding> TakeFloatFindings();
+
+// While one exists a tool runs compiled code from its first node on. Like the
+// first run of a process, each begins in the floating-point environment that
+// loading the libraries has left, regardless of what another run has left
+// since, so that two can be compared. Does nothing in a thread of a host, whose
+// runs leave what they leave.
+class NotedRun {
+ public:
+  // At the end, NoteFloatFinding() gets what the run has left, with this name
+  // of the network; empty: nothing is noted, since each node is looked at.
+  explicit NotedRun(std::string network);
+  NotedRun(const NotedRun&) = delete;
+  NotedRun& operator=(const NotedRun&) = delete;
+  ~NotedRun();
+
+ private:
+  const std::string network_;
+  const FloatEnvironment before_;
+  std::optional<KeepCandidateFloats> kept_;
+};
 
 }  // namespace nodewise

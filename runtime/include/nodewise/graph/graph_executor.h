@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/func/prepared_call.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/run_mark.h"
@@ -140,11 +140,15 @@ class GraphExecutor {
   // Sets every parameter that the graph has; nothing if one does not fit. Given
   // a dump's tensors (output_tensors.params), sets the inputs and parameters
   // among its keys (NodeOfDumpKey).
-  absl::StatusOr<LoadedParams> LoadParams(const Params& params);
+  absl::StatusOr<LoadedParams> LoadParams(const Params& params) {
+    return SetAllParams(params, /*in_place=*/false);
+  }
   // Does the same, but lets the graph read the parameters' own memory, and
   // keeps it alive, wherever that lies as the functions need it. A parameter
   // that shares its memory in the plan with other tensors is copied there.
-  absl::StatusOr<LoadedParams> BindParams(const Params& params);
+  absl::StatusOr<LoadedParams> BindParams(const Params& params) {
+    return SetAllParams(params, /*in_place=*/true);
+  }
   // Uses the memory of another executor's inputs of these names, which stays
   // alive. Names that one of them lacks are passed over; kFailedPrecondition if
   // the other's was never set.
@@ -273,5 +277,25 @@ class GraphExecutor {
   bool is_input_lent_ = false;  // GetInput handed its memory out.
   const uint64_t mark_owner_ = RunMark::NewOwner();
 };
+
+// Returns host copies of the outputs, which later runs do not change, under
+// names that all differ, even where one entry is an output twice.
+absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
+    const GraphExecutor& executor);
+
+// Appends a number to each name that an earlier tensor has: "y", "y_2", "y_3".
+void MakeNamesUnique(std::vector<NamedTensor>* tensors);
+
+// The attribute of a node whose function takes numbers besides tensors, as in
+// "1=3 2=256": argument 1 is 3, argument 2 is 256.
+inline constexpr std::string_view kCallNumbers = "call_numbers";
+
+std::string CallNumbersText(absl::Span<const CallNumber> numbers);
+
+// Returns the numbers of a node that has `tensors` tensors. Fails with
+// kInvalidArgument, located, if they cannot be read or leave out an argument.
+absl::StatusOr<std::vector<CallNumber>> CallNumbersOf(const Graph& graph,
+                                                      NodeId node,
+                                                      size_t tensors);
 
 }  // namespace nodewise

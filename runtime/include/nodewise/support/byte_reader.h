@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -42,8 +44,26 @@ class ByteReader {
   // Reads a u64 length and as many bytes.
   absl::StatusOr<std::string_view> String(const char* what);
   // Reads a u64 count of things that take at least `least_bytes` each, so that
-  // an impossible count is refused before anything is allocated for it.
-  absl::StatusOr<uint64_t> Count(const char* what, uint64_t least_bytes);
+  // an impossible count is refused before anything is allocated for it; so is
+  // one above `most`.
+  absl::StatusOr<uint64_t> Count(const char* what, uint64_t least_bytes,
+                                 uint64_t most = UINT64_MAX);
+  // Reads such a count and calls `read` as often, which returns a StatusOr<T>.
+  template <typename T, typename ReadOne>
+  absl::StatusOr<std::vector<T>> List(const char* what, uint64_t least_bytes,
+                                      const ReadOne& read,
+                                      uint64_t most = UINT64_MAX) {
+    const absl::StatusOr<uint64_t> count = Count(what, least_bytes, most);
+    if (!count.ok()) return count.status();
+    std::vector<T> items;
+    items.reserve(*count);
+    while (items.size() < *count) {
+      absl::StatusOr<T> item = read();
+      if (!item.ok()) return std::move(item).status();
+      items.push_back(*std::move(item));
+    }
+    return items;
+  }
 
   // Returns kDataLoss, beginning with the place, for what the caller finds
   // wrong with a field that began at `offset`.

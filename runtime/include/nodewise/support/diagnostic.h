@@ -47,6 +47,7 @@ class DiagnosticList {
   // When the list is full, a last item says that more were found; it is an
   // error if one of them is.
   void Add(Diagnostic diagnostic);
+  void Append(DiagnosticList other);
 
   const std::vector<Diagnostic>& items() const { return diagnostics_; }
   std::vector<Diagnostic>& items() { return diagnostics_; }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -50,5 +52,16 @@ bool MemoryIsShort();
 // short. Other crashes end it as before. For programs, not for libraries: all
 // this is the process's own.
 void EndWithStatus(const char* program, int status);
+
+// A lack of memory is often only the reason why a part of the work was left
+// out. The findings are then not complete: code that shows results asks whether
+// there was such a shortage, since silence is not success.
+
+// Notes it, and returns it as kResourceExhausted.
+absl::Status Shortage(std::string text);
+
+// Returns the first shortage of this process, with what was worked on where it
+// was noted; none if there was none. Forked children have their own.
+std::optional<absl::Status> FirstShortage();
 
 }  // namespace nodewise

@@ -6,7 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -106,5 +109,63 @@ absl::Status SystemError(const std::string& path, const char* doing);
 // Returns OK if `path` can be opened for reading and is a regular file;
 // otherwise fails as MappedFile::Open does.
 absl::Status CheckReadable(const std::string& path);
+
+// Files whose names are ours, in folders that others may write to as well. An
+// OutputFile follows a link under its name, as a user who gives that name wants
+// it; another user's link under a name of ours would have a file written over
+// that neither of us has named.
+
+// Makes a file in place of anything that stands at `path`, which is neither
+// followed nor written to. `write` gets a path beside it, with its extension,
+// makes a complete file there, and may use an OutputFile for that. A regular
+// file's mode is kept. Returns the error of `write`, which speaks of `path`
+// then. Any thread may call.
+absl::Status ReplaceFile(
+    const std::string& path,
+    absl::FunctionRef<absl::Status(const std::string& beside)> write);
+absl::Status ReplaceFile(const std::string& path, std::string_view text);
+
+// Returns whether a file's name is one that files have until they are complete:
+// a process that was killed has left it, or another one is writing it.
+bool IsPartName(std::string_view name);
+
+// Waits until what was written to a file is on the disk.
+absl::Status SyncFile(const std::string& path);
+// Does so for an open file; `path` is for the message. What cannot be synced,
+// such as a pipe, is left as it is.
+absl::Status SyncDescriptor(int descriptor, const std::string& path);
+
+enum class PathKind { kNothing, kFile, kFolder, kOther };
+
+// Returns what lies at a path, links followed. A place that cannot be looked at
+// is an error, and not one where nothing is: a file that is missed for a fault
+// of the disk would make another result.
+absl::StatusOr<PathKind> KindOfPath(const std::string& path);
+
+// Returns how many bytes a file has.
+absl::StatusOr<uint64_t> SizeOfFile(const std::string& path);
+
+// A folder whose files belong together: unless Keep() is called, what has come
+// into it since is removed again, and the folder, too, if it was made here.
+// What lay there before stays. Move-only.
+class MadeFolder {
+ public:
+  // Makes the folder if there is none; its parent must exist. Fails with what
+  // the system says if it cannot be made or listed.
+  static absl::StatusOr<MadeFolder> Make(const std::string& path);
+
+  MadeFolder(MadeFolder&& other) noexcept;
+  MadeFolder& operator=(MadeFolder&&) = delete;
+  ~MadeFolder();
+
+  void Keep() { path_.clear(); }
+
+ private:
+  MadeFolder() = default;
+
+  std::string path_;  // Empty: nothing is to be removed.
+  bool is_new_ = false;
+  std::vector<std::string> before_;  // The names in it, in order.
+};
 
 }  // namespace nodewise

@@ -1,14 +1,21 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "nodewise/support/float_environment.h"
+
+namespace nodewise {
 
 // Fork and join for parallel loops. The process has one pool of persistent
 // workers; a launch borrows idle ones, or new ones if all are busy, so launches
@@ -22,8 +29,6 @@
 // floating-point environment. For compiled code a worker keeps its own, which
 // it has of the first thread that it works for
 // (nodewise/support/float_environment.h).
-
-namespace nodewise {
 
 class TaskGroup;
 
@@ -134,5 +139,17 @@ class TaskGroup {
   std::mutex errors_mutex_;
   std::vector<std::pair<int, absl::Status>> errors_;
 };
+
+// Whether the calling thread is one of our pool's. May be called in a signal
+// handler.
+bool IsPoolWorker();
+
+// Whether a thread of this process is one.
+bool IsPoolWorker(pid_t thread);
+
+// Starts a thread that takes none of the process's signals: those are for the
+// threads that the host program knows of. Returns null if the system cannot
+// create a thread.
+std::unique_ptr<std::thread> StartQuietThread(std::function<void()> work);
 
 }  // namespace nodewise

@@ -1,12 +1,22 @@
-#include "nodewise/func/python_error.h"
+#include "nodewise/func/c_errors.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/types/span.h"
 #include "fmt/format.h"
+#include "nodewise/support/exceptions.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -89,6 +99,46 @@ HeldException* HeldBy(const absl::Status& status) {
       reinterpret_cast<const HeldException*>(bytes->data()));
 }
 
+struct ErrorSlot {
+  ~ErrorSlot() { AbandonPythonException(status); }
+
+  absl::Status status;  // OK once it is taken.
+  std::string message;  // Null-terminated for C.
+};
+
+ErrorSlot& Slot() {
+  thread_local ErrorSlot slot;
+  return slot;
+}
+
+// A status may hold a Python exception, and releasing it runs code of the host
+// that may call anything here: the slot gets its new content first.
+absl::Status Exchange(absl::Status status) {
+  return std::exchange(Slot().status, std::move(status));
+}
+
+// That memory ran out says nothing of the function: another time there is some.
+absl::Status StatusOfThrown(std::string_view place,
+                            const std::string& thrower) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return StatusOfHandled(place);
+  } catch (...) {
+    return absl::InternalError(thrower + TextOfException());
+  }
+}
+
+// Returns whether a message begins as TVM's do, "ValueError: ".
+bool NamesItsKind(std::string_view message) {
+  const std::string_view name = message.substr(0, message.find(": "));
+  return name.size() < message.size() && name.ends_with("Error") &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  c == '_' || c == '.';
+         });
+}
+
 }  // namespace
 
 absl::Status SetPythonFunction(std::string_view name, void* address) {
@@ -129,6 +179,65 @@ void* PythonExceptionOf(const absl::Status& status) {
 void AbandonPythonException(const absl::Status& status) {
   HeldException* const held = HeldBy(status);
   if (held != nullptr) held->exception = nullptr;
+}
+
+void SetLastError(absl::Status status) {
+  const std::string message(status.message());
+  Slot().message =
+      NamesItsKind(message) ? message : "InternalError: " + message;
+  Exchange(std::move(status)).IgnoreError();
+}
+
+void SetLastErrorText(const char* message) {
+  Slot().message = message;
+  Exchange(absl::InternalError(message)).IgnoreError();
+}
+
+const char* LastErrorMessage() { return Slot().message.c_str(); }
+
+void* LastPythonException() { return PythonExceptionOf(Slot().status); }
+
+bool HasLastError() { return !Slot().status.ok(); }
+
+absl::Status TakeLastError() {
+  absl::Status status = Exchange(absl::OkStatus());
+  if (!status.ok()) return status;
+  return absl::InternalError("the function failed without saying why");
+}
+
+void DropLastError() {
+  if (HasLastError()) Exchange(absl::OkStatus()).IgnoreError();
+}
+
+int Report(absl::Status status) {
+  if (status.ok()) return 0;
+  SetLastError(std::move(status));
+  return -1;
+}
+
+absl::Status NullArgument(const char* function, const char* argument) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {} is null", function, argument));
+}
+
+std::string TextOfException() {
+  try {
+    throw;
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (const std::exception& error) {
+    return fmt::format("threw: {}", error.what());
+  } catch (...) {
+    return "threw something unknown";
+  }
+}
+
+absl::Status StatusOfException(const char* function) {
+  return StatusOfThrown(function, fmt::format("{}: ", function));
+}
+
+absl::Status StatusOfThrowingFunction() {
+  return StatusOfThrown("", "the function ");
 }
 
 }  // namespace nodewise
