@@ -8,7 +8,6 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -16,7 +15,6 @@
 #include "absl/types/span.h"
 #include "fmt/format.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {

@@ -7,15 +7,12 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
 #include "nodewise/func/c_errors.h"
-#include "nodewise/func/packed_func.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -17,7 +17,6 @@
 #include "nodewise/func/containers.h"
 #include "nodewise/func/packed_func.h"
 #include "nodewise/func/tvm_object_abi.h"
-#include "nodewise/support/status_macros.h"
 
 // For the assembly below.
 extern "C" {

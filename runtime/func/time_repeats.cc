@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
-#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -12,7 +11,23 @@
 namespace nodewise {
 namespace {
 
+// The options in the order in which TVM passes them.
+struct OptionRow {
+  const char* name;
+  int RepeatOptions::*member;
+  int least;
+};
+constexpr OptionRow kOptions[] = {
+    {"number", &RepeatOptions::number, 1},
+    {"repeat", &RepeatOptions::repeat, 1},
+    {"min_repeat_ms", &RepeatOptions::min_repeat_ms, 0},
+    {"limit_zero_time_iterations", &RepeatOptions::limit_zero_time_iterations,
+     0},
+    {"cooldown_interval_ms", &RepeatOptions::cooldown_interval_ms, 0},
+    {"repeats_to_cooldown", &RepeatOptions::repeats_to_cooldown, 1}};
+
 constexpr double kGrowth = 1.618;  // TVM's factor for `number`.
+// Keeps a repeat of calls that seem to take no time from going on for ever.
 constexpr double kMostCalls = 1e9;
 
 void CoolDown(const RepeatOptions& options, int repeat) {
@@ -36,23 +51,19 @@ int64_t Grow(int64_t number, int64_t taken_ns, int64_t wanted_ns) {
 }  // namespace
 
 absl::Status CheckRepeatOptions(const RepeatOptions& options) {
-  const auto check = [](const char* name, int value, int min) {
-    if (value >= min) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("{} is {}, expected at least {}", name, value, min));
-  };
-  NODEWISE_RETURN_IF_ERROR(check("number", options.number, 1));
-  if (options.repeat < 1 || options.repeat > kMostRepeats) {
-    return absl::InvalidArgumentError(
-        fmt::format("repeat is {}, expected 1 to {} (measure several times)",
-                    options.repeat, kMostRepeats));
+  for (const OptionRow& row : kOptions) {
+    const int value = options.*row.member;
+    if (row.member == &RepeatOptions::repeat &&
+        (value < 1 || value > kMostRepeats)) {
+      return absl::InvalidArgumentError(
+          fmt::format("repeat is {}, expected 1 to {} (measure several times)",
+                      value, kMostRepeats));
+    }
+    if (value >= row.least) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{} is {}, expected at least {}", row.name, value, row.least));
   }
-  NODEWISE_RETURN_IF_ERROR(check("min_repeat_ms", options.min_repeat_ms, 0));
-  NODEWISE_RETURN_IF_ERROR(check("limit_zero_time_iterations",
-                                 options.limit_zero_time_iterations, 0));
-  NODEWISE_RETURN_IF_ERROR(
-      check("cooldown_interval_ms", options.cooldown_interval_ms, 0));
-  return check("repeats_to_cooldown", options.repeats_to_cooldown, 1);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RepeatOptions> TakeRepeatOptions(PackedArgs args) {
@@ -65,15 +76,11 @@ absl::StatusOr<RepeatOptions> TakeRepeatOptions(PackedArgs args) {
         count));
   }
   RepeatOptions options;
-  int* const all[] = {&options.number,
-                      &options.repeat,
-                      &options.min_repeat_ms,
-                      &options.limit_zero_time_iterations,
-                      &options.cooldown_interval_ms,
-                      &options.repeats_to_cooldown};
   for (int i = 0; i < count; ++i) {
+    // TVM 0.9 has no limit_zero_time_iterations yet.
     const int place = count == 5 && i >= 3 ? i + 1 : i;
-    NODEWISE_ASSIGN_OR_RETURN(*all[place], args.SmallIntAt(i));
+    NODEWISE_ASSIGN_OR_RETURN(options.*kOptions[place].member,
+                              args.SmallIntAt(i));
   }
   return options;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"

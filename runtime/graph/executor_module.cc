@@ -1,7 +1,5 @@
 #include "nodewise/graph/executor_module.h"
 
-#include <utility>
-
 #include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -17,15 +16,6 @@ struct Overloaded : Visitors... {
 };
 template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
-
-Diagnostic DiagnosticAt(const FilePlace& place) {
-  Diagnostic diagnostic;
-  diagnostic.file = place.file;
-  diagnostic.path = place.path;
-  diagnostic.line = place.line;
-  diagnostic.column = place.column;
-  return diagnostic;
-}
 
 void AddNode(const NodePlace& place, JsonWriter* json) {
   json->Add("node", place.key);
@@ -96,9 +86,18 @@ Noted& NotedFloats() {
   return *noted;
 }
 
-std::vector<FindingNumber> NumbersOf(const FloatChange& change) {
-  return {{"before", uint64_t{PackFloats(change.before)}},
-          {"after", uint64_t{PackFloats(change.after)}}};
+// Returns a finding of what has left the environment changed: "left the
+// rounding mode changed" after `begin`.
+Finding FloatChangeFinding(const FindingKind& kind, FindingPlace place,
+                           const char* begin, const FloatChange& change,
+                           std::string hint = "") {
+  Finding finding =
+      MakeFinding(kind, std::move(place),
+                  fmt::format("{}left {}", begin, DescribeChange(change)),
+                  {{"before", uint64_t{PackFloats(change.before)}},
+                   {"after", uint64_t{PackFloats(change.after)}}});
+  finding.hint = std::move(hint);
+  return finding;
 }
 
 }  // namespace
@@ -128,7 +127,12 @@ std::optional<double> Finding::Number(std::string_view name) const {
 std::string Finding::Where() const {
   return std::visit(
       Overloaded{[](const NamedPlace& at) { return at.name; },
-                 [](const FilePlace& at) { return DiagnosticAt(at).Where(); },
+                 [](const FilePlace& at) {
+                   return Diagnostic{
+                       Severity::kError, at.file, at.path, at.line,
+                       at.column,        "",      "",      ""}
+                       .Where();
+                 },
                  [](const NodePlace& at) { return at.title; },
                  [](const EntryPlace& at) { return at.node.title; },
                  [](const OperationPlace& at) { return at.text; }},
@@ -187,28 +191,23 @@ void AddFindings(std::string_view key, const std::vector<Finding>& findings,
 }
 
 Finding FloatFinding(NodePlace node, const FloatChange& change) {
-  return MakeFinding(float_kinds::kLeftChanged, std::move(node),
-                     "left " + DescribeChange(change), NumbersOf(change));
+  return FloatChangeFinding(float_kinds::kLeftChanged, std::move(node), "",
+                            change);
 }
 
 Finding FloatFindingOfRun(const std::string& network,
                           const FloatChange& change) {
-  Finding finding =
-      MakeFinding(float_kinds::kRunLeftChanged, NamedPlace{network},
-                  "left " + DescribeChange(change), NumbersOf(change));
-  finding.hint = std::string(NameOf(Way::kSanitizer)) + " says which node does";
-  return finding;
+  return FloatChangeFinding(
+      float_kinds::kRunLeftChanged, NamedPlace{network}, "", change,
+      fmt::format("{} says which node does", NameOf(Way::kSanitizer)));
 }
 
 Finding FloatFindingOf(const LibraryFloats& library) {
-  Finding finding =
-      MakeFinding(float_kinds::kChangedByLoading, NamedPlace{library.path},
-                  "loading it left " + DescribeChange(library.change),
-                  NumbersOf(library.change));
-  finding.hint =
+  return FloatChangeFinding(
+      float_kinds::kChangedByLoading, NamedPlace{library.path}, "loading it ",
+      library.change,
       "its functions run like that, as in any host; the reference and all that "
-      "is measured do not";
-  return finding;
+      "is measured do not");
 }
 
 void NoteFloatFinding(const Finding& finding) {

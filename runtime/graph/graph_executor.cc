@@ -4,19 +4,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "nodewise/func/last_error.h"
-#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_inputs.h"
-#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/run_mark.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

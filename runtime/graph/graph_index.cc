@@ -6,11 +6,9 @@
 #include <numeric>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
-#include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"

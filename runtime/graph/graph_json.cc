@@ -1,15 +1,9 @@
 #include "nodewise/graph/graph_json.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <unordered_map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
@@ -174,13 +168,6 @@ void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
   }
 }
 
-void AddCountDiagnostic(const Graph& graph, const char* path, size_t found,
-                        size_t wanted, DiagnosticList* diagnostics) {
-  diagnostics->Add({Severity::kError, graph.text.name, path, 0, 0,
-                    fmt::format("{} items", found),
-                    fmt::format("{} (one per node output)", wanted), ""});
-}
-
 // Joins the lists of the attributes into entries, if they agree on how many
 // entries there are.
 bool AssembleEntries(GraphLists lists, Graph* graph,
@@ -199,7 +186,9 @@ bool AssembleEntries(GraphLists lists, Graph* graph,
   bool agree = true;
   const auto check = [&](const char* path, bool present, size_t found) {
     if (!present || found == count) return;
-    AddCountDiagnostic(*graph, path, found, count, diagnostics);
+    diagnostics->Add({Severity::kError, graph->text.name, path, 0, 0,
+                      fmt::format("{} items", found),
+                      fmt::format("{} (one per node output)", count), ""});
     agree = false;
   };
   check("/attrs/shape/1", true, lists.shapes.size());
@@ -258,44 +247,31 @@ constexpr std::string_view kYes = R"(["size_t", 1])";
 // Returns a string as JSON that TVM reads too: TVM knows no \u escapes, so only
 // what must be escaped is, and bytes above 127 stay as they are.
 std::string Quote(std::string_view text) {
+  constexpr std::string_view kEscaped = "\"\\\n\r\t";
+  constexpr std::string_view kLetters = "\"\\nrt";
   std::string quoted = "\"";
   for (const char c : text) {
-    switch (c) {
-      case '"':
-        quoted += "\\\"";
-        break;
-      case '\\':
-        quoted += "\\\\";
-        break;
-      case '\n':
-        quoted += "\\n";
-        break;
-      case '\r':
-        quoted += "\\r";
-        break;
-      case '\t':
-        quoted += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        } else {
-          quoted += c;
-        }
+    if (const size_t at = kEscaped.find(c); at != kEscaped.npos) {
+      quoted += '\\';
+      quoted += kLetters[at];
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      quoted += c;
     }
   }
   return quoted + "\"";
 }
 
-// Joins what `item(i)` gives for each i with ", ".
+// Returns an array of what `item(i)` gives for each i.
 template <typename Item>
-std::string Join(size_t count, Item item) {
-  std::string text;
+std::string ArrayJson(size_t count, Item item) {
+  std::string text = "[";
   for (size_t i = 0; i < count; ++i) {
     if (i > 0) text += ", ";
     text += item(i);
   }
-  return text;
+  return text + "]";
 }
 
 std::string TextOf(const EntryRef& ref) {
@@ -303,15 +279,13 @@ std::string TextOf(const EntryRef& ref) {
 }
 
 std::string Refs(const std::vector<EntryRef>& refs) {
-  return "[" + Join(refs.size(), [&](size_t i) { return TextOf(refs[i]); }) +
-         "]";
+  return ArrayJson(refs.size(), [&](size_t i) { return TextOf(refs[i]); });
 }
 
-std::string Numbers(const std::vector<uint32_t>& numbers) {
-  return "[" +
-         Join(numbers.size(),
-              [&](size_t i) { return std::to_string(numbers[i]); }) +
-         "]";
+template <typename T>
+std::string Numbers(const std::vector<T>& numbers) {
+  return ArrayJson(numbers.size(),
+                   [&](size_t i) { return std::to_string(numbers[i]); });
 }
 
 std::string NodeJson(const GraphNode& node) {
@@ -346,7 +320,7 @@ class AttrWriter {
 
   template <typename Item>
   void Add(const char* key, const char* tag, Item item) {
-    Raw(key, fmt::format("[\"{}\", [{}]]", tag, Join(count_, item)));
+    Raw(key, fmt::format("[\"{}\", {}]", tag, ArrayJson(count_, item)));
   }
   void Raw(std::string_view key, std::string_view value) {
     text_ += fmt::format("{}    {}: {}", text_.empty() ? "" : ",\n", Quote(key),
@@ -534,13 +508,8 @@ const std::string* FindAttribute(
 std::string WriteGraph(const Graph& graph) {
   AttrWriter attrs(graph.entries.size());
   const auto& entries = graph.entries;
-  attrs.Add("shape", "list_shape", [&](size_t i) {
-    const auto& shape = entries[i].shape;
-    return "[" +
-           Join(shape.size(),
-                [&](size_t d) { return std::to_string(shape[d]); }) +
-           "]";
-  });
+  attrs.Add("shape", "list_shape",
+            [&](size_t i) { return Numbers(entries[i].shape); });
   attrs.Add("storage_id", "list_int",
             [&](size_t i) { return std::to_string(entries[i].storage_id); });
   attrs.Add("dltype", "list_str",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <set>
 #include <utility>
 
@@ -10,10 +9,8 @@
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/ffi_abi.h"
-#include "nodewise/func/ffi_function.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/module/factory_module.h"
-#include "nodewise/module/module.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"

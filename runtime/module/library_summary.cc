@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
@@ -13,15 +12,22 @@
 namespace nodewise {
 namespace {
 
-constexpr std::string_view kBlobSymbol = "__tvm_dev_mblob";
-
 // A sign of when a library was made: releases from `first` to `last`, in the
 // minor numbers of TVM 0.N.
 struct Evidence {
   int first;
   int last;
-  std::string text;
+  const char* text;
 };
+
+struct EvidenceList {
+  void AddIf(bool there, int first, int last, const char* text) {
+    if (there) items.push_back({first, last, text});
+  }
+
+  std::vector<Evidence> items;
+};
+
 constexpr int kFirstEra = 6;
 constexpr int kLastClassicEra = 20;
 constexpr int kFirstFfiEra = 21;
@@ -47,81 +53,79 @@ bool AnyFunctionBegins(const LibrarySummary& summary, std::string_view start) {
 }
 
 void AddSymbolEvidence(const ElfFile& elf, const LibrarySummary& summary,
-                       std::vector<Evidence>* found) {
-  const auto add_if = [&](bool there, int first, int last, const char* text) {
-    if (there) found->push_back({first, last, text});
-  };
+                       EvidenceList* found) {
   const bool is_ffi = summary.abi == kFfiAbi;
-  add_if(AnyFunctionBegins(summary, "tvmgen_"), 8, kLastEra,
-         "function names begin with tvmgen_: 0.8 or later");
-  add_if(!is_ffi && AnyFunctionBegins(summary, "fused_") &&
-             !AnyFunctionBegins(summary, "tvmgen_"),
-         kFirstEra, 7, "function names begin with fused_: 0.7 or earlier");
-  add_if(HasSymbol(elf, "_lookup_linked_param"), 8, 8,
-         "parameters are linked in as _lookup_linked_param: 0.8");
-  add_if(HasSymbol(elf, "__extendhfsf2") && summary.target == "llvm", 11,
-         kLastEra, "half conversions are built in: 0.11 or later");
-  add_if(HasSymbol(elf, "__gnu_h2f_ieee"), kFirstEra, 10,
-         "half conversions are left to the runtime: 0.10 or earlier");
+  const bool has_tvmgen = AnyFunctionBegins(summary, "tvmgen_");
+  found->AddIf(has_tvmgen, 8, kLastEra,
+               "function names begin with tvmgen_: 0.8 or later");
+  found->AddIf(!is_ffi && !has_tvmgen && AnyFunctionBegins(summary, "fused_"),
+               kFirstEra, 7,
+               "function names begin with fused_: 0.7 or earlier");
+  found->AddIf(HasSymbol(elf, "_lookup_linked_param"), 8, 8,
+               "parameters are linked in as _lookup_linked_param: 0.8");
+  found->AddIf(HasSymbol(elf, "__extendhfsf2") && summary.target == "llvm", 11,
+               kLastEra, "half conversions are built in: 0.11 or later");
+  found->AddIf(HasSymbol(elf, "__gnu_h2f_ieee"), kFirstEra, 10,
+               "half conversions are left to the runtime: 0.10 or earlier");
 }
 
-void AddFfiEvidence(const ElfFile& elf, std::vector<Evidence>* found) {
-  const auto add_if = [&](bool there, int first, int last, const char* text) {
-    if (there) found->push_back({first, last, text});
-  };
+void AddFfiEvidence(const ElfFile& elf, EvidenceList* found) {
   const bool prefixed = AbiOf(elf) == LibraryAbi::kFfiPrefixed;
-  add_if(prefixed, 22, kLastEra,
-         "functions are called __tvm_ffi_...: 0.22 or later");
-  add_if(!prefixed, kFirstFfiEra, 21,
-         "TVM-FFI functions with bare names: 0.21");
+  found->AddIf(prefixed, 22, kLastEra,
+               "functions are called __tvm_ffi_...: 0.22 or later");
+  found->AddIf(!prefixed, kFirstFfiEra, 21,
+               "TVM-FFI functions with bare names: 0.21");
   const bool in_parts = Calls(elf, "TVMFFIErrorSetRaisedFromCStrParts");
-  add_if(in_parts, 24, kLastEra, "errors are raised in parts: 0.24 or later");
-  add_if(!in_parts && Calls(elf, "TVMFFIErrorSetRaisedFromCStr"), kFirstFfiEra,
-         23, "errors are raised in one piece: 0.23 or earlier");
-  add_if(Calls(elf, "TVMFFIEnvModLookupFromImports"), 26, kLastEra,
-         "functions are looked up in the imports: 0.26 or later");
-  add_if(Calls(elf, "TVMBackendGetFuncFromEnv"), kFirstFfiEra, 25,
-         "functions are looked up in the environment: 0.25 or earlier");
+  found->AddIf(in_parts, 24, kLastEra,
+               "errors are raised in parts: 0.24 or later");
+  found->AddIf(!in_parts && Calls(elf, "TVMFFIErrorSetRaisedFromCStr"),
+               kFirstFfiEra, 23,
+               "errors are raised in one piece: 0.23 or earlier");
+  found->AddIf(Calls(elf, "TVMFFIEnvModLookupFromImports"), 26, kLastEra,
+               "functions are looked up in the imports: 0.26 or later");
+  found->AddIf(Calls(elf, "TVMBackendGetFuncFromEnv"), kFirstFfiEra, 25,
+               "functions are looked up in the environment: 0.25 or earlier");
 }
 
-void AddModuleEvidence(const LibrarySummary& summary,
-                       std::vector<Evidence>* found) {
+// In which releases TVM put a module of a kind into libraries.
+struct KindEvidence {
+  std::string_view kind;
+  Evidence sign;
+};
+constexpr KindEvidence kKindEvidence[] = {
+    {"GraphRuntimeFactory", {7, 7, "a GraphRuntimeFactory: 0.7"}},
+    {"GraphExecutorFactory", {8, 19, "a GraphExecutorFactory: 0.8 to 0.19"}},
+    {"metadata", {7, 8, "a metadata module: 0.7 or 0.8"}},
+    {"const_loader", {9, kLastEra, "a const_loader module: 0.9 or later"}},
+    {"relax.Executable", {14, 19, "a relax.Executable: 0.14 to 0.19"}},
+    {"relax.VMExecutable",
+     {20, kLastEra, "a relax.VMExecutable: 0.20 or later"}}};
+
+void AddModuleEvidence(const LibrarySummary& summary, EvidenceList* found) {
   bool has_tree = false;
   for (const ModuleSummary& module : summary.modules) {
     has_tree = has_tree || !module.imports.empty();
-    const auto add_if = [&](const char* kind, int first, int last,
-                            const char* text) {
-      if (module.kind == kind) found->push_back({first, last, text});
-    };
-    add_if("GraphRuntimeFactory", 7, 7, "a GraphRuntimeFactory: 0.7");
-    add_if("GraphExecutorFactory", 8, kLastClassicEra - 1,
-           "a GraphExecutorFactory: 0.8 to 0.19");
-    add_if("metadata", 7, 8, "a metadata module: 0.7 or 0.8");
-    add_if("const_loader", 9, kLastEra, "a const_loader module: 0.9 or later");
-    add_if("relax.Executable", 14, 19, "a relax.Executable: 0.14 to 0.19");
-    add_if("relax.VMExecutable", 20, kLastEra,
-           "a relax.VMExecutable: 0.20 or later");
+    for (const auto& [kind, sign] : kKindEvidence) {
+      found->AddIf(module.kind == kind, sign.first, sign.last, sign.text);
+    }
   }
-  if (has_tree) {
-    found->push_back({7, kLastEra,
-                      "the modules have an import tree: 0.7 or "
-                      "later"});
-  }
+  found->AddIf(has_tree, 7, kLastEra,
+               "the modules have an import tree: 0.7 or later");
 }
 
 void TellEra(const ElfFile& elf, LibrarySummary* summary) {
-  std::vector<Evidence> evidence;
+  EvidenceList evidence;
   AddSymbolEvidence(elf, *summary, &evidence);
   AddModuleEvidence(*summary, &evidence);
   const bool is_ffi = summary->abi == kFfiAbi;
   if (is_ffi) AddFfiEvidence(elf, &evidence);
-  if (evidence.empty()) return;
+  if (evidence.items.empty()) return;
   int first = is_ffi ? kFirstFfiEra : kFirstEra;
   int last = is_ffi ? kLastEra : kLastClassicEra;
-  for (const Evidence& sign : evidence) {
+  for (const Evidence& sign : evidence.items) {
     first = std::max(first, sign.first);
     last = std::min(last, sign.last);
-    summary->era_evidence.push_back(sign.text);
+    summary->era_evidence.emplace_back(sign.text);
   }
   if (first > last) {
     summary->era = "signs of several releases";
@@ -170,7 +174,7 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
   }
   std::sort(summary->context.begin(), summary->context.end());
   std::sort(summary->runtime_calls.begin(), summary->runtime_calls.end());
-  const bool has_blob = HasSymbol(elf, kBlobSymbol);
+  const bool has_blob = HasSymbol(elf, kBlobName);
   const bool is_tvm = has_blob || !summary->context.empty() ||
                       !summary->runtime_calls.empty() ||
                       AnyFunctionBegins(*summary, "tvmgen_") ||
@@ -239,13 +243,12 @@ absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
 }
 
 absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
-  const ElfSymbol* symbol = FindSymbol(elf, kBlobSymbol);
+  const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
   if (symbol == nullptr) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
   NODEWISE_ASSIGN_OR_RETURN(
       const ModuleBlob blob,
-      ParseModuleBlob(bytes,
-                      fmt::format("{}: {}", summary->path, kBlobSymbol)));
+      ParseModuleBlob(bytes, fmt::format("{}: {}", summary->path, kBlobName)));
   for (size_t i = 0; i < blob.items.size(); ++i) {
     ModuleSummary module = Summarise(blob.items[i]);
     if (blob.has_import_tree()) module.imports = blob.children[i];
@@ -253,8 +256,6 @@ absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
   }
   return absl::OkStatus();
 }
-
-constexpr std::string_view kClassicBlob = "__tvm_dev_mblob";
 
 // Fills in what a TVM-FFI library carries; returns false if it has no bytecode.
 absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
@@ -278,9 +279,9 @@ absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
 // Does what FindModern does, for a library of TVM 0.18 to 0.20. Loading the
 // library reports what else may be wrong with its blob.
 bool FindClassic(const ElfFile& elf, LibraryBytecode* found) {
-  const ElfSymbol* symbol = FindSymbol(elf, kClassicBlob);
+  const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
   if (symbol == nullptr) return false;
-  found->where = fmt::format("{}: {}", elf.where, kClassicBlob);
+  found->where = fmt::format("{}: {}", elf.where, kBlobName);
   const auto bytes = BytesAt(elf, symbol->value);
   if (!bytes.ok()) return false;
   const auto blob = ParseModuleBlob(*bytes, found->where);

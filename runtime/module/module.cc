@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 

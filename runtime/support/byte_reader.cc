@@ -1,7 +1,5 @@
 #include "nodewise/support/byte_reader.h"
 
-#include <utility>
-
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 

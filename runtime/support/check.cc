@@ -1,4 +1,3 @@
-#include "nodewise/support/check.h"
 
 #include <cstdio>
 #include <cstdlib>

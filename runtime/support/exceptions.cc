@@ -11,7 +11,6 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "nodewise/support/status_macros.h"

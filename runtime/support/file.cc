@@ -10,13 +10,11 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -30,17 +28,15 @@ namespace {
 constexpr size_t kBufferBytes = 1 << 18;
 
 // Opens a regular file for reading and tells its size.
-absl::StatusOr<int> OpenRegular(const std::string& path, size_t* size) {
+absl::StatusOr<Descriptor> OpenRegular(const std::string& path, size_t* size) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return SystemError(path, "cannot open");
+  Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (descriptor.get() < 0) return SystemError(path, "cannot open");
   struct stat status;
-  if (fstat(descriptor, &status) != 0) {
-    close(descriptor);
+  if (fstat(descriptor.get(), &status) != 0) {
     return SystemError(path, "cannot stat");
   }
   if (!S_ISREG(status.st_mode)) {
-    close(descriptor);
     return absl::InvalidArgumentError(fmt::format(
         "{}: is {}, expected a regular file", path,
         S_ISDIR(status.st_mode) ? "a directory" : "not a regular file"));
@@ -77,12 +73,12 @@ class NoFileSizeSignal {
   bool came_ = false;
 };
 
-absl::Status WriteAll(int descriptor, const std::string& path, const char* data,
-                      size_t size) {
+absl::Status WriteAll(const Descriptor& descriptor, const std::string& path,
+                      const char* data, size_t size) {
   if (size == 0) return absl::OkStatus();
   NoFileSizeSignal no_signal;
   while (size > 0) {
-    const ssize_t written = write(descriptor, data, size);
+    const ssize_t written = write(descriptor.get(), data, size);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       if (errno == EFBIG) no_signal.Came();
@@ -92,32 +88,6 @@ absl::Status WriteAll(int descriptor, const std::string& path, const char* data,
     size -= static_cast<size_t>(written);
   }
   return absl::OkStatus();
-}
-
-// The temporary files of all OutputFiles, which a signal must not leave.
-class UnfinishedFiles {
- public:
-  static UnfinishedFiles& Get() {
-    static auto* const files = new UnfinishedFiles();
-    return *files;
-  }
-  void Add(const std::string& path) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    files_[path] = LeftBehind::Path(path);
-  }
-  void Forget(const std::string& path) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    files_.erase(path);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, LeftBehind> files_;  // mutex_
-};
-
-void RemoveUnfinished(const std::string& path) {
-  unlink(path.c_str());
-  UnfinishedFiles::Get().Forget(path);
 }
 
 constexpr std::string_view kPart = ".part";
@@ -188,16 +158,19 @@ absl::Status SystemError(const std::string& path, const char* doing) {
   return absl::UnavailableError(text);
 }
 
+bool Descriptor::Close() {
+  return number_ < 0 || close(std::exchange(number_, -1)) == 0;
+}
+
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
-  NODEWISE_ASSIGN_OR_RETURN(const int descriptor,
+  NODEWISE_ASSIGN_OR_RETURN(const Descriptor descriptor,
                             OpenRegular(path, &file.size_));
-  if (file.size_ == 0) {  // mmap refuses an empty file; it is still a file.
-    close(descriptor);
-    return file;
-  }
-  void* data = mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  close(descriptor);
+  // mmap refuses an empty file; it is still a file.
+  if (file.size_ == 0) return file;
+  // The mapping outlives the descriptor.
+  void* data =
+      mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
   if (data == MAP_FAILED) return SystemError(path, "cannot map");
   file.data_ = static_cast<const uint8_t*>(data);
   return file;
@@ -241,10 +214,11 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
 
 absl::Status OutputFile::OpenInPlace() {
   // O_NONBLOCK: a pipe without a reader is refused, not waited for.
-  descriptor_ =
-      open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (descriptor_ < 0) return SystemError(path_, "cannot write");
-  fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
+  descriptor_ = Descriptor(
+      open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  const int number = descriptor_.get();
+  if (number < 0) return SystemError(path_, "cannot write");
+  fcntl(number, F_SETFL, fcntl(number, F_GETFL) & ~O_NONBLOCK);
   return absl::OkStatus();
 }
 
@@ -259,90 +233,62 @@ absl::Status OutputFile::OpenBeside(mode_t mode) {
         fmt::format("{}.{}_{}.part", begin, getpid(), count++);
     temporary_ = place.parent_path() / name;
     // A signal right behind open() must find it.
-    UnfinishedFiles::Get().Add(temporary_);
-    descriptor_ = open(temporary_.c_str(), flags, mode);
-    if (descriptor_ >= 0) return absl::OkStatus();
+    unfinished_ = LeftBehind::Path(temporary_);
+    descriptor_ = Descriptor(open(temporary_.c_str(), flags, mode));
+    if (descriptor_.get() >= 0) return absl::OkStatus();
     const int error = errno;
-    UnfinishedFiles::Get().Forget(temporary_);
+    // What stands there is another's, and not to be removed.
+    unfinished_.Forget();
     errno = error;
     if (errno != EEXIST) return SystemError(path_, "cannot create");
   }
 }
 
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      place_(std::move(other.place_)),
-      temporary_(std::move(other.temporary_)),
-      kept_mode_(other.kept_mode_),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      buffer_(std::move(other.buffer_)) {}
-
 OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  close(descriptor_);
-  if (!is_in_place()) RemoveUnfinished(temporary_);
+  if (descriptor_.get() < 0) return;
+  descriptor_.Close();
+  if (!is_in_place()) unlink(temporary_.c_str());
 }
 
 absl::Status OutputFile::Write(const void* data, size_t size) {
   const char* bytes = static_cast<const char*>(data);
   if (buffer_.size() + size > kBufferBytes) NODEWISE_RETURN_IF_ERROR(Flush());
-  if (size > kBufferBytes) return WriteOut(bytes, size);
+  if (size > kBufferBytes) return WriteAll(descriptor_, path_, bytes, size);
   buffer_.append(bytes, size);
   return absl::OkStatus();
 }
 
 absl::Status OutputFile::Flush() {
-  NODEWISE_RETURN_IF_ERROR(WriteOut(buffer_.data(), buffer_.size()));
+  NODEWISE_RETURN_IF_ERROR(
+      WriteAll(descriptor_, path_, buffer_.data(), buffer_.size()));
   buffer_.clear();
   return absl::OkStatus();
-}
-
-absl::Status OutputFile::WriteOut(const char* data, size_t size) {
-  return WriteAll(descriptor_, path_, data, size);
 }
 
 absl::Status OutputFile::Commit() {
   NODEWISE_RETURN_IF_ERROR(Flush());
   // A new file's mode comes from the process's mask.
-  if (kept_mode_.has_value()) fchmod(descriptor_, *kept_mode_);
+  if (kept_mode_.has_value()) fchmod(descriptor_.get(), *kept_mode_);
   // A name in the file system may come to the disk before the contents do:
   // after a crash of the machine it would be that of an empty file.
-  absl::Status status = SyncDescriptor(descriptor_, path_);
-  if (close(std::exchange(descriptor_, -1)) != 0 ||
+  absl::Status status = SyncDescriptor(descriptor_.get(), path_);
+  if (!descriptor_.Close() ||
       (status.ok() && !is_in_place() &&
        rename(temporary_.c_str(), place_.c_str()) != 0)) {
     status.Update(SystemError(path_, "cannot write"));
   }
-  if (is_in_place()) return status;
-  if (status.ok()) {
-    UnfinishedFiles::Get().Forget(temporary_);
-  } else {
-    RemoveUnfinished(temporary_);
-  }
+  if (!is_in_place() && !status.ok()) unlink(temporary_.c_str());
+  unfinished_.Forget();
   return status;
 }
 
 absl::StatusOr<GrowingFile> GrowingFile::Create(const std::string& path) {
   GrowingFile file;
-  file.descriptor_ =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file.descriptor_ < 0) return SystemError(path, "cannot create");
+  file.descriptor_ = Descriptor(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.descriptor_.get() < 0) return SystemError(path, "cannot create");
   file.path_ = path;
   return file;
-}
-
-GrowingFile::GrowingFile(GrowingFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-GrowingFile& GrowingFile::operator=(GrowingFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-GrowingFile::~GrowingFile() {
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 absl::Status GrowingFile::Write(const void* data, size_t size) {
@@ -350,38 +296,30 @@ absl::Status GrowingFile::Write(const void* data, size_t size) {
 }
 
 absl::Status GrowingFile::Close() {
-  if (descriptor_ < 0 || close(std::exchange(descriptor_, -1)) == 0) {
-    return absl::OkStatus();
-  }
+  if (descriptor_.Close()) return absl::OkStatus();
   return SystemError(path_, "cannot write");
 }
 
 absl::Status AppendFile(const std::string& path, uint64_t offset,
                         OutputFile* to) {
   size_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const int descriptor, OpenRegular(path, &size));
+  NODEWISE_ASSIGN_OR_RETURN(const Descriptor descriptor,
+                            OpenRegular(path, &size));
   std::string piece(kBufferBytes, '\0');
-  absl::Status status;
-  while (status.ok()) {
-    const ssize_t got = pread(descriptor, piece.data(), piece.size(),
+  while (true) {
+    const ssize_t got = pread(descriptor.get(), piece.data(), piece.size(),
                               static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      if (got < 0) status = SystemError(path, "cannot read");
-      break;
-    }
-    status = to->Write(piece.data(), static_cast<size_t>(got));
+    if (got < 0) return SystemError(path, "cannot read");
+    if (got == 0) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(to->Write(piece.data(), static_cast<size_t>(got)));
     offset += static_cast<uint64_t>(got);
   }
-  close(descriptor);
-  return status;
 }
 
 absl::Status CheckReadable(const std::string& path) {
   size_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const int descriptor, OpenRegular(path, &size));
-  close(descriptor);
-  return absl::OkStatus();
+  return OpenRegular(path, &size).status();
 }
 
 absl::Status ReplaceFile(
@@ -435,11 +373,9 @@ bool IsPartName(std::string_view name) {
 }
 
 absl::Status SyncFile(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return SystemError(path, "cannot open");
-  const absl::Status status = SyncDescriptor(descriptor, path);
-  close(descriptor);
-  return status;
+  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.get() < 0) return SystemError(path, "cannot open");
+  return SyncDescriptor(descriptor.get(), path);
 }
 
 absl::Status SyncDescriptor(int descriptor, const std::string& path) {

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <limits>
 #include <string>
-#include <string_view>
 
 namespace nodewise {
 namespace {

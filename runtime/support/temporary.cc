@@ -136,7 +136,7 @@ class LeftBehind::Entry {
     return entry;
   }
 
-  void Clear() { delete thing_.exchange(nullptr); }
+  void Empty() { delete thing_.exchange(nullptr); }
 
   template <typename Function>
   static void ForEachOf(pid_t owner, const Function& function) {
@@ -161,8 +161,8 @@ std::atomic<LeftBehind::Entry*> LeftBehind::Entry::first_ = nullptr;
 
 LeftBehind LeftBehind::Register(pid_t group, std::string_view path) {
   LeftBehind left_behind;
-  left_behind.entry_ = Entry::Put(std::make_unique<Entry::Thing>(
-      Entry::Thing{getpid(), group, std::string(path)}));
+  left_behind.entry_.reset(Entry::Put(std::make_unique<Entry::Thing>(
+      Entry::Thing{getpid(), group, std::string(path)})));
   return left_behind;
 }
 
@@ -170,17 +170,7 @@ LeftBehind LeftBehind::Path(std::string_view path) { return Register(0, path); }
 
 LeftBehind LeftBehind::ProcessGroup(pid_t group) { return Register(group, ""); }
 
-LeftBehind::LeftBehind(LeftBehind&& other) noexcept
-    : entry_(std::exchange(other.entry_, nullptr)) {}
-
-LeftBehind& LeftBehind::operator=(LeftBehind&& other) noexcept {
-  std::swap(entry_, other.entry_);
-  return *this;
-}
-
-void LeftBehind::Forget() {
-  if (entry_ != nullptr) std::exchange(entry_, nullptr)->Clear();
-}
+void LeftBehind::Clear::operator()(Entry* entry) const { entry->Empty(); }
 
 void CleanUpOnSignals() {
   struct sigaction action {};

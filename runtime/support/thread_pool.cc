@@ -7,24 +7,19 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <string>
 #include <system_error>
-#include <thread>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/float_environment.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
@@ -281,18 +276,95 @@ absl::Status TaskGroup::JoinedErrors() {
 // given back, and talks to it through its state alone.
 class ThreadPool {
  public:
-  static ThreadPool& Get();
+  static ThreadPool& Get() {
+    static ThreadPool* const pool = [] {
+      pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
+                     [] {
+                       // The workers did not come along.
+                       Get().idle_ = nullptr;
+                       Get().num_leased_ = 0;
+                       Get().mutex_.unlock();
+                     });
+      return new ThreadPool;
+    }();
+    return *pool;
+  }
 
-  absl::Status Run(int num_tasks, ParallelTask task);
+  absl::Status Run(int num_tasks, ParallelTask task) {
+    Lease lease;
+    if (num_tasks == 0) {
+      // Results depend on how sums are cut into tasks, so the number must not
+      // depend on what other threads are doing at that moment.
+      lease = TakeUpTo(std::max(1, NumThreads() / tasks_around) - 1);
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(lease, TakeExactly(num_tasks - 1));
+    }
+    const int count = 1 + lease.count;
+    // With more tasks than CPUs, a spinning task keeps another from running.
+    const bool spin = count <= AvailableProcessors().cpus &&
+                      num_leased_ < AvailableProcessors().cpus;
+    TaskGroup group(count, std::min(tasks_around * count, kMaxTasks), spin,
+                    task, task_observer.load(std::memory_order_acquire));
+    if (!group.has_default_floats_ && NeedFloats(lease)) {
+      group.launchers_floats_ = ReadFloatEnvironment();
+    }
+    int task_id = 0;
+    for (Worker* worker = lease.first; worker != nullptr;
+         worker = worker->next) {
+      worker->Start(group, ++task_id);
+    }
+    group.RunTask(0);
+    for (Worker* worker = lease.first; worker != nullptr;
+         worker = worker->next) {
+      worker->Join();
+    }
+    GiveBack(lease);
+    absl::Status status = group.JoinedErrors();
+    // The workers do not know what they worked on.
+    if (absl::IsResourceExhausted(status) && !WorkingOn::Place().empty()) {
+      status = At(WorkingOn::Place(), status);
+    }
+    return status;
+  }
 
  private:
   // All that passes between launcher and worker shares one cache line.
   struct alignas(kNoSharingBytes) Worker {
     enum State : uint32_t { kIdle, kIdleAsleep, kBusy, kBusyAwaited };
 
-    void Start(TaskGroup& new_group, int new_task_id);
-    void Join();
-    void Loop();
+    void Start(TaskGroup& new_group, int new_task_id) {
+      group = &new_group;
+      task_id = new_task_id;
+      launcher_cpu = sched_getcpu();
+      if (state.exchange(kBusy) == kIdleAsleep) state.notify_one();
+    }
+
+    // On a busy machine launcher and worker often share a CPU. Spinning would
+    // then keep the other thread from doing what is waited for: an empty launch
+    // took 50 us with spinning, 6 us without. (Where threads are is a guess,
+    // but a cheap one.)
+    void Join() {
+      const bool spin = group->spin_.load(std::memory_order_relaxed) &&
+                        cpu.load(std::memory_order_relaxed) != sched_getcpu();
+      WaitWhile(state, kBusy, kBusyAwaited, spin);
+    }
+
+    void Loop() {
+      NotePoolWorker();
+      if (void (*const start)() = worker_start.load()) start();
+      for (bool spin = false;;) {
+        WaitWhile(state, kIdle, kIdleAsleep, spin);
+        group->RunTaskElsewhere(task_id, &floats_generation);
+        const int here = sched_getcpu();
+        cpu.store(here, std::memory_order_relaxed);
+        spin = group->spin_.load(std::memory_order_relaxed) &&
+               launcher_cpu != here;
+        // This is the last access: from here on the group may be gone, and this
+        // worker may be leased again. The worker itself stays for ever, so it
+        // may still be notified.
+        if (state.exchange(kIdle) == kBusyAwaited) state.notify_one();
+      }
+    }
 
     std::atomic<uint32_t> state{kIdle};
     int task_id = 0;
@@ -311,161 +383,74 @@ class ThreadPool {
   };
 
   // Whether any of them has still to take over the candidate's floats.
-  static bool NeedFloats(const Lease& lease);
-  Lease TakeUpTo(int count);
-  absl::StatusOr<Lease> TakeExactly(int count);
-  void GiveBack(const Lease& lease);
-  Worker* NewWorker();
+  static bool NeedFloats(const Lease& lease) {
+    const uint32_t now = CandidateFloatsGeneration();
+    for (Worker* worker = lease.first; worker != nullptr;
+         worker = worker->next) {
+      if (worker->floats_generation != now) return true;
+    }
+    return false;
+  }
+
+  absl::StatusOr<Lease> TakeExactly(int count) {
+    Lease lease = TakeUpTo(count);
+    if (lease.count == count) return lease;
+    GiveBack(lease);
+    return absl::ResourceExhaustedError(fmt::format(
+        "thread pool: found {} threads, expected {} (ask for fewer tasks)",
+        1 + lease.count, 1 + count));
+  }
+
+  // Takes from the front, in the order in which GiveBack() puts workers there:
+  // a task gets the same worker again, and with it a warm cache.
+  Lease TakeUpTo(int count) {
+    if (count == 0) return {};
+    const std::lock_guard lock(mutex_);
+    Lease lease;
+    Worker** end = &lease.first;
+    while (lease.count < count) {
+      Worker* worker = idle_;
+      if (worker != nullptr) {
+        idle_ = worker->next;
+      } else {
+        worker = NewWorker();
+        if (worker == nullptr) break;
+      }
+      worker->next = nullptr;
+      *end = worker;
+      end = &worker->next;
+      lease.last = worker;
+      ++lease.count;
+    }
+    num_leased_ += lease.count;
+    return lease;
+  }
+
+  void GiveBack(const Lease& lease) {
+    if (lease.count == 0) return;
+    const std::lock_guard lock(mutex_);
+    lease.last->next = idle_;
+    idle_ = lease.first;
+    num_leased_ -= lease.count;
+  }
+
+  Worker* NewWorker() {
+    try {
+      auto worker = std::make_unique<Worker>();
+      std::thread(&Worker::Loop, worker.get()).detach();
+      worker->next_of_all = all_;
+      all_ = worker.get();
+      return worker.release();
+    } catch (const std::exception&) {  // No memory, or no more threads.
+      return nullptr;
+    }
+  }
 
   std::mutex mutex_;
   Worker* idle_ = nullptr;
   Worker* all_ = nullptr;  // Lets leak checkers reach all of them.
   std::atomic<int> num_leased_ = 0;
 };
-
-void ThreadPool::Worker::Start(TaskGroup& new_group, int new_task_id) {
-  group = &new_group;
-  task_id = new_task_id;
-  launcher_cpu = sched_getcpu();
-  if (state.exchange(kBusy) == kIdleAsleep) state.notify_one();
-}
-
-// On a busy machine launcher and worker often share a CPU. Spinning would then
-// keep the other thread from doing what is waited for: an empty launch took 50
-// us with spinning, 6 us without. (Where threads are is a guess, but a cheap
-// one.)
-void ThreadPool::Worker::Join() {
-  const bool spin = group->spin_.load(std::memory_order_relaxed) &&
-                    cpu.load(std::memory_order_relaxed) != sched_getcpu();
-  WaitWhile(state, kBusy, kBusyAwaited, spin);
-}
-
-void ThreadPool::Worker::Loop() {
-  NotePoolWorker();
-  if (void (*const start)() = worker_start.load()) start();
-  for (bool spin = false;;) {
-    WaitWhile(state, kIdle, kIdleAsleep, spin);
-    group->RunTaskElsewhere(task_id, &floats_generation);
-    const int here = sched_getcpu();
-    cpu.store(here, std::memory_order_relaxed);
-    spin = group->spin_.load(std::memory_order_relaxed) && launcher_cpu != here;
-    // This is the last access: from here on the group may be gone, and this
-    // worker may be leased again. The worker itself stays for ever, so it may
-    // still be notified.
-    if (state.exchange(kIdle) == kBusyAwaited) state.notify_one();
-  }
-}
-
-ThreadPool& ThreadPool::Get() {
-  static ThreadPool* const pool = [] {
-    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
-                   [] {
-                     // The workers did not come along.
-                     Get().idle_ = nullptr;
-                     Get().num_leased_ = 0;
-                     Get().mutex_.unlock();
-                   });
-    return new ThreadPool;
-  }();
-  return *pool;
-}
-
-absl::Status ThreadPool::Run(int num_tasks, ParallelTask task) {
-  Lease lease;
-  if (num_tasks == 0) {
-    // Results depend on how sums are cut into tasks, so the number must not
-    // depend on what other threads are doing at that moment.
-    lease = TakeUpTo(std::max(1, NumThreads() / tasks_around) - 1);
-  } else {
-    NODEWISE_ASSIGN_OR_RETURN(lease, TakeExactly(num_tasks - 1));
-  }
-  const int count = 1 + lease.count;
-  // With more tasks than CPUs, a spinning task keeps another from running.
-  const bool spin = count <= AvailableProcessors().cpus &&
-                    num_leased_ < AvailableProcessors().cpus;
-  TaskGroup group(count, std::min(tasks_around * count, kMaxTasks), spin, task,
-                  task_observer.load(std::memory_order_acquire));
-  if (!group.has_default_floats_ && NeedFloats(lease)) {
-    group.launchers_floats_ = ReadFloatEnvironment();
-  }
-  int task_id = 0;
-  for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
-    worker->Start(group, ++task_id);
-  }
-  group.RunTask(0);
-  for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
-    worker->Join();
-  }
-  GiveBack(lease);
-  absl::Status status = group.JoinedErrors();
-  // The workers do not know what they worked on.
-  if (absl::IsResourceExhausted(status) && !WorkingOn::Place().empty()) {
-    status = At(WorkingOn::Place(), status);
-  }
-  return status;
-}
-
-bool ThreadPool::NeedFloats(const Lease& lease) {
-  const uint32_t now = CandidateFloatsGeneration();
-  for (Worker* worker = lease.first; worker != nullptr; worker = worker->next) {
-    if (worker->floats_generation != now) return true;
-  }
-  return false;
-}
-
-absl::StatusOr<ThreadPool::Lease> ThreadPool::TakeExactly(int count) {
-  Lease lease = TakeUpTo(count);
-  if (lease.count == count) return lease;
-  GiveBack(lease);
-  return absl::ResourceExhaustedError(fmt::format(
-      "thread pool: found {} threads, expected {} (ask for fewer tasks)",
-      1 + lease.count, 1 + count));
-}
-
-// Takes from the front, in the order in which GiveBack() puts workers there: a
-// task gets the same worker again, and with it a warm cache.
-ThreadPool::Lease ThreadPool::TakeUpTo(int count) {
-  if (count == 0) return {};
-  const std::lock_guard lock(mutex_);
-  Lease lease;
-  Worker** end = &lease.first;
-  while (lease.count < count) {
-    Worker* worker = idle_;
-    if (worker != nullptr) {
-      idle_ = worker->next;
-    } else {
-      worker = NewWorker();
-      if (worker == nullptr) break;
-    }
-    worker->next = nullptr;
-    *end = worker;
-    end = &worker->next;
-    lease.last = worker;
-    ++lease.count;
-  }
-  num_leased_ += lease.count;
-  return lease;
-}
-
-void ThreadPool::GiveBack(const Lease& lease) {
-  if (lease.count == 0) return;
-  const std::lock_guard lock(mutex_);
-  lease.last->next = idle_;
-  idle_ = lease.first;
-  num_leased_ -= lease.count;
-}
-
-ThreadPool::Worker* ThreadPool::NewWorker() {
-  try {
-    auto worker = std::make_unique<Worker>();
-    std::thread(&Worker::Loop, worker.get()).detach();
-    worker->next_of_all = all_;
-    all_ = worker.get();
-    return worker.release();
-  } catch (const std::exception&) {  // No memory, or no more threads.
-    return nullptr;
-  }
-}
 
 bool IsPoolWorker() { return is_pool_worker; }
 

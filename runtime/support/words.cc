@@ -4,7 +4,6 @@
 #include <csignal>
 #include <iterator>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "fmt/format.h"

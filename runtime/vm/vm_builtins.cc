@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -73,13 +72,9 @@ const VmReader::BuiltinRow* VmReader::FindBuiltin(std::string_view name) {
   return nullptr;
 }
 
-absl::StatusOr<VmReader::Value> VmReader::Nothing(const Call&) {
-  return Value();
-}
+VmReader::Result VmReader::Nothing(const Call&) { return Value(); }
 
-absl::StatusOr<VmReader::Value> VmReader::First(const Call& call) {
-  return call.args[0];
-}
+VmReader::Result VmReader::First(const Call& call) { return call.args[0]; }
 
 absl::StatusOr<VmReader::Dims> VmReader::ShapeArgument(const Call& call,
                                                        size_t index,
@@ -96,7 +91,7 @@ absl::StatusOr<VmReader::Dims> VmReader::ShapeArgument(const Call& call,
 }
 
 // (vm, shape, device index, type, memory scope)
-absl::StatusOr<VmReader::Value> VmReader::AllocStorage(const Call& call) {
+VmReader::Result VmReader::AllocStorage(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* dtype, DTypeOf(call, 3));
   VmStorage storage;
   NODEWISE_RETURN_IF_ERROR(
@@ -116,7 +111,7 @@ absl::StatusOr<VmReader::Value> VmReader::AllocStorage(const Call& call) {
 }
 
 // (storage, offset in bytes, shape, type, memory scope)
-absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
+VmReader::Result VmReader::AllocTensor(const Call& call) {
   if (!Is(call, 0, Value::Kind::kStorage)) {
     return BadBytecode(call,
                        fmt::format("a tensor in {}", Describe(call.args[0])),
@@ -149,7 +144,7 @@ absl::StatusOr<VmReader::Value> VmReader::AllocTensor(const Call& call) {
   return Value{Value::Kind::kTensor, AddTensor(std::move(tensor))};
 }
 
-absl::StatusOr<VmReader::Value> VmReader::Reshape(const Call& call) {
+VmReader::Result VmReader::Reshape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t from, TensorOf(call, 0));
   const VmTensor base = program_.tensors[from];
   uint64_t bytes = 0;
@@ -187,7 +182,7 @@ absl::StatusOr<VmReader::Value> VmReader::Reshape(const Call& call) {
   return Value{Value::Kind::kTensor, view};
 }
 
-absl::StatusOr<VmReader::Value> VmReader::ShapeOfTensor(const Call& call) {
+VmReader::Result VmReader::ShapeOfTensor(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t number, TensorOf(call, 0));
   VmTensor& tensor = program_.tensors[number];
   if (!tensor.has_shape || tensor.HasOpenDims()) {
@@ -197,7 +192,7 @@ absl::StatusOr<VmReader::Value> VmReader::ShapeOfTensor(const Call& call) {
   return Keep(Value::Kind::kShape, tensor.shape, &shapes_);
 }
 
-absl::StatusOr<VmReader::Value> VmReader::MakeTuple(const Call& call) {
+VmReader::Result VmReader::MakeTuple(const Call& call) {
   return Keep(Value::Kind::kTuple, call.args, &tuples_);
 }
 
@@ -219,7 +214,7 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
   return made;
 }
 
-absl::StatusOr<VmReader::Value> VmReader::TupleItem(const Call& call) {
+VmReader::Result VmReader::TupleItem(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t item, IntOf(call, 1));
   if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
     NODEWISE_RETURN_IF_ERROR(BecomeTuple(call, input).status());
@@ -235,7 +230,7 @@ absl::StatusOr<VmReader::Value> VmReader::TupleItem(const Call& call) {
                      fmt::format("one of its {}", items.size()));
 }
 
-absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
+VmReader::Result VmReader::TupleResetItem(const Call& call) {
   if (InputOf(call.args[0]) != nullptr) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const Value item, TupleItem(call));
   static_cast<void>(item);
@@ -245,7 +240,7 @@ absl::StatusOr<VmReader::Value> VmReader::TupleResetItem(const Call& call) {
 }
 
 // (kernel, its tensors, a shape whose dimensions are its last arguments)
-absl::StatusOr<VmReader::Value> VmReader::CallWithDims(const Call& call) {
+VmReader::Result VmReader::CallWithDims(const Call& call) {
   if (!Is(call, 0, Value::Kind::kFunction)) {
     return BadBytecode(call,
                        fmt::format("a call of {}", Describe(call.args[0])),
@@ -358,7 +353,7 @@ absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
   return absl::OkStatus();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::CheckTensorInfo(const Call& call) {
+VmReader::Result VmReader::CheckTensorInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t number, TensorOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 1));
   if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
@@ -396,7 +391,7 @@ VmReader::Value VmReader::RefuseInput(const Call& call, const VmInput& input,
       "a graph's inputs are tensors");
 }
 
-absl::StatusOr<VmReader::Value> VmReader::CheckShapeInfo(const Call& call) {
+VmReader::Result VmReader::CheckShapeInfo(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return RefuseInput(call, *input, "a shape");
   }
@@ -404,15 +399,14 @@ absl::StatusOr<VmReader::Value> VmReader::CheckShapeInfo(const Call& call) {
   return Value();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::CheckNumberInfo(const Call& call) {
+VmReader::Result VmReader::CheckNumberInfo(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return RefuseInput(call, *input, "a number");
   }
   return Value();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::BecomeTuple(const Call& call,
-                                                      VmInput* input) {
+VmReader::Result VmReader::BecomeTuple(const Call& call, VmInput* input) {
   const VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape || tensor.has_dtype || tensor.is_used) {
     return BadBytecode(call, "a tensor", "a tuple");
@@ -422,7 +416,7 @@ absl::StatusOr<VmReader::Value> VmReader::BecomeTuple(const Call& call,
   return Value();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::CheckTupleInfo(const Call& call) {
+VmReader::Result VmReader::CheckTupleInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return BecomeTuple(call, input);
@@ -464,7 +458,7 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
                      fmt::format("{}, as the tensor has", *dim));
 }
 
-absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
+VmReader::Result VmReader::MatchShape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 2));
   if (rank < 0 || static_cast<uint64_t>(rank) > (call.args.size() - 3) / 2) {
@@ -500,7 +494,7 @@ absl::StatusOr<VmReader::Value> VmReader::MatchShape(const Call& call) {
   return Value();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::MatchNumber(const Call& call) {
+VmReader::Result VmReader::MatchNumber(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return CheckNumberInfo(call);
   }
@@ -510,7 +504,7 @@ absl::StatusOr<VmReader::Value> VmReader::MatchNumber(const Call& call) {
   return Value();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::MakeShape(const Call& call) {
+VmReader::Result VmReader::MakeShape(const Call& call) {
   NODEWISE_RETURN_IF_ERROR(HeapOf(call, 0).status());
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 1));
   if (rank < 0 || static_cast<uint64_t>(rank) != (call.args.size() - 2) / 2 ||
@@ -534,7 +528,7 @@ absl::StatusOr<VmReader::Value> VmReader::MakeShape(const Call& call) {
   return Keep(Value::Kind::kShape, std::move(dims), &shapes_);
 }
 
-absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
+VmReader::Result VmReader::MakeNumber(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntOf(call, 2));
@@ -549,7 +543,7 @@ absl::StatusOr<VmReader::Value> VmReader::MakeNumber(const Call& call) {
   return Value{Value::Kind::kInt, slot->second};
 }
 
-absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
+VmReader::Result VmReader::ComputeDims(const Call& call) {
   if (binding_.compute == nullptr || has_open_dims_) {
     return Refuse(call,
                   fmt::format("a call of {}, which computes dimensions",
@@ -577,7 +571,7 @@ absl::StatusOr<VmReader::Value> VmReader::ComputeDims(const Call& call) {
   return Value();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::AllocShapeHeap(const Call& call) {
+VmReader::Result VmReader::AllocShapeHeap(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (size < 0) {
     return BadBytecode(call, fmt::format("a heap of {}", size),

@@ -1,7 +1,6 @@
 #include "nodewise/vm/vm_graph.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -9,7 +8,6 @@
 #include "fmt/format.h"
 #include "nodewise/graph/call_numbers.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"

@@ -1,8 +1,5 @@
 #include "runtime/vm/vm_reader.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
@@ -117,8 +114,8 @@ void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
          row == nullptr ? "" : std::string(row->reason));
 }
 
-absl::StatusOr<VmReader::Value> VmReader::Evaluate(const Call& call,
-                                                   const VmFunction& callee) {
+VmReader::Result VmReader::Evaluate(const Call& call,
+                                    const VmFunction& callee) {
   if (callee.kind != VmFunction::Kind::kPacked) {
     return Refuse(call, fmt::format("a call of the VM function {}",
                                     Shortened(call.name)));
@@ -170,7 +167,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   return tensor;
 }
 
-absl::StatusOr<VmReader::Value> VmReader::CallKernel(const Call& call) {
+VmReader::Result VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
     return Refuse(call,
                   fmt::format("a call of {}, which is not a kernel of the "
@@ -279,8 +276,7 @@ absl::Status VmReader::CheckInputs() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<VmReader::Value> VmReader::ValueOf(int64_t index,
-                                                  const VmArgument& argument) {
+VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
   switch (argument.kind) {
     case VmArgument::Kind::kRegister:
       return Register(index, argument.value);
@@ -302,8 +298,7 @@ absl::StatusOr<VmReader::Value> VmReader::ValueOf(int64_t index,
   return Value{Value::Kind::kConstant, argument.value};
 }
 
-absl::StatusOr<VmReader::Value> VmReader::Register(int64_t index,
-                                                   int64_t number) const {
+VmReader::Result VmReader::Register(int64_t index, int64_t number) const {
   if (number == kVmVoidRegister) return Value();
   if (number == kVmContextRegister) return Value{Value::Kind::kMachine};
   if (number < 0 || number >= function_.num_registers) {

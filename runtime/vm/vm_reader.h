@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "nodewise/func/prepared_call.h"
 #include "nodewise/vm/vm_graph.h"
@@ -110,6 +109,7 @@ class VmReader {
     Kind kind = Kind::kNone;
     int64_t number = 0;
   };
+  using Result = absl::StatusOr<Value>;
   using Dims = std::vector<int64_t>;
   // Code from TVM has a handful; each costs memory for every tensor.
   static constexpr size_t kMostDims = 32;
@@ -133,7 +133,7 @@ class VmReader {
     std::string_view name;
     size_t least_args;
     size_t most_args;
-    absl::StatusOr<Value> (VmReader::*method)(const Call& call);
+    Result (VmReader::*method)(const Call& call);
     std::string_view reason;
   };
   static const BuiltinRow kBuiltins[];
@@ -146,13 +146,13 @@ class VmReader {
   // Checks only the callee of a call after a branch, where registers are
   // unknown.
   void ListCall(int64_t index, const VmInstruction& instruction);
-  absl::StatusOr<Value> Evaluate(const Call& call, const VmFunction& callee);
-  absl::StatusOr<Value> CallKernel(const Call& call);
+  Result Evaluate(const Call& call, const VmFunction& callee);
+  Result CallKernel(const Call& call);
   std::optional<uint32_t> KernelInput(const Call& call, size_t index);
   absl::Status Return(int64_t index, const Value& value);
   absl::Status CheckInputs();
-  absl::StatusOr<Value> ValueOf(int64_t index, const VmArgument& argument);
-  absl::StatusOr<Value> Register(int64_t index, int64_t number) const;
+  Result ValueOf(int64_t index, const VmArgument& argument);
+  Result Register(int64_t index, int64_t number) const;
   absl::Status SetRegister(int64_t index, int64_t number, const Value& value);
   uint32_t ConstantTensor(int64_t index, int64_t constant);
   void CheckMemoryOf(int64_t index, int64_t constant);
@@ -214,34 +214,34 @@ class VmReader {
   absl::Status LearnShape(const Call& call, VmInput* input, size_t rank);
   absl::Status MatchDim(const Call& call, size_t place, Heap* heap,
                         int64_t given, int64_t* dim);
-  absl::StatusOr<Value> BecomeTuple(const Call& call, VmInput* input);
-  absl::StatusOr<Value> CheckTensorInfo(const Call& call);
+  Result BecomeTuple(const Call& call, VmInput* input);
+  Result CheckTensorInfo(const Call& call);
   Value RefuseInput(const Call& call, const VmInput& input, const char* what);
-  absl::StatusOr<Value> CheckShapeInfo(const Call& call);
-  absl::StatusOr<Value> CheckNumberInfo(const Call& call);
-  absl::StatusOr<Value> CheckTupleInfo(const Call& call);
-  absl::StatusOr<Value> MatchShape(const Call& call);
-  absl::StatusOr<Value> MatchNumber(const Call& call);
-  absl::StatusOr<Value> MakeShape(const Call& call);
-  absl::StatusOr<Value> MakeNumber(const Call& call);
-  absl::StatusOr<Value> AllocShapeHeap(const Call& call);
+  Result CheckShapeInfo(const Call& call);
+  Result CheckNumberInfo(const Call& call);
+  Result CheckTupleInfo(const Call& call);
+  Result MatchShape(const Call& call);
+  Result MatchNumber(const Call& call);
+  Result MakeShape(const Call& call);
+  Result MakeNumber(const Call& call);
+  Result AllocShapeHeap(const Call& call);
   // Runs a kernel that reads and writes the heap.
-  absl::StatusOr<Value> ComputeDims(const Call& call);
+  Result ComputeDims(const Call& call);
 
   absl::StatusOr<uint32_t> ItemOf(const Call& call, VmInput* tuple,
                                   int64_t item);
   absl::StatusOr<Dims> ShapeArgument(const Call& call, size_t index,
                                      DLDataType dtype, uint64_t* bytes) const;
-  absl::StatusOr<Value> Nothing(const Call& call);
-  absl::StatusOr<Value> First(const Call& call);
-  absl::StatusOr<Value> AllocStorage(const Call& call);
-  absl::StatusOr<Value> AllocTensor(const Call& call);
-  absl::StatusOr<Value> Reshape(const Call& call);
-  absl::StatusOr<Value> ShapeOfTensor(const Call& call);
-  absl::StatusOr<Value> MakeTuple(const Call& call);
-  absl::StatusOr<Value> TupleItem(const Call& call);
-  absl::StatusOr<Value> TupleResetItem(const Call& call);
-  absl::StatusOr<Value> CallWithDims(const Call& call);
+  Result Nothing(const Call& call);
+  Result First(const Call& call);
+  Result AllocStorage(const Call& call);
+  Result AllocTensor(const Call& call);
+  Result Reshape(const Call& call);
+  Result ShapeOfTensor(const Call& call);
+  Result MakeTuple(const Call& call);
+  Result TupleItem(const Call& call);
+  Result TupleResetItem(const Call& call);
+  Result CallWithDims(const Call& call);
 
   const VmLibrary& library_;
   const VmExecutable& executable_;

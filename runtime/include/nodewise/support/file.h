@@ -6,14 +6,37 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
+
+// Owns an open descriptor, and closes it. Move-only.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept
+      : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { Close(); }
+
+  // Returns the number, below 0 if there is none.
+  int get() const { return number_; }
+  // Returns false if the system says that something was not written.
+  bool Close();
+
+ private:
+  int number_;
+};
 
 // A whole file, mapped read-only. Move-only; the bytes stay where they are
 // until it is destroyed. Any thread may read. The file must not be truncated
@@ -48,7 +71,7 @@ class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Create(const std::string& path);
 
-  OutputFile(OutputFile&& other) noexcept;
+  OutputFile(OutputFile&& other) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
@@ -65,13 +88,13 @@ class OutputFile {
   absl::Status OpenBeside(mode_t mode);
   bool is_in_place() const { return temporary_.empty(); }
   absl::Status Flush();
-  absl::Status WriteOut(const char* data, size_t size);
 
   std::string path_;       // For messages.
   std::string place_;      // `path_` with links resolved.
   std::string temporary_;  // Renamed to `place_`.
+  LeftBehind unfinished_;  // A signal must not leave `temporary_`.
   std::optional<mode_t> kept_mode_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::string buffer_;
 };
 
@@ -82,11 +105,6 @@ class GrowingFile {
   // Fails with kAlreadyExists rather than touch an existing file.
   static absl::StatusOr<GrowingFile> Create(const std::string& path);
 
-  GrowingFile() = default;
-  GrowingFile(GrowingFile&& other) noexcept;
-  GrowingFile& operator=(GrowingFile&& other) noexcept;
-  ~GrowingFile();
-
   const std::string& path() const { return path_; }
   // An error names the path and what the system said; the bytes that fitted are
   // written.
@@ -95,7 +113,7 @@ class GrowingFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 // Copies the file `path` from byte `offset` on into `to`, a piece at a time.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 // Returns the status of `expression` from the function unless it is OK.
 #define NODEWISE_RETURN_IF_ERROR(expression)           \

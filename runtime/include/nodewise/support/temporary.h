@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -20,21 +21,20 @@ class LeftBehind {
   // Killed before anything is removed, so that it makes nothing new.
   static LeftBehind ProcessGroup(pid_t group);
 
-  LeftBehind() = default;
-  LeftBehind(LeftBehind&& other) noexcept;
-  LeftBehind& operator=(LeftBehind&& other) noexcept;
-  ~LeftBehind() { Forget(); }
-
   // From now on a signal leaves it as it is.
-  void Forget();
+  void Forget() { entry_.reset(); }
 
  private:
   friend void RemoveLeftBehind();
   class Entry;
 
+  struct Clear {
+    void operator()(Entry* entry) const;
+  };
+
   static LeftBehind Register(pid_t group, std::string_view path);
 
-  Entry* entry_ = nullptr;
+  std::unique_ptr<Entry, Clear> entry_;
 };
 
 // Has SIGHUP, SIGINT, SIGTERM and the other signals that programs are usually
