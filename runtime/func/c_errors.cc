@@ -146,9 +146,8 @@ absl::Status SetPythonFunction(std::string_view name, void* address) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(fmt::format(
-      "environment function {} is not known here, expected one of "
-      "Py_IncRef, Py_DecRef, PyGILState_Ensure, PyGILState_Release, "
-      "PyErr_CheckSignals",
+      "environment function {} is not known here, expected one of Py_IncRef, "
+      "Py_DecRef, PyGILState_Ensure, PyGILState_Release, PyErr_CheckSignals",
       name));
 }
 

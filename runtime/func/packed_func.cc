@@ -269,46 +269,41 @@ Value Value::Bool(bool value) {
 
 ArgView Value::View() const {
   TVMValue value{};
+  // Sets one member of the union to what this holds.
+  const auto as = [&](auto TVMValue::*member, auto held, int code) -> ArgView {
+    value.*member = held;
+    return {value, code};
+  };
   if (const auto* truth = Get<bool>()) {
-    value.v_int64 = *truth ? 1 : 0;
-    return {value, kTVMArgBool};
+    return as(&TVMValue::v_int64, int64_t{*truth}, kTVMArgBool);
   }
   if (const auto* number = Get<int64_t>()) {
-    value.v_int64 = *number;
-    return {value, kTVMArgInt};
+    return as(&TVMValue::v_int64, *number, kTVMArgInt);
   }
   if (const auto* number = Get<double>()) {
-    value.v_float64 = *number;
-    return {value, kTVMArgFloat};
+    return as(&TVMValue::v_float64, *number, kTVMArgFloat);
   }
   if (const auto* handle = Get<void*>()) {
-    value.v_handle = *handle;
-    return {value, kTVMOpaqueHandle};
+    return as(&TVMValue::v_handle, *handle, kTVMOpaqueHandle);
   }
   if (const auto* text = Get<std::string>()) {
-    value.v_str = text->c_str();
-    return {value, kTVMStr};
+    return as(&TVMValue::v_str, text->c_str(), kTVMStr);
   }
   if (const auto* bytes = Get<Bytes>()) {
     byte_array_ = {bytes->data.data(), bytes->data.size()};
-    value.v_handle = &byte_array_;
-    return {value, kTVMBytes};
+    return as(&TVMValue::v_handle, &byte_array_, kTVMBytes);
   }
   if (const auto* dtype = Get<DLDataType>()) {
-    value.v_type = *dtype;
-    return {value, kTVMDataType};
+    return as(&TVMValue::v_type, *dtype, kTVMDataType);
   }
   if (const auto* device = Get<DLDevice>()) {
-    value.v_device = *device;
-    return {value, kDLDevice};
+    return as(&TVMValue::v_device, *device, kDLDevice);
   }
   if (const auto* array = Get<NDArray>(); array && array->defined()) {
-    value.v_handle = array->tensor();
-    return {value, kTVMNDArrayHandle};
+    return as(&TVMValue::v_handle, array->tensor(), kTVMNDArrayHandle);
   }
   if (const auto* object = Get<Ref<Object>>(); object && *object) {
-    value.v_handle = (*object)->handle();
-    return {value, (*object)->type_code()};
+    return as(&TVMValue::v_handle, (*object)->handle(), (*object)->type_code());
   }
   return {value, kTVMNullptr};
 }

@@ -91,12 +91,12 @@ class Restorer {
       if (!input.is_string()) continue;
       const auto known = numbers_.find(input.get<std::string>());
       if (known == numbers_.end()) {
-        diagnostics_->Add({Severity::kError, text_.name,
-                           fmt::format("/nodes/{}/inputs/{}", n, i), 0, 0,
-                           fmt::format("node {}, which no node before has as "
-                                       "its name",
-                                       input.get<std::string>()),
-                           "the name of an earlier node", ""});
+        diagnostics_->Add(
+            {Severity::kError, text_.name,
+             fmt::format("/nodes/{}/inputs/{}", n, i), 0, 0,
+             fmt::format("node {}, which no node before has as its name",
+                         input.get<std::string>()),
+             "the name of an earlier node", ""});
       }
       input = {known == numbers_.end() ? 0 : known->second, 0, 0};
     }

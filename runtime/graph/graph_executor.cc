@@ -93,18 +93,17 @@ absl::Status GraphExecutor::MakePlan() {
 absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
   const size_t count = graph_.entries.size();
   if (plan.slot_of.size() != count || plan.base_of.size() != count) {
-    return absl::InvalidArgumentError(
-        fmt::format("has {} slot numbers and {} bases, expected {} (one "
-                    "per entry)",
-                    plan.slot_of.size(), plan.base_of.size(), count));
+    return absl::InvalidArgumentError(fmt::format(
+        "has {} slot numbers and {} bases, expected {} (one per entry)",
+        plan.slot_of.size(), plan.base_of.size(), count));
   }
   for (uint32_t e = 0; e < count; ++e) {
     const uint32_t base = plan.base_of[e];
     if (plan.slot_of[e] >= plan.slots.size() || base > e ||
         plan.base_of[base] != base || plan.slot_of[base] != plan.slot_of[e]) {
       return absl::InvalidArgumentError(
-          fmt::format("entry {} is in slot {} with base {}, expected one "
-                      "of {} slots and an earlier base in the same",
+          fmt::format("entry {} is in slot {} with base {}, expected one of {} "
+                      "slots and an earlier base in the same",
                       e, plan.slot_of[e], base, plan.slots.size()));
     }
     NODEWISE_ASSIGN_OR_RETURN(
@@ -112,10 +111,9 @@ absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
         TensorBytes(graph_.entries[e].shape, graph_.entries[e].dtype));
     const StorageSlot& slot = plan.slots[plan.slot_of[e]];
     if (slot.bytes < bytes && !options_.allocate) {
-      return absl::InvalidArgumentError(
-          fmt::format("storage {} has {} bytes, expected at least {} for "
-                      "entry {}",
-                      slot.storage_id, slot.bytes, bytes, e));
+      return absl::InvalidArgumentError(fmt::format(
+          "storage {} has {} bytes, expected at least {} for entry {}",
+          slot.storage_id, slot.bytes, bytes, e));
     }
   }
   return absl::OkStatus();

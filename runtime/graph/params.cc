@@ -73,9 +73,10 @@ absl::Status ReadMagic(ByteReader* reader) {
   // Bytes cut short within the magic must be the beginning of it.
   if (std::memcmp(&magic, &kListMagic, size) != 0) {
     return reader->ErrorAt(
-        start, fmt::format("list magic is {:016x}, expected {:016x} (is this a "
-                           ".params file?)",
-                           magic, kListMagic));
+        start,
+        fmt::format(
+            "list magic is {:016x}, expected {:016x} (is this a .params file?)",
+            magic, kListMagic));
   }
   return reader->Bytes("list magic", sizeof(magic) - size).status();
 }
@@ -108,9 +109,9 @@ absl::Status ReadTensorCount(ByteReader* reader, AtEnd at_end,
           ? reader->Count("tensor count", kLeastRecordBytes)
           : reader->Read<uint64_t>("tensor count"));
   if (count == num_names) return absl::OkStatus();
-  return reader->ErrorAt(start, fmt::format("tensor count is {}, expected "
-                                            "{} (one per name)",
-                                            count, num_names));
+  return reader->ErrorAt(
+      start, fmt::format("tensor count is {}, expected {} (one per name)",
+                         count, num_names));
 }
 
 // Puts the tensor's name into a message about its bytes.

@@ -106,10 +106,10 @@ absl::Status CutShort(const std::string& where, const std::string& part,
                       uint64_t offset, uint64_t size, uint64_t file_size) {
   const uint64_t most = std::numeric_limits<uint64_t>::max();
   const uint64_t end = size > most - offset ? most : offset + size;
-  return Damaged(where,
-                 "{} ends at byte {}, but the file has {} bytes: the file is "
-                 "cut short",
-                 part, end, file_size);
+  return Damaged(
+      where,
+      "{} ends at byte {}, but the file has {} bytes: the file is cut short",
+      part, end, file_size);
 }
 
 // Asks by differences, since a sum could begin again at 0.

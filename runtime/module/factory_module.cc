@@ -53,8 +53,7 @@ class GraphFactoryModule final : public Module {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(0));
     if (name != name_) {
       return absl::NotFoundError(
-          fmt::format("debug_create: the factory holds the module {}, not "
-                      "{}",
+          fmt::format("debug_create: the factory holds the module {}, not {}",
                       name_, name));
     }
     return CreateWith("tvm.graph_executor_debug.create", args.From(1));

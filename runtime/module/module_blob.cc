@@ -80,10 +80,10 @@ absl::StatusOr<Imports> PlaceImports(const ByteReader& reader,
   const std::vector<uint64_t>& rows = tree.rows;
   const size_t start = tree.offset;
   if (rows.size() != modules + 1) {
-    return reader.ErrorAt(
-        start, fmt::format("import tree has {} rows, expected {} (one per "
-                           "module and one more)",
-                           rows.size(), modules + 1));
+    return reader.ErrorAt(start,
+                          fmt::format("import tree has {} rows, expected {} "
+                                      "(one per module and one more)",
+                                      rows.size(), modules + 1));
   }
   Imports imports(modules);
   for (size_t i = 0; i < modules; ++i) {
@@ -292,9 +292,9 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
                             reader.Count("module count", kLeastString));
   if (count > kMostModules) {
-    return reader.ErrorAt(0, fmt::format("module count is {}, expected at "
-                                         "most {}",
-                                         count, kMostModules));
+    return reader.ErrorAt(
+        0, fmt::format("module count is {}, expected at most {}", count,
+                       kMostModules));
   }
   ModuleBlob blob;
   std::optional<ImportTree> tree;

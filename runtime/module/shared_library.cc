@@ -72,23 +72,20 @@ std::string LoaderPath(const std::string& path) {
   return path.find('/') == std::string::npos ? "./" + path : path;
 }
 
-std::mutex& TableMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
+// All open libraries by the handle that dlopen gave for them. Never destroyed,
+// since a host may release its last library while the process ends.
+struct OpenLibraries {
+  // Held while a library is opened, so that no thread gets a library whose
+  // pointers are still empty, or a second object for one file.
+  std::mutex opening;
+  std::mutex mutex;
+  std::map<void*, SharedLibrary*> by_handle;  // mutex
 
-// Held while a library is opened, so that no thread gets a library whose
-// pointers are still empty, or a second object for one file.
-std::mutex& OpeningMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-// All open libraries by the handle that dlopen gave for them.
-std::map<void*, SharedLibrary*>& OpenLibraries() {
-  static auto* const table = new std::map<void*, SharedLibrary*>;
-  return *table;
-}
+  static OpenLibraries& Get() {
+    static auto* const table = new OpenLibraries;
+    return *table;
+  }
+};
 
 class SharedLibrary final : public Symbols {
  public:
@@ -97,10 +94,12 @@ class SharedLibrary final : public Symbols {
 
   ~SharedLibrary() override {
     {
-      const std::lock_guard lock(TableMutex());
-      auto place = OpenLibraries().find(handle_);
-      if (place != OpenLibraries().end() && place->second == this) {
-        OpenLibraries().erase(place);
+      OpenLibraries& open = OpenLibraries::Get();
+      const std::lock_guard lock(open.mutex);
+      // Another object may have taken the place of one that was on its way out.
+      const auto place = open.by_handle.find(handle_);
+      if (place != open.by_handle.end() && place->second == this) {
+        open.by_handle.erase(place);
       }
     }
     const CandidateFloatEnvironment floats;
@@ -249,9 +248,10 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
 // Returns the table's object for a handle that dlopen just gave us, or null.
 absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
                                          const LibraryFacts& facts) {
-  const std::lock_guard lock(TableMutex());
-  const auto place = OpenLibraries().find(handle);
-  if (place == OpenLibraries().end()) return Ref<Symbols>();
+  OpenLibraries& open = OpenLibraries::Get();
+  const std::lock_guard lock(open.mutex);
+  const auto place = open.by_handle.find(handle);
+  if (place == open.by_handle.end()) return Ref<Symbols>();
   SharedLibrary* const known = place->second;
   if (!known->TryRetain()) return Ref<Symbols>();
   auto library = Ref<SharedLibrary>::Adopt(known);
@@ -320,8 +320,7 @@ bool IsVariable(std::string_view name) {
 
 class SystemSymbolsImpl final : public Symbols {
  public:
-  explicit SystemSymbolsImpl(std::string prefix)
-      : prefix_(std::move(prefix)), where_("system library") {}
+  explicit SystemSymbolsImpl(std::string prefix) : prefix_(std::move(prefix)) {}
 
   // A registration does not say whether it is code.
   void* Function(std::string_view name) const override {
@@ -352,8 +351,8 @@ class SystemSymbolsImpl final : public Symbols {
   const std::string& where() const override { return where_; }
 
  private:
-  std::string prefix_;
-  std::string where_;
+  const std::string prefix_;
+  const std::string where_ = "system library";
 };
 
 }  // namespace
@@ -375,7 +374,8 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(LibraryFacts facts, ReadFacts(path));
   MakeOurSymbolsGlobal();
   NODEWISE_RETURN_IF_ERROR(CheckWanted(facts));
-  const std::lock_guard opening(OpeningMutex());
+  OpenLibraries& open = OpenLibraries::Get();
+  const std::lock_guard opening(open.opening);
   int flags = RTLD_LAZY | RTLD_LOCAL;
   if (facts.makes_objects) {
     // The objects that it makes may outlive its last module, and its code
@@ -407,8 +407,8 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   for (const auto& [name, bytes] : facts.variables) variables.push_back(name);
   auto library = MakeRef<SharedLibrary>(handle, std::move(facts));
   {
-    const std::lock_guard lock(TableMutex());
-    OpenLibraries()[handle] = library.get();
+    const std::lock_guard lock(open.mutex);
+    open.by_handle[handle] = library.get();
   }
   NODEWISE_RETURN_IF_ERROR(PatchContext(*library, variables));
   return Ref<Symbols>(std::move(library));

@@ -32,6 +32,10 @@ absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
   return absl::OkStatus();
 }
 
+int ReportNull(const char* function, const char* argument) {
+  return Report(NullArgument(function, argument));
+}
+
 absl::Status RefuseDevice(const char* function, int device_type) {
   return absl::UnavailableError(fmt::format(
       "{}: {} memory is not built in", function, DeviceTypeName(device_type)));
@@ -79,9 +83,7 @@ int TVMBackendGetFuncFromEnv(void* module_context, const char* name,
 
 int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
                 int num_args, TVMValue* ret, int* ret_code) {
-  if (function == nullptr) {
-    return Report(nodewise::NullArgument("TVMFuncCall", "function"));
-  }
+  if (function == nullptr) return nodewise::ReportNull(__func__, "function");
   const absl::Status status =
       nodewise::CheckArguments(args, type_codes, num_args);
   if (!status.ok()) return Report(status);
@@ -94,9 +96,8 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   const auto* object = static_cast<nodewise::FunctionObject*>(
       nodewise::Object::OfHandle(function));
   if (object == nullptr) {
-    return Report(
-        absl::InvalidArgumentError("TVMFuncCall: the handle is not a function "
-                                   "of this runtime"));
+    return Report(absl::InvalidArgumentError(
+        "TVMFuncCall: the handle is not a function of this runtime"));
   }
   nodewise::DropLastError();
   int rc = 0;
@@ -177,12 +178,8 @@ int TVMBackendParallelBarrier(int, TVMParallelGroupEnv* env) {
 }
 
 int TVMBackendRunOnce(void** handle, int (*function)(void*), void* cdata, int) {
-  if (handle == nullptr) {
-    return Report(nodewise::NullArgument("TVMBackendRunOnce", "handle"));
-  }
-  if (function == nullptr) {
-    return Report(nodewise::NullArgument("TVMBackendRunOnce", "function"));
-  }
+  if (handle == nullptr) return nodewise::ReportNull(__func__, "handle");
+  if (function == nullptr) return nodewise::ReportNull(__func__, "function");
   if (*handle != nullptr) return 0;
   *handle = reinterpret_cast<void*>(1);
   return function(cdata);
@@ -217,9 +214,7 @@ __attribute__((weak)) uint16_t __truncdfhf2(double value) {
 
 int TVMFFIFunctionCall(void* function, TVMFFIAny* args, int32_t num_args,
                        TVMFFIAny* result) {
-  if (function == nullptr) {
-    return Report(nodewise::NullArgument("TVMFFIFunctionCall", "function"));
-  }
+  if (function == nullptr) return nodewise::ReportNull(__func__, "function");
   const auto* cell = reinterpret_cast<const TVMFFIFunctionCell*>(
       static_cast<const TVMFFIObject*>(function) + 1);
   return cell->safe_call(function, args, num_args, result);
@@ -232,12 +227,8 @@ int TVMFFIEnvModLookupFromImports(void* library_ctx, const char* name,
 }
 
 int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
-  if (handle == nullptr) {
-    return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "handle"));
-  }
-  if (init == nullptr) {
-    return Report(nodewise::NullArgument("TVMFFIHandleInitOnce", "init"));
-  }
+  if (handle == nullptr) return nodewise::ReportNull(__func__, "handle");
+  if (init == nullptr) return nodewise::ReportNull(__func__, "init");
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != nullptr) return 0;
   // Recursive, since `init` may come back here, and never destroyed, since code
   // runs until the process ends.

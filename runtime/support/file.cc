@@ -164,30 +164,20 @@ bool Descriptor::Close() {
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
+  size_t size = 0;
   NODEWISE_ASSIGN_OR_RETURN(const Descriptor descriptor,
-                            OpenRegular(path, &file.size_));
+                            OpenRegular(path, &size));
   // mmap refuses an empty file; it is still a file.
-  if (file.size_ == 0) return file;
+  if (size == 0) return file;
   // The mapping outlives the descriptor.
-  void* data =
-      mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
   if (data == MAP_FAILED) return SystemError(path, "cannot map");
-  file.data_ = static_cast<const uint8_t*>(data);
+  file.data_ = {static_cast<const uint8_t*>(data), Unmap{size}};
   return file;
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), size_);
+void MappedFile::Unmap::operator()(const uint8_t* data) const {
+  munmap(const_cast<uint8_t*>(data), size);
 }
 
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {

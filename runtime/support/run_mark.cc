@@ -70,17 +70,12 @@ std::string RunMark::TitleOf(uint32_t node) const {
 }
 
 std::string RunMark::Where() const {
-  switch (phase()) {
-    case Phase::kOurs:
-      return "";
-    case Phase::kLoading:
-      return fmt::format("loading {}",
-                         std::string(library_, strnlen(library_, kPathBytes)));
-    case Phase::kNode:
-    case Phase::kAfterNode:
-      break;
+  const Phase now = phase();
+  if (now == Phase::kOurs) return "";
+  if (now != Phase::kLoading) {
+    return TitleOf(static_cast<uint32_t>(place_.load()));
   }
-  return TitleOf(static_cast<uint32_t>(place_.load()));
+  return "loading " + std::string(library_, strnlen(library_, kPathBytes));
 }
 
 }  // namespace nodewise

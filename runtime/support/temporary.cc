@@ -236,10 +236,10 @@ absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(
     if (error == EEXIST) continue;
     errno = error;
     const absl::Status status = SystemError(root, "cannot make a folder in it");
-    return absl::Status(status.code(),
-                        fmt::format("{} (set TMPDIR to a folder for temporary "
-                                    "files)",
-                                    MessageOf(status)));
+    return absl::Status(
+        status.code(),
+        fmt::format("{} (set TMPDIR to a folder for temporary files)",
+                    MessageOf(status)));
   }
 }
 

@@ -119,9 +119,7 @@ size_t PlaceOfCharacter(std::string_view text, size_t number) {
 }  // namespace
 
 std::string Printable(std::string_view text) {
-  return Replaced(text, [](const Character& character, std::string* out) {
-    AppendEscape(character, out);
-  });
+  return Replaced(text, &AppendEscape);
 }
 
 std::string PrintableLines(std::string_view text) {

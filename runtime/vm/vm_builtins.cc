@@ -29,27 +29,27 @@ constexpr int64_t kMostComputed = 65536;
 // The functions of TVM's own runtime that bytecode calls.
 
 const VmReader::BuiltinRow VmReader::kBuiltins[] = {
-    {"vm.builtin.null_value", 0, 0, &VmReader::Nothing, ""},
-    {"vm.builtin.copy", 1, 1, &VmReader::First, ""},
+    {"vm.builtin.null_value", 0, 0, &VmReader::Nothing},
+    {"vm.builtin.copy", 1, 1, &VmReader::First},
     // No tensor of a graph has an offset of its own.
-    {"vm.builtin.ensure_zero_offset", 1, 1, &VmReader::First, ""},
-    {"vm.builtin.check_tensor_info", 3, 4, &VmReader::CheckTensorInfo, ""},
-    {"vm.builtin.check_shape_info", 3, 3, &VmReader::CheckShapeInfo, ""},
-    {"vm.builtin.check_prim_value_info", 3, 3, &VmReader::CheckNumberInfo, ""},
-    {"vm.builtin.check_tuple_info", 3, 3, &VmReader::CheckTupleInfo, ""},
-    {"vm.builtin.match_shape", 4, kAny, &VmReader::MatchShape, ""},
-    {"vm.builtin.match_prim_value", 5, 5, &VmReader::MatchNumber, ""},
-    {"vm.builtin.make_shape", 2, kAny, &VmReader::MakeShape, ""},
-    {"vm.builtin.make_prim_value", 3, 3, &VmReader::MakeNumber, ""},
-    {"vm.builtin.alloc_shape_heap", 2, 2, &VmReader::AllocShapeHeap, ""},
-    {"vm.builtin.alloc_storage", 4, 5, &VmReader::AllocStorage, ""},
-    {"vm.builtin.alloc_tensor", 4, 5, &VmReader::AllocTensor, ""},
-    {"vm.builtin.reshape", 2, 2, &VmReader::Reshape, ""},
-    {"vm.builtin.shape_of", 1, 1, &VmReader::ShapeOfTensor, ""},
-    {"vm.builtin.make_tuple", 0, kAny, &VmReader::MakeTuple, ""},
-    {"vm.builtin.tuple_getitem", 2, 2, &VmReader::TupleItem, ""},
-    {"vm.builtin.tuple_reset_item", 2, 2, &VmReader::TupleResetItem, ""},
-    {"vm.builtin.call_tir_dyn", 2, kAny, &VmReader::CallWithDims, ""},
+    {"vm.builtin.ensure_zero_offset", 1, 1, &VmReader::First},
+    {"vm.builtin.check_tensor_info", 3, 4, &VmReader::CheckTensorInfo},
+    {"vm.builtin.check_shape_info", 3, 3, &VmReader::CheckShapeInfo},
+    {"vm.builtin.check_prim_value_info", 3, 3, &VmReader::CheckNumberInfo},
+    {"vm.builtin.check_tuple_info", 3, 3, &VmReader::CheckTupleInfo},
+    {"vm.builtin.match_shape", 4, kAny, &VmReader::MatchShape},
+    {"vm.builtin.match_prim_value", 5, 5, &VmReader::MatchNumber},
+    {"vm.builtin.make_shape", 2, kAny, &VmReader::MakeShape},
+    {"vm.builtin.make_prim_value", 3, 3, &VmReader::MakeNumber},
+    {"vm.builtin.alloc_shape_heap", 2, 2, &VmReader::AllocShapeHeap},
+    {"vm.builtin.alloc_storage", 4, 5, &VmReader::AllocStorage},
+    {"vm.builtin.alloc_tensor", 4, 5, &VmReader::AllocTensor},
+    {"vm.builtin.reshape", 2, 2, &VmReader::Reshape},
+    {"vm.builtin.shape_of", 1, 1, &VmReader::ShapeOfTensor},
+    {"vm.builtin.make_tuple", 0, kAny, &VmReader::MakeTuple},
+    {"vm.builtin.tuple_getitem", 2, 2, &VmReader::TupleItem},
+    {"vm.builtin.tuple_reset_item", 2, 2, &VmReader::TupleResetItem},
+    {"vm.builtin.call_tir_dyn", 2, kAny, &VmReader::CallWithDims},
     {"vm.builtin.check_func_info", 0, kAny, nullptr, "functions as values"},
     {"vm.builtin.make_closure", 0, kAny, nullptr, "functions as values"},
     {"vm.builtin.invoke_closure", 0, kAny, nullptr, "functions as values"},
@@ -169,8 +169,7 @@ VmReader::Result VmReader::Reshape(const Call& call) {
   }
   if (!base.is_written) {
     return Refuse(call,
-                  "another shape of a tensor that nothing "
-                  "has written yet");
+                  "another shape of a tensor that nothing has written yet");
   }
   tensor.origin = VmTensor::Origin::kView;
   tensor.source = from;

@@ -63,17 +63,15 @@ absl::Status CheckFunction(const ByteReader& reader, size_t offset,
   const auto names = static_cast<int64_t>(function.params.size());
   if (function.num_args < 0 || (names != 0 && names != function.num_args)) {
     return error(
-        fmt::format("has {} arguments, expected one for each of "
-                    "its {} names",
+        fmt::format("has {} arguments, expected one for each of its {} names",
                     function.num_args, names));
   }
   if (function.kind == VmFunction::Kind::kCompiled) return absl::OkStatus();
   if (function.num_registers < function.num_args ||
       function.num_registers > kVmVoidRegister) {
-    return error(
-        fmt::format("has {} registers, expected at least one for "
-                    "each of its {} arguments",
-                    function.num_registers, function.num_args));
+    return error(fmt::format(
+        "has {} registers, expected at least one for each of its {} arguments",
+        function.num_registers, function.num_args));
   }
   return absl::OkStatus();
 }
@@ -171,10 +169,10 @@ absl::StatusOr<VmConstant> ReadConstant(ByteReader* reader, VmEra era) {
     case ConstantKind::kNone:
       break;
   }
-  return reader->ErrorAt(
-      start, fmt::format("constant kind is {}, expected a tensor, shape, "
-                         "text, int, float or type",
-                         tag));
+  return reader->ErrorAt(start,
+                         fmt::format("constant kind is {}, expected a tensor, "
+                                     "shape, text, int, float or type",
+                                     tag));
 }
 
 absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
@@ -215,11 +213,10 @@ absl::Status CheckRanges(const ByteReader& reader,
       continue;
     }
     return reader.ErrorAt(
-        offsets[f],
-        fmt::format("function {} has instructions [{}, {}), expected a "
-                    "part of its own of the {}",
-                    Shortened(function.name), function.first, function.end,
-                    executable.num_instructions()));
+        offsets[f], fmt::format("function {} has instructions [{}, {}), "
+                                "expected a part of its own of the {}",
+                                Shortened(function.name), function.first,
+                                function.end, executable.num_instructions()));
   }
   return absl::OkStatus();
 }

@@ -169,10 +169,9 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
 
 VmReader::Result VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
-    return Refuse(call,
-                  fmt::format("a call of {}, which is not a kernel of the "
-                              "library",
-                              Shortened(call.name)));
+    return Refuse(
+        call, fmt::format("a call of {}, which is not a kernel of the library",
+                          Shortened(call.name)));
   }
   if (call.args.size() == 1 && Is(call, 0, Value::Kind::kHeap)) {
     return ComputeDims(call);
@@ -206,8 +205,7 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
   // A refused argument is reason enough.
   if (node.outputs.empty() && !is_refused) {
     return Refuse(call,
-                  fmt::format("a call of {} without a new tensor to write "
-                              "to",
+                  fmt::format("a call of {} without a new tensor to write to",
                               Shortened(call.name)),
                   "it works in place, or is called for what it does");
   }
@@ -266,11 +264,11 @@ absl::Status VmReader::CheckInputs() {
     }
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       if (tensor.shape[d] >= 0) continue;
-      Refuse(input.checked_at,
-             fmt::format("input {}, whose dimension {} is known at run "
-                         "time only",
-                         Shortened(input.name), d),
-             "give the input");
+      Refuse(
+          input.checked_at,
+          fmt::format("input {}, whose dimension {} is known at run time only",
+                      Shortened(input.name), d),
+          "give the input");
     }
   }
   return absl::OkStatus();
@@ -407,31 +405,21 @@ VmReader::Value VmReader::Refuse(int64_t index, std::string found,
 }
 
 std::string VmReader::Describe(const Value& value) const {
-  switch (value.kind) {
-    case Value::Kind::kNone:
-      return "None";
-    case Value::Kind::kUnknown:
-      return "unknown";
-    case Value::Kind::kMachine:
-      return "the VM itself";
-    case Value::Kind::kInt:
-      return fmt::format("the number {}", value.number);
-    case Value::Kind::kConstant:
-      return fmt::format("constant {}", value.number);
-    case Value::Kind::kFunction:
-      return "a function";
-    case Value::Kind::kTensor:
-      return IsTupleInput(value) ? "a tuple" : "a tensor";
-    case Value::Kind::kStorage:
-      return "a storage";
-    case Value::Kind::kShape:
-      return "a shape";
-    case Value::Kind::kTuple:
-      return "a tuple";
-    case Value::Kind::kHeap:
-      return "the heap of computed dimensions";
-  }
-  return "";
+  // In the order of Value::Kind.
+  constexpr std::string_view kNames[] = {"None",
+                                         "unknown",
+                                         "the VM itself",
+                                         "the number {}",
+                                         "constant {}",
+                                         "a function",
+                                         "a tensor",
+                                         "a storage",
+                                         "a shape",
+                                         "a tuple",
+                                         "the heap of computed dimensions"};
+  if (IsTupleInput(value)) return "a tuple";
+  return fmt::format(fmt::runtime(kNames[static_cast<size_t>(value.kind)]),
+                     value.number);
 }
 
 bool VmReader::Is(const Call& call, size_t index, Value::Kind kind) const {

@@ -134,7 +134,7 @@ class VmReader {
     size_t least_args;
     size_t most_args;
     Result (VmReader::*method)(const Call& call);
-    std::string_view reason;
+    std::string_view reason = "";
   };
   static const BuiltinRow kBuiltins[];
   static const BuiltinRow* FindBuiltin(std::string_view name);

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,19 +48,19 @@ class MappedFile {
   // not a regular file, kPermissionDenied if it cannot be read.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
-  MappedFile() = default;
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  absl::Span<const uint8_t> bytes() const { return {data_, size_}; }
+  absl::Span<const uint8_t> bytes() const {
+    return {data_.get(), data_ == nullptr ? 0 : data_.get_deleter().size};
+  }
   std::string_view text() const {
-    return {reinterpret_cast<const char*>(data_), size_};
+    return {reinterpret_cast<const char*>(data_.get()), bytes().size()};
   }
 
  private:
-  const uint8_t* data_ = nullptr;
-  size_t size_ = 0;
+  struct Unmap {
+    void operator()(const uint8_t* data) const;
+    size_t size;
+  };
+  std::unique_ptr<const uint8_t, Unmap> data_;
 };
 
 // A file that appears under its name only when it is complete: it is written
