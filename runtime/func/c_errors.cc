@@ -26,6 +26,7 @@ using TakeLock = void* (*)();
 using ReleaseLock = void (*)(void* state);
 using IsInitialized = int (*)();
 
+// Set by one thread while others may call, hence atomic.
 struct PythonFunction {
   std::string_view name;
   std::atomic<void*> address{nullptr};
@@ -48,7 +49,8 @@ void* Registered(std::string_view name) {
 }
 
 // Returns what the package registered, else what the process has: TVM 0.14
-// registers no lock, though it does not hold one when it calls.
+// registers no lock, though it does not hold one when it calls. A host that
+// embeds Python has these functions in the process.
 template <typename Function>
 Function Find(const char* name) {
   void* const registered = Registered(name);
@@ -57,7 +59,9 @@ Function Find(const char* name) {
 }
 
 // Calls Py_IncRef or Py_DecRef under the interpreter's lock. Does nothing once
-// the interpreter has ended: its objects are gone.
+// the interpreter has ended: its objects are gone. Without a lock function the
+// count is changed all the same: TVM 0.14 hosts call with the lock held, or
+// have one thread.
 void Count(const char* name, void* object) {
   const auto count = reinterpret_cast<CountReference>(Registered(name));
   if (count == nullptr) return;
@@ -71,7 +75,8 @@ void Count(const char* name, void* object) {
   release(state);
 }
 
-// A counted reference to an exception.
+// A counted reference to an exception. Copies of a status share it, so that the
+// count is that of one reference.
 struct HeldException {
   explicit HeldException(void* exception) : exception(exception) {
     Count("Py_IncRef", exception);
@@ -87,7 +92,8 @@ constexpr char kRaised[] = "a Python callback raised an exception";
 constexpr char kPayload[] = "nodewise/python_exception";
 
 // The bytes of the payload are the HeldException itself, which lives until the
-// last copy of the payload has gone.
+// last copy of the payload has gone. Abseil keeps a payload as a cord, which
+// may not be one piece only where it was put together; this one never is.
 HeldException* HeldBy(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return nullptr;
@@ -97,6 +103,7 @@ HeldException* HeldBy(const absl::Status& status) {
       reinterpret_cast<const HeldException*>(bytes->data()));
 }
 
+// TVM's C API has one such place for each thread, too.
 struct ErrorSlot {
   ~ErrorSlot() { AbandonPythonException(status); }
 
@@ -151,6 +158,8 @@ absl::Status SetPythonFunction(std::string_view name, void* address) {
       name));
 }
 
+// Without both functions the reference would leak, or be gone before it is
+// asked for.
 absl::Status PythonError(void* exception) {
   if (exception == nullptr) return absl::InternalError(kRaised);
   if (Registered("Py_IncRef") == nullptr ||
@@ -179,6 +188,7 @@ void AbandonPythonException(const absl::Status& status) {
 }
 
 void SetLastError(absl::Status status) {
+  // A string of its own, because the status is moved away.
   const std::string message(status.message());
   Slot().message =
       NamesItsKind(message) ? message : "InternalError: " + message;
@@ -206,6 +216,7 @@ void DropLastError() {
   if (HasLastError()) Exchange(absl::OkStatus()).IgnoreError();
 }
 
+// The convention of all functions in C: 0, or -1 with the error kept.
 int Report(absl::Status status) {
   if (status.ok()) return 0;
   SetLastError(std::move(status));
@@ -217,6 +228,8 @@ absl::Status NullArgument(const char* function, const char* argument) {
       fmt::format("{}: {} is null", function, argument));
 }
 
+// A forced unwind is not an error of the function, and stopping it would end
+// the process.
 std::string TextOfException() {
   try {
     throw;

@@ -30,7 +30,8 @@ struct BoxObject final : Object {
   Value value;
 };
 
-// Returns an object for the value, with a count; null for null.
+// Returns an object for the value, with a count; null for null. Numbers and
+// bytes have no objects in TVM's containers of these releases.
 ObjectHeader* GiveBoxed(const Value& value) {
   if (value.IsNull()) return nullptr;
   if (const auto* array = value.Get<NDArray>()) {
@@ -52,6 +53,8 @@ ObjectHeader* GiveBoxed(const Value& value) {
 constexpr size_t kBefore = alignof(std::max_align_t);
 
 template <typename Items>
+// An array's items may be changed by compiled code, so what this runtime sees
+// is kept apart from them.
 void* MemoryFor(size_t object_bytes, size_t count, Items items) {
   auto held = std::make_unique<Items>(std::move(items));
   auto* const memory = static_cast<char*>(
@@ -61,6 +64,7 @@ void* MemoryFor(size_t object_bytes, size_t count, Items items) {
 }
 
 template <typename Items>
+// The pointer stands before the object, where no class of TVM's has a member.
 Items& ItemsBefore(const void* object) {
   return **reinterpret_cast<Items* const*>(static_cast<const char*>(object) -
                                            kBefore);
@@ -70,12 +74,15 @@ void FreeMemory(void* object) {
   ::operator delete(static_cast<char*>(object) - kBefore);
 }
 
+// Compiled code may have replaced items by others; those that stand there now
+// are owned.
 void ReleaseAll(absl::Span<ObjectHeader* const> objects) {
   for (ObjectHeader* const object : objects) {
     if (object != nullptr) object->Release();
   }
 }
 
+// Maps here have a handful of keys, so that a search is shorter than a table.
 MapObject::Items WithoutRepeats(MapObject::Items items) {
   MapObject::Items kept;
   for (auto& item : items) {
@@ -101,6 +108,7 @@ TvmMap* Seen(const MapObject* map) {
 
 }  // namespace
 
+// By these names compiled code and Python's bindings ask for a type.
 absl::Span<const ObjectTypeRow> ObjectTypes() {
   static constexpr ObjectTypeRow kRows[] = {
       {kObjectType, "runtime.Object"},
@@ -122,6 +130,8 @@ absl::Span<const ObjectTypeRow> ObjectTypes() {
   return kRows;
 }
 
+// The check holds the layout against that of tvm_object_abi.h: a member in the
+// wrong place would be read as an address.
 StringObject::StringObject(std::string value)
     : Object(kStringType), size_(value.size()), text(std::move(value)) {
   data_ = text.data();
@@ -136,6 +146,8 @@ ShapeObject::ShapeObject(absl::Span<const int64_t> shape)
   NODEWISE_CHECK(reinterpret_cast<TvmShape*>(handle())->dims == dims.data());
 }
 
+// The memory is one block for object and items, as in TVM, where the items
+// follow without a pointer.
 Ref<ArrayObject> ArrayObject::Make(std::vector<Value> items) {
   const size_t count = items.size();
   void* const memory = MemoryFor(sizeof(ArrayObject), count, std::move(items));

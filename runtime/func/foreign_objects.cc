@@ -142,6 +142,8 @@ void CallOurs(const FunctionObject& function, TvmArgs args,
   (*std::move(value)).MoveToC(&result->value, &result->code);
 }
 
+// The result is a function in the form of its release: a copy of the 32 bytes
+// in new memory.
 void InvokeStdFunction(const TvmStdFunction::Storage* place, TvmArgs* args,
                        TvmRetValue** result) {
   CallOurs(*FunctionIn(place), *args, *result);
@@ -156,7 +158,8 @@ void InvokeStdFunction(const TvmStdFunction::Storage* place, TvmArgs* args,
 
 // --- we call compiled C++ ---------------------------------------------------
 
-// Takes over what a function of TVM's has returned.
+// Takes over what a function of TVM's has returned. The code is cleared, so
+// that nothing is freed twice.
 absl::StatusOr<Value> TakeResult(TvmRetValue* result) {
   const int code = std::exchange(result->code, int{kTVMNullptr});
   if (code == kTVMStr || code == kTVMBytes) {
@@ -190,6 +193,8 @@ void CallTheirs(const TvmStdFunction* function, TvmArgs args,
 
 // A function of compiled C++ as one of ours.
 template <typename Theirs>
+// An exception must not pass through frames of C, so it becomes the error of
+// the call.
 class TvmCallee final : public FunctionObject {
  public:
   explicit TvmCallee(Theirs* function)
@@ -220,6 +225,8 @@ Ref<FunctionObject> AdoptFunction(Theirs* function) {
 std::atomic<ModuleWrapper> module_wrapper{nullptr};
 
 // Returns the name of a type that only the library which made the object knows.
+// The library is opened by the address of the deleter, which lies in it, since
+// its symbols need not be global.
 std::string NameOfTvmType(const ObjectHeader& object) {
   for (const ObjectTypeRow& row : ObjectTypes()) {
     if (row.index == object.type_index) return std::string(row.key);
@@ -243,6 +250,7 @@ std::string NameOfTvmType(const ObjectHeader& object) {
   return name;
 }
 
+// Arrays are the one kind of object that has a handle of its own in the C API.
 Value ValueOf(ObjectHeader* object) {
   if (object == nullptr) return Value();
   if (object->type_index == kNDArrayType) {
@@ -251,6 +259,8 @@ Value ValueOf(ObjectHeader* object) {
   return Value(Object::Share(object, kTVMObjectHandle));
 }
 
+// A copy is made only when something looks inside; most objects are only passed
+// on.
 Ref<Object> CopyOf(TvmArray* array) {
   std::vector<Value> items;
   for (int64_t i = 0; i < array->size; ++i) {
@@ -285,7 +295,8 @@ Ref<Object> CopyOf(TvmMap* map) {
   return MapObject::Make(std::move(items));
 }
 
-// Stands for an object, and owns a count of it.
+// Stands for an object, and owns a count of it. It gives its own handle again,
+// so that compiled code gets back the object that it made.
 class ForeignObject final : public Object {
  public:
   explicit ForeignObject(ObjectHeader* object)
@@ -334,7 +345,8 @@ bool HasHeader(void* function) {
          dladdr(reinterpret_cast<void*>(header->deleter), &info) != 0;
 }
 
-// Returns a copy of a function of TVM 0.8.
+// Returns a copy of a function of TVM 0.8. Its manager copies what it holds,
+// which may be more than the bytes.
 TvmStdFunction* Cloned(const TvmStdFunction& function) {
   auto* const copy =
       static_cast<TvmStdFunction*>(::operator new(sizeof(TvmStdFunction)));
@@ -343,6 +355,8 @@ TvmStdFunction* Cloned(const TvmStdFunction& function) {
   return copy;
 }
 
+// A module needs more than a handle, since it may be imported and asked for
+// functions; runtime/module brings what wraps it.
 Ref<Object> Represent(ObjectHeader* object) {
   if (object->type_index == kFunctionType) {
     return AdoptFunction(reinterpret_cast<TvmFunction*>(object));
@@ -388,6 +402,7 @@ void Object::TvmRefused7() const { RefuseUse(); }
 void Object::TvmRefused8() const { RefuseUse(); }
 void Object::TvmRefused9() const { RefuseUse(); }
 
+// The count is the receiver's, who gives it back by the C API or by itself.
 void* Object::Give(const Ref<Object>& object) {
   if (!object) return nullptr;
   object->handle()->Retain();

@@ -20,7 +20,7 @@ absl::StatusOr<Value> CallGuarded(const PackedBody& body, PackedArgs args) {
   }
 }
 
-// A function of this runtime.
+// A function of this runtime. Its exceptions end here, since its callers are C.
 class BodyFunction final : public FunctionObject {
  public:
   explicit BodyFunction(PackedBody body)
@@ -123,16 +123,20 @@ absl::Status ArgView::Mismatch(const char* wanted) const {
       fmt::format("argument is {}, expected {}", what, wanted));
 }
 
+// TVM sends text in three forms: a C string, bytes with a length, an object of
+// type runtime.String.
 bool ArgView::IsText() const {
   return code_ == kTVMStr || code_ == kTVMBytes || TextObject() != nullptr;
 }
 
+// A bool is a number to functions that know none.
 absl::StatusOr<int64_t> ArgView::AsInt() const {
   if (code_ == kTVMArgInt) return value_.v_int64;
   if (code_ == kTVMArgBool) return int64_t{value_.v_int64 != 0};
   return Mismatch("int");
 }
 
+// Python's bindings send whole floats as ints.
 absl::StatusOr<double> ArgView::AsDouble() const {
   if (code_ == kTVMArgFloat) return value_.v_float64;
   if (code_ == kTVMArgInt) return static_cast<double>(value_.v_int64);
@@ -157,6 +161,7 @@ absl::StatusOr<DLDevice> ArgView::AsDevice() const {
   return Mismatch("device");
 }
 
+// Which form is used depends on the release.
 absl::StatusOr<DLDataType> ArgView::AsDType() const {
   if (code_ == kTVMDataType) return value_.v_type;
   if (!IsText()) return Mismatch("type");
@@ -164,6 +169,8 @@ absl::StatusOr<DLDataType> ArgView::AsDType() const {
   return ParseDType(text);
 }
 
+// Null pointers and bytes without data are refused, since hosts pass them by
+// mistake.
 absl::StatusOr<std::string_view> ArgView::AsString() const {
   if (code_ == kTVMStr && value_.v_str != nullptr) {
     return std::string_view(value_.v_str);
@@ -180,6 +187,8 @@ absl::StatusOr<std::string_view> ArgView::AsString() const {
   return Mismatch("string");
 }
 
+// The fields come from outside, so that CheckDLTensor() looks at them before
+// anything is computed from the shape.
 absl::StatusOr<const DLTensor*> ArgView::AsTensor() const {
   if ((code_ != kTVMDLTensorHandle && code_ != kTVMNDArrayHandle) ||
       value_.v_handle == nullptr) {
@@ -190,12 +199,16 @@ absl::StatusOr<const DLTensor*> ArgView::AsTensor() const {
   return tensor;
 }
 
+// A bare DLTensor has no count, and is the caller's for as long as the call
+// lasts.
 absl::StatusOr<NDArray> ArgView::AsNDArray() const {
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, AsTensor());
   if (code_ == kTVMDLTensorHandle) return NDArray::Borrow(*tensor, nullptr);
   return NDArray::ShareHandle(const_cast<DLTensor*>(tensor));
 }
 
+// A reference to an rvalue is the address of a handle, which the callee may
+// take; here it is shared instead.
 void* ArgView::ObjectHandle() const {
   switch (code_) {
     case kTVMObjectHandle:
@@ -210,6 +223,7 @@ void* ArgView::ObjectHandle() const {
   }
 }
 
+// The text is read in place, also of an object that compiled C++ has made.
 const TvmString* ArgView::TextObject() const {
   if (code_ != kTVMObjectHandle && code_ != kTVMObjectRValueRefArg) {
     return nullptr;
@@ -223,6 +237,8 @@ Ref<Object> ArgView::SharedObject() const {
   return Object::Share(ObjectHandle(), code_);
 }
 
+// The numbers in the message are those of the whole call, of which these may be
+// a part.
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
   if (index < count_) return ArgView(values_[index], codes_[index]);
   return absl::InvalidArgumentError(
@@ -308,6 +324,7 @@ ArgView Value::View() const {
   return {value, kTVMNullptr};
 }
 
+// The words are Python's, whose users read them.
 std::string Value::ToText() const {
   if (const auto* truth = Get<bool>()) return *truth ? "True" : "False";
   if (const auto* number = Get<int64_t>()) return absl::StrCat(*number);
@@ -328,6 +345,8 @@ std::string Value::ToText() const {
   return "None";
 }
 
+// A type goes out as text, as TVM's own functions return it, and its host
+// parses it.
 void Value::MoveToC(TVMValue* value, int* code) && {
   const ArgView view = View();
   *value = view.value();
@@ -352,6 +371,8 @@ void Value::MoveToC(TVMValue* value, int* code) && {
   data_ = std::monostate();
 }
 
+// Counted objects come with a count for the receiver; all else is borrowed and
+// copied.
 absl::StatusOr<Value> Value::AdoptFromC(TVMValue value, int code) {
   switch (code) {
     case kTVMNDArrayHandle:
@@ -413,6 +434,7 @@ PackedFunc PackedFunc::FromCallback(TVMPackedCFunc callback, void* resource,
   return PackedFunc(MakeRef<CallbackFunction>(callback, resource, finalizer));
 }
 
+// An error that was left before must not be taken for this function's.
 absl::StatusOr<Value> PackedFunc::CallPacked(PackedArgs args) const {
   NODEWISE_CHECK(object_);
   TVMValue ret{};
@@ -439,6 +461,7 @@ absl::StatusOr<Value> PackedFunc::CallValues(
       PackedArgs(values.data(), codes.data(), static_cast<int>(args.size())));
 }
 
+// In the order of TVMArgTypeCode.
 std::string_view TypeCodeName(int code) {
   constexpr std::string_view kNames[] = {
       "int",      "uint",   "float",  "handle",  "null",

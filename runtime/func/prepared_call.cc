@@ -48,12 +48,16 @@ struct CallMemory::StandIn {
 
 namespace {
 
+// Calls of one network lie next to each other in few blocks, in the order in
+// which they run.
 constexpr size_t kBlockBytes = 1 << 16;
 constexpr size_t kAlignment = alignof(std::max_align_t);
 
 // Calls `set_number` or `set_tensor` with each place of a call and its
 // argument.
 template <typename SetTensor, typename SetNumber>
+// A number's place is that among all arguments; tensors fill the others in
+// their order.
 void ForEachArgument(absl::Span<const DLTensor* const> tensors,
                      absl::Span<const CallNumber> numbers, SetTensor set_tensor,
                      SetNumber set_number) {
@@ -72,6 +76,7 @@ void ForEachArgument(absl::Span<const DLTensor* const> tensors,
 
 }  // namespace
 
+// Each convention leaves its error in a place of its own.
 absl::Status PreparedCall::Error() const {
   return codes_ != nullptr ? TakeLastError() : TakeFfiError();
 }
@@ -92,6 +97,8 @@ void* CallMemory::Allocate(size_t bytes) {
   return std::exchange(next_, next_ + bytes);
 }
 
+// All that a call needs is laid out once, so that running it touches nothing
+// but its arguments.
 PreparedCall CallMemory::Prepare(PackedFunc function,
                                  absl::Span<const DLTensor* const> tensors,
                                  absl::Span<const CallNumber> numbers) {
@@ -124,6 +131,8 @@ PreparedCall CallMemory::Prepare(PackedFunc function,
   return outer;
 }
 
+// Two conventions number a few element types differently, bool among them. Most
+// calls have no such tensor and go without a stand-in.
 absl::Span<CallMemory::ShownTensor> CallMemory::Show(
     DLDataType (*numbering)(DLDataType),
     std::vector<const DLTensor*>* tensors) {
@@ -145,6 +154,7 @@ absl::Span<CallMemory::ShownTensor> CallMemory::Show(
   return {all, count};
 }
 
+// Values and codes are one allocation, the codes behind the values.
 void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
                               absl::Span<const CallNumber> numbers,
                               PreparedCall* call) {

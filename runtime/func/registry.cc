@@ -10,6 +10,7 @@
 namespace nodewise {
 namespace {
 
+// Looking up is far more frequent than adding, and many threads do it.
 struct Registry {
   std::shared_mutex mutex;
   std::map<std::string, PackedFunc, std::less<>> functions;
@@ -69,6 +70,7 @@ absl::Status RemoveFunction(std::string_view name) {
   return absl::OkStatus();
 }
 
+// A map keeps its keys in order.
 std::vector<std::string> FunctionNames() {
   Registry& registry = TheRegistry();
   const std::shared_lock lock(registry.mutex);

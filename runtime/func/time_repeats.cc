@@ -30,6 +30,7 @@ constexpr double kGrowth = 1.618;  // TVM's factor for `number`.
 // Keeps a repeat of calls that seem to take no time from going on for ever.
 constexpr double kMostCalls = 1e9;
 
+// A pause lets a processor that slows down when it gets hot recover.
 void CoolDown(const RepeatOptions& options, int repeat) {
   if (options.cooldown_interval_ms <= 0) return;
   if (repeat % options.repeats_to_cooldown != 0) return;
@@ -37,7 +38,9 @@ void CoolDown(const RepeatOptions& options, int repeat) {
       std::chrono::milliseconds(options.cooldown_interval_ms));
 }
 
-// Returns how many calls to try next, if `number` calls took `taken_ns`.
+// Returns how many calls to try next, if `number` calls took `taken_ns`. The
+// number grows by the factor at least, and by as much as the time so far asks
+// for. One more call makes up for the division.
 int64_t Grow(int64_t number, int64_t taken_ns, int64_t wanted_ns) {
   const auto calls = static_cast<double>(number);
   double wanted = std::ceil(calls * kGrowth);
@@ -66,6 +69,7 @@ absl::Status CheckRepeatOptions(const RepeatOptions& options) {
   return absl::OkStatus();
 }
 
+// Later releases put new options at the end or, once, in the middle.
 absl::StatusOr<RepeatOptions> TakeRepeatOptions(PackedArgs args) {
   const int count = args.size();
   if (count != 3 && count != 5 && count != 6) {
@@ -91,6 +95,7 @@ absl::StatusOr<std::vector<double>> TimeRepeats(
     absl::FunctionRef<absl::Status()> before_repeat) {
   const int64_t wanted_ns = int64_t{options.min_repeat_ms} * 1'000'000;
   int64_t number = options.number;
+  // The warm-up, whose time does not count.
   NODEWISE_RETURN_IF_ERROR(time_calls(1).status());
   NODEWISE_RETURN_IF_ERROR(before_repeat());
   NODEWISE_ASSIGN_OR_RETURN(int64_t taken_ns, time_calls(number));

@@ -11,10 +11,14 @@
 namespace nodewise {
 namespace {
 
+// A key reads "conv____topo-index:3____output-num:0". TVM 0.8 wrote
+// "conv____0", with the output alone.
 constexpr std::string_view kTopoIndex = "____topo-index:";
 constexpr std::string_view kOutputNum = "____output-num:";
 
-// Parses a number as we and TVM write it: only digits, no leading zero.
+// Parses a number as we and TVM write it: only digits, no leading zero. A name
+// may end in what looks like a part of a key; the form is strict, so that no
+// other text is taken for one.
 bool ParseNumber(std::string_view text, uint32_t* number) {
   if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), number)) {
     return false;
@@ -22,7 +26,8 @@ bool ParseNumber(std::string_view text, uint32_t* number) {
   return std::to_string(*number) == text;
 }
 
-// Returns the only input of that name.
+// Returns the only input of that name. Without a number, two inputs of that
+// name cannot be told apart.
 std::optional<NodeId> InputNamed(const Graph& graph, std::string_view name) {
   std::optional<NodeId> found;
   for (const uint32_t node : graph.arg_nodes) {
@@ -51,7 +56,10 @@ bool IsText(const OrderedJson& json, const char* key) {
   return json.contains(key) && json[key].is_string();
 }
 
-// Turns names of inputs back into numbers of nodes.
+// Turns names of inputs back into numbers of nodes. TVM's debugger replaces
+// references by names and calls inputs "param". The graph is put back into the
+// form of the compiler, so that the one reader of graphs with all its checks
+// reads it too.
 class Restorer {
  public:
   Restorer(const GraphText& text, DiagnosticList* diagnostics)
@@ -143,6 +151,7 @@ absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
 }
 
 std::optional<NodeId> NodeOfDumpKey(const Graph& graph, std::string_view key) {
+  // Not every name in a params file is a key.
   const auto parts = ParseDumpKey(key);
   if (!parts.ok()) return std::nullopt;
   if (!parts->has_topo_index) {
@@ -156,6 +165,8 @@ std::optional<NodeId> NodeOfDumpKey(const Graph& graph, std::string_view key) {
   return node;
 }
 
+// Every node of a dumped graph says its type as "T", and none has an op that
+// the compiler writes. One node that is otherwise makes it a plain graph.
 bool LooksLikeDumpedGraph(std::string_view text) {
   // Most graphs need not be read for this.
   if (text.find("\"type: ") == text.npos) return false;
@@ -182,6 +193,7 @@ bool ParseDumpedGraph(const GraphText& text, Graph* graph,
                                       OrderedJson::error_handler_t::replace)),
              graph, &found);
   graph->text = text;
+  // The text that was parsed is made up.
   // Lines are those of the text that was given.
   for (Diagnostic& diagnostic : found.items()) {
     diagnostic.line = diagnostic.column = 0;

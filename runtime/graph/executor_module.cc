@@ -20,6 +20,8 @@ Result Done(const absl::Status& status) {
   return Value();
 }
 
+// TVM's get_input_info and get_output_info return a map of two maps, "shape"
+// and "dtype", by name. Parameters are not among the inputs there.
 Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
   MapObject::Items shapes;
   MapObject::Items dtypes;
@@ -58,13 +60,15 @@ absl::Status TakeLookup(const ArgView& argument, const Ref<Module>& module,
   return absl::OkStatus();
 }
 
-// Reads a device from two numbers: its type and its id.
+// Reads a device from two numbers: its type and its id. The functions that TVM
+// defines here take a device so.
 absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(const int type, args.SmallIntAt(index));
   NODEWISE_ASSIGN_OR_RETURN(const int number, args.SmallIntAt(index + 1));
   return MakeDevice(type, number);
 }
 
+// The first device is where entries live that name none.
 absl::Status TakeDevices(PackedArgs args, GraphExecutor::Options* options) {
   options->devices.clear();
   for (int i = 0; i < args.size(); i += 2) {
@@ -118,6 +122,7 @@ absl::StatusOr<size_t> OutputArgument(const GraphExecutor& executor,
 
 // --- the functions that hosts call -------------------------------------------
 
+// TVM returns nothing from the functions that set; neither do these.
 Result SetInput(GraphExecutor& executor, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(executor, args));
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(1));

@@ -23,6 +23,10 @@ absl::Status CheckPort(const char* what, size_t number, size_t count) {
 
 }  // namespace
 
+// A port is an input or output of the graph, its name, and the tensor of the
+// caller that is bound to it, if one is. Each entry has a slot of the plan; a
+// bound tensor takes its place, or is copied from or to it around each run
+// where the functions could not use it as it lies.
 TensorInfo GraphExecutor::InputInfo(size_t input) const {
   const Port& port = inputs_[input];
   const GraphEntry& entry = graph_.entries[port.entry];
@@ -36,6 +40,7 @@ TensorInfo GraphExecutor::OutputInfo(size_t output) const {
 }
 
 absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
+  // Nearly all names are unique, and need no list of all inputs.
   const auto [first, last] = input_names_.equal_range(std::string(name));
   if (first != last && std::next(first) == last) return first->second;
   std::vector<GraphInput> inputs;
@@ -57,6 +62,7 @@ std::optional<size_t> GraphExecutor::OutputByTvmsName(
 }
 
 absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
+  // Only a name that is not there needs the others, for the hint.
   std::vector<std::string> names;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].name == name) return i;
@@ -69,6 +75,8 @@ absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
                   DidYouMean(name, names)));
 }
 
+// A tensor of another shape with as many bytes would be read as it is, and give
+// a wrong result without an error.
 absl::Status GraphExecutor::CheckType(const Port& port,
                                       const DLTensor& tensor) const {
   const GraphEntry& entry = graph_.entries[port.entry];
@@ -82,6 +90,9 @@ absl::Status GraphExecutor::CheckType(const Port& port,
                   TypeToString(entry.shape, entry.dtype)));
 }
 
+// The calls hold the addresses of these tensors, so that changing where one
+// points changes all calls at once. Nodes with flatten_data see a twin, which
+// follows.
 void GraphExecutor::Repoint(uint32_t base, void* data) {
   for (const uint32_t entry : aliases_[base]) {
     tensors_[entry].data = data;
@@ -90,6 +101,7 @@ void GraphExecutor::Repoint(uint32_t base, void* data) {
   }
 }
 
+// Only inputs that are alone in their memory have one: see MakeChanges.
 TensorChanges* GraphExecutor::ChangesOf(uint32_t entry) const {
   const auto found = changes_.find(plan_.base_of[entry]);
   return found == changes_.end() ? nullptr : found->second.get();
@@ -103,6 +115,9 @@ void GraphExecutor::NoteChange(const Port& port) const {
   changes->is_bound = port.external.defined() && !port.external.is_read_only();
 }
 
+// What every way of setting an input ends with: kernels that keep something of
+// its contents, a pass that is under way and the count of missing inputs hear
+// of it here.
 void GraphExecutor::MarkSet(Port* port) {
   ++input_changes_;
   NoteChange(*port);
@@ -125,6 +140,7 @@ void GraphExecutor::Unbind(Port* port) {
   port->is_copied = false;
 }
 
+// Linked parameters lie in the library's read-only memory.
 absl::Status GraphExecutor::CheckWritable(const Port& port) const {
   return CheckSettable({port.name, NodeId{port.node}, port.is_read,
                         port.is_param, is_linked_[plan_.slot_of[port.entry]]});
@@ -168,6 +184,8 @@ absl::StatusOr<size_t> GraphExecutor::CheckNamed(
   }
   NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, *given.tensor)));
   NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
+  // Copying from another device knows no strides; this is found out before
+  // anything is set.
   const bool on_host = given.tensor.device() == kCpu;
   if (on_host || IsCompact(*given.tensor)) return input;
   return absl::InvalidArgumentError(fmt::format(
@@ -175,6 +193,8 @@ absl::StatusOr<size_t> GraphExecutor::CheckNamed(
 }
 
 absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
+  // Two passes: the first finds all that is wrong, and the second sets, so that
+  // a wrong tensor leaves no other one set.
   std::vector<size_t> chosen;
   std::vector<bool> is_given(inputs_.size());
   std::string wrong;
@@ -203,6 +223,8 @@ absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
   return absl::OkStatus();
 }
 
+// What is bound is used where it lies, so it must be on the device of the
+// entry, while SetInput copies from any.
 absl::Status GraphExecutor::CheckExternal(const Port& port,
                                           const NDArray& array) const {
   if (!array.defined()) {
@@ -218,6 +240,8 @@ absl::Status GraphExecutor::CheckExternal(const Port& port,
                   ToString(tensor.device), ToString(wanted)));
 }
 
+// Compiled code assumes an alignment of the library's and that of an element,
+// and computes addresses as if a tensor were compact.
 bool GraphExecutor::UsableInPlace(const DLTensor& tensor) const {
   const size_t alignment =
       std::max({alignment_, ElementBytes(tensor.dtype), size_t{1}});
@@ -230,6 +254,8 @@ absl::Status GraphExecutor::SetInputZeroCopy(size_t input,
   NODEWISE_RETURN_IF_ERROR(CheckPort("input", input, inputs_.size()));
   Port& port = inputs_[input];
   NODEWISE_RETURN_IF_ERROR(At("input", CheckExternal(port, tensor)));
+  // The first copy is made now, so that an error of it is reported here and not
+  // by a run.
   const bool is_copied = !UsableInPlace(*tensor);
   if (is_copied) {
     NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
@@ -328,6 +354,7 @@ absl::StatusOr<NDArray> GraphExecutor::GetInput(size_t input) {
   return EntryArray(port.entry);
 }
 
+// A bound tensor is the output's memory, also where it is a copy of the entry.
 absl::StatusOr<NDArray> GraphExecutor::GetOutput(size_t output) const {
   NODEWISE_RETURN_IF_ERROR(CheckPort("output", output, outputs_.size()));
   const Port& port = outputs_[output];
@@ -340,6 +367,8 @@ absl::Status GraphExecutor::CopyOutput(size_t output,
   NODEWISE_RETURN_IF_ERROR(CheckPort("output", output, outputs_.size()));
   const Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckType(port, to)));
+  // Memory that no node has written holds anything, and must not be shown as a
+  // result.
   if (!IsComputed(EntryId{port.entry})) {
     return absl::FailedPreconditionError(
         fmt::format("output {}: the graph has not been run{}", port.name,
@@ -348,6 +377,7 @@ absl::Status GraphExecutor::CopyOutput(size_t output,
   return CopyTensor(tensors_[port.entry], to);
 }
 
+// An input and a parameter may have one name; ChooseParam() tells them apart.
 GraphExecutor::Port* GraphExecutor::ParamPort(std::string_view name,
                                               const DLTensor& tensor) {
   std::vector<size_t> named;
@@ -407,6 +437,8 @@ absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
   return loaded;
 }
 
+// Executors over one network, for several threads say, need the parameters
+// once. Both then keep the memory alive.
 absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
                                         absl::Span<const std::string> names) {
   for (const std::string& name : names) {
@@ -435,6 +467,7 @@ absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
   return absl::OkStatus();
 }
 
+// Copies, since the next run writes to the same memory.
 absl::StatusOr<std::vector<NamedTensor>> FetchOutputs(
     const GraphExecutor& executor) {
   std::vector<NamedTensor> outputs;

@@ -17,11 +17,15 @@ struct Overloaded : Visitors... {
 template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
+// A script finds the node by the key, which is unique; the number saves it the
+// graph.
 void AddNode(const NodePlace& place, JsonWriter* json) {
   json->Add("node", place.key);
   json->Add("node_index", uint64_t{Index(place.node)});
 }
 
+// Members that say nothing are left out of a place; those of a finding itself
+// are always there (docs/findings.md).
 void AddIfAny(std::string_view key, const std::string& text, JsonWriter* json) {
   if (!text.empty()) json->Add(key, text);
 }
@@ -51,6 +55,7 @@ void AddPlace(const FindingPlace& place, JsonWriter* json) {
   json->EndObject();
 }
 
+// The parts are for programs, and "text" is the line that a user sees.
 void AddFinding(const Finding& finding, JsonWriter* json) {
   json->BeginObject();
   json->Add("where", finding.Where());
@@ -73,8 +78,11 @@ void AddFinding(const Finding& finding, JsonWriter* json) {
   json->EndObject();
 }
 
+// A tool that runs for ever, with new names each time, keeps no more.
 constexpr size_t kMostNoted = 1000;
 
+// Kept for the process, since the code that runs a candidate and the code that
+// shows findings do not know each other.
 struct Noted {
   std::mutex mutex;
   std::vector<Finding> findings;  // mutex
@@ -110,6 +118,7 @@ EntryPlace PlaceOf(const GraphIndex& index, NodeId node, EntryId entry) {
   return {PlaceOf(index, node), entry, index.KeyOf(entry)};
 }
 
+// An entry is met by a node, which is the one at fault.
 const NodePlace* Finding::node() const {
   if (const auto* entry = std::get_if<EntryPlace>(&place)) return &entry->node;
   return std::get_if<NodePlace>(&place);
@@ -139,6 +148,8 @@ std::string Finding::Where() const {
       place);
 }
 
+// Diagnostic::ToString() makes the same of its parts; a finding's place may
+// also begin the sentence.
 std::string Finding::ToString() const {
   std::string text = Where();
   if (!text.empty()) text += kind.continues_place ? " " : ": ";
@@ -148,6 +159,7 @@ std::string Finding::ToString() const {
   return text;
 }
 
+// Most findings have no expectation and no hint; their callers add these.
 Finding MakeFinding(const FindingKind& kind, FindingPlace place,
                     std::string found, std::vector<FindingNumber> numbers) {
   Finding finding{kind, kind.severity, std::move(place), std::move(found)};
@@ -156,6 +168,8 @@ Finding MakeFinding(const FindingKind& kind, FindingPlace place,
 }
 
 Finding FindingOf(const Diagnostic& diagnostic, const FindingKind& kind) {
+  // Without a path or line nothing is known but the file's name, or what stands
+  // in its place.
   FindingPlace place = NamedPlace{diagnostic.file};
   if (!diagnostic.path.empty() || diagnostic.line > 0) {
     place = FilePlace{diagnostic.file, diagnostic.path, diagnostic.line,
@@ -210,6 +224,8 @@ Finding FloatFindingOf(const LibraryFloats& library) {
       "is measured do not");
 }
 
+// Each node of a network may be run thousands of times; what it does is shown
+// once.
 void NoteFloatFinding(const Finding& finding) {
   Noted& noted = NotedFloats();
   const std::lock_guard lock(noted.mutex);
@@ -221,6 +237,8 @@ void NoteFloatFinding(const Finding& finding) {
   noted.findings.push_back(finding);
 }
 
+// Libraries stay noted for others that ask, so this remembers how many it has
+// told of.
 std::vector<Finding> TakeFloatFindings() {
   const std::vector<LibraryFloats> libraries = LibrariesThatChangedFloats();
   Noted& noted = NotedFloats();
@@ -234,6 +252,7 @@ std::vector<Finding> TakeFloatFindings() {
   return taken;
 }
 
+// In a thread of a host there is no default environment, and nothing is kept.
 NotedRun::NotedRun(std::string network)
     : network_(std::move(network)), before_(CandidateFloats()) {
   if (HasDefaultFloats()) kept_.emplace();
@@ -242,6 +261,8 @@ NotedRun::NotedRun(std::string network)
 NotedRun::~NotedRun() {
   if (!kept_.has_value() || network_.empty()) return;
   const FloatEnvironment after = CandidateFloats();
+  // KeepCandidateFloats puts back what the run has left; the note is all that
+  // remains of it.
   if (after == before_) return;
   NoteFloatFinding(FloatFindingOfRun(network_, {before_, after}));
 }

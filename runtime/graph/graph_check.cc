@@ -10,10 +10,15 @@
 namespace nodewise {
 namespace {
 
+// What is said of a count of outputs, in messages.
 std::string Outputs(uint32_t count) {
   return fmt::format("{} output{}", count, count == 1 ? "" : "s");
 }
 
+// Checks what the reader cannot see in one place of the text: references,
+// counts that must agree, types. The steps build on each other: entries are
+// numbered by node_row_ptr, so that nothing that uses an entry is looked at
+// before the rows are sound.
 class Checker {
  public:
   Checker(const Graph& graph, DiagnosticList* diagnostics)
@@ -22,6 +27,8 @@ class Checker {
   void Check() {
     const bool rows_are_sound = CheckRows();
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckInputCount(n);
+    // A fault in the rows would otherwise be reported once for each entry
+    // behind it.
     // Entries can be counted only on rows that are sound.
     if (!rows_are_sound || !CheckEntryCount()) return;
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckNode(n);
@@ -56,6 +63,7 @@ class Checker {
            std::is_sorted(rows.begin(), rows.end());
   }
 
+  // Where the rows agree with the lists, the node's own number is the lie.
   void AddWrongRow(size_t n, bool rows_are_right) {
     const auto& rows = graph_.node_row_ptr;
     const GraphNode& node = graph_.nodes[n];
@@ -72,6 +80,8 @@ class Checker {
                     Shortened(node.name), rows[n], Outputs(node.num_outputs)));
   }
 
+  // Rows that grow by each node's outputs are sorted and end at the number of
+  // entries, which is all that Graph::EntryOf relies on.
   bool CheckRows() {
     const auto& rows = graph_.node_row_ptr;
     if (rows.size() != graph_.nodes.size() + 1) {
@@ -104,6 +114,8 @@ class Checker {
     return sound;
   }
 
+  // ParseGraph has compared the lists with each other already; a graph that was
+  // made by hand comes here first.
   bool CheckEntryCount() {
     const size_t count = graph_.node_row_ptr.back();
     const size_t scopes = graph_.storage_scopes.size();
@@ -143,6 +155,7 @@ class Checker {
     return true;
   }
 
+  // Code that takes the number at its word would read past the list.
   void CheckInputCount(uint32_t n) {
     const GraphNode& node = graph_.nodes[n];
     if (node.kind == GraphNode::Kind::kInput ||
@@ -154,6 +167,8 @@ class Checker {
         fmt::format("{}, the number of its inputs", node.inputs.size()));
   }
 
+  // Nodes run in their order, so that a node may only read what an earlier one
+  // wrote.
   void CheckNode(uint32_t n) {
     const GraphNode& node = graph_.nodes[n];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -177,6 +192,8 @@ class Checker {
     }
   }
 
+  // An input that arg_nodes leaves out can never be set. It is an error only if
+  // something reads it.
   void CheckInputs() {
     std::vector<bool> seen(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.arg_nodes.size(); ++i) {
@@ -215,6 +232,8 @@ class Checker {
     }
   }
 
+  // The checks of a type come first, since the size of a tensor means nothing
+  // without them.
   void CheckEntries() {
     for (size_t e = 0; e < graph_.entries.size(); ++e) {
       const GraphEntry& entry = graph_.entries[e];
@@ -240,7 +259,9 @@ class Checker {
     }
   }
 
-  // __nop passes its input on in another shape, __copy to another device.
+  // __nop passes its input on in another shape, __copy to another device. Other
+  // functions are the library's, and nothing is known of what they do with
+  // their tensors.
   void CheckSpecialNode(uint32_t n) {
     const GraphNode& node = graph_.nodes[n];
     if (node.kind != GraphNode::Kind::kFunction) return;
@@ -256,6 +277,8 @@ class Checker {
     CheckSame(n, !nop);
   }
 
+  // A copy keeps shape and type. A __nop keeps the bytes, which is all that it
+  // passes on.
   void CheckSame(uint32_t n, bool types_too) {
     const GraphNode& node = graph_.nodes[n];
     const GraphEntry& from = graph_.entry(graph_.EntryOf(node.inputs[0]));
@@ -284,6 +307,8 @@ class Checker {
 }  // namespace
 
 void CheckGraph(const Graph& graph, DiagnosticList* diagnostics) {
+  // The steps stop where errors would only follow from others, which looks at
+  // this list alone.
   // Earlier findings do not count for this check.
   DiagnosticList found;
   Checker(graph, &found).Check();

@@ -19,7 +19,8 @@ namespace nodewise {
 namespace {
 
 // Copies the bytes of one tensor to another of the same size, regardless of
-// their shapes: a __nop whose slots differ.
+// their shapes: a __nop whose slots differ. It runs only if the plan keeps
+// input and output of a __nop apart, or for __copy.
 absl::StatusOr<Value> CopyAnyShape(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* from, args.TensorAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* to, args.TensorAt(1));
@@ -54,6 +55,9 @@ bool ParseCallNumbers(const std::string& text, size_t tensors,
 
 // Making an executor, and running it.
 
+// All that can be found wrong is found here, so that a run is a loop of calls
+// without checks: the graph, the plan, the memory, each node's function and the
+// layout of its arguments.
 absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphExecutor::Create(
     Graph graph, Ref<Library> library, Options options) {
   std::unique_ptr<GraphExecutor> executor(
@@ -63,6 +67,7 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphExecutor::Create(
 }
 
 absl::Status GraphExecutor::Init(Library& library) {
+  // A graph may have been made or changed by hand since it was parsed.
   DiagnosticList diagnostics;
   CheckGraph(graph_, &diagnostics);
   LocateDiagnostics(graph_.text, &diagnostics);
@@ -70,6 +75,8 @@ absl::Status GraphExecutor::Init(Library& library) {
   if (options_.devices.empty()) {
     return absl::InvalidArgumentError("no device was given to run on");
   }
+  // The order matters: tensors point into slots, ports into tensors, calls to
+  // both.
   alignment_ = library.NeededAlignment();
   NODEWISE_RETURN_IF_ERROR(MakePlan());
   NODEWISE_RETURN_IF_ERROR(AllocateSlots(library));
@@ -90,6 +97,8 @@ absl::Status GraphExecutor::MakePlan() {
   return absl::OkStatus();
 }
 
+// A plan of a caller's is checked like one from a file: a wrong one would have
+// nodes write over each other's memory, or beyond it.
 absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
   const size_t count = graph_.entries.size();
   if (plan.slot_of.size() != count || plan.base_of.size() != count) {
@@ -119,6 +128,8 @@ absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
   return absl::OkStatus();
 }
 
+// A slot names a type of device; which device of that type it is, only the
+// caller knows.
 absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
                                                  uint32_t entry) const {
   std::string given;
@@ -138,6 +149,8 @@ absl::StatusOr<DLDevice> GraphExecutor::DeviceOf(const StorageSlot& slot,
   return absl::UnavailableError(status.message());
 }
 
+// A slot is as large as the largest tensor in it. Linked data are looked for
+// first: they are in the library already.
 absl::Status GraphExecutor::AllocateSlots(Library& library) {
   slots_.resize(plan_.slots.size());
   is_linked_.resize(plan_.slots.size(), false);
@@ -206,6 +219,7 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
       like, std::make_shared<PackedFunc>(std::move(linked.lookup)));
 }
 
+// A tensor borrows its shape from graph_, which never changes from here on.
 void GraphExecutor::MakeTensors() {
   tensors_.resize(graph_.entries.size());
   aliases_.resize(graph_.entries.size());
@@ -222,6 +236,8 @@ void GraphExecutor::MakeTensors() {
   }
 }
 
+// An output is called after the value of the network that it is, if the graph
+// says so, else after its node; where that is not unique, after its entry.
 void GraphExecutor::MakePorts() {
   std::vector<bool> is_read(graph_.entries.size(), false);
   for (const GraphNode& node : graph_.nodes) {
@@ -280,6 +296,7 @@ void GraphExecutor::MakeChanges() {
   }
 }
 
+// Twins are nodes of a hash table, which stay in place when it grows.
 DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
   DLTensor& tensor = tensors_[entry];
   if (!flatten) return &tensor;
@@ -291,6 +308,8 @@ DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
   return &flat;
 }
 
+// Arguments are the inputs and then the outputs, as TVM's compiled functions
+// take them.
 absl::Status GraphExecutor::BindCalls(Library& library) {
   calls_.reserve(graph_.nodes.size());
   std::vector<const DLTensor*> tensors;
@@ -321,6 +340,8 @@ absl::Status GraphExecutor::BindCalls(Library& library) {
   return absl::OkStatus();
 }
 
+// A __nop that shares its input's tensor has nothing to do; a null function
+// says so.
 absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
     Library& library, NodeId id, absl::Span<const DLTensor* const> args,
     absl::Span<const std::shared_ptr<const TensorChanges>> changes) {
@@ -346,6 +367,8 @@ absl::StatusOr<PackedFunc> GraphExecutor::BindNode(
 // An input that was never set is an error, or zeros where the environment says
 // so: a user who only times a network need not feed it.
 absl::Status GraphExecutor::ZeroUnset() {
+  // The message names all of them, so that a user need not find them one by
+  // one.
   std::vector<Port*> unset;
   std::string names;
   for (Port& port : inputs_) {
@@ -376,6 +399,7 @@ absl::Status GraphExecutor::ZeroUnset() {
 
 absl::Status GraphExecutor::PrepareRun() {
   if (num_unset_ > 0) NODEWISE_RETURN_IF_ERROR(ZeroUnset());
+  // An error that a host left unread must not be taken for that of a node.
   DropLastError();
   RunMark::Current()->NameNodes(
       mark_owner_, graph_.nodes.size(),
@@ -388,6 +412,7 @@ absl::Status GraphExecutor::PrepareRun() {
   return absl::OkStatus();
 }
 
+// Outputs that could not be written in place come to the caller's memory now.
 absl::Status GraphExecutor::FinishRun() {
   has_run_ = true;
   if (num_copied_ == 0) return absl::OkStatus();
@@ -398,6 +423,7 @@ absl::Status GraphExecutor::FinishRun() {
   return absl::OkStatus();
 }
 
+// The node, then its function, then what that said of itself.
 absl::Status GraphExecutor::CallError(const Call& call) const {
   return At(NodeTitle(graph_, call.node),
             At(graph_.node(call.node).function, call.function.Error()));
@@ -410,6 +436,8 @@ absl::Status GraphExecutor::CancelledAt(NodeId node) const {
 
 absl::Status GraphExecutor::Run() {
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
+  // The loop is what a user times: one try around all calls, one store for the
+  // mark, and no status unless a call fails.
   const CandidateFloatEnvironment floats;
   auto call = calls_.begin();
   MarkedRun mark;

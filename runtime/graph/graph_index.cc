@@ -17,6 +17,8 @@
 namespace nodewise {
 namespace {
 
+// Counted for tests, which see that searches hand an index down instead of
+// making it again.
 std::atomic<int64_t> count_made = 0;
 
 template <typename Id>
@@ -29,6 +31,7 @@ absl::StatusOr<Id> CheckedId(int64_t number, size_t count, const char* one,
       fmt::format("{} {}: the graph has {} {}", one, number, count, several));
 }
 
+// Only digits that fill the whole text: a name such as "#7a" is a name.
 std::optional<uint32_t> NumberIn(std::string_view text) {
   uint32_t number = 0;
   const auto [end, error] =
@@ -37,6 +40,8 @@ std::optional<uint32_t> NumberIn(std::string_view text) {
   return number;
 }
 
+// A name that is unique is its own key. Others get the number of their node,
+// again and again until no name reads like that.
 ByNode<std::string> MakeKeys(const Graph& graph) {
   std::unordered_map<std::string_view, size_t> uses;
   for (const GraphNode& node : graph.nodes) ++uses[node.name];
@@ -53,6 +58,8 @@ ByNode<std::string> MakeKeys(const Graph& graph) {
   return keys;
 }
 
+// Two tensors may share a slot if one is read for the last time before the
+// other is written. Each slot is gone through once, in the order of writing.
 class PlanChecker {
  public:
   PlanChecker(const Graph& graph, const StoragePlan& plan,
@@ -167,6 +174,8 @@ class PlanChecker {
 
 }  // namespace
 
+// The compiler gives entries with equal storage ids one memory. Ids may be any
+// numbers, so slots are numbered in the order in which they are met.
 absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
                                         int default_device_type) {
   StoragePlan plan;
@@ -214,6 +223,9 @@ absl::StatusOr<StoragePlan> PlanStorage(const Graph& graph,
 }
 
 template <typename T>
+// Counts the items of each list, adds the counts up to where each begins, and
+// fills the lists in the order of the members: one allocation for all lists of
+// a graph.
 GraphIndex::Lists<T>::Lists(size_t count,
                             const std::vector<std::pair<uint32_t, T>>& members)
     : begins_(count + 1), items_(members.size()) {
@@ -266,6 +278,7 @@ GraphIndex::Lists<NodeId> GraphIndex::FindReaders() const {
   return Lists<NodeId>(graph_.entries.size(), reads);
 }
 
+// The order is that of writing, which the check of the plan relies on.
 GraphIndex::Lists<EntryId> GraphIndex::FindTensors() const {
   if (plan_ == nullptr) return Lists<EntryId>(0, {});
   std::vector<std::pair<uint32_t, EntryId>> tensors;
@@ -283,6 +296,8 @@ GraphIndex::Lists<EntryId> GraphIndex::FindTensors() const {
   return Lists<EntryId>(plan_->slots.size(), tensors);
 }
 
+// An output of the graph is read by the caller after the last node, whatever
+// node reads it before.
 void GraphIndex::FindLifetimes() {
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
     const EntryId entry{e};
@@ -300,12 +315,15 @@ void GraphIndex::FindLifetimes() {
   }
 }
 
+// The executor calls nothing for these, so they take no time and read nothing.
 bool GraphIndex::IsFree(NodeId node) const {
   if (!graph_.IsFunction(node)) return true;
   return graph_.node(node).function == kNopFunction &&
          !IsBase(graph_.EntryOf(node, 0));
 }
 
+// Most users never ask for a key, and making them takes a hash table of all
+// names.
 const ByNode<std::string>& GraphIndex::keys() const {
   if (keys_.empty()) keys_ = MakeKeys(graph_);
   return keys_;
@@ -328,6 +346,8 @@ absl::StatusOr<EntryId> GraphIndex::EntryAt(int64_t number) const {
   return CheckedId<EntryId>(number, graph_.entries.size(), "entry", "entries");
 }
 
+// A key wins over a name, a name over "#7"; the name of an operation that was
+// fused into a node is known, too, so that the message can say what to do.
 absl::StatusOr<NodeId> GraphIndex::FindNode(std::string_view key) const {
   std::vector<std::string> same_name;
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -359,6 +379,7 @@ absl::StatusOr<NodeId> GraphIndex::FindNode(std::string_view key) const {
 }
 
 absl::StatusOr<EntryId> GraphIndex::FindEntry(std::string_view key) const {
+  // A name may hold a colon itself, so the whole text is tried as a name first.
   auto node = FindNode(key);
   std::string_view name = key;
   uint32_t output = 0;
@@ -383,6 +404,8 @@ void CheckPlan(const Graph& graph, const StoragePlan& plan,
   LocateDiagnostics(graph.text, diagnostics);
 }
 
+// A run hands outputs out at its end, when a node may have written over one
+// that was finished.
 std::vector<LostOutput> LostOutputs(const GraphIndex& index) {
   const Graph& graph = index.graph();
   std::vector<LostOutput> lost;

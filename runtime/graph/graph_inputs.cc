@@ -12,6 +12,7 @@
 
 namespace nodewise {
 
+// Views of the graph's own names; the graph outlives this.
 ParamNames::ParamNames(const Graph& graph) : graph_(graph) {
   for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
     by_name_[graph.nodes[graph.arg_nodes[i]].name].push_back(i);
@@ -22,6 +23,7 @@ ParamNames::ParamNames(const Graph& graph) : graph_(graph) {
 ParamNames::Meaning ParamNames::Find(std::string_view name,
                                      absl::Span<const int64_t> shape,
                                      DLDataType dtype) const {
+  // A name of the graph's wins: a node may be called like a key of a dump.
   const auto named = by_name_.find(name);
   if (named != by_name_.end()) {
     return {Kind::kInput, ChooseParam(graph_, named->second, shape, dtype)};
@@ -52,16 +54,21 @@ size_t ChooseParam(const Graph& graph, absl::Span<const size_t> inputs,
 
 namespace {
 
+// TVM 0.8 generates it where parameters are linked in; it takes a storage id.
 constexpr char kLinkedParamFunction[] = "_lookup_linked_param";
 
 using Names = std::unordered_set<std::string_view>;
 
+// A set of all names: looking each key up in the list would take the square of
+// the number of inputs.
 Names NamesOf(absl::Span<const GraphInput> inputs) {
   Names names;
   for (const GraphInput& input : inputs) names.insert(input.name);
   return names;
 }
 
+// The number is that of the node, and more of it follows while another input
+// has that very name.
 std::string KeyOf(const GraphInput& input, const Names& names) {
   std::string key(input.name);
   do {
@@ -85,6 +92,7 @@ const GraphEntry& EntryOf(const Graph& graph, const GraphInput& input) {
 
 }  // namespace
 
+// A tensor that nothing reads need not be set, so it is worth knowing.
 std::vector<GraphInput> InputsOf(const Graph& graph) {
   std::vector<bool> is_read(graph.nodes.size());
   for (const GraphNode& node : graph.nodes) {
@@ -99,6 +107,8 @@ std::vector<GraphInput> InputsOf(const Graph& graph) {
   return inputs;
 }
 
+// Of inputs with one name, the one that is not a parameter is meant: users set
+// inputs, and parameters come from a file.
 absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
                                  std::string_view name) {
   std::vector<size_t> all;
@@ -134,6 +144,7 @@ std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input) {
   return KeyOf(inputs[input], NamesOf(inputs));
 }
 
+// Computed tensors, as a dump holds them, are neither inputs nor unknown.
 std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
                                     std::vector<GraphInput>* inputs) {
   const ParamNames names(graph);
@@ -150,6 +161,7 @@ std::vector<std::string> MarkParams(const Graph& graph, const Params& params,
   return unknown;
 }
 
+// Most libraries have no such function, and then there is nothing to ask.
 absl::StatusOr<LinkedData> FindLinkedData(Library& library,
                                           int64_t storage_id) {
   LinkedData found;
@@ -161,6 +173,7 @@ absl::StatusOr<LinkedData> FindLinkedData(Library& library,
   return found;
 }
 
+// A library without the function has no linked data at all.
 absl::Status MarkLinked(const Graph& graph, Library& library,
                         std::vector<GraphInput>* inputs) {
   for (GraphInput& input : *inputs) {

@@ -30,6 +30,8 @@ struct PathTree {
 // No graph is deeper than this, but a hostile key may be millions of slashes.
 constexpr size_t kMostParts = 16;
 
+// A path is "/nodes/7/inputs": a key of an object or a number of an array in
+// each part. No key of the format holds a slash.
 std::vector<std::string_view> Parts(std::string_view path) {
   std::vector<std::string_view> parts;
   while (!path.empty() && path[0] == '/' && parts.size() < kMostParts) {
@@ -41,7 +43,9 @@ std::vector<std::string_view> Parts(std::string_view path) {
   return parts;
 }
 
-// Notes where each wanted value begins, and skips everything else.
+// Notes where each wanted value begins, and skips everything else. Faults are
+// found by path, and need a line only if there are any: the text is read a
+// second time then, instead of keeping the place of everything.
 class Locator {
  public:
   Locator(std::string_view text, PathTree* root) : cursor_(text), root_(root) {}
@@ -82,7 +86,8 @@ class Locator {
   };
 
   // Returns the node of the tree for the next value, or null if it is not
-  // wanted.
+  // wanted. An array's items are called by their numbers, an object's by the
+  // last key.
   PathTree* Coming() {
     if (stack_.empty()) return root_;
     const Frame& frame = stack_.back();
@@ -97,6 +102,7 @@ class Locator {
     tree->offset =
         std::min(text.find_first_not_of(" \t\r\n,:", last_end_), text.size());
   }
+  // Inside of what is not wanted nothing is counted.
   bool Scalar() {
     if (skipped_ == 0) {
       Note(Coming());
@@ -149,7 +155,8 @@ struct Spot {
   Diagnostic* diagnostic;
 };
 
-// Turns offsets into lines in one walk over the text.
+// Turns offsets into lines in one walk over the text. Sorted by offset, all
+// lines are found in the time of one pass, however many faults there are.
 void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
   std::stable_sort(
       spots.begin(), spots.end(),
@@ -169,7 +176,9 @@ void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
 }
 
 // Joins the lists of the attributes into entries, if they agree on how many
-// entries there are.
+// entries there are. The reader takes each list as it comes. Here they must
+// agree on how many entries there are, and a message blames the list that
+// differs.
 bool AssembleEntries(GraphLists lists, Graph* graph,
                      DiagnosticList* diagnostics) {
   if (!lists.has_shapes || !lists.has_dtypes || !lists.has_storage_ids) {
@@ -219,7 +228,8 @@ bool AssembleEntries(GraphLists lists, Graph* graph,
 }
 
 // Checks the graph. A count that the reader could not take has been reported
-// already, so the 0 in its place is not reported again.
+// already, so the 0 in its place is not reported again. The path of such a
+// report may say "attr" where that of the check says "attrs".
 void AddGraphFaults(const Graph& graph, DiagnosticList* found) {
   std::unordered_set<std::string> unread;
   for (const Diagnostic& diagnostic : found->items()) {
@@ -240,12 +250,14 @@ void AddGraphFaults(const Graph& graph, DiagnosticList* found) {
 using Json = nlohmann::json;
 
 // TVM's reader refuses attributes of a graph that are neither a list of
-// integers nor a size.
+// integers nor a size. An attribute says that the graph's functions are built
+// in, since its library cannot be missed then.
 constexpr std::string_view kBuiltInAttribute = "nodewise.built_in";
 constexpr std::string_view kYes = R"(["size_t", 1])";
 
 // Returns a string as JSON that TVM reads too: TVM knows no \u escapes, so only
-// what must be escaped is, and bytes above 127 stay as they are.
+// what must be escaped is, and bytes above 127 stay as they are. TVM's reader
+// takes bytes as they are.
 std::string Quote(std::string_view text) {
   constexpr std::string_view kEscaped = "\"\\\n\r\t";
   constexpr std::string_view kLetters = "\"\\nrt";
@@ -288,6 +300,8 @@ std::string Numbers(const std::vector<T>& numbers) {
                    [&](size_t i) { return std::to_string(numbers[i]); });
 }
 
+// The layout, down to the blanks, is that of TVM's compiler, so that two files
+// can be compared line by line.
 std::string NodeJson(const GraphNode& node) {
   const bool input = node.kind == GraphNode::Kind::kInput;
   std::string text =
@@ -314,6 +328,8 @@ std::string NodeJson(const GraphNode& node) {
   return text + "      \"inputs\": " + Refs(node.inputs) + "\n    }";
 }
 
+// Each attribute of a graph is a list with an item for each entry, behind a tag
+// with the type of its items.
 class AttrWriter {
  public:
   explicit AttrWriter(size_t count) : count_(count) {}
@@ -335,6 +351,7 @@ class AttrWriter {
 
 }  // namespace
 
+// Diagnostics of other files, and those that have a line, stay as they are.
 void LocateDiagnostics(const GraphText& text, DiagnosticList* diagnostics) {
   PathTree root;
   std::vector<Diagnostic*> wanted;
@@ -366,6 +383,7 @@ void LocateDiagnostics(const GraphText& text, DiagnosticList* diagnostics) {
   PlaceDiagnostics(text.text, std::move(spots));
 }
 
+// The graph keeps its text, in which later faults are located.
 GraphText GraphText::FromString(std::string name, std::string text) {
   auto owner = std::make_shared<const std::string>(std::move(text));
   return {std::move(name), *owner, owner};
@@ -389,6 +407,9 @@ std::string NodeTitle(const Graph& graph, NodeId node) {
   return fmt::format("node {} ({})", Index(node), graph.node(node).name);
 }
 
+// First what the text says, then whether its lists agree, then whether the
+// graph makes sense: each step needs the one before, and the first that fails
+// ends it.
 bool ParseGraph(GraphText text, Graph* graph, DiagnosticList* diagnostics) {
   *graph = Graph();
   graph->text = std::move(text);
@@ -412,6 +433,8 @@ absl::StatusOr<Graph> ParseGraph(GraphText text) {
   return diagnostics.ToStatus();
 }
 
+// One fault that is found after parsing: the text is searched for its line only
+// now.
 absl::Status GraphError(const Graph& graph, std::string path, std::string found,
                         std::string expected, std::string hint) {
   DiagnosticList diagnostics;
@@ -440,6 +463,8 @@ bool HasBuiltInFunctions(const Graph& graph) {
   return parsed == Json::array({"size_t", 1});
 }
 
+// An input of a graph that nodewise made has the name of the network's value
+// itself.
 std::optional<std::string> ValueNameOf(const Graph& graph,
                                        const EntryRef& ref) {
   const GraphNode& node = graph.nodes[ref.node];
@@ -463,6 +488,8 @@ bool HasChannelsLast(const Graph& graph, const EntryRef& ref) {
                    std::to_string(ref.output)) != numbers->end();
 }
 
+// An attribute that cannot be read says nothing: any program may have written
+// it.
 std::optional<NodeId> NodeCovering(const Graph& graph,
                                    std::string_view operation) {
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
@@ -479,6 +506,7 @@ std::optional<NodeId> NodeCovering(const Graph& graph,
 }
 
 std::string ListText(absl::Span<const std::string> names) {
+  // A JSON array can hold any name; a list with commas could not.
   Json list = Json::array();
   for (const std::string& name : names) list.push_back(name);
   // Names that are not UTF-8 would make an exception otherwise.

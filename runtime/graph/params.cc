@@ -15,6 +15,7 @@
 namespace nodewise {
 namespace {
 
+// The number by which TVM knows a list of named tensors.
 constexpr uint64_t kListMagic = 0xF7E58D4F05049CB7;
 
 // dmlc's stream interface over a file that appears when it is complete. The
@@ -35,6 +36,8 @@ class FileStream final : public dmlc::Stream {
   absl::Status status_;
 };
 
+// The format: magic, a reserved word, the names, then as many records of
+// tensors, all little-endian (docs/formats/params.md).
 template <typename Items, typename NameOf>
 void WriteHeader(const Items& items, NameOf name_of, dmlc::Stream* stream) {
   stream->Write(kListMagic);
@@ -44,6 +47,8 @@ void WriteHeader(const Items& items, NameOf name_of, dmlc::Stream* stream) {
   stream->Write(static_cast<uint64_t>(items.size()));
 }
 
+// One tensor at a time is fetched from its device, since all of them may not
+// fit in the host's memory twice.
 absl::Status WriteList(absl::Span<const NamedTensor> tensors,
                        dmlc::Stream* stream) {
   WriteHeader(
@@ -60,9 +65,12 @@ absl::Status WriteList(absl::Span<const NamedTensor> tensors,
   return absl::OkStatus();
 }
 
-// What a reader does about bytes that end too early.
+// What a reader does about bytes that end too early. A dump of a process that
+// was killed is still of use up to where it breaks off.
 enum class AtEnd { kRefuse, kKeepWhatIsThere };
 
+// Reads as much of the magic as there is, so that a file that was cut within it
+// is told from another kind of file.
 absl::Status ReadMagic(ByteReader* reader) {
   const size_t start = reader->offset();
   uint64_t magic = 0;
@@ -100,6 +108,8 @@ absl::Status ReadNames(ByteReader* reader, AtEnd at_end,
   return absl::OkStatus();
 }
 
+// A file that is cut has fewer tensors than it announces, so the count is not
+// held against its size then.
 absl::Status ReadTensorCount(ByteReader* reader, AtEnd at_end,
                              size_t num_names) {
   const size_t start = reader->offset();
@@ -144,6 +154,7 @@ absl::Status ReadList(ByteReader* reader, AtEnd at_end,
 
 }  // namespace
 
+// The search begins at the end, where TVM's last tensor of a name stands.
 const NDArray* Params::Find(std::string_view name) const {
   for (auto entry = tensors.rbegin(); entry != tensors.rend(); ++entry) {
     if (entry->name == name) return &entry->tensor;
@@ -151,6 +162,7 @@ const NDArray* Params::Find(std::string_view name) const {
   return nullptr;
 }
 
+// Nothing is handed out of a file that has a fault anywhere.
 absl::StatusOr<Params> ParseParams(absl::Span<const uint8_t> bytes,
                                    std::string where,
                                    const std::shared_ptr<void>& owner) {
@@ -170,6 +182,7 @@ absl::StatusOr<PartialParams> ParsePartialParams(
   const absl::Status status =
       ReadList(&reader, AtEnd::kKeepWhatIsThere, owner, &partial);
   if (status.ok()) return partial;
+  // Bytes that are there but wrong are damage, for which no guess is made.
   if (!reader.ran_out()) return status;
   partial.is_cut = true;
   partial.cut_at = bytes.size();
@@ -196,6 +209,8 @@ absl::StatusOr<PartialParams> OpenPartialParams(const std::string& path) {
   return ParsePartialParams(shared->bytes(), path, shared);
 }
 
+// The tensors borrow the mapped file, so that a file may be recovered onto
+// itself: it is replaced only when the new one is complete.
 absl::Status RecoverParams(const std::string& from, const std::string& to) {
   NODEWISE_ASSIGN_OR_RETURN(const PartialParams partial,
                             OpenPartialParams(from));

@@ -20,6 +20,7 @@ namespace {
 
 using Bytes = absl::Span<const uint8_t>;
 
+// What this code was compiled for, by the number that ELF gives the machine.
 #if defined(__x86_64__)
 constexpr int kThisMachine = EM_X86_64;
 #elif defined(__aarch64__)
@@ -66,7 +67,9 @@ struct GnuHashHeader {
   uint32_t filter_shift;
 };
 
-// What the dynamic section says; addresses, except where noted.
+// What the dynamic section says; addresses, except where noted. A tag that
+// comes twice counts as the loader takes it, the last one; only needed
+// libraries are a list.
 struct DynamicSection {
   std::optional<uint64_t> strings;
   std::optional<uint64_t> strings_size;  // In bytes.
@@ -173,6 +176,7 @@ class StringTable {
 constexpr char kSharedLibrary[] = "shared library";
 constexpr char kProgram[] = "program";
 
+// Other machines are shown by their number; they are refused all the same.
 std::string MachineName(int machine) {
   if (machine == EM_X86_64) return "x86-64";
   if (machine == EM_AARCH64) return "aarch64";
@@ -182,6 +186,7 @@ std::string MachineName(int machine) {
   return fmt::format("machine {}", machine);
 }
 
+// Only a shared library can be loaded; the others are named in the message.
 std::string TypeName(int type) {
   if (type == ET_REL) return "object file";
   if (type == ET_EXEC) return kProgram;
@@ -210,7 +215,8 @@ std::string Beginning(Bytes bytes) {
   return hex;
 }
 
-// Checks the part of e_ident that decides how the rest is read.
+// Checks the part of e_ident that decides how the rest is read. Class and byte
+// order say how wide and in which order all numbers after them are.
 absl::Status CheckIdent(Bytes bytes, const std::string& where) {
   if (bytes.empty()) return Damaged(where, "is empty, expected an ELF file");
   const size_t magic_size = std::min<size_t>(bytes.size(), SELFMAG);
@@ -239,6 +245,10 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
 
 // Reads a file of one of the two widths into an ElfFile.
 template <typename Elf>
+// Every offset, size and count comes from the file and may be any number: each
+// is checked against the bytes that there are before it is used, and by
+// differences, since sums of them may wrap around. The order is that of the
+// loader: segments, the dynamic section in them, then the tables that it names.
 class Parser {
  public:
   Parser(Bytes bytes, std::string where) : notes_budget_(bytes.size()) {
@@ -273,6 +283,7 @@ class Parser {
     return Damaged(file_.where, format, args...);
   }
 
+  // The one way to bytes of the file by their offset.
   absl::StatusOr<Bytes> Part(const std::string& part, uint64_t offset,
                              uint64_t size) const {
     if (!Fits(file_.bytes, offset, size)) {
@@ -281,6 +292,7 @@ class Parser {
     return file_.bytes.subspan(offset, size);
   }
 
+  // A file without program headers may have any number as their size.
   absl::Status ReadHeader() {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
                               Part("ELF header", 0, sizeof(Header)));
@@ -294,6 +306,7 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Two dynamic segments would leave open which of them counts.
   absl::Status ReadSegments() {
     const uint64_t table_size = uint64_t{header_.e_phnum} * sizeof(Segment);
     NODEWISE_ASSIGN_OR_RETURN(
@@ -372,6 +385,7 @@ class Parser {
     }
   }
 
+  // The values are at most as large as a file, so the sum does not wrap around.
   static uint64_t RoundUp(uint64_t value, uint64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
   }
@@ -392,6 +406,8 @@ class Parser {
     return DataLoss("dynamic section of {} entries has no end mark", count);
   }
 
+  // A library without names has no table, and an empty one refuses every
+  // offset.
   absl::StatusOr<StringTable> FindStrings() const {
     if (!dynamic_.strings.has_value()) return StringTable({}, file_.where);
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
@@ -407,6 +423,8 @@ class Parser {
     return StringTable(bytes.subspan(0, *dynamic_.strings_size), file_.where);
   }
 
+  // Names are read in the order in which the loader would look for the
+  // libraries.
   absl::Status ReadLibraryNames(StringTable& strings) {
     if (dynamic_.soname.has_value()) {
       NODEWISE_ASSIGN_OR_RETURN(
@@ -422,6 +440,7 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // The count is checked against the segment before any memory is taken for it.
   absl::Status ReadSymbols(StringTable& strings) {
     if (!dynamic_.symbols.has_value()) return absl::OkStatus();
     if (dynamic_.symbol_size.value_or(sizeof(Symbol)) != sizeof(Symbol)) {
@@ -458,6 +477,7 @@ class Parser {
             .local = binding == STB_LOCAL};
   }
 
+  // Common symbols are data, and an indirect function is one to its callers.
   static ElfSymbol::Kind KindOf(int type) {
     using Kind = ElfSymbol::Kind;
     if (type == STT_NOTYPE) return Kind::kNone;
@@ -482,6 +502,7 @@ class Parser {
     return count;
   }
 
+  // Its messages name the byte in the file, not in the table.
   absl::StatusOr<ByteReader> ReaderAt(uint64_t address,
                                       const char* what) const {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes, BytesAt(file_, address));
@@ -532,7 +553,8 @@ class Parser {
     }
   }
 
-  // Returns 0 if there are no section headers or they do not tell.
+  // Returns 0 if there are no section headers or they do not tell. The loader
+  // never reads section headers; many tools strip them.
   uint64_t CountBySections() const {
     const uint64_t table_size = uint64_t{header_.e_shnum} * sizeof(Section);
     if (header_.e_shentsize != sizeof(Section)) return 0;
@@ -556,6 +578,7 @@ class Parser {
   DynamicSection dynamic_;
 };
 
+// What the loader would find for another library by name.
 bool IsExported(const ElfSymbol& symbol) {
   return symbol.defined && !symbol.local;
 }
@@ -575,6 +598,8 @@ absl::StatusOr<ElfFile> ParseElf(Bytes bytes, std::string where) {
   return Parser<Elf64>(bytes, std::move(where)).Parse();
 }
 
+// A segment may be larger in memory than in the file; the rest is zeros that
+// the file does not have.
 absl::StatusOr<Bytes> BytesAt(const ElfFile& file, uint64_t address) {
   const auto after =
       std::upper_bound(file.segments.begin(), file.segments.end(), address,
@@ -610,6 +635,8 @@ std::vector<std::string> FunctionNames(const ElfFile& file) {
   return names;
 }
 
+// The checks go from what a user can most easily set right to what only shows
+// that the file is damaged.
 absl::Status CheckLoadable(const ElfFile& file) {
   if (file.type != kSharedLibrary) {
     return absl::InvalidArgumentError(

@@ -49,6 +49,7 @@ class GraphFactoryModule final : public Module {
     return CreateWith("tvm.graph_executor.create", args);
   }
 
+  // TVM gives the name as an argument here, and not as the function's own.
   absl::StatusOr<Value> CreateDebug(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(0));
     if (name != name_) {
@@ -66,6 +67,8 @@ class GraphFactoryModule final : public Module {
 
   absl::StatusOr<Value> GraphJson(PackedArgs) { return Value(graph_json_); }
 
+  // Copies, since the views are at any alignment and live only as long as the
+  // library.
   absl::StatusOr<Value> GraphParams(PackedArgs) {
     MapObject::Items items;
     for (const auto& [name, tensor] : params_) {
@@ -75,6 +78,7 @@ class GraphFactoryModule final : public Module {
     return Value(Ref<Object>(MapObject::Make(std::move(items))));
   }
 
+  // A new factory, because hosts may hold this one with its parameters.
   absl::StatusOr<Value> RemoveParams(PackedArgs) {
     auto bare = MakeRef<GraphFactoryModule>(graph_json_, name_,
                                             std::vector<NamedTensor>());
@@ -107,6 +111,7 @@ class GraphFactoryModule final : public Module {
     return executor;
   }
 
+  // Parameters go to the executor by name, and each is checked like any other.
   absl::Status SetParams(const Value& executor) {
     NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
                               executor.View().AsObject<Module>("module"));
@@ -155,6 +160,9 @@ std::vector<NamedTensor> FactoryParams(const Module& module) {
   return factory == nullptr ? std::vector<NamedTensor>() : factory->params();
 }
 
+// A blob that cannot be read may be of a release that is not known yet: the
+// file is then handed back unchanged, and the caller sees that it was not
+// blanked.
 absl::StatusOr<std::string> WithBlankFactories(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));

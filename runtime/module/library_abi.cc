@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kOldMain = "__tvm_ffi_main__";
 constexpr std::string_view kMain = "__tvm_ffi_main";
 
+// Only what others find by name can be called by a graph.
 bool IsExportedFunction(const ElfSymbol& symbol) {
   return symbol.defined && !symbol.local &&
          symbol.kind == ElfSymbol::Kind::kFunction;
@@ -27,6 +28,7 @@ constexpr std::string_view kClassicNames[] = {
     "__TVMAPISetLastError", "__TVMFuncCall", "__tvm_module_ctx",
     "__tvm_dev_mblob",      "TVMFuncCall",   "TVMAPISetLastError"};
 
+// Each of these belongs to the classic convention alone.
 bool IsClassicSign(const ElfSymbol& symbol) {
   return std::find(std::begin(kClassicNames), std::end(kClassicNames),
                    symbol.name) != std::end(kClassicNames);
@@ -59,6 +61,7 @@ bool IsDescription(std::string_view name) {
          name == "__tvm_ffi__library_bin";
 }
 
+// In TVM 0.21 the wrapper of the entry function is the only one with a prefix.
 bool IsKernel(const ElfSymbol& symbol, LibraryAbi abi) {
   if (!IsExportedFunction(symbol)) return false;
   if (abi == LibraryAbi::kPackedC) return true;
@@ -72,6 +75,9 @@ bool IsKernel(const ElfSymbol& symbol, LibraryAbi abi) {
 
 }  // namespace
 
+// One prefixed function settles it. Without any, calls of TVM-FFI's runtime
+// tell 0.21, unless there are signs of the classic convention: a library may be
+// linked of both.
 LibraryAbi AbiOf(const ElfFile& elf) {
   bool has_old_main = false, calls_ffi = false, is_classic = false;
   for (const ElfSymbol& symbol : elf.symbols) {
@@ -86,6 +92,7 @@ LibraryAbi AbiOf(const ElfFile& elf) {
   return is_ffi ? LibraryAbi::kFfiBare : LibraryAbi::kPackedC;
 }
 
+// A caller may give the symbol itself, prefix and all.
 std::string SymbolOf(LibraryAbi abi, std::string_view name) {
   const bool is_symbol =
       abi != LibraryAbi::kFfiPrefixed || name.starts_with(kFfiPrefix);
@@ -102,6 +109,8 @@ std::vector<std::string> KernelNames(const ElfFile& elf, LibraryAbi abi) {
   return names;
 }
 
+// Both faults would only show in a crash, the first when the code calls a
+// virtual machine that is not there, the second when the pointer is written.
 absl::Status CheckKind(const ElfFile& elf) {
   for (const ElfSymbol& symbol : elf.symbols) {
     if (symbol.defined || !symbol.name.starts_with("TVMBackendAnyList")) {

@@ -18,7 +18,9 @@
 
 namespace nodewise {
 
-// The compiled functions of a TVM library.
+// The compiled functions of a TVM library. It may stand beside others over the
+// same code: each load of a file makes new modules, with imports of their own,
+// while the process holds one copy of the code.
 class LibraryModule final : public Module {
  public:
   explicit LibraryModule(Ref<Symbols> symbols) : symbols_(std::move(symbols)) {
@@ -97,6 +99,7 @@ constexpr char kContextName[] = "__tvm_module_ctx";
 // --- What compiled code calls ------------------------------------------------
 
 template <typename Function>
+// A table holds functions of all types by their address.
 void* Address(Function* function) {
   return reinterpret_cast<void*>(function);
 }
@@ -140,7 +143,8 @@ struct LiveContexts {
   }
 };
 
-// The code of a TVM-FFI library has one context for all modules over it.
+// The code of a TVM-FFI library has one context for all modules over it. TVM
+// 0.21 and 0.22 call the variable differently; a library has one of the two.
 void GiveFfiContext(const Symbols& symbols) {
   symbols.context().UseFfi();
   for (const std::string_view name : kFfiContextNames) {
@@ -257,6 +261,7 @@ class DeviceCodeModule final : public Module {
   std::vector<std::string> functions_;
 };
 
+// The parameters stay in the library's memory, which the views keep loaded.
 Ref<Module> MakeFactory(const GraphFactoryItem& item,
                         const Ref<Symbols>& symbols) {
   std::vector<NamedTensor> params;
@@ -291,7 +296,8 @@ Ref<Module> MakeBlobModule(const BlobItem& item, const Ref<Symbols>& symbols) {
   return MakeRef<DeviceCodeModule>(std::move(kind), std::move(functions));
 }
 
-// Makes the modules of the blob, linked as its import tree says.
+// Makes the modules of the blob, linked as its import tree says. The parser has
+// checked the indices, and that no circle of imports comes of them.
 absl::StatusOr<std::vector<Ref<Module>>> MakeModules(
     const ModuleBlob& blob, const Ref<Symbols>& symbols) {
   std::vector<Ref<Module>> modules;
@@ -344,6 +350,8 @@ CallContext* CallContext::FromAddress(void* address) {
              : nullptr;
 }
 
+// Handles are kept, since the code keeps them as well and never gives them
+// back.
 absl::StatusOr<void*> CallContext::Find(std::string_view name) {
   const std::lock_guard lock(mutex_);
   NODEWISE_ASSIGN_OR_RETURN(FunctionObject* const function,
@@ -385,12 +393,15 @@ void CallContext::Remove(LibraryModule* module) {
                  modules_.end());
 }
 
+// Called where the code stays loaded although its last module is gone: its
+// caches still hold the handles.
 void CallContext::LeakFunctions() {
   const std::lock_guard lock(mutex_);
   for (auto& [name, function] : found_) function.Leak();
   for (auto& [name, closure] : closures_) closure.Leak();
 }
 
+// All functions that are missing are named in one message.
 absl::Status PatchContext(const Symbols& symbols,
                           const std::vector<std::string>& variables) {
   if (symbols.abi() != LibraryAbi::kPackedC) GiveFfiContext(symbols);
@@ -410,6 +421,8 @@ absl::Status PatchContext(const Symbols& symbols,
       symbols.where(), unknown));
 }
 
+// TVM 0.6 has no import tree, so that all modules of its blob are imports of
+// the library itself. Since TVM 0.7 the first module of the tree is the root.
 absl::StatusOr<Ref<Module>> BuildModules(Ref<Symbols> symbols,
                                          std::string_view prefix) {
   const std::string blob_name = std::string(prefix) + kBlobName;
@@ -445,6 +458,7 @@ absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
         "{}: cannot open shared object file: No such file or directory", path));
   }
   NODEWISE_RETURN_IF_ERROR(readable);
+  // Hosts may say the format, else the file's name does, as in TVM.
   std::string ending(format);
   if (ending.empty()) {
     const size_t dot = path.rfind('.');

@@ -34,6 +34,8 @@ constexpr int kFirstFfiEra = 21;
 constexpr int kLastEra = 27;
 constexpr std::string_view kFfiAbi = "TVM-FFI";
 
+// Whether it is defined or wanted does not matter: both are signs of what the
+// code was compiled for.
 bool HasSymbol(const ElfFile& elf, std::string_view name) {
   return std::any_of(
       elf.symbols.begin(), elf.symbols.end(),
@@ -45,6 +47,7 @@ bool Calls(const ElfFile& elf, const std::string& name) {
   return HasSymbol(elf, name) || HasSymbol(elf, "__" + name);
 }
 
+// TVM 0.8 began to put "tvmgen_" and the module's name before a function's own.
 bool AnyFunctionBegins(const LibrarySummary& summary, std::string_view start) {
   return std::any_of(summary.functions.begin(), summary.functions.end(),
                      [start](const std::string& name) {
@@ -69,6 +72,8 @@ void AddSymbolEvidence(const ElfFile& elf, const LibrarySummary& summary,
                "half conversions are left to the runtime: 0.10 or earlier");
 }
 
+// The names of TVM-FFI's functions changed from release to release, and which
+// of them the code calls narrows its release down.
 void AddFfiEvidence(const ElfFile& elf, EvidenceList* found) {
   const bool prefixed = AbiOf(elf) == LibraryAbi::kFfiPrefixed;
   found->AddIf(prefixed, 22, kLastEra,
@@ -113,6 +118,8 @@ void AddModuleEvidence(const LibrarySummary& summary, EvidenceList* found) {
                "the modules have an import tree: 0.7 or later");
 }
 
+// Each sign is a range of releases; the library is of one that is in all of
+// them. Signs that contradict each other are shown as they are.
 void TellEra(const ElfFile& elf, LibrarySummary* summary) {
   EvidenceList evidence;
   AddSymbolEvidence(elf, *summary, &evidence);
@@ -136,6 +143,7 @@ void TellEra(const ElfFile& elf, LibrarySummary* summary) {
   }
 }
 
+// What the linker and the compiler's own library leave in every library.
 bool IsCompiledFunction(std::string_view name) {
   constexpr std::string_view kNotOurs[] = {"_init", "_fini", "__extendhfsf2",
                                            "__truncsfhf2", "__truncdfhf2"};
@@ -157,6 +165,7 @@ std::string TargetOf(const ElfFile& elf, const LibrarySummary& summary) {
   return "";
 }
 
+// Names are sorted, so that the summaries of two builds can be compared.
 void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
   const LibraryAbi abi = AbiOf(elf);
   for (std::string& name : KernelNames(elf, abi)) {
@@ -187,6 +196,7 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
   summary->target = TargetOf(elf, *summary);
 }
 
+// The data are left out: a summary borrows nothing of the file.
 std::vector<ModuleSummary::Tensor> TensorsOf(
     const std::vector<std::pair<std::string_view, TensorRecord>>& records) {
   std::vector<ModuleSummary::Tensor> tensors;
@@ -197,6 +207,7 @@ std::vector<ModuleSummary::Tensor> TensorsOf(
   return tensors;
 }
 
+// Own code has nothing to say beside its kind.
 ModuleSummary Summarise(const BlobItem& item) {
   ModuleSummary summary;
   summary.kind = std::string(item.key);
@@ -242,6 +253,8 @@ absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
   return absl::OkStatus();
 }
 
+// A fault here is kept in the summary, as the rest of the library is still
+// worth showing.
 absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
   const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
   if (symbol == nullptr) return absl::OkStatus();
@@ -258,6 +271,7 @@ absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
 }
 
 // Fills in what a TVM-FFI library carries; returns false if it has no bytecode.
+// Only the bytecode is of interest; kernels for devices may stand beside it.
 absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
   for (const std::string_view name : kLibraryBinNames) {
     const ElfSymbol* symbol = FindSymbol(elf, name);
@@ -299,6 +313,7 @@ bool FindClassic(const ElfFile& elf, LibraryBytecode* found) {
 
 }  // namespace
 
+// Nothing of the library runs: the file may be of another machine, or hostile.
 absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));

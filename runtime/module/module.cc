@@ -20,6 +20,8 @@
 namespace nodewise {
 namespace {
 
+// What an executor asks for kernels: it need not know whether these come from a
+// file or are part of the process.
 class ModuleLibrary final : public Library {
  public:
   explicit ModuleLibrary(Ref<Module> module) : module_(std::move(module)) {}
@@ -39,6 +41,8 @@ class ModuleLibrary final : public Library {
   Ref<Module> module_;
 };
 
+// The built-in functions need a node's attributes and shapes, so that none can
+// be found by name alone.
 class TableLibrary final : public Library {
  public:
   explicit TableLibrary(std::vector<BuiltInKernel> kernels)
@@ -70,7 +74,10 @@ enum class ModuleForm {
 };
 
 // Returns the form of the code at an address, by the functions of ModuleNode
-// that its library has or calls.
+// that its library has or calls. The names have TVM's types in them, as the
+// compiler mangles them, and these changed with the releases. Both the code's
+// own library and the process are asked, since TVM's runtime may be linked in
+// or stand beside it.
 ModuleForm FormOf(const void* address) {
   constexpr char kNames[] =
       "_ZN3tvm7runtime10ModuleNode10SaveToFileERKNS0_6StringES4_";
@@ -95,6 +102,9 @@ ModuleForm FormOf(const void* address) {
 }
 
 // A module as its class sees it, and the beginning of its virtual functions.
+// The layout is that of the C++ ABI that GCC and Clang share: the pointer to
+// the virtual functions first, then the members, of which the imports are the
+// first that is read here.
 struct TvmModule {
   using TypeKey = const char* (*)(const TvmModule* self);
   using GetFunction = TvmFunctionResult (*)(TvmModule* self, const void* name,
@@ -117,7 +127,9 @@ struct TvmModule {
 };
 static_assert(offsetof(TvmModule, header) == sizeof(void*));
 
-// Stands for a module that compiled C++ has made, and owns a count of it.
+// Stands for a module that compiled C++ has made, and owns a count of it. Its
+// class lies in a library that this runtime knows nothing of, so that all calls
+// go by the places of the virtual functions.
 class WrappedModule final : public Module {
  public:
   explicit WrappedModule(ObjectHeader* header)
@@ -139,6 +151,8 @@ class WrappedModule final : public Module {
   }
 
  private:
+  // A std::function comes back in the four words themselves, and is moved to
+  // memory that FunctionDropper frees.
   PackedFunc Get(const std::string& name) {
     const Ref<StringObject> text = MakeRef<StringObject>(name);
     ObjectHeader* const text_header = text->handle();
@@ -164,7 +178,9 @@ class WrappedModule final : public Module {
   const std::string kind_;
 };
 
-// A std::string, or TVM's String, which points to an object of its type.
+// A std::string, or TVM's String, which points to an object of its type. The
+// type of the object says which: a std::string begins with the address of its
+// characters, which hold no such number by chance.
 std::string_view TextOf(const void* name, bool* is_object) {
   const auto* const object = *static_cast<const TvmString* const*>(name);
   *is_object = object != nullptr && object->header.type_index == kStringType;
@@ -174,6 +190,8 @@ std::string_view TextOf(const void* name, bool* is_object) {
 
 }  // namespace
 
+// Depth first: the imports of the first import come before the second one, as
+// TVM looks functions up.
 std::vector<Module*> Module::Tree() {
   std::vector<Module*> tree;
   std::vector<Module*> waiting = {this};
@@ -211,6 +229,7 @@ std::vector<std::string> Module::AllFunctionNames() {
   return names;
 }
 
+// A circle would never be freed, and walking along it would not end.
 absl::Status Module::Import(Ref<Module> module) {
   const std::vector<Module*> tree = module->Tree();
   if (std::find(tree.begin(), tree.end(), this) != tree.end()) {
@@ -245,6 +264,10 @@ const char* Module::TvmTypeKey() const {
   return kind().data();
 }
 
+// Only the caller's release says in which form the result is expected: an
+// object in one word, or the 32 bytes of a std::function. Where the name is an
+// object, the release is new enough to tell; else the calling code is looked
+// at.
 TvmFunctionResult Module::TvmGetFunction(const void* name, const void*) {
   bool is_object = false;
   const std::string_view text = TextOf(name, &is_object);

@@ -22,7 +22,8 @@
 namespace nodewise {
 namespace {
 
-// A process that loads and releases libraries for ever keeps no more.
+// A process that loads and releases libraries for ever keeps no more. The list
+// is for the findings of one process, which show each library once.
 constexpr size_t kMostLibraries = 1000;
 
 struct Table {
@@ -35,7 +36,9 @@ Table& LibraryTable() {
   return *table;
 }
 
-// Tells one content of a path from another.
+// Tells one content of a path from another. A compiler that writes a library
+// anew keeps its path. The loader would go on using the old content, which
+// nothing else shows.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -53,7 +56,8 @@ FileIdentity IdentityOf(const std::string& path) {
           status.st_size};
 }
 
-// The facts that are read from the file before it is loaded.
+// The facts that are read from the file before it is loaded. Reading them first
+// keeps the constructors of a file that cannot be used from running.
 struct LibraryFacts {
   std::string path;
   FileIdentity identity;
@@ -145,7 +149,8 @@ class SharedLibrary final : public Symbols {
 // Libraries of TVM's C target call TVMBackendAllocWorkspace and its kin as
 // plain symbols, and every library of TVM 0.24 and later raises its errors that
 // way. If we were loaded privately (by Python's ctypes, say), those symbols
-// would not be found: this makes our symbols global.
+// would not be found: this makes our symbols global. Done once: a library that
+// is global stays so.
 void MakeOurSymbolsGlobal() {
   static const bool done = [] {
     Dl_info info;
@@ -160,6 +165,7 @@ void MakeOurSymbolsGlobal() {
   (void)done;
 }
 
+// The runtimes of GCC, LLVM and Intel.
 bool IsOpenMp(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.starts_with("libgomp") || name.starts_with("libomp") ||
@@ -168,7 +174,9 @@ bool IsOpenMp(std::string_view path) {
 
 // OpenMP's threads outlive the loop that they were made for and wait for the
 // next one in the OpenMP library's own code. That code must not be unmapped
-// with the last library that uses it, directly or indirectly.
+// with the last library that uses it, directly or indirectly. Opening it again
+// with RTLD_NODELETE does that, and closing it afterwards gives the extra count
+// back.
 void KeepOpenMpLoaded() {
   std::vector<std::string> paths;
   dl_iterate_phdr(
@@ -202,7 +210,8 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
 }
 
 // Returns the wanted symbols that none of its own libraries can be expected to
-// have.
+// have. A library that is linked against TVM's own runtime has these functions
+// from there.
 std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
   const bool brings_tvm = std::any_of(
       elf.needed.begin(), elf.needed.end(),
@@ -265,7 +274,9 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
   return Ref<Symbols>(std::move(library));
 }
 
-// Constructors run here, such as the one that -ffast-math links in.
+// Constructors run here, such as the one that -ffast-math links in. They run as
+// compiled code does, in the environment of the candidate, and what they change
+// stays for its functions.
 void* LoadAndLookAtFloats(const std::string& path, int flags) {
   const FloatEnvironment before = CandidateFloats();
   void* handle = nullptr;
@@ -282,6 +293,8 @@ void* LoadAndLookAtFloats(const std::string& path, int flags) {
 }
 
 // Filled by constructors of model code, possibly before our own have run.
+// Registering must therefore work before main() and need nothing that this
+// library's own constructors make.
 struct SystemTable {
   std::mutex mutex;
   std::map<std::string, void*, std::less<>> symbols;
@@ -298,6 +311,8 @@ struct MemoryRange {
   size_t bytes;  // From `address` to the segment's end; 0: unknown.
 };
 
+// The loader knows all segments of the process; the one around the address ends
+// where its bytes do.
 int FindRange(dl_phdr_info* info, size_t, void* data) {
   auto* const range = static_cast<MemoryRange*>(data);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -313,6 +328,7 @@ int FindRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+// With a prefix the names end so; all others are taken for functions.
 bool IsVariable(std::string_view name) {
   return name.ends_with("__tvm_module_ctx") ||
          name.ends_with("__tvm_dev_mblob");
@@ -403,6 +419,7 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
     dlclose(handle);
     return known;
   }
+  // The facts move into the library.
   std::vector<std::string> variables;
   for (const auto& [name, bytes] : facts.variables) variables.push_back(name);
   auto library = MakeRef<SharedLibrary>(handle, std::move(facts));
@@ -420,6 +437,8 @@ void RegisterSystemSymbol(std::string_view name, void* address) {
   table.symbols[std::string(name)] = address;
 }
 
+// Making the modules looks symbols up, which takes the same lock: of two
+// threads that make them at once, the first to be done wins.
 absl::StatusOr<Ref<Module>> SystemLibrary(std::string_view prefix) {
   SystemTable& table = TheTable();
   {

@@ -20,6 +20,7 @@
 namespace nodewise {
 namespace {
 
+// A call without arguments may pass null for both lists.
 absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
                             int num_args) {
   if (num_args == 0) return absl::OkStatus();
@@ -32,6 +33,8 @@ absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
   return absl::OkStatus();
 }
 
+// For functions that must return what their callee returns, which CallFromC()
+// would not pass on.
 int ReportNull(const char* function, const char* argument) {
   return Report(NullArgument(function, argument));
 }
@@ -41,6 +44,8 @@ absl::Status RefuseDevice(const char* function, int device_type) {
       "{}: {} memory is not built in", function, DeviceTypeName(device_type)));
 }
 
+// A null context means that the library was loaded by something that does not
+// fill it in.
 absl::Status FindHere(void* context, const char* name, void** out) {
   if (CallContext* const ours = CallContext::FromAddress(context)) {
     NODEWISE_ASSIGN_OR_RETURN(*out, ours->Find(name));
@@ -132,6 +137,8 @@ int TVMBackendRegisterEnvCAPI(const char* name, void* address) {
                    [&] { return nodewise::SetPythonFunction(name, address); });
 }
 
+// The memory is the host's: kernels for other devices take theirs from their
+// own runtimes.
 void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
                                int) {
   void* data = nullptr;
@@ -156,6 +163,8 @@ int TVMBackendFreeWorkspace(int device_type, int, void* data) {
   });
 }
 
+// The error of a task may have been raised in either convention; TakeFfiError()
+// knows both.
 int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* cdata,
                              int num_task) {
   const auto run = [lambda, cdata](int task_id, nodewise::TaskGroup& group) {
@@ -177,6 +186,8 @@ int TVMBackendParallelBarrier(int, TVMParallelGroupEnv* env) {
   });
 }
 
+// Compiled code calls it while its module is set up, on one thread; the handle
+// marks that it was done.
 int TVMBackendRunOnce(void** handle, int (*function)(void*), void* cdata, int) {
   if (handle == nullptr) return nodewise::ReportNull(__func__, "handle");
   if (function == nullptr) return nodewise::ReportNull(__func__, "function");
@@ -212,6 +223,8 @@ __attribute__((weak)) uint16_t __truncdfhf2(double value) {
 #endif
 }
 
+// A function object holds its address behind the head. It may be another
+// runtime's, so that nothing else of it is looked at.
 int TVMFFIFunctionCall(void* function, TVMFFIAny* args, int32_t num_args,
                        TVMFFIAny* result) {
   if (function == nullptr) return nodewise::ReportNull(__func__, "function");
