@@ -13,6 +13,7 @@
 namespace nodewise {
 namespace {
 
+// The size of a huge page on x86-64 and, with pages of 4 KiB, on Arm.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // Aligned allocations of glibc take several times as long as malloc, which
@@ -41,8 +42,10 @@ void FreeAligned(void* data) {
   std::free(static_cast<void**>(data)[-1]);
 }
 
+// All its work is done when a function returns.
 class CpuDevice final : public Device {
  public:
+  // An empty tensor gets a byte, so that its address is its own.
   absl::StatusOr<void*> Allocate(int, size_t bytes, size_t alignment) override {
     const bool huge = bytes >= kHugePage;
     const size_t align = std::max(alignment, huge ? kHugePage : sizeof(void*));

@@ -20,6 +20,8 @@ constexpr size_t kMaxBytes =
 
 std::atomic<uint64_t> total_bytes{0};
 
+// Sizes in whole pages let a block serve again for a size that is only nearly
+// the same.
 size_t RoundUp(size_t bytes) {
   if (bytes == 0) return kPageBytes;
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -27,6 +29,7 @@ size_t RoundUp(size_t bytes) {
 
 }  // namespace
 
+// Without a lock: kernels ask at the start of each call.
 WorkspacePool& WorkspacePool::ThisThread() {
   thread_local WorkspacePool pool;
   return pool;
@@ -40,6 +43,7 @@ WorkspacePool::~WorkspacePool() {
   for (Block& block : blocks_) block.Reset();
 }
 
+// Used blocks stand in front of the border and free ones behind it.
 void* WorkspacePool::AllocWorkspace(size_t bytes) {
   if (bytes > kMaxBytes) return nullptr;
   const size_t rounded = RoundUp(bytes);
@@ -54,6 +58,7 @@ void* WorkspacePool::AllocWorkspace(size_t bytes) {
   return border->data;
 }
 
+// The search begins at the latest, which kernels free first.
 absl::Status WorkspacePool::FreeWorkspace(void* data) {
   Block* const border = blocks_.data() + num_used_;
   Block* block = border;

@@ -59,9 +59,8 @@ Function Find(const char* name) {
 }
 
 // Calls Py_IncRef or Py_DecRef under the interpreter's lock. Does nothing once
-// the interpreter has ended: its objects are gone. Without a lock function the
-// count is changed all the same: TVM 0.14 hosts call with the lock held, or
-// have one thread.
+// the interpreter has ended: its objects are gone. Where no lock is found
+// either, the count is changed without one.
 void Count(const char* name, void* object) {
   const auto count = reinterpret_cast<CountReference>(Registered(name));
   if (count == nullptr) return;
@@ -92,8 +91,8 @@ constexpr char kRaised[] = "a Python callback raised an exception";
 constexpr char kPayload[] = "nodewise/python_exception";
 
 // The bytes of the payload are the HeldException itself, which lives until the
-// last copy of the payload has gone. Abseil keeps a payload as a cord, which
-// may not be one piece only where it was put together; this one never is.
+// last copy of the payload has gone. A cord may be in several pieces; one that
+// was made of external memory is a single one.
 HeldException* HeldBy(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return nullptr;

@@ -82,7 +82,7 @@ void ReleaseAll(absl::Span<ObjectHeader* const> objects) {
   }
 }
 
-// Maps here have a handful of keys, so that a search is shorter than a table.
+// The order is that of insertion, which a map of the library would not keep.
 MapObject::Items WithoutRepeats(MapObject::Items items) {
   MapObject::Items kept;
   for (auto& item : items) {

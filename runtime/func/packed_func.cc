@@ -136,7 +136,7 @@ absl::StatusOr<int64_t> ArgView::AsInt() const {
   return Mismatch("int");
 }
 
-// Python's bindings send whole floats as ints.
+// In TVM, too, an int passes for a float, but no float for an int.
 absl::StatusOr<double> ArgView::AsDouble() const {
   if (code_ == kTVMArgFloat) return value_.v_float64;
   if (code_ == kTVMArgInt) return static_cast<double>(value_.v_int64);
@@ -169,8 +169,7 @@ absl::StatusOr<DLDataType> ArgView::AsDType() const {
   return ParseDType(text);
 }
 
-// Null pointers and bytes without data are refused, since hosts pass them by
-// mistake.
+// Null pointers, and bytes without data, are refused.
 absl::StatusOr<std::string_view> ArgView::AsString() const {
   if (code_ == kTVMStr && value_.v_str != nullptr) {
     return std::string_view(value_.v_str);

@@ -9,6 +9,8 @@ ByteReader::ByteReader(absl::Span<const uint8_t> bytes, std::string where,
                        uint64_t base)
     : bytes_(bytes), where_(std::move(where)), base_(base) {}
 
+// The comparison is with what is left, since an offset and a hostile size may
+// add up to more than a number holds.
 absl::StatusOr<absl::Span<const uint8_t>> ByteReader::Bytes(const char* what,
                                                             uint64_t size) {
   if (left() < size) return TooShort(what, size);
@@ -24,6 +26,8 @@ absl::StatusOr<std::string_view> ByteReader::String(const char* what) {
                           bytes.size());
 }
 
+// The division is on the side of what is known: a hostile count, multiplied,
+// could wrap around to a small number.
 absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
                                            uint64_t least_bytes,
                                            uint64_t most) {
@@ -38,12 +42,14 @@ absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
                                     count, most));
 }
 
+// The place is that in the whole file, where a user can look.
 absl::Status ByteReader::ErrorAt(size_t offset,
                                  std::string_view message) const {
   return absl::DataLossError(
       fmt::format("{}: byte {}: {}", where_, base_ + offset, message));
 }
 
+// Readers of files that may be cut short ask for this afterwards.
 absl::Status ByteReader::RanOut(size_t offset, std::string_view message) {
   ran_out_ = true;
   return ErrorAt(offset, message);

@@ -15,6 +15,9 @@ namespace nodewise {
 namespace {
 
 // Returns the Levenshtein distance, or limit + 1 once it must exceed `limit`.
+// The usual table, of which only one row is kept: each cell is the cheapest of
+// a change, an insertion and a deletion. A row whose least value is above the
+// limit ends it, as later rows only grow.
 size_t EditDistance(std::string_view a, std::string_view b, size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) {
     return limit + 1;
@@ -55,7 +58,7 @@ bool IsPlace(std::string_view part) {
 }
 
 // Cuts the place off the beginning of the text and returns it, without its last
-// colon.
+// colon. Goes from colon to colon while what stands between them is a place.
 std::string CutPlace(std::string_view* text) {
   size_t end = 0;
   for (size_t next = text->find(kColon); next != std::string_view::npos;
@@ -121,7 +124,8 @@ bool IsError(const Diagnostic& diagnostic) {
   return diagnostic.severity == Severity::kError;
 }
 
-// Takes apart what follows the place in a message.
+// Takes apart what follows the place in a message. The hint comes first, since
+// it may itself hold ", expected ".
 void AddMessage(std::string_view text, Diagnostic* diagnostic) {
   diagnostic->hint = CutHint(&text);
   const size_t expected = text.rfind(kExpected);
@@ -133,6 +137,7 @@ void AddMessage(std::string_view text, Diagnostic* diagnostic) {
 
 }  // namespace
 
+// The form that editors and terminals turn into a link.
 std::string Diagnostic::Where() const {
   std::string where = file;
   if (line > 0) where += fmt::format(":{}:{}", line, column);
@@ -147,6 +152,7 @@ std::string Diagnostic::ToString() const {
   return text;
 }
 
+// Nothing is known of the message: its first part is taken for the file.
 Diagnostic DiagnosticOf(const absl::Status& status) {
   std::string_view text = MessageOf(status);
   Diagnostic diagnostic;
@@ -160,6 +166,7 @@ Diagnostic DiagnosticOf(const absl::Status& status) {
   return diagnostic;
 }
 
+// The file is known, so that what follows its name is the place within it.
 Diagnostic DiagnosticIn(const std::string& file, const absl::Status& status) {
   std::string_view text = MessageOf(status);
   Diagnostic diagnostic;
@@ -199,6 +206,8 @@ bool DiagnosticList::HasErrors() const {
   return std::any_of(diagnostics_.begin(), diagnostics_.end(), IsError);
 }
 
+// A status has room for one fault; the others are counted, and the command that
+// lists them is named.
 absl::Status DiagnosticList::ToStatus() const {
   const auto first =
       std::find_if(diagnostics_.begin(), diagnostics_.end(), IsError);
@@ -212,6 +221,7 @@ absl::Status DiagnosticList::ToStatus() const {
   return absl::DataLossError(text);
 }
 
+// The cut is between two characters, so that the beginning stays UTF-8.
 std::string_view Shortened(std::string_view text) {
   constexpr size_t kMostBytes = 500;
   if (text.size() <= kMostBytes) return text;
@@ -221,6 +231,7 @@ std::string_view Shortened(std::string_view text) {
   return text.substr(0, end);
 }
 
+// Of several that are equally near, the first is taken.
 std::string NearestName(std::string_view name,
                         const std::vector<std::string>& candidates) {
   // A hint is not worth what long names cost.

@@ -18,6 +18,7 @@
 namespace nodewise {
 namespace {
 
+// Later shortages often follow from the first one.
 struct First {
   std::mutex mutex;
   std::optional<absl::Status> shortage;  // mutex
@@ -33,8 +34,11 @@ constexpr char kOutOfMemory[] =
 // What a library takes at once, for code that it makes, say.
 constexpr size_t kLeastFree = size_t{1} << 20;
 
+// Any object can be thrown in C++.
 constexpr char kNoText[] = "threw something that is not a std::exception";
 
+// The places of a thread are a list through its stack frames, so that entering
+// one takes no memory.
 thread_local const WorkingOn* innermost = nullptr;
 
 // The place that an exception has left. It has to be kept without asking for
@@ -58,6 +62,7 @@ struct Handled {
 
 // std::length_error is what a container says of a size that no memory has.
 template <typename Use>
+// `use` gets the text while the exception that owns it lives.
 auto WithHandled(Use use) {
   try {
     throw;
@@ -99,6 +104,8 @@ auto WithHandled(Use use) {
   _exit(status_at_end);
 }
 
+// std::terminate() is called without an exception, too, by a thread that is
+// destroyed while it runs, say.
 [[noreturn]] void OnTerminate() {
   if (std::current_exception() == nullptr) {
     SayAndEnd({Thrown::kNothing, "came to its end without a reason"});
@@ -106,6 +113,9 @@ auto WithHandled(Use use) {
   SayAndEnd(WithHandled([](Handled found) { return found; }));
 }
 
+// A library that does not look at what malloc returned crashes on a null
+// pointer. When there is memory, the crash is one, and ends the process as it
+// would have.
 void OnCrash(int signal_number) {
   if (MemoryIsShort()) SayAndEnd({Thrown::kOutOfMemory, kOutOfMemory});
   signal(signal_number, SIG_DFL);
@@ -148,6 +158,8 @@ std::optional<absl::Status> FirstShortage() {
   return first.shortage;
 }
 
+// Asking for address space and giving it back changes nothing, and takes no
+// memory that is not there.
 bool MemoryIsShort() {
   static const size_t bytes = [] {
     size_t size = 0;
@@ -171,6 +183,8 @@ WorkingOn::WorkingOn(std::string_view place)
   innermost = this;
 }
 
+// An exception has left this place if more are under way than when it was
+// entered.
 WorkingOn::~WorkingOn() {
   innermost = outer_;
   // Only the innermost place is kept of those that one exception leaves.
@@ -185,12 +199,15 @@ std::string_view WorkingOn::Place() {
 
 void ForgetLeftPlace() { left_place.size = 0; }
 
+// It counts as a shortage of the process, since what was worked on is missing
+// in the results.
 absl::Status OutOfMemory(std::string_view place) {
   std::string text(place);
   if (!text.empty()) text += ": ";
   return Shortage(text + kOutOfMemory);
 }
 
+// The place that was left is forgotten with this: it belongs to one exception.
 absl::Status StatusOfHandled(std::string_view place) {
   std::string where(left_place.text, left_place.size);
   left_place.size = 0;

@@ -25,6 +25,8 @@
 namespace nodewise {
 namespace {
 
+// Tensors are written in pieces of a few bytes; a system call for each would
+// take longer than the disk.
 constexpr size_t kBufferBytes = 1 << 18;
 
 // Opens a regular file for reading and tells its size.
@@ -73,6 +75,8 @@ class NoFileSizeSignal {
   bool came_ = false;
 };
 
+// A write may take a part only, and may be interrupted by a signal that
+// something else handles.
 absl::Status WriteAll(const Descriptor& descriptor, const std::string& path,
                       const char* data, size_t size) {
   if (size == 0) return absl::OkStatus();
@@ -90,6 +94,7 @@ absl::Status WriteAll(const Descriptor& descriptor, const std::string& path,
   return absl::OkStatus();
 }
 
+// What a file is called until it is complete: IsPartName() knows the form.
 constexpr std::string_view kPart = ".part";
 constexpr size_t kLongestStem = 150;  // Names may have 255 bytes.
 
@@ -108,6 +113,7 @@ std::string PathBeside(const std::filesystem::path& path) {
 
 namespace fs = std::filesystem;
 
+// Sorted, so that a name can be searched for.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -125,6 +131,7 @@ absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
 
 }  // namespace
 
+// A path through what is not a folder leads nowhere, too.
 absl::StatusOr<PathKind> KindOfPath(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) {
@@ -143,6 +150,8 @@ absl::StatusOr<uint64_t> SizeOfFile(const std::string& path) {
   return static_cast<uint64_t>(status.st_size);
 }
 
+// The code says what a caller can do: another name, other rights, more room on
+// the disk, or try again.
 absl::Status SystemError(const std::string& path, const char* doing) {
   const int error = errno;
   const std::string text =
@@ -180,6 +189,8 @@ void MappedFile::Unmap::operator()(const uint8_t* data) const {
   munmap(const_cast<uint8_t*>(data), size);
 }
 
+// A link leads to a file that the user means; a new file at the place of the
+// link would take that away.
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
   OutputFile file(path);
   mode_t mode = 0666;
@@ -202,6 +213,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
   return file;
 }
 
+// A terminal that is opened so does not become the process's own.
 absl::Status OutputFile::OpenInPlace() {
   // O_NONBLOCK: a pipe without a reader is refused, not waited for.
   descriptor_ = Descriptor(
@@ -240,6 +252,7 @@ OutputFile::~OutputFile() {
   if (!is_in_place()) unlink(temporary_.c_str());
 }
 
+// What is larger than the buffer goes past it.
 absl::Status OutputFile::Write(const void* data, size_t size) {
   const char* bytes = static_cast<const char*>(data);
   if (buffer_.size() + size > kBufferBytes) NODEWISE_RETURN_IF_ERROR(Flush());
@@ -255,6 +268,7 @@ absl::Status OutputFile::Flush() {
   return absl::OkStatus();
 }
 
+// Until the name is given the old file, if there is one, stays as it is.
 absl::Status OutputFile::Commit() {
   NODEWISE_RETURN_IF_ERROR(Flush());
   // A new file's mode comes from the process's mask.
@@ -272,6 +286,7 @@ absl::Status OutputFile::Commit() {
   return status;
 }
 
+// O_EXCL: what stands there, be it a link, is not followed.
 absl::StatusOr<GrowingFile> GrowingFile::Create(const std::string& path) {
   GrowingFile file;
   file.descriptor_ = Descriptor(
@@ -290,6 +305,7 @@ absl::Status GrowingFile::Close() {
   return SystemError(path_, "cannot write");
 }
 
+// The file may be larger than memory.
 absl::Status AppendFile(const std::string& path, uint64_t offset,
                         OutputFile* to) {
   size_t size = 0;
@@ -368,6 +384,8 @@ absl::Status SyncFile(const std::string& path) {
   return SyncDescriptor(descriptor.get(), path);
 }
 
+// Some file systems and all pipes answer that they cannot: there is nothing to
+// wait for then.
 absl::Status SyncDescriptor(int descriptor, const std::string& path) {
   int rc = 0;
   do {
@@ -379,6 +397,7 @@ absl::Status SyncDescriptor(int descriptor, const std::string& path) {
   return SystemError(path, "cannot write to the disk");
 }
 
+// What is there before is remembered by name, and stays.
 absl::StatusOr<MadeFolder> MadeFolder::Make(const std::string& path) {
   MadeFolder folder;
   folder.is_new_ = mkdir(path.c_str(), 0777) == 0;

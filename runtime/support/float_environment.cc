@@ -14,6 +14,7 @@
 namespace nodewise {
 namespace {
 
+// Each thread has its own registers; so is this.
 struct ThreadState {
   bool is_default = false;     // The thread judges.
   FloatEnvironment candidate;  // Where is_default.
@@ -30,6 +31,7 @@ ThreadState& OfThread() {
   return state;
 }
 
+// Some machines do not have all of the modes.
 std::string_view RoundingName(int mode) {
   switch (mode) {
     case FE_TONEAREST:
@@ -56,6 +58,7 @@ std::string RoundingText(int before, int after) {
                      RoundingName(after), RoundingName(before));
 }
 
+// "a, b and c".
 std::string Joined(const std::vector<std::string>& parts) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -74,6 +77,8 @@ std::string Joined(const std::vector<std::string>& parts) {
 namespace {
 
 constexpr uint32_t kSseFlags = 0x3F;
+// What a process starts with on x86-64: all exceptions masked, rounding to
+// nearest; the x87 calculates with 64 bits of precision.
 constexpr uint32_t kSseDefault = 0x1F80;
 constexpr uint16_t kX87Default = 0x037F;
 constexpr uint32_t kSubnormalInputsAreZero = 0x40;
@@ -107,12 +112,14 @@ bool IsDefault(const FloatEnvironment& floats) {
   return floats.sse == kSseDefault && floats.x87 == kX87Default;
 }
 
+// Both registers number the modes alike.
 int RoundingOf(uint32_t bits) {
   constexpr int kModes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD,
                             FE_TOWARDZERO};
   return kModes[bits & 3];
 }
 
+// A bit that is set keeps its exception from trapping.
 std::string TrapsText(uint32_t before, uint32_t after) {
   constexpr std::string_view kNames[] = {
       "invalid operations", "subnormal operands", "division by zero",
@@ -310,6 +317,7 @@ DefaultFloatEnvironment::~DefaultFloatEnvironment() {
 
 namespace {
 
+// In a thread that does not judge, the registers are the candidate's.
 FloatEnvironment CandidateIn(const ThreadState& state) {
   return state.is_default ? state.candidate : ReadRegisters();
 }
@@ -355,6 +363,7 @@ KeepCandidateFloats::~KeepCandidateFloats() {
   }
 }
 
+// Made in the thread that makes another one, before it does.
 ThreadFloats::ThreadFloats()
     : is_default_(HasDefaultFloats()), candidate_(CandidateFloats()) {}
 
@@ -374,6 +383,8 @@ FloatWatch::FloatWatch(bool puts_back) : puts_back_(puts_back) {
 
 FloatWatch::~FloatWatch() { (void)Finish(); }
 
+// The calling thread's own change is told, and that of a task only where it has
+// none.
 std::optional<FloatChange> FloatWatch::Finish() {
   if (std::exchange(is_over_, true)) return std::nullopt;
   ThreadState& state = OfThread();
@@ -389,6 +400,8 @@ std::optional<FloatChange> FloatWatch::Finish() {
   return FloatChange{before_, after};
 }
 
+// A number instead of a list of workers, which compare it with the one that
+// they know.
 uint32_t CandidateFloatsGeneration() {
   return generation.load(std::memory_order_acquire);
 }

@@ -15,6 +15,7 @@ std::string Quoted(std::string_view text) {
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// The parser decides what is a number, so that "1e5" is one and "0x10" a text.
 std::string ScalarText(std::string_view text) {
   const auto value = nlohmann::json::parse(text, nullptr, false);
   const bool is_scalar =
@@ -35,6 +36,7 @@ std::string ArrayOf(const Items& items, TextOf text_of) {
 
 }  // namespace
 
+// Two blanks for each level, a comma after all but the last.
 void JsonWriter::NextMember(std::string_view key) {
   text_ += is_first_ ? "\n" : ",\n";
   text_.append(2 * depth_, ' ');
@@ -49,6 +51,7 @@ void JsonWriter::Begin(std::string_view key, char bracket) {
   is_first_ = true;
 }
 
+// An object or array without members stays on one line.
 void JsonWriter::End(char bracket) {
   --depth_;
   if (!is_first_) {
@@ -102,6 +105,7 @@ void JsonWriter::AddScalar(std::string_view key, std::string_view text) {
   AddRaw(key, ScalarText(text));
 }
 
+// All others end here.
 void JsonWriter::AddRaw(std::string_view key, std::string_view json) {
   NextMember(key);
   text_ += json;
@@ -112,6 +116,7 @@ void JsonWriter::AddScalars(std::string_view key,
   AddRaw(key, ArrayOf(texts, &ScalarText));
 }
 
+// Members are moved to this depth line by line.
 void JsonWriter::Append(const JsonWriter& other) {
   if (other.text_.empty()) return;
   if (!is_first_) text_ += ',';
@@ -124,6 +129,8 @@ void JsonWriter::Append(const JsonWriter& other) {
   is_first_ = false;
 }
 
+// A name may hold what a terminal obeys; in JSON it can be written as an
+// escape.
 std::string JsonWriter::Document() const {
   return PrintableJson("{" + text_ + "\n}\n");
 }

@@ -38,15 +38,19 @@ void SetMarkBack() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 thread_local int little_memories = 0;
 
+// The numbers are read one after the other, while other threads go on: a
+// difference may come out below 0.
 uint64_t Less(uint64_t a, uint64_t b) { return a - std::min(a, b); }
 
 }  // namespace
 
+// The mark would otherwise be that of the whole process since it began.
 PeakMemory::PeakMemory() {
   SetMarkBack();
   start_ = BytesOfStatus("VmRSS:");
 }
 
+// What another process took at the same time was resident together with this.
 void PeakMemory::Note(uint64_t beside) {
   noted_ = std::max(noted_, Less(BytesOfStatus("VmHWM:"), start_) + beside);
   SetMarkBack();
@@ -56,6 +60,8 @@ uint64_t PeakMemory::bytes() const {
   return std::max(noted_, Less(BytesOfStatus("VmHWM:"), start_));
 }
 
+// Pages that are shared with the parent are not the child's own, until it
+// writes to them.
 uint64_t MostPrivateBytes() {
   const uint64_t now =
       BytesIn("/proc/self/smaps_rollup", {"Private_Clean:", "Private_Dirty:"});

@@ -23,7 +23,8 @@ bool IsBeforeLibgomp() {
 }
 
 // Whether OpenMP is told to have one thread: then it never waits, and whether
-// it has looked at its environment cannot be told.
+// it has looked at its environment cannot be told. The environment is read as
+// libgomp does.
 bool HasOneThread() {
   const char* const count = std::getenv("OMP_NUM_THREADS");
   return count != nullptr && std::strtol(count, nullptr, 10) == 1;

@@ -8,7 +8,8 @@
 namespace nodewise {
 namespace {
 
-// The mark of processes that are not watched.
+// The mark of processes that are not watched. Writing somewhere is quicker than
+// asking each time whether to write.
 RunMark unread_mark(false);
 
 }  // namespace
@@ -19,11 +20,13 @@ void RunMark::Use(RunMark* mark) {
   current_ = mark == nullptr ? &unread_mark : mark;
 }
 
+// The address of an executor would not do, as another one may get it.
 uint64_t RunMark::NewOwner() {
   static std::atomic<uint64_t> last{0};
   return ++last;
 }
 
+// The path is cut rather than left out.
 void RunMark::BeginLoading(std::string_view library) {
   if (!is_read_) return;
   const size_t bytes = library.copy(library_, kPathBytes - 1);
@@ -36,6 +39,8 @@ void RunMark::EndLoading() {
   if (is_read_) place_.store(PlaceOf(Phase::kOurs, 0));
 }
 
+// Names are copied once for each executor; those that have no room are shown by
+// number.
 void RunMark::NameNodes(uint64_t owner, size_t count,
                         const std::function<std::string(uint32_t)>& title_of) {
   if (!is_read_ || owner_.load() == owner) return;
@@ -51,6 +56,8 @@ void RunMark::NameNodes(uint64_t owner, size_t count,
   owner_.store(owner);
 }
 
+// Compiled code may have written over the mark, so that any number may stand
+// here.
 RunMark::Phase RunMark::phase() const {
   const uint64_t phase = place_.load() >> 32;
   return phase <= static_cast<uint64_t>(Phase::kAfterNode)
@@ -58,6 +65,7 @@ RunMark::Phase RunMark::phase() const {
              : Phase::kOurs;
 }
 
+// The list need not end, either, where it should.
 std::string RunMark::TitleOf(uint32_t node) const {
   const char* at = titles_;
   const char* const end = titles_ + kTitleBytes;

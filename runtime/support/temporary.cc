@@ -36,7 +36,8 @@ constexpr int kDeepest = 64;
 constexpr size_t kNamesBytes = 1024;  // Holds three of the longest names.
 
 // What the kernel writes for each name in a folder; libc has no reader of
-// folders that a signal handler may call.
+// folders that a signal handler may call. The layout is that of struct
+// linux_dirent64, which libc does not declare.
 struct FolderEntry {
   uint64_t inode;
   int64_t next;
@@ -83,6 +84,8 @@ void RemoveIn(int folder, const char* name, int depth) {
   unlinkat(folder, name, AT_REMOVEDIR);
 }
 
+// Six letters of 62 are 56 thousand million names; one that is taken is tried
+// again.
 std::string RandomLetters() {
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -101,6 +104,7 @@ std::string RandomLetters() {
   return letters;
 }
 
+// The process ends by the signal itself, so that its parent sees why.
 void OnEndingSignal(int signal_number) {
   RemoveLeftBehind();
   // Blocked until this handler returns, and then ends the process.
@@ -121,6 +125,7 @@ class LeftBehind::Entry {
     std::string path;
   };
 
+  // Entries are never freed, as a handler may stand on one.
   static Entry* Put(std::unique_ptr<Thing> thing) {
     for (Entry* entry = first_; entry != nullptr; entry = entry->next_) {
       Thing* none = nullptr;
@@ -159,6 +164,7 @@ class LeftBehind::Entry {
 
 std::atomic<LeftBehind::Entry*> LeftBehind::Entry::first_ = nullptr;
 
+// The owner is noted, since a forked child has the same list.
 LeftBehind LeftBehind::Register(pid_t group, std::string_view path) {
   LeftBehind left_behind;
   left_behind.entry_.reset(Entry::Put(std::make_unique<Entry::Thing>(
@@ -187,6 +193,7 @@ void CleanUpOnSignals() {
   }
 }
 
+// Processes first: one that still runs could make new files.
 void RemoveLeftBehind() {
   using Thing = LeftBehind::Entry::Thing;
   const pid_t self = getpid();
@@ -200,6 +207,8 @@ void RemoveLeftBehind() {
 
 void RemoveTree(const char* path) { RemoveIn(AT_FDCWD, path, 0); }
 
+// A TMPDIR that is wrong is an error: files would otherwise land where the user
+// does not look for them.
 absl::StatusOr<std::string> TemporaryRoot() {
   const char* const chosen = std::getenv("TMPDIR");
   const std::string root =
@@ -243,6 +252,7 @@ absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(
   }
 }
 
+// Registered from the first moment on.
 TemporaryFolder::TemporaryFolder(std::string path)
     : path_(std::move(path)),
       owner_(getpid()),
@@ -258,6 +268,7 @@ TemporaryFolder::~TemporaryFolder() {
   if (!path_.empty() && owner_ == getpid()) RemoveTree(path_.c_str());
 }
 
+// It is the caller's from here on.
 std::string TemporaryFolder::Keep() {
   left_behind_.Forget();
   return std::exchange(path_, "");

@@ -33,6 +33,7 @@ constexpr size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpus);
 constexpr std::chrono::microseconds kSpinTime(20);
 constexpr int kPollsPerLookAtTheClock = 64;
 
+// Hardware threads, and the cores that they share.
 struct Processors {
   int cpus = 1;
   int cores = 1;
@@ -136,6 +137,8 @@ constexpr uint32_t kOnePhase = 4;
 
 }  // namespace
 
+// What cannot be read as a number above 0 is passed over, as if it were not
+// set.
 int ThreadCountFrom(const char* tvm, const char* omp, int cores) {
   for (const char* value : {tvm, omp}) {
     int count = 0;
@@ -146,6 +149,7 @@ int ThreadCountFrom(const char* tvm, const char* omp, int cores) {
   return std::clamp(cores, 1, kMaxTasks);
 }
 
+// Two threads of one core share what it calculates with, so that cores count.
 int NumThreads() {
   const int count = num_threads_override.load(std::memory_order_relaxed);
   if (count > 0) return count;
@@ -251,6 +255,7 @@ absl::Status TaskGroup::WatchTask(int task_id) {
   return status;
 }
 
+// A task may be compiled code, which throws what it likes.
 absl::Status TaskGroup::CallTask(int task_id) {
   ForgetLeftPlace();  // The thread has run other code before.
   try {
@@ -260,6 +265,7 @@ absl::Status TaskGroup::CallTask(int task_id) {
   }
 }
 
+// Tasks end in any order; the message is the same each time.
 absl::Status TaskGroup::JoinedErrors() {
   if (errors_.empty()) return absl::OkStatus();
   std::sort(errors_.begin(), errors_.end(),
@@ -471,6 +477,8 @@ absl::Status ParallelRun(int num_tasks, ParallelTask task) {
   return ThreadPool::Get().Run(num_tasks, task);
 }
 
+// A thread inherits the mask of its maker, so that no signal can reach it
+// before it blocks them itself.
 std::unique_ptr<std::thread> StartQuietThread(std::function<void()> work) {
   sigset_t all, before;
   sigfillset(&all);

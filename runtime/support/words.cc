@@ -13,7 +13,8 @@
 namespace nodewise {
 namespace {
 
-// A character in UTF-8, or a byte that is none.
+// A character in UTF-8, or a byte that is none. The text is gone through once,
+// character by character; a byte that begins none stands for itself.
 struct Character {
   static constexpr char32_t kNone = ~char32_t{0};
 
@@ -26,7 +27,8 @@ struct Character {
 struct CodeRange {
   char32_t first, last;
 };
-// The ones that the header lists.
+// The ones that the header lists. Terminals obey some of them, and editors show
+// text in another order for others.
 constexpr CodeRange kUnsafe[] = {
     {0x00, 0x1F},     {0x7F, 0x9F},      {0x61C, 0x61C},   {0x200B, 0x200B},
     {0x200E, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
@@ -81,6 +83,7 @@ std::string Replaced(std::string_view text, const Replace& replace) {
   return replaced;
 }
 
+// The form tells a byte from a character.
 void AppendEscape(const Character& character, std::string* out) {
   const auto code = static_cast<uint32_t>(character.code);
   if (character.bytes.size() == 1) {
@@ -122,6 +125,7 @@ std::string Printable(std::string_view text) {
   return Replaced(text, &AppendEscape);
 }
 
+// Newlines and tabs are ours in such a text.
 std::string PrintableLines(std::string_view text) {
   return Replaced(text, [](const Character& character, std::string* out) {
     if (character.bytes == "\n" || character.bytes == "\t") {
@@ -132,6 +136,7 @@ std::string PrintableLines(std::string_view text) {
   });
 }
 
+// JSON writes characters beyond the first 65536 as two halves.
 std::string PrintableJson(std::string_view json) {
   return Replaced(json, [](const Character& character, std::string* out) {
     const char32_t code = character.code;
@@ -154,6 +159,7 @@ std::string WithoutUnsafe(std::string_view text, char instead) {
       text, [instead](const Character&, std::string* out) { *out += instead; });
 }
 
+// A backquote would end the span and have what follows read as Markdown.
 std::string CodeSpan(std::string_view text, size_t longest) {
   size_t end = std::min(text.size(), longest);
   while (end < text.size() && end > 0 && IsInside(text[end])) --end;
@@ -163,6 +169,7 @@ std::string CodeSpan(std::string_view text, size_t longest) {
   return span.empty() ? " " : span;
 }
 
+// Four blanks make a block that no line can leave, unlike a fence.
 std::string CodeBlock(std::string_view lines) {
   std::string block;
   while (!lines.empty()) {
@@ -173,6 +180,8 @@ std::string CodeBlock(std::string_view lines) {
   return block;
 }
 
+// Single quotes leave all characters as they are, but for the quote itself.
+// What a terminal must not get is written in the form $'...'.
 std::string ShellWord(std::string_view text) {
   if (IsPlainWord(text)) return std::string(text);
   const bool is_printable = Printable(text) == text;
@@ -196,6 +205,7 @@ std::string ShellWord(std::string_view text) {
   return word + "'";
 }
 
+// The apostrophe is shown by no spreadsheet.
 std::string CsvText(std::string_view text, bool always_quoted) {
   constexpr std::string_view kFormula = "=+-@\t\r";
   std::string cell = Printable(text);
@@ -211,6 +221,7 @@ std::string CsvText(std::string_view text, bool always_quoted) {
   return quoted + '"';
 }
 
+// Commas stand between groups of three digits.
 std::string CountOf(uint64_t count, std::string_view noun) {
   std::string digits = fmt::format("{}", count);
   for (size_t at = digits.size(); at > 3;) {
@@ -224,6 +235,7 @@ std::string AddressText(uint64_t address) {
   return address == 0 ? "0" : fmt::format("{:#x}", address);
 }
 
+// SIGKILL is what the system sends when memory runs out, and nothing says so.
 std::string SignalText(int signal_number) {
   static constexpr std::pair<int, const char*> kNames[] = {
       {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},
@@ -240,6 +252,7 @@ std::string SignalText(int signal_number) {
   return fmt::format("signal {}", signal_number);
 }
 
+// For commands of our own, whose words are printable.
 std::string ShellLine(const std::vector<std::string>& arguments) {
   std::string line;
   for (const std::string& argument : arguments) {
@@ -265,6 +278,7 @@ std::string ListOf(const std::vector<std::string>& names, size_t most) {
   return names.size() > most ? list + ", ..." : list;
 }
 
+// With all 17 digits any two numbers read differently.
 std::pair<std::string, std::string> TellApart(double a, double b) {
   constexpr int kFewest = 6;
   constexpr int kMost = std::numeric_limits<double>::max_digits10;
@@ -277,6 +291,7 @@ std::pair<std::string, std::string> TellApart(double a, double b) {
   return texts;
 }
 
+// Cells may hold names from files.
 void TextTable::AddRow(const std::vector<std::string>& cells) {
   std::vector<std::string>& row = rows_.emplace_back();
   for (const std::string& cell : cells) row.push_back(Printable(cell));
@@ -329,6 +344,7 @@ std::string CutInMiddle(std::string_view text, size_t width) {
   return cut.append(text.substr(PlaceOfCharacter(text, whole - at_end)));
 }
 
+// Taking from the widest column one by one leaves narrow ones whole.
 void FitColumns(size_t line, std::vector<size_t>* widths) {
   if (line == 0 || widths->empty()) return;
   // No column stays wider than the line; what narrows them goes in small steps.

@@ -9,10 +9,12 @@
 namespace nodewise {
 namespace {
 
+// For functions that take any number of arguments.
 constexpr size_t kAny = SIZE_MAX;
+// Tuples in tuples would otherwise be followed as deep as the bytecode says.
 constexpr uint32_t kMostDepth = 8;
 
-// The codes of match_shape and of make_shape.
+// The codes of match_shape and of make_shape. TVM's numbers.
 enum MatchCode : int64_t {
   kEqualsNumber = 0,
   kStore = 1,
@@ -28,6 +30,9 @@ constexpr int64_t kMostComputed = 65536;
 
 // The functions of TVM's own runtime that bytecode calls.
 
+// The names, the fewest and the most arguments, and what reads them. A function
+// that is listed without a method belongs to programs that a graph cannot
+// express; one that is not listed at all is newer than this reader.
 const VmReader::BuiltinRow VmReader::kBuiltins[] = {
     {"vm.builtin.null_value", 0, 0, &VmReader::Nothing},
     {"vm.builtin.copy", 1, 1, &VmReader::First},
@@ -74,8 +79,10 @@ const VmReader::BuiltinRow* VmReader::FindBuiltin(std::string_view name) {
 
 VmReader::Result VmReader::Nothing(const Call&) { return Value(); }
 
+// A copy of a value is the value: nothing here changes one in place.
 VmReader::Result VmReader::First(const Call& call) { return call.args[0]; }
 
+// TensorBytes() refuses dimensions whose product no memory holds.
 absl::StatusOr<VmReader::Dims> VmReader::ShapeArgument(const Call& call,
                                                        size_t index,
                                                        DLDataType dtype,
@@ -90,7 +97,8 @@ absl::StatusOr<VmReader::Dims> VmReader::ShapeArgument(const Call& call,
                      "dimensions of a tensor");
 }
 
-// (vm, shape, device index, type, memory scope)
+// (vm, shape, device index, type, memory scope) Its shape is that of a block of
+// bytes, and only its size counts.
 VmReader::Result VmReader::AllocStorage(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* dtype, DTypeOf(call, 3));
   VmStorage storage;
@@ -110,7 +118,8 @@ VmReader::Result VmReader::AllocStorage(const Call& call) {
   return Keep(Value::Kind::kStorage, storage, &program_.storages);
 }
 
-// (storage, offset in bytes, shape, type, memory scope)
+// (storage, offset in bytes, shape, type, memory scope) TVM plans storages that
+// several tensors share one after the other, at offsets.
 VmReader::Result VmReader::AllocTensor(const Call& call) {
   if (!Is(call, 0, Value::Kind::kStorage)) {
     return BadBytecode(call,
@@ -131,6 +140,7 @@ VmReader::Result VmReader::AllocTensor(const Call& call) {
   uint64_t bytes = 0;
   NODEWISE_ASSIGN_OR_RETURN(tensor.shape,
                             ShapeArgument(call, 2, tensor.dtype, &bytes));
+  // The difference cannot wrap around, while a sum of the two could.
   const uint64_t room = program_.storages[tensor.source].bytes;
   if (offset < 0 || static_cast<uint64_t>(offset) > room ||
       bytes > room - static_cast<uint64_t>(offset)) {
@@ -144,6 +154,9 @@ VmReader::Result VmReader::AllocTensor(const Call& call) {
   return Value{Value::Kind::kTensor, AddTensor(std::move(tensor))};
 }
 
+// A new shape is a node without a function of its own, which shares the memory
+// of its input. Where the old shape is still open, the result is unknown, and
+// the input is asked for.
 VmReader::Result VmReader::Reshape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t from, TensorOf(call, 0));
   const VmTensor base = program_.tensors[from];
@@ -191,10 +204,12 @@ VmReader::Result VmReader::ShapeOfTensor(const Call& call) {
   return Keep(Value::Kind::kShape, tensor.shape, &shapes_);
 }
 
+// Items may be unknown: a tuple may hold what is never read.
 VmReader::Result VmReader::MakeTuple(const Call& call) {
   return Keep(Value::Kind::kTuple, call.args, &tuples_);
 }
 
+// The map keeps them, since bytecode takes the same item out again and again.
 // Each item of an input that is a tuple is an input too.
 absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
                                           int64_t item) {
@@ -206,6 +221,7 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
         fmt::format("item {} of a tuple in {} tuples", item, tuple->depth),
         fmt::format("one of 0 or more, {} deep", kMostDepth));
   }
+  // AddInput() may move the inputs, and `tuple` with them.
   const auto place = static_cast<size_t>(tuple - program_.inputs.data());
   const uint32_t made =
       AddInput(fmt::format("{}[{}]", tuple->name, item), tuple->depth + 1);
@@ -213,6 +229,7 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
   return made;
 }
 
+// That an input is a tuple may show only here, where an item is taken out.
 VmReader::Result VmReader::TupleItem(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t item, IntOf(call, 1));
   if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
@@ -229,6 +246,7 @@ VmReader::Result VmReader::TupleItem(const Call& call) {
                      fmt::format("one of its {}", items.size()));
 }
 
+// It frees an item early, which a plan of storages makes needless.
 VmReader::Result VmReader::TupleResetItem(const Call& call) {
   if (InputOf(call.args[0]) != nullptr) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const Value item, TupleItem(call));
@@ -238,7 +256,8 @@ VmReader::Result VmReader::TupleResetItem(const Call& call) {
   return Value();
 }
 
-// (kernel, its tensors, a shape whose dimensions are its last arguments)
+// (kernel, its tensors, a shape whose dimensions are its last arguments) A
+// kernel for open shapes gets the dimensions as numbers behind its tensors.
 VmReader::Result VmReader::CallWithDims(const Call& call) {
   if (!Is(call, 0, Value::Kind::kFunction)) {
     return BadBytecode(call,
@@ -264,11 +283,13 @@ VmReader::Result VmReader::CallWithDims(const Call& call) {
 // Checks and shapes: what bytecode knows of its inputs and computes with
 // dimensions.
 
+// Each of these returns what an argument must be, or what it is instead.
 absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
   if (Is(call, index, Value::Kind::kInt)) return call.args[index].number;
   return WrongArgument(call, index, "a number");
 }
 
+// A shape is computed by other instructions, or a constant.
 absl::StatusOr<VmReader::Dims> VmReader::DimsOf(const Call& call,
                                                 size_t index) const {
   const Value& value = call.args[index];
@@ -310,6 +331,8 @@ absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
   return WrongArgument(call, index, "a tuple");
 }
 
+// Bytecode passes None where no slot is used. The pointer is valid until the
+// next heap is made.
 absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
                                                  size_t index) {
   const Value& value = call.args[index];
@@ -320,6 +343,8 @@ absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
   return WrongArgument(call, index, "the heap of computed dimensions");
 }
 
+// The size of a heap is whatever the bytecode says; slots are kept in a map, so
+// that a huge one costs nothing.
 absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
                                  int64_t slot) const {
   const int64_t size = heap == nullptr ? 0 : heap->size;
@@ -328,6 +353,8 @@ absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
                      fmt::format("one of the {}", size));
 }
 
+// One of another rank is not for this function, which the check of the bytecode
+// will say.
 const VmInputType* VmReader::GivenFor(const VmInput& input) const {
   const VmTensor& tensor = program_.tensors[input.tensor];
   for (const VmInputType& given : binding_.inputs) {
@@ -352,6 +379,8 @@ absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
   return absl::OkStatus();
 }
 
+// The compiler puts such checks at the front of a function: what the VM would
+// check at run time is how the type of an input is known here.
 VmReader::Result VmReader::CheckTensorInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t number, TensorOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 1));
@@ -398,6 +427,7 @@ VmReader::Result VmReader::CheckShapeInfo(const Call& call) {
   return Value();
 }
 
+// A number that the function computes itself needs no check.
 VmReader::Result VmReader::CheckNumberInfo(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return RefuseInput(call, *input, "a number");
@@ -405,6 +435,7 @@ VmReader::Result VmReader::CheckNumberInfo(const Call& call) {
   return Value();
 }
 
+// What was read as a tensor before cannot be a tuple now.
 VmReader::Result VmReader::BecomeTuple(const Call& call, VmInput* input) {
   const VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape || tensor.has_dtype || tensor.is_used) {
@@ -428,7 +459,9 @@ VmReader::Result VmReader::CheckTupleInfo(const Call& call) {
 }
 
 // Checks one dimension against its code and number, or learns it: below 0 it is
-// not known yet. What the bytecode says takes precedence over `given`.
+// not known yet. What the bytecode says takes precedence over `given`. A
+// dimension that stays open is no fault here: it may never be needed. Each use
+// of it then is unknown, too.
 absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
                                 int64_t given, int64_t* dim) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, place));
@@ -457,6 +490,7 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
                      fmt::format("{}, as the tensor has", *dim));
 }
 
+// (tensor or shape, heap, rank, then a code and a number for each dimension)
 VmReader::Result VmReader::MatchShape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 2));
@@ -493,6 +527,8 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
   return Value();
 }
 
+// The binding gives no numbers, so that the number itself takes the place of
+// what it would give.
 VmReader::Result VmReader::MatchNumber(const Call& call) {
   if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
     return CheckNumberInfo(call);
@@ -503,6 +539,7 @@ VmReader::Result VmReader::MatchNumber(const Call& call) {
   return Value();
 }
 
+// (heap, rank, then a code and a number for each dimension)
 VmReader::Result VmReader::MakeShape(const Call& call) {
   NODEWISE_RETURN_IF_ERROR(HeapOf(call, 0).status());
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 1));
@@ -527,6 +564,7 @@ VmReader::Result VmReader::MakeShape(const Call& call) {
   return Keep(Value::Kind::kShape, std::move(dims), &shapes_);
 }
 
+// (heap, code, number or slot)
 VmReader::Result VmReader::MakeNumber(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, 1));
@@ -542,6 +580,9 @@ VmReader::Result VmReader::MakeNumber(const Call& call) {
   return Value{Value::Kind::kInt, slot->second};
 }
 
+// The compiler makes a kernel of arithmetic on dimensions. It is run once,
+// here, on the numbers of this binding; all of them must be known, or it would
+// compute with what is not there.
 VmReader::Result VmReader::ComputeDims(const Call& call) {
   if (binding_.compute == nullptr || has_open_dims_) {
     return Refuse(call,
@@ -570,6 +611,7 @@ VmReader::Result VmReader::ComputeDims(const Call& call) {
   return Value();
 }
 
+// No memory is taken for its size.
 VmReader::Result VmReader::AllocShapeHeap(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (size < 0) {

@@ -16,11 +16,15 @@
 namespace nodewise {
 namespace {
 
+// A message stays readable; the list of reasons itself has them all.
 constexpr size_t kMostListed = 20;
 // Short calls may each name a function whose name is as long as the file.
 constexpr size_t kMostNameBytes = size_t{32} << 20;
 
-// Builds the graph of a program in which nothing was refused.
+// Builds the graph of a program in which nothing was refused. The order of the
+// calls is that of the nodes. An entry's storage id says which part of a
+// storage its tensor lies in, so that the executor shares memory as TVM's VM
+// would; constants and inputs get storages of their own.
 class GraphMaker {
  public:
   GraphMaker(const VmLibrary& library, const VmProgram& program, VmGraph* made)
@@ -56,6 +60,8 @@ class GraphMaker {
   }
 
   // Returns a name that no other node has; the first use keeps it unchanged.
+  // The count of uses makes the next free number known, without trying all of
+  // them.
   std::string Unique(std::string_view wanted) {
     std::string name(wanted);
     size_t& uses = uses_[name];
@@ -87,6 +93,7 @@ class GraphMaker {
     made_->graph.entries.push_back(std::move(entry));
   }
 
+  // Constants are inputs, too, as in TVM's graphs, where parameters are.
   uint32_t AddInputNode(std::string name, uint32_t tensor) {
     GraphNode node;
     node.name = std::move(name);
@@ -96,6 +103,7 @@ class GraphMaker {
     return number;
   }
 
+  // The items of a tuple come in the place of the tuple.
   void AddInputs(uint32_t number) {
     const VmInput& input = program_.inputs[number];
     for (const auto& [item, inner] : input.items) AddInputs(inner);
@@ -130,6 +138,8 @@ class GraphMaker {
          NDArray::Map(record.data, record.shape, from.dtype, library_.file)});
   }
 
+  // Nodes are called after their functions: bytecode has no names of its own
+  // for them.
   void AddCall(const VmCall& call) {
     GraphNode node;
     node.kind = GraphNode::Kind::kFunction;
@@ -153,6 +163,7 @@ class GraphMaker {
     }
   }
 
+  // A view lies where its tensor does.
   int32_t StorageOfEntry(uint32_t tensor) const {
     const Graph& graph = made_->graph;
     return graph.entry(graph.EntryOf(refs_[tensor])).storage_id;
@@ -181,6 +192,8 @@ class GraphMaker {
     for (size_t s = 0; s < tensors.size(); ++s) PlaceTensors(s, &tensors[s]);
   }
 
+  // Sorted by offset, tensors that overlap without sharing their beginning
+  // stand next to each other.
   void PlaceTensors(size_t storage, std::vector<uint32_t>* tensors) {
     const auto offset_of = [this](uint32_t tensor) {
       return program_.tensors[tensor].offset;
@@ -221,6 +234,7 @@ class GraphMaker {
   std::unordered_set<std::string> taken_;
 };
 
+// The list that the other overload returns, in one line.
 absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
                      const DiagnosticList& reasons) {
   std::string text;
@@ -241,6 +255,7 @@ absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
 
 }  // namespace
 
+// Kernels are listed in the bytecode as well, and are no functions to ask for.
 std::vector<std::string> VmFunctionNames(const VmExecutable& executable) {
   std::vector<std::string> names;
   for (const VmFunction& function : executable.functions) {
@@ -250,6 +265,8 @@ std::vector<std::string> VmFunctionNames(const VmExecutable& executable) {
   return names;
 }
 
+// A network has one function, as a rule; a library with several names one
+// "main".
 absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
                                                  const std::string& name) {
   const VmFunction* main = nullptr;
@@ -278,6 +295,8 @@ absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,
                                     const VmFunction& function,
                                     const VmBinding& binding,
                                     DiagnosticList* reasons) {
+  // Earlier reasons, of another function, must not keep the graph from being
+  // made.
   DiagnosticList found;
   VmReader reader(library, function, binding, &found);
   NODEWISE_RETURN_IF_ERROR(reader.Read());

@@ -17,6 +17,8 @@ namespace nodewise {
 
 namespace {
 
+// The second one was added with the scopes, which a file of the first does not
+// have.
 constexpr uint64_t kMagic = 0xD225DE2F4214151D;
 constexpr uint64_t kMagicWithScopes = 0xD225DE2F4214151E;
 constexpr uint64_t kLeastString = sizeof(uint64_t);
@@ -25,8 +27,10 @@ constexpr uint64_t kLeastFunction = 4 + 8 + 4 * 8 + 8;
 constexpr uint64_t kLeastScope = 8 + kLeastString;
 // A tag and a data type.
 constexpr uint64_t kLeastConstant = 4 + 4;
+// What a tensor's record begins with.
 constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 
+// Kinds beyond these three would be read as numbers that mean something else.
 absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
   VmFunction function;
   const size_t kind_at = reader->offset();
@@ -51,7 +55,8 @@ absl::StatusOr<VmFunction> ReadFunction(ByteReader* reader) {
 }
 
 // In a function that is a kernel, the numbers mean nothing (TVM writes -2
-// arguments).
+// arguments). Registers are kept in a map, so that a large count costs nothing;
+// it only has to leave the two special ones alone.
 absl::Status CheckFunction(const ByteReader& reader, size_t offset,
                            const VmFunction& function) {
   if (function.kind == VmFunction::Kind::kPacked) return absl::OkStatus();
@@ -76,6 +81,7 @@ absl::Status CheckFunction(const ByteReader& reader, size_t offset,
   return absl::OkStatus();
 }
 
+// The offsets are for messages about what is known only later.
 absl::Status ReadFunctions(ByteReader* reader, VmExecutable* executable,
                            std::vector<size_t>* offsets) {
   const auto read = [&]() -> absl::StatusOr<VmFunction> {
@@ -116,6 +122,7 @@ absl::StatusOr<VmShape> ReadShape(ByteReader* reader) {
   return VmShape{std::move(dims)};
 }
 
+// What a constant is, whatever number its era gives that.
 enum class ConstantKind { kTensor, kShape, kText, kInt, kFloat, kDType, kNone };
 
 // TVM-FFI numbered its objects anew before 0.22: a shape is 69 or 71, a tensor
@@ -147,6 +154,7 @@ ConstantKind KindOf(int32_t tag, VmEra era, uint64_t next_word) {
   }
 }
 
+// A copy of the reader looks ahead, and the reader itself stays where it is.
 absl::StatusOr<VmConstant> ReadConstant(ByteReader* reader, VmEra era) {
   const size_t start = reader->offset();
   NODEWISE_ASSIGN_OR_RETURN(const int32_t tag,
@@ -191,6 +199,8 @@ absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
   return absl::OkStatus();
 }
 
+// They are not copied, since they may be at any alignment and most are read
+// once.
 absl::StatusOr<absl::Span<const uint8_t>> ReadWords(ByteReader* reader,
                                                     const char* what) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
@@ -198,7 +208,8 @@ absl::StatusOr<absl::Span<const uint8_t>> ReadWords(ByteReader* reader,
   return reader->Bytes(what, count * sizeof(int64_t));
 }
 
-// Functions never share instructions, so their lengths add up.
+// Functions never share instructions, so their lengths add up. A small file
+// could otherwise name the same instructions a thousand times over.
 absl::Status CheckRanges(const ByteReader& reader,
                          const std::vector<size_t>& offsets,
                          const VmExecutable& executable) {
@@ -254,6 +265,7 @@ class WordReader {
 };
 
 // Splits a word: a kind in the upper 8 bits, a signed value in the lower 56.
+// Constants and functions are looked up without another check from here on.
 absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
                                       const VmExecutable& executable) {
   const auto bits = static_cast<uint64_t>(word);
@@ -276,6 +288,8 @@ absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
                   is_constant ? "constant" : "function", value, count));
 }
 
+// Each argument is a word, so that the count cannot be larger than what is
+// left.
 absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
                       VmInstruction* instruction) {
   NODEWISE_ASSIGN_OR_RETURN(instruction->target, reader->Next());
@@ -305,6 +319,8 @@ absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
 
 }  // namespace
 
+// The parts follow each other without an index: a fault in one leaves the place
+// of the next unknown, and ends the reading.
 absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
                                                std::string where, uint64_t base,
                                                VmEra era) {
@@ -339,6 +355,8 @@ absl::StatusOr<VmExecutable> ParseVmExecutable(absl::Span<const uint8_t> bytes,
       fmt::format("found {} bytes, expected the end", reader.left()));
 }
 
+// Instructions are decoded one by one when they are followed, since a library
+// may hold many functions of which one is asked for.
 absl::StatusOr<VmInstruction> DecodeVmInstruction(
     const VmExecutable& executable, int64_t index) {
   WordReader reader(executable, index);
@@ -368,6 +386,7 @@ bool VmLibrary::HasKernel(std::string_view name) const {
   return std::binary_search(kernels.begin(), kernels.end(), name);
 }
 
+// The library stays mapped, not loaded: nothing of it runs.
 absl::StatusOr<std::unique_ptr<VmLibrary>> OpenVmLibrary(
     const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(auto found, FindBytecode(path));

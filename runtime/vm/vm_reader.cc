@@ -16,6 +16,10 @@ constexpr std::string_view kBuiltinPrefix = "vm.builtin.";
 
 }  // namespace
 
+// The reader runs the function in its mind: registers hold what is known of
+// their values, and each call either computes such a value or becomes a node. A
+// value that depends on what was refused is unknown, and nothing that gets it
+// is refused again, so that the user sees causes only.
 VmReader::VmReader(const VmLibrary& library, const VmFunction& function,
                    const VmBinding& binding, DiagnosticList* reasons)
     : library_(library),
@@ -42,6 +46,7 @@ absl::Status VmReader::Read() {
   return CheckInputs();
 }
 
+// Until a check says otherwise, each argument is taken for a tensor.
 absl::Status VmReader::AddParameters() {
   if (function_.params.empty() && function_.num_args > kMostUnnamedArgs) {
     return BadBytecode(
@@ -60,6 +65,8 @@ absl::Status VmReader::AddParameters() {
   return absl::OkStatus();
 }
 
+// After a branch no register is known any more. The rest is only looked through
+// for what else a graph could not express.
 absl::Status VmReader::ReadInstruction(int64_t index) {
   const auto decoded = DecodeVmInstruction(executable_, index);
   if (!decoded.ok()) {
@@ -88,6 +95,7 @@ absl::Status VmReader::ReadInstruction(int64_t index) {
   return absl::OkStatus();
 }
 
+// Arguments are read in their order, since reading a constant may add a tensor.
 absl::Status VmReader::ReadCall(int64_t index,
                                 const VmInstruction& instruction) {
   const VmFunction& callee =
@@ -102,6 +110,7 @@ absl::Status VmReader::ReadCall(int64_t index,
   return SetRegister(index, instruction.target, result);
 }
 
+// Where the callee is fine nothing can be said.
 void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
   const VmFunction& callee =
       executable_.functions[static_cast<size_t>(instruction.function)];
@@ -114,6 +123,8 @@ void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
          row == nullptr ? "" : std::string(row->reason));
 }
 
+// A tuple may hold unknown values, and a kernel reports its own; all other
+// functions need theirs.
 VmReader::Result VmReader::Evaluate(const Call& call,
                                     const VmFunction& callee) {
   if (callee.kind != VmFunction::Kind::kPacked) {
@@ -167,6 +178,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   return tensor;
 }
 
+// A kernel that gets nothing but the heap computes dimensions.
 VmReader::Result VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
     return Refuse(
@@ -190,6 +202,7 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
     node.outputs.push_back(tensor);
   }
   std::reverse(node.outputs.begin(), node.outputs.end());
+  // Numbers keep their places among the arguments; the tensors fill the others.
   bool is_refused = false;
   for (size_t i = 0; i < call.args.size(); ++i) {
     if (Is(call, i, Value::Kind::kInt)) {
@@ -213,6 +226,8 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
   return Value();
 }
 
+// The results are the tensors in the tuples, from left to right: the stack
+// holds what is still to be taken apart.
 absl::Status VmReader::Return(int64_t index, const Value& value) {
   has_returned_ = true;
   std::vector<Value> left = {value};
@@ -247,6 +262,7 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
 }
 
 // Refuses inputs that the checks at the front of the function leave unknown.
+// Inputs that nothing reads may stay unknown; they are left out of the graph.
 absl::Status VmReader::CheckInputs() {
   for (const VmInput& input : program_.inputs) {
     VmTensor& tensor = program_.tensors[input.tensor];
@@ -274,6 +290,8 @@ absl::Status VmReader::CheckInputs() {
   return absl::OkStatus();
 }
 
+// An int among the constants is no different from one in the instruction
+// itself.
 VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
   switch (argument.kind) {
     case VmArgument::Kind::kRegister:
@@ -296,6 +314,7 @@ VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
   return Value{Value::Kind::kConstant, argument.value};
 }
 
+// Reading what was never written would give a number that means nothing.
 VmReader::Result VmReader::Register(int64_t index, int64_t number) const {
   if (number == kVmVoidRegister) return Value();
   if (number == kVmContextRegister) return Value{Value::Kind::kMachine};
@@ -310,6 +329,7 @@ VmReader::Result VmReader::Register(int64_t index, int64_t number) const {
       "one that was");
 }
 
+// A call whose result is not wanted writes to the void register.
 absl::Status VmReader::SetRegister(int64_t index, int64_t number,
                                    const Value& value) {
   if (number == kVmVoidRegister) return absl::OkStatus();
@@ -321,6 +341,8 @@ absl::Status VmReader::SetRegister(int64_t index, int64_t number,
   return absl::OkStatus();
 }
 
+// One tensor for all uses: each would become a parameter of the graph
+// otherwise.
 uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
   const auto known = constant_tensors_.find(constant);
   if (known != constant_tensors_.end()) return known->second;
@@ -343,6 +365,7 @@ uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
   return made;
 }
 
+// Other memories belong to devices that the graph executor does not have.
 void VmReader::CheckMemoryOf(int64_t index, int64_t constant) {
   const auto& scopes = executable_.memory_scopes;
   const auto scope = std::lower_bound(
@@ -361,6 +384,7 @@ uint32_t VmReader::AddTensor(VmTensor tensor) {
   return static_cast<uint32_t>(program_.tensors.size() - 1);
 }
 
+// An input has contents from the beginning, whatever its type turns out to be.
 uint32_t VmReader::AddInput(std::string name, uint32_t depth) {
   VmTensor tensor;
   tensor.origin = VmTensor::Origin::kInput;
