@@ -209,6 +209,7 @@ const MapObject::Items& MapObject::items() const {
   return ItemsBefore<Items>(this);
 }
 
+// In the form of Python's dict.
 std::string MapObject::ToText() const {
   return absl::StrCat("{",
                       absl::StrJoin(items(), ", ",

@@ -108,6 +108,7 @@ absl::Status NoSuchForm(std::string_view what) {
       what));
 }
 
+// Only the kinds that a user may meet have a name here.
 std::string NameOfType(int32_t type_index) {
   switch (type_index) {
     case kTVMFFIError:
@@ -127,10 +128,12 @@ std::string NameOfType(int32_t type_index) {
   }
 }
 
+// The length comes from the other side, and may be any number.
 std::string_view SmallText(const TVMFFIAny& value) {
   return {value.v_bytes, std::min(value.small_len, kMostSmallText)};
 }
 
+// Up to seven bytes fit in the value itself and need no object.
 void SetText(std::string_view text, int32_t small, int32_t large,
              TVMFFIAny* result) {
   if (text.size() > kMostSmallText) {
@@ -359,6 +362,7 @@ absl::Status ValueToFfi(const Value& value, TVMFFIAny* result) {
 constexpr char kMoveFromRaised[] = "TVMFFIErrorMoveFromRaised";
 constexpr char kSetRaised[] = "TVMFFIErrorSetRaisedFromCStr";
 
+// TVM's Python package chooses its exception by the kind.
 absl::Status ErrorOf(std::string_view kind, std::string_view message) {
   if (kind.empty()) return absl::InternalError(std::string(message));
   return absl::InternalError(fmt::format("{}: {}", kind, message));
@@ -407,6 +411,7 @@ void DropFfiResult(TVMFFIAny* result) {
   *result = Any(kTVMFFINone);
 }
 
+// `self` is null for compiled functions, which take no notice of it.
 PackedFunc FfiFunction::Make(TVMFFISafeCallType address, void* self,
                              Ref<RefCounted> owner) {
   return PackedFunc(MakeRef<FfiFunction>(address, self, std::move(owner)));

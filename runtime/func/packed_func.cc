@@ -108,6 +108,7 @@ int ReturnToC(absl::StatusOr<Value> result, TVMValue* ret, int* ret_code) {
   return 0;
 }
 
+// The escapes are those of C.
 std::string Quoted(std::string_view text) {
   return fmt::format("\"{}\"", absl::CEscape(std::string(text)));
 }
@@ -156,6 +157,7 @@ absl::StatusOr<void*> ArgView::AsHandle() const {
   }
 }
 
+// TVM's hosts make a device of its own kind of value where one is an argument.
 absl::StatusOr<DLDevice> ArgView::AsDevice() const {
   if (code_ == kDLDevice) return value_.v_device;
   return Mismatch("device");
@@ -418,6 +420,7 @@ absl::StatusOr<Value> Value::Copy(ArgView argument) {
   }
 }
 
+// The object owns the body, which owns what it captured.
 PackedFunc PackedFunc::FromBody(PackedBody body) {
   return PackedFunc(MakeRef<BodyFunction>(std::move(body)));
 }

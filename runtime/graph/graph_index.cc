@@ -296,8 +296,8 @@ GraphIndex::Lists<EntryId> GraphIndex::FindTensors() const {
   return Lists<EntryId>(plan_->slots.size(), tensors);
 }
 
-// An output of the graph is read by the caller after the last node, whatever
-// node reads it before.
+// An output of the graph is read by the caller after the last node, even if
+// nodes read it before.
 void GraphIndex::FindLifetimes() {
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
     const EntryId entry{e};

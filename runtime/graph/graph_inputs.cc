@@ -107,8 +107,8 @@ std::vector<GraphInput> InputsOf(const Graph& graph) {
   return inputs;
 }
 
-// Of inputs with one name, the one that is not a parameter is meant: users set
-// inputs, and parameters come from a file.
+// Where several have one name, the one that is not a parameter is meant: users
+// set inputs, and parameters come from a file.
 absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
                                  std::string_view name) {
   std::vector<size_t> all;

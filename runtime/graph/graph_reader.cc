@@ -277,7 +277,8 @@ class GraphEvents {
     stopped_ = true;
   }
 
-  // Returns where the reader stands, as a JSON path.
+  // Returns where the reader stands, as a JSON path. It is made only for
+  // messages: keeping it up to date would cost time at each token.
   std::string Path() const {
     std::string path;
     for (size_t i = 0; i < depth_; ++i) {
@@ -306,7 +307,9 @@ class GraphEvents {
     return fmt::format("the key \"{}\" for the second time", Shortened(key));
   }
 
-  // Returns what may come at the reader's place, for messages.
+  // Returns what may come at the reader's place, for messages. A message says
+  // what was found and what may stand there instead; the latter follows from
+  // the place.
   const char* Expected() const {
     if (depth_ == 0) return "an object (is this the graph's text?)";
     const Frame& frame = frames_[depth_ - 1];
@@ -506,6 +509,8 @@ class GraphEvents {
     }
   }
 
+  // A type that cannot be read takes its place in the list, so that the others
+  // keep theirs.
   void TakeDType(const std::string& value) {
     Charge(3 * sizeof(DLDataType));
     if (value != dtype_text_) {
@@ -612,6 +617,7 @@ class GraphEvents {
     }
   }
 
+  // Only the three lists that every graph has are asked for.
   void FinishTop() {
     Missing(seen_top_, kSeenNodes, "/nodes");
     Missing(seen_top_, kSeenArgNodes, "/arg_nodes");
@@ -644,7 +650,8 @@ class GraphEvents {
   DLDataType dtype_{};      // thousands of entries say the same.
 };
 
-// The events as nlohmann's SAX interface names them.
+// The events as nlohmann's SAX interface names them. It turns each call into an
+// event of ours, without looking at it.
 class JsonAdapter final : public GraphEvents {
  public:
   using GraphEvents::GraphEvents;

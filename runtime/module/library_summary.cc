@@ -43,6 +43,8 @@ bool HasSymbol(const ElfFile& elf, std::string_view name) {
 }
 
 // Returns whether the code calls a function, by its name or through a pointer.
+// The C target calls by name; the LLVM target through a pointer of that name
+// with underscores before it.
 bool Calls(const ElfFile& elf, const std::string& name) {
   return HasSymbol(elf, name) || HasSymbol(elf, "__" + name);
 }
@@ -291,7 +293,8 @@ absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
 }
 
 // Does what FindModern does, for a library of TVM 0.18 to 0.20. Loading the
-// library reports what else may be wrong with its blob.
+// library reports what else may be wrong with its blob. What is wrong with a
+// blob is not a fault of the bytecode, which may not be there at all.
 bool FindClassic(const ElfFile& elf, LibraryBytecode* found) {
   const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
   if (symbol == nullptr) return false;

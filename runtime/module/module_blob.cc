@@ -138,6 +138,8 @@ ReadTensors(ByteReader* reader, const std::vector<std::string_view>& names) {
   return tensors;
 }
 
+// The count of the parameters is written twice, which is a chance to notice
+// damage.
 absl::StatusOr<GraphFactoryItem> ReadGraphFactory(ByteReader* reader) {
   GraphFactoryItem item;
   NODEWISE_ASSIGN_OR_RETURN(item.graph_json, reader->String("graph JSON"));
@@ -156,6 +158,8 @@ absl::StatusOr<GraphFactoryItem> ReadGraphFactory(ByteReader* reader) {
   return item;
 }
 
+// Constants first, then the symbols that need them; the lists of their names
+// stand apart from the symbols.
 absl::StatusOr<ConstantsItem> ReadConstants(ByteReader* reader) {
   ConstantsItem item;
   NODEWISE_ASSIGN_OR_RETURN(const auto names,
@@ -201,6 +205,8 @@ absl::StatusOr<DeviceFunction> ReadDeviceFunction(ByteReader* reader) {
   return function;
 }
 
+// Nothing here runs such code, but its functions are listed, and its length
+// must be known to read on.
 absl::StatusOr<DeviceCodeItem> ReadDeviceCode(ByteReader* reader) {
   DeviceCodeItem item;
   NODEWISE_ASSIGN_OR_RETURN(item.format, reader->String("code format"));
@@ -260,6 +266,8 @@ absl::Status ReadImportTree(ByteReader* reader, size_t start,
   return absl::OkStatus();
 }
 
+// All but the own code is bytes with a length, so that unknown kinds can be
+// passed over.
 absl::StatusOr<LibraryBinModule> ReadModule(ByteReader* reader) {
   LibraryBinModule module;
   NODEWISE_ASSIGN_OR_RETURN(module.kind, reader->String("module kind"));

@@ -231,7 +231,7 @@ std::string_view Shortened(std::string_view text) {
   return text.substr(0, end);
 }
 
-// Of several that are equally near, the first is taken.
+// Where several are equally near, the first is taken.
 std::string NearestName(std::string_view name,
                         const std::vector<std::string>& candidates) {
   // A hint is not worth what long names cost.

@@ -25,8 +25,7 @@
 namespace nodewise {
 namespace {
 
-// Tensors are written in pieces of a few bytes; a system call for each would
-// take longer than the disk.
+// Records are written field by field; these small writes are gathered.
 constexpr size_t kBufferBytes = 1 << 18;
 
 // Opens a regular file for reading and tells its size.
@@ -358,7 +357,8 @@ absl::Status ReplaceFile(const std::string& path, std::string_view text) {
   });
 }
 
-// "NAME.NUMBER_NUMBER.part", or with an extension behind it.
+// "NAME.NUMBER_NUMBER.part", or with an extension behind it. OutputFile and
+// ReplaceFile() name their files alike.
 bool IsPartName(std::string_view name) {
   const size_t part = name.rfind(kPart);
   if (part == name.npos) return false;

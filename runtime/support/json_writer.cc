@@ -105,7 +105,7 @@ void JsonWriter::AddScalar(std::string_view key, std::string_view text) {
   AddRaw(key, ScalarText(text));
 }
 
-// All others end here.
+// Every member comes here in the end, as text.
 void JsonWriter::AddRaw(std::string_view key, std::string_view json) {
   NextMember(key);
   text_ += json;

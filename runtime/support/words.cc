@@ -68,6 +68,8 @@ Character NextCharacter(std::string_view text) {
 
 // Returns the text with what `replace` appends for what is unsafe.
 template <typename Replace>
+// Safe characters, which nearly all are, go through without a look at what
+// replaces others.
 std::string Replaced(std::string_view text, const Replace& replace) {
   std::string replaced;
   replaced.reserve(text.size());
@@ -205,7 +207,7 @@ std::string ShellWord(std::string_view text) {
   return word + "'";
 }
 
-// The apostrophe is shown by no spreadsheet.
+// A cell that begins with one of these would be calculated.
 std::string CsvText(std::string_view text, bool always_quoted) {
   constexpr std::string_view kFormula = "=+-@\t\r";
   std::string cell = Printable(text);

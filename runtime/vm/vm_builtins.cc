@@ -343,8 +343,8 @@ absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
   return WrongArgument(call, index, "the heap of computed dimensions");
 }
 
-// The size of a heap is whatever the bytecode says; slots are kept in a map, so
-// that a huge one costs nothing.
+// The bytecode may give a heap any size; slots are kept in a map, so that a
+// huge one costs nothing.
 absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
                                  int64_t slot) const {
   const int64_t size = heap == nullptr ? 0 : heap->size;
@@ -460,8 +460,8 @@ VmReader::Result VmReader::CheckTupleInfo(const Call& call) {
 
 // Checks one dimension against its code and number, or learns it: below 0 it is
 // not known yet. What the bytecode says takes precedence over `given`. A
-// dimension that stays open is no fault here: it may never be needed. Each use
-// of it then is unknown, too.
+// dimension may stay open, as it may never be needed. Each use of it then is
+// unknown, too.
 absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
                                 int64_t given, int64_t* dim) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, place));

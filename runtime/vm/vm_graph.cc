@@ -255,7 +255,7 @@ absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
 
 }  // namespace
 
-// Kernels are listed in the bytecode as well, and are no functions to ask for.
+// Kernels are listed in the bytecode as well, but cannot be asked for.
 std::vector<std::string> VmFunctionNames(const VmExecutable& executable) {
   std::vector<std::string> names;
   for (const VmFunction& function : executable.functions) {

@@ -122,7 +122,7 @@ absl::StatusOr<VmShape> ReadShape(ByteReader* reader) {
   return VmShape{std::move(dims)};
 }
 
-// What a constant is, whatever number its era gives that.
+// The kinds of constants, which each era numbers in its own way.
 enum class ConstantKind { kTensor, kShape, kText, kInt, kFloat, kDType, kNone };
 
 // TVM-FFI numbered its objects anew before 0.22: a shape is 69 or 71, a tensor
@@ -183,6 +183,8 @@ absl::StatusOr<VmConstant> ReadConstant(ByteReader* reader, VmEra era) {
                                      tag));
 }
 
+// A message about a constant names its number, by which instructions refer to
+// it.
 absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
   size_t number = 0;
   const auto read = [&]() -> absl::StatusOr<VmConstant> {
@@ -232,6 +234,7 @@ absl::Status CheckRanges(const ByteReader& reader,
   return absl::OkStatus();
 }
 
+// The words lie at any alignment, so they are copied out.
 int64_t WordAt(absl::Span<const uint8_t> words, int64_t index) {
   int64_t word;
   std::memcpy(&word, words.data() + static_cast<size_t>(index) * sizeof(word),
@@ -375,6 +378,7 @@ absl::StatusOr<VmInstruction> DecodeVmInstruction(
   return instruction;
 }
 
+// Before, 6 and 7 were TVM's own numbers for two floats of 8 bits.
 DLDataType VmDType(DLDataType dtype, VmEra era) {
   if (era == VmEra::kFfi || dtype.bits != 8) return dtype;
   if (dtype.code == 6) dtype.code = kDTypeE4M3;

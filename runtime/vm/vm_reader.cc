@@ -290,8 +290,7 @@ absl::Status VmReader::CheckInputs() {
   return absl::OkStatus();
 }
 
-// An int among the constants is no different from one in the instruction
-// itself.
+// An int among the constants is read like one in the instruction itself.
 VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
   switch (argument.kind) {
     case VmArgument::Kind::kRegister:
@@ -384,7 +383,7 @@ uint32_t VmReader::AddTensor(VmTensor tensor) {
   return static_cast<uint32_t>(program_.tensors.size() - 1);
 }
 
-// An input has contents from the beginning, whatever its type turns out to be.
+// An input has contents from the beginning, even while its type is not known.
 uint32_t VmReader::AddInput(std::string name, uint32_t depth) {
   VmTensor tensor;
   tensor.origin = VmTensor::Origin::kInput;
