@@ -29,9 +29,11 @@ namespace {
 constexpr size_t kBufferBytes = 1 << 18;
 
 // Opens a regular file for reading and tells its size.
-absl::StatusOr<Descriptor> OpenRegular(const std::string& path, size_t* size) {
+absl::StatusOr<OpenDescriptor> OpenRegular(const std::string& path,
+                                           size_t* size) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
-  Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  OpenDescriptor descriptor(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor.get() < 0) return SystemError(path, "cannot open");
   struct stat status;
   if (fstat(descriptor.get(), &status) != 0) {
@@ -76,7 +78,7 @@ class NoFileSizeSignal {
 
 // A write may take a part only, and may be interrupted by a signal that
 // something else handles.
-absl::Status WriteAll(const Descriptor& descriptor, const std::string& path,
+absl::Status WriteAll(const OpenDescriptor& descriptor, const std::string& path,
                       const char* data, size_t size) {
   if (size == 0) return absl::OkStatus();
   NoFileSizeSignal no_signal;
@@ -166,14 +168,14 @@ absl::Status SystemError(const std::string& path, const char* doing) {
   return absl::UnavailableError(text);
 }
 
-bool Descriptor::Close() {
+bool OpenDescriptor::Close() {
   return number_ < 0 || close(std::exchange(number_, -1)) == 0;
 }
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
   size_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const Descriptor descriptor,
+  NODEWISE_ASSIGN_OR_RETURN(const OpenDescriptor descriptor,
                             OpenRegular(path, &size));
   // mmap refuses an empty file; it is still a file.
   if (size == 0) return file;
@@ -215,7 +217,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
 // A terminal that is opened so does not become the process's own.
 absl::Status OutputFile::OpenInPlace() {
   // O_NONBLOCK: a pipe without a reader is refused, not waited for.
-  descriptor_ = Descriptor(
+  descriptor_ = OpenDescriptor(
       open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   const int number = descriptor_.get();
   if (number < 0) return SystemError(path_, "cannot write");
@@ -235,7 +237,7 @@ absl::Status OutputFile::OpenBeside(mode_t mode) {
     temporary_ = place.parent_path() / name;
     // A signal right behind open() must find it.
     unfinished_ = LeftBehind::Path(temporary_);
-    descriptor_ = Descriptor(open(temporary_.c_str(), flags, mode));
+    descriptor_ = OpenDescriptor(open(temporary_.c_str(), flags, mode));
     if (descriptor_.get() >= 0) return absl::OkStatus();
     const int error = errno;
     // What stands there is another's, and not to be removed.
@@ -288,7 +290,7 @@ absl::Status OutputFile::Commit() {
 // O_EXCL: what stands there, be it a link, is not followed.
 absl::StatusOr<GrowingFile> GrowingFile::Create(const std::string& path) {
   GrowingFile file;
-  file.descriptor_ = Descriptor(
+  file.descriptor_ = OpenDescriptor(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.descriptor_.get() < 0) return SystemError(path, "cannot create");
   file.path_ = path;
@@ -308,7 +310,7 @@ absl::Status GrowingFile::Close() {
 absl::Status AppendFile(const std::string& path, uint64_t offset,
                         OutputFile* to) {
   size_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const Descriptor descriptor,
+  NODEWISE_ASSIGN_OR_RETURN(const OpenDescriptor descriptor,
                             OpenRegular(path, &size));
   std::string piece(kBufferBytes, '\0');
   while (true) {
@@ -379,7 +381,7 @@ bool IsPartName(std::string_view name) {
 }
 
 absl::Status SyncFile(const std::string& path) {
-  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const OpenDescriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.get() < 0) return SystemError(path, "cannot open");
   return SyncDescriptor(descriptor.get(), path);
 }

@@ -323,8 +323,7 @@ FloatEnvironment CandidateIn(const ThreadState& state) {
 }
 
 // The registers are not read where they are known: a thread that judges is in
-// the default environment. The state changes before the registers do: a signal
-// between the two reads nothing wrong.
+// the default environment.
 void ToCandidate(ThreadState* state) {
   state->is_default = false;
   if (!IsDefault(state->candidate)) WriteFloatEnvironment(state->candidate);

@@ -19,16 +19,16 @@
 namespace nodewise {
 
 // Owns an open descriptor, and closes it. Move-only.
-class Descriptor {
+class OpenDescriptor {
  public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept
+  explicit OpenDescriptor(int number = -1) : number_(number) {}
+  OpenDescriptor(OpenDescriptor&& other) noexcept
       : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  OpenDescriptor& operator=(OpenDescriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~Descriptor() { Close(); }
+  ~OpenDescriptor() { Close(); }
 
   // Returns the number, below 0 if there is none.
   int get() const { return number_; }
@@ -95,7 +95,7 @@ class OutputFile {
   std::string temporary_;  // Renamed to `place_`.
   LeftBehind unfinished_;  // A signal must not leave `temporary_`.
   std::optional<mode_t> kept_mode_;
-  Descriptor descriptor_;
+  OpenDescriptor descriptor_;
   std::string buffer_;
 };
 
@@ -114,7 +114,7 @@ class GrowingFile {
 
  private:
   std::string path_;
-  Descriptor descriptor_;
+  OpenDescriptor descriptor_;
 };
 
 // Copies the file `path` from byte `offset` on into `to`, a piece at a time.
