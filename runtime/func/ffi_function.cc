@@ -164,6 +164,15 @@ absl::StatusOr<Value> ValueOfObject(TVMFFIObject* object) {
   }
 }
 
+// Returns the tensor if it has that type, else a copy that has.
+const DLTensor* WithType(const DLTensor* tensor, DLDataType type,
+                         std::deque<DLTensor>* copies) {
+  if (tensor->dtype == type) return tensor;
+  copies->push_back(*tensor);
+  copies->back().dtype = type;
+  return &copies->back();
+}
+
 // The arguments of a classic call in TVM-FFI's form. Borrows the originals.
 class FfiArguments {
  public:
@@ -203,10 +212,8 @@ class FfiArguments {
   }
 
   void AddTensor(const DLTensor* tensor) {
-    if (tensor != nullptr && !(FfiType(tensor->dtype) == tensor->dtype)) {
-      renumbered_.push_back(*tensor);
-      renumbered_.back().dtype = FfiType(tensor->dtype);
-      tensor = &renumbered_.back();
+    if (tensor != nullptr) {
+      tensor = WithType(tensor, FfiType(tensor->dtype), &renumbered_);
     }
     values_.push_back(
         Any(tensor == nullptr ? kTVMFFINone : kTVMFFIDLTensorPtr));
@@ -266,21 +273,19 @@ class PackedArguments {
     if (type_index == kTVMFFIStr || type_index == kTVMFFIBytes) {
       AddText(TextOf(object), type_index == kTVMFFIStr ? kTVMStr : kTVMBytes);
     } else if (type_index == kTVMFFITensor) {
-      AddTensor(const_cast<DLTensor*>(CellOf<DLTensor>(object)));
+      AddTensor(CellOf<DLTensor>(object));
     } else {
       return NoSuchForm(NameOfType(type_index));
     }
     return absl::OkStatus();
   }
 
-  void AddTensor(DLTensor* tensor) {
+  void AddTensor(const DLTensor* tensor) {
     if (tensor != nullptr && tensor->dtype == kFfiBool) {
-      renumbered_.push_back(*tensor);
-      renumbered_.back().dtype = kBool;
-      tensor = &renumbered_.back();
+      tensor = WithType(tensor, kBool, &renumbered_);
     }
     TVMValue value{};
-    value.v_handle = tensor;
+    value.v_handle = const_cast<DLTensor*>(tensor);
     Add(value, tensor == nullptr ? kTVMNullptr : kTVMDLTensorHandle);
   }
 

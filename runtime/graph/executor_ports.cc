@@ -28,15 +28,11 @@ absl::Status CheckPort(const char* what, size_t number, size_t count) {
 // bound tensor takes its place, or is copied from or to it around each run
 // where the functions could not use it as it lies.
 TensorInfo GraphExecutor::InputInfo(size_t input) const {
-  const Port& port = inputs_[input];
-  const GraphEntry& entry = graph_.entries[port.entry];
-  return {port.name, entry.shape, entry.dtype, port.is_param};
+  return InfoOf(inputs_[input]);
 }
 
 TensorInfo GraphExecutor::OutputInfo(size_t output) const {
-  const Port& port = outputs_[output];
-  const GraphEntry& entry = graph_.entries[port.entry];
-  return {port.name, entry.shape, entry.dtype, false};
+  return InfoOf(outputs_[output]);
 }
 
 absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {

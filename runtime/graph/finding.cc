@@ -186,7 +186,6 @@ Finding FindingOf(const Diagnostic& diagnostic, const FindingKind& kind) {
 std::vector<Finding> FindingsOf(const std::vector<Diagnostic>& diagnostics,
                                 const FindingKind& kind) {
   std::vector<Finding> findings;
-  findings.reserve(diagnostics.size());
   for (const Diagnostic& diagnostic : diagnostics) {
     findings.push_back(FindingOf(diagnostic, kind));
   }

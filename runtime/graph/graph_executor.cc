@@ -251,28 +251,21 @@ void GraphExecutor::MakePorts() {
     ++heads_named[graph_.nodes[head.node].name];
   }
   for (const uint32_t node : graph_.arg_nodes) {
-    Port port;
-    port.name = graph_.nodes[node].name;
-    port.node = node;
-    port.entry = Index(graph_.EntryOf(NodeId{node}, 0));
+    Port port{graph_.nodes[node].name, node,
+              Index(graph_.EntryOf(NodeId{node}, 0))};
     port.is_read = is_read[port.entry];
-    if (is_linked_[plan_.slot_of[port.entry]]) {
-      port.is_set = port.is_param = true;
-    }
+    port.is_set = port.is_param = is_linked_[plan_.slot_of[port.entry]];
     if (port.is_read && !port.is_set) ++num_unset_;
     input_names_.emplace(port.name, inputs_.size());
     inputs_.push_back(std::move(port));
   }
   std::optional<GraphIndex> index;  // Few graphs need one for their names.
   for (const EntryRef& head : graph_.heads) {
-    const std::string& name = graph_.nodes[head.node].name;
-    Port port;
-    port.name = name;
-    port.node = head.node;
+    Port port{graph_.nodes[head.node].name, head.node};
     port.entry = Index(graph_.EntryOf(head));
     if (auto value = ValueNameOf(graph_, head); value.has_value()) {
       port.name = *std::move(value);
-    } else if (heads_named[name] > 1) {
+    } else if (heads_named[port.name] > 1) {
       if (!index.has_value()) index.emplace(graph_);
       port.name = index->KeyOf(graph_.EntryOf(head));
     }

@@ -64,13 +64,11 @@ class PlanChecker {
  public:
   PlanChecker(const Graph& graph, const StoragePlan& plan,
               DiagnosticList* diagnostics)
-      : graph_(graph),
-        plan_(plan),
-        index_(graph, plan),
-        diagnostics_(diagnostics) {}
+      : graph_(graph), index_(graph, plan), diagnostics_(diagnostics) {}
 
   void Check() {
-    for (uint32_t slot = 0; slot < plan_.slots.size(); ++slot) CheckSlot(slot);
+    const size_t slots = index_.plan().slots.size();
+    for (uint32_t slot = 0; slot < slots; ++slot) CheckSlot(slot);
   }
 
  private:
@@ -167,7 +165,6 @@ class PlanChecker {
   }
 
   const Graph& graph_;
-  const StoragePlan& plan_;
   const GraphIndex index_;
   DiagnosticList* diagnostics_;
 };

@@ -102,18 +102,16 @@ std::string CutHint(std::string_view* text) {
 // Cuts ":LINE:COLUMN" off the front of what follows a file's name, if both are
 // there.
 void TakeLineAndColumn(std::string_view* text, Diagnostic* diagnostic) {
-  const auto take = [](std::string_view* rest, size_t* number) {
-    if (!rest->starts_with(':')) return false;
-    const char* const end = rest->data() + rest->size();
-    const auto [stop, error] = std::from_chars(rest->data() + 1, end, *number);
-    if (error != std::errc()) return false;
-    rest->remove_prefix(static_cast<size_t>(stop - rest->data()));
-    return true;
-  };
   std::string_view rest = *text;
   size_t line = 0;
   size_t column = 0;
-  if (!take(&rest, &line) || !take(&rest, &column)) return;
+  for (size_t* const number : {&line, &column}) {
+    if (!rest.starts_with(':')) return;
+    const char* const end = rest.data() + rest.size();
+    const auto [stop, error] = std::from_chars(rest.data() + 1, end, *number);
+    if (error != std::errc()) return;
+    rest.remove_prefix(static_cast<size_t>(stop - rest.data()));
+  }
   if (!rest.starts_with(kColon)) return;
   diagnostic->line = line;
   diagnostic->column = column;

@@ -85,12 +85,8 @@ class GraphMaker {
   void AddEntry(uint32_t tensor, uint32_t node, uint32_t output,
                 int32_t storage_id) {
     const VmTensor& from = program_.tensors[tensor];
-    GraphEntry entry;
-    entry.shape = from.shape;
-    entry.dtype = from.dtype;
-    entry.storage_id = storage_id;
     refs_[tensor] = {node, output, 0};
-    made_->graph.entries.push_back(std::move(entry));
+    made_->graph.entries.push_back({from.shape, from.dtype, storage_id});
   }
 
   // Constants are inputs, too, as in TVM's graphs, where parameters are.

@@ -175,12 +175,18 @@ class GraphExecutor {
     bool is_set = false;
     bool is_param = false;
     bool is_read = false;    // By a node, or as an output of the graph.
-    NDArray external;        // The caller's tensor, if one is bound.
+    NDArray external = {};   // The caller's tensor, if one is bound.
     bool is_copied = false;  // It is copied instead of being used in place.
   };
 
   GraphExecutor(Graph graph, Options options)
       : graph_(std::move(graph)), options_(std::move(options)) {}
+
+  // `is_param` is never set for an output.
+  TensorInfo InfoOf(const Port& port) const {
+    const GraphEntry& entry = graph_.entries[port.entry];
+    return {port.name, entry.shape, entry.dtype, port.is_param};
+  }
 
   // Checks and allocates; what Create does after making the object.
   absl::Status Init(Library& library);
