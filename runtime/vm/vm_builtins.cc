@@ -115,13 +115,13 @@ VmReader::Result VmReader::AllocStorage(const Call& call) {
   if (scope != nullptr && !IsGlobal(*scope)) {
     Refuse(call, fmt::format("a storage in memory \"{}\"", Shortened(*scope)));
   }
-  return Keep(Value::Kind::kStorage, storage, &program_.storages);
+  return Keep(Kind::kStorage, storage, &program_.storages);
 }
 
 // (storage, offset in bytes, shape, type, memory scope) TVM plans storages that
 // several tensors share one after the other, at offsets.
 VmReader::Result VmReader::AllocTensor(const Call& call) {
-  if (!Is(call, 0, Value::Kind::kStorage)) {
+  if (!Is(call, 0, Kind::kStorage)) {
     return BadBytecode(call,
                        fmt::format("a tensor in {}", Describe(call.args[0])),
                        "a storage");
@@ -151,7 +151,7 @@ VmReader::Result VmReader::AllocTensor(const Call& call) {
         fmt::format("at most the {} bytes of the storage", room));
   }
   tensor.offset = static_cast<uint64_t>(offset);
-  return Value{Value::Kind::kTensor, AddTensor(std::move(tensor))};
+  return Value{Kind::kTensor, AddTensor(std::move(tensor))};
 }
 
 // A new shape is a node without a function of its own, which shares the memory
@@ -167,7 +167,7 @@ VmReader::Result VmReader::Reshape(const Call& call) {
       ShapeArgument(call, 1, base.has_dtype ? base.dtype : kFloat32, &bytes));
   if (!base.has_shape || !base.has_dtype || base.HasOpenDims()) {
     program_.tensors[from].is_used = true;
-    return Value{Value::Kind::kUnknown};
+    return Value{Kind::kUnknown};
   }
   const auto wanted = TensorBytes(base.shape, base.dtype);
   if (!wanted.ok() || bytes > *wanted) {
@@ -191,7 +191,7 @@ VmReader::Result VmReader::Reshape(const Call& call) {
   program_.tensors[from].is_used = true;
   const uint32_t view = AddTensor(std::move(tensor));
   program_.calls.push_back({"", {from}, {view}, {}});
-  return Value{Value::Kind::kTensor, view};
+  return Value{Kind::kTensor, view};
 }
 
 VmReader::Result VmReader::ShapeOfTensor(const Call& call) {
@@ -199,14 +199,14 @@ VmReader::Result VmReader::ShapeOfTensor(const Call& call) {
   VmTensor& tensor = program_.tensors[number];
   if (!tensor.has_shape || tensor.HasOpenDims()) {
     tensor.is_used = true;  // Open dimensions are to be reported.
-    return Value{Value::Kind::kUnknown};
+    return Value{Kind::kUnknown};
   }
-  return Keep(Value::Kind::kShape, tensor.shape, &shapes_);
+  return Keep(Kind::kShape, tensor.shape, &shapes_);
 }
 
 // Items may be unknown: a tuple may hold what is never read.
 VmReader::Result VmReader::MakeTuple(const Call& call) {
-  return Keep(Value::Kind::kTuple, call.args, &tuples_);
+  return Keep(Kind::kTuple, call.args, &tuples_);
 }
 
 // The map keeps them, since bytecode takes the same item out again and again.
@@ -235,7 +235,7 @@ VmReader::Result VmReader::TupleItem(const Call& call) {
   if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
     NODEWISE_RETURN_IF_ERROR(BecomeTuple(call, input).status());
     NODEWISE_ASSIGN_OR_RETURN(const uint32_t made, ItemOf(call, input, item));
-    return Value{Value::Kind::kTensor, program_.inputs[made].tensor};
+    return Value{Kind::kTensor, program_.inputs[made].tensor};
   }
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
   const std::vector<Value>& items = tuples_[tuple];
@@ -252,30 +252,29 @@ VmReader::Result VmReader::TupleResetItem(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const Value item, TupleItem(call));
   static_cast<void>(item);
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
-  tuples_[tuple][static_cast<size_t>(call.args[1].number)] = Value();
+  tuples_[tuple][call.args[1].index()] = Value();
   return Value();
 }
 
 // (kernel, its tensors, a shape whose dimensions are its last arguments) A
 // kernel for open shapes gets the dimensions as numbers behind its tensors.
 VmReader::Result VmReader::CallWithDims(const Call& call) {
-  if (!Is(call, 0, Value::Kind::kFunction)) {
+  if (!Is(call, 0, Kind::kFunction)) {
     return BadBytecode(call,
                        fmt::format("a call of {}", Describe(call.args[0])),
                        "a function");
   }
-  Call inner{
-      call.instruction,
-      executable_.functions[static_cast<size_t>(call.args[0].number)].name,
-      {call.args.begin() + 1, call.args.end() - 1}};
+  Call inner{call.instruction,
+             executable_.functions[call.args[0].index()].name,
+             {call.args.begin() + 1, call.args.end() - 1}};
   const size_t last = call.args.size() - 1;
-  if (Is(call, last, Value::Kind::kUnknown)) {
-    inner.args.push_back({Value::Kind::kUnknown});
+  if (Is(call, last, Kind::kUnknown)) {
+    inner.args.push_back({Kind::kUnknown});
     return CallKernel(inner);
   }
   NODEWISE_ASSIGN_OR_RETURN(const Dims dims, DimsOf(call, last));
   for (const int64_t dim : dims) {
-    inner.args.push_back({Value::Kind::kInt, dim});
+    inner.args.push_back({Kind::kInt, dim});
   }
   return CallKernel(inner);
 }
@@ -285,7 +284,7 @@ VmReader::Result VmReader::CallWithDims(const Call& call) {
 
 // Each of these returns what an argument must be, or what it is instead.
 absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
-  if (Is(call, index, Value::Kind::kInt)) return call.args[index].number;
+  if (Is(call, index, Kind::kInt)) return call.args[index].number;
   return WrongArgument(call, index, "a number");
 }
 
@@ -293,8 +292,8 @@ absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
 absl::StatusOr<VmReader::Dims> VmReader::DimsOf(const Call& call,
                                                 size_t index) const {
   const Value& value = call.args[index];
-  if (value.kind == Value::Kind::kShape) {
-    return shapes_[static_cast<size_t>(value.number)];
+  if (value.kind == Kind::kShape) {
+    return shapes_[value.index()];
   }
   const auto* const shape = ConstantOf<VmShape>(value);
   if (shape == nullptr) {
@@ -316,7 +315,7 @@ absl::StatusOr<const DLDataType*> VmReader::DTypeOf(const Call& call,
 absl::StatusOr<uint32_t> VmReader::TensorOf(const Call& call,
                                             size_t index) const {
   const Value& value = call.args[index];
-  if (value.kind == Value::Kind::kTensor && !IsTupleInput(value)) {
+  if (value.kind == Kind::kTensor && !IsTupleInput(value)) {
     return static_cast<uint32_t>(value.number);
   }
   return WrongArgument(call, index, "a tensor");
@@ -325,7 +324,7 @@ absl::StatusOr<uint32_t> VmReader::TensorOf(const Call& call,
 absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
                                            size_t index) const {
   const Value& value = call.args[index];
-  if (value.kind == Value::Kind::kTuple) {
+  if (value.kind == Kind::kTuple) {
     return static_cast<uint32_t>(value.number);
   }
   return WrongArgument(call, index, "a tuple");
@@ -336,9 +335,9 @@ absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
 absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
                                                  size_t index) {
   const Value& value = call.args[index];
-  if (value.kind == Value::Kind::kNone) return nullptr;
-  if (value.kind == Value::Kind::kHeap) {
-    return &heaps_[static_cast<size_t>(value.number)];
+  if (value.kind == Kind::kNone) return nullptr;
+  if (value.kind == Kind::kHeap) {
+    return &heaps_[value.index()];
   }
   return WrongArgument(call, index, "the heap of computed dimensions");
 }
@@ -398,7 +397,7 @@ VmReader::Result VmReader::CheckTensorInfo(const Call& call) {
         call, fmt::format("a check for {} dimensions", rank),
         fmt::format("{}, as the tensor has", tensor.shape.size()));
   }
-  if (call.args.size() == 3 || Is(call, 2, Value::Kind::kNone)) return Value();
+  if (call.args.size() == 3 || Is(call, 2, Kind::kNone)) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 2));
   if (named->bits == 0) return Value();  // "void": any type.
   const DLDataType dtype = VmDType(*named, executable_.era);
@@ -503,7 +502,7 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
   Dims* dims = nullptr;
   Dims copy;
   const VmInputType* given = nullptr;
-  if (Is(call, 0, Value::Kind::kTensor)) {
+  if (Is(call, 0, Kind::kTensor)) {
     NODEWISE_ASSIGN_OR_RETURN(const uint32_t tensor, TensorOf(call, 0));
     if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
       NODEWISE_RETURN_IF_ERROR(
@@ -557,11 +556,11 @@ VmReader::Result VmReader::MakeShape(const Call& call) {
                 call.name,
                 {call.args[0], call.args[2 + 2 * d], call.args[3 + 2 * d]}};
     NODEWISE_ASSIGN_OR_RETURN(const Value made, MakeNumber(number));
-    is_known = is_known && made.kind == Value::Kind::kInt;
+    is_known = is_known && made.kind == Kind::kInt;
     dims.push_back(made.number);
   }
-  if (!is_known) return Value{Value::Kind::kUnknown};
-  return Keep(Value::Kind::kShape, std::move(dims), &shapes_);
+  if (!is_known) return Value{Kind::kUnknown};
+  return Keep(Kind::kShape, std::move(dims), &shapes_);
 }
 
 // (heap, code, number or slot)
@@ -569,15 +568,15 @@ VmReader::Result VmReader::MakeNumber(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t code, IntOf(call, 1));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntOf(call, 2));
-  if (code == kUseNumber) return Value{Value::Kind::kInt, number};
+  if (code == kUseNumber) return Value{Kind::kInt, number};
   if (code != kLoad) {
     return BadBytecode(call, fmt::format("dimension code {}", code), "0 or 1");
   }
   NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
   const auto slot = heap->slots.find(number);
   // The instruction that left it open has been refused, or will be.
-  if (slot == heap->slots.end()) return Value{Value::Kind::kUnknown};
-  return Value{Value::Kind::kInt, slot->second};
+  if (slot == heap->slots.end()) return Value{Kind::kUnknown};
+  return Value{Kind::kInt, slot->second};
 }
 
 // The compiler makes a kernel of arithmetic on dimensions. It is run once,
@@ -590,7 +589,7 @@ VmReader::Result VmReader::ComputeDims(const Call& call) {
                               Shortened(call.name)),
                   "known at run time only: give the inputs");
   }
-  Heap& heap = heaps_[static_cast<size_t>(call.args[0].number)];
+  Heap& heap = heaps_[call.args[0].index()];
   if (heap.size > kMostComputed) {
     return BadBytecode(call, fmt::format("a heap of {} places", heap.size),
                        fmt::format("at most {}", kMostComputed));
@@ -618,7 +617,7 @@ VmReader::Result VmReader::AllocShapeHeap(const Call& call) {
     return BadBytecode(call, fmt::format("a heap of {}", size),
                        "none or more places");
   }
-  return Keep(Value::Kind::kHeap, Heap{size, {}}, &heaps_);
+  return Keep(Kind::kHeap, Heap{size, {}}, &heaps_);
 }
 
 }  // namespace nodewise

@@ -20,14 +20,6 @@ constexpr std::string_view kBuiltinPrefix = "vm.builtin.";
 // their values, and each call either computes such a value or becomes a node. A
 // value that depends on what was refused is unknown, and nothing that gets it
 // is refused again, so that the user sees causes only.
-VmReader::VmReader(const VmLibrary& library, const VmFunction& function,
-                   const VmBinding& binding, DiagnosticList* reasons)
-    : library_(library),
-      executable_(library.executable),
-      function_(function),
-      binding_(binding),
-      reasons_(reasons) {}
-
 absl::Status VmReader::Read() {
   if (function_.kind != VmFunction::Kind::kBytecode) {
     Refuse(-1, "a function that is compiled and has no bytecode",
@@ -60,7 +52,7 @@ absl::Status VmReader::AddParameters() {
             : std::string(function_.params[static_cast<size_t>(i)]);
     const uint32_t input = AddInput(name, 0);
     program_.parameters.push_back(input);
-    registers_[i] = {Value::Kind::kTensor, program_.inputs[input].tensor};
+    registers_[i] = {Kind::kTensor, program_.inputs[input].tensor};
   }
   return absl::OkStatus();
 }
@@ -148,11 +140,11 @@ VmReader::Result VmReader::Evaluate(const Call& call,
   const bool may_be_unknown = row->method == &VmReader::MakeTuple ||
                               row->method == &VmReader::CallWithDims;
   const auto unknown = [](const Value& value) {
-    return value.kind == Value::Kind::kUnknown;
+    return value.kind == Kind::kUnknown;
   };
   if (!may_be_unknown &&
       std::any_of(call.args.begin(), call.args.end(), unknown)) {
-    return Value{Value::Kind::kUnknown};
+    return Value{Kind::kUnknown};
   }
   return (this->*row->method)(call);
 }
@@ -160,7 +152,7 @@ VmReader::Result VmReader::Evaluate(const Call& call,
 // Returns an argument that a node can read, or nothing once it is refused.
 std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   const Value& value = call.args[index];
-  if (value.kind == Value::Kind::kUnknown) return std::nullopt;
+  if (value.kind == Kind::kUnknown) return std::nullopt;
   const auto refuse = [&](std::string_view what) {
     Refuse(call,
            fmt::format("argument {} of {}, which is {}", index,
@@ -168,7 +160,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
            "a graph's functions take tensors that an earlier one wrote");
     return std::nullopt;
   };
-  if (value.kind != Value::Kind::kTensor) return refuse(Describe(value));
+  if (value.kind != Kind::kTensor) return refuse(Describe(value));
   const auto tensor = static_cast<uint32_t>(value.number);
   if (IsTupleInput(value)) return refuse("a tuple");
   if (!program_.tensors[tensor].is_written) {
@@ -185,7 +177,7 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
         call, fmt::format("a call of {}, which is not a kernel of the library",
                           Shortened(call.name)));
   }
-  if (call.args.size() == 1 && Is(call, 0, Value::Kind::kHeap)) {
+  if (call.args.size() == 1 && Is(call, 0, Kind::kHeap)) {
     return ComputeDims(call);
   }
   // Kernels write to their last tensors: those that nothing has written yet.
@@ -193,9 +185,9 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
   size_t first_output = call.args.size();
   for (; first_output > 0; --first_output) {
     const Value& value = call.args[first_output - 1];
-    if (value.kind == Value::Kind::kInt) continue;
-    if (value.kind == Value::Kind::kUnknown) continue;
-    if (value.kind != Value::Kind::kTensor) break;
+    if (value.kind == Kind::kInt) continue;
+    if (value.kind == Kind::kUnknown) continue;
+    if (value.kind != Kind::kTensor) break;
     const auto tensor = static_cast<uint32_t>(value.number);
     if (program_.tensors[tensor].is_written) break;
     program_.tensors[tensor].is_written = true;
@@ -205,9 +197,9 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
   // Numbers keep their places among the arguments; the tensors fill the others.
   bool is_refused = false;
   for (size_t i = 0; i < call.args.size(); ++i) {
-    if (Is(call, i, Value::Kind::kInt)) {
+    if (Is(call, i, Kind::kInt)) {
       node.numbers.push_back({static_cast<uint32_t>(i), call.args[i].number});
-    } else if (Is(call, i, Value::Kind::kUnknown)) {
+    } else if (Is(call, i, Kind::kUnknown)) {
       is_refused = true;
     } else if (i < first_output) {
       const std::optional<uint32_t> input = KernelInput(call, i);
@@ -238,17 +230,17 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
       Refuse(index, fmt::format("more than {} results", kMostResults));
       return absl::OkStatus();
     }
-    if (next.kind == Value::Kind::kTuple) {
-      const auto& items = tuples_[static_cast<size_t>(next.number)];
+    if (next.kind == Kind::kTuple) {
+      const auto& items = tuples_[next.index()];
       left.insert(left.end(), items.rbegin(), items.rend());
       continue;
     }
-    if (next.kind == Value::Kind::kUnknown) continue;
-    if (next.kind != Value::Kind::kTensor || IsTupleInput(next)) {
+    if (next.kind == Kind::kUnknown) continue;
+    if (next.kind != Kind::kTensor || IsTupleInput(next)) {
       Refuse(index, fmt::format("a result that is {}", Describe(next)));
       continue;
     }
-    VmTensor& tensor = program_.tensors[static_cast<size_t>(next.number)];
+    VmTensor& tensor = program_.tensors[next.index()];
     if (!tensor.is_written) {
       Refuse(index, "a result that nothing has written");
     }
@@ -296,27 +288,27 @@ VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
     case VmArgument::Kind::kRegister:
       return Register(index, argument.value);
     case VmArgument::Kind::kImmediate:
-      return Value{Value::Kind::kInt, argument.value};
+      return Value{Kind::kInt, argument.value};
     case VmArgument::Kind::kFunction:
-      return Value{Value::Kind::kFunction, argument.value};
+      return Value{Kind::kFunction, argument.value};
     case VmArgument::Kind::kConstant:
       break;
   }
   const VmConstant& constant =
       executable_.constants[static_cast<size_t>(argument.value)];
   if (const auto* number = std::get_if<int64_t>(&constant)) {
-    return Value{Value::Kind::kInt, *number};
+    return Value{Kind::kInt, *number};
   }
   if (std::holds_alternative<TensorRecord>(constant)) {
-    return Value{Value::Kind::kTensor, ConstantTensor(index, argument.value)};
+    return Value{Kind::kTensor, ConstantTensor(index, argument.value)};
   }
-  return Value{Value::Kind::kConstant, argument.value};
+  return Value{Kind::kConstant, argument.value};
 }
 
 // Reading what was never written would give a number that means nothing.
 VmReader::Result VmReader::Register(int64_t index, int64_t number) const {
   if (number == kVmVoidRegister) return Value();
-  if (number == kVmContextRegister) return Value{Value::Kind::kMachine};
+  if (number == kVmContextRegister) return Value{Kind::kMachine};
   if (number < 0 || number >= function_.num_registers) {
     return BadBytecode(index, fmt::format("register {}", number),
                        fmt::format("one of the {}", function_.num_registers));
@@ -424,7 +416,7 @@ VmReader::Value VmReader::Refuse(int64_t index, std::string found,
                                  std::string hint) {
   reasons_->Add({Severity::kError, library_.path, Place(index), 0, 0,
                  std::move(found), "", std::move(hint)});
-  return {Value::Kind::kUnknown};
+  return {Kind::kUnknown};
 }
 
 std::string VmReader::Describe(const Value& value) const {
@@ -445,13 +437,9 @@ std::string VmReader::Describe(const Value& value) const {
                      value.number);
 }
 
-bool VmReader::Is(const Call& call, size_t index, Value::Kind kind) const {
-  return call.args[index].kind == kind;
-}
-
 const VmInput* VmReader::InputOf(const Value& value) const {
-  if (value.kind != Value::Kind::kTensor) return nullptr;
-  const VmTensor& tensor = program_.tensors[static_cast<size_t>(value.number)];
+  if (value.kind != Kind::kTensor) return nullptr;
+  const VmTensor& tensor = program_.tensors[value.index()];
   if (tensor.origin != VmTensor::Origin::kInput) return nullptr;
   return &program_.inputs[tensor.source];
 }

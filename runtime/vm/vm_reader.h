@@ -83,7 +83,12 @@ class VmReader {
  public:
   // All arguments must outlive the reader.
   VmReader(const VmLibrary& library, const VmFunction& function,
-           const VmBinding& binding, DiagnosticList* reasons);
+           const VmBinding& binding, DiagnosticList* reasons)
+      : library_(library),
+        executable_(library.executable),
+        function_(function),
+        binding_(binding),
+        reasons_(reasons) {}
 
   // Fails with kDataLoss if the bytecode cannot be valid. `reasons` gets all
   // that a graph cannot express; the program is complete only if there is none.
@@ -108,7 +113,11 @@ class VmReader {
     };
     Kind kind = Kind::kNone;
     int64_t number = 0;
+
+    // REQUIRES: the kind is one whose number is a place in a list.
+    size_t index() const { return static_cast<size_t>(number); }
   };
+  using Kind = Value::Kind;
   using Result = absl::StatusOr<Value>;
   using Dims = std::vector<int64_t>;
   // Code from TVM has a handful; each costs memory for every tensor.
@@ -168,9 +177,8 @@ class VmReader {
   // Returns the constant that a value is, or null if it is none of this type.
   template <typename T>
   const T* ConstantOf(const Value& value) const {
-    if (value.kind != Value::Kind::kConstant) return nullptr;
-    return std::get_if<T>(
-        &executable_.constants[static_cast<size_t>(value.number)]);
+    if (value.kind != Kind::kConstant) return nullptr;
+    return std::get_if<T>(&executable_.constants[value.index()]);
   }
   static bool IsGlobal(std::string_view scope) {
     return scope.empty() || scope == "global";
@@ -190,7 +198,9 @@ class VmReader {
     return Refuse(call.instruction, std::move(found), std::move(hint));
   }
   std::string Describe(const Value& value) const;
-  bool Is(const Call& call, size_t index, Value::Kind kind) const;
+  static bool Is(const Call& call, size_t index, Kind kind) {
+    return call.args[index].kind == kind;
+  }
   // Returns the input that a value is, or null.
   const VmInput* InputOf(const Value& value) const;
   VmInput* InputOf(const Value& value) {
