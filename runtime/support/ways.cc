@@ -1,5 +1,8 @@
 #include "nodewise/support/ways.h"
 
+#include <cstddef>
+#include <iterator>
+
 namespace nodewise {
 namespace {
 
@@ -52,6 +55,9 @@ constexpr WayRow kNamesInCpp[] = {
     {Way::kMostSamples, "Question::most_samples"},
     {Way::kMostCulprits, "ReportOf()"},
 };
+
+static_assert(std::size(kNamesInCpp) ==
+              static_cast<size_t>(Way::kMostCulprits) + 1);
 
 std::string_view NameInCpp(Way way) {
   for (const WayRow& row : kNamesInCpp) {

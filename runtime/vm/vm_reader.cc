@@ -432,6 +432,7 @@ std::string VmReader::Describe(const Value& value) const {
                                          "a shape",
                                          "a tuple",
                                          "the heap of computed dimensions"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Kind::kHeap) + 1);
   if (IsTupleInput(value)) return "a tuple";
   return fmt::format(fmt::runtime(kNames[static_cast<size_t>(value.kind)]),
                      value.number);
