@@ -11,7 +11,6 @@
 #include "nodewise/graph/params.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

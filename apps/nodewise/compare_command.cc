@@ -14,7 +14,6 @@
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/model_order.h"
 #include "nodewise/tensors/tensor_source.h"

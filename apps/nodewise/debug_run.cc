@@ -7,7 +7,7 @@
 
 #include "apps/nodewise/progress.h"
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/report/debug_run_report.h"

@@ -19,7 +19,6 @@
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 

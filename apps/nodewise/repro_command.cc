@@ -6,7 +6,7 @@
 #include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/diagnose/repro_folders.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/target_report.h"

@@ -13,7 +13,7 @@
 #endif
 
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/support/instruction_level.h"
+#include "nodewise/support/machine.h"
 
 // Loops over vectors that are to stay in registers.
 #if defined(__clang__)
@@ -71,7 +71,6 @@ inline float NumberOf(Half x) {
 #define NODEWISE_LEVEL baseline
 #define NODEWISE_WIDTH 16
 #define NODEWISE_TARGET
-#include "contrib/compare/metric_loops.inc"
 
 namespace nodewise::metric_loops {
 namespace {

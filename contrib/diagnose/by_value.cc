@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/align/value_locate.h"
 #include "nodewise/diagnose/model_beside.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/bind_sizes.h"

@@ -7,7 +7,7 @@
 #include "nodewise/locate/replay.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
-#include "nodewise/support/path_kind.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"

@@ -8,8 +8,8 @@
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/outside_reference.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/clock.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 

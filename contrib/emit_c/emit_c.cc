@@ -11,7 +11,7 @@
 #include "contrib/emit_c/region_code.h"
 #include "contrib/emit_c/shared_loops.h"
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"

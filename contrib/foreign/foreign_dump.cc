@@ -8,8 +8,8 @@
 
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_runner.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/node_times.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/graph_view.h"

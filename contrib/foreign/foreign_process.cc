@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/clock.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"

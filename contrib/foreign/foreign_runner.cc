@@ -12,9 +12,9 @@
 #include "contrib/foreign/foreign_protocol.h"
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_process.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/debug/argument_record.h"
 #include "nodewise/debug/run_observer.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/process/piped_child.h"
 #include "nodewise/process/thread_census.h"
 #include "nodewise/runner/debug_runner.h"

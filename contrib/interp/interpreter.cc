@@ -12,9 +12,9 @@
 
 #include "contrib/interp/interpreter_plan.h"
 #include "fmt/format.h"
-#include "nodewise/support/clock.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

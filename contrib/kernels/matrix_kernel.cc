@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "nodewise/support/instruction_level.h"
+#include "nodewise/support/machine.h"
 
 // Sums that have to stay in registers.
 #if defined(__clang__)
@@ -28,14 +28,12 @@
 #define NODEWISE_LANES 4
 #define NODEWISE_ROWS 6
 #define NODEWISE_TARGET __attribute__((target("avx2,fma")))
-#include "contrib/kernels/matrix_kernel.inc"
 #endif
 
 #define NODEWISE_LEVEL baseline
 #define NODEWISE_LANES 2
 #define NODEWISE_ROWS 2
 #define NODEWISE_TARGET
-#include "contrib/kernels/matrix_kernel.inc"
 
 namespace nodewise::matrix_kernel {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "nodewise/support/instruction_level.h"
+#include "nodewise/support/machine.h"
 
 // No branches and no calls, so that compilers vectorise the loops at the end.
 #define NODEWISE_INLINE inline __attribute__((always_inline))

@@ -16,7 +16,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 
 namespace nodewise {
 namespace {

@@ -11,7 +11,7 @@
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_collector.h"
 

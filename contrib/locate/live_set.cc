@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/private_storage.h"
 
 namespace nodewise {

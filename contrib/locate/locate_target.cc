@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/private_storage.h"
 #include "nodewise/runner/stand_in.h"
 #include "nodewise/runners/runner_list.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/private_storage.h"
 
 namespace nodewise {

@@ -12,7 +12,7 @@
 #include "contrib/locate/run_hashes.h"
 #include "contrib/locate/subnormal_blame.h"
 #include "fmt/format.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"

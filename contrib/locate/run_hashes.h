@@ -9,7 +9,6 @@
 #include "absl/types/span.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/tensors/tensor_sink.h"
 

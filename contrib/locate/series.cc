@@ -9,7 +9,7 @@
 #include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/output_error.h"
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

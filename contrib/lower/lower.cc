@@ -5,7 +5,7 @@
 
 #include "contrib/lower/function_names.h"
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/lower/lowering_plan.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"

@@ -9,7 +9,7 @@
 #include "contrib/lower/storage_table.h"
 #include "contrib/lower/tensor_layouts.h"
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ops/control_flow.h"
 #include "nodewise/support/diagnostic.h"

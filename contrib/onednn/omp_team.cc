@@ -8,10 +8,10 @@
 #include <mutex>
 #include <thread>
 
-#include "nodewise/support/clock.h"
 #include "nodewise/support/float_environment.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/omp_waiting.h"
-#include "nodewise/support/quiet_thread.h"
+#include "nodewise/support/thread_pool.h"
 
 // The functions of <omp.h>, and the one that g++ calls for a parallel region,
 // declared here: clang has another OpenMP runtime with a header of its own,

@@ -32,7 +32,7 @@
 #include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/variadic.h"
-#include "nodewise/support/shortage.h"
+#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

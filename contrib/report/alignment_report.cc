@@ -12,7 +12,6 @@
 #include "nodewise/report/model_report.h"
 #include "nodewise/report/source_report.h"
 #include "nodewise/report/target_report.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

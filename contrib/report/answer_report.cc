@@ -17,7 +17,6 @@
 #include "nodewise/report/target_report.h"
 #include "nodewise/report/value_report.h"
 #include "nodewise/repro/anonymous.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "nodewise/support/file.h"
-#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

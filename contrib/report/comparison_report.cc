@@ -8,7 +8,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/compare/tensor_relation.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

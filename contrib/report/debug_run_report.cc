@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

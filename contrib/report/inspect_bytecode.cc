@@ -7,7 +7,6 @@
 #include "nodewise/graph/finding.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/vm/vm_graph.h"
 #include "nodewise/vm/vm_library.h"

@@ -8,7 +8,6 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

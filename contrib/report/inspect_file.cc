@@ -10,7 +10,7 @@
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

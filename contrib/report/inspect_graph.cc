@@ -6,11 +6,9 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -9,7 +9,6 @@
 #include "nodewise/report/inspection.h"
 #include "nodewise/report/report.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

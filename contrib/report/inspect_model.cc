@@ -10,9 +10,8 @@
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/path_kind.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

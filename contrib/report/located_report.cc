@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "nodewise/report/source_report.h"
 #include "nodewise/report/tensor_summary.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

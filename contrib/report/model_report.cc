@@ -1,7 +1,6 @@
 #include "nodewise/report/model_report.h"
 
 #include "fmt/format.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -15,7 +15,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/report/archive.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/report/profile_groups.h"
 #include "nodewise/support/words.h"
 

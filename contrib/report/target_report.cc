@@ -2,7 +2,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/report/model_report.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

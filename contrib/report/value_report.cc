@@ -8,7 +8,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/report/source_report.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "contrib/repro/one_node.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/repro/repro_case.h"
 

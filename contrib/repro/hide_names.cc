@@ -8,7 +8,7 @@
 #include "contrib/repro/one_node.h"
 #include "contrib/repro/same_failure.h"
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"

@@ -9,7 +9,7 @@
 #include "contrib/repro/node_trial.h"
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/runner/stand_in.h"

@@ -5,7 +5,6 @@
 #include "contrib/repro/repro_names.h"
 #include "fmt/format.h"
 #include "nodewise/repro/anonymous.h"
-#include "nodewise/support/foreign_words.h"
 #include "nodewise/support/json_writer.h"
 #include "nodewise/support/words.h"
 

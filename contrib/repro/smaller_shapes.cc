@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "contrib/repro/simple_tensors.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"
 

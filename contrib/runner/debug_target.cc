@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/noted_run.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/status_macros.h"
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "nodewise/graph/named_outputs.h"
-#include "nodewise/graph/noted_run.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/graph/finding.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

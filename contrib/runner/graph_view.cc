@@ -7,7 +7,7 @@
 
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

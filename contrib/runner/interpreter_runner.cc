@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 namespace {

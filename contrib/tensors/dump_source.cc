@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"

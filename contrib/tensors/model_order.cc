@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/channels_last.h"
 #include "nodewise/tensors/found_again.h"

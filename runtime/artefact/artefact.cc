@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/dumped_graph.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"

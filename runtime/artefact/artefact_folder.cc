@@ -5,8 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/params.h"
-#include "nodewise/support/made_folder.h"
-#include "nodewise/support/own_file.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

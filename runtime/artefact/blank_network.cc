@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "nodewise/module/blank_factory.h"
+#include "nodewise/module/factory_module.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/vm/vm_library.h"
 

@@ -1,7 +1,7 @@
 #include "runtime/builtin/array_arguments.h"
 
 #include "fmt/format.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 

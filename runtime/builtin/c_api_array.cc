@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/func/c_api.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/array_arguments.h"

@@ -5,9 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/func/c_api.h"
-#include "nodewise/func/c_call.h"
-#include "nodewise/func/last_error.h"
-#include "nodewise/func/python_error.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/module/module.h"
 #include "nodewise/support/status_macros.h"

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/func/c_api.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/object_abi.h"
 #include "nodewise/support/status_macros.h"

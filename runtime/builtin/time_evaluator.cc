@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/module/module.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/function_tables.h"
 

@@ -7,8 +7,8 @@
 
 #include "fmt/format.h"
 #include "nodewise/cpu/cpu.h"
-#include "nodewise/support/sanitized.h"
-#include "nodewise/support/shortage.h"
+#include "nodewise/support/exceptions.h"
+#include "nodewise/support/machine.h"
 
 namespace nodewise {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/clock.h"
 #include "nodewise/support/exceptions.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/run_mark.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/liveness.h"

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
 

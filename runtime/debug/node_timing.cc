@@ -3,7 +3,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/debug/patches.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/debug/recording_observer.h"
 
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "nodewise/support/quiet_thread.h"
+#include "nodewise/support/thread_pool.h"
 #include "runtime/dump/dump_stream.h"
 
 namespace nodewise {

@@ -17,7 +17,6 @@
 #include "nodewise/device/device.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

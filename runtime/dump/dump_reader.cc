@@ -3,7 +3,6 @@
 
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/dump/dump_folder.h"
 

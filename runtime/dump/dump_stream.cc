@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nodewise/support/quiet_thread.h"
+#include "nodewise/support/thread_pool.h"
 #include "runtime/dump/dump_flusher.h"
 
 namespace nodewise {

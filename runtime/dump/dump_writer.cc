@@ -11,7 +11,7 @@
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/own_file.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "runtime/dump/dump_folder.h"

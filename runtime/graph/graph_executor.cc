@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
-#include "nodewise/func/last_error.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/graph/graph_inputs.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/float_environment.h"

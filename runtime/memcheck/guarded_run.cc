@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/memcheck/memory_observer.h"
 

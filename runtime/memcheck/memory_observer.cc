@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/words.h"
 

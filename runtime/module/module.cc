@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/tvm_object_abi.h"
 #include "nodewise/support/diagnostic.h"

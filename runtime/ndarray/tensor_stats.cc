@@ -4,7 +4,7 @@
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/instruction_level.h"
+#include "nodewise/support/machine.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 
 namespace nodewise {

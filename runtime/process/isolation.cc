@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/debug/argument_record.h"
 #include "nodewise/graph/by_node.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/process/process_state.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"

@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
-#include "nodewise/support/pool_worker.h"
+#include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile_table.h"
-#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {

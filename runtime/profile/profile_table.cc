@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {

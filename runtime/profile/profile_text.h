@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/node_times.h"
 #include "nodewise/profile/profile.h"
 
 namespace nodewise {

@@ -1,6 +1,6 @@
 #include "nodewise/profile/recorded_run.h"
 
-#include "nodewise/graph/noted_run.h"
+#include "nodewise/graph/finding.h"
 
 namespace nodewise {
 

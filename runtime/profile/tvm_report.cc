@@ -9,7 +9,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -13,8 +13,8 @@
 #include "nodewise/func/containers.h"
 #include "nodewise/func/packed_func.h"
 #include "nodewise/func/registry.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/node_times.h"
 
 namespace nodewise {
 

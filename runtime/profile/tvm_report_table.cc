@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "fmt/format.h"
-#include "nodewise/support/foreign_words.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 #include "runtime/profile/tvm_report.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/float_environment.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/call_numbers.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"

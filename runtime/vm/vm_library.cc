@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/module/library_bytecode.h"
+#include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/diagnostic.h"

@@ -15,7 +15,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "tests/bench/memory.h"
 
 namespace nodewise {

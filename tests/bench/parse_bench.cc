@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/support/check.h"
 #include "tests/bench/bench_list.h"
 #include "tests/bench/ratio.h"

@@ -4,7 +4,6 @@
 
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/graph/finding.h"
-#include "nodewise/graph/float_findings.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/process/isolation.h"

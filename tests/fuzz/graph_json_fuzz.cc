@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/support/check.h"
 #include "tests/fuzz/memory_limit.h"
 

@@ -7,7 +7,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/vm/vm_graph.h"
-#include "runtime/module/library_bin.h"
+#include "runtime/module/module_blob.h"
 #include "tests/fuzz/memory_limit.h"
 
 namespace {

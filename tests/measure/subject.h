@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "tests/measure/exact_effect.h"
 #include "tests/measure/fault_source.h"

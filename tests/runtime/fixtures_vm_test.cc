@@ -8,7 +8,7 @@
 #include <set>
 
 #include "nodewise/artefact/artefact.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/vm/vm_graph.h"
 #include "tests/support/fixtures.h"

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "fmt/format.h"
-#include "nodewise/graph/noted_run.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -5,7 +5,6 @@
 #include "fmt/format.h"
 #include "nodewise/autotest/finding_folder.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

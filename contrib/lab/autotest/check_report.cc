@@ -5,7 +5,6 @@
 #include <string>
 
 #include "fmt/format.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

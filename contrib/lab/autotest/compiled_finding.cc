@@ -10,7 +10,7 @@
 #include "nodewise/graph/params.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/own_file.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

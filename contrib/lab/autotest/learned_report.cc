@@ -4,7 +4,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/autotest/learn_deviations.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

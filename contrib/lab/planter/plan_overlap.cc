@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 
 namespace nodewise {
 namespace {

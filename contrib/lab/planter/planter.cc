@@ -10,7 +10,7 @@
 #include "contrib/lab/planter/trial.h"
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

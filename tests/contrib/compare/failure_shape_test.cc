@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nodewise/ndarray/half.h"
-#include "nodewise/support/sanitized.h"
+#include "nodewise/support/machine.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

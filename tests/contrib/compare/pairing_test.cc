@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "nodewise/random/random.h"
-#include "nodewise/support/clock.h"
-#include "nodewise/support/sanitized.h"
+#include "nodewise/support/machine.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "contrib/emit_c/window_plan.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

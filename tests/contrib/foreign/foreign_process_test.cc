@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/bisect.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/planter/planter.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/exact_tensors.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/planter/planter.h"

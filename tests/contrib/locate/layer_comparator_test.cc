@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "nodewise/planter/planter.h"
-#include "nodewise/support/sanitized.h"
+#include "nodewise/support/machine.h"
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

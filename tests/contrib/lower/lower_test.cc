@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "nodewise/graph/named_outputs.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/graph_json.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

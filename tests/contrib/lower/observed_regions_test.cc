@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "tests/contrib/lower/random_network.h"
 #include "tests/support/random_cases.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "contrib/repro/repro_names.h"
-#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/words.h"
 #include "tests/contrib/repro/repro_support.h"
 
 namespace nodewise {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "contrib/repro/repro_texts.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"
 #include "tests/contrib/repro/repro_support.h"
 

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onednn/onednn.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/sanitized.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/contrib/lower/lower_support.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"

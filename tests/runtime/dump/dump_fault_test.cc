@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nodewise/debug/debug_executor.h"
-#include "nodewise/support/quiet_thread.h"
+#include "nodewise/support/thread_pool.h"
 #include "tests/runtime/dump/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"

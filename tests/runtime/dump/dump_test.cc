@@ -13,7 +13,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "nodewise/support/sanitized.h"
+#include "nodewise/support/machine.h"
 #include "tests/runtime/dump/dump_support.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"

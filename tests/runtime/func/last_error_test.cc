@@ -1,5 +1,3 @@
-#include "nodewise/func/last_error.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <thread>
 
 #include "nodewise/func/c_api.h"
+#include "nodewise/func/c_errors.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -1,8 +1,6 @@
 // What becomes of the exceptions of Python callbacks. Stand-ins for Python's
 // functions count the references to them.
 
-#include "nodewise/func/python_error.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +8,7 @@
 #include <thread>
 
 #include "nodewise/func/c_api.h"
-#include "nodewise/func/last_error.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/status_macros.h"

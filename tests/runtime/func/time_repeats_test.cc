@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -9,7 +9,7 @@
 #include <cstdio>
 
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/support/sanitized.h"
+#include "nodewise/support/machine.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

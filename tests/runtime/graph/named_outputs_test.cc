@@ -1,8 +1,7 @@
-#include "nodewise/graph/named_outputs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nodewise/graph/graph_executor.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

@@ -1,7 +1,7 @@
-#include "nodewise/graph/own_attributes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 namespace {

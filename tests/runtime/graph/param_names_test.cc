@@ -1,8 +1,7 @@
-#include "nodewise/graph/param_names.h"
-
 #include <gtest/gtest.h>
 
-#include "nodewise/graph/dump_key.h"
+#include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/graph_inputs.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

@@ -5,7 +5,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

@@ -1,8 +1,7 @@
-#include "nodewise/graph/storage_plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nodewise/graph/graph_index.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
 

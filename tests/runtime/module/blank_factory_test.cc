@@ -1,5 +1,3 @@
-#include "nodewise/module/blank_factory.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/ffi_function.h"
-#include "nodewise/func/last_error.h"
 #include "nodewise/module/library_summary.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

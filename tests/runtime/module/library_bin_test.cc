@@ -1,11 +1,10 @@
-#include "runtime/module/library_bin.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "runtime/module/module_blob.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

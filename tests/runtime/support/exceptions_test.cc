@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nodewise/support/sanitized.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/support/matchers.h"
 

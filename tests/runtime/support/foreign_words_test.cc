@@ -1,5 +1,3 @@
-#include "nodewise/support/foreign_words.h"
-
 #include <gtest/gtest.h>
 
 #include <array>

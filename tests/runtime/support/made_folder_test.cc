@@ -1,12 +1,10 @@
-#include "nodewise/support/made_folder.h"
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nodewise/support/path_kind.h"
+#include "nodewise/support/file.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -1,7 +1,7 @@
-#include "nodewise/support/text_table.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

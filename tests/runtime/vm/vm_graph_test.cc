@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nodewise/artefact/artefact.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/ndarray/dtype.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

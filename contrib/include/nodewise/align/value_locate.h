@@ -12,7 +12,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 
 namespace nodewise {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nodewise/graph/node_times.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 

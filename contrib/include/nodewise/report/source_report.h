@@ -7,7 +7,7 @@
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/ir/operation_source.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 

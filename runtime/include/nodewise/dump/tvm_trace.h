@@ -6,8 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/node_times.h"
 
 namespace nodewise {
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/graph/finding.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 
 namespace nodewise {
 

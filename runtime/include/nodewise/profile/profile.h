@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/node_times.h"
 
 namespace nodewise {
 

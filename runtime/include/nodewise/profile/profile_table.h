@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/node_times.h"
 #include "nodewise/profile/profile.h"
 
 namespace nodewise {
