@@ -1,3 +1,7 @@
+// Evaluates one operation by its operator's row, between checks of what goes
+// in and what comes out: the kernels behind the rows rely on the one, and
+// everything that compares with the reference on the other.
+
 #include "nodewise/op/evaluate.h"
 
 #include <limits>
@@ -39,6 +43,9 @@ absl::Status CheckGiven(const OperatorDef& def,
                   outputs, def.max_outputs()));
 }
 
+// A mistake in an operator's evaluation shows here, and not as a fault of the
+// network behind it. IsOfType() is the quick way for the usual case, without
+// making a type.
 absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
   for (size_t i = 0; i < args.num_outputs(); ++i) {
     if (!args.wants(i)) continue;
@@ -84,6 +91,8 @@ void FillBounds(const ErrorBound& bound, const NDArray& output,
 
 }  // namespace
 
+// The lists of outputs are as long as what is wanted of them, so that
+// operators may set any of them in any order.
 EvalArgs::EvalArgs(absl::Span<const NDArray> inputs,
                    absl::Span<const bool> wanted, const Options& options,
                    absl::Span<const TensorType* const> inferred)
@@ -94,17 +103,16 @@ EvalArgs::EvalArgs(absl::Span<const NDArray> inputs,
       outputs_(wanted_.size()),
       bounds_(options_.with_bounds ? wanted_.size() : 0) {}
 
+// Axes and shapes come in either of the two types, and operators calculate
+// with the wider one.
 absl::StatusOr<std::vector<int64_t>> EvalArgs::Ints(size_t i) const {
   const NDArray& tensor = inputs_[i];
   const int64_t count = CountOf(tensor);
-  if (tensor.dtype() == kInt64) {
-    const auto* const data = tensor.As<int64_t>();
+  const auto read = [count](const auto* data) {
     return std::vector<int64_t>(data, data + count);
-  }
-  if (tensor.dtype() == kInt32) {
-    const auto* const data = tensor.As<int32_t>();
-    return std::vector<int64_t>(data, data + count);
-  }
+  };
+  if (tensor.dtype() == kInt64) return read(tensor.As<int64_t>());
+  if (tensor.dtype() == kInt32) return read(tensor.As<int32_t>());
   return absl::InvalidArgumentError(
       fmt::format("input {}: is of type {}, expected int32 or int64", i,
                   ToString(tensor.dtype())));
@@ -117,6 +125,8 @@ absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i,
   return outputs_[i];
 }
 
+// An input that has another owner is still needed, and one of another type or
+// shape has no room for the output.
 absl::StatusOr<NDArray> EvalArgs::MakeOutputOver(
     size_t i, size_t from, absl::Span<const int64_t> shape, DLDataType dtype) {
   const NDArray& input = inputs_[from];
@@ -155,6 +165,8 @@ bool IsOfType(const NDArray& tensor, const TensorType& type) {
   return true;
 }
 
+// The types are those of the tensors themselves, so that inference knows
+// everything and its answer can be checked against the outputs.
 absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
                                    absl::Span<const bool> wanted,
                                    const EvalArgs::Options& options) {
@@ -175,6 +187,8 @@ absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
   return EvaluateChecked(attrs, std::move(inputs), types, wanted, options);
 }
 
+// The inputs are taken by value although they are only read: an operator may
+// write its output over one that has no other owner.
 absl::StatusOr<Evaluated> EvaluateChecked(
     const OpAttrs& attrs,
     Tensors inputs,  // NOLINT(performance-unnecessary-value-param)
@@ -193,6 +207,8 @@ absl::StatusOr<Evaluated> EvaluateChecked(
   return result;
 }
 
+// No outputs are made, so that the arguments need neither wanted ones nor
+// types.
 std::optional<LeastBounds> LeastBoundsOf(const OpAttrs& attrs,
                                          const Tensors& inputs) {
   const OperatorDef& def = attrs.def();
@@ -206,6 +222,7 @@ std::optional<LeastBounds> LeastBoundsOf(const OpAttrs& attrs,
   return LeastBounds{def.least_bound(attrs.get(), args), 0};
 }
 
+// As above, the arguments are only read.
 absl::StatusOr<std::optional<Bounds>> BoundsAt(
     const OpAttrs& attrs, const Tensors& inputs, const NDArray& output,
     absl::Span<const int64_t> elements) {

@@ -1,19 +1,27 @@
+// The parts of rows that need no types: attributes on their way between
+// members of classes and files, known elements, and the set of all rows.
+
 #include "nodewise/op/op_def.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/op_row.h"
+#include "nodewise/random/random.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+// A TextMemo holds no more bytes of texts.
+constexpr size_t kMostBytes = size_t{16} << 20;
 
 // The maximum number of attributes' faults that are listed.
 constexpr size_t kMostProblems = 20;
@@ -29,6 +37,8 @@ bool IsIndexType(DLDataType dtype) {
 }
 
 // Returns the elements of a compact int32 or int64 host tensor at any address.
+// Constants of mapped files may lie at any address, so that they are copied
+// out and not read in place.
 std::vector<int64_t> IntsOf(const NDArray& tensor) {
   const size_t width = ElementBytes(tensor.dtype());
   std::vector<int64_t> numbers(tensor.bytes() / width);
@@ -56,8 +66,7 @@ bool Same(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
 bool Same(const std::vector<float>& a, const std::vector<float>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](float x, float y) { return Same(x, y); });
+  return std::ranges::equal(a, b, [](float x, float y) { return Same(x, y); });
 }
 bool Same(const NDArray& a, const NDArray& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
@@ -72,6 +81,8 @@ bool Same(const T& a, const T& b) {
   return a == b;
 }
 
+// Operators have a few attributes each, for which a walk is faster than an
+// index.
 const AttrField* FindField(const OperatorDef& def, std::string_view name) {
   for (const AttrField& field : def.fields) {
     if (field.name == name) return &field;
@@ -79,6 +90,7 @@ const AttrField* FindField(const OperatorDef& def, std::string_view name) {
   return nullptr;
 }
 
+// A word that is nearly an attribute is most likely one that is misspelt.
 std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
   std::vector<std::string> known;
   for (const AttrField& field : def.fields) known.emplace_back(field.name);
@@ -106,11 +118,10 @@ bool IsEmpty(const std::optional<AttrValue>& value) {
       [](const auto& given) {
         using Given = std::decay_t<decltype(given)>;
         if constexpr (std::is_same_v<Given, NDArray>) return !given.defined();
-        constexpr bool kIsList =
-            std::is_same_v<Given, std::vector<int64_t>> ||
-            std::is_same_v<Given, std::vector<float>> ||
-            std::is_same_v<Given, std::vector<std::string>>;
-        if constexpr (kIsList) return given.empty();
+        constexpr bool kIsText = std::is_same_v<Given, std::string>;
+        if constexpr (!kIsText && requires { given.empty(); }) {
+          return given.empty();
+        }
         return false;
       },
       *value);
@@ -131,7 +142,11 @@ std::string SetAttr(const OperatorDef& def, const NamedAttr& attr, void* op,
   return fmt::format("attribute {}: {}", field->name, MessageOf(status));
 }
 
-size_t FewestOf(absl::Span<const Param> params) {
+using Params = RowList<Param, 16>;
+
+// Optional parameters may stand before required ones, which then take their
+// place in the list as empty inputs.
+size_t FewestOf(const Params& params) {
   size_t fewest = 0;
   for (size_t i = 0; i < params.size(); ++i) {
     if (params[i].kind == Param::Kind::kRequired) fewest = i + 1;
@@ -139,18 +154,15 @@ size_t FewestOf(absl::Span<const Param> params) {
   return fewest;
 }
 
-size_t MostOf(absl::Span<const Param> params) {
-  for (const Param& param : params) {
-    if (param.kind == Param::Kind::kVariadic) return SIZE_MAX;
-  }
-  return params.size();
+size_t MostOf(const Params& params) {
+  const bool is_variadic = std::ranges::any_of(params, [](const Param& param) {
+    return param.kind == Param::Kind::kVariadic;
+  });
+  return is_variadic ? SIZE_MAX : params.size();
 }
 
-template <size_t kMost>
-absl::Span<const Param> SpanOf(const RowList<Param, kMost>& params) {
-  return {params.begin(), params.size()};
-}
-
+// The order in which OpSet keeps its rows: Find() looks for the last that is
+// not newer than the opset.
 auto OrderOf(const OperatorDef* row) {
   return std::tuple(row->domain, row->name, row->since);
 }
@@ -159,24 +171,25 @@ auto OrderOf(const OperatorDef* row) {
 
 namespace op_row {
 
-absl::Status WrongKind(const char* expected, const AttrValue& found) {
-  const char* const kind = kKinds[found.index()];
-  if (const int64_t* const number = std::get_if<int64_t>(&found)) {
-    return absl::InvalidArgumentError(
-        fmt::format("is {}, expected {}", *number, expected));
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("is {}, expected {}", kind, expected));
+// Numbers are shown, since a wrong one tells more than its kind; lists and
+// tensors may be large.
+absl::Status WrongKind(std::string_view expected, const AttrValue& found) {
+  const int64_t* const number = std::get_if<int64_t>(&found);
+  return absl::InvalidArgumentError(fmt::format(
+      "is {}, expected {}",
+      number != nullptr ? std::to_string(*number) : kKinds[found.index()],
+      expected));
+}
+
+absl::Status WrongKind(size_t expected, const AttrValue& found) {
+  return WrongKind(kKinds[expected], found);
 }
 
 absl::Status UnknownWord(std::string_view found,
                          absl::Span<const std::string_view> allowed) {
-  std::string words;
-  for (const std::string_view word : allowed) {
-    words += fmt::format("{}\"{}\"", words.empty() ? "" : ", ", word);
-  }
   return absl::InvalidArgumentError(
-      fmt::format("is \"{}\", expected one of {}", Shortened(found), words));
+      fmt::format("is \"{}\", expected one of \"{}\"", Shortened(found),
+                  fmt::join(allowed, "\", \"")));
 }
 
 std::optional<AttrValue> Transport<DLDataType>::Get(DLDataType member) {
@@ -212,6 +225,7 @@ absl::Status Transport<std::vector<TensorType>>::Set(
   return absl::OkStatus();
 }
 
+// Read-only tensors are shared: no holder can write to them any more.
 void OwnTensors(absl::Span<const AttrField> fields, void* op) {
   for (const AttrField& field : fields) {
     if (!field.is_tensor) continue;
@@ -242,6 +256,8 @@ bool SameAttr(const std::optional<AttrValue>& a,
 
 }  // namespace op_row
 
+// Elements are kept for what may be a shape: integers, few, and of at most one
+// side.
 std::optional<Shape> ElementsOf(const NDArray& constant) {
   if (!IsHost(constant) || !IsIndexType(constant.dtype()) ||
       constant->ndim > 1 ||
@@ -258,6 +274,7 @@ const InputInfo& Inputs::operator[](size_t i) const {
   return i < inputs_.size() ? inputs_[i] : *not_given;
 }
 
+// A constant counts even where it is too long for known elements.
 std::optional<std::vector<int64_t>> Inputs::Ints(size_t i) const {
   const InputInfo& input = (*this)[i];
   if (input.constant != nullptr && IsHost(*input.constant) &&
@@ -279,13 +296,15 @@ void OpAttrs::NoOperator(CodePlace caller) {
               "returns null for those that are not)");
 }
 
-size_t OperatorDef::min_inputs() const { return FewestOf(SpanOf(inputs)); }
-size_t OperatorDef::max_inputs() const { return MostOf(SpanOf(inputs)); }
+size_t OperatorDef::min_inputs() const { return FewestOf(inputs); }
+size_t OperatorDef::max_inputs() const { return MostOf(inputs); }
 size_t OperatorDef::min_outputs() const {
-  return std::max<size_t>(1, FewestOf(SpanOf(outputs)));
+  return std::max<size_t>(1, FewestOf(outputs));
 }
-size_t OperatorDef::max_outputs() const { return MostOf(SpanOf(outputs)); }
+size_t OperatorDef::max_outputs() const { return MostOf(outputs); }
 
+// Every problem is listed, not the first alone: attributes come from files,
+// which are mended once.
 absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                   absl::Span<const NamedAttr> attrs) {
   if (def.make == nullptr) {
@@ -312,6 +331,8 @@ absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
       fmt::format("{}: {}", def.name, absl::StrJoin(problems, "; ")));
 }
 
+// An empty list says as little as a missing one, and operators that need
+// numbers would read beyond it.
 absl::Status CheckRequired(const OpAttrs& attrs) {
   for (const AttrField& field : attrs.def().fields) {
     if (!field.is_required || !IsEmpty(field.get(attrs.get()))) continue;
@@ -331,13 +352,12 @@ std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs) {
   return named;
 }
 
+// What has been read with the old rows may be of other operators with the new
+// ones, so the memory of texts starts again.
 void OpSet::Add(absl::Span<const OperatorDef> rows) {
   memo_ = std::make_shared<TextMemo>();
   for (const OperatorDef& row : rows) rows_.push_back(&row);
-  std::stable_sort(rows_.begin(), rows_.end(),
-                   [](const OperatorDef* a, const OperatorDef* b) {
-                     return OrderOf(a) < OrderOf(b);
-                   });
+  std::ranges::stable_sort(rows_, {}, &OrderOf);
   // Among equal ones the last stays.
   size_t kept = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -349,16 +369,15 @@ void OpSet::Add(absl::Span<const OperatorDef> rows) {
 
 const OperatorDef* OpSet::Find(std::string_view domain, std::string_view name,
                                int opset) const {
-  const auto after = std::upper_bound(
-      rows_.begin(), rows_.end(), std::tuple(domain, name, opset),
-      [](const auto& key, const OperatorDef* row) {
-        return key < OrderOf(row);
-      });
+  const auto after = std::ranges::upper_bound(
+      rows_, std::tuple(domain, name, opset), {}, &OrderOf);
   if (after == rows_.begin()) return nullptr;
   const OperatorDef* const row = *std::prev(after);
   return row->domain == domain && row->name == name ? row : nullptr;
 }
 
+// Classes are found seldom, when operations are made in code, so that there is
+// no index of them.
 const OperatorDef* OpSet::FindType(const void* type) const {
   const OperatorDef* newest = nullptr;
   for (const OperatorDef* const row : rows_) {
@@ -376,6 +395,49 @@ std::vector<std::string> OpSet::Names() const {
     }
   }
   return names;
+}
+
+// A lock that is taken is not waited for: in a child that was forked it may
+// never be given back.
+std::shared_ptr<const void> TextMemo::Find(const std::string& text) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return nullptr;
+  const auto found = made_.find(text);
+  return found == made_.end() ? nullptr : found->second;
+}
+
+void TextMemo::Keep(const std::string& text, std::shared_ptr<const void> made) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  ++count_made_;
+  if (text.size() > kMostBytes - num_bytes_) return;
+  if (made_.try_emplace(text, std::move(made)).second) {
+    num_bytes_ += text.size();
+  }
+}
+
+int64_t TextMemo::count_made() const {
+  const std::lock_guard lock(mutex_);
+  return count_made_;
+}
+
+// A Dropout has a seed, but draws only if its third input may tell it to
+// train.
+bool DrawsRandomNumbers(const OperatorDef& def, size_t num_inputs) {
+  const bool has_seed = std::ranges::any_of(
+      def.fields, [](const AttrField& field) { return field.name == "seed"; });
+  return has_seed && (def.name != "Dropout" || num_inputs > 2);
+}
+
+// The node's name goes into the seed, so that two Dropouts of one model drop
+// different elements, and each the same ones in every run.
+NamedAttr SeedOfNode(const OperatorDef& def, uint64_t seed,
+                     std::string_view node) {
+  // A float holds 24 bits exactly.
+  const auto number =
+      static_cast<int64_t>(RandomSource(seed, node).Next() >> 40);
+  if (def.name == "Dropout") return {"seed", number};
+  return {"seed", static_cast<float>(number)};
 }
 
 }  // namespace nodewise

@@ -1,3 +1,8 @@
+// Rules that the operators share: what types and shapes they take, axes, sides
+// that are known in part, and the windows of convolutions and pools. Nothing
+// here refuses what is not known yet; evaluation asks again when everything
+// is.
+
 #include "nodewise/op/shape_rules.h"
 
 #include <algorithm>
@@ -9,17 +14,40 @@
 namespace nodewise {
 namespace {
 
+absl::Status WrongType(const Inputs& in, size_t i, const char* expected) {
+  return At(fmt::format("input {}", i), RefuseType(in.type(i).dtype, expected));
+}
+
+bool HasType(const Inputs& in, size_t i) {
+  return in.has(i) && in.type(i).has_dtype();
+}
+
+bool HasRank(const Inputs& in, size_t i) {
+  return in.has(i) && in.type(i).has_rank();
+}
+
 absl::Status Require(const Inputs& in, size_t i, bool (*is_right)(DLDataType),
                      const char* expected) {
-  if (!in.has(i) || !in.type(i).has_dtype() || is_right(in.type(i).dtype)) {
-    return absl::OkStatus();
-  }
-  return InputError(
-      i, std::string(MessageOf(RefuseType(in.type(i).dtype, expected))));
+  if (!HasType(in, i) || is_right(in.type(i).dtype)) return absl::OkStatus();
+  return WrongType(in, i, expected);
 }
 
 bool IsNumber(DLDataType dtype) { return IsFloat(dtype) || IsInteger(dtype); }
 bool IsIndex(DLDataType dtype) { return dtype == kInt32 || dtype == kInt64; }
+
+// Returns one of the sides if the other is `neutral`, for which it need not be
+// known. What would overflow is not known, either.
+template <typename Overflows>
+Dim Combined(const Dim& a, const Dim& b, int64_t neutral, Overflows overflows) {
+  if (a == Dim(neutral)) return b;
+  if (b == Dim(neutral)) return a;
+  int64_t combined = 0;
+  if (!a.is_known() || !b.is_known() ||
+      overflows(a.size(), b.size(), &combined)) {
+    return Dim();
+  }
+  return combined;
+}
 
 absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
                        size_t expected, int64_t least) {
@@ -65,17 +93,16 @@ absl::Status RequireIndex(const Inputs& in, size_t i) {
 }
 
 absl::Status RequireType(const Inputs& in, size_t i, DLDataType dtype) {
-  if (!in.has(i) || !in.type(i).has_dtype() || in.type(i).dtype == dtype) {
-    return absl::OkStatus();
-  }
-  return InputError(i, std::string(MessageOf(RefuseType(
-                           in.type(i).dtype, ToString(dtype).c_str()))));
+  if (!HasType(in, i) || in.type(i).dtype == dtype) return absl::OkStatus();
+  return WrongType(in, i, ToString(dtype).c_str());
 }
 
+// The message names the first input whose type is known, which need not be the
+// first.
 absl::Status RequireSameType(const Inputs& in, size_t first) {
   std::optional<size_t> known;
   for (size_t i = first; i < in.size(); ++i) {
-    if (!in.has(i) || !in.type(i).has_dtype()) continue;
+    if (!HasType(in, i)) continue;
     if (!known.has_value()) known = i;
     if (in.type(i).dtype == in.type(*known).dtype) continue;
     return InputError(i,
@@ -86,8 +113,9 @@ absl::Status RequireSameType(const Inputs& in, size_t first) {
   return absl::OkStatus();
 }
 
+// A `most` beyond any rank means that there is no upper end.
 absl::Status RequireRank(const Inputs& in, size_t i, int least, int most) {
-  if (!in.has(i) || !in.type(i).has_rank()) return absl::OkStatus();
+  if (!HasRank(in, i)) return absl::OkStatus();
   const int rank = in.type(i).rank();
   if (rank >= least && rank <= most) return absl::OkStatus();
   const std::string expected = least == most ? fmt::format("{}", least)
@@ -100,10 +128,11 @@ absl::Status RequireRank(const Inputs& in, size_t i, int rank) {
   return RequireRank(in, i, rank, rank);
 }
 
+// Sides that are not known on one side of the comparison may be anything.
 absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected) {
   NODEWISE_RETURN_IF_ERROR(
       RequireRank(in, i, static_cast<int>(expected.size())));
-  if (!in.has(i) || !in.type(i).has_rank()) return absl::OkStatus();
+  if (!HasRank(in, i)) return absl::OkStatus();
   const Shape& found = *in.type(i).shape;
   for (size_t s = 0; s < expected.size(); ++s) {
     if (!found[s].is_known() || !expected[s].is_known() ||
@@ -117,7 +146,7 @@ absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected) {
 }
 
 Dim SideOf(const Inputs& in, size_t i, size_t side) {
-  if (!in.has(i) || !in.type(i).has_rank()) return Dim();
+  if (!HasRank(in, i)) return Dim();
   const Shape& shape = *in.type(i).shape;
   return side < shape.size() ? shape[side] : Dim();
 }
@@ -131,12 +160,13 @@ absl::StatusOr<int> Axis(int64_t axis, int rank) {
                   -rank, rank - 1, rank));
 }
 
+// Lists of axes are short, so that looking for one twice needs no set.
 absl::StatusOr<std::vector<int>> Axes(absl::Span<const int64_t> axes,
                                       int rank) {
   std::vector<int> all;
   for (const int64_t axis : axes) {
     NODEWISE_ASSIGN_OR_RETURN(const int from_front, Axis(axis, rank));
-    if (std::find(all.begin(), all.end(), from_front) != all.end()) {
+    if (std::ranges::find(all, from_front) != all.end()) {
       return absl::InvalidArgumentError(
           fmt::format("axis {} comes twice", from_front));
     }
@@ -161,6 +191,8 @@ absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in) {
   return BroadcastInputs(in, dtype);
 }
 
+// One input of unknown rank may have any number of sides, so the rank of the
+// result is not known, either.
 absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in,
                                             DLDataType dtype) {
   TensorType type(dtype);
@@ -174,6 +206,8 @@ absl::StatusOr<OutputInfos> BroadcastInputs(const Inputs& in,
   return OutputInfos{type};
 }
 
+// Three sources, from the best to the least: numbers that are all known,
+// elements that are known in part, and the length alone, which is the rank.
 std::optional<Shape> ShapeFromInput(const Inputs& in, size_t i) {
   if (const auto ints = in.Ints(i)) {
     Shape shape;
@@ -196,25 +230,15 @@ std::optional<Shape> ShapeFromInput(const Inputs& in, size_t i) {
 Shape UnknownShape(int rank) { return Shape(static_cast<size_t>(rank)); }
 
 Dim Times(const Dim& a, const Dim& b) {
-  if (a == Dim(1)) return b;
-  if (b == Dim(1)) return a;
-  int64_t product = 0;
-  if (!a.is_known() || !b.is_known() ||
-      __builtin_mul_overflow(a.size(), b.size(), &product)) {
-    return Dim();
-  }
-  return product;
+  return Combined(a, b, 1, [](int64_t x, int64_t y, int64_t* product) {
+    return __builtin_mul_overflow(x, y, product);
+  });
 }
 
 Dim Plus(const Dim& a, const Dim& b) {
-  if (a == Dim(0)) return b;
-  if (b == Dim(0)) return a;
-  int64_t sum = 0;
-  if (!a.is_known() || !b.is_known() ||
-      __builtin_add_overflow(a.size(), b.size(), &sum)) {
-    return Dim();
-  }
-  return sum;
+  return Combined(a, b, 0, [](int64_t x, int64_t y, int64_t* sum) {
+    return __builtin_add_overflow(x, y, sum);
+  });
 }
 
 Dim ProductOf(const Shape& shape, size_t first, size_t last) {
@@ -223,6 +247,8 @@ Dim ProductOf(const Shape& shape, size_t first, size_t last) {
   return product;
 }
 
+// With auto_pad the attribute `pads` counts for nothing; PadSame() works the
+// pads out when the sizes are known.
 absl::StatusOr<Window> ResolveWindow(const WindowAttributes& attributes,
                                      int spatial) {
   const auto sides = static_cast<size_t>(spatial);
@@ -240,6 +266,9 @@ absl::StatusOr<Window> ResolveWindow(const WindowAttributes& attributes,
   return window;
 }
 
+// There is one window for each stride of the input, regardless of its size. An
+// odd element of padding goes to the end for SAME_UPPER, to the beginning for
+// SAME_LOWER.
 void PadSame(Padding auto_pad, int side, int64_t size, Window* window) {
   if (auto_pad != Padding::kSameUpper && auto_pad != Padding::kSameLower) {
     return;
@@ -256,6 +285,8 @@ void PadSame(Padding auto_pad, int side, int64_t size, Window* window) {
   window->pads[end] = upper ? total - small : small;
 }
 
+// The first window begins at the padding's first element, and each next one a
+// stride further on, as long as all of it has room.
 absl::StatusOr<int64_t> WindowCount(const Window& window, int side,
                                     int64_t size, bool ceil_mode) {
   const auto s = static_cast<size_t>(side);
@@ -263,10 +294,10 @@ absl::StatusOr<int64_t> WindowCount(const Window& window, int side,
   const int64_t reach = (window.kernel[s] - 1) * window.dilations[s] + 1;
   const int64_t room = size + window.pads[s] + window.pads[end] - reach;
   if (room < 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "spatial side {} of {} with its padding is shorter than the window of "
-        "{}",
-        side, size, reach));
+    return absl::InvalidArgumentError(
+        fmt::format("spatial side {} of {} with its padding is shorter than "
+                    "the window of {}",
+                    side, size, reach));
   }
   const int64_t stride = window.strides[s];
   int64_t count = room / stride + 1;

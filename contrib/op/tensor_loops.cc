@@ -66,133 +66,6 @@ bool IsScalarOf(List list, DLDataType dtype) {
   return dtype.lanes == 1 && VisitOneOf(list, dtype, [](auto) {});
 }
 
-}  // namespace
-
-uint16_t DoubleToBfloat(double x) {
-  float near = static_cast<float>(x);
-  if (std::isfinite(near) && static_cast<double>(near) != x) {
-    // Rounded to odd: what is lost leaves a bit that breaks ties the right way.
-    auto bits = std::bit_cast<uint32_t>(near);
-    if ((bits & 1) == 0) {
-      const bool is_too_large =
-          std::fabs(static_cast<double>(near)) > std::fabs(x);
-      bits += is_too_large ? -1 : 1;
-      near = std::bit_cast<float>(bits);
-    }
-  }
-  return FloatToBfloat(near);
-}
-
-bool IsFloat(DLDataType dtype) { return IsScalarOf(FloatElements(), dtype); }
-bool IsBool(DLDataType dtype) { return dtype == kBool; }
-bool IsInteger(DLDataType dtype) {
-  return IsScalarOf(IntegerElements(), dtype);
-}
-bool IsConverted(DLDataType dtype) {
-  return IsScalarOf(ConvertedElements(), dtype);
-}
-bool IsUnsigned(DLDataType dtype) {
-  return IsInteger(dtype) && dtype.code == kDLUInt;
-}
-
-HalfUlps::HalfUlps(DLDataType dtype) {
-  if (!IsFloat(dtype)) return;
-  const FloatFormat format = FormatOf(dtype);
-  roundoff_ = format.roundoff;
-  // Times the roundoff, the least double is not 0.
-  least_normal_ =
-      std::max(format.least_normal,
-               std::numeric_limits<double>::denorm_min() / format.roundoff);
-}
-
-double HalfUlp(DLDataType dtype, double x) { return HalfUlps(dtype)(x); }
-
-double LargestOf(DLDataType dtype) {
-  if (dtype == kFloat32) return std::numeric_limits<float>::max();
-  if (dtype == kFloat16) return 65504;
-  if (dtype == kBfloat16) return BfloatToFloat(0x7F7F);
-  return std::numeric_limits<double>::max();
-}
-
-double UnitRoundoff(DLDataType dtype) {
-  return IsFloat(dtype) ? FormatOf(dtype).roundoff : 0;
-}
-
-absl::Status RefuseType(DLDataType dtype, const char* expected) {
-  return absl::InvalidArgumentError(
-      fmt::format("is of type {}, expected {}", ToString(dtype), expected));
-}
-
-int64_t Product(absl::Span<const int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1},
-                         std::multiplies<int64_t>());
-}
-
-std::vector<int64_t> StridesOf(absl::Span<const int64_t> shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t stride = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= shape[i];
-  }
-  return strides;
-}
-
-absl::Span<const int64_t> Sizes(const NDArray& tensor) {
-  return tensor.shape();
-}
-
-void ParallelFor(int64_t count, double work,
-                 absl::FunctionRef<void(int64_t begin, int64_t end)> f) {
-  const double total = static_cast<double>(count) * work;
-  const int most =
-      static_cast<int>(std::min<double>(NumThreads(), total / kWorthAThread));
-  if (most < 2) {
-    if (count > 0) f(0, count);
-    return;
-  }
-  const auto part = [&](int task) { return count * task / most; };
-  const absl::Status status = ParallelRun(most, [&](int task, TaskGroup&) {
-    f(part(task), part(task + 1));
-    return absl::OkStatus();
-  });
-  // If no threads can be started, this one does the work.
-  if (!status.ok()) f(0, count);
-}
-
-std::vector<double> ToDoubles(const NDArray& tensor) {
-  const int64_t count = CountOf(tensor);
-  std::vector<double> values(static_cast<size_t>(count));
-  LoadDoubles(tensor, 0, count, values.data());
-  return values;
-}
-
-void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end,
-                 double* to) {
-  const auto offset = static_cast<size_t>(begin) * ElementBytes(tensor.dtype());
-  DecodeToDoubles(tensor.dtype(), tensor.As<uint8_t>() + offset,
-                  static_cast<size_t>(end - begin), to);
-}
-
-void StoreDoubles(const double* from, int64_t begin, int64_t end,
-                  const NDArray& tensor) {
-  if (IsConverted(tensor.dtype())) {
-    VisitOneOf(ConvertedElements(), tensor.dtype(), [&](auto element) {
-      StoreConverted<decltype(element)>(from, begin, end, tensor);
-    });
-    return;
-  }
-  (void)WithType(tensor.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const to = tensor.As<T>();
-    for (int64_t i = begin; i < end; ++i)
-      to[i] = FromDouble<T>(from[i - begin]);
-    return absl::OkStatus();
-  });
-}
-
-namespace {
-
 // Appends a side, or joins it with the one before if all inputs continue across
 // them.
 void AddSide(int64_t size, const Broadcast::Sides& strides, Broadcast* plan) {
@@ -228,11 +101,153 @@ Broadcast WithoutRepeats(absl::Span<const int64_t> shape, size_t inputs) {
 
 }  // namespace
 
+uint16_t DoubleToBfloat(double x) {
+  float near = static_cast<float>(x);
+  if (std::isfinite(near) && static_cast<double>(near) != x) {
+    // Rounded to odd: what is lost leaves a bit that breaks ties the right way.
+    auto bits = std::bit_cast<uint32_t>(near);
+    if ((bits & 1) == 0) {
+      const bool is_too_large =
+          std::fabs(static_cast<double>(near)) > std::fabs(x);
+      bits += is_too_large ? -1 : 1;
+      near = std::bit_cast<float>(bits);
+    }
+  }
+  return FloatToBfloat(near);
+}
+
+bool IsFloat(DLDataType dtype) { return IsScalarOf(FloatElements(), dtype); }
+bool IsBool(DLDataType dtype) { return dtype == kBool; }
+bool IsInteger(DLDataType dtype) {
+  return IsScalarOf(IntegerElements(), dtype);
+}
+bool IsConverted(DLDataType dtype) {
+  return IsScalarOf(ConvertedElements(), dtype);
+}
+bool IsUnsigned(DLDataType dtype) {
+  return IsInteger(dtype) && dtype.code == kDLUInt;
+}
+
+// Types that are not floats keep zeros, which makes every bound 0.
+HalfUlps::HalfUlps(DLDataType dtype) {
+  if (!IsFloat(dtype)) return;
+  const FloatFormat format = FormatOf(dtype);
+  roundoff_ = format.roundoff;
+  // Times the roundoff, the least double is not 0.
+  least_normal_ =
+      std::max(format.least_normal,
+               std::numeric_limits<double>::denorm_min() / format.roundoff);
+}
+
+double HalfUlp(DLDataType dtype, double x) { return HalfUlps(dtype)(x); }
+
+// A finite number beyond it becomes infinite in the type.
+double LargestOf(DLDataType dtype) {
+  if (dtype == kFloat32) return std::numeric_limits<float>::max();
+  if (dtype == kFloat16) return 65504;
+  if (dtype == kBfloat16) return BfloatToFloat(0x7F7F);
+  return std::numeric_limits<double>::max();
+}
+
+double UnitRoundoff(DLDataType dtype) {
+  return IsFloat(dtype) ? FormatOf(dtype).roundoff : 0;
+}
+
+absl::Status RefuseType(DLDataType dtype, const char* expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("is of type {}, expected {}", ToString(dtype), expected));
+}
+
+int64_t Product(absl::Span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1},
+                         std::multiplies<int64_t>());
+}
+
+// Row by row: the last side is the innermost.
+std::vector<int64_t> StridesOf(absl::Span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+absl::Span<const int64_t> Sizes(const NDArray& tensor) {
+  return tensor.shape();
+}
+
+// Each thread gets one piece of equal length: the loops here do as much for
+// each element, and what they write must not depend on the split.
+void ParallelFor(int64_t count, double work,
+                 absl::FunctionRef<void(int64_t begin, int64_t end)> f) {
+  const double total = static_cast<double>(count) * work;
+  const int most =
+      static_cast<int>(std::min<double>(NumThreads(), total / kWorthAThread));
+  if (most < 2) {
+    if (count > 0) f(0, count);
+    return;
+  }
+  const auto part = [&](int task) { return count * task / most; };
+  const absl::Status status = ParallelRun(most, [&](int task, TaskGroup&) {
+    f(part(task), part(task + 1));
+    return absl::OkStatus();
+  });
+  // If no threads can be started, this one does the work.
+  if (!status.ok()) f(0, count);
+}
+
+std::vector<double> ToDoubles(const NDArray& tensor) {
+  const int64_t count = CountOf(tensor);
+  std::vector<double> values(static_cast<size_t>(count));
+  LoadDoubles(tensor, 0, count, values.data());
+  return values;
+}
+
+absl::StatusOr<NDArray> FromDoubles(const std::vector<double>& numbers,
+                                    absl::Span<const int64_t> shape,
+                                    DLDataType dtype) {
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  if (tensor.ok()) {
+    StoreDoubles(numbers.data(), 0, CountOf(*tensor), *tensor);
+  }
+  return tensor;
+}
+
+void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end,
+                 double* to) {
+  const auto offset = static_cast<size_t>(begin) * ElementBytes(tensor.dtype());
+  DecodeToDoubles(tensor.dtype(), tensor.As<uint8_t>() + offset,
+                  static_cast<size_t>(end - begin), to);
+}
+
+// Types that none calculates with have loops of their own: integers of a few
+// bits must be cut off at the ends of their range.
+void StoreDoubles(const double* from, int64_t begin, int64_t end,
+                  const NDArray& tensor) {
+  if (IsConverted(tensor.dtype())) {
+    VisitOneOf(ConvertedElements(), tensor.dtype(), [&](auto element) {
+      StoreConverted<decltype(element)>(from, begin, end, tensor);
+    });
+    return;
+  }
+  (void)WithType(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const to = tensor.As<T>();
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = FromDouble<T>(from[i - begin]);
+    return absl::OkStatus();
+  });
+}
+
+// Sides that all inputs read without a gap or a repeat become one, so that
+// most operations have a single long run for their innermost loop.
 absl::StatusOr<Broadcast> MakeBroadcast(
     absl::Span<const absl::Span<const int64_t>> shapes) {
   // The usual case, and small tensors have no time for allocations.
   const auto is_first = [&](auto shape) { return shape == shapes[0]; };
-  if (!shapes.empty() && std::all_of(shapes.begin(), shapes.end(), is_first)) {
+  if (!shapes.empty() && std::ranges::all_of(shapes, is_first)) {
     return WithoutRepeats(shapes[0], shapes.size());
   }
   size_t rank = 0;
@@ -268,6 +283,8 @@ absl::StatusOr<Broadcast> MakeBroadcast(
   return plan;
 }
 
+// Threads begin at any element of the result, so that the place of each input
+// is worked out once for each run, from the number of its first element.
 void ForEachRun(const Broadcast& plan, double work,
                 absl::FunctionRef<void(int64_t out, const int64_t* offsets,
                                        int64_t n, const int64_t* steps)>

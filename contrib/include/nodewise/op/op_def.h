@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,11 +19,30 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/op/text_memo.h"
 #include "nodewise/support/check.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
+
+// What has been made of texts, so that each is read once. Holds at most 16 MiB
+// of texts; one that no longer fits is read again each time. Thread-safe, and
+// never waits: a child that was forked while another thread used it goes
+// without.
+class TextMemo {
+ public:
+  // Returns what was kept for the text, or null.
+  std::shared_ptr<const void> Find(const std::string& text) const;
+  // Keeps what was made of it.
+  void Keep(const std::string& text, std::shared_ptr<const void> made);
+  // How many things were made, kept or not.
+  int64_t count_made() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const void>> made_;
+  size_t num_bytes_ = 0;
+  int64_t count_made_ = 0;
+};
 
 class Network;
 class EvalArgs;
@@ -364,5 +385,14 @@ class OpSet {
   std::vector<const OperatorDef*> rows_;  // By domain, name, since.
   std::shared_ptr<TextMemo> memo_ = std::make_shared<TextMemo>();
 };
+
+// Returns whether an operation with so many inputs draws random numbers: one of
+// those in nodewise/ops/random.h, or a Dropout that may be told to train.
+bool DrawsRandomNumbers(const OperatorDef& def, size_t num_inputs);
+
+// Returns the attribute `seed` that a node without one gets, so that different
+// nodes draw different numbers of one seed. REQUIRES: DrawsRandomNumbers().
+NamedAttr SeedOfNode(const OperatorDef& def, uint64_t seed,
+                     std::string_view node);
 
 }  // namespace nodewise

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "nodewise/op/attribute_types.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/op/required.h"
 
 namespace nodewise {
 
@@ -21,41 +21,26 @@ struct Words;
 
 namespace op_row {
 
-absl::Status WrongKind(const char* expected, const AttrValue& found);
+absl::Status WrongKind(std::string_view expected, const AttrValue& found);
+// As above; expects the kind that has this place in AttrValue.
+absl::Status WrongKind(size_t expected, const AttrValue& found);
 absl::Status UnknownWord(std::string_view found,
                          absl::Span<const std::string_view> allowed);
 
+// How a member of this type travels as an AttrValue: as it is, unless the
+// specialisations below say otherwise.
 template <typename Member>
-struct Transport;  // How a member of this type travels as an AttrValue.
-
-template <typename T>
-struct PlainTransport {
-  static std::optional<AttrValue> Get(const T& member) { return member; }
-  static absl::Status Set(T* member, AttrValue value, const char* kind) {
-    T* const given = std::get_if<T>(&value);
-    if (given == nullptr) return WrongKind(kind, value);
+struct Transport {
+  static std::optional<AttrValue> Get(const Member& member) { return member; }
+  static absl::Status Set(Member* member, AttrValue value) {
+    Member* const given = std::get_if<Member>(&value);
+    if (given == nullptr) {
+      return WrongKind(AttrValue(Member()).index(), value);
+    }
     *member = std::move(*given);
     return absl::OkStatus();
   }
 };
-// NOLINTBEGIN(bugprone-macro-parentheses): a type takes none.
-#define NODEWISE_PLAIN_TRANSPORT(type, kind)                      \
-  template <>                                                     \
-  struct Transport<type> : PlainTransport<type> {                 \
-    static absl::Status Set(type* member, AttrValue value) {      \
-      return PlainTransport::Set(member, std::move(value), kind); \
-    }                                                             \
-  };
-NODEWISE_PLAIN_TRANSPORT(int64_t, "an integer")
-NODEWISE_PLAIN_TRANSPORT(float, "a float")
-NODEWISE_PLAIN_TRANSPORT(std::string, "a string")
-NODEWISE_PLAIN_TRANSPORT(std::vector<int64_t>, "a list of integers")
-NODEWISE_PLAIN_TRANSPORT(std::vector<float>, "a list of floats")
-NODEWISE_PLAIN_TRANSPORT(std::vector<std::string>, "a list of strings")
-NODEWISE_PLAIN_TRANSPORT(NDArray, "a tensor")
-NODEWISE_PLAIN_TRANSPORT(Subgraph, "a graph")
-#undef NODEWISE_PLAIN_TRANSPORT
-// NOLINTEND(bugprone-macro-parentheses)
 
 template <>
 struct Transport<bool> {
@@ -86,33 +71,24 @@ struct Transport<std::vector<TensorType>> {
   static absl::Status Set(std::vector<TensorType>* member, AttrValue value);
 };
 
-template <typename T>
-struct Transport<std::optional<T>> {
-  static std::optional<AttrValue> Get(const std::optional<T>& member) {
+// A member that may have no value: Wrapper is std::optional<T> or Required<T>.
+template <typename Wrapper, typename T>
+struct WrappedTransport {
+  static std::optional<AttrValue> Get(const Wrapper& member) {
     if (!member.has_value()) return std::nullopt;
     return Transport<T>::Get(*member);
   }
-  static absl::Status Set(std::optional<T>* member, AttrValue value) {
+  static absl::Status Set(Wrapper* member, AttrValue value) {
     T given{};
     absl::Status status = Transport<T>::Set(&given, std::move(value));
     if (status.ok()) *member = std::move(given);
     return status;
   }
 };
-
 template <typename T>
-struct Transport<Required<T>> {
-  static std::optional<AttrValue> Get(const Required<T>& member) {
-    if (!member.has_value()) return std::nullopt;
-    return Transport<T>::Get(member.get());
-  }
-  static absl::Status Set(Required<T>* member, AttrValue value) {
-    T given{};
-    absl::Status status = Transport<T>::Set(&given, std::move(value));
-    if (status.ok()) *member = std::move(given);
-    return status;
-  }
-};
+struct Transport<std::optional<T>> : WrappedTransport<std::optional<T>, T> {};
+template <typename T>
+struct Transport<Required<T>> : WrappedTransport<Required<T>, T> {};
 
 template <typename T>
 requires std::is_enum_v<T>
@@ -159,7 +135,7 @@ bool SameAttr(const std::optional<AttrValue>& a,
 
 // An attribute of a class: Field<&LeakyRelu::alpha>("alpha"). Members with an
 // initializer are optional; those without, and those that are Required<T>
-// (required.h), are named with RequiredField.
+// (attribute_types.h), are named with RequiredField.
 template <auto kMember>
 constexpr AttrField Field(std::string_view name, bool is_required = false) {
   using Class = decltype(op_row::ClassOf(kMember));
@@ -194,41 +170,8 @@ constexpr Param Variadic(const char* name) {
 namespace op_row {
 
 template <typename Class>
-concept HasFields = requires {
-  Class::Fields();
-};
-template <typename Class>
-concept HasCheck = requires(const Class& op, const Inputs& in) {
-  op.Check(in);
-};
-template <typename Class>
-concept HasFlops = requires(const Class& op, const Inputs& in,
-                            absl::Span<const OutputInfo> out) {
-  op.Flops(in, out);
-};
-template <typename Class>
-concept HasSupportOn = requires(const Class& op, const TargetTraits& target,
-                                const Inputs& in) {
-  op.SupportOn(target, in);
-};
-template <typename Class>
-concept HasBoundsAt = requires(const Class& op, const EvalArgs& args,
-                               const NDArray& output,
-                               absl::Span<const int64_t> elements,
-                               Bounds* bounds) {
-  op.LeastBound(args);
-  op.BoundsAt(args, output, elements, bounds);
-};
-// Classes have Infer(in) if the number of outputs does not matter, else
-// Infer(in, count).
-template <typename Class>
-concept InfersByCount = requires(const Class& op, const Inputs& in) {
-  op.Infer(in, size_t{1});
-};
-
-template <typename Class>
 constexpr auto FieldsOf() {
-  if constexpr (HasFields<Class>) {
+  if constexpr (requires { Class::Fields(); }) {
     return Class::Fields();
   } else {
     return std::array<AttrField, 0>{};
@@ -286,18 +229,20 @@ constexpr OperatorDef Row(OperatorDef row) {
     return true;
   };
   row.check = [](const void* op, const Inputs& inputs) -> absl::Status {
-    if constexpr (op_row::HasCheck<Rules>) {
-      return op_row::RulesOf<Class, Rules>(op).Check(inputs);
+    const Rules& rules = op_row::RulesOf<Class, Rules>(op);
+    if constexpr (requires { rules.Check(inputs); }) {
+      return rules.Check(inputs);
     } else {
       return absl::OkStatus();
     }
   };
   row.infer = [](const void* op, const Inputs& inputs,
                  size_t num_outputs) -> absl::StatusOr<OutputInfos> {
-    if constexpr (op_row::InfersByCount<Rules>) {
-      return op_row::RulesOf<Class, Rules>(op).Infer(inputs, num_outputs);
+    const Rules& rules = op_row::RulesOf<Class, Rules>(op);
+    if constexpr (requires { rules.Infer(inputs, num_outputs); }) {
+      return rules.Infer(inputs, num_outputs);
     } else {
-      return op_row::RulesOf<Class, Rules>(op).Infer(inputs);
+      return rules.Infer(inputs);
     }
   };
   row.evaluate = [](const void* op, EvalArgs& args) -> absl::Status {
@@ -305,13 +250,14 @@ constexpr OperatorDef Row(OperatorDef row) {
   };
   row.flops = [](const void* op, const Inputs& inputs,
                  absl::Span<const OutputInfo> outputs) -> double {
-    if constexpr (op_row::HasFlops<Rules>) {
-      return op_row::RulesOf<Class, Rules>(op).Flops(inputs, outputs);
+    const Rules& rules = op_row::RulesOf<Class, Rules>(op);
+    if constexpr (requires { rules.Flops(inputs, outputs); }) {
+      return rules.Flops(inputs, outputs);
     } else {
       return 0;
     }
   };
-  if constexpr (op_row::HasBoundsAt<Rules>) {
+  if constexpr (requires { &Rules::LeastBound; }) {
     row.least_bound = [](const void* op, const EvalArgs& args) {
       return op_row::RulesOf<Class, Rules>(op).LeastBound(args);
     };
@@ -322,7 +268,7 @@ constexpr OperatorDef Row(OperatorDef row) {
                                                         bounds);
     };
   }
-  if constexpr (op_row::HasSupportOn<Rules>) {
+  if constexpr (requires { &Rules::SupportOn; }) {
     row.support = [](const void* op, const TargetTraits& target,
                      const Inputs& inputs) -> Support {
       return op_row::RulesOf<Class, Rules>(op).SupportOn(target, inputs);

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/op/op_row.h"
-#include "nodewise/op/padding.h"
+#include "nodewise/op/attribute_types.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {

@@ -197,6 +197,10 @@ void ParallelFor(int64_t count, double work,
 // All elements as doubles, and back with one rounding each (FromDouble). What
 // IsConverted() can be read and written too.
 std::vector<double> ToDoubles(const NDArray& tensor);
+// Makes a tensor of them, as many as the shape says.
+absl::StatusOr<NDArray> FromDoubles(const std::vector<double>& numbers,
+                                    absl::Span<const int64_t> shape,
+                                    DLDataType dtype);
 void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end, double* to);
 void StoreDoubles(const double* from, int64_t begin, int64_t end,
                   const NDArray& tensor);

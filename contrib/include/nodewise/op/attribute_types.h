@@ -23,7 +23,8 @@ class Required {
 
   bool has_value() const { return is_set_; }
   const T& get() const { return value_; }
-  operator const T&() const { return value_; }  // NOLINT: reads like a T
+  const T& operator*() const { return value_; }  // As std::optional has it.
+  operator const T&() const { return value_; }   // NOLINT: reads like a T
 
  private:
   T value_{};
@@ -31,3 +32,16 @@ class Required {
 };
 
 }  // namespace nodewise
+
+namespace nodewise::ops {
+
+// The attribute auto_pad of convolutions and pools: how much padding their
+// windows get. With SAME there is one window for each stride of the input.
+enum class Padding {
+  kNotset,     // As much as the attribute `pads` says.
+  kSameUpper,  // An odd element of padding stands at the end.
+  kSameLower,  // An odd element of padding stands at the beginning.
+  kValid,      // None.
+};
+
+}  // namespace nodewise::ops
