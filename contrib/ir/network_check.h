@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -36,9 +39,8 @@ class NetworkCheck {
  public:
   // `prefix` is where the network is: "" or "operation If_3: else_branch: ".
   // All findings in a body have the rank of the operation that it belongs to.
-  NetworkCheck(const NetworkData& data, std::string prefix, FindingSink* sink);
-  NetworkCheck(const NetworkData& data, std::string prefix, uint64_t rank,
-               FindingSink* sink);
+  NetworkCheck(const NetworkData& data, std::string prefix,
+               std::optional<uint64_t> body_rank, FindingSink* sink);
 
   // To be called in this order: each relies on what those before have found.
   void CheckStructure();
@@ -70,58 +72,56 @@ class NetworkCheck {
   void CheckLinksOf(OperationId id);
   void CheckOutputLink(OperationId id, uint32_t slot);
   void CheckBarriersOf(OperationId id);
-  void CheckProducerOf(ValueId id);
+  void CheckProducerOf(ValueId id, const NetworkValue& value);
   void CheckUses();
   void CheckInputList();
   void CheckOutputList();
-  // verify_order.cc
   void CheckOrder();
   void CheckCycles();
   void CheckRunsBefore();
   bool RunsBefore(OperationId id, OperationId maker) const;
   void CheckReachability();
   void CheckOutputsDepend();
-  // verify_information.cc
+  // verifier.cc
   void CheckOpsets();
   void CheckNames();
-  void CheckValue(ValueId id);
-  void CheckConstant(ValueId id);
+  template <typename Id, typename Item>
+  void CheckName(const char* what, Id id, const Item& item,
+                 std::unordered_map<std::string_view, uint32_t>* seen);
+  void CheckValue(ValueId id, const NetworkValue& value);
+  void CheckConstant(ValueId id, const NetworkValue& value);
   // Returns whether the operator can be asked about the operation.
-  bool CheckOperator(OperationId id);
+  bool CheckOperator(OperationId id, const Operation& operation);
+  bool CheckBodies(OperationId id, const Operation& operation);
+  int OpsetOf(std::string_view domain) const;
   bool HasSaneInputs(const Operation& operation) const;
-  void CheckInferred(OperationId id);
+  void CheckInferred(OperationId id, const Operation& operation);
 
   Subject About(OperationId id) const;
   Subject About(const NetworkValue& value) const;
-  void Add(const FindingKind& kind, Subject subject, std::string where,
+  void Add(const FindingKind& kind, Subject subject, std::string_view where,
            std::string found, std::string expected = "", std::string hint = "");
-  void Structure(Subject subject, std::string where, std::string found,
-                 std::string expected = "", std::string hint = "") {
-    Add(network_kinds::kInvalidStructure, std::move(subject), std::move(where),
-        std::move(found), std::move(expected), std::move(hint));
+  void Structure(Subject subject, std::string_view where, std::string found,
+                 std::string expected) {
+    Add(network_kinds::kInvalidStructure, std::move(subject), where,
+        std::move(found), std::move(expected));
   }
-  void Unreached(Subject subject, std::string where, std::string found,
+  void Unreached(Subject subject, std::string_view where, std::string found,
                  std::string hint = "") {
-    Add(network_kinds::kUnreached, std::move(subject), std::move(where),
-        std::move(found), "", std::move(hint));
+    Add(network_kinds::kUnreached, std::move(subject), where, std::move(found),
+        "", std::move(hint));
   }
-  void Information(Subject subject, std::string where, std::string found,
-                   std::string expected = "", std::string hint = "") {
-    Add(network_kinds::kInvalidInformation, std::move(subject),
-        std::move(where), std::move(found), std::move(expected),
-        std::move(hint));
+  void Information(Subject subject, std::string_view where, std::string found,
+                   std::string expected = "") {
+    Add(network_kinds::kInvalidInformation, std::move(subject), where,
+        std::move(found), std::move(expected));
   }
-  // Adds an error, preceded by the operation's place.
+  // Adds an error, preceded by the operation's place; nothing if it is OK.
   void Information(OperationId id, const absl::Status& status);
-  std::string NetworkPlace() const;
-  // Returns the producers of what the operation reads or waits for, as far as
-  // they exist.
-  std::vector<OperationId> MakersOf(const Operation& operation) const;
 
   const NetworkData& data_;
   std::string prefix_;
-  bool is_body_ = false;
-  uint64_t body_rank_ = 0;
+  std::optional<uint64_t> body_rank_;
   FindingSink* sink_;
   size_t errors_ = 0;
   std::vector<uint32_t> positions_;  // First in the order; or UINT32_MAX.

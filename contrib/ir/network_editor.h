@@ -65,6 +65,7 @@ class NetworkEditor {
   // Infers these operations again, and downstream as far as something changes.
   // Returns how many values changed.
   absl::StatusOr<size_t> Infer(const std::vector<OperationId>& starts);
+  absl::Status InferAndKeep(const std::vector<OperationId>& starts);
 
   NetworkData& data() { return network_.data_; }
   uint32_t position(OperationId id) const {
@@ -72,12 +73,21 @@ class NetworkEditor {
   }
 
  private:
+  // Sets it, and has it put back. REQUIRES: it stays where it is in memory for
+  // the whole edit, as values and operations do, but not what they list.
+  template <typename T>
+  void Set(T& place, T now) {
+    undo_.push_back(
+        [&place, old = std::exchange(place, std::move(now))] { place = old; });
+  }
   NetworkValue& value(ValueId id) { return *data().values[Index(id)]; }
   Operation& operation(OperationId id) { return *data().operations[Index(id)]; }
   void AddUse(ValueId id, Use use);
   void DropUse(ValueId id, Use use);
   static ValueId PushValue(Network* network, NetworkValue value);
   static void EraseValue(Network* network, ValueId id);
+  // Erases the operation, what it makes and its names; links to it stay.
+  static void EraseOperation(Network* network, OperationId id);
   static void FindPositions(Network* network, uint32_t first);
   void WriteOrder(uint32_t first, std::vector<OperationId> part);
   // Infers the operation's outputs; those that changed are updated and added to
@@ -101,6 +111,8 @@ absl::Status CheckTensor(const Network& network, ValueId id,
                          std::string_view place);
 absl::Status CheckBarrier(const Network& network, ValueId id,
                           std::string_view place);
+absl::Status CheckInput(const Network& network, ValueId id,
+                        std::string_view place);
 absl::Status CheckExists(const Network& network, OperationId id);
 
 // Returns data for a constant, read-only: the same if no other owner can write

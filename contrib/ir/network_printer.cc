@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "contrib/ir/places.h"
-#include "contrib/ir/tensor_text.h"
 #include "contrib/ir/type_text.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network_text.h"
@@ -18,20 +17,18 @@ std::string IdText(OperationId id) {
   return id == kNoOperation ? "_" : fmt::format("#{}", Index(id));
 }
 
-template <typename Id>
-std::string IdList(absl::Span<const Id> ids) {
-  std::string text;
-  for (const Id id : ids) text += (text.empty() ? "" : ", ") + IdText(id);
-  return text;
-}
-
 template <typename T, typename ToText>
-std::string List(const std::vector<T>& items, ToText to_text) {
+std::string Items(const std::vector<T>& items, ToText to_text) {
   std::string text;
   for (const T& item : items) {
     text += (text.empty() ? "" : ", ") + to_text(item);
   }
-  return "[" + text + "]";
+  return text;
+}
+
+template <typename Id>
+std::string IdList(const std::vector<Id>& ids) {
+  return Items(ids, [](Id id) { return IdText(id); });
 }
 
 std::string UseText(const Use& use) {
@@ -40,8 +37,22 @@ std::string UseText(const Use& use) {
                                  : fmt::format(".{}", use.slot));
 }
 
-bool LessUse(const Use& a, const Use& b) {
-  return a.user != b.user ? a.user < b.user : a.slot < b.slot;
+// Uses have no order that means anything; sorted ones can be compared.
+std::vector<Use> Sorted(std::vector<Use> uses) {
+  std::ranges::sort(uses, [](const Use& a, const Use& b) {
+    return a.user != b.user ? a.user < b.user : a.slot < b.slot;
+  });
+  return uses;
+}
+
+// Behind a type stand the one that a run found, and known elements.
+std::string FoundAndElements(const NetworkValue& value) {
+  std::string text;
+  if (value.found.has_value()) text += " found " + ToString(*value.found);
+  if (value.elements.has_value()) {
+    text += " elements " + ToString(*value.elements);
+  }
+  return text;
 }
 
 // Writes one network. What follows from the rest, as it does in a valid
@@ -65,7 +76,7 @@ class Printer {
     PrintConstants();
     PrintOperations();
     if (!data_.outputs.empty()) {
-      Line("output " + IdList<ValueId>(data_.outputs));
+      Line("output " + IdList(data_.outputs));
     }
     PrintRest();
     return text_ + indent_ + "}";
@@ -76,90 +87,92 @@ class Printer {
     text_ += indent_ + "  " + statement + ";\n";
   }
 
-  bool IsPlain(const NetworkValue& value, uint32_t id) const {
-    return Index(value.id) == id && value.producer == kNoOperation &&
-           value.slot == 0;
+  static bool IsPlain(const NetworkValue& value, ValueId id) {
+    return value.id == id && value.producer == kNoOperation && value.slot == 0;
   }
 
+  // The list of inputs says the order of their statements. Where it does not
+  // have each of them once, they are written by number, and the list itself.
   void PrintInputs() {
     std::vector<ValueId> of_kind;
-    for (uint32_t id = 0; id < data_.values.size(); ++id) {
-      const auto& value = data_.values[id];
-      if (value.has_value() && value->kind == NetworkValue::Kind::kInput) {
-        of_kind.push_back(ValueId{id});
-      }
-    }
+    bool is_right = true;
+    ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
+      if (value.kind != NetworkValue::Kind::kInput) return;
+      of_kind.push_back(id);
+      is_right = is_right && IsPlainInput(id);
+    });
     std::vector<ValueId> listed = data_.inputs;
-    std::sort(listed.begin(), listed.end());
-    const bool is_right =
-        listed == of_kind &&
-        std::all_of(of_kind.begin(), of_kind.end(),
-                    [&](ValueId id) { return IsPlainInput(id); });
+    std::ranges::sort(listed);
+    is_right = is_right && listed == of_kind;
     for (const ValueId id : is_right ? data_.inputs : of_kind) {
       if (!IsPlainInput(id)) continue;
-      const NetworkValue& value = *data_.values[Index(id)];
+      const NetworkValue& value = *Find(data_, id);
       Line(fmt::format("input {} {}: {}", IdText(id), Quoted(value.name),
                        ToString(value.type)));
       is_written_[Index(id)] = true;
     }
-    if (!is_right) Line("inputs " + IdList<ValueId>(data_.inputs));
+    if (!is_right) Line("inputs " + IdList(data_.inputs));
   }
 
   bool IsPlainInput(ValueId id) const {
-    const NetworkValue& value = *data_.values[Index(id)];
-    return IsPlain(value, Index(id)) && !value.data.defined() &&
+    const NetworkValue& value = *Find(data_, id);
+    return IsPlain(value, id) && !value.data.defined() &&
            !value.elements.has_value();
   }
 
+  // A constant whose type or elements are not those of its data is written with
+  // the rest, as a value with all its fields.
   void PrintConstants() {
-    for (uint32_t id = 0; id < data_.values.size(); ++id) {
-      const auto& value = data_.values[id];
-      if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant ||
-          !IsPlain(*value, id) || !value->data.defined() ||
-          !(TensorType::Of(*value->data) == value->type) ||
-          value->elements != ElementsOf(value->data)) {
-        continue;
+    ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
+      if (value.kind != NetworkValue::Kind::kConstant || !IsPlain(value, id) ||
+          !value.data.defined() ||
+          !(TensorType::Of(*value.data) == value.type) ||
+          value.elements != ElementsOf(value.data)) {
+        return;
       }
-      Line(fmt::format("constant {} {} = {}", IdText(ValueId{id}),
-                       Quoted(value->name),
-                       TensorText(value->data, options_.max_elements)));
-      is_written_[id] = true;
-    }
+      Line(fmt::format("constant {} {} = {}", IdText(id), Quoted(value.name),
+                       TensorText(value.data, options_.max_elements)));
+      is_written_[Index(id)] = true;
+    });
   }
 
   void PrintOperations() {
     std::vector<OperationId> all;
-    for (uint32_t id = 0; id < data_.operations.size(); ++id) {
-      if (data_.operations[id].has_value()) all.push_back(OperationId{id});
-    }
+    ForEachOperation(
+        data_, [&](OperationId id, const Operation&) { all.push_back(id); });
     std::vector<OperationId> listed = data_.order;
-    std::sort(listed.begin(), listed.end());
+    std::ranges::sort(listed);
     const bool is_right = listed == all;
     for (const OperationId id : is_right ? data_.order : all) {
-      Line(OperationText(id, *data_.operations[Index(id)]));
+      Line(OperationText(id, *Find(data_, id)));
     }
-    if (!is_right) Line("order " + IdList<OperationId>(data_.order));
+    if (!is_right) Line("order " + IdList(data_.order));
   }
 
+  // An operation whose number is not that of its place says so behind the
+  // rest.
   std::string OperationText(OperationId id, const Operation& operation) {
-    std::string text =
-        fmt::format("{} {} = {}({}){} -> {} barrier {}", IdText(id),
-                    Quoted(operation.name), KindText(operation),
-                    IdList<ValueId>(operation.inputs), AttrsText(operation),
-                    OutputsText(id, operation), BarrierText(id, operation));
+    std::string text = fmt::format(
+        "{} {} = {}({}){} -> {} barrier {}", IdText(id), Quoted(operation.name),
+        KindText(operation), IdList(operation.inputs), AttrsText(operation),
+        OutputsText(id, operation), BarrierText(id, operation));
     if (!operation.after.empty()) {
-      text += " after " + IdList<ValueId>(operation.after);
+      text += " after " + IdList(operation.after);
     }
     if (operation.id != id) text += " id " + IdText(operation.id);
     return text;
   }
 
-  std::string KindText(const Operation& operation) const {
+  static std::string NameText(std::string_view name) {
+    return IsWord(name) ? std::string(name) : Quoted(name);
+  }
+
+  static std::string KindText(const Operation& operation) {
     if (!operation.attrs.defined()) return "none";
     const OperatorDef& def = operation.def();
-    const std::string name = IsWord(def.name) && def.name != "none"
-                                 ? std::string(def.name)
-                                 : Quoted(def.name);
+    // An operator that is called so must not look like a missing one.
+    const std::string name =
+        def.name == "none" ? Quoted(def.name) : NameText(def.name);
     std::string text = fmt::format("{}@{}", name, def.since);
     if (!def.domain.empty()) text += " of " + Quoted(def.domain);
     return text;
@@ -167,53 +180,46 @@ class Printer {
 
   std::string AttrsText(const Operation& operation) const {
     if (!operation.attrs.defined()) return "";
-    std::string text;
-    for (const NamedAttr& attr : NamedAttrsOf(operation.attrs)) {
-      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ",
-                          IsWord(attr.name) ? attr.name : Quoted(attr.name),
-                          AttrText(attr.value));
-    }
+    const auto to_text = [this](const NamedAttr& attr) {
+      return NameText(attr.name) + ": " +
+             std::visit([this](const auto& value) { return AttrText(value); },
+                        attr.value);
+    };
+    const std::string text = Items(NamedAttrsOf(operation.attrs), to_text);
     return text.empty() ? "" : " {" + text + "}";
   }
 
-  std::string AttrText(const AttrValue& value) const {
-    const auto number = [](int64_t n) { return std::to_string(n); };
-    struct Texts {
-      const Printer* printer;
-      decltype(number) number_text;
-      std::string operator()(int64_t n) const {
-        return "int " + number_text(n);
-      }
-      std::string operator()(float n) const { return "float " + FloatText(n); }
-      std::string operator()(const std::string& s) const {
-        return "string " + Quoted(s);
-      }
-      std::string operator()(const std::vector<int64_t>& list) const {
-        return "ints " + List(list, number_text);
-      }
-      std::string operator()(const std::vector<float>& list) const {
-        return "floats " + List(list, &FloatText);
-      }
-      std::string operator()(const std::vector<std::string>& list) const {
-        return "strings " +
-               List(list, [](const std::string& s) { return Quoted(s); });
-      }
-      std::string operator()(const NDArray& tensor) const {
-        return "tensor " + TensorText(tensor, printer->options_.max_elements);
-      }
-      std::string operator()(const Subgraph& graph) const {
-        return printer->GraphText(graph);
-      }
-    };
-    return std::visit(Texts{this, number}, value);
+  static std::string AttrText(int64_t number) {
+    return fmt::format("int {}", number);
   }
-
-  std::string GraphText(const Subgraph& graph) const {
+  static std::string AttrText(float number) {
+    return "float " + FloatText(number);
+  }
+  static std::string AttrText(const std::string& text) {
+    return "string " + Quoted(text);
+  }
+  static std::string AttrText(const std::vector<int64_t>& list) {
+    return fmt::format(
+        "ints [{}]", Items(list, [](int64_t n) { return std::to_string(n); }));
+  }
+  static std::string AttrText(const std::vector<float>& list) {
+    return fmt::format("floats [{}]", Items(list, &FloatText));
+  }
+  static std::string AttrText(const std::vector<std::string>& list) {
+    return fmt::format("strings [{}]", Items(list, &Quoted));
+  }
+  std::string AttrText(const NDArray& tensor) const {
+    return "tensor " + TensorText(tensor, options_.max_elements);
+  }
+  std::string AttrText(const Subgraph& graph) const {
     const std::string start = fmt::format("graph {} ", graph.captures);
     if (graph.body == nullptr) return start + "none";
     return start + Printer(graph.body->data(), options_, depth_ + 2).Run();
   }
 
+  // A value is written where it is made, with name and type, if all that it
+  // holds follows from that place; else its number alone stands here, and the
+  // rest of it in a statement of its own.
   std::string OutputsText(OperationId id, const Operation& operation) {
     std::string text;
     for (uint32_t slot = 0; slot < operation.outputs.size(); ++slot) {
@@ -227,14 +233,8 @@ class Printer {
         continue;
       }
       is_written_[Index(output)] = true;
-      text +=
-          fmt::format(" {}: {}", Quoted(value->name), ToString(value->type));
-      if (value->found.has_value()) {
-        text += " found " + ToString(*value->found);
-      }
-      if (value->elements.has_value()) {
-        text += " elements " + ToString(*value->elements);
-      }
+      text += fmt::format(" {}: {}{}", Quoted(value->name),
+                          ToString(value->type), FoundAndElements(*value));
     }
     return text.empty() ? "none" : text;
   }
@@ -255,63 +255,50 @@ class Printer {
 
   // Prints what does not follow from the rest.
   void PrintRest() {
-    for (uint32_t id = 0; id < data_.values.size(); ++id) {
-      const auto& value = data_.values[id];
-      if (value.has_value() && !is_written_[id]) {
-        Line(ValueText(id, *value));
-      }
-    }
+    ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
+      if (!is_written_[Index(id)]) Line(ValueText(id, value));
+    });
     PrintUses();
     const size_t values = data_.values.size();
     const size_t operations = data_.operations.size();
+    // A network that is read back must not give numbers of removed items again.
     if ((values > 0 && !data_.values.back().has_value()) ||
         (operations > 0 && !data_.operations.back().has_value())) {
       Line(fmt::format("numbers %{} #{}", values, operations));
     }
   }
 
-  std::string ValueText(uint32_t id, const NetworkValue& value) const {
-    std::string text = fmt::format("value {} {} {}: {}", IdText(ValueId{id}),
+  std::string ValueText(ValueId id, const NetworkValue& value) const {
+    std::string text = fmt::format("value {} {} {}: {}", IdText(id),
                                    kKindNames[static_cast<size_t>(value.kind)],
                                    Quoted(value.name), ToString(value.type));
     if (value.data.defined()) {
       text += " = " + TensorText(value.data, options_.max_elements);
     }
-    if (value.found.has_value()) text += " found " + ToString(*value.found);
-    if (value.elements.has_value()) {
-      text += " elements " + ToString(*value.elements);
-    }
+    text += FoundAndElements(value);
     if (value.producer != kNoOperation || value.slot != 0) {
       text += fmt::format(" from {}.{}", IdText(value.producer), value.slot);
     }
-    if (Index(value.id) != id) text += " id " + IdText(value.id);
+    if (value.id != id) text += " id " + IdText(value.id);
     return text;
   }
 
+  // In a valid network the uses follow from what the operations read.
   void PrintUses() {
     std::vector<std::vector<Use>> expected(data_.values.size());
-    for (uint32_t id = 0; id < data_.operations.size(); ++id) {
-      if (!data_.operations[id].has_value()) continue;
-      const Operation& operation = *data_.operations[id];
-      const auto add = [&](ValueId value, uint32_t slot) {
+    ForEachOperation(data_, [&](OperationId id, const Operation& operation) {
+      ForEachUse(operation, [&](ValueId value, uint32_t slot) {
         if (Find(data_, value) == nullptr) return;
-        expected[Index(value)].push_back({OperationId{id}, slot});
-      };
-      for (uint32_t slot = 0; slot < operation.inputs.size(); ++slot) {
-        add(operation.inputs[slot], slot);
-      }
-      for (const ValueId barrier : operation.after) add(barrier, kBarrierSlot);
-    }
-    for (uint32_t id = 0; id < data_.values.size(); ++id) {
-      if (!data_.values[id].has_value()) continue;
-      std::vector<Use> uses = data_.values[id]->uses;
-      std::sort(uses.begin(), uses.end(), &LessUse);
-      std::sort(expected[id].begin(), expected[id].end(), &LessUse);
-      if (uses == expected[id]) continue;
-      std::string text = "uses " + IdText(ValueId{id});
+        expected[Index(value)].push_back({id, slot});
+      });
+    });
+    ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
+      const std::vector<Use> uses = Sorted(value.uses);
+      if (uses == Sorted(std::move(expected[Index(id)]))) return;
+      std::string text = "uses " + IdText(id);
       for (const Use& use : uses) text += " " + UseText(use);
       Line(text);
-    }
+    });
   }
 
   const NetworkData& data_;

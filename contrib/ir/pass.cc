@@ -6,10 +6,11 @@
 #include <system_error>
 #include <unordered_set>
 
+#include "absl/strings/ascii.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ir/network_text.h"
-#include "nodewise/ir/side_table.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"
@@ -22,12 +23,13 @@ namespace {
 // Larger constants tell a reader nothing.
 constexpr size_t kMostElementsWritten = 1024;
 
+// Names of passes are anything that a program has made up.
 std::string FileNameOf(std::string_view pass) {
   std::string name(Shortened(pass));
   for (char& c : name) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '-' || c == '_';
-    if (!is_plain) c = '_';
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-') {
+      c = '_';
+    }
   }
   return name;
 }
@@ -40,6 +42,8 @@ absl::Status WriteNetwork(const std::string& path, const Network& network) {
 }
 
 // Writes both networks, and returns what an error says about it.
+// That the files cannot be written is said in the error of the pass, which
+// must not be lost over it.
 std::string WriteBoth(const std::string& folder, const Pass& pass,
                       const Network& before, const Network& after) {
   if (folder.empty()) return "";
@@ -77,8 +81,7 @@ absl::Status RunPass(const Pass& pass, const PassOptions& options,
                      const Network& before, std::vector<Finding>* found,
                      Network& network) {
   if (pass.run == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("pass {}: has no function, expected one", pass.name));
+    return Invalid("pass {}: has no function, expected one", pass.name);
   }
   const char* what = "failed";
   absl::Status status = Call(pass.run, network);
@@ -95,10 +98,6 @@ absl::Status RunPass(const Pass& pass, const PassOptions& options,
                                   MessageOf(status), written));
 }
 
-bool IsMade(const Network& network, ValueId id) {
-  return network.value(id).kind == NetworkValue::Kind::kOutput;
-}
-
 // Adds a finding for each input that is no longer one: a caller who feeds the
 // network does not know that.
 void AddLostInputs(const Network& before, const Network& after,
@@ -107,12 +106,11 @@ void AddLostInputs(const Network& before, const Network& after,
     if (after.Has(id) && after.value(id).kind == NetworkValue::Kind::kInput) {
       continue;
     }
-    findings->push_back(MakeFinding(
-        network_kinds::kLostInput,
-        OperationPlace{fmt::format("network {}", Shortened(after.name())), "",
-                       ""},
-        fmt::format("has no input {} any more",
-                    Shortened(before.value(id).name))));
+    findings->push_back(
+        MakeFinding(network_kinds::kLostInput,
+                    OperationPlace{PlaceOf(after.data()), "", ""},
+                    fmt::format("has no input {} any more",
+                                Shortened(before.value(id).name))));
   }
 }
 
@@ -120,8 +118,7 @@ void AddLostInputs(const Network& before, const Network& after,
 // now, and one if there are fewer or more than before.
 void AddLostOutputs(const Network& before, const Network& after,
                     std::vector<Finding>* findings) {
-  const std::string network =
-      fmt::format("network {}", Shortened(after.name()));
+  const std::string network = PlaceOf(after.data());
   const auto add = [&](std::string place, std::string found) {
     findings->push_back(MakeFinding(network_kinds::kLostOutput,
                                     OperationPlace{std::move(place), "", ""},
@@ -135,7 +132,9 @@ void AddLostOutputs(const Network& before, const Network& after,
     return;
   }
   for (size_t i = 0; i < old.size(); ++i) {
-    if (!IsMade(before, old[i]) || IsMade(after, now[i])) continue;
+    if (before.MakerOf(old[i]) == nullptr || after.MakerOf(now[i]) != nullptr) {
+      continue;
+    }
     add(fmt::format("{}: output {}", network, i),
         fmt::format("is {}, and was made by an operation",
                     TitleOf(after.data(), now[i])));
@@ -150,32 +149,28 @@ Texts TextsOf(absl::Span<const Finding> findings) {
   return texts;
 }
 
-bool IsOutput(const Network& network, ValueId id) {
-  const auto outputs = network.outputs();
-  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
-}
-
 // Returns the operations of the kind that read an output of `id`.
+// An output of the network counts as another reader: a rewrite of the chain
+// would take it away.
 std::vector<OperationId> NextOf(const Network& network, OperationId id,
                                 std::string_view kind, bool only_user) {
   std::vector<OperationId> next;
   for (const ValueId output : network.operation(id).outputs) {
     if (output == kNoValue) continue;
     const std::vector<Use>& uses = network.value(output).uses;
-    const bool is_shared =
-        IsOutput(network, output) ||
-        std::any_of(uses.begin(), uses.end(),
-                    [&](const Use& use) { return use.user != uses[0].user; });
+    const bool is_shared = network.IsOutput(output) ||
+                           std::ranges::any_of(uses, [&](const Use& use) {
+                             return use.user != uses[0].user;
+                           });
     if (only_user && is_shared) continue;
     for (const Use& use : uses) {
-      const bool is_new =
-          std::find(next.begin(), next.end(), use.user) == next.end();
+      const bool is_new = std::ranges::find(next, use.user) == next.end();
       if (is_new && network.operation(use.user).kind() == kind) {
         next.push_back(use.user);
       }
     }
   }
-  std::sort(next.begin(), next.end());
+  std::ranges::sort(next);
   return next;
 }
 
@@ -183,12 +178,15 @@ std::vector<OperationId> NextOf(const Network& network, OperationId id,
 
 absl::Status StaleTable(const Network& network, const char* pass,
                         uint64_t version) {
-  return absl::FailedPreconditionError(fmt::format(
-      "network {}: was edited since pass {} (version {}), expected the network "
-      "as it was then, of version {} (run the pass again)",
-      Shortened(network.name()), pass, network.version(), version));
+  return absl::FailedPreconditionError(
+      fmt::format("{}: was edited since pass {} (version {}), expected the "
+                  "network as it was then, of version {} (run the pass again)",
+                  PlaceOf(network.data()), pass, network.version(), version));
 }
 
+// Findings are compared by their text with those from before the pass. A pass
+// that works in steps may leave something behind that a later one removes, so
+// that only what is new after a pass is put down to it.
 absl::StatusOr<std::vector<PassFinding>> RunPasses(
     absl::Span<const Pass> passes, const PassOptions& options,
     Network& network) {
@@ -211,6 +209,8 @@ absl::StatusOr<std::vector<PassFinding>> RunPasses(
   return left;
 }
 
+// Chains grow by one operation in each round; one that ends has no place among
+// the longer ones.
 std::vector<std::vector<OperationId>> FindChains(
     const Network& network, absl::Span<const std::string_view> kinds,
     const ChainOptions& options) {

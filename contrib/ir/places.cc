@@ -1,31 +1,30 @@
 #include "contrib/ir/places.h"
 
-#include "fmt/format.h"
-#include "nodewise/ir/cycles.h"
+#include <algorithm>
+
+#include "nodewise/ir/verifier.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise {
 namespace {
 
+// kNoValue and kNoOperation are beyond every list.
 template <typename Item, typename Id>
 const Item* FindItem(const std::vector<std::optional<Item>>& items, Id id) {
-  if (Index(id) >= items.size()) return nullptr;
-  const std::optional<Item>& item = items[Index(id)];
-  return item.has_value() ? &*item : nullptr;
+  if (Index(id) >= items.size() || !items[Index(id)]) return nullptr;
+  return &*items[Index(id)];
 }
 
-// The formal name of input or output `slot`, or "".
+// ": input 1 (W)". All that a variadic parameter takes has its formal name.
 template <size_t kMost>
-std::string_view FormalName(const RowList<Param, kMost>& params, size_t slot) {
-  if (slot < params.size()) return params[slot].name;
-  if (params.empty()) return "";
-  const Param& last = params[params.size() - 1];
-  return last.kind == Param::Kind::kVariadic ? last.name : "";
-}
-
-std::string SlotText(const char* what, size_t slot, std::string_view formal) {
+std::string FormalSlot(const char* what, size_t slot,
+                       const RowList<Param, kMost>* params) {
   std::string text = fmt::format(": {} {}", what, slot);
-  if (!formal.empty()) text += fmt::format(" ({})", formal);
+  if (params == nullptr || params->empty()) return text;
+  const size_t last = params->size() - 1;
+  const Param& param = (*params)[std::min(slot, last)];
+  const bool is_named = slot <= last || param.kind == Param::Kind::kVariadic;
+  if (is_named && !param.name.empty()) text += fmt::format(" ({})", param.name);
   return text;
 }
 
@@ -34,21 +33,24 @@ std::string SlotText(const char* what, size_t slot, std::string_view formal) {
 const NetworkValue* Find(const NetworkData& data, ValueId id) {
   return FindItem(data.values, id);
 }
-
 const Operation* Find(const NetworkData& data, OperationId id) {
   return FindItem(data.operations, id);
 }
 
-std::string NameOf(const Operation& operation) {
-  if (operation.name.empty()) {
-    return fmt::format("#{}", Index(operation.id));
-  }
-  return std::string(Shortened(operation.name));
+bool IsAnyMarked(absl::Span<const ValueId> ids,
+                 const std::vector<bool>& is_marked) {
+  return std::ranges::any_of(ids, [&](ValueId id) {
+    return Index(id) < is_marked.size() && is_marked[Index(id)];
+  });
 }
 
+std::string NameOf(const Operation& operation) {
+  return operation.name.empty() ? fmt::format("#{}", Index(operation.id))
+                                : std::string(Shortened(operation.name));
+}
 std::string NameOf(const NetworkValue& value) {
-  if (value.name.empty()) return fmt::format("%{}", Index(value.id));
-  return std::string(Shortened(value.name));
+  return value.name.empty() ? fmt::format("%{}", Index(value.id))
+                            : std::string(Shortened(value.name));
 }
 
 std::string PlaceOf(const Operation& operation) {
@@ -56,29 +58,33 @@ std::string PlaceOf(const Operation& operation) {
 }
 
 std::string PlaceOfInput(const Operation& operation, size_t slot) {
-  const std::string_view formal =
-      operation.attrs.defined() ? FormalName(operation.def().inputs, slot) : "";
-  return PlaceOf(operation) + SlotText("input", slot, formal);
+  const OperatorDef* const def = operation.attrs.FindDef();
+  return PlaceOf(operation) +
+         FormalSlot("input", slot, def == nullptr ? nullptr : &def->inputs);
 }
 
 std::string PlaceOfOutput(const Operation& operation, size_t slot) {
-  const std::string_view formal =
-      operation.attrs.defined() ? FormalName(operation.def().outputs, slot)
-                                : "";
-  return PlaceOf(operation) + SlotText("output", slot, formal);
+  const OperatorDef* const def = operation.attrs.FindDef();
+  return PlaceOf(operation) +
+         FormalSlot("output", slot, def == nullptr ? nullptr : &def->outputs);
 }
 
 std::string PlaceOf(const NetworkData& data, const NetworkValue& value) {
-  if (!value.name.empty()) {
-    return fmt::format("value {}", Shortened(value.name));
-  }
+  // A barrier has no name of its own, and a number says nothing to a reader.
   const Operation* const producer = Find(data, value.producer);
-  if (value.kind == NetworkValue::Kind::kBarrier && producer != nullptr) {
+  if (value.name.empty() && value.kind == NetworkValue::Kind::kBarrier &&
+      producer != nullptr) {
     return "the barrier of " + PlaceOf(*producer);
   }
-  return fmt::format("value %{}", Index(value.id));
+  return "value " + NameOf(value);
 }
 
+std::string PlaceOf(const NetworkData& data) {
+  return fmt::format("network {}", Shortened(data.name));
+}
+
+// Faults of links are told with these: the number of what is missing is all
+// that there is of it.
 std::string TitleOf(const NetworkData& data, ValueId id) {
   if (id == kNoValue) return "no value";
   const NetworkValue* const value = Find(data, id);

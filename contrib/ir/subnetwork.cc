@@ -1,4 +1,7 @@
-#include "nodewise/ir/subnetwork.h"
+// Cuts a part out of a network. A walk forward finds what is made from the cut
+// values, or from constants alone, and one backward what of that the ends
+// need. Then the part is built by the same calls that any program makes, which
+// check it.
 
 #include <algorithm>
 #include <vector>
@@ -6,6 +9,7 @@
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
@@ -30,7 +34,6 @@ class Extraction {
     NODEWISE_RETURN_IF_ERROR(CheckArguments());
     for (const ValueId id : from_) is_cut_[Index(id)] = true;
     FindOperations();
-    FindReads();
     NODEWISE_RETURN_IF_ERROR(CheckAllRead());
     NODEWISE_RETURN_IF_ERROR(Build());
     return std::move(part_);
@@ -45,32 +48,20 @@ class Extraction {
       NODEWISE_RETURN_IF_ERROR(CheckTensor(network_, id, "end of the part"));
     }
     if (!to_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("network {}: a part without any end, expected at least "
-                    "one value",
-                    Shortened(network_.name())));
+    return Invalid("{}: a part without any end, expected at least one value",
+                   PlaceOf(network_.data()));
   }
 
   // Forward: what is made from `from`, or from constants alone. Backward: what
   // the ends need.
   void FindOperations() {
-    std::vector<bool> is_made(copy_of_.size(), false);
-    std::vector<bool> has_input(copy_of_.size(), false);
-    for (uint32_t i = 0; i < copy_of_.size(); ++i) {
-      const auto& value = network_.data().values[i];
-      is_made[i] = is_cut_[i];
-      has_input[i] = is_cut_[i] || (value.has_value() &&
-                                    value->kind == NetworkValue::Kind::kInput);
-    }
+    std::vector<bool> is_made = is_cut_;
+    std::vector<bool> has_input = is_cut_;
+    for (const ValueId id : network_.inputs()) has_input[Index(id)] = true;
     for (const OperationId id : network_.order()) {
       const Operation& operation = network_.operation(id);
-      const auto any = [&](const std::vector<bool>& flags) {
-        return std::any_of(
-            operation.inputs.begin(), operation.inputs.end(),
-            [&](ValueId in) { return in != kNoValue && flags[Index(in)]; });
-      };
-      const bool made = any(is_made);
-      const bool input = any(has_input);
+      const bool made = IsAnyMarked(operation.inputs, is_made);
+      const bool input = IsAnyMarked(operation.inputs, has_input);
       is_inside_[Index(id)] = from_.empty() || made || !input;
       for (const ValueId output : operation.outputs) {
         if (output == kNoValue || is_cut_[Index(output)]) continue;
@@ -81,45 +72,39 @@ class Extraction {
     KeepNeeded();
   }
 
+  // Backward from the ends; what is cut off is not asked for its makers.
   void KeepNeeded() {
-    std::vector<bool> is_needed(copy_of_.size(), false);
-    for (const ValueId id : to_) is_needed[Index(id)] = true;
+    for (const ValueId id : to_) is_read_[Index(id)] = true;
     const auto order = network_.order();
     for (size_t i = order.size(); i-- > 0;) {
       const Operation& operation = network_.operation(order[i]);
-      const bool needed = std::any_of(
-          operation.outputs.begin(), operation.outputs.end(), [&](ValueId id) {
-            return id != kNoValue && is_needed[Index(id)] &&
-                   !is_cut_[Index(id)];
+      const bool needed =
+          std::ranges::any_of(operation.outputs, [&](ValueId id) {
+            return id != kNoValue && is_read_[Index(id)] && !is_cut_[Index(id)];
           });
       if (!needed) is_inside_[Index(order[i])] = false;
       if (!is_inside_[Index(order[i])]) continue;
       for (const ValueId id : operation.inputs) {
-        if (id != kNoValue) is_needed[Index(id)] = true;
+        if (id != kNoValue) is_read_[Index(id)] = true;
       }
     }
   }
 
-  void FindReads() {
-    for (const OperationId id : network_.order()) {
-      if (!is_inside_[Index(id)]) continue;
-      for (const ValueId input : network_.operation(id).inputs) {
-        if (input != kNoValue) is_read_[Index(input)] = true;
-      }
-    }
-    for (const ValueId id : to_) is_read_[Index(id)] = true;
-  }
-
+  // A value that no end depends on would become an input that changes nothing,
+  // which is more likely a mistake of the caller.
   absl::Status CheckAllRead() const {
     for (const ValueId id : from_) {
       if (is_read_[Index(id)]) continue;
-      return absl::InvalidArgumentError(fmt::format(
+      return Invalid(
           "{}: no end of the part depends on it, expected one that does",
-          TitleOf(network_.data(), id)));
+          TitleOf(network_.data(), id));
     }
     return absl::OkStatus();
   }
 
+  // The inputs come first in the order that callers expect, those of `from`,
+  // then those of the network; everything else is read from outside follows by
+  // number. Opsets come before operations, which must hold in them.
   absl::Status Build() {
     for (const auto& [domain, version] : network_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(part_.SetOpset(domain, version));

@@ -1,8 +1,15 @@
+// Puts a check of a network together: its structure (verify_structure.cc), and
+// here its information and what targets can do with it. Bodies of operations
+// are networks of their own, which are checked like the outermost one.
+
 #include "nodewise/ir/verifier.h"
 
 #include <algorithm>
+#include <climits>
 #include <iterator>
 #include <memory>
+#include <type_traits>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "contrib/ir/inference.h"
@@ -10,6 +17,7 @@
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -21,6 +29,8 @@ constexpr NetworkPart kParts[] = {
     {network_kinds::kRunTime, "Run time (what the targets can do)"},
 };
 
+// Reports have the parts in this order, since a broken link makes what is said
+// of types doubtful.
 size_t PartRank(const Finding& finding) {
   size_t rank = 0;
   while (kParts[rank].name != finding.part()) ++rank;
@@ -31,17 +41,25 @@ bool IsError(const Finding& finding) {
   return finding.severity == Severity::kError;
 }
 
+std::string OpsetRange(int newest) {
+  return newest == INT_MAX ? "1 or more" : fmt::format("1 to {}", newest);
+}
+
+std::string ElementsText(const std::optional<Shape>& elements) {
+  return elements.has_value() ? "elements " + ToString(*elements)
+                              : "no known elements";
+}
+
 // f(operation's number, a body of it) for each body of the network's
 // operations that is there.
 template <typename F>
 void ForEachBody(const NetworkData& data, F f) {
-  for (uint32_t id = 0; id < data.operations.size(); ++id) {
-    const auto& operation = data.operations[id];
-    if (!operation.has_value() || !operation->attrs.defined()) continue;
-    for (const NamedBody& body : BodiesOf(operation->attrs)) {
-      if (body.graph.body != nullptr) f(OperationId{id}, body);
+  ForEachOperation(data, [&](OperationId id, const Operation& operation) {
+    if (!operation.attrs.defined()) return;
+    for (const NamedBody& body : BodiesOf(operation.attrs)) {
+      if (body.graph.body != nullptr) f(id, body);
     }
-  }
+  });
 }
 
 struct CheckedNetwork {
@@ -54,20 +72,20 @@ struct CheckedNetwork {
 std::vector<CheckedNetwork> AllNetworks(const NetworkData& data,
                                         FindingSink* sink) {
   std::vector<CheckedNetwork> all;
-  all.push_back({nullptr, std::make_unique<NetworkCheck>(data, "", sink)});
+  all.push_back(
+      {nullptr, std::make_unique<NetworkCheck>(data, "", std::nullopt, sink)});
   std::unordered_set<const Network*> seen;
   for (size_t i = 0; i < all.size(); ++i) {
     const NetworkCheck& outer = *all[i].check;
     ForEachBody(outer.data(), [&](OperationId id, const NamedBody& body) {
       const Network* const network = body.graph.body.get();
       if (!seen.insert(network).second) return;
-      const Operation& operation = *outer.data().operations[Index(id)];
-      auto check = std::make_unique<NetworkCheck>(
-          network->data(),
-          fmt::format("{}{}: {}: ", outer.prefix(), PlaceOf(operation),
-                      body.attribute),
-          outer.RankOf(id), sink);
-      all.push_back({network, std::move(check)});
+      std::string prefix =
+          fmt::format("{}{}: {}: ", outer.prefix(),
+                      PlaceOf(*Find(outer.data(), id)), body.attribute);
+      all.push_back({network, std::make_unique<NetworkCheck>(
+                                  network->data(), std::move(prefix),
+                                  outer.RankOf(id), sink)});
     });
   }
   return all;
@@ -96,6 +114,8 @@ std::unordered_set<const Network*> DamagedBodies(
 
 }  // namespace
 
+// Errors and warnings are listed apart, so that many warnings cannot push an
+// error out.
 void FindingSink::Add(uint64_t rank, Finding finding) {
   const bool is_error = IsError(finding);
   if (is_error) ++errors_;
@@ -109,6 +129,7 @@ void FindingSink::Add(uint64_t rank, Finding finding) {
   cut_errors_ = cut_errors_ || is_error;
 }
 
+// Stable, since findings about one operation come in an order that reads well.
 std::vector<Finding> FindingSink::TakeSorted() {
   // Warnings get the room that errors have left.
   const size_t room = kMostFindings - listed_errors_.size();
@@ -118,7 +139,7 @@ std::vector<Finding> FindingSink::TakeSorted() {
   }
   std::vector<std::pair<uint64_t, Finding>> all = std::move(listed_errors_);
   std::move(warnings_.begin(), warnings_.end(), std::back_inserter(all));
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
     return std::pair(PartRank(a.second), a.first) <
            std::pair(PartRank(b.second), b.first);
   });
@@ -135,6 +156,10 @@ std::vector<Finding> FindingSink::TakeSorted() {
   return sorted;
 }
 
+// Three rounds over all networks. Inference comes after structure and
+// information of all of them: an operator with a body is asked only if no
+// fault was found in that body, however deep, since operators follow links
+// without checking.
 std::vector<Finding> Verify(const NetworkData& data,
                             absl::Span<const Target> targets) {
   FindingSink sink;
@@ -156,25 +181,21 @@ std::vector<Finding> Verify(const NetworkData& data,
 
 absl::Span<const NetworkPart> NetworkParts() { return kParts; }
 
+// One message has room for one fault; the number of the others tells whether
+// mending it will do.
 absl::Status ToStatus(absl::Span<const Finding> findings) {
-  const Finding* first = nullptr;
-  size_t more = 0;
-  for (const Finding& finding : findings) {
-    if (!IsError(finding)) continue;
-    if (first == nullptr) {
-      first = &finding;
-    } else {
-      ++more;
-    }
-  }
-  if (first == nullptr) return absl::OkStatus();
+  const auto first = std::ranges::find_if(findings, &IsError);
+  if (first == findings.end()) return absl::OkStatus();
   std::string text = first->ToString();
+  const auto more = std::count_if(first + 1, findings.end(), &IsError);
   if (more > 0) {
     text += fmt::format("; and {} more fault{}", more, more == 1 ? "" : "s");
   }
   return absl::DataLossError(text);
 }
 
+// A part without faults says so, or a reader would not know that it was looked
+// at.
 std::string FindingReport(absl::Span<const Finding> findings) {
   std::string text;
   for (const NetworkPart& part : kParts) {
@@ -193,9 +214,10 @@ std::string FindingReport(absl::Span<const Finding> findings) {
 // --- NetworkCheck
 
 NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
-                           FindingSink* sink)
+                           std::optional<uint64_t> body_rank, FindingSink* sink)
     : data_(data),
       prefix_(std::move(prefix)),
+      body_rank_(body_rank),
       sink_(sink),
       positions_(data.operations.size(), UINT32_MAX),
       is_in_cycle_(data.operations.size(), false),
@@ -209,41 +231,19 @@ NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
   }
 }
 
-NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
-                           uint64_t rank, FindingSink* sink)
-    : NetworkCheck(data, std::move(prefix), sink) {
-  is_body_ = true;
-  body_rank_ = rank;
-}
-
 uint64_t NetworkCheck::RankOf(OperationId id) const {
-  if (is_body_) return body_rank_;
+  if (body_rank_.has_value()) return *body_rank_;
   // Operations in the order come first, then the others by number.
   const uint32_t position = positions_[Index(id)];
   return 1 +
          (position != UINT32_MAX ? position : uint64_t{UINT32_MAX} + Index(id));
 }
 
+// A value stands with the operation that makes it; inputs and constants come
+// before all of them.
 uint64_t NetworkCheck::RankOf(const NetworkValue& value) const {
-  if (is_body_) return body_rank_;
+  if (body_rank_.has_value()) return *body_rank_;
   return Find(data_, value.producer) != nullptr ? RankOf(value.producer) : 0;
-}
-
-std::string NetworkCheck::NetworkPlace() const {
-  return fmt::format("network {}", Shortened(data_.name));
-}
-
-std::vector<OperationId> NetworkCheck::MakersOf(
-    const Operation& operation) const {
-  std::vector<OperationId> makers;
-  for (const auto* ids : {&operation.inputs, &operation.after}) {
-    for (const ValueId id : *ids) {
-      const NetworkValue* const value = Find(data_, id);
-      if (value == nullptr || Find(data_, value->producer) == nullptr) continue;
-      makers.push_back(value->producer);
-    }
-  }
-  return makers;
 }
 
 NetworkCheck::Subject NetworkCheck::About(OperationId id) const {
@@ -256,19 +256,21 @@ NetworkCheck::Subject NetworkCheck::About(const NetworkValue& value) const {
 }
 
 void NetworkCheck::Add(const FindingKind& kind, Subject subject,
-                       std::string where, std::string found,
+                       std::string_view where, std::string found,
                        std::string expected, std::string hint) {
-  Finding finding =
-      MakeFinding(kind,
-                  OperationPlace{prefix_ + where, std::move(subject.operation),
-                                 std::move(subject.value)},
-                  std::move(found));
+  Finding finding = MakeFinding(
+      kind,
+      OperationPlace{prefix_ + std::string(where), std::move(subject.operation),
+                     std::move(subject.value)},
+      std::move(found));
   finding.expected = std::move(expected);
   finding.hint = std::move(hint);
   if (IsError(finding)) ++errors_;
-  sink_->Add(is_body_ ? body_rank_ : subject.rank, std::move(finding));
+  sink_->Add(body_rank_.value_or(subject.rank), std::move(finding));
 }
 
+// Bodies are networks of their own here, so that each operation in them is
+// asked about with its own place.
 void NetworkCheck::AskTargets(absl::Span<const Target> targets) {
   for (const OperationId id : data_.order) {
     const Operation& operation = *Find(data_, id);
@@ -292,6 +294,245 @@ void NetworkCheck::AskTargets(absl::Span<const Target> targets) {
       }
     }
   }
+}
+
+void NetworkCheck::CheckInformation() {
+  CheckOpsets();
+  CheckNames();
+  ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
+    CheckValue(id, value);
+  });
+  ForEachOperation(data_, [&](OperationId id, const Operation& operation) {
+    is_askable_[Index(id)] = CheckOperator(id, operation);
+  });
+}
+
+// An operator is asked only about what it may rely on: its row holds, its
+// arity is right, its inputs have sane types.
+void NetworkCheck::CheckInference(
+    const std::unordered_set<const Network*>& damaged) {
+  ForEachOperation(data_, [&](OperationId id, const Operation& operation) {
+    if (is_askable_[Index(id)] && !HasBodyAmong(operation.attrs, damaged) &&
+        HasSaneInputs(operation)) {
+      CheckInferred(id, operation);
+    }
+  });
+}
+
+// "ai.onnx" is another name of the standard domain, which networks have as "".
+// Two versions of one domain would leave open which rows hold.
+void NetworkCheck::CheckOpsets() {
+  std::unordered_map<std::string_view, int> versions;
+  const auto add = [&](std::string found, std::string expected) {
+    Information({}, PlaceOf(data_), std::move(found), std::move(expected));
+  };
+  for (const auto& [domain, version] : data_.opsets) {
+    const std::string found =
+        fmt::format("has opset {} of domain \"{}\"", version, domain);
+    const int newest = NewestOpsetOf(domain);
+    if (domain == "ai.onnx") add(found, "it as domain \"\"");
+    if (version < 1 || version > newest) add(found, OpsetRange(newest));
+    const auto [first, is_new] = versions.emplace(domain, version);
+    if (is_new) continue;
+    add(fmt::format("{}, and {} as well", found, first->second),
+        "one opset of a domain");
+  }
+}
+
+template <typename Id, typename Item>
+void NetworkCheck::CheckName(
+    const char* what, Id id, const Item& item,
+    std::unordered_map<std::string_view, uint32_t>* seen) {
+  const auto add = [&](std::string_view where, std::string found,
+                       std::string expected) {
+    Subject subject;
+    if constexpr (std::is_same_v<Id, OperationId>) {
+      subject = About(id);
+    } else {
+      subject = About(item);
+    }
+    Information(std::move(subject), where, std::move(found),
+                std::move(expected));
+  };
+  constexpr char kSign = std::is_same_v<Id, OperationId> ? '#' : '%';
+  if (item.name.empty()) {
+    add(fmt::format("{} {}{}", what, kSign, Index(id)), "has no name", "one");
+    return;
+  }
+  const auto [first, is_new] = seen->emplace(item.name, Index(id));
+  if (is_new) return;
+  add(fmt::format("{} {}", what, NameOf(item)),
+      fmt::format("{}s {}{} and {}{} have this name", what, kSign,
+                  first->second, kSign, Index(id)),
+      fmt::format("one {} of a name", what));
+}
+
+void NetworkCheck::CheckNames() {
+  std::unordered_map<std::string_view, uint32_t> values;
+  ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
+    if (value.kind == NetworkValue::Kind::kBarrier) return;
+    CheckName("value", id, value, &values);
+  });
+  std::unordered_map<std::string_view, uint32_t> operations;
+  ForEachOperation(data_, [&](OperationId id, const Operation& operation) {
+    CheckName("operation", id, operation, &operations);
+  });
+}
+
+// A value whose type no tensor can have is not shown to operators: they
+// calculate with sides.
+void NetworkCheck::CheckValue(ValueId id, const NetworkValue& value) {
+  const auto add = [&](std::string found, std::string expected = "") {
+    Information(About(value), PlaceOf(data_, value), std::move(found),
+                std::move(expected));
+  };
+  if (value.kind == NetworkValue::Kind::kBarrier) {
+    if (!value.name.empty() || !(value.type == TensorType()) ||
+        value.data.defined() || value.elements.has_value()) {
+      add("is a barrier with a name, a type or data", "none of these");
+    }
+    return;
+  }
+  const absl::Status status = CheckType(value.type);
+  if (!status.ok()) return add(std::string(MessageOf(status)));
+  is_sane_[Index(id)] = true;
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    CheckConstant(id, value);
+  } else if (value.data.defined()) {
+    add("has data, and is not a constant", "data of constants only");
+  }
+  if (value.kind == NetworkValue::Kind::kInput && value.elements.has_value()) {
+    add("is an input with " + ElementsText(value.elements),
+        "none before the network runs");
+    is_sane_[Index(id)] = false;
+  }
+}
+
+// Data that is on a device or not compact would have to be copied to be looked
+// at, and elements are read from it as they lie.
+void NetworkCheck::CheckConstant(ValueId id, const NetworkValue& value) {
+  const auto add = [&](std::string found, std::string expected) {
+    Information(About(value), PlaceOf(data_, value), std::move(found),
+                std::move(expected));
+    is_sane_[Index(id)] = false;
+  };
+  if (!value.data.defined()) return add("is a constant without data", "data");
+  const TensorType type = TensorType::Of(*value.data);
+  if (!CheckType(type).ok()) {
+    return add("has data that cannot be", ToString(type));
+  }
+  if (DeviceTypeOf(value.data.device()) != kDLCPU || !IsCompact(*value.data)) {
+    return add("has data that is on a device or not compact",
+               "compact data in host memory");
+  }
+  if (!(type == value.type)) {
+    return add("is of type " + ToString(value.type),
+               ToString(type) + ", which its data is");
+  }
+  const std::optional<Shape> elements = ElementsOf(value.data);
+  if (value.elements != elements) {
+    add("has " + ElementsText(value.elements),
+        ElementsText(elements) + ", as in its data");
+  }
+}
+
+int NetworkCheck::OpsetOf(std::string_view domain) const {
+  const auto found = std::ranges::find_if(
+      data_.opsets, [&](const auto& opset) { return opset.first == domain; });
+  return found == data_.opsets.end() ? 0 : found->second;
+}
+
+// All faults are told, not only the first: a reader mends a file once.
+bool NetworkCheck::CheckOperator(OperationId id, const Operation& operation) {
+  const std::string place = PlaceOf(operation);
+  if (!operation.attrs.defined()) {
+    Information(About(id), place, "has no operator", "one");
+    return false;
+  }
+  const OperatorDef& def = operation.def();
+  const int opset = OpsetOf(def.domain);
+  if (opset > 0) {
+    Information(id, CheckHoldsIn(operation, opset));
+  } else {
+    Information(
+        About(id), place,
+        fmt::format("the network has no opset of domain \"{}\"", def.domain),
+        fmt::format("one for {}", def.name));
+  }
+  Information(id, At(place, CheckRequired(operation.attrs)));
+  const absl::Status arity = CheckArity(operation);
+  Information(id, arity);
+  return CheckBodies(id, operation) && arity.ok();
+}
+
+// Returns false if the operator cannot be asked, since a body is missing or
+// captures more than there is.
+bool NetworkCheck::CheckBodies(OperationId id, const Operation& operation) {
+  const std::vector<NamedBody> bodies = BodiesOf(operation.attrs);
+  const std::string place = PlaceOf(operation);
+  bool are_there = true;
+  size_t captures = 0;
+  for (const NamedBody& body : bodies) {
+    captures += body.graph.captures;
+    if (body.graph.body != nullptr) continue;
+    Information(About(id), place,
+                fmt::format("attribute {} has no graph", body.attribute),
+                "one");
+    are_there = false;
+  }
+  if (are_there && !bodies.empty()) {
+    Information(id, CheckBodiesHold(operation, [&](std::string_view domain) {
+                  return OpsetOf(domain);
+                }));
+  }
+  if (captures <= operation.inputs.size()) return are_there;
+  Information(About(id), place,
+              fmt::format("its bodies capture {} values", captures),
+              fmt::format("at most its {} inputs", operation.inputs.size()));
+  return false;
+}
+
+// An optional input that is not given is sane.
+bool NetworkCheck::HasSaneInputs(const Operation& operation) const {
+  return std::ranges::all_of(operation.inputs, [this](ValueId input) {
+    return input == kNoValue ||
+           (Find(data_, input) != nullptr && is_sane_[Index(input)]);
+  });
+}
+
+// The types of outputs are compared with what inference makes of the inputs as
+// they are stored, so that one wrong type is one finding and not one for
+// everything behind it.
+void NetworkCheck::CheckInferred(OperationId id, const Operation& operation) {
+  const absl::Status status = CheckRestrictions(data_, operation);
+  if (!status.ok()) return Information(id, status);
+  const auto infos = InferOutputs(data_, operation);
+  if (!infos.ok()) return Information(id, infos.status());
+  for (size_t i = 0; i < infos->size(); ++i) {
+    const NetworkValue* const value = Find(data_, operation.outputs[i]);
+    if (value == nullptr || value->kind != NetworkValue::Kind::kOutput) {
+      continue;
+    }
+    const auto add = [&](const std::string& is, const std::string& inferred) {
+      Information(About(id), PlaceOfOutput(operation, i),
+                  fmt::format("{} {}", PlaceOf(data_, *value), is),
+                  inferred + ", as inferred");
+    };
+    const auto& [type, elements] = (*infos)[i];
+    if (!(value->type == type)) {
+      add("is of type " + ToString(value->type), ToString(type));
+    } else if (value->elements != elements) {
+      add("has " + ElementsText(value->elements), ElementsText(elements));
+    }
+  }
+}
+
+void NetworkCheck::Information(OperationId id, const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string place = PlaceOf(*Find(data_, id));
+  std::string_view found = MessageOf(status);
+  if (found.starts_with(place + ": ")) found.remove_prefix(place.size() + 2);
+  Information(About(id), place, std::string(found));
 }
 
 }  // namespace nodewise

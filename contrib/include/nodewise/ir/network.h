@@ -9,15 +9,31 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/origin.h"
-#include "nodewise/ir/target.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
+
+// Something that networks are to run on. A network that has a target
+// (Network::SetTarget) refuses edits that the target could not run; Verify()
+// lists what targets refuse, and what is slow on them; passes ask instead of
+// guessing from an operator's name.
+struct Target {
+  TargetTraits traits;
+  // What the target says of one operation, beyond what its operator says; null:
+  // it runs everything. It must not refuse because a type is unknown.
+  Support (*ask)(const OpAttrs& attrs, const Inputs& inputs,
+                 absl::Span<const OutputInfo> outputs) = nullptr;
+};
+
+// Asks the operator, then the target. REQUIRES: attrs.defined().
+Support SupportOf(const Target& target, const OpAttrs& attrs,
+                  const Inputs& inputs, absl::Span<const OutputInfo> outputs);
 
 // A network: values, and operations that make values out of values, and nothing
 // else. They refer to each other by numbers, not pointers, so a network can be
@@ -165,12 +181,19 @@ class Network {
     }
     return *data_.operations[Index(id)];
   }
+  // The operation that makes the value; null for inputs and constants.
+  const Operation* MakerOf(ValueId id,
+                           CodePlace caller = CodePlace::Here()) const {
+    const OperationId maker = value(id, caller).producer;
+    return maker == kNoOperation ? nullptr : &operation(maker, caller);
+  }
   absl::StatusOr<const NetworkValue*> FindValue(ValueId id) const;
   absl::StatusOr<const Operation*> FindOperation(OperationId id) const;
   // The operations in the order in which they run.
   absl::Span<const OperationId> order() const { return data_.order; }
   absl::Span<const ValueId> inputs() const { return data_.inputs; }
   absl::Span<const ValueId> outputs() const { return data_.outputs; }
+  bool IsOutput(ValueId id) const;  // False for one that does not exist.
   int opset(std::string_view domain = "") const;  // 0 if it has none.
   // Find by name; fail with kNotFound, suggesting the nearest name. To look
   // for that takes long: a caller that expects none asks HasValue().
@@ -185,7 +208,7 @@ class Network {
   absl::StatusOr<std::vector<InputInfo>> FindInputsOf(OperationId id) const;
 
   // Grows with every edit, and never equals that of a network with other
-  // content: side tables carry it (side_table.h).
+  // content: side tables carry it (SideTable).
   uint64_t version() const { return version_; }
   // Null if it has none.
   const Target* target() const { return target_; }
@@ -299,5 +322,55 @@ absl::StatusOr<ValueId> Network::Add(const OpSet& ops, const Class& op,
   if (!id.ok()) return id.status();
   return this->operation(*id).outputs[0];
 }
+
+// Returns whether the operation has one output, each element of which depends
+// on no other elements of its inputs than those at its place (repeated as
+// broadcasting says); for a normalisation with given statistics, also on the
+// numbers of its channel. Knows the operators of ONNX by their names; false for
+// all others.
+bool IsElementwise(const Operation& operation);
+
+// Returns the part of a network between two cuts as a network of its own with
+// the same names: the operations that make `to` out of `from`, and those that
+// make something out of constants alone. Constants are copied, and all other
+// values that are needed become inputs, after those of `from`. An empty `from`
+// means those of the network's inputs that are needed.
+//
+// Fails with kInvalidArgument for numbers that name no tensor, for an empty
+// `to` and for a value of `from` that `to` does not depend on.
+absl::StatusOr<Network> ExtractNetwork(const Network& network,
+                                       absl::Span<const ValueId> from,
+                                       absl::Span<const ValueId> to);
+
+// Returns kFailedPrecondition: what `pass` computed belongs to an older version
+// of the network.
+absl::Status StaleTable(const Network& network, const char* pass,
+                        uint64_t version);
+
+// What a pass computed about a network (slots, kernels, layouts). It exists
+// only after its pass, belongs to one version of the network, and cannot be
+// read once the network has been edited.
+template <typename Content>
+class SideTable {
+ public:
+  SideTable(const Network& network, const char* pass, Content content)
+      : network_(&network),
+        pass_(pass),
+        version_(network.version()),
+        content_(std::move(content)) {}
+
+  // The result is valid as long as the table. REQUIRES: the network still
+  // exists.
+  absl::StatusOr<const Content*> Get() const {
+    if (network_->version() == version_) return &content_;
+    return StaleTable(*network_, pass_, version_);
+  }
+
+ private:
+  const Network* network_;
+  const char* pass_;
+  uint64_t version_;
+  Content content_;
+};
 
 }  // namespace nodewise

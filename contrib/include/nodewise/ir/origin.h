@@ -8,7 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace nodewise {
+
+class Network;
+struct Operation;
 
 // Where an operation is from in the program that made the model: what exporters
 // leave about that in the metadata of an ONNX node. It is kept in their words,
@@ -40,8 +45,7 @@ struct SourceLine {
 
 // Returns the innermost line of a stack trace that is of the model's program
 // and not of the framework below it (torch, jax, ...); a trace in the words of
-// Python, of TorchScript or of jax. Returns none if all
-// are of the framework.
+// Python, of TorchScript or of jax. Returns none if all are of the framework.
 std::optional<SourceLine> FindSourceLine(std::string_view trace);
 
 // Returns the line that the operation is from.
@@ -51,5 +55,27 @@ std::optional<SourceLine> SourceLineOf(const Origin& origin);
 // Empty for what stands in the outermost module. None if the exporter says
 // nothing of modules.
 std::optional<std::vector<std::string>> ModulePathOf(const Origin& origin);
+
+// Where an operation is from in the program that made the model.
+struct OperationSource {
+  std::string operation;
+  std::string module;  // "layers/0/conv"; empty if it is not known.
+  std::optional<SourceLine> line;
+
+  // "layers/0/conv, net.py:41 in forward: x = self.conv(x)"
+  std::string ToString() const;
+};
+
+// Returns where an operation is from; none if its exporter does not say.
+std::optional<OperationSource> SourceOf(const Operation& operation);
+
+// Returns where the operations of these names are from, in their order, as far
+// as one of the networks says. A network may be null.
+std::vector<OperationSource> SourcesOf(
+    absl::Span<const std::string> operations,
+    absl::Span<const std::shared_ptr<const Network>> networks);
+
+// Returns the sources as texts, each once.
+std::vector<std::string> TextsOf(absl::Span<const OperationSource> sources);
 
 }  // namespace nodewise

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/ir/target.h"
 
 namespace nodewise {
 
@@ -76,5 +78,17 @@ absl::Status ToStatus(absl::Span<const Finding> findings);
 // Returns all findings as text under the three headings; a part without faults
 // says so.
 std::string FindingReport(absl::Span<const Finding> findings);
+
+// Returns cycles among items that wait for each other: makers[i] are the items
+// that item i waits for. Each cycle begins with its lowest number and has
+// makers before users. No cycle is returned twice, and those that share items
+// with one that is returned may be missing; none is returned only if there is
+// none. At most `most`, since each costs a walk.
+std::vector<std::vector<uint32_t>> FindCycles(
+    std::vector<std::vector<uint32_t>> makers, size_t most);
+
+// "a -> b -> a", cut in the middle if there are very many. Names come from
+// files, so they are shortened.
+std::string PathText(absl::Span<const std::string> names);
 
 }  // namespace nodewise
