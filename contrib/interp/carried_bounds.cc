@@ -1,4 +1,7 @@
-#include "nodewise/interp/carried_bounds.h"
+// Carries bounds along a run: each value has the distance that a correct
+// kernel may be off by, and each operation is evaluated at the ends of these
+// ranges to see how far that moves its result. Bounds become unknown, never
+// too small, where that proves nothing.
 
 #include <algorithm>
 #include <array>
@@ -10,7 +13,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/elementwise.h"
+#include "nodewise/interp/network_bounds.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
@@ -26,15 +30,8 @@ constexpr double kOpen = std::numeric_limits<double>::infinity();
 constexpr size_t kMostInexactInputs = 5;
 
 bool IsExact(const Bounds& bounds) {
-  return std::all_of(bounds.proved.begin(), bounds.proved.end(),
-                     [](double bound) { return bound == 0; });
-}
-
-Bounds UnknownBounds(size_t count) {
-  Bounds bounds;
-  bounds.proved.assign(count, kUnknown);
-  bounds.expected = bounds.proved;
-  return bounds;
+  return std::ranges::all_of(bounds.proved,
+                             [](double bound) { return bound == 0; });
 }
 
 // Operators of which each element of an output is one of the first input, or
@@ -44,10 +41,11 @@ constexpr std::string_view kMovers[] = {
     "Reshape",      "Slice",        "Split",    "Squeeze", "Tile",
     "Transpose",    "SpaceToDepth", "Unsqueeze"};
 
-bool IsMover(const Operation& operation) {
+template <size_t kCount>
+bool IsAmong(const std::string_view (&kinds)[kCount],
+             const Operation& operation) {
   return operation.def().domain.empty() &&
-         std::find(std::begin(kMovers), std::end(kMovers), operation.kind()) !=
-             std::end(kMovers);
+         std::find(kinds, kinds + kCount, operation.kind()) != kinds + kCount;
 }
 
 // Others whose results are numbers that they have read, or exact in any type.
@@ -60,11 +58,10 @@ constexpr std::string_view kChoosers[] = {
 // Nothing is rounded where the result is in the type of what it was made of.
 bool HasNothingToRound(const Operation& operation, const Tensors& inputs,
                        DLDataType output) {
-  const bool is_chooser = operation.def().domain.empty() &&
-                          std::find(std::begin(kChoosers), std::end(kChoosers),
-                                    operation.kind()) != std::end(kChoosers);
-  if (!is_chooser && !IsMover(operation)) return false;
-  return std::all_of(inputs.begin(), inputs.end(), [&](const NDArray& input) {
+  if (!IsAmong(kChoosers, operation) && !IsAmong(kMovers, operation)) {
+    return false;
+  }
+  return std::ranges::all_of(inputs, [&](const NDArray& input) {
     return !input.defined() || !IsFloat(input.dtype()) ||
            TensorType(input.dtype()) == TensorType(output);
   });
@@ -85,6 +82,7 @@ bool HasPole(const Operation& operation, size_t slot) {
 
 // Selects one of the two bounds.
 using BoundList = std::vector<double> Bounds::*;
+constexpr BoundList kBothLists[] = {&Bounds::proved, &Bounds::expected};
 
 // One value that an operation reads and that may be off. An operation that
 // reads it twice (the square of a number) reads the same number twice.
@@ -104,7 +102,7 @@ class BoundsCarrier {
     known_[id] = {tensor, {}};
   }
 
-  // What an operation has made, with bounds of its own.
+  // Sets a value that an operation has made, with bounds of its own.
   void SetMade(ValueId id, BoundedTensor made) {
     known_[id] = std::move(made);
     if (!IsOutput(id)) AddRounding(&known_[id]);
@@ -114,10 +112,10 @@ class BoundsCarrier {
     NODEWISE_ASSIGN_OR_RETURN(
         Evaluated made,
         Evaluate(operation.attrs, TensorsOf(operation), {true}, {true, {}}));
-    return Take({operation, std::move(made), {}});
+    return AddRun({operation, std::move(made), {}});
   }
 
-  absl::Status Take(const OperationRun& run) {
+  absl::Status AddRun(const OperationRun& run) {
     const Operation& operation = run.operation;
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       const NDArray& output = run.result.outputs[i];
@@ -158,15 +156,12 @@ class BoundsCarrier {
 
   // Whether all the world sees the value, if only with its sides exchanged.
   bool IsOutput(ValueId id) const {
-    const auto outputs = network_.outputs();
-    if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
-      return true;
-    }
     const auto& uses = network_.value(id).uses;
-    return std::any_of(uses.begin(), uses.end(), [this](const Use& use) {
-      const Operation& user = network_.operation(use.user);
-      return IsMove(user) && IsOutput(user.outputs[0]);
-    });
+    return network_.IsOutput(id) ||
+           std::ranges::any_of(uses, [this](const Use& use) {
+             const Operation& user = network_.operation(use.user);
+             return IsMove(user) && IsOutput(user.outputs[0]);
+           });
   }
 
   // A kernel that fuses operations need not round what is between them. 0 is
@@ -192,36 +187,34 @@ class BoundsCarrier {
   // Adds to the bounds of the outputs what errors of the inputs do.
   absl::Status Widen(const Operation& operation) {
     if (MayBeFolded(operation)) AddFoldedRounding(operation.inputs[0]);
-    std::vector<InexactInput> inexact = InexactInputsOf(operation);
+    const std::vector<InexactInput> inexact = InexactInputsOf(operation);
     if (inexact.empty()) return absl::OkStatus();
-    if (IsMover(operation) && inexact.size() == 1 &&
-        inexact[0].slots == std::vector<size_t>{0}) {
+    const bool is_first_alone =
+        inexact.size() == 1 && inexact[0].slots == std::vector<size_t>{0};
+    if (is_first_alone && IsAmong(kMovers, operation)) {
       return MoveBounds(operation);
     }
-    const bool is_followed = IsElementwise(operation) ||
-                             (IsQuantizing(operation) && inexact.size() == 1 &&
-                              inexact[0].slots == std::vector<size_t>{0});
+    const bool is_followed =
+        IsElementwise(operation) || (is_first_alone && IsQuantizing(operation));
     if (!is_followed || inexact.size() > kMostInexactInputs) {
       ForgetBounds(operation, inexact);
       return absl::OkStatus();
     }
     BoundedTensor& output = known_.at(operation.outputs[0]);
     const std::vector<double> middle = ToDoubles(output.tensor);
-    for (const InexactInput& input : inexact) {
-      // Which element of the output depends on which of the input is known only
-      // where they are as many.
-      if (input.values.size() == middle.size()) continue;
+    // Which element of the output depends on which of the input is known only
+    // where they are as many.
+    if (std::ranges::any_of(inexact, [&](const InexactInput& input) {
+          return input.values.size() != middle.size();
+        })) {
       ForgetBounds(operation, inexact);
       return absl::OkStatus();
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        auto proved,
-        BoundsAtCorners(operation, inexact, middle, &Bounds::proved));
-    NODEWISE_ASSIGN_OR_RETURN(
-        auto expected,
-        BoundsAtCorners(operation, inexact, middle, &Bounds::expected));
-    MakeLarger(proved, &output.bounds.proved);
-    MakeLarger(expected, &output.bounds.expected);
+    for (const BoundList list : kBothLists) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const auto bounds, BoundsAtCorners(operation, inexact, middle, list));
+      MakeLarger(bounds, &(output.bounds.*list));
+    }
     return absl::OkStatus();
   }
 
@@ -261,13 +254,10 @@ class BoundsCarrier {
   absl::Status MoveBounds(const Operation& operation) {
     const Bounds& from = known_.at(operation.inputs[0]).bounds;
     const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);
-    for (const BoundList list : {&Bounds::proved, &Bounds::expected}) {
+    for (const BoundList list : kBothLists) {
       Tensors inputs = TensorsOf(operation);
       NODEWISE_ASSIGN_OR_RETURN(
-          const NDArray bounds,
-          NDArray::Empty(inputs[0].shape(), kFloat64, kCpu));
-      std::copy((from.*list).begin(), (from.*list).end(), bounds.As<double>());
-      inputs[0] = bounds;
+          inputs[0], FromDoubles(from.*list, inputs[0].shape(), kFloat64));
       NODEWISE_ASSIGN_OR_RETURN(
           const Evaluated moved,
           Evaluate(operation.attrs, std::move(inputs), wanted));
@@ -282,6 +272,8 @@ class BoundsCarrier {
     return absl::OkStatus();
   }
 
+  // By value and not by slot: a value that is read twice moves in both slots
+  // at once.
   std::vector<InexactInput> InexactInputsOf(const Operation& operation) const {
     std::map<ValueId, InexactInput> inexact;
     for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
@@ -304,24 +296,22 @@ class BoundsCarrier {
   // anything, too.
   void ForgetBounds(const Operation& operation,
                     const std::vector<InexactInput>& inexact) {
-    const bool is_open = std::any_of(
-        inexact.begin(), inexact.end(), [](const InexactInput& input) {
+    const bool is_open =
+        std::ranges::any_of(inexact, [](const InexactInput& input) {
           const std::vector<double>& proved = input.bounds->proved;
-          return std::any_of(proved.begin(), proved.end(),
-                             [](double bound) { return std::isinf(bound); });
+          return std::ranges::any_of(
+              proved, [](double bound) { return std::isinf(bound); });
         });
     for (const ValueId id : operation.outputs) {
       const auto known = known_.find(id);
       if (id == kNoValue || known == known_.end()) continue;
-      Bounds& bounds = known->second.bounds;
-      Bounds left =
-          UnknownBounds(static_cast<size_t>(CountOf(known->second.tensor)));
-      for (size_t i = 0; i < left.proved.size(); ++i) {
-        const bool was_open =
-            i < bounds.proved.size() && std::isinf(bounds.proved[i]);
-        if (is_open || was_open) left.proved[i] = kOpen;
+      const auto count = static_cast<size_t>(CountOf(known->second.tensor));
+      auto& [proved, expected] = known->second.bounds;
+      expected.assign(count, kUnknown);
+      proved.resize(count);
+      for (double& bound : proved) {
+        bound = is_open || std::isinf(bound) ? kOpen : kUnknown;
       }
-      bounds = std::move(left);
     }
   }
 
@@ -341,9 +331,8 @@ class BoundsCarrier {
             ends[i][end], Moved(read, inexact[i], end == 0 ? -1 : 1, list));
       }
     }
-    const bool has_pole =
-        std::any_of(inexact.begin(), inexact.end(),
-                    [](const InexactInput& input) { return input.has_pole; });
+    const bool has_pole = std::ranges::any_of(
+        inexact, [](const InexactInput& input) { return input.has_pole; });
     for (uint32_t corner = 0; corner < 1U << inexact.size(); ++corner) {
       Tensors inputs = given;
       for (size_t i = 0; i < inexact.size(); ++i) {
@@ -377,6 +366,7 @@ class BoundsCarrier {
     return largest;
   }
 
+  // Constants are in no run, so that they are read from the network.
   Tensors TensorsOf(const Operation& operation) const {
     Tensors inputs(operation.inputs.size());
     for (size_t slot = 0; slot < inputs.size(); ++slot) {
@@ -431,6 +421,8 @@ class BoundsCarrier {
 
 }  // namespace
 
+// Operations are evaluated here one by one: the tensors may be parts of those
+// that a run of the network makes.
 absl::StatusOr<BoundedTensor> CarryBounds(
     const Network& network, ValueId from,
     absl::Span<const Operation* const> operations,
@@ -456,7 +448,7 @@ absl::StatusOr<std::vector<BoundedTensor>> InterpretCarryingBounds(
   InterpretOptions options;
   options.with_bounds = true;
   options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
-    NODEWISE_RETURN_IF_ERROR(carrier.Take(run));
+    NODEWISE_RETURN_IF_ERROR(carrier.AddRun(run));
     return false;
   };
   NODEWISE_RETURN_IF_ERROR(

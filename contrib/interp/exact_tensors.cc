@@ -1,3 +1,9 @@
+// Draws inputs for which every order of every sum gives the same result. The
+// numbers are small and whole, and a second run of each operation on their
+// absolute values shows how large a sum can become on the way; as long as that
+// is below the first whole number whose neighbour the type lacks, no addition
+// rounds.
+
 #include "nodewise/interp/exact_tensors.h"
 
 #include <algorithm>
@@ -55,6 +61,8 @@ bool HasWholeFactors(const Operation& operation) {
          (is_whole(old_gemm->alpha) && is_whole(old_gemm->beta));
 }
 
+// Kinds can be judged before any number is drawn, which is cheap and settles
+// most networks.
 absl::Status CheckKinds(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
@@ -68,34 +76,39 @@ absl::Status CheckKinds(const Network& network) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NDArray> TensorFor(const NetworkValue& value) {
+// Makes a tensor of the value's type, each element of which `next` gives.
+template <typename Next>
+absl::StatusOr<NDArray> TensorFor(const NetworkValue& value, Next next) {
   const auto sizes = value.type.sizes();
   if (!sizes.has_value() || !value.type.has_dtype()) {
     return absl::UnimplementedError(
         fmt::format("{}: its type is not known", value.name));
   }
-  return NDArray::Empty(*sizes, value.type.dtype, kCpu);
+  // Fails for sizes that are too large for any memory.
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                            NDArray::Empty(*sizes, value.type.dtype, kCpu));
+  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
+  std::ranges::generate(numbers, next);
+  StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
+  return tensor;
 }
 
 // Numbers that stand for places, or for true and false, stay 0 or 1.
 absl::StatusOr<NDArray> DrawTensor(const NetworkValue& value, const Draw& draw,
                                    uint64_t seed) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, TensorFor(value));
   SmallNumbers random(RandomSource(seed, value.name));
   const bool is_float = IsFloat(value.type.dtype);
   const int64_t least = is_float ? -draw.largest : 0;
   const int64_t most = is_float ? draw.largest : 1;
   const auto places = static_cast<uint32_t>(most - least + 1);
   const auto every = static_cast<uint32_t>(draw.every);
-  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
-  for (double& number : numbers) {
-    if (every > 1 && random.Below(every) > 0) continue;
-    number = static_cast<double>(least + random.Below(places));
-  }
-  StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
-  return tensor;
+  return TensorFor(value, [&]() -> double {
+    if (every > 1 && random.Below(every) > 0) return 0;
+    return static_cast<double>(least + random.Below(places));
+  });
 }
 
+// NaN counts as larger than everything, so that what follows fails.
 double LargestOf(const NDArray& tensor) {
   double largest = 0;
   for (const double x : ToDoubles(tensor)) {
@@ -107,9 +120,8 @@ double LargestOf(const NDArray& tensor) {
 
 bool IsWhole(const NDArray& tensor) {
   const std::vector<double> numbers = ToDoubles(tensor);
-  return std::all_of(numbers.begin(), numbers.end(), [](double x) {
-    return x == std::trunc(x) && std::isfinite(x);
-  });
+  return std::ranges::all_of(
+      numbers, [](double x) { return x == std::trunc(x) && std::isfinite(x); });
 }
 
 // Whether its type has all whole numbers that are no larger.
@@ -120,9 +132,6 @@ bool IsBelowFirstGap(const NDArray& tensor) {
 // Returns max(|x|, y) of each element; `larger` may be undefined.
 absl::StatusOr<NDArray> SizesOf(const NDArray& tensor, const NDArray& larger) {
   if (!IsFloat(tensor.dtype())) return tensor;
-  NODEWISE_ASSIGN_OR_RETURN(
-      const NDArray sizes,
-      NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
   std::vector<double> numbers = ToDoubles(tensor);
   for (double& number : numbers) number = std::fabs(number);
   if (larger.defined()) {
@@ -131,18 +140,13 @@ absl::StatusOr<NDArray> SizesOf(const NDArray& tensor, const NDArray& larger) {
       numbers[i] = std::max(numbers[i], others[i]);
     }
   }
-  StoreDoubles(numbers.data(), 0, CountOf(tensor), sizes);
-  return sizes;
+  return FromDoubles(numbers, tensor.shape(), tensor.dtype());
 }
 
 absl::StatusOr<NDArray> Negated(const NDArray& tensor) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const NDArray negated,
-      NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
   std::vector<double> numbers = ToDoubles(tensor);
   for (double& number : numbers) number = -number;
-  StoreDoubles(numbers.data(), 0, CountOf(tensor), negated);
-  return negated;
+  return FromDoubles(numbers, tensor.shape(), tensor.dtype());
 }
 
 // Runs a network on drawn inputs, and sees to it that all sums are exact.
@@ -160,7 +164,7 @@ class ExactRun {
     }
     InterpretOptions options;
     options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
-      NODEWISE_RETURN_IF_ERROR(Take(run));
+      NODEWISE_RETURN_IF_ERROR(CheckRun(run));
       return false;
     };
     return Interpret(network_, inputs, options);
@@ -173,15 +177,14 @@ class ExactRun {
       sizes_[network_.inputs()[i]] = largest[i];
     }
     const auto made = SizesMade(network_.operation(network_.order()[0]));
-    return made.ok() &&
-           std::all_of(made->begin(), made->end(), [](const NDArray& sums) {
+    return made.ok() && std::ranges::all_of(*made, [](const NDArray& sums) {
              return !sums.defined() || !IsFloat(sums.dtype()) ||
                     (IsWhole(sums) && IsBelowFirstGap(sums));
            });
   }
 
  private:
-  absl::Status Take(const OperationRun& run) {
+  absl::Status CheckRun(const OperationRun& run) {
     const Operation& operation = run.operation;
     NODEWISE_ASSIGN_OR_RETURN(const Tensors made, SizesMade(operation));
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
@@ -233,6 +236,7 @@ class ExactRun {
   std::map<ValueId, NDArray> sizes_;
 };
 
+// One seed gives each input other numbers, since its name goes into them.
 absl::StatusOr<std::vector<NDArray>> DrawAll(const Network& network,
                                              const Draw& draw, uint64_t seed,
                                              absl::Span<const NDArray> given) {
@@ -267,6 +271,9 @@ bool MayBeExact(const OperatorDef& def) {
   return def.bound.kind == ErrorBound::Kind::kExact || IsSum(def);
 }
 
+// From the largest numbers to the sparsest: large ones find more faults, zeros
+// keep long sums small. Only too large a sum is a reason to try the next;
+// every other error would come again.
 absl::StatusOr<ExactTensors> DrawExactTensors(const Network& network,
                                               uint64_t seed,
                                               absl::Span<const NDArray> given) {
@@ -303,13 +310,11 @@ bool ExactSource::AreAlwaysExact() {
   std::vector<NDArray> inputs;
   for (const ValueId id : network_.inputs()) {
     const NetworkValue& value = network_.value(id);
-    auto tensor = TensorFor(value);
-    if (!tensor.ok() || MayBePlaces(value)) return false;
-    const double number =
+    if (MayBePlaces(value)) return false;
+    const double largest =
         IsFloat(value.type.dtype) ? static_cast<double>(kDraws[0].largest) : 1;
-    const std::vector<double> largest(static_cast<size_t>(CountOf(*tensor)),
-                                      number);
-    StoreDoubles(largest.data(), 0, CountOf(*tensor), *tensor);
+    auto tensor = TensorFor(value, [&] { return largest; });
+    if (!tensor.ok()) return false;
     inputs.push_back(*std::move(tensor));
   }
   const bool is_sum = IsSum(network_.operation(network_.order()[0]));
@@ -317,11 +322,12 @@ bool ExactSource::AreAlwaysExact() {
                 : Interpret(network_, inputs).ok();
 }
 
+// Inputs that are given may be larger than any that are drawn, so that each
+// such set has to be tried.
 absl::StatusOr<std::vector<NDArray>> ExactSource::Draw(
     uint64_t seed, absl::Span<const NDArray> given) {
-  const bool are_all_drawn =
-      std::none_of(given.begin(), given.end(),
-                   [](const NDArray& tensor) { return tensor.defined(); });
+  const bool are_all_drawn = std::ranges::none_of(
+      given, [](const NDArray& tensor) { return tensor.defined(); });
   if (are_all_drawn && !are_always_exact_.has_value()) {
     are_always_exact_ = AreAlwaysExact();
   }

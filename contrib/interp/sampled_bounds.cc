@@ -1,4 +1,6 @@
-#include "nodewise/interp/sampled_bounds.h"
+// Bounds by trial: the network runs several times, each time with every result
+// moved as far as its operation may be off, and the distances that come out
+// make the bound.
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
@@ -41,14 +44,13 @@ class NumbersRead {
     constexpr size_t kFirst = 4;
     for (size_t i = 0; i < kFirst && i < numbers.size(); ++i) {
       const double x = numbers[i * numbers.size() / kFirst];
-      if (!IsFree(x) && std::find(all_.begin(), all_.end(), x) == all_.end()) {
+      if (!IsFree(x) && std::ranges::find(all_, x) == all_.end()) {
         return false;
       }
     }
     const std::unordered_set<double> known(all_.begin(), all_.end());
-    return std::all_of(numbers.begin(), numbers.end(), [&](double x) {
-      return IsFree(x) || known.contains(x);
-    });
+    return std::ranges::all_of(
+        numbers, [&](double x) { return IsFree(x) || known.contains(x); });
   }
 
  private:
@@ -113,8 +115,8 @@ class MovingEvaluator : public Evaluator {
   // Integers may be off where floats are rounded to them.
   absl::Status MoveWhole(const std::vector<double>& bounds,
                          NDArray* tensor) const {
-    const bool is_exact = std::none_of(bounds.begin(), bounds.end(),
-                                       [](double x) { return !(x < 1); });
+    const bool is_exact =
+        std::ranges::none_of(bounds, [](double x) { return !(x < 1); });
     if (is_exact) return absl::OkStatus();
     std::vector<double> numbers = ToDoubles(*tensor);
     for (size_t i = 0; i < std::min(numbers.size(), bounds.size()); ++i) {
@@ -131,12 +133,12 @@ class MovingEvaluator : public Evaluator {
   static absl::Status Store(const std::vector<double>& numbers,
                             NDArray* tensor) {
     NODEWISE_ASSIGN_OR_RETURN(
-        *tensor, NDArray::Empty(tensor->shape(), tensor->dtype(), kCpu));
-    StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
-                 *tensor);
+        *tensor, FromDoubles(numbers, tensor->shape(), tensor->dtype()));
     return absl::OkStatus();
   }
 
+  // Errors that all go one way add up; those of random sides mostly cancel.
+  // Kernels do either.
   double Sign() const {
     if (sample_ < 2) return sample_ == 0 ? 1 : -1;
     return random_.Next() % 2 == 0 ? 1 : -1;
@@ -149,6 +151,8 @@ class MovingEvaluator : public Evaluator {
 
 }  // namespace
 
+// The distances of all samples add up; one that is not known makes the sum
+// NaN, which stays.
 absl::StatusOr<std::vector<Bounds>> SampledBounds(
     const Network& network, const std::vector<NDArray>& inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> right,

@@ -55,7 +55,7 @@ inline float MovedBy<float>(float from, double step) {
   return std::fabs(moved - x) <= std::fabs(step) ? moved : from;
 }
 
-// What loops over many elements need of a Reach.
+// A Reach as loops over many elements need it.
 template <typename T>
 class ReachOf {
  public:

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/tensors/bound_source.h"
 
 namespace nodewise {
 
@@ -50,5 +53,40 @@ absl::StatusOr<BoundedTensor> CarryBounds(
     const Network& network, ValueId from,
     absl::Span<const Operation* const> operations,
     std::map<ValueId, BoundedTensor> known);
+
+// A run of a network with the reference evaluation of its operators, without
+// bounds, and with those of InterpretCarryingBounds() for the tensors they are
+// asked for. Most tensors are settled for much less
+// (BoundSource::IsSurelyWithin()): where one operation rounds and what follows
+// it computes element by element, as in what a kernel fuses. First with a bound
+// that follows from the size of each number, then with the bounds of those
+// elements alone that are left.
+class BoundedRun {
+ public:
+  virtual ~BoundedRun() = default;
+
+  virtual const std::vector<NDArray>& outputs() const = 0;
+  // The bounds of an output; lives as long as this.
+  virtual BoundSource& bounds(size_t output) = 0;
+};
+
+// Fails as Interpreter::Run(). The network must outlive what is returned; the
+// inputs are held, and must stay as they are.
+absl::StatusOr<std::unique_ptr<BoundedRun>> RunWithLazyBounds(
+    const Network& network, std::vector<NDArray> inputs);
+
+// Returns bounds on the error of a network as a whole, one for each output, for
+// networks of any operations: it is run several times, each time with the
+// results of its operations moved by as much as a correct kernel may be off,
+// floats also by a rounding unless they are only moved or chosen: all upwards,
+// all downwards, or each to its own side. What comes out moves by so much, and
+// a bound is about ten times a usual distance. It is not proved, and holds for
+// all usual kernels; both bounds are the same. NaN where an operation's own
+// bound is not known, or one of the runs makes no finite number.
+//
+// `InterpretCarryingBounds()` proves bounds, for networks in which elements are
+// computed each by itself. Fails as Interpreter::Run().
+absl::StatusOr<std::vector<Bounds>> SampledBounds(
+    const Network& network, const std::vector<NDArray>& inputs);
 
 }  // namespace nodewise
