@@ -1,3 +1,8 @@
+// Keeps the part of a network that can be computed without its opaque
+// operations. One walk in the order of the run marks what they make and all
+// that depends on it; the rest stays, with outputs where it was read by what
+// is gone.
+
 #include "nodewise/passes/known_part.h"
 
 #include <algorithm>
@@ -60,8 +65,10 @@ class UnknownPart {
       if (!depends && !is_opaque) continue;
       is_gone_[Index(id)] = true;
       is_first_[Index(id)] = !depends;
-      for (const ValueId output : operation.outputs) Mark(output);
-      Mark(operation.barrier);
+      is_unknown_[Index(operation.barrier)] = true;
+      for (const ValueId output : operation.outputs) {
+        if (output != kNoValue) is_unknown_[Index(output)] = true;
+      }
     }
   }
 
@@ -83,6 +90,8 @@ class UnknownPart {
   }
 
   // Returns the opaque operations at which the value's makers begin.
+  // Walks back through what cannot be computed; where that begins, nothing
+  // that an operation reads is unknown, so it is itself the reason.
   std::vector<std::string> Because(ValueId value) {
     std::unordered_set<OperationId> seen;
     std::vector<OperationId> open = {network_.value(value).producer};
@@ -103,7 +112,7 @@ class UnknownPart {
     for (const OperationId id : seen) {
       if (is_first_[Index(id)]) first.push_back(id);
     }
-    std::sort(first.begin(), first.end());
+    std::ranges::sort(first);
     std::vector<std::string> names;
     names.reserve(first.size());
     for (const OperationId id : first) {
@@ -113,25 +122,18 @@ class UnknownPart {
   }
 
  private:
-  void Mark(ValueId id) {
-    if (id != kNoValue) is_unknown_[Index(id)] = true;
-  }
-
   bool Reads(const Operation& operation) const {
     const auto is_unknown = [&](ValueId id) {
-      return id != kNoValue && is_unknown_[Index(id)];
+      return id != kNoValue && Has(id);
     };
-    return std::any_of(operation.inputs.begin(), operation.inputs.end(),
-                       is_unknown) ||
-           std::any_of(operation.after.begin(), operation.after.end(),
-                       is_unknown);
+    return std::ranges::any_of(operation.inputs, is_unknown) ||
+           std::ranges::any_of(operation.after, is_unknown);
   }
 
   bool IsReadByGone(ValueId id) const {
     const std::vector<Use>& uses = network_.value(id).uses;
-    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return is_gone_[Index(use.user)];
-    });
+    return std::ranges::any_of(
+        uses, [&](const Use& use) { return is_gone_[Index(use.user)]; });
   }
 
   const Network& network_;
@@ -162,7 +164,6 @@ std::vector<OpaqueOperator> OpaqueOperators(const Network& network) {
     }
   }
   std::vector<OpaqueOperator> operators;
-  operators.reserve(by_name.size());
   for (auto& [name, operations] : by_name) {
     operators.push_back({name, std::move(operations)});
   }
@@ -179,6 +180,8 @@ std::string TextOf(const std::vector<OpaqueOperator>& operators) {
   return text;
 }
 
+// The copy keeps its inputs, and RemoveUnused() takes away all that the new
+// outputs do not need, opaque operations too.
 absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
   UnknownPart unknown(network);
   KnownPart part;
@@ -207,10 +210,10 @@ absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
     for (const OperationId id : OpaqueOperations(network)) {
       names.push_back(network.operation(id).name);
     }
-    return absl::FailedPreconditionError(fmt::format(
-        "everything depends on opaque operations ({}), expected a program that "
-        "runs them ({})",
-        ListOf(names, kMostListed), NameOf(Way::kOpaqueProgram)));
+    return absl::FailedPreconditionError(
+        fmt::format("everything depends on opaque operations ({}), expected a "
+                    "program that runs them ({})",
+                    ListOf(names, kMostListed), NameOf(Way::kOpaqueProgram)));
   }
   NODEWISE_RETURN_IF_ERROR(part.network.SetOutputs(std::move(outputs)));
   part.network.RemoveUnused();

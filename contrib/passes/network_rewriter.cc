@@ -1,8 +1,10 @@
+// Names are looked up in sets of its own: a pass makes many operations, and
+// each would else search for a free name from the beginning.
+
 #include "contrib/passes/network_rewriter.h"
 
 #include <algorithm>
 
-#include "contrib/passes/refusal.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
@@ -65,15 +67,20 @@ absl::StatusOr<ValueId> NetworkRewriter::AddConstant(std::string_view name,
   return network_.AddConstant(FreeName(name, &value_names_), std::move(data));
 }
 
+// Renaming comes last, since the old names are free only when their owners are
+// gone.
 absl::Status NetworkRewriter::Replace(const Replacement& replacement) {
   NODEWISE_RETURN_IF_ERROR(
       network_.ReplaceUses({replacement.old}, {replacement.made}));
   added_.clear();
   const std::string value_name = network_.value(replacement.old).name;
   const std::string name = network_.operation(replacement.named_like).name;
+  const OperationId named = replacement.named != kNoOperation
+                                ? replacement.named
+                                : network_.value(replacement.made).producer;
   NODEWISE_RETURN_IF_ERROR(Remove(replacement.removed, replacement.inputs));
   NODEWISE_RETURN_IF_ERROR(network_.Rename(replacement.made, value_name));
-  return network_.Rename(replacement.named, name);
+  return network_.Rename(named, name);
 }
 
 absl::Status NetworkRewriter::PassOn(ValueId value, ValueId old,
@@ -95,6 +102,7 @@ absl::Status NetworkRewriter::Remove(absl::Span<const OperationId> removed,
   return absl::OkStatus();
 }
 
+// From the last to the first: later ones read earlier ones.
 void NetworkRewriter::TakeBack() {
   for (auto id = added_.rbegin(); id != added_.rend(); ++id) {
     network_.Remove(*id).IgnoreError();
@@ -107,25 +115,20 @@ absl::Status NetworkRewriter::EnsureOpset(std::string_view domain) {
   return network_.SetOpset(domain, 1);
 }
 
-bool IsOutput(const Network& network, ValueId id) {
-  const auto outputs = network.outputs();
-  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
-}
-
+// A second reader would lose its input in a merge, and an output of the
+// network its value.
 absl::StatusOr<OperationId> OnlyReader(const Network& network, ValueId id) {
   const std::vector<Use>& uses = network.value(id).uses;
-  if (IsOutput(network, id)) {
+  if (network.IsOutput(id)) {
     return Refuse("its result is an output of the network");
   }
   if (uses.size() != 1) {
-    return Refuse(fmt::format("its result is read in {} places, expected one",
-                              uses.size()));
+    return Refuse("its result is read in {} places, expected one", uses.size());
   }
   if (uses[0].slot == 0) return uses[0].user;
   const Operation& user = network.operation(uses[0].user);
-  return Refuse(
-      fmt::format("its result is input {} of operation {}, expected input 0",
-                  uses[0].slot, Shortened(user.name)));
+  return Refuse("its result is input {} of operation {}, expected input 0",
+                uses[0].slot, Shortened(user.name));
 }
 
 absl::Status CheckNoBarriers(const Network& network,
@@ -134,8 +137,8 @@ absl::Status CheckNoBarriers(const Network& network,
       network.value(operation.barrier).uses.empty()) {
     return absl::OkStatus();
   }
-  return Refuse(fmt::format("operation {} waits for others, or others for it",
-                            Shortened(operation.name)));
+  return Refuse("operation {} waits for others, or others for it",
+                Shortened(operation.name));
 }
 
 }  // namespace nodewise

@@ -5,12 +5,27 @@
 #include <unordered_set>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ops/ops.h"
 
 namespace nodewise {
+
+// Why a pass leaves an operation alone, on its way to the report.
+template <typename... Args>
+absl::Status Refuse(fmt::format_string<const Args&...> reason,
+                    const Args&... args) {
+  return absl::FailedPreconditionError(fmt::format(reason, args...));
+}
+
+// Returns whether the operation is one of this class.
+template <typename Class>
+bool Is(const Operation& operation) {
+  return operation.attrs.As<Class>() != nullptr;
+}
 
 // Puts new operations in the place of old ones, under names that are free or
 // become so. The network must not be edited by others meanwhile.
@@ -37,12 +52,13 @@ class NetworkRewriter {
   // Makes everything read `made`, the output of an added operation, instead of
   // `old`; removes these operations, users first, and those of `inputs` that
   // nothing needs any more; gives `made` the old name, and the operation
-  // `named` the name of `named_like`, one of the removed.
+  // `named`, by default what makes `made`, the name of `named_like`, one of the
+  // removed.
   struct Replacement {
     ValueId old = kNoValue;
     ValueId made = kNoValue;
-    std::vector<OperationId> removed;
-    std::vector<OperationId> inputs;
+    std::vector<OperationId> removed = {};
+    std::vector<OperationId> inputs = {};
     OperationId named = kNoOperation;
     OperationId named_like = kNoOperation;
   };
@@ -74,8 +90,6 @@ class NetworkRewriter {
   std::vector<OperationId> added_;
 };
 
-// Returns whether an output of the network is this value.
-bool IsOutput(const Network& network, ValueId id);
 // Returns the one operation that reads the value, as its input 0. Fails, saying
 // who reads "its result" instead, if that is not all that does.
 absl::StatusOr<OperationId> OnlyReader(const Network& network, ValueId id);

@@ -1,5 +1,7 @@
 #include "nodewise/passes/pass_list.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -18,6 +20,7 @@ absl::Status DropUnused(Network& network) {
   return absl::OkStatus();
 }
 
+// A network without such operations stays as it is, in its version too.
 absl::Status KeepKnownPart(Network& network) {
   if (OpaqueOperations(network).empty()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(KnownPart part, KnownPartOf(network));
@@ -34,9 +37,7 @@ constexpr PassRow kRows[] = {
      "merges floats between DequantizeLinear and QuantizeLinear into "
      "operations on integers",
      [](QuantizationReport* report) {
-       Pass pass = MergeQuantizationPass(report);
-       pass.name = "merge_quantised";
-       return pass;
+       return Pass{"merge_quantised", MergeQuantizationPass(report).run};
      }},
     {"remove_unused", "removes what no output depends on",
      [](QuantizationReport*) {
@@ -46,9 +47,7 @@ constexpr PassRow kRows[] = {
      "splits operations on integers into DequantizeLinear, one on floats, and "
      "QuantizeLinear",
      [](QuantizationReport* report) {
-       Pass pass = SplitQuantizationPass(report);
-       pass.name = "split_quantised";
-       return pass;
+       return Pass{"split_quantised", SplitQuantizationPass(report).run};
      }},
 };
 
@@ -64,15 +63,11 @@ absl::StatusOr<std::vector<const PassRow*>> ParsePassList(
   const std::vector<std::string> wanted =
       absl::StrSplit(std::string(list), ',');
   for (const std::string& name : wanted) {
-    const PassRow* found = nullptr;
-    for (const PassRow& row : kRows) {
-      if (row.name == name) found = &row;
-    }
-    if (found == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("pass \"{}\": there is none of that name, expected some "
-                      "of {}{}",
-                      Printable(name), ListOf(names), DidYouMean(name, names)));
+    const auto* const found = std::ranges::find(kRows, name, &PassRow::name);
+    if (found == std::end(kRows)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "pass \"{}\": there is none of that name, expected some of {}{}",
+          Printable(name), ListOf(names), DidYouMean(name, names)));
     }
     rows.push_back(found);
   }

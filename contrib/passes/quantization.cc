@@ -1,16 +1,61 @@
+// The two passes over quantised networks, as lists of rewrites, and their
+// report.
+
 #include "nodewise/passes/quantization.h"
 
 #include <algorithm>
 
-#include "contrib/passes/merge_pair.h"
-#include "contrib/passes/merge_product.h"
-#include "contrib/passes/rewrite_list.h"
-#include "contrib/passes/split_quantized.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "contrib/passes/network_rewriter.h"
+#include "contrib/passes/quantization_rewrites.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
 namespace {
+
+// One kind of change: which operations it is for, and what is done with one.
+struct Rewrite {
+  bool (*fits)(const Network& network, OperationId id);
+  RewriteResult (*run)(OperationId id, NetworkRewriter& rewriter);
+};
+
+void RunOne(const Rewrite& rewrite, NetworkRewriter& rewriter,
+            QuantizationReport* report) {
+  const Network& network = rewriter.network();
+  // A copy, since edits change the order, and remove what is still to come.
+  const auto order = network.order();
+  for (const OperationId id : std::vector(order.begin(), order.end())) {
+    if (!network.Has(id) || !rewrite.fits(network, id)) continue;
+    const std::string name = network.operation(id).name;
+    auto change = rewrite.run(id, rewriter);
+    if (change.ok()) {
+      report->changes.push_back(*std::move(change));
+      continue;
+    }
+    rewriter.TakeBack();
+    report->left_alone.push_back(
+        {name, std::string(MessageOf(change.status()))});
+  }
+}
+
+// Does one kind after the other, each for all operations in their order. If
+// anything changed, removes what no output depends on. Does nothing for a
+// network without outputs.
+QuantizationReport RunRewrites(absl::Span<const Rewrite> rewrites,
+                               std::string_view verb, Network& network) {
+  QuantizationReport report;
+  report.verb = verb;
+  if (network.outputs().empty()) return report;
+  const uint64_t version = network.version();
+  NetworkRewriter rewriter(network);
+  for (const Rewrite& rewrite : rewrites) RunOne(rewrite, rewriter, &report);
+  if (network.version() != version) network.RemoveUnused();
+  return report;
+}
 
 // The products come first: the pairs that they leave have no other use.
 constexpr Rewrite kMerges[] = {
@@ -48,9 +93,8 @@ std::string_view ToString(Agreement agreement) {
 }
 
 size_t QuantizationReport::CountOf(std::string_view kind) const {
-  return static_cast<size_t>(
-      std::count_if(changes.begin(), changes.end(),
-                    [&](const Change& change) { return change.kind == kind; }));
+  return static_cast<size_t>(std::ranges::count_if(
+      changes, [&](const Change& change) { return change.kind == kind; }));
 }
 
 std::string QuantizationReport::ToString() const {

@@ -1,13 +1,22 @@
+// Judges whether a product of quantised tensors comes out alike in both of its
+// forms. The facts about scales and zero points are collected first; then the
+// largest sum that the weights allow, in integers and in steps of the output,
+// tells how far the roundings of float32 can carry the two apart.
+
 #include "contrib/passes/quantized_product.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
-#include "contrib/passes/refusal.h"
+#include "contrib/passes/network_rewriter.h"
 #include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/quantize.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -25,6 +34,91 @@ constexpr double kMostSteps = 0x1p21;
 // them, are beyond the ends of a type of 8 bits, regardless of its zero point.
 constexpr double kLeastFactor = 0x1p-16;
 
+ValueId InputOf(const Operation& operation, size_t i) {
+  return i < operation.inputs.size() ? operation.inputs[i] : kNoValue;
+}
+
+// One number: of rank 0, or the only one of rank 1.
+bool IsOne(const std::vector<int64_t>& sizes) {
+  return sizes.size() <= 1 && Product(sizes) == 1;
+}
+
+absl::StatusOr<std::vector<int64_t>> SizesOf(const Network& network, ValueId id,
+                                             std::string_view name) {
+  auto sizes = network.value(id).type.sizes();
+  if (sizes.has_value()) return *std::move(sizes);
+  return Refuse("{} is of type {}, expected a known shape", name,
+                ToString(network.value(id).type));
+}
+
+// Returns the axis that the scales are by; none if there is one for all.
+// A scale with one number is for all elements, even where the operator names
+// an axis.
+absl::StatusOr<std::optional<int>> AxisOf(const Network& network,
+                                          const QuantizedTensor& tensor) {
+  const std::string name = fmt::format("{}_scale", tensor.role);
+  NODEWISE_ASSIGN_OR_RETURN(const auto sizes,
+                            SizesOf(network, tensor.scale, name));
+  if (IsOne(sizes)) return std::nullopt;
+  if (sizes.size() != 1) {
+    return Refuse("{} is by block, of rank {}, expected rank 0 or 1", name,
+                  sizes.size());
+  }
+  const TensorType& data = network.value(tensor.data).type;
+  if (!data.has_rank()) {
+    return Refuse("{} is by axis, and the rank of {} is not known", name,
+                  tensor.role);
+  }
+  const int64_t axis = data.rank() == 1 ? 0 : tensor.axis;
+  NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, data.rank()));
+  return std::optional<int>(at);
+}
+
+// DequantizeLinear wants a zero point of the scale's shape; one number for one
+// number passes in either rank.
+absl::Status CheckZero(const Network& network, const QuantizedTensor& tensor) {
+  if (tensor.zero == kNoValue) return absl::OkStatus();
+  const std::string name = fmt::format("{}_zero_point", tensor.role);
+  NODEWISE_ASSIGN_OR_RETURN(const auto zero,
+                            SizesOf(network, tensor.zero, name));
+  NODEWISE_ASSIGN_OR_RETURN(const auto scale,
+                            SizesOf(network, tensor.scale, "the scale"));
+  if (zero == scale || (IsOne(zero) && IsOne(scale))) return absl::OkStatus();
+  return Refuse("{} is of shape {}, expected {} as the scale is", name,
+                ShapeToString(zero), ShapeToString(scale));
+}
+
+absl::Status CheckIsFloat32(const Network& network,
+                            const QuantizedTensor& tensor) {
+  const DLDataType type = TypeOf(network, tensor.scale);
+  if (type == kFloat32) return absl::OkStatus();
+  return Refuse("{}_scale is of type {}, expected float32", tensor.role,
+                ToString(TensorType(type)));
+}
+
+absl::Status CheckScalesWithin(const Network& network,
+                               const QuantizedTensor& tensor, double least,
+                               double most, const char* expected) {
+  const auto scales = NumbersOf(network, tensor.scale);
+  if (!scales.has_value()) return absl::OkStatus();
+  for (const double scale : *scales) {
+    if (scale >= least && scale <= most) continue;
+    return Refuse("{}_scale has {}, expected {}", tensor.role, scale, expected);
+  }
+  return absl::OkStatus();
+}
+
+// Bit by bit: scales that differ in the last bit are different scales.
+bool HasSameElements(const NDArray& a, const NDArray& b) {
+  const auto sizes_of = [](const NDArray& array) {
+    return std::vector<int64_t>(array.shape().begin(), array.shape().end());
+  };
+  const bool are_one = IsOne(sizes_of(a)) && IsOne(sizes_of(b));
+  return a.dtype() == b.dtype() && (are_one || a.shape() == b.shape()) &&
+         (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+}
+
+// One number counts for all; 0 if there is none.
 double At(const std::vector<double>& numbers, size_t i) {
   if (numbers.empty()) return 0;
   return numbers[numbers.size() == 1 ? 0 : i];
@@ -38,6 +132,8 @@ struct Lines {
   int64_t inner = 1;
 };
 
+// A Conv sums over all but the first side of w, a MatMul over the last but
+// one.
 Lines LinesOf(const std::vector<int64_t>& sizes, bool is_conv) {
   const absl::Span<const int64_t> all(sizes);
   if (is_conv) return {sizes[0], Product(all.subspan(1)), 1};
@@ -47,6 +143,8 @@ Lines LinesOf(const std::vector<int64_t>& sizes, bool is_conv) {
 }
 
 // Returns the sum of |w - zero| of each line.
+// Zero points by axis are constant along a sum, so that one number for each
+// line is enough.
 std::vector<double> LineSums(const NDArray& w, const Lines& lines,
                              const ScaleFacts& facts) {
   std::vector<double> sums(static_cast<size_t>(lines.outer * lines.inner), 0);
@@ -93,21 +191,14 @@ absl::StatusOr<std::vector<double>> WeightsOf(const Network& network,
   if (depth.is_known()) {
     return std::vector<double>{static_cast<double>(depth.size()) * largest};
   }
-  return Refuse(fmt::format(
+  return Refuse(
       "it is not known how many terms a sum has, expected at most {} (sums of "
       "integers have 32 bits)",
-      static_cast<int64_t>(kLargestInt32 / (255.0 * 255.0))));
+      static_cast<int64_t>(kLargestInt32 / (255.0 * 255.0)));
 }
 
-bool AllPowersOfTwo(const QuantizedProduct& product) {
-  for (const ScaleFacts* facts :
-       {&product.x_facts, &product.w_facts, &product.y_facts}) {
-    if (!std::all_of(facts->scales.begin(), facts->scales.end(),
-                     &IsPowerOfTwo)) {
-      return false;
-    }
-  }
-  return true;
+bool ArePowersOfTwo(const std::vector<double>& scales) {
+  return std::ranges::all_of(scales, &IsPowerOfTwo);
 }
 
 // The extremes over all lines.
@@ -119,6 +210,8 @@ struct SumLimits {
   double factor = std::numeric_limits<double>::max();
 };
 
+// Lists with one number count for all lines, so the longest list says how many
+// lines there are.
 SumLimits LimitsOf(const QuantizedProduct& product,
                    const std::vector<double>& weights) {
   const std::vector<double>& scales = product.w_facts.scales;
@@ -126,8 +219,8 @@ SumLimits LimitsOf(const QuantizedProduct& product,
       std::max({weights.size(), scales.size(), product.bias.size()});
   const double x_largest = LargestDistance(*RangeOfType(product.x_facts.type),
                                            product.x_facts.zeros);
-  const auto [least, most] = std::minmax_element(product.x_facts.scales.begin(),
-                                                 product.x_facts.scales.end());
+  const auto [least, most] =
+      std::ranges::minmax_element(product.x_facts.scales);
   const bool is_known = !product.x_facts.scales.empty() && !scales.empty() &&
                         !product.y_facts.scales.empty();
   SumLimits limits;
@@ -144,12 +237,239 @@ SumLimits LimitsOf(const QuantizedProduct& product,
   return limits;
 }
 
+// x_scale * w_scale of a channel. REQUIRES: both are known.
+double ExactStepOf(const QuantizedProduct& product, size_t channel) {
+  return product.x_facts.scales[0] * At(product.w_facts.scales, channel);
+}
+
+// As float32 has it.
+double StepOf(const QuantizedProduct& product, size_t channel) {
+  return static_cast<float>(ExactStepOf(product, channel));
+}
+
+bool AreScalesKnown(const QuantizedProduct& product) {
+  return !product.x_facts.scales.empty() && !product.w_facts.scales.empty();
+}
+
+// Returns whether `scale` is x_scale * w_scale in every run: as a constant, or
+// multiplied in the network.
+bool IsProductOfScales(const Network& network, const QuantizedProduct& product,
+                       ValueId scale, size_t channels) {
+  if (const Operation* const maker = network.MakerOf(scale)) {
+    if (!Is<ops::Mul>(*maker)) return false;
+    const ValueId a = maker->inputs[0];
+    const ValueId b = maker->inputs[1];
+    const ValueId x = product.x.scale;
+    const ValueId w = product.w.scale;
+    return (a == x && b == w) || (a == w && b == x);
+  }
+  const auto numbers = NumbersOf(network, scale);
+  if (!numbers.has_value() || !AreScalesKnown(product)) return false;
+  if (numbers->size() != 1 && numbers->size() != channels) return false;
+  for (size_t i = 0; i < channels; ++i) {
+    if (At(*numbers, i) != StepOf(product, i)) return false;
+  }
+  return true;
+}
+
+// Returns what a DequantizeLinear of constants makes.
+absl::StatusOr<NDArray> DequantizedConstant(const Network& network,
+                                            const Operation& operation) {
+  Tensors inputs;
+  for (const ValueId id : operation.inputs) {
+    const NDArray* const constant = ConstantOf(network, id);
+    if (constant == nullptr && id != kNoValue) {
+      return Refuse("the bias is not made of constants");
+    }
+    inputs.push_back(constant == nullptr ? NDArray() : *constant);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Evaluated result,
+      Evaluate(operation.attrs, std::move(inputs), {true}));
+  return result.outputs[0];
+}
+
+// Returns the integer of which `x` is the float32 product with the scales.
+absl::StatusOr<double> StepsIn(const QuantizedProduct& product, double x,
+                               size_t channel) {
+  const double step = StepOf(product, channel);
+  const double steps = std::nearbyint(x / step);
+  // Files have products with the scale in float32 and in double.
+  const bool is_whole =
+      static_cast<float>(steps * step) == x ||
+      static_cast<float>(steps * ExactStepOf(product, channel)) == x;
+  if (is_whole && std::fabs(steps) < 0x1p31) return steps;
+  return Refuse(
+      "element {} of the bias is {}, expected an int32 times x_scale * w_scale "
+      "({})",
+      channel, x, step);
+}
+
+absl::StatusOr<IntegerBias> BiasFromFloats(const QuantizedProduct& product,
+                                           const NDArray& floats) {
+  if (!AreScalesKnown(product)) {
+    return Refuse("the bias is a constant, but x_scale or w_scale is not");
+  }
+  IntegerBias bias;
+  bias.numbers = ToDoubles(floats);
+  const size_t scales = product.w_facts.scales.size();
+  if (scales != 1 && scales != bias.numbers.size()) {
+    return Refuse("the bias has {} elements, expected {}", bias.numbers.size(),
+                  scales);
+  }
+  for (size_t i = 0; i < bias.numbers.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(bias.numbers[i],
+                              StepsIn(product, bias.numbers[i], i));
+  }
+  const auto count = static_cast<int64_t>(bias.numbers.size());
+  NODEWISE_ASSIGN_OR_RETURN(bias.data,
+                            FromDoubles(bias.numbers, {count}, kInt32));
+  return bias;
+}
+
 }  // namespace
+
+QuantizedTensor DequantizedBy(const Operation& operation,
+                              std::string_view role) {
+  const auto& op = *operation.attrs.As<ops::DequantizeLinear>();
+  return {
+      role,    operation.inputs[0], operation.inputs[1], InputOf(operation, 2),
+      op.axis, op.block_size};
+}
+
+QuantizedTensor QuantizedBy(const Operation& operation, std::string_view role) {
+  const auto& op = *operation.attrs.As<ops::QuantizeLinear>();
+  return {
+      role,    operation.outputs[0], operation.inputs[1], InputOf(operation, 2),
+      op.axis, op.block_size};
+}
+
+absl::StatusOr<ScaleFacts> FactsOf(const Network& network,
+                                   const QuantizedTensor& tensor) {
+  ScaleFacts facts;
+  facts.type = TypeOf(network, tensor.data);
+  if (!(facts.type == kInt8) && !(facts.type == kUint8)) {
+    return Refuse("{} is of type {}, expected int8 or uint8", tensor.role,
+                  ToString(network.value(tensor.data).type));
+  }
+  NODEWISE_RETURN_IF_ERROR(CheckIsFloat32(network, tensor));
+  NODEWISE_ASSIGN_OR_RETURN(facts.axis, AxisOf(network, tensor));
+  NODEWISE_RETURN_IF_ERROR(CheckZero(network, tensor));
+  // Products of two such scales and of their sums are normal numbers.
+  NODEWISE_RETURN_IF_ERROR(CheckScalesWithin(network, tensor, 0x1p-60, 0x1p60,
+                                             "numbers from 2^-60 to 2^60"));
+  facts.scales =
+      NumbersOf(network, tensor.scale).value_or(std::vector<double>());
+  facts.zeros = ZerosOf(network, tensor);
+  return facts;
+}
+
+absl::Status CheckScales(const Network& network,
+                         const QuantizedTensor& tensor) {
+  constexpr double kLeast = std::numeric_limits<double>::denorm_min();
+  return CheckScalesWithin(network, tensor, kLeast,
+                           std::numeric_limits<double>::max(),
+                           "finite numbers above 0");
+}
+
+std::vector<double> ZerosOf(const Network& network,
+                            const QuantizedTensor& tensor) {
+  if (tensor.zero == kNoValue) return {0};
+  return NumbersOf(network, tensor.zero).value_or(std::vector<double>());
+}
+
+const Operation* DequantizeOf(const Network& network, ValueId id) {
+  const Operation* const maker = network.MakerOf(id);
+  return maker != nullptr && Is<ops::DequantizeLinear>(*maker) ? maker
+                                                               : nullptr;
+}
+
+DLDataType TypeOf(const Network& network, ValueId id) {
+  return network.value(id).type.dtype;
+}
+
+const NDArray* ConstantOf(const Network& network, ValueId id) {
+  if (id == kNoValue) return nullptr;
+  const NetworkValue& value = network.value(id);
+  return value.kind == NetworkValue::Kind::kConstant ? &value.data : nullptr;
+}
+
+std::optional<std::vector<double>> NumbersOf(const Network& network,
+                                             ValueId id) {
+  const NDArray* const constant = ConstantOf(network, id);
+  if (constant == nullptr) return std::nullopt;
+  return ToDoubles(*constant);
+}
+
+bool HoldSame(const Network& network, ValueId a, ValueId b) {
+  if (a == b) return true;
+  if (a != kNoValue && b != kNoValue) {
+    const NDArray* const x = ConstantOf(network, a);
+    const NDArray* const y = ConstantOf(network, b);
+    return x != nullptr && y != nullptr && HasSameElements(*x, *y);
+  }
+  const auto numbers = NumbersOf(network, a == kNoValue ? b : a);
+  return numbers.has_value() &&
+         std::ranges::all_of(*numbers, [](double x) { return x == 0; });
+}
+
+// Axes count only where there is more than one scale, and are compared from
+// the front if the rank is known.
+bool AreScaledAlike(const Network& network, const QuantizedTensor& a,
+                    const QuantizedTensor& b) {
+  if (!HoldSame(network, a.scale, b.scale) ||
+      !HoldSame(network, a.zero, b.zero)) {
+    return false;
+  }
+  const TensorType& scale = network.value(a.scale).type;
+  if (scale.has_rank() && scale.rank() <= 1) {
+    const auto sizes = scale.sizes();
+    if (sizes.has_value() && IsOne(*sizes)) return true;
+  } else if (a.block_size != b.block_size) {
+    return false;
+  }
+  const TensorType& data = network.value(a.data).type;
+  if (!data.has_rank() || data.rank() == 1) {
+    return a.axis == b.axis || data.has_rank();
+  }
+  const auto from_front = [&](int64_t axis) {
+    return axis < 0 ? axis + data.rank() : axis;
+  };
+  return from_front(a.axis) == from_front(b.axis);
+}
+
+std::optional<IntegerRange> RangeOfType(DLDataType dtype) {
+  std::optional<IntegerRange> range;
+  if (!IsInteger(dtype) || dtype.bits > 16) return range;
+  VisitOneOf(IntegerElements(), dtype, [&](auto element) {
+    using Limits = std::numeric_limits<typename decltype(element)::Stored>;
+    range = IntegerRange{static_cast<double>(Limits::min()),
+                         static_cast<double>(Limits::max())};
+  });
+  return range;
+}
+
+double LargestDistance(const IntegerRange& range,
+                       const std::vector<double>& zeros) {
+  double largest = 0;
+  for (const double zero : zeros) {
+    largest = std::max({largest, range.high - zero, zero - range.low});
+  }
+  return zeros.empty() ? range.high - range.low : largest;
+}
+
+// frexp() gives 0.5 for these alone.
+bool IsPowerOfTwo(double x) {
+  int exponent = 0;
+  return x > 0 && std::isfinite(x) && std::frexp(x, &exponent) == 0.5;
+}
 
 ProductRoles RolesOf(bool is_conv) {
   return is_conv ? ProductRoles{"x", "w"} : ProductRoles{"a", "b"};
 }
 
+// -1 stands for an axis that no tensor has: then one scale for all is the only
+// choice.
 absl::Status FindFacts(const Network& network, QuantizedProduct* product) {
   NODEWISE_ASSIGN_OR_RETURN(product->x_facts, FactsOf(network, product->x));
   NODEWISE_ASSIGN_OR_RETURN(product->w_facts, FactsOf(network, product->w));
@@ -159,8 +479,8 @@ absl::Status FindFacts(const Network& network, QuantizedProduct* product) {
     if (!facts.axis.has_value() || *facts.axis == allowed) {
       return absl::OkStatus();
     }
-    return Refuse(fmt::format("{}_scale is by axis {}, expected one number{}",
-                              tensor.role, *facts.axis, expected));
+    return Refuse("{}_scale is by axis {}, expected one number{}", tensor.role,
+                  *facts.axis, expected);
   };
   NODEWISE_RETURN_IF_ERROR(check(product->y, product->y_facts, -1, ""));
   if (product->is_conv) {
@@ -187,9 +507,9 @@ absl::StatusOr<Agreement> AgreementOf(const Network& network,
   const SumLimits limits = LimitsOf(product, weights);
   if (limits.sum > kLargestInt32) {
     return Refuse(
-        fmt::format("the terms of a sum may add up to {:.0f}, expected less "
-                    "than 2^31 (sums of integers have 32 bits)",
-                    limits.sum));
+        "the terms of a sum may add up to {:.0f}, expected less than 2^31 "
+        "(sums of integers have 32 bits)",
+        limits.sum);
   }
   if (product.x_facts.scales.empty() || product.w_facts.scales.empty() ||
       product.y_facts.scales.empty()) {
@@ -197,16 +517,45 @@ absl::StatusOr<Agreement> AgreementOf(const Network& network,
   }
   // Sums too large for float32 are beyond the end of the range in both forms.
   const bool is_exact =
-      AllPowersOfTwo(product) &&
+      ArePowersOfTwo(product.x_facts.scales) &&
+      ArePowersOfTwo(product.w_facts.scales) &&
+      ArePowersOfTwo(product.y_facts.scales) &&
       (limits.sum <= kLargestExact ||
        (limits.bias <= kLargestExact && limits.factor >= kLeastFactor));
   if (is_exact) return Agreement::kExact;
   if (limits.steps < kMostSteps) return Agreement::kOneStep;
-  return Refuse(fmt::format(
-      "the terms of a sum may add up to {:.0f} steps of the output, "
-      "expected less than 2^21 (float32 rounds them by more than a "
-      "step)",
-      limits.steps));
+  return Refuse(
+      "the terms of a sum may add up to {:.0f} steps of the output, expected "
+      "less than 2^21 (float32 rounds them by more than a step)",
+      limits.steps);
+}
+
+// Three cases, from the cheapest: floats that are constant, integers that the
+// network has already in the right steps, and integers in other steps, which
+// are dequantised and read as floats.
+absl::StatusOr<IntegerBias> IntegerBiasOf(const Network& network,
+                                          const QuantizedProduct& product,
+                                          ValueId bias) {
+  if (const NDArray* const floats = ConstantOf(network, bias)) {
+    return BiasFromFloats(product, *floats);
+  }
+  const Operation* const dequantize = DequantizeOf(network, bias);
+  if (dequantize == nullptr) {
+    return Refuse(
+        "the bias is made in the network, expected a constant or a "
+        "DequantizeLinear of one");
+  }
+  const QuantizedTensor tensor = DequantizedBy(*dequantize, "bias");
+  const NDArray* const integers = ConstantOf(network, tensor.data);
+  if (integers == nullptr) return Refuse("the bias is not a constant");
+  const auto channels = static_cast<size_t>(CountOf(*integers));
+  if (integers->dtype() == kInt32 && HoldSame(network, tensor.zero, kNoValue) &&
+      IsProductOfScales(network, product, tensor.scale, channels)) {
+    return IntegerBias{tensor.data, NDArray(), ToDoubles(*integers)};
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray floats,
+                            DequantizedConstant(network, *dequantize));
+  return BiasFromFloats(product, floats);
 }
 
 }  // namespace nodewise

@@ -1,7 +1,11 @@
-#include "contrib/passes/split_quantized.h"
+// Splits operations on integers into DequantizeLinear, one on floats, and
+// QuantizeLinear. New operations stand in front of the old one, which goes
+// only after all of them are there; if one is refused, the caller takes the
+// others back.
 
+#include "contrib/passes/network_rewriter.h"
+#include "contrib/passes/quantization_rewrites.h"
 #include "contrib/passes/quantized_product.h"
-#include "contrib/passes/refusal.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
@@ -19,10 +23,12 @@ constexpr int kAxesSince = 13;
 constexpr int kBlocksSince = 21;  // And 16-bit types, and the type by name.
 constexpr int kResultTypeSince = 23;
 
+// The network's opset decides what the operators of the pair can say, and
+// raising it might change what other operations mean.
 absl::Status RequireOpset(const Network& network, int opset, const char* what) {
   if (network.opset() >= opset) return absl::OkStatus();
-  return Refuse(fmt::format("{} need opset {}, and the network has {}", what,
-                            opset, network.opset()));
+  return Refuse("{} need opset {}, and the network has {}", what, opset,
+                network.opset());
 }
 
 // Adds a constant with the one element of another as often as `shape` needs it.
@@ -33,9 +39,8 @@ absl::StatusOr<ValueId> Repeated(ValueId one, const TensorType& like,
   const NetworkValue& value = network.value(one);
   if (!numbers.has_value()) {
     return Refuse(
-        fmt::format("{} is one number, no constant, and would be "
-                    "needed for each channel",
-                    value.name));
+        "{} is one number, no constant, and would be needed for each channel",
+        value.name);
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray all, NDArray::Empty(*like.sizes(), value.type.dtype, kCpu));
@@ -64,11 +69,12 @@ absl::Status FitShapes(QuantizedTensor* tensor, NetworkRewriter& rewriter) {
 }
 
 // Reads the product that the operation computes.
+// Scales of a Conv's weights are by axis 0, those of a matrix by its columns.
 absl::StatusOr<QuantizedProduct> ProductOf(const Operation& operation,
                                            NetworkRewriter& rewriter) {
   const Network& network = rewriter.network();
   QuantizedProduct product;
-  product.is_conv = operation.attrs.As<ops::QLinearConv>() != nullptr;
+  product.is_conv = Is<ops::QLinearConv>(operation);
   const ProductRoles roles = RolesOf(product.is_conv);
   const std::vector<ValueId>& in = operation.inputs;
   product.x = {roles.x, in[0], in[1], in[2], 0, 0};
@@ -88,6 +94,8 @@ ValueId QuantizedBiasOf(const Operation& operation) {
   return operation.inputs.size() > 8 ? operation.inputs[8] : kNoValue;
 }
 
+// A split is done regardless of how near the results are, so an error only
+// means that nothing is known.
 Agreement KnownAgreement(const Network& network, ValueId bias,
                          QuantizedProduct product) {
   if (bias != kNoValue) {
@@ -112,8 +120,7 @@ absl::StatusOr<ValueId> AddBiasScale(const QuantizedProduct& product,
   for (double& scale : scales) scale *= x[0];
   const TensorType& like = rewriter.network().value(product.w.scale).type;
   NODEWISE_ASSIGN_OR_RETURN(const NDArray data,
-                            NDArray::Empty(*like.sizes(), kFloat32, kCpu));
-  StoreDoubles(scales.data(), 0, CountOf(data), data);
+                            FromDoubles(scales, *like.sizes(), kFloat32));
   return rewriter.AddConstant(name, data);
 }
 
@@ -129,6 +136,8 @@ absl::StatusOr<ValueId> AddDequantize(const QuantizedTensor& tensor,
                       fmt::format("{}_dequantize_{}", name, tensor.role));
 }
 
+// A bias is an int32 in steps of x_scale * w_scale, one scale for each channel
+// if w has several.
 absl::StatusOr<ValueId> AddBias(const QuantizedProduct& product, ValueId bias,
                                 OperationId before, const std::string& name,
                                 NetworkRewriter& rewriter) {
@@ -188,7 +197,7 @@ absl::Status CheckFakeQuantize(const Network& network,
         RequireOpset(network, kBlocksSince, "scales by block"));
   }
   const DLDataType zero_type =
-      has_zero ? network.value(operation.inputs[2]).type.dtype : kUint8;
+      has_zero ? TypeOf(network, operation.inputs[2]) : kUint8;
   if (op.output_dtype.has_value() ||
       (!(zero_type == kUint8) && !(zero_type == kInt8))) {
     NODEWISE_RETURN_IF_ERROR(
@@ -205,17 +214,15 @@ absl::Status CheckFakeQuantize(const Network& network,
 }  // namespace
 
 bool IsMergedProduct(const Network& network, OperationId id) {
-  const OpAttrs& attrs = network.operation(id).attrs;
-  return attrs.As<ops::QLinearConv>() != nullptr ||
-         attrs.As<ops::QLinearMatMul>() != nullptr;
+  const Operation& operation = network.operation(id);
+  return Is<ops::QLinearConv>(operation) || Is<ops::QLinearMatMul>(operation);
 }
 
 bool IsFakeQuantize(const Network& network, OperationId id) {
-  return network.operation(id).attrs.As<ops::FakeQuantize>() != nullptr;
+  return Is<ops::FakeQuantize>(network.operation(id));
 }
 
-absl::StatusOr<QuantizationReport::Change> SplitProduct(
-    OperationId id, NetworkRewriter& rewriter) {
+RewriteResult SplitProduct(OperationId id, NetworkRewriter& rewriter) {
   const Network& network = rewriter.network();
   const Operation operation = network.operation(id);
   NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, operation));
@@ -223,24 +230,24 @@ absl::StatusOr<QuantizationReport::Change> SplitProduct(
                             ProductOf(operation, rewriter));
   NODEWISE_ASSIGN_OR_RETURN(const ValueId floats,
                             AddFloatProduct(id, product, rewriter));
-  NetworkRewriter::Replacement replacement;
   NODEWISE_ASSIGN_OR_RETURN(
-      replacement.made, rewriter.Add(ops::QuantizeLinear{},
-                                     {floats, product.y.scale, product.y.zero},
-                                     id, operation.name + "_quantize"));
+      const ValueId made,
+      rewriter.Add(ops::QuantizeLinear{},
+                   {floats, product.y.scale, product.y.zero}, id,
+                   operation.name + "_quantize"));
   const Agreement agreement =
       KnownAgreement(network, QuantizedBiasOf(operation), product);
-  replacement.old = operation.outputs[0];
-  replacement.removed = {id};
-  replacement.named = network.value(floats).producer;
-  replacement.named_like = id;
-  NODEWISE_RETURN_IF_ERROR(rewriter.Replace(replacement));
+  NODEWISE_RETURN_IF_ERROR(
+      rewriter.Replace({.old = operation.outputs[0],
+                        .made = made,
+                        .removed = {id},
+                        .named = network.value(floats).producer,
+                        .named_like = id}));
   return QuantizationReport::Change{
       operation.name, product.is_conv ? "Conv" : "MatMul", agreement};
 }
 
-absl::StatusOr<QuantizationReport::Change> SplitFakeQuantize(
-    OperationId id, NetworkRewriter& rewriter) {
+RewriteResult SplitFakeQuantize(OperationId id, NetworkRewriter& rewriter) {
   const Network& network = rewriter.network();
   const Operation operation = network.operation(id);
   NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, operation));
@@ -250,13 +257,13 @@ absl::StatusOr<QuantizationReport::Change> SplitFakeQuantize(
   tensor.role = "x";
   tensor.scale = operation.inputs[1];
   NODEWISE_RETURN_IF_ERROR(CheckScales(network, tensor));
-  const DLDataType type = network.value(operation.inputs[0]).type.dtype;
+  const DLDataType type = TypeOf(network, operation.inputs[0]);
   ops::QuantizeLinear quantize;
   quantize.axis = op.axis;
   quantize.block_size = op.block_size;
   quantize.output_dtype = op.output_dtype;
   ops::DequantizeLinear dequantize{op.axis, op.block_size, std::nullopt};
-  if (!(network.value(tensor.scale).type.dtype == type)) {
+  if (!(TypeOf(network, tensor.scale) == type)) {
     dequantize.output_dtype = type;
   }
   std::vector<ValueId> inputs = operation.inputs;
@@ -264,15 +271,15 @@ absl::StatusOr<QuantizationReport::Change> SplitFakeQuantize(
       const ValueId integers,
       rewriter.Add(quantize, inputs, id, operation.name + "_quantize"));
   inputs[0] = integers;
-  NetworkRewriter::Replacement replacement;
-  NODEWISE_ASSIGN_OR_RETURN(replacement.made,
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId made,
                             rewriter.Add(dequantize, std::move(inputs), id,
                                          operation.name + "_dequantize"));
-  replacement.old = operation.outputs[0];
-  replacement.removed = {id};
-  replacement.named = network.value(integers).producer;
-  replacement.named_like = id;
-  NODEWISE_RETURN_IF_ERROR(rewriter.Replace(replacement));
+  NODEWISE_RETURN_IF_ERROR(
+      rewriter.Replace({.old = operation.outputs[0],
+                        .made = made,
+                        .removed = {id},
+                        .named = network.value(integers).producer,
+                        .named_like = id}));
   return QuantizationReport::Change{operation.name, "QuantizeLinear",
                                     Agreement::kExact};
 }
