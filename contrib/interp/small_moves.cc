@@ -11,6 +11,8 @@
 namespace nodewise {
 namespace {
 
+// Threads take blocks of so many elements. Within one, a part is skipped as a
+// whole where a loop that vectorises finds nothing in it.
 constexpr int64_t kBlock = 1 << 14;
 constexpr int64_t kPart = 256;
 

@@ -136,6 +136,8 @@ class Printer {
     });
   }
 
+  // In the order in which they run; only where that does not list each of them
+  // once does it get a statement of its own.
   void PrintOperations() {
     std::vector<OperationId> all;
     ForEachOperation(
