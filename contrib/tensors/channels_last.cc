@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <vector>
+#include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 
@@ -27,6 +28,23 @@ void Exchange(const char* from, int64_t count, int64_t rows, int64_t columns,
   }
 }
 
+// Moves side 1 behind the others, or the last side to the place of side 1.
+template <typename Sides>
+void MoveSide(bool to_last, Sides* sides) {
+  std::rotate(sides->begin() + 1,
+              to_last ? sides->begin() + 2 : sides->end() - 1, sides->end());
+}
+
+std::vector<int64_t> SidesTo(bool to_last, int rank) {
+  std::vector<int64_t> sides(static_cast<size_t>(rank));
+  std::iota(sides.begin(), sides.end(), 0);
+  MoveSide(to_last, &sides);
+  return sides;
+}
+
+// To move side 1 behind the others is to transpose a matrix for each index of
+// side 0: its rows are the channels and its columns all other places together.
+// The way back is the transpose of that.
 absl::StatusOr<NDArray> MoveChannels(const DLTensor& tensor, bool to_last) {
   if (tensor.ndim < 3) {
     return absl::InvalidArgumentError(
@@ -35,16 +53,13 @@ absl::StatusOr<NDArray> MoveChannels(const DLTensor& tensor, bool to_last) {
                     tensor.ndim));
   }
   std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
-  if (to_last) {
-    std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  } else {
-    std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
-  }
+  MoveSide(to_last, &shape);
   NODEWISE_ASSIGN_OR_RETURN(NDArray moved,
                             NDArray::Empty(shape, tensor.dtype, kCpu));
   const int64_t channels = to_last ? shape.back() : shape[1];
   int64_t others = 1;
   for (size_t i = 1; i < shape.size(); ++i) others *= shape[i];
+  // An empty tensor has nothing to move, and the division below would fail.
   if (channels == 0 || others == 0) return moved;
   others /= channels;
   Exchange(static_cast<const char*>(tensor.data) + tensor.byte_offset, shape[0],
@@ -53,42 +68,94 @@ absl::StatusOr<NDArray> MoveChannels(const DLTensor& tensor, bool to_last) {
   return moved;
 }
 
+// Hands out the tensors of a source in the order of the model. What is known of
+// a tensor's bytes, its hash and its statistics, does not hold for those of the
+// moved one.
+class ModelOrderSource : public TensorSource {
+ public:
+  explicit ModelOrderSource(std::unique_ptr<TensorSource> source)
+      : source_(std::move(source)) {}
+
+  const std::string& name() const override { return source_->name(); }
+  absl::Status Visit(TensorSink& sink) override {
+    return VisitEach(*source_, [&](const TensorItem& item) -> absl::Status {
+      if (!item.has_channels_last) return sink.Take(item);
+      TensorItem moved = item;
+      moved.has_channels_last = false;
+      moved.hash.reset();
+      moved.stats = nullptr;
+      if (item.tensor == nullptr) return sink.Take(moved);
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray kept, item.Keep());
+      auto tensor = CopyToChannelsFirst(*kept);
+      if (!tensor.ok()) return At(item.key.Name(), tensor.status());
+      moved.lasting = *tensor;
+      moved.tensor = tensor->tensor();
+      return sink.Take(moved);
+    });
+  }
+  absl::Status CheckComplete() override { return source_->CheckComplete(); }
+
+ private:
+  const std::unique_ptr<TensorSource> source_;
+};
+
+// The graph says of each output of a node whether it is laid out otherwise than
+// the model has it.
+bool IsMoved(const GraphIndex& index, EntryId entry) {
+  return HasChannelsLast(
+      index.graph(), {Index(index.NodeOf(entry)), index.OutputOf(entry), 0});
+}
+
 }  // namespace
 
+// With one channel, or one place for each, both orders are the same bytes.
 bool HasLayouts(const TensorType& type) {
   const auto sizes = type.sizes();
-  if (!sizes.has_value() || sizes->size() < 3 || (*sizes)[1] == 1) return false;
+  if (!sizes || sizes->size() < 3 || (*sizes)[1] == 1) return false;
   return std::any_of(sizes->begin() + 2, sizes->end(),
                      [](int64_t size) { return size != 1; });
 }
 
 TensorType WithChannelsLast(const TensorType& type) {
   TensorType moved = type;
-  auto& shape = *moved.shape;
-  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  MoveSide(/*to_last=*/true, &*moved.shape);
   return moved;
 }
 
 std::vector<int64_t> SidesToChannelsLast(int rank) {
-  std::vector<int64_t> sides(static_cast<size_t>(rank));
-  std::iota(sides.begin(), sides.end(), 0);
-  std::rotate(sides.begin() + 1, sides.begin() + 2, sides.end());
-  return sides;
+  return SidesTo(/*to_last=*/true, rank);
 }
 
 std::vector<int64_t> SidesToChannelsFirst(int rank) {
-  std::vector<int64_t> sides(static_cast<size_t>(rank));
-  std::iota(sides.begin(), sides.end(), 0);
-  std::rotate(sides.begin() + 1, sides.end() - 1, sides.end());
-  return sides;
+  return SidesTo(/*to_last=*/false, rank);
 }
 
 absl::StatusOr<NDArray> CopyToChannelsLast(const DLTensor& tensor) {
-  return MoveChannels(tensor, true);
+  return MoveChannels(tensor, /*to_last=*/true);
 }
 
 absl::StatusOr<NDArray> CopyToChannelsFirst(const DLTensor& tensor) {
-  return MoveChannels(tensor, false);
+  return MoveChannels(tensor, /*to_last=*/false);
+}
+
+std::unique_ptr<TensorSource> InModelOrder(
+    std::unique_ptr<TensorSource> source) {
+  // Files say nothing of layouts, and what is found again there need not be
+  // kept.
+  if (IsFoundAgain(*source)) return source;
+  return std::make_unique<ModelOrderSource>(std::move(source));
+}
+
+absl::StatusOr<NDArray> InModelOrder(const GraphIndex& index, EntryId entry,
+                                     const NDArray& tensor) {
+  if (!IsMoved(index, entry)) return tensor;
+  return CopyToChannelsFirst(*tensor);
+}
+
+absl::StatusOr<NDArray> InStoredOrder(const GraphIndex& index, EntryId entry,
+                                      const NDArray& tensor) {
+  if (!IsMoved(index, entry)) return tensor;
+  return CopyToChannelsLast(*tensor);
 }
 
 }  // namespace nodewise

@@ -1,32 +1,107 @@
-// Dumps as sources: tensors, statistics and hashes joined by node and output.
-
 #include <algorithm>
 #include <list>
-#include <map>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
-#include <utility>
+#include <unordered_map>
 
-#include "contrib/tensors/dump_keys.h"
 #include "contrib/tensors/sources.h"
-#include "contrib/tensors/tensor_names.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/dump_graph.h"
 
 namespace nodewise {
 namespace {
 
+// Picks the nodes' names out of the events of nlohmann's parser, so that no
+// tree of the whole file is made. Stops at what no debug run writes. A dump of
+// a large network is mostly this text, of which only two words a node are
+// needed.
+class GraphDumpEvents {
+ public:
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(int64_t) { return true; }
+  bool number_unsigned(uint64_t) { return true; }
+  bool number_float(double, const std::string&) { return true; }
+  bool binary(nlohmann::json::binary_t&) { return false; }
+  bool string(std::string& value) {
+    if (depth_ == kInNode && is_in_nodes_) {
+      if (key_ == "name") {
+        nodes_.back().name = std::move(value);
+        has_name_ = true;
+      } else if (key_ == "op") {
+        nodes_.back().is_input = value == "param" || value == "null";
+      }
+    }
+    return true;
+  }
+  bool key(std::string& name) {
+    if (depth_ <= kInNode) key_ = std::move(name);
+    return true;
+  }
+  bool start_object(size_t) {
+    if (++depth_ == kInNode && is_in_nodes_) {
+      nodes_.emplace_back();
+      has_name_ = false;
+    }
+    return true;
+  }
+  bool end_object() {
+    // Every node has a name; a file without them could not grow the list.
+    return depth_-- != kInNode || !is_in_nodes_ || has_name_;
+  }
+  bool start_array(size_t) {
+    // The items of the list must be nodes.
+    if (depth_ == kInList && is_in_nodes_) return false;
+    if (++depth_ == kInList) {
+      is_in_nodes_ = key_ == "nodes" && !has_nodes_;
+      has_nodes_ = has_nodes_ || is_in_nodes_;
+    }
+    return true;
+  }
+  bool end_array() {
+    if (depth_-- == kInList) is_in_nodes_ = false;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::json::exception&) {
+    return false;
+  }
+
+  bool has_nodes() const { return has_nodes_; }
+  std::vector<DumpNode> TakeNodes() { return std::move(nodes_); }
+
+ private:
+  // How deep one is in the outermost object's "nodes", and in one of these.
+  static constexpr int kInList = 2;
+  static constexpr int kInNode = 3;
+
+  int depth_ = 0;
+  std::string key_;
+  bool is_in_nodes_ = false;
+  bool has_nodes_ = false;
+  bool has_name_ = false;
+  std::vector<DumpNode> nodes_;
+};
+
+// Dumps as sources: tensors, statistics and hashes joined by node and output.
+
 using Kind = NodeRecord::Kind;
 
-constexpr size_t kMostNames = 8;
+// How many missing tensors a message lists.
+constexpr size_t kMostMissing = 8;
 
+// Why an item has no tensor; a reader sees these words.
 constexpr char kOnlyStats[] = "only its statistics were recorded";
 constexpr char kOnlyHash[] = "only its hash was recorded";
 constexpr char kCutOff[] = "the dump ends before it";
@@ -64,22 +139,22 @@ struct Joined {
   std::list<std::string> names;          // Names that are in the file alone.
 };
 
-// What the files beside the tensors say of the graph.
+// The graph as far as the files beside the tensors tell of it.
 struct DumpedGraph {
   std::vector<DumpNode> nodes;
-  std::vector<std::pair<uint32_t, uint32_t>> channels_last;  // Node, output.
+  std::set<std::pair<uint32_t, uint32_t>> channels_last;  // Node, output.
 };
 
-// Puts the parts of a dump together.
+// Puts the parts of a dump together. A dump has up to four accounts of one
+// tensor: its contents in the tensors' file, its statistics and hash in the
+// records, the time of its node there, and the names in the graph. They are
+// joined by the numbers of node and output. Where a number is not known, as in
+// files of TVM 0.8, the name takes its place if only one node has it.
 class DumpJoiner {
  public:
   // Both must outlive it.
   DumpJoiner(const Dump& dump, const DumpedGraph& graph)
-      : dump_(dump),
-        nodes_(graph.nodes),
-        keys_(NamesOf(dump, graph.nodes)),
-        channels_last_(graph.channels_last.begin(), graph.channels_last.end()) {
-  }
+      : dump_(dump), graph_(graph), keys_(NamesOf(dump, graph.nodes)) {}
 
   Joined Join() {
     for (const NamedTensor& entry : dump_.tensors.tensors) {
@@ -87,8 +162,10 @@ class DumpJoiner {
     }
     for (const std::string& name : dump_.missing) AddFileTensor(name, nullptr);
     for (size_t i = 0; i < files_.size(); ++i) {
-      if (files_[i].node.has_value()) by_place_[files_[i].Place()] = i;
+      if (files_[i].node) by_place_[files_[i].Place()] = i;
     }
+    // Times are gathered first, since a node's time is recorded after what it
+    // has read.
     for (const NodeRecord& record : dump_.records) {
       if (record.kind == Kind::kTime) times_[Index(record.node)] = record.time;
     }
@@ -118,6 +195,8 @@ class DumpJoiner {
     return names;
   }
 
+  // A name that does not come apart is a key by itself. A number whose node is
+  // called otherwise in the graph is not believed.
   void AddFileTensor(const std::string& name, const NDArray* tensor) {
     FileTensor file;
     file.key = {.node = name, .source = dump_.folder};
@@ -127,12 +206,10 @@ class DumpJoiner {
       file.key.slot = parts->output;
       file.node =
           parts->has_topo_index ? parts->topo_index : keys_.Find(parts->node);
-      if (file.node.has_value() &&
-          keys_.IsCalledOtherwise(*file.node, parts->node)) {
+      if (file.node && keys_.IsCalledOtherwise(*file.node, parts->node)) {
         file.node.reset();
       }
-      file.key.node =
-          file.node.has_value() ? keys_.KeyOf(*file.node) : parts->node;
+      file.key.node = file.node ? keys_.KeyOf(*file.node) : parts->node;
     }
     files_.push_back(std::move(file));
   }
@@ -140,10 +217,11 @@ class DumpJoiner {
   // A node that runs has a time; a graph's inputs do not, unless the run was
   // cut.
   bool IsNetworkInput(uint32_t node) const {
-    if (node < nodes_.size()) return nodes_[node].is_input;
+    if (node < graph_.nodes.size()) return graph_.nodes[node].is_input;
     return !dump_.records.empty() && !times_.contains(node);
   }
 
+  // The key of a node is made once: a dump has many items of each node.
   Item ItemOf(const NodeRecord& record, TensorRole role) {
     const uint32_t node = Index(record.node);
     auto key = joined_.keys.find(node);
@@ -153,6 +231,9 @@ class DumpJoiner {
     return {.node = &key->second, .slot = record.slot, .role = role};
   }
 
+  // Only the hash is recorded of what a node reads. The item that made it comes
+  // before it in the run, and its hash shows whether something has written over
+  // it since.
   void AddRead(const NodeRecord& record) {
     Item item = ItemOf(record, TensorRole::kInput);
     item.why_absent = kOnlyHash;
@@ -180,8 +261,8 @@ class DumpJoiner {
     }
     item.time = TimeOf(Index(record.node));
     item.is_network_input = IsNetworkInput(Index(record.node));
-    item.has_channels_last =
-        channels_last_.contains(std::pair(Index(record.node), record.slot));
+    item.has_channels_last = graph_.channels_last.contains(
+        std::pair(Index(record.node), record.slot));
     made_[record.entry] = joined_.items.size();
     joined_.items.push_back(item);
   }
@@ -204,25 +285,25 @@ class DumpJoiner {
                 .slot = file.key.slot};
       item.tensor = file.tensor;
       item.why_absent = file.tensor == nullptr ? kCutOff : "";
-      if (file.node.has_value()) {
+      if (file.node) {
         item.time = TimeOf(*file.node);
         item.is_network_input = IsNetworkInput(*file.node);
-        item.has_channels_last = channels_last_.contains(file.Place());
+        item.has_channels_last = graph_.channels_last.contains(file.Place());
       }
       joined_.items.push_back(item);
     }
   }
 
+  // Tensors whose node is not known come last, in the order of the file.
   std::tuple<bool, bool, uint32_t, uint32_t> OrderOf(
       const FileTensor& file) const {
-    if (!file.node.has_value()) return {true, false, 0, 0};
+    if (!file.node) return {true, false, 0, 0};
     return {false, !IsNetworkInput(*file.node), *file.node, file.key.slot};
   }
 
   const Dump& dump_;
-  const std::vector<DumpNode>& nodes_;
+  const DumpedGraph& graph_;
   const DumpNodeKeys keys_;
-  const std::set<std::pair<uint32_t, uint32_t>> channels_last_;
   std::vector<FileTensor> files_;
   std::map<std::pair<uint32_t, uint32_t>, size_t> by_place_;  // Node, output.
   std::map<uint32_t, NodeTime> times_;                        // By node.
@@ -246,15 +327,50 @@ class DumpSource final : public TensorSource {
       const TensorKey key = KeyOf(item);
       TensorItem view = View(item, key);
       std::optional<TensorKey> origin;
-      if (item.origin.has_value()) {
+      if (item.origin) {
         view.origin = &origin.emplace(KeyOf(joined_.items[*item.origin]));
       }
       NODEWISE_RETURN_IF_ERROR(sink.Take(view));
     }
     return absl::OkStatus();
   }
-  absl::StatusOr<NDArray> Find(const TensorKey& key) override;
-  absl::Status CheckComplete() override;
+  absl::StatusOr<NDArray> Find(const TensorKey& key) override {
+    const std::vector<Item>& items = joined_.items;
+    for (auto item = items.rbegin(); item != items.rend(); ++item) {
+      const TensorKey found = KeyOf(*item);
+      if (found == key) return View(*item, found).Keep();
+    }
+    std::vector<std::string> names;
+    for (const Item& item : items) {
+      if (item.tensor == nullptr) continue;
+      const TensorKey found = KeyOf(item);
+      if (IsNameOf(key.Name(), found)) return View(item, found).Keep();
+      names.push_back(found.Name());
+    }
+    return TensorNotFound(dump_.folder, key, names);
+  }
+  absl::Status CheckComplete() override {
+    if (!dump_.is_cut) {
+      NODEWISE_RETURN_IF_ERROR(dump_.records_status);
+      return names_status_;
+    }
+    if (!dump_.has_tensors) {
+      return absl::DataLossError(fmt::format(
+          "{}: the run had not come to its end, expected a complete dump",
+          dump_.folder));
+    }
+    if (dump_.missing.empty()) {
+      return absl::DataLossError(
+          fmt::format("{}: is cut short before the first tensor, expected a "
+                      "complete dump",
+                      dump_.tensors_path));
+    }
+    return absl::DataLossError(
+        fmt::format("{}: is cut short, {} missing, expected a complete "
+                    "dump ({})",
+                    dump_.tensors_path, CountOf(dump_.missing.size(), "tensor"),
+                    ListOf(dump_.missing, kMostMissing)));
+  }
 
  private:
   TensorKey KeyOf(const Item& item) const {
@@ -262,67 +378,26 @@ class DumpSource final : public TensorSource {
   }
   // Returns all but the origin. `key` is the item's and must outlive the
   // result.
-  static TensorItem View(const Item& item, const TensorKey& key);
+  static TensorItem View(const Item& item, const TensorKey& key) {
+    TensorItem view{.key = key, .why_absent = item.why_absent};
+    if (item.tensor != nullptr) {
+      view.tensor = item.tensor->tensor();
+      view.lasting = *item.tensor;
+    }
+    if (item.record != nullptr) {
+      view.hash = item.record->hash();
+      if (item.record->has_stats) view.stats = &item.record->stats;
+    }
+    view.time = item.time;
+    view.is_network_input = item.is_network_input;
+    view.has_channels_last = item.has_channels_last;
+    return view;
+  }
 
   const Dump dump_;
   const absl::Status names_status_;
   const Joined joined_;
 };
-
-TensorItem DumpSource::View(const Item& item, const TensorKey& key) {
-  TensorItem view{.key = key, .why_absent = item.why_absent};
-  if (item.tensor != nullptr) {
-    view.tensor = item.tensor->tensor();
-    view.lasting = *item.tensor;
-  }
-  if (item.record != nullptr) {
-    view.hash = item.record->hash();
-    if (item.record->has_stats) view.stats = &item.record->stats;
-  }
-  view.time = item.time;
-  view.is_network_input = item.is_network_input;
-  view.has_channels_last = item.has_channels_last;
-  return view;
-}
-
-absl::StatusOr<NDArray> DumpSource::Find(const TensorKey& key) {
-  const std::vector<Item>& items = joined_.items;
-  for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    const TensorKey found = KeyOf(*item);
-    if (found == key) return View(*item, found).Keep();
-  }
-  std::vector<std::string> names;
-  for (const Item& item : items) {
-    if (item.tensor == nullptr) continue;
-    const TensorKey found = KeyOf(item);
-    if (IsNameOf(key.Name(), found)) return View(item, found).Keep();
-    names.push_back(found.Name());
-  }
-  return TensorNotFound(dump_.folder, key, names);
-}
-
-absl::Status DumpSource::CheckComplete() {
-  if (dump_.is_cut && !dump_.has_tensors) {
-    return absl::DataLossError(fmt::format(
-        "{}: the run had not come to its end, expected a complete dump",
-        dump_.folder));
-  }
-  if (dump_.is_cut && dump_.missing.empty()) {
-    return absl::DataLossError(
-        fmt::format("{}: is cut short before the first tensor, expected a "
-                    "complete dump",
-                    dump_.tensors_path));
-  }
-  if (dump_.is_cut) {
-    return absl::DataLossError(
-        fmt::format("{}: is cut short, {} missing, expected a complete "
-                    "dump ({})",
-                    dump_.tensors_path, CountOf(dump_.missing.size(), "tensor"),
-                    ListOf(dump_.missing, kMostNames)));
-  }
-  NODEWISE_RETURN_IF_ERROR(dump_.records_status);
-  return names_status_;
-}
 
 absl::StatusOr<std::vector<DumpNode>> ReadGraphDump(const std::string& path) {
   const auto file = MappedFile::Open(path);
@@ -334,9 +409,9 @@ absl::StatusOr<std::vector<DumpNode>> ReadGraphDump(const std::string& path) {
 
 // Without a sound graph of ours nothing is known of any layout; one that is
 // there and cannot be read is an error.
-absl::StatusOr<std::vector<std::pair<uint32_t, uint32_t>>> ChannelsLastIn(
+absl::StatusOr<std::set<std::pair<uint32_t, uint32_t>>> ChannelsLastIn(
     const std::string& path) {
-  std::vector<std::pair<uint32_t, uint32_t>> found;
+  std::set<std::pair<uint32_t, uint32_t>> found;
   auto text = GraphText::FromFile(path);
   if (absl::IsNotFound(text.status())) return found;
   NODEWISE_RETURN_IF_ERROR(text.status());
@@ -345,13 +420,219 @@ absl::StatusOr<std::vector<std::pair<uint32_t, uint32_t>>> ChannelsLastIn(
   for (uint32_t n = 0; n < graph->nodes.size(); ++n) {
     if (!graph->IsFunction(NodeId{n})) continue;
     for (uint32_t i = 0; i < graph->OutputsOf(NodeId{n}); ++i) {
-      if (HasChannelsLast(*graph, {n, i, 0})) found.emplace_back(n, i);
+      if (HasChannelsLast(*graph, {n, i, 0})) found.emplace(n, i);
     }
   }
   return found;
 }
 
+// The graph as it was loaded stands beside the one that TVM's debugger writes;
+// the latter does not say which output of a node is read, and cannot be run.
+absl::StatusOr<Graph> ReadGraph(const std::string& folder) {
+  const std::string path = folder + "/" + kSourceGraphFile;
+  auto text = GraphText::FromFile(path);
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(fmt::format(
+        "{}: has no {}, expected a dump with the graph that ran, as nodewise "
+        "dump writes it where there is one (libraries of today's TVM have "
+        "none: {} takes these themselves)",
+        folder, kSourceGraphFile, NameOf(Way::kModelBeside)));
+  }
+  NODEWISE_RETURN_IF_ERROR(text.status());
+  return ParseGraph(*std::move(text));
+}
+
+// A dump has its graph twice, and the text that TVM reads is of the run for
+// sure. Fails with kDataLoss where the other one is of another graph.
+absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
+  auto text = GraphText::FromFile(folder + "/" + kGraphDumpFile);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(text.status());
+  Graph of_run, expected;
+  // Both are brought into the debugger's form, in which they must be alike.
+  DiagnosticList diagnostics;
+  const bool are_read =
+      ParseDumpedGraph(*text, &of_run, &diagnostics) &&
+      ParseDumpedGraph(GraphText::FromString("graph", GraphDumpJson(graph)),
+                       &expected, &diagnostics);
+  // The code that reads the tensors reports what is wrong with such a file.
+  if (!are_read) return absl::OkStatus();
+  const auto fails = [&](const std::string& what) {
+    return absl::DataLossError(fmt::format(
+        "{}/{}: {} {}: one of the two is of another network (dump it again)",
+        folder, kSourceGraphFile, what, kGraphDumpFile));
+  };
+  if (of_run.nodes.size() != expected.nodes.size()) {
+    return fails(fmt::format("has {}, expected {} as in",
+                             CountOf(expected.nodes.size(), "node"),
+                             of_run.nodes.size()));
+  }
+  for (size_t n = 0; n < of_run.nodes.size(); ++n) {
+    const GraphNode &run = of_run.nodes[n], &told = expected.nodes[n];
+    if (run.name == told.name && run.function == told.function) continue;
+    return fails(fmt::format(
+        "node {} is {} (function {}), expected {} (function {}) as in", n,
+        Printable(told.name), Printable(told.function), Printable(run.name),
+        Printable(run.function)));
+  }
+  return absl::OkStatus();
+}
+
+// Old files have other codes for some types of the same size, but no file has
+// integers for floats.
+bool AreSameKind(DLDataType a, DLDataType b) {
+  const auto is_integer = [](DLDataType dtype) {
+    return dtype.code == kDLInt || dtype.code == kDLUInt;
+  };
+  return a.bits == b.bits && a.lanes == b.lanes &&
+         (a.code == b.code || (a.code != kDLFloat && b.code != kDLFloat) ||
+          (!is_integer(a) && !is_integer(b)));
+}
+
+// A dump whose tensors have been checked against its graph. Everything that
+// works with both takes the sizes from the graph, so that a tensor of another
+// size must not get that far.
+class CheckedSource final : public TensorSource {
+ public:
+  CheckedSource(std::unique_ptr<TensorSource> source, const Graph& graph)
+      : source_(std::move(source)), graph_name_(graph.text.name) {
+    const GraphIndex index(graph);
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      const NodeId node{n};
+      for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
+        Add({index.KeyOf(node), slot}, graph.entry(graph.EntryOf(node, slot)));
+      }
+      const std::vector<EntryRef>& inputs = graph.node(node).inputs;
+      for (uint32_t slot = 0; slot < inputs.size(); ++slot) {
+        Add({index.KeyOf(node), slot, TensorRole::kInput},
+            graph.entry(graph.EntryOf(inputs[slot])));
+      }
+    }
+  }
+
+  const std::string& name() const override { return source_->name(); }
+  absl::Status Visit(TensorSink& sink) override {
+    return VisitEach(*source_, [&](const TensorItem& item) -> absl::Status {
+      if (item.tensor != nullptr) {
+        NODEWISE_RETURN_IF_ERROR(Check(item.key, *item.tensor));
+      }
+      return sink.Take(item);
+    });
+  }
+  absl::StatusOr<NDArray> Find(const TensorKey& key) override {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, source_->Find(key));
+    NODEWISE_RETURN_IF_ERROR(Check(key, *tensor));
+    return tensor;
+  }
+  absl::Status CheckComplete() override { return source_->CheckComplete(); }
+
+ private:
+  struct Type {
+    std::vector<int64_t> shape;
+    DLDataType dtype;
+  };
+  void Add(const TensorKey& key, const GraphEntry& entry) {
+    types_.emplace(key, Type{entry.shape, entry.dtype});
+  }
+
+  // A key that the graph does not have is for others to judge.
+  absl::Status Check(const TensorKey& key, const DLTensor& tensor) const {
+    const auto found = types_.find(key);
+    if (found == types_.end()) return absl::OkStatus();
+    const Type& expected = found->second;
+    if (ShapeOf(tensor) == absl::MakeConstSpan(expected.shape) &&
+        AreSameKind(tensor.dtype, expected.dtype)) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(fmt::format(
+        "{}: tensor {} is {}, expected {} as in {} (dump it again)", name(),
+        Printable(key.Name()), TypeToString(ShapeOf(tensor), tensor.dtype),
+        TypeToString(expected.shape, expected.dtype), graph_name_));
+  }
+
+  const std::unique_ptr<TensorSource> source_;
+  const std::string graph_name_;
+  std::unordered_map<TensorKey, Type> types_;
+};
+
+// The graph as TVM's debugger writes it.
+absl::StatusOr<Graph> ReadRewrittenGraph(const std::string& folder) {
+  NODEWISE_ASSIGN_OR_RETURN(const GraphText text,
+                            GraphText::FromFile(folder + "/" + kGraphDumpFile));
+  Graph graph;
+  DiagnosticList diagnostics;
+  if (ParseDumpedGraph(text, &graph, &diagnostics)) return graph;
+  return diagnostics.ToStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<DumpNode>> ParseGraphDump(std::string_view text,
+                                                     const std::string& where) {
+  GraphDumpEvents events;
+  const bool is_read = nlohmann::json::sax_parse(text, &events);
+  if (is_read && events.has_nodes()) return events.TakeNodes();
+  return absl::DataLossError(fmt::format(
+      "{}: is not a graph of a dump, expected JSON with nodes that have names",
+      where));
+}
+
+DumpNodeKeys::DumpNodeKeys(std::map<uint32_t, std::string> names)
+    : names_(std::move(names)) {
+  for (const auto& [node, name] : names_) nodes_[name].push_back(node);
+}
+
+// GraphIndex makes its keys in this way, and the keys of a dump must be those
+// of its graph.
+std::string DumpNodeKeys::KeyOf(uint32_t node) const {
+  const auto found = names_.find(node);
+  if (found == names_.end()) return fmt::format("#{}", node);
+  std::string key = found->second;
+  // A node may be called "a#1" while two others are called "a".
+  bool is_taken = nodes_.at(key).size() > 1;
+  while (is_taken) {
+    key += fmt::format("#{}", node);
+    is_taken = nodes_.contains(key);
+  }
+  return key;
+}
+
+std::optional<uint32_t> DumpNodeKeys::Find(const std::string& name) const {
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end() || found->second.size() > 1) return std::nullopt;
+  return found->second[0];
+}
+
+bool DumpNodeKeys::IsCalledOtherwise(uint32_t node,
+                                     const std::string& name) const {
+  const auto found = names_.find(node);
+  return found != names_.end() && found->second != name;
+}
+
+// One name that is not of a dump's form, or two names for one node, show that
+// the file is not from a dump, and then all names stay whole.
+std::vector<TensorKey> KeysOfNames(absl::Span<const std::string> names,
+                                   const std::string& source) {
+  std::vector<TensorKey> keys;
+  for (const std::string& name : names) {
+    keys.push_back({.node = name, .source = source});
+  }
+  std::vector<DumpKey> parts;
+  std::map<uint32_t, std::string> nodes;
+  for (const std::string& name : names) {
+    auto key = ParseDumpKey(name);
+    if (!key.ok() || !key->has_topo_index) return keys;
+    const auto [place, is_new] = nodes.emplace(key->topo_index, key->node);
+    if (!is_new && place->second != key->node) return keys;
+    parts.push_back(*std::move(key));
+  }
+  const DumpNodeKeys node_keys(std::move(nodes));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    keys[i].node = node_keys.KeyOf(parts[i].topo_index);
+    keys[i].slot = parts[i].output;
+  }
+  return keys;
+}
 
 absl::StatusOr<std::unique_ptr<TensorSource>> OpenDumpSource(
     const std::string& path) {
@@ -364,6 +645,31 @@ absl::StatusOr<std::unique_ptr<TensorSource>> OpenDumpSource(
       graph.channels_last,
       ChannelsLastIn(dump.folder + "/" + kSourceGraphFile));
   return std::make_unique<DumpSource>(std::move(dump), nodes.status(), graph);
+}
+
+absl::StatusOr<Graph> GraphOfDump(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
+  auto graph = ReadGraph(dump.folder);
+  if (!absl::IsNotFound(graph.status())) return graph;
+  return ReadRewrittenGraph(dump.folder);
+}
+
+absl::StatusOr<DumpedRun> OpenDumpedRun(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
+  DumpedRun run;
+  NODEWISE_ASSIGN_OR_RETURN(run.source, OpenTensorSource(dump.folder));
+  NODEWISE_RETURN_IF_ERROR(run.source->CheckComplete());
+  NODEWISE_ASSIGN_OR_RETURN(run.graph, ReadGraph(dump.folder));
+  NODEWISE_RETURN_IF_ERROR(CheckIsGraphOfRun(dump.folder, run.graph));
+  for (const NodeRecord& record : dump.records) {
+    if (!record.floats) continue;
+    // A damaged record may name any node.
+    if (Index(record.node) >= run.graph.nodes.size()) continue;
+    run.floats.emplace_back(record.node, *record.floats);
+  }
+  run.source =
+      std::make_unique<CheckedSource>(std::move(run.source), run.graph);
+  return run;
 }
 
 }  // namespace nodewise

@@ -8,6 +8,8 @@
 namespace nodewise {
 namespace {
 
+// Each visit runs the network once more, with an observer that hands each
+// tensor to the sink while it is still there.
 class RunSource final : public TensorSource {
  public:
   RunSource(DebugExecutor* executor, TensorObserverOptions options)
@@ -35,6 +37,9 @@ TensorObserver::TensorObserver(const GraphIndex& index, TensorSink* sink,
                                TensorObserverOptions options)
     : graph_(index.graph()), sink_(*sink), options_(std::move(options)) {
   const Graph& graph = graph_;
+  // Keys are made once: making one for every tensor of every run would copy the
+  // names of nodes each time. The order of keys_ is that of the entries, since
+  // the entries of one node follow those of the node before it.
   keys_.reserve(graph.entries.size());
   read_keys_.resize(graph.nodes.size());
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
@@ -61,6 +66,8 @@ absl::Status TensorObserver::Hand(const TensorItem& item) {
 }
 
 absl::Status TensorObserver::BeforePass(const RunView& run) {
+  // Inputs and parameters are there before the first node runs, and no node
+  // makes them.
   sink_status_ = absl::OkStatus();
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
     const NodeId node{n};
@@ -73,6 +80,8 @@ absl::Status TensorObserver::BeforePass(const RunView& run) {
   return absl::OkStatus();
 }
 
+// A node may write over what it reads, so that its inputs are handed out before
+// it runs, without a time.
 absl::Status TensorObserver::BeforeNode(const NodeRun& node) {
   if (!options_.with_node_inputs || !Sees(node.node)) return absl::OkStatus();
   const std::vector<EntryRef>& refs = graph_.node(node.node).inputs;

@@ -1,14 +1,29 @@
 #include "nodewise/tensors/tensor_store.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "contrib/tensors/spool_file.h"
+#include "fmt/format.h"
+#include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 namespace {
 
+// How much CopyTo() copies at once: enough for the calls not to count, and
+// little beside the tensors themselves.
+constexpr size_t kPieceBytes = size_t{1} << 20;
+// Operators read whole vectors, none of which is longer.
+constexpr size_t kVectorBytes = 64;
 // A smaller tensor is not worth a page of the disk.
 constexpr size_t kLeastBytes = 4096;
 
@@ -16,7 +31,182 @@ size_t InPages(size_t bytes) {
   return (bytes + kLeastBytes - 1) / kLeastBytes * kLeastBytes;
 }
 
+// Calls write_some(at, size, done) until all is written: the system may write
+// less than it was asked for, and a signal may come between.
+template <typename F>
+absl::Status WriteAll(const std::string& path, const void* data, size_t size,
+                      F write_some) {
+  const char* const from = static_cast<const char*>(data);
+  for (size_t done = 0; done < size;) {
+    const ssize_t written = write_some(from + done, size - done, done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(path, "cannot write beside it");
+    done += static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
+  // A file that has no name leaves none behind, however the process ends.
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const int nameless = open(folder.empty() ? "." : folder.c_str(),
+                            O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (nameless >= 0) return SpoolFile(path, nameless);
+  // Not every file system has such files.
+  std::string name = path + ".XXXXXX";
+  const int descriptor = mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0) return SystemError(path, "cannot create beside it");
+  unlink(name.c_str());
+  return SpoolFile(path, descriptor);
+}
+
+absl::StatusOr<SpoolFile> SpoolFile::CreateTemporary() {
+  NODEWISE_ASSIGN_OR_RETURN(const std::string folder, TemporaryRoot());
+  return Create(folder + "/nodewise_tensors");
+}
+
+SpoolFile::SpoolFile(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+SpoolFile::SpoolFile(SpoolFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+SpoolFile::~SpoolFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+absl::Status SpoolFile::Write(const void* data, size_t size) {
+  return WriteAll(path_, data, size,
+                  [this](const char* at, size_t left, size_t) {
+                    return write(descriptor_, at, left);
+                  });
+}
+
+absl::Status SpoolFile::WriteAt(size_t offset, const void* data, size_t size) {
+  return WriteAll(
+      path_, data, size, [&](const char* at, size_t left, size_t done) {
+        return pwrite(descriptor_, at, left, static_cast<off_t>(offset + done));
+      });
+}
+
+absl::Status SpoolFile::CopyTo(OutputFile* to) const {
+  std::string piece(kPieceBytes, '\0');
+  off_t offset = 0;
+  while (true) {
+    const ssize_t size = pread(descriptor_, piece.data(), piece.size(), offset);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return SystemError(path_, "cannot read beside it");
+    if (size == 0) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(
+        to->Write(piece.data(), static_cast<size_t>(size)));
+    offset += size;
+  }
+}
+
+absl::StatusOr<NDArray> SpoolFile::Load(size_t offset, size_t bytes,
+                                        absl::Span<const int64_t> shape,
+                                        DLDataType dtype,
+                                        std::shared_ptr<void> owner) const {
+  // Touching a mapped page behind the end of a file ends the process with
+  // SIGBUS, and the disk may have been full when the part was written.
+  struct stat status;
+  if (fstat(descriptor_, &status) != 0) return SystemError(path_, "cannot map");
+  if (static_cast<size_t>(status.st_size) < offset + bytes) {
+    return absl::DataLossError(
+        fmt::format("{}: the file beside it has {} bytes, expected {} at least",
+                    path_, status.st_size, offset + bytes));
+  }
+  // A mapping begins at a page, so what stands before the part on its page is
+  // mapped as well. Only the pages that are read take memory, and the system
+  // can drop them again.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = offset % page;
+  void* const data = mmap(nullptr, before + bytes, PROT_READ, MAP_PRIVATE,
+                          descriptor_, static_cast<off_t>(offset - before));
+  if (data == MAP_FAILED) return SystemError(path_, "cannot map");
+  DLTensor tensor{};
+  tensor.data = static_cast<char*>(data) + before;
+  tensor.device = kCpu;
+  tensor.ndim = static_cast<int32_t>(shape.size());
+  tensor.dtype = dtype;
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  const std::shared_ptr<void> mapping(
+      data, [size = before + bytes, owner = std::move(owner)](void* mapped) {
+        munmap(mapped, size);
+      });
+  NDArray loaded = NDArray::Borrow(tensor, mapping);
+  loaded.MakeReadOnly();
+  return loaded;
+}
+
+absl::StatusOr<std::unique_ptr<TensorSpool>> TensorSpool::Create() {
+  NODEWISE_ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::CreateTemporary());
+  return std::unique_ptr<TensorSpool>(
+      new TensorSpool(std::make_unique<SpoolFile>(std::move(file))));
+}
+
+TensorSpool::TensorSpool(std::unique_ptr<SpoolFile> file)
+    : file_(std::move(file)) {}
+
+TensorSpool::~TensorSpool() = default;
+
+// Inputs and parameters lie in memory for the whole run anyway, and are shared
+// with it. All others lie where later nodes write over them, so that they are
+// written out now.
+absl::Status TensorSpool::Take(const TensorItem& item) {
+  if (item.tensor == nullptr || item.key.role == TensorRole::kInput) {
+    return absl::OkStatus();
+  }
+  const bool is_at_hand =
+      item.tensor->device.device_type == kDLCPU && IsCompact(*item.tensor);
+  NDArray tensor = NDArray::Borrow(*item.tensor, nullptr);
+  const bool is_shared = item.is_network_input && item.lasting.defined();
+  if (is_shared || !is_at_hand) {
+    NODEWISE_ASSIGN_OR_RETURN(tensor, item.Keep());
+  }
+  if (!places_.emplace(item.key, kept_.size()).second) {
+    return absl::DataLossError(fmt::format(
+        "{}: came twice, expected each tensor once", item.key.Name()));
+  }
+  Kept kept;
+  kept.key = item.key;
+  kept.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  kept.dtype = tensor.dtype();
+  kept.stats = item.stats != nullptr ? *item.stats : StatsOf(*tensor);
+  kept.is_network_input = item.is_network_input;
+  kept.bytes = tensor.bytes();
+  if (is_shared) {
+    kept.shared = std::move(tensor);
+  } else {
+    static constexpr char kPadding[kVectorBytes] = {};
+    const size_t padding = -written_ % kVectorBytes;
+    NODEWISE_RETURN_IF_ERROR(file_->Write(kPadding, padding));
+    kept.offset = written_ + padding;
+    NODEWISE_RETURN_IF_ERROR(file_->Write(tensor.data(), kept.bytes));
+    written_ = kept.offset + kept.bytes;
+  }
+  kept_.push_back(std::move(kept));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> TensorSpool::Find(const TensorKey& key) const {
+  const auto found = places_.find(key);
+  if (found != places_.end()) return found->second;
+  return absl::NotFoundError(
+      fmt::format("{}: no such tensor was put aside", key.Name()));
+}
+
+absl::StatusOr<NDArray> TensorSpool::Load(size_t place) const {
+  NODEWISE_CHECK(place < kept_.size());
+  const Kept& kept = kept_[place];
+  if (kept.shared.defined()) return kept.shared;
+  // Nothing can be mapped that has no bytes.
+  if (kept.bytes == 0) return NDArray::Empty(kept.shape, kept.dtype, kCpu);
+  return file_->Load(kept.offset, kept.bytes, kept.shape, kept.dtype, nullptr);
+}
 
 StoredTensor::StoredTensor(std::shared_ptr<TensorStore> store, NDArray tensor)
     : store_(std::move(store)),
@@ -29,6 +219,8 @@ StoredTensor::~StoredTensor() { store_->Remove(this); }
 
 absl::StatusOr<NDArray> StoredTensor::Load() {
   if (!tensor_.defined()) return store_->Map(this);
+  // It moves to the end of the list, as the one that was used last. Small
+  // tensors are not in the list.
   if (bytes_ >= kLeastBytes) {
     std::list<StoredTensor*>& all = store_->in_memory_;
     all.splice(all.end(), all, at_);
@@ -44,6 +236,7 @@ TensorStore::TensorStore(size_t most_bytes) : most_bytes_(most_bytes) {}
 
 TensorStore::~TensorStore() = default;
 
+// A tensor that is smaller than a page stays in memory and is not counted.
 std::shared_ptr<StoredTensor> TensorStore::Put(NDArray tensor) {
   std::shared_ptr<StoredTensor> stored(
       new StoredTensor(shared_from_this(), std::move(tensor)));
@@ -54,6 +247,9 @@ std::shared_ptr<StoredTensor> TensorStore::Put(NDArray tensor) {
   return stored;
 }
 
+// The tensor that has not been used for the longest time goes first. After the
+// disk has refused one, no other is tried: it would fail as well, for each
+// tensor again.
 void TensorStore::Evict() {
   while (bytes_in_memory_ > most_bytes_ && has_room_on_disk_) {
     StoredTensor* const oldest = in_memory_.front();
@@ -74,13 +270,12 @@ absl::Status TensorStore::Write(StoredTensor* tensor) {
   }
   // Networks have few sizes of tensors, so room of the same size is often free.
   const size_t bytes = InPages(tensor->bytes_);
-  const auto free = std::find_if(
-      free_.begin(), free_.end(),
-      [bytes](const FreeRoom& room) { return room.bytes == bytes; });
+  const auto free = std::ranges::find(free_, bytes, &FreeRoom::bytes);
   const size_t offset = free == free_.end() ? file_bytes_ : free->offset;
   NODEWISE_RETURN_IF_ERROR(
       file_->WriteAt(offset, tensor->tensor_.data(), tensor->bytes_));
   if (free == free_.end()) {
+    // The file grows by whole pages, so that all room in it begins at one.
     file_bytes_ += bytes;
   } else {
     free_.erase(free);
@@ -95,6 +290,8 @@ absl::StatusOr<NDArray> TensorStore::Map(StoredTensor* tensor) const {
                      tensor->dtype_, tensor->shared_from_this());
 }
 
+// A tensor that is on the disk leaves its room there to the next one of its
+// size; one in memory leaves the list.
 void TensorStore::Remove(StoredTensor* tensor) {
   if (tensor->bytes_ < kLeastBytes) return;
   if (!tensor->tensor_.defined()) {

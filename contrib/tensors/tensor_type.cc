@@ -47,6 +47,7 @@ constexpr OnnxType kOnnxTypes[] = {
     {28, "float6e3m2", {}},
 };
 
+// Names are not compared: two names may stand for one number.
 bool Agree(const Dim& a, const Dim& b) {
   return !a.is_known() || !b.is_known() || a.size() == b.size();
 }
@@ -64,12 +65,16 @@ absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
     if (shape.size() <= from_end) continue;
     const Dim& dim = shape[shape.size() - 1 - from_end];
     if (dim == Dim(1) || dim == all) continue;
+    // A side of 1 is stretched to any other, so only two known sides that are
+    // both longer can contradict each other.
     if (all != Dim(1) && all.is_known() && dim.is_known()) {
       return absl::InvalidArgumentError(fmt::format(
           "sides of {} and {} ({} from the last) cannot be broadcast, expected "
           "equal ones or a 1",
           all.size(), dim.size(), from_end));
     }
+    // A known side wins over an unknown one, which must be that or 1 if the
+    // network is right.
     if (all == Dim(1) || dim.is_known()) {
       all = dim;
     } else if (!all.is_known()) {
@@ -117,6 +122,7 @@ bool AreCompatible(const TensorType& a, const TensorType& b) {
                     b.shape->end(), &Agree);
 }
 
+// A known number wins over a name, and a name over nothing.
 absl::StatusOr<TensorType> Unite(const TensorType& a, const TensorType& b) {
   if (!AreCompatible(a, b)) return Differ(a, b);
   TensorType both = a;
@@ -139,6 +145,8 @@ absl::StatusOr<Shape> BroadcastShapes(absl::Span<const Shape> shapes) {
   for (size_t i = 0; i < rank; ++i) {
     auto side = BroadcastSides(shapes, i);
     if (!side.ok()) {
+      // The message begins with all shapes, since a side alone does not say
+      // which inputs are meant.
       std::string all;
       for (const Shape& shape : shapes) {
         all += (all.empty() ? "" : " and ") + ToString(shape);
@@ -150,6 +158,8 @@ absl::StatusOr<Shape> BroadcastShapes(absl::Span<const Shape> shapes) {
   return result;
 }
 
+// A type that ONNX has and tensors here do not is told from a number that means
+// nothing: the first is a limit of this program, the second a damaged file.
 absl::StatusOr<DLDataType> DTypeFromOnnx(int64_t number) {
   for (const OnnxType& type : kOnnxTypes) {
     if (type.number != number) continue;
@@ -162,6 +172,8 @@ absl::StatusOr<DLDataType> DTypeFromOnnx(int64_t number) {
                   number, std::size(kOnnxTypes)));
 }
 
+// Rows of refused types have no element type, and would be found by one that is
+// not set.
 std::optional<int64_t> OnnxNumberOf(DLDataType dtype) {
   for (const OnnxType& type : kOnnxTypes) {
     if (type.dtype.bits != 0 && type.dtype == dtype) return type.number;

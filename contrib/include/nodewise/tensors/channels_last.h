@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/tensors/tensor_source.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
@@ -32,5 +35,23 @@ std::vector<int64_t> SidesToChannelsFirst(int rank);
 // host memory, and its elements are whole bytes.
 absl::StatusOr<NDArray> CopyToChannelsLast(const DLTensor& tensor);
 absl::StatusOr<NDArray> CopyToChannelsFirst(const DLTensor& tensor);
+
+// A compiled network may have tensors whose channels are last where its model
+// has them in side 1 (TensorItem::has_channels_last). People know the model:
+// what they see and give has its order.
+
+// Returns a source of the same tensors in the order that the model has them. A
+// tensor that was moved has no hash and no statistics. The source can only be
+// visited.
+std::unique_ptr<TensorSource> InModelOrder(
+    std::unique_ptr<TensorSource> source);
+
+// Return a tensor of an entry as the model has it, and one of the model as the
+// entry has it. Without a difference that is the tensor itself. Fail as
+// CopyToChannelsFirst(). REQUIRE: it is compact and in host memory.
+absl::StatusOr<NDArray> InModelOrder(const GraphIndex& index, EntryId entry,
+                                     const NDArray& tensor);
+absl::StatusOr<NDArray> InStoredOrder(const GraphIndex& index, EntryId entry,
+                                      const NDArray& tensor);
 
 }  // namespace nodewise

@@ -15,7 +15,7 @@ namespace nodewise {
 // are shared, others copied to host memory.
 class TensorCollector : public TensorSink, public TensorSource {
  public:
-  // What a TensorItem says, kept.
+  // A copy of what a TensorItem says.
   struct Kept {
     TensorKey key;
     NDArray tensor;  // Undefined if there was none.

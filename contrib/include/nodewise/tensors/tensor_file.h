@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
@@ -65,6 +66,23 @@ class TensorFileWriter : public TensorSink {
 
   // The number of items that had no tensor.
   virtual size_t num_skipped() const = 0;
+};
+
+// An open file of tensors (tensor_file.h), from which they are read one at a
+// time. It keeps the file mapped.
+class TensorFileReader {
+ public:
+  // Recognises the format. Fails as ReadTensorFile does; the tensors of .npz
+  // and .npy files are checked when they are read.
+  static absl::StatusOr<std::unique_ptr<TensorFileReader>> Open(
+      const std::string& path);
+
+  virtual ~TensorFileReader() = default;
+  // The names as the file has them, in its order.
+  virtual const std::vector<std::string>& names() const = 0;
+  // Returns a tensor that stays valid without the reader. REQUIRES: `index` is
+  // below names().size().
+  virtual absl::StatusOr<NDArray> Read(size_t index) = 0;
 };
 
 }  // namespace nodewise

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/debug/run_observer.h"
-#include "nodewise/tensors/tensor_key.h"
 #include "nodewise/tensors/tensor_sink.h"
 #include "nodewise/tensors/tensor_source.h"
 

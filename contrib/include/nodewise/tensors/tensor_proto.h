@@ -4,12 +4,31 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
+
+// ONNX's bytes hold two elements of 4 bits or four of 2, the first one in the
+// lowest bits; in memory each has a byte. Any thread may call.
+
+// Returns how many bytes ONNX stores `elements` of a type in: packed ones if it
+// has 2 or 4 bits.
+size_t OnnxBytes(DLDataType dtype, int64_t elements);
+// Returns whether that packs them.
+bool IsPackedByOnnx(DLDataType dtype);
+
+// Copies ONNX's bytes into a tensor. Bits behind the last element mean nothing.
+// REQUIRES: there are OnnxBytes() of them, and `to` is compact.
+void UnpackElements(absl::Span<const uint8_t> bytes, const NDArray& to);
+
+// Returns the bytes that ONNX stores a tensor in. Fails with kInvalidArgument
+// for an integer that does not fit the bits of its type.
+// REQUIRES: the tensor is compact and in the host's memory.
+absl::StatusOr<std::string> OnnxDataOf(const NDArray& tensor);
 
 // ONNX's TensorProto, the form that tensors have in models and in .pb files.
 // Any thread may call.
@@ -45,5 +64,18 @@ absl::StatusOr<NamedTensor> ParseTensorProto(absl::Span<const uint8_t> bytes,
 // Fails with kUnimplemented for types that ONNX does not have or that are
 // refused.
 absl::StatusOr<std::string> WriteTensorProto(const NamedTensor& tensor);
+
+// Returns the tensors of one of ONNX's messages, recognised by what is in it: a
+// TensorProto, or the initializers of a GraphProto or a ModelProto, the form in
+// which Glow keeps the inputs of a run. They own their memory. A tensor without
+// a name has an empty one. `where` names the bytes in messages. Fails with
+// kInvalidArgument for a message without tensors, and as ParseTensorProto().
+absl::StatusOr<std::vector<NamedTensor>> ParseTensorGroup(
+    absl::Span<const uint8_t> bytes, const std::string& where);
+
+// Reads a file of tensors: one that ReadTensorFile() recognises by its first
+// bytes, or one of these messages.
+absl::StatusOr<std::vector<NamedTensor>> ReadTensorGroup(
+    const std::string& path);
 
 }  // namespace nodewise

@@ -1,20 +1,95 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/graph/by_node.h"
+#include "dlpack/dlpack.h"
+#include "nodewise/graph/node_times.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/tensors/bound_source.h"
-#include "nodewise/tensors/tensor_key.h"
 
 namespace nodewise {
+
+// Says whether its node made a tensor or read it.
+enum class TensorRole {
+  // The node made it. The inputs and parameters of a network count as nodes
+  // that make what they were given.
+  kOutput,
+  // The node read it: these are the bytes that lay there when it began. They
+  // differ from what was made where something has written over them.
+  kInput,
+};
+
+// The name of a tensor on its way from a dump, a file or a run to a comparison,
+// a file or a report. A plain value.
+struct TensorKey {
+  // The key of the node (GraphIndex::KeyOf()): its name, or `name#index`
+  // if another node has that name. For tensors of a network, the value's name;
+  // for those of a file, the whole name that they have there.
+  std::string node;
+  // Which of the node's outputs, or for kInput which of its inputs.
+  uint32_t slot = 0;
+  TensorRole role = TensorRole::kOutput;
+  // Where the tensor is from (TensorSource::name()), for messages. It says
+  // nothing about which tensor it is and is not compared.
+  std::string source = {};
+
+  // Returns the name in files and messages: "conv1" for output 0, "conv1:1" for
+  // output 1, "conv1:input:0" for what it read first. A file keeps no more than
+  // this name, so it alone decides which keys are equal: a file's tensor
+  // "conv1:1" has the key of output 1 of conv1.
+  std::string Name() const;
+
+  friend bool operator==(const TensorKey& a, const TensorKey& b) {
+    return a.slot == b.slot && a.role == b.role ? a.node == b.node
+                                                : a.Name() == b.Name();
+  }
+};
+
+// How far a correct kernel may be off in each element of one tensor: proved,
+// and in practice (Bounds of nodewise/op/evaluate.h). They are valid for as
+// long as the object that handed them out says.
+struct BoundSpans {
+  absl::Span<const double> proved;
+  absl::Span<const double> expected;
+};
+
+// How far an element may be off if no bound is known for it:
+// |actual - expected| up to absolute + relative * |expected|.
+struct UnboundedLimit {
+  double absolute = std::numeric_limits<double>::infinity();
+  double relative = 0;
+};
+
+// The bounds of one tensor of a reference, worked out when they are asked for.
+// All of them may cost several times what the tensor did, and whether another
+// tensor keeps within them can mostly be told for much less. Lives as long as
+// what the tensor was made of. Not thread-safe.
+class BoundSource {
+ public:
+  virtual ~BoundSource() = default;
+
+  // Returns true only if it is certain that no element of `actual` is further
+  // from the reference's than both bounds allow, as far as they are known for
+  // it, and that a proved one is known for each that is off by more than
+  // `unbounded` says: All() would say so, too. False says nothing. REQUIRES:
+  // `actual` has the shape and type of the reference's tensor, is compact, in
+  // host memory, and differs only in elements that are finite on both sides.
+  virtual absl::StatusOr<bool> IsSurelyWithin(
+      const DLTensor& actual, const UnboundedLimit& unbounded) = 0;
+
+  // Returns the bounds of all elements, valid as long as this is.
+  virtual absl::StatusOr<BoundSpans> All() = 0;
+};
 
 // One tensor on its way, with what its producer knows about it. A producer
 // fills in what it has at hand and calculates nothing for it: a live run has
@@ -74,3 +149,11 @@ class TensorSink {
 };
 
 }  // namespace nodewise
+
+// Equal keys have equal hashes, in std's and Abseil's containers.
+template <>
+struct std::hash<nodewise::TensorKey> {
+  size_t operator()(const nodewise::TensorKey& key) const {
+    return std::hash<std::string>()(key.Name());
+  }
+};

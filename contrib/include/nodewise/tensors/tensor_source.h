@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/tensors/tensor_key.h"
 #include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
@@ -42,7 +42,12 @@ class TensorSource {
   virtual absl::Status CheckComplete() { return absl::OkStatus(); }
 };
 
-// What the tensors of an ONNX test set are called, in the order of its files
+// Hands each tensor of a source to a function as Visit() does to a sink.
+absl::Status VisitEach(
+    TensorSource& source,
+    absl::FunctionRef<absl::Status(const TensorItem& item)> take);
+
+// The names of the tensors of an ONNX test set, in the order of its files
 // input_0.pb, input_1.pb, ... and output_0.pb, ...: the names of the model's
 // inputs and outputs. Names given here win over those in the files.
 struct TestSetNames {
@@ -61,5 +66,10 @@ struct TestSetNames {
 // and what was expected, if the path is none of these.
 absl::StatusOr<std::unique_ptr<TensorSource>> OpenTensorSource(
     const std::string& path, const TestSetNames& names = {});
+
+// Returns whether Find() of the source reads a tensor of a file each time it is
+// asked, and runs nothing: then what does not fit into memory need not be kept
+// there. Archives hold far more than their size says.
+bool IsFoundAgain(const TensorSource& source);
 
 }  // namespace nodewise

@@ -41,7 +41,8 @@ class Dim {
 
 using Shape = std::vector<Dim>;
 
-// What is known about a tensor before the network runs. Barriers have no type.
+// The type of a tensor as far as it is known before the network runs. Barriers
+// have no type.
 struct TensorType {
   DLDataType dtype{};          // bits 0: not known.
   std::optional<Shape> shape;  // None: not even the rank is known.
