@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "nodewise/ndarray/elements.h"
@@ -21,6 +20,8 @@ constexpr double kSubnormalReach = 2;
 // Returns how far two 64-bit integers are apart, which their doubles may not
 // say.
 template <typename T>
+// The difference of two such integers may need 64 bits without a sign, which is
+// more than a double holds.
 double DistanceOf(const DLTensor& expected, const DLTensor& actual, size_t i) {
   const T x = LoadElement<T>(DataOf(expected), i);
   const T y = LoadElement<T>(DataOf(actual), i);
@@ -28,14 +29,14 @@ double DistanceOf(const DLTensor& expected, const DLTensor& actual, size_t i) {
                                    : uint64_t(y) - uint64_t(x));
 }
 
+// Judges the elements of a tensor one after the other. Those that are off by no
+// more than subnormal numbers make are told apart first; then each is held
+// against its proved bound, the one in practice, or what stands for a bound.
 class BoundChecker {
  public:
   BoundChecker(DLDataType dtype, absl::Span<const double> proved,
                absl::Span<const double> in_practice, Tolerance fallback)
-      : most_subnormal_(kSubnormalReach * SmallestNormal(dtype)),
-        // The smallest normal half is as large as the steps between ordinary
-        // ones, so that only subnormal numbers themselves count.
-        is_half_(dtype.code == kDLFloat && dtype.bits == 16),
+      : dtype_(dtype),
         proved_(proved),
         in_practice_(in_practice),
         fallback_(fallback) {
@@ -54,6 +55,9 @@ class BoundChecker {
     if (std::isfinite(likely)) {
       const double difference =
           std::copysign(found.error, found.actual - found.expected);
+      // If errors are independent, the sum of these products is as large as the
+      // root of the sum of their squares; errors that all point one way make it
+      // far larger.
       aligned_ += found.expected * difference;
       expected_alignment_ += found.expected * found.expected * likely * likely;
     }
@@ -69,6 +73,8 @@ class BoundChecker {
   }
 
  private:
+  // They are counted by the kinds that Metrics has, since they are taken off
+  // these counts again.
   void CountOpen(const ElementDifference& found) {
     const bool is_nan = std::isnan(found.expected);
     if (is_nan != std::isnan(found.actual)) {
@@ -116,8 +122,11 @@ class BoundChecker {
     check_.ratio = ratio;
   }
 
-  const double most_subnormal_;
-  const bool is_half_;
+  const DLDataType dtype_;
+  const double most_subnormal_ = kSubnormalReach * SmallestNormal(dtype_);
+  // The smallest normal half is as large as the steps between ordinary ones, so
+  // that only subnormal numbers themselves count.
+  const bool is_half_ = dtype_.code == kDLFloat && dtype_.bits == 16;
   const absl::Span<const double> proved_, in_practice_;
   const Tolerance fallback_;
   bool is_any_judged_ = false;
@@ -127,21 +136,19 @@ class BoundChecker {
 
 }  // namespace
 
+// The exponent of a normal number is never all zeros, so that the smallest one
+// is 2 to the power of -14 for a half, -126 for a float and a bfloat, and -1022
+// for a double.
 double SmallestNormal(DLDataType dtype) {
   if (dtype.code == kDLBfloat && dtype.bits == 16) return 0x1p-126;
   if (dtype.code != kDLFloat) return 0;
-  switch (dtype.bits) {
-    case 64:
-      return 0x1p-1022;
-    case 32:
-      return 0x1p-126;
-    case 16:
-      return 0x1p-14;
-    default:
-      return 0;
-  }
+  if (dtype.bits == 64) return 0x1p-1022;
+  if (dtype.bits == 32) return 0x1p-126;
+  return dtype.bits == 16 ? 0x1p-14 : 0;
 }
 
+// Elements are decoded block by block, so that the memory that this takes does
+// not depend on the size of the tensors.
 BoundCheck CheckBounds(const DLTensor& expected, const DLTensor& actual,
                        absl::Span<const double> proved,
                        absl::Span<const double> in_practice,

@@ -1,7 +1,6 @@
 #include "nodewise/compare/compare.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -31,7 +30,8 @@ absl::Status CheckTypes(const TensorItem& reference, const DLTensor& candidate,
       TypeToString(ShapeOf(expected), expected.dtype)));
 }
 
-// Compact and in host memory.
+// Compact and in host memory. Everything that follows walks over bytes. Most
+// tensors are ready for that, and are not copied.
 absl::StatusOr<NDArray> Readable(const DLTensor& tensor) {
   const NDArray borrowed = NDArray::Borrow(tensor, nullptr);
   const bool is_ready =
@@ -39,6 +39,7 @@ absl::StatusOr<NDArray> Readable(const DLTensor& tensor) {
   return is_ready ? borrowed : borrowed.CopyToHost();
 }
 
+// Types without numbers can be compared by this alone.
 bool AreEqualBytes(const NDArray& a, const NDArray& b) {
   return a.dtype() == b.dtype() &&
          (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
@@ -56,6 +57,8 @@ absl::Status AddBounds(const TensorItem& reference, const NDArray& expected,
     if (rule.kind == Rule::Kind::kBounds &&
         PassesIfWithinBounds(expected.dtype(), result->metrics)) {
       const Tolerance usual = ToleranceOf(rule, expected.dtype());
+      // If elements are beyond the usual tolerance, those without a bound must
+      // be within it; else an element without a bound counts for nothing.
       UnboundedLimit unbounded;
       if (result->metrics.outside > 0) {
         unbounded = {usual.absolute, usual.relative};
@@ -70,15 +73,19 @@ absl::Status AddBounds(const TensorItem& reference, const NDArray& expected,
       CheckBounds(*expected, *actual, bounds.proved, bounds.expected,
                   ToleranceOf({Rule::Kind::kByType}, expected.dtype()));
   if (rule.kind != Rule::Kind::kBounds) return absl::OkStatus();
+  // Where any result is right, NaN is right as well, but only a rule of bounds
+  // knows that.
   ExcuseOpenElements(*result->bounds, &result->metrics);
   return absl::OkStatus();
 }
 
 }  // namespace
 
+// An element that is not finite outweighs any error, as it does for the
+// verdict.
 const ElementDifference& TensorComparison::Worst() const {
   if (metrics.non_finite() > 0) return metrics.first_non_finite;
-  if (bounds.has_value()) return bounds->worst;
+  if (bounds) return bounds->worst;
   return metrics.outside > 0 && metrics.absolute_needed > 0
              ? metrics.largest_excess
              : metrics.largest_error;
@@ -97,19 +104,19 @@ double ErrorOverBound(const TensorComparison& comparison) {
     return std::numeric_limits<double>::infinity();
   }
   if (comparison.is_surely_within) return 1;
-  return comparison.bounds.has_value()
-             ? comparison.bounds->ratio
-             : std::numeric_limits<double>::quiet_NaN();
+  return comparison.bounds ? comparison.bounds->ratio
+                           : std::numeric_limits<double>::quiet_NaN();
 }
 
 absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
                                                 const DLTensor& candidate,
                                                 const CompareOptions& options) {
+  // A node that has run before may have left rounding or the treatment of
+  // subnormal numbers changed, and the judge must not compute with that.
   const DefaultFloatEnvironment floats;
   NODEWISE_RETURN_IF_ERROR(
       CheckTypes(reference, candidate, options.may_convert));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray expected,
-                            Readable(*reference.tensor));
+  NODEWISE_ASSIGN_OR_RETURN(const auto expected, Readable(*reference.tensor));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray actual, Readable(candidate));
   TensorComparison result;
   result.key = result.candidate = reference.key;
@@ -137,7 +144,7 @@ absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
       result.is_surely_within
           ? Judgement{Verdict::kPass, "within the bounds of every element", ""}
           : Judge(options.rule, dtype, result.metrics,
-                  result.bounds.has_value() ? &*result.bounds : nullptr);
+                  result.bounds ? &*result.bounds : nullptr);
   if (options.describe && result.metrics.different > 0 &&
       dtype == actual.dtype()) {
     result.details =
@@ -146,6 +153,8 @@ absl::StatusOr<TensorComparison> CompareTensors(const TensorItem& reference,
   return result;
 }
 
+// A reference that is all zeros has no size that an error could be compared
+// with.
 double RelativeError(const TensorComparison& comparison) {
   const Metrics& metrics = comparison.metrics;
   if (metrics.different == 0) return 0;
@@ -156,16 +165,13 @@ double RelativeError(const TensorComparison& comparison) {
 }
 
 size_t Comparison::CountOf(Verdict verdict) const {
-  return static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(),
-                                           [&](const TensorComparison& tensor) {
-                                             return tensor.verdict() == verdict;
-                                           }));
+  return static_cast<size_t>(
+      std::ranges::count(tensors, verdict, &TensorComparison::verdict));
 }
 
 size_t Comparison::CountOf(SkippedTensor::Kind kind) const {
-  return static_cast<size_t>(std::count_if(
-      skipped.begin(), skipped.end(),
-      [&](const SkippedTensor& tensor) { return tensor.kind == kind; }));
+  return static_cast<size_t>(
+      std::ranges::count(skipped, kind, &SkippedTensor::kind));
 }
 
 }  // namespace nodewise

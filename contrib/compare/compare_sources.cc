@@ -1,27 +1,311 @@
-// Two sources of tensors, paired and compared.
+// Two sources of tensors are compared in two steps. All of the candidate's
+// tensors are kept first; then each tensor of the reference is compared as it
+// comes with the one of its name, or the one that a map gives it. What is left
+// on both sides is paired by how alike the names are, if that was asked for.
 
 #include <algorithm>
-#include <cstddef>
-#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
-#include "nodewise/compare/tensor_relation.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/found_again.h"
-#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {
 
-// What a source said of a tensor. Its contents are read again where they were
-// let go.
+constexpr char kBlanks[] = " \t\r";
+// Names are paired by their words if three fifths of these are shared, as
+// LikenessOf() counts them.
+constexpr double kLeastLikeness = 0.6;
+// Names that all share their words would be tried with each other: five
+// thousand on each side take a second, and of more no more is tried.
+constexpr uint64_t kMostSteps = 300'000'000;
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+// The two names of a line; none unless there are two. With a tab in it, a line
+// may have names with blanks. A second tab, or a second blank where there is no
+// tab, leaves open where the first name ends.
+std::optional<std::pair<std::string, std::string>> NamesIn(
+    std::string_view line) {
+  size_t end = line.find('\t');
+  const bool has_tab = end != std::string_view::npos;
+  if (!has_tab) end = line.find(' ');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view left = Trimmed(line.substr(0, end));
+  const std::string_view right = Trimmed(line.substr(end));
+  const bool is_clear =
+      right.find(has_tab ? '\t' : ' ') == std::string_view::npos;
+  if (left.empty() || right.empty() || !is_clear) return std::nullopt;
+  return std::pair(std::string(left), std::string(right));
+}
+
+// Lower-case runs of letters or of digits.
+std::vector<std::string> WordsOf(std::string_view name) {
+  std::vector<std::string> words;
+  char last = ' ';
+  for (const char c : name) {
+    if (absl::ascii_isalnum(c)) {
+      const bool goes_on = absl::ascii_isalnum(last) &&
+                           absl::ascii_isdigit(last) == absl::ascii_isdigit(c);
+      if (!goes_on) words.emplace_back();
+      words.back() += absl::ascii_tolower(c);
+    }
+    last = c;
+  }
+  return words;
+}
+
+// The blank behind each word keeps what is appended apart from it.
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += word + " ";
+  return text;
+}
+
+// "/Conv_1/output_0" of ONNX, "conv_1:0" of TensorFlow and "conv_1" are one
+// name.
+std::string SpellingOf(std::string_view name) {
+  std::vector<std::string> words = WordsOf(name);
+  if (words.size() > 1 && words.back() == "0") words.pop_back();
+  if (words.size() > 1 && words.back() == "output") words.pop_back();
+  return Joined(words);
+}
+
+// Returns the name that compilers give all functions of a kind, without the
+// numbers that tell these apart.
+std::string KindOf(std::string_view name) {
+  std::vector<std::string> words = WordsOf(name);
+  while (!words.empty() && absl::ascii_isdigit(words.back()[0]))
+    words.pop_back();
+  return Joined(words);
+}
+
+// How alike names are: twice the words that both have, over those of each.
+double LikenessOf(size_t common, size_t all) {
+  return all == 0 ? 0
+                  : 2 * static_cast<double>(common) / static_cast<double>(all);
+}
+
+// The words of a name as numbers, from the rarest word of all names to the
+// commonest; a word's second time in a name is another word.
+using WordIds = std::vector<uint32_t>;
+
+// Numbers the words of two sides. Rare words come first in each name, so that
+// few other names share them and the search over these ends early.
+class Vocabulary {
+ public:
+  void Add(absl::Span<const UnpairedTensor> tensors) {
+    for (const UnpairedTensor& tensor : tensors) {
+      for (const std::string& word : MarkedWordsOf(tensor.name)) {
+        ++counts_[word];
+      }
+    }
+  }
+  // REQUIRES: all names have been added.
+  WordIds IdsOf(std::string_view name) {
+    if (ids_.empty()) Number();
+    WordIds ids;
+    for (const std::string& word : MarkedWordsOf(name)) {
+      ids.push_back(ids_.at(word));
+    }
+    std::ranges::sort(ids);
+    return ids;
+  }
+  size_t size() const { return counts_.size(); }
+
+ private:
+  static std::vector<std::string> MarkedWordsOf(std::string_view name) {
+    std::vector<std::string> words = WordsOf(name);
+    std::map<std::string, size_t> times;
+    for (std::string& word : words) {
+      const size_t before = times[word]++;
+      if (before > 0) word += fmt::format(" {}", before);
+    }
+    return words;
+  }
+  void Number() {
+    std::vector<std::pair<size_t, std::string_view>> by_count;
+    // Words that are equally rare are in the order of the alphabet, so that one
+    // pair of files always gives one result.
+    for (const auto& [word, count] : counts_)
+      by_count.emplace_back(count, word);
+    std::ranges::sort(by_count);
+    for (const auto& [count, word] : by_count) {
+      ids_.emplace(word, static_cast<uint32_t>(ids_.size()));
+    }
+  }
+
+  std::unordered_map<std::string, size_t> counts_;
+  std::unordered_map<std::string_view, uint32_t> ids_;
+};
+
+// Both are sorted, so that one walk over the two finds what they share.
+size_t CountCommon(const WordIds& a, const WordIds& b) {
+  size_t common = 0;
+  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+    const uint32_t x = a[i], y = b[k];
+    common += x == y ? 1 : 0;
+    i += x <= y ? 1 : 0;
+    k += y <= x ? 1 : 0;
+  }
+  return common;
+}
+
+// The tensors of one side, and which of them already have a partner.
+struct PairingSide {
+  absl::Span<const UnpairedTensor> tensors;
+  std::vector<bool> is_paired = std::vector<bool>(tensors.size());
+};
+
+// The names of one side, found by their words.
+class WordIndex {
+ public:
+  // The side must outlive it, and may get more partners meanwhile.
+  WordIndex(const PairingSide& side, Vocabulary* vocabulary)
+      : tensors_(side.tensors),
+        is_paired_(side.is_paired),
+        having_(vocabulary->size()),
+        last_asker_(side.tensors.size()) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      words_.push_back(vocabulary->IdsOf(tensors_[i].name));
+      if (is_paired_[i]) continue;
+      for (const uint32_t word : words_[i]) having_[word].push_back(i);
+    }
+  }
+
+  const WordIds& words(size_t i) const { return words_[i]; }
+
+  // Returns which is most like a tensor with these words, if one alone is and
+  // it is enough. Looks at names that share a rare word first, and at no more
+  // once those with the words that are left could not be as alike. Takes what
+  // it does off `steps`, and finds nothing when these are used up.
+  std::optional<size_t> MostAlike(const UnpairedTensor& tensor,
+                                  const WordIds& words, uint64_t* steps) {
+    double best = kLeastLikeness;
+    std::optional<size_t> found;
+    bool is_shared = false;
+    ++asker_;
+    // A name that shares none of the words up to this one can share no more
+    // than those that are left, and then is at most this much like it.
+    for (size_t w = 0; w < words.size(); ++w) {
+      const size_t left = words.size() - w;
+      if (LikenessOf(left, words.size() + left) < best) break;
+      for (const size_t i : having_[words[w]]) {
+        const uint64_t cost = 1 + words.size() + words_[i].size();
+        if (*steps < cost) return std::nullopt;
+        --*steps;
+        if (last_asker_[i] == asker_ || is_paired_[i]) continue;
+        last_asker_[i] = asker_;
+        *steps -= cost - 1;
+        if (tensors_[i].type != tensor.type) continue;
+        const double likeness = LikenessOf(CountCommon(words, words_[i]),
+                                           words.size() + words_[i].size());
+        if (likeness < best) continue;
+        is_shared = likeness == best && found;
+        if (likeness > best || !found) found = i;
+        best = likeness;
+      }
+    }
+    return is_shared ? std::nullopt : found;
+  }
+
+ private:
+  const absl::Span<const UnpairedTensor> tensors_;
+  const std::vector<bool>& is_paired_;
+  std::vector<WordIds> words_;               // By tensor.
+  std::vector<std::vector<size_t>> having_;  // By word: tensors.
+  std::vector<uint64_t> last_asker_;         // By tensor.
+  uint64_t asker_ = 0;
+};
+
+// Two lists are paired by three rules, none of which goes by position alone.
+class FuzzyPairer {
+ public:
+  FuzzyPairer(absl::Span<const UnpairedTensor> expected,
+              absl::Span<const UnpairedTensor> actual)
+      : expected_{expected}, actual_{actual} {}
+
+  // The surest rule comes first: what it pairs no later rule can take.
+  std::vector<FuzzyPair> Pair() {
+    PairEqual(SpellingOf, PairedBy::kSpelling);
+    PairEqual(KindOf, PairedBy::kOrder);
+    PairAlike();
+    std::ranges::sort(pairs_, {}, &FuzzyPair::expected);
+    return std::move(pairs_);
+  }
+
+ private:
+  using Groups = std::map<std::string, std::vector<size_t>>;
+
+  static Groups GroupsOf(const PairingSide& side,
+                         std::string (*name_of)(std::string_view)) {
+    Groups groups;
+    for (size_t i = 0; i < side.tensors.size(); ++i) {
+      if (side.is_paired[i]) continue;
+      const std::string name = name_of(side.tensors[i].name);
+      if (!name.empty()) groups[name + side.tensors[i].type].push_back(i);
+    }
+    return groups;
+  }
+
+  // Pairs groups with one name and equally many members in their order.
+  void PairEqual(std::string (*name_of)(std::string_view), PairedBy by) {
+    const Groups actual = GroupsOf(actual_, name_of);
+    for (const auto& [name, left] : GroupsOf(expected_, name_of)) {
+      const auto right = actual.find(name);
+      if (right == actual.end() || right->second.size() != left.size()) {
+        continue;
+      }
+      // Several names of one spelling are paired no more clearly by it than by
+      // the order of their numbers.
+      if (by == PairedBy::kSpelling && left.size() > 1) continue;
+      for (size_t i = 0; i < left.size(); ++i) {
+        Add({left[i], right->second[i], by});
+      }
+    }
+  }
+
+  // Two names are a pair only if each is what the other is most like.
+  void PairAlike() {
+    Vocabulary vocabulary;
+    vocabulary.Add(expected_.tensors);
+    vocabulary.Add(actual_.tensors);
+    WordIndex expected(expected_, &vocabulary);
+    WordIndex actual(actual_, &vocabulary);
+    uint64_t steps = kMostSteps;
+    for (size_t i = 0; i < expected_.tensors.size() && steps > 0; ++i) {
+      if (expected_.is_paired[i]) continue;
+      const auto there =
+          actual.MostAlike(expected_.tensors[i], expected.words(i), &steps);
+      if (!there) continue;
+      const auto back = expected.MostAlike(actual_.tensors[*there],
+                                           actual.words(*there), &steps);
+      if (back == i) Add({i, *there, PairedBy::kWords});
+    }
+  }
+
+  void Add(const FuzzyPair& pair) {
+    expected_.is_paired[pair.expected] = true;
+    actual_.is_paired[pair.actual] = true;
+    pairs_.push_back(pair);
+  }
+
+  PairingSide expected_, actual_;
+  std::vector<FuzzyPair> pairs_;
+};
+
+// All that a source said of a tensor. Its contents are read again where they
+// were let go.
 struct Kept {
   TensorKey key;
   std::string type;  // Empty if there was no tensor.
@@ -33,7 +317,7 @@ struct Kept {
 };
 
 // How much is kept of a file whose tensors are found again; the rest is read
-// twice.
+// twice. Files of up to 256 MiB are read once.
 constexpr size_t kMostKeptBytes = size_t{1} << 28;
 
 // Keeps the tensors of a source, which must outlive it.
@@ -74,34 +358,20 @@ class KeptTensors : public TensorSink {
   std::vector<Kept> kept_;
 };
 
-// Returns what to read of a tensor that was kept.
-TensorItem ItemOfKept(const Kept& kept, const NDArray& tensor) {
-  TensorItem item{.key = kept.key};
-  if (tensor.defined()) item.tensor = tensor.tensor();
-  item.why_absent = kept.why_absent;
-  return item;
-}
-
-UnpairedTensor UnpairedOf(const Kept& kept) {
-  return {kept.key.Name(), kept.type};
-}
-
 // Compares each tensor of the reference as it comes.
 class ComparingSink : public TensorSink {
  public:
   ComparingSink(TensorSource& reference, const KeptTensors& candidate,
                 const SourceOptions& options)
       : candidate_(candidate), options_(options), unpaired_(reference) {
-    for (const Kept& kept : candidate.kept()) {
-      waiting_[kept.key.Name()] = &kept;
-    }
+    for (const Kept& kept : candidate.kept()) waiting_[kept.key.Name()] = &kept;
     for (const auto& [expected, actual] : options.names) mapped_.insert(actual);
   }
 
   absl::Status Take(const TensorItem& item) override {
     const std::string name = item.key.Name();
     const WorkingOn on(name);
-    if (item.hash.has_value()) NoteHash(name, *item.hash);
+    if (item.hash) NoteHash(name, *item.hash);
     const auto mapped = options_.names.find(name);
     const bool is_mapped = mapped != options_.names.end();
     const std::string& partner = is_mapped ? mapped->second : name;
@@ -124,7 +394,7 @@ class ComparingSink : public TensorSink {
         left.push_back(&kept);
       }
     }
-    if (options_.pair_fuzzily) PairLeft(&left);
+    if (options_.pair_fuzzily) PairLeft(left);
     AddStaleCopies();
     for (const Kept& kept : unpaired_.kept()) {
       if (is_paired_.contains(&kept)) continue;
@@ -146,24 +416,21 @@ class ComparingSink : public TensorSink {
   }
 
   void Compare(const TensorItem& item, const Kept& kept, PairedBy by) {
+    // Without contents on one side the hashes must do.
     if (item.tensor == nullptr || !kept.has_tensor()) {
       return CompareHashesOf(item, kept);
     }
     const auto actual = candidate_.TensorOf(kept);
-    if (!actual.ok()) {
-      return Skip(item.key, std::string(MessageOf(actual.status())),
-                  SkippedTensor::Kind::kNotRecorded);
-    }
+    if (!actual.ok()) return SkipUnreadable(item.key, actual.status());
     auto compared = CompareTensors(item, **actual, options_.compare);
-    if (!compared.ok()) {
-      const std::string why(MessageOf(compared.status()));
-      if (!absl::IsInvalidArgument(compared.status())) {
-        return Skip(item.key, why, SkippedTensor::Kind::kNotRecorded);
-      }
-      return Skip(item.key, why + RelationOf(item, **actual),
+    if (absl::IsInvalidArgument(compared.status())) {
+      return Skip(item.key,
+                  std::string(MessageOf(compared.status())) +
+                      RelationOf(item, **actual),
                   SkippedTensor::Kind::kOtherType);
     }
-    if (compared->is_wrong() && kept.hash.has_value()) {
+    if (!compared.ok()) return SkipUnreadable(item.key, compared.status());
+    if (compared->is_wrong() && kept.hash) {
       wrong_.emplace_back(comparison_.tensors.size(), *kept.hash);
     }
     compared->candidate = kept.key;
@@ -176,13 +443,16 @@ class ComparingSink : public TensorSink {
   std::string RelationOf(const TensorItem& item, const DLTensor& actual) const {
     if (!options_.compare.describe) return "";
     const auto relation = FindRelation(*item.tensor, actual);
-    if (!relation.has_value()) return "";
+    if (!relation) return "";
     return "; it is " + WordsOf(*relation, *item.tensor);
   }
 
+  // Dumps of statistics have no tensors, and most of what they can show is that
+  // tensors are equal. An input of a node is not counted: some output is the
+  // same tensor.
   void CompareHashesOf(const TensorItem& item, const Kept& kept) {
     const bool was_read = item.key.role == TensorRole::kInput;
-    if (item.hash.has_value() && kept.hash.has_value()) {
+    if (item.hash && kept.hash) {
       const HashMatch match = CompareHashes(*item.hash, *kept.hash);
       if (match == HashMatch::kSame) {
         comparison_.equal_hashes += was_read ? 0 : 1;
@@ -205,7 +475,9 @@ class ComparingSink : public TensorSink {
     if (hash.kind == HashKind::kXxh3) names_by_hash_.emplace(hash.value, name);
   }
 
-  // Says which wrong tensors are equal to another one of the reference.
+  // Says which wrong tensors are equal to another one of the reference. A
+  // kernel that was given the wrong buffer, or did not run, leaves the bytes of
+  // another tensor. Only hashes of one kind can be compared.
   void AddStaleCopies() {
     for (const auto& [index, hash] : wrong_) {
       const auto found = names_by_hash_.find(hash.value);
@@ -213,7 +485,7 @@ class ComparingSink : public TensorSink {
         continue;
       }
       TensorComparison& tensor = comparison_.tensors[index];
-      if (!tensor.details.has_value()) tensor.details.emplace();
+      if (!tensor.details) tensor.details.emplace();
       tensor.details->patterns.insert(
           tensor.details->patterns.begin(),
           {FailureShape::kStaleCopy,
@@ -221,27 +493,28 @@ class ComparingSink : public TensorSink {
     }
   }
 
-  void PairLeft(std::vector<const Kept*>* left) {
-    std::vector<const Kept*> here;
-    for (const Kept& kept : unpaired_.kept()) {
-      if (kept.has_tensor()) here.push_back(&kept);
-    }
-    std::vector<const Kept*> there;
-    for (const Kept* kept : *left) {
-      if (kept->has_tensor()) there.push_back(kept);
-    }
+  void PairLeft(const std::vector<const Kept*>& left) {
+    std::vector<const Kept*> here, there;
     std::vector<UnpairedTensor> expected, actual;
-    for (const Kept* kept : here) expected.push_back(UnpairedOf(*kept));
-    for (const Kept* kept : there) actual.push_back(UnpairedOf(*kept));
+    const auto add = [](const Kept& kept, std::vector<const Kept*>* side,
+                        std::vector<UnpairedTensor>* names) {
+      if (!kept.has_tensor()) return;
+      side->push_back(&kept);
+      names->push_back({kept.key.Name(), kept.type});
+    };
+    for (const Kept& kept : unpaired_.kept()) add(kept, &here, &expected);
+    for (const Kept* kept : left) add(*kept, &there, &actual);
     for (const FuzzyPair& pair : PairFuzzily(expected, actual)) {
       const Kept& reference = *here[pair.expected];
       const Kept& candidate = *there[pair.actual];
       const auto tensor = unpaired_.TensorOf(reference);
       if (tensor.ok()) {
-        Compare(ItemOfKept(reference, *tensor), candidate, pair.by);
+        Compare({.key = reference.key,
+                 .tensor = tensor->tensor(),
+                 .why_absent = reference.why_absent},
+                candidate, pair.by);
       } else {
-        Skip(reference.key, std::string(MessageOf(tensor.status())),
-             SkippedTensor::Kind::kNotRecorded);
+        SkipUnreadable(reference.key, tensor.status());
       }
       is_paired_.insert(&reference);
       is_paired_.insert(&candidate);
@@ -249,6 +522,8 @@ class ComparingSink : public TensorSink {
   }
 
   absl::Status CheckMap() const {
+    // A map with a mistyped name would silently compare less than it was
+    // written for.
     std::set<std::string> there;
     for (const Kept& kept : candidate_.kept()) there.insert(kept.key.Name());
     for (const auto& [expected, actual] : options_.names) {
@@ -267,6 +542,10 @@ class ComparingSink : public TensorSink {
   void SkipMissing(const TensorKey& key, std::string why) {
     if (key.role == TensorRole::kInput) return;
     Skip(key, std::move(why), SkippedTensor::Kind::kMissing);
+  }
+  void SkipUnreadable(const TensorKey& key, const absl::Status& status) {
+    Skip(key, std::string(MessageOf(status)),
+         SkippedTensor::Kind::kNotRecorded);
   }
   void Skip(const TensorKey& key, std::string why, SkippedTensor::Kind kind) {
     comparison_.skipped.push_back({key, std::move(why), kind});
@@ -295,6 +574,42 @@ std::string FirstReason(const Comparison& comparison) {
 
 }  // namespace
 
+absl::StatusOr<NameMap> ParseNameMap(std::string_view text,
+                                     const std::string& where) {
+  NameMap names;
+  std::set<std::string> actual;
+  for (size_t number = 1; !text.empty(); ++number) {
+    const size_t end = text.find('\n');
+    const std::string_view line = Trimmed(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.empty() || line[0] == '#') continue;
+    const auto found = NamesIn(line);
+    if (!found) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}:{}: found \"{}\", expected two names (with a tab between them)",
+          where, number, Printable(line)));
+    }
+    if (!names.emplace(*found).second || !actual.insert(found->second).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}:{}: a name of \"{}\" stands there a second time, "
+                      "expected it once",
+                      where, number, Printable(line)));
+    }
+  }
+  return names;
+}
+
+std::string_view NameOf(PairedBy by) {
+  constexpr std::string_view kNames[] = {"name", "map", "spelling", "order",
+                                         "words"};
+  return kNames[static_cast<size_t>(by)];
+}
+
+std::vector<FuzzyPair> PairFuzzily(absl::Span<const UnpairedTensor> expected,
+                                   absl::Span<const UnpairedTensor> actual) {
+  return FuzzyPairer(expected, actual).Pair();
+}
+
 absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
                                           TensorSource& candidate,
                                           const SourceOptions& options) {
@@ -304,8 +619,7 @@ absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
   NODEWISE_RETURN_IF_ERROR(reference.Visit(sink));
   NODEWISE_ASSIGN_OR_RETURN(Comparison comparison, sink.Finish());
   const bool differ =
-      std::any_of(comparison.skipped.begin(), comparison.skipped.end(),
-                  [](const SkippedTensor& one) { return one.is_difference(); });
+      std::ranges::any_of(comparison.skipped, &SkippedTensor::is_difference);
   if (comparison.tensors.empty() && comparison.equal_hashes == 0 && !differ) {
     return absl::FailedPreconditionError(fmt::format(
         "{} and {}: there is nothing to compare{}, expected tensors with the "

@@ -32,6 +32,8 @@ namespace {
 template <typename Number>
 constexpr Number kLeastShare = Number(0.0001);
 
+// All levels add into as many lanes as fit this many bytes, so that their sums
+// are rounded alike.
 constexpr size_t kLanesBytes = 64;
 static_assert(kBlock * sizeof(float) % kLanesBytes == 0);
 
@@ -96,29 +98,18 @@ const Level& BestLevel() {
 }
 
 template <typename Number>
-size_t FindError(const Number* expected, const Number* actual, Number error) {
+size_t FindExcess(const Number* expected, const Number* actual, Number relative,
+                  Number excess) {
   size_t i = 0;
-  while (i + 1 < kBlock && std::fabs(actual[i] - expected[i]) != error) ++i;
+  while (i + 1 < kBlock && std::fabs(actual[i] - expected[i]) -
+                                   relative * std::fabs(expected[i]) !=
+                               excess) {
+    ++i;
+  }
   return i;
 }
 
-template <typename Number>
-size_t FindExcess(const Number* expected, const Number* actual,
-                  const Limits<Number>& limits, Number excess) {
-  const auto excess_of = [&](size_t i) {
-    return std::fabs(actual[i] - expected[i]) -
-           limits.relative * std::fabs(expected[i]);
-  };
-  size_t i = 0;
-  while (i + 1 < kBlock && excess_of(i) != excess) ++i;
-  return i;
-}
-
-template size_t FindError(const float*, const float*, float);
-template size_t FindError(const double*, const double*, double);
-template size_t FindExcess(const float*, const float*, const Limits<float>&,
-                           float);
-template size_t FindExcess(const double*, const double*, const Limits<double>&,
-                           double);
+template size_t FindExcess(const float*, const float*, float, float);
+template size_t FindExcess(const double*, const double*, double, double);
 
 }  // namespace nodewise::metric_loops

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "absl/types/span.h"
-#include "dlpack/dlpack.h"
+#include "nodewise/compare/metrics.h"
 
 // The loops under MeasureDifference(), compiled for several instruction sets;
 // for metrics.cc and the tests of the loops alone.
@@ -15,8 +14,8 @@ namespace nodewise::metric_loops {
 // what was converted is in the first-level cache still when it is compared.
 inline constexpr size_t kBlock = 1024;
 
-// What elements are compared with. `Number` is what they are compared as:
-// float for types that fit it exactly, else double.
+// The limits that elements are held against. `Number` is the type that they are
+// compared in: float for types that fit it exactly, else double.
 template <typename Number>
 struct Limits {
   Number absolute = 0;
@@ -25,25 +24,15 @@ struct Limits {
   Number least_normal = 0;    // Smaller numbers are subnormal.
 };
 
-// The findings in one block. The counts below `different` are those of a full
-// comparison; a quick one only says whether they could be other than 0.
+// The findings in one block. A quick comparison leaves out every count but
+// `different`, and only says whether others could be other than 0.
 template <typename Number>
-struct BlockSums {
-  double squares = 0;  // The sum of the squared expected numbers.
-  // The sum of expected numbers times their differences.
-  double products = 0;
-  double differences = 0;  // Squared.
+struct BlockSums : MetricSums {
   Number largest_error = 0;
   Number largest_excess = 0;
-  uint32_t different = 0;
   // Whether a relative error is above least_relative, or, after a quick
   // comparison, anything is found that a full one would count.
   bool beats_relative = false;
-  uint32_t outside = 0;
-  uint32_t flushed = 0;
-  uint32_t above_hundredth = 0;
-  uint32_t above_thousandth = 0;
-  uint32_t above_ten_thousandth = 0;
 };
 
 // Compares kBlock elements at any address. Where one is not finite, or its
@@ -81,12 +70,11 @@ absl::Span<const Level> AllLevels();
 // Returns the first level that works here; it is found once.
 const Level& BestLevel();
 
-// Return the first element of a block with this error, and with this excess, as
-// the loops calculate them. REQUIRES: there is one.
+// Returns the first element of a block whose error is this far beyond the share
+// `relative` of what is expected, as the loops calculate it; with a share of 0
+// the first with that error. REQUIRES: there is one.
 template <typename Number>
-size_t FindError(const Number* expected, const Number* actual, Number error);
-template <typename Number>
-size_t FindExcess(const Number* expected, const Number* actual,
-                  const Limits<Number>& limits, Number excess);
+size_t FindExcess(const Number* expected, const Number* actual, Number relative,
+                  Number excess);
 
 }  // namespace nodewise::metric_loops

@@ -56,7 +56,8 @@ bool IsExactType(DLDataType dtype) {
          dtype.code == kDTypeBool;
 }
 
-// Everything that the judges of the rules look at.
+// Everything that the judges of the rules look at. A judge reads it and returns
+// a verdict with its reason; none of them measures anything.
 struct Evidence {
   const Rule& rule;
   DLDataType dtype;
@@ -82,26 +83,21 @@ std::string NonFiniteReason(const Metrics& metrics) {
       first.actual, first.expected);
 }
 
+// The tolerance that would have passed has the relative part of the rule:
+// `absolute_needed` was measured with that.
 Judgement JudgeByTolerance(const Evidence& e) {
   const Metrics& metrics = e.metrics;
   const Tolerance tolerance = ToleranceOf(e.rule, e.dtype);
   if (metrics.outside == 0) {
     return {Verdict::kPass,
-            metrics.different == 0 ? "equal" : "within " + Text(tolerance), ""};
+            metrics.different == 0 ? "equal" : "within " + Text(tolerance)};
   }
-  const std::string would_pass =
-      Text({metrics.absolute_needed, tolerance.relative});
-  if (IsExactType(e.dtype) && tolerance.absolute == 0 &&
-      tolerance.relative == 0) {
-    return {Verdict::kError,
-            ShareOf(metrics.outside, metrics.elements) + " not equal",
-            would_pass};
-  }
-  return {
-      Verdict::kError,
-      fmt::format("{} beyond {}", ShareOf(metrics.outside, metrics.elements),
-                  Text(tolerance)),
-      would_pass};
+  const bool is_equality = IsExactType(e.dtype) && tolerance.absolute == 0 &&
+                           tolerance.relative == 0;
+  return {Verdict::kError,
+          ShareOf(metrics.outside, metrics.elements) +
+              (is_equality ? " not equal" : " beyond " + Text(tolerance)),
+          Text({metrics.absolute_needed, tolerance.relative})};
 }
 
 // The smallest probability that is not held against a correct kernel, and what
@@ -131,6 +127,8 @@ bool IsScaleFree(DLDataType dtype, const Metrics& metrics) {
          !(std::fabs(metrics.scale - 1) > kFreeSteps * row->step);
 }
 
+// Both must hold: the alignment says that chance does not explain the factor,
+// and the steps that it is too large for a rounded constant.
 bool IsScaled(const Evidence& e) {
   return e.bounds->alignment > kMostAlignment &&
          !IsScaleFree(e.dtype, e.metrics);
@@ -141,18 +139,26 @@ bool AreManyUnexpected(const Evidence& e) {
   const auto count = static_cast<double>(e.bounds->unexpected);
   const double mean =
       kUnexpectedShare * static_cast<double>(e.metrics.elements);
+  // A single element is never held against a kernel.
   return e.bounds->unexpected > 1 && ChanceOf(count, mean) < kChance;
 }
 
 // Bounds as large as the values say nothing about a kernel that makes others.
 constexpr double kVagueBounds = 0.1;
 
+// Such a bound is proved, and allows for results that have nothing to do with
+// the right ones; so what is beyond the usual tolerance cannot be cleared by
+// it.
 bool AreBoundsVague(const Evidence& e, const Tolerance& usual) {
   const Metrics& metrics = e.metrics;
   return e.bounds->allowed_norm > kVagueBounds * metrics.expected_norm &&
          IsFarOff(usual, metrics) && metrics.outside > 0;
 }
 
+// No element is beyond its proved bound, which still leaves five doubts. They
+// are taken in this order: elements that have no bound, bounds that allow
+// anything, too many elements beyond what is expected, a factor on all, and
+// numbers that are subnormal.
 Judgement JudgeWithin(const Evidence& e) {
   const Metrics& metrics = e.metrics;
   const BoundCheck& bounds = *e.bounds;
@@ -173,44 +179,41 @@ Judgement JudgeWithin(const Evidence& e) {
       return {Verdict::kError,
               fmt::format("{}, though the proved bound is {:.2g} x the values "
                           "themselves",
-                          many, bounds.allowed_norm / metrics.expected_norm),
-              ""};
+                          many, bounds.allowed_norm / metrics.expected_norm)};
     }
     return {Verdict::kInconclusive,
             fmt::format("badly conditioned: the error allowed here is {:.2g} x "
                         "the values themselves, and {:.2g} x the difference",
                         bounds.allowed_norm / metrics.expected_norm,
-                        bounds.allowed_norm / metrics.difference_norm),
-            ""};
+                        bounds.allowed_norm / metrics.difference_norm)};
   }
   if (AreManyUnexpected(e)) {
-    return {Verdict::kWarning, "within the proved bound, but " + many, ""};
+    return {Verdict::kWarning, "within the proved bound, but " + many};
   }
   if (IsScaled(e)) {
     return {Verdict::kWarning,
             fmt::format("within the proved bound, but all as if multiplied by "
                         "{:.7g}: {:.1f} x what rounding does",
-                        metrics.scale, bounds.alignment),
-            ""};
+                        metrics.scale, bounds.alignment)};
   }
   if (bounds.subnormal > 0) {
     return {Verdict::kPass,
             fmt::format("{} beyond their bounds by no more than subnormal "
                         "numbers make (the smallest normal one is {:.3g})",
                         ShareOf(bounds.subnormal, metrics.elements),
-                        SmallestNormal(e.dtype)),
-            ""};
+                        SmallestNormal(e.dtype))};
   }
   if (std::isnan(bounds.ratio)) {
-    return {Verdict::kPass, "no bound is known; within " + Text(usual), ""};
+    return {Verdict::kPass, "no bound is known; within " + Text(usual)};
   }
   return {Verdict::kPass,
-          fmt::format("{:.2g} x the proved bound", bounds.ratio), ""};
+          fmt::format("{:.2g} x the proved bound", bounds.ratio)};
 }
 
+// A bound of 0 means that a kernel has nothing to round.
 Judgement JudgeByBounds(const Evidence& e) {
   if (e.bounds == nullptr) return JudgeByTolerance(e);
-  if (e.metrics.different == 0) return {Verdict::kPass, "equal", ""};
+  if (e.metrics.different == 0) return {Verdict::kPass, "equal"};
   if (e.bounds->outside == 0) return JudgeWithin(e);
   const std::string reason =
       std::isinf(e.bounds->ratio)
@@ -224,25 +227,29 @@ Judgement JudgeByBounds(const Evidence& e) {
               : fmt::format("{:.3g} times the proved bound", e.bounds->ratio)};
 }
 
-// The shares of Ascend's rules: as many as one in a hundred may be off by one
-// per cent, and so on.
+// One of the shares of Ascend's rules: as many as one element in a hundred may
+// be off by one per cent, and so on.
 struct DualRule {
   const char* name;
   double share;
-  uint64_t above;
+  uint64_t above, elements;
 
-  bool IsMet(uint64_t elements) const {
+  bool IsMet() const {
     return static_cast<double>(above) < share * static_cast<double>(elements);
   }
-  std::string Reason(uint64_t elements) const {
+  std::string Reason() const {
     return fmt::format("{}: {} off by more than {:g} %", name,
                        ShareOf(above, elements), 100 * share);
   }
 };
 
+// Both are those of Ascend's own precheck tool, which these verdicts repeat.
 constexpr double kAscendCosine = 0.99;
 constexpr double kAscendLargest = 0.001;
 
+// Short floats are held to hundredths and thousandths, longer ones to
+// thousandths and ten-thousandths: the first is an error if it is not met, the
+// second a warning.
 Judgement JudgeAsAscend(const Evidence& e) {
   const Metrics& metrics = e.metrics;
   if (IsExactType(e.dtype)) return JudgeByTolerance(e);
@@ -256,39 +263,31 @@ Judgement JudgeAsAscend(const Evidence& e) {
   }
   if (metrics.largest_error.error < kAscendLargest) {
     return {Verdict::kPass,
-            fmt::format("largest error {:.3g}", metrics.largest_error.error),
-            ""};
+            fmt::format("largest error {:.3g}", metrics.largest_error.error)};
   }
-  const DualRule hundredth{"dual hundredth", 0.01, metrics.above_hundredth};
-  const DualRule thousandth{"dual thousandth", 0.001, metrics.above_thousandth};
-  const DualRule ten_thousandth{"dual ten thousandth", 0.0001,
-                                metrics.above_ten_thousandth};
+  const DualRule dual[] = {
+      {"dual hundredth", 0.01, metrics.above_hundredth, metrics.elements},
+      {"dual thousandth", 0.001, metrics.above_thousandth, metrics.elements},
+      {"dual ten thousandth", 0.0001, metrics.above_ten_thousandth,
+       metrics.elements}};
   const bool is_short = e.dtype.bits <= 16;
-  const DualRule& required = is_short ? hundredth : thousandth;
-  const DualRule& wanted = is_short ? thousandth : ten_thousandth;
-  if (!required.IsMet(metrics.elements)) {
-    return {Verdict::kError, required.Reason(metrics.elements), would_pass};
+  const DualRule& required = dual[is_short ? 0 : 1];
+  const DualRule& wanted = dual[is_short ? 1 : 2];
+  if (!required.IsMet()) {
+    return {Verdict::kError, required.Reason(), would_pass};
   }
-  if (!wanted.IsMet(metrics.elements)) {
-    return {Verdict::kWarning, wanted.Reason(metrics.elements), would_pass};
+  if (!wanted.IsMet()) {
+    return {Verdict::kWarning, wanted.Reason(), would_pass};
   }
-  return {Verdict::kPass, wanted.Reason(metrics.elements), ""};
+  return {Verdict::kPass, wanted.Reason()};
 }
 
 }  // namespace
 
 std::string_view NameOf(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPass:
-      return "pass";
-    case Verdict::kWarning:
-      return "warning";
-    case Verdict::kInconclusive:
-      return "inconclusive";
-    case Verdict::kError:
-      return "error";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"pass", "warning", "inconclusive",
+                                         "error"};
+  return kNames[static_cast<size_t>(verdict)];
 }
 
 absl::Span<const RuleName> AllRules() { return kRules; }
@@ -310,6 +309,7 @@ absl::StatusOr<Rule> RuleOfName(std::string_view name) {
       "found \"{}\", expected one of {}", Printable(name), ListOf(names)));
 }
 
+// Integers have no tolerance but one that the user gives for all types.
 Tolerance ToleranceOf(const Rule& rule, DLDataType dtype) {
   if (rule.kind == Rule::Kind::kTolerance) return rule.tolerance;
   if (rule.kind == Rule::Kind::kAbsolute && !IsExactType(dtype)) {
@@ -324,20 +324,17 @@ bool IsFarOff(const Tolerance& tolerance, const Metrics& metrics) {
   return metrics.difference_norm > tolerance.relative * metrics.expected_norm;
 }
 
+// NaN or an infinity on one side alone is an error by every rule, before any of
+// them is asked.
 Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
                 const BoundCheck* bounds) {
   if (metrics.non_finite() > 0) {
-    return {Verdict::kError, NonFiniteReason(metrics), ""};
+    return {Verdict::kError, NonFiniteReason(metrics)};
   }
   const Evidence evidence{rule, dtype, metrics, bounds};
-  switch (rule.kind) {
-    case Rule::Kind::kBounds:
-      return JudgeByBounds(evidence);
-    case Rule::Kind::kAscend:
-      return JudgeAsAscend(evidence);
-    default:
-      return JudgeByTolerance(evidence);
-  }
+  if (rule.kind == Rule::Kind::kBounds) return JudgeByBounds(evidence);
+  if (rule.kind == Rule::Kind::kAscend) return JudgeAsAscend(evidence);
+  return JudgeByTolerance(evidence);
 }
 
 // JudgeWithin() without its last lines: vague bounds only count where

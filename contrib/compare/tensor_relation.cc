@@ -1,17 +1,20 @@
-#include "nodewise/compare/tensor_relation.h"
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <numeric>
 #include <span>
 #include <utility>
 
-#include "contrib/compare/tensor_pair.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nodewise/compare/failure_shape.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
+
+// Whether one tensor is another that was prepared in another way. All orders of
+// the axes, each with and without one axis turned round, are tried; for each, a
+// line through what is expected and what was found is fitted, for all elements
+// and for the slices of each axis. A small sample refutes nearly all of these;
+// of the rest the simplest is taken that a larger sample does not refute.
 
 namespace nodewise {
 namespace {
@@ -19,7 +22,7 @@ namespace {
 // More axes have too many orders.
 constexpr size_t kMostMoved = 4;
 // Factors for each index of longer axes explain anything.
-constexpr int64_t kMostSlices = 64;
+constexpr size_t kMostSlices = 64;
 // How many elements each factor must rest upon.
 constexpr size_t kLeastPerSlice = 16;
 constexpr size_t kLeastElements = 8;
@@ -47,9 +50,14 @@ struct Sample {
   bool is_usable = true;
 };
 
+std::vector<size_t> SidesOf(const DLTensor& tensor) {
+  const auto shape = ShapeOf(tensor);
+  return std::vector<size_t>(shape.begin(), shape.end());
+}
+
 size_t ElementsOf(const DLTensor& tensor) {
   size_t count = 1;
-  for (const int64_t side : ShapeOf(tensor)) count *= static_cast<size_t>(side);
+  for (const size_t side : SidesOf(tensor)) count *= side;
   return count;
 }
 
@@ -64,23 +72,24 @@ double ElementAt(const DLTensor& tensor, size_t place) {
 // Elements that stand as far apart as is needed for `count` of them.
 Sample TakeSample(const DLTensor& expected, const DLTensor& actual,
                   const Move& move, size_t count) {
-  const auto shape = ShapeOf(expected);
-  const std::vector<size_t> strides = StridesOf(shape);
-  const auto elements = ElementsOf(expected);
+  const std::vector<size_t> sides = SidesOf(expected);
+  const size_t elements = ElementsOf(expected);
   // An odd step does not fall in with the sizes of axes.
   const size_t step = elements / count | 1;
   Sample sample;
-  sample.places.resize(shape.size());
+  sample.places.resize(sides.size());
   for (size_t place = 0; place < elements; place += step) {
-    size_t rest = place, from = 0;
+    size_t rest = place;
     for (size_t k = move.order.size(); k-- > 0;) {
       const size_t axis = move.order[k];
-      const auto side = static_cast<size_t>(shape[axis]);
-      size_t at = rest % side;
-      rest /= side;
-      if (move.reversed == axis) at = side - 1 - at;
+      size_t at = rest % sides[axis];
+      rest /= sides[axis];
+      if (move.reversed == axis) at = sides[axis] - 1 - at;
       sample.places[axis].push_back(at);
-      from += at * strides[axis];
+    }
+    size_t from = 0;
+    for (size_t axis = 0; axis < sides.size(); ++axis) {
+      from = from * sides[axis] + sample.places[axis].back();
     }
     const double x = ElementAt(expected, from), y = ElementAt(actual, place);
     // No factor makes a finite number of one that is not.
@@ -116,37 +125,25 @@ std::vector<Line> LinesOf(const Sample& sample, std::optional<size_t> axis,
                           size_t slices) {
   std::vector<Line> lines(slices);
   for (size_t i = 0; i < sample.expected.size(); ++i) {
-    const size_t slice = axis.has_value() ? sample.places[*axis][i] : 0;
+    const size_t slice = axis ? sample.places[*axis][i] : 0;
     lines[slice].Add(sample.expected[i], sample.actual[i]);
   }
   return lines;
 }
 
 bool IsPlain(std::span<const Line> lines) {
-  return std::all_of(lines.begin(), lines.end(), [](const Line& line) {
+  return std::ranges::all_of(lines, [](const Line& line) {
     const double spread = std::sqrt(line.yy / line.n);
     return std::fabs(line.factor() - 1) < kNearOne &&
            std::fabs(line.offset()) < kNearOne * spread;
   });
 }
 
-double SquaresLeft(std::span<const Line> lines) {
-  double left = 0;
-  for (const Line& line : lines) left += line.left();
-  return left;
-}
-
-// How much of the variation lines leave; a constant has none to explain.
-double ShareLeft(std::span<const Line> lines) {
-  double all = 0;
-  for (const Line& line : lines) all += line.yy;
-  return all > 0 ? SquaresLeft(lines) / all : 1;
-}
-
 // A relation that has not been refuted, and the share of the variation, and the
 // mean square, that it leaves.
 struct Fit {
-  TensorRelation relation;
+  Move move;
+  TensorRelation relation = {};
   double left = 0, mean_square = 0;
 };
 
@@ -154,16 +151,18 @@ std::optional<Fit> FitLines(const Sample& sample, const Move& move,
                             std::optional<size_t> axis, size_t slices) {
   if (!sample.is_usable) return std::nullopt;
   const std::vector<Line> lines = LinesOf(sample, axis, slices);
-  const bool are_enough =
-      std::all_of(lines.begin(), lines.end(), [&](const Line& line) {
-        return !axis.has_value() || line.n >= double{kLeastPerSlice};
-      });
-  Fit fit;
-  fit.left = ShareLeft(lines);
-  fit.mean_square =
-      SquaresLeft(lines) / static_cast<double>(sample.actual.size());
-  if (!are_enough || !(fit.left < kMostLeft)) return std::nullopt;
-  const bool is_moved = !std::is_sorted(move.order.begin(), move.order.end());
+  double all = 0, left = 0;
+  for (const Line& line : lines) {
+    if (axis && line.n < double{kLeastPerSlice}) return std::nullopt;
+    all += line.yy;
+    left += line.left();
+  }
+  // A constant has no variation to explain.
+  Fit fit{.move = move,
+          .left = all > 0 ? left / all : 1,
+          .mean_square = left / static_cast<double>(sample.actual.size())};
+  if (!(fit.left < kMostLeft)) return std::nullopt;
+  const bool is_moved = !std::ranges::is_sorted(move.order);
   if (is_moved) fit.relation.order = move.order;
   fit.relation.reversed = move.reversed;
   if (IsPlain(lines)) return fit;
@@ -176,12 +175,12 @@ std::optional<Fit> FitLines(const Sample& sample, const Move& move,
 }
 
 // All orders of the axes that are longer than 1; the others stay.
-std::vector<std::vector<size_t>> OrdersOf(absl::Span<const int64_t> shape) {
-  std::vector<size_t> all(shape.size());
+std::vector<std::vector<size_t>> OrdersOf(const std::vector<size_t>& sides) {
+  std::vector<size_t> all(sides.size());
   std::iota(all.begin(), all.end(), size_t{0});
   std::vector<size_t> places;
   for (const size_t axis : all) {
-    if (shape[axis] > 1) places.push_back(axis);
+    if (sides[axis] > 1) places.push_back(axis);
   }
   if (places.size() > kMostMoved) return {all};
   std::vector<std::vector<size_t>> orders;
@@ -191,49 +190,48 @@ std::vector<std::vector<size_t>> OrdersOf(absl::Span<const int64_t> shape) {
     for (size_t k = 0; k < places.size(); ++k) {
       orders.back()[places[k]] = moved[k];
     }
-  } while (std::next_permutation(moved.begin(), moved.end()));
+  } while (std::ranges::next_permutation(moved).found);
   return orders;
 }
 
-std::vector<Move> MovesOf(absl::Span<const int64_t> shape) {
+std::vector<Move> MovesOf(const std::vector<size_t>& sides) {
   std::vector<Move> moves;
-  for (const std::vector<size_t>& order : OrdersOf(shape)) {
+  for (const std::vector<size_t>& order : OrdersOf(sides)) {
     moves.push_back({order, std::nullopt});
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (shape[axis] > 1) moves.push_back({order, axis});
+    for (size_t axis = 0; axis < sides.size(); ++axis) {
+      if (sides[axis] > 1) moves.push_back({order, axis});
     }
   }
   return moves;
 }
 
-size_t SampleSize(int64_t slices, size_t least) {
+size_t SampleSize(size_t slices, size_t least) {
   // Twice as many, since not all slices get the same share.
-  return std::max(least, 2 * kLeastPerSlice * static_cast<size_t>(slices));
+  return std::max(least, 2 * kLeastPerSlice * slices);
 }
 
 // Whether each index of an axis may have a factor of its own.
-bool MayHaveSlices(int64_t side) { return side > 1 && side <= kMostSlices; }
+bool MayHaveSlices(size_t side) { return side > 1 && side <= kMostSlices; }
 
 // Returns the fits that a few elements do not refute.
-std::vector<std::pair<Move, Fit>> PossibleFits(const DLTensor& expected,
-                                               const DLTensor& actual) {
-  const auto shape = ShapeOf(expected);
-  int64_t most = 1;
-  for (const int64_t side : shape) {
+std::vector<Fit> PossibleFits(const DLTensor& expected,
+                              const DLTensor& actual) {
+  const std::vector<size_t> sides = SidesOf(expected);
+  size_t most = 1;
+  for (const size_t side : sides) {
     if (MayHaveSlices(side)) most = std::max(most, side);
   }
-  std::vector<std::pair<Move, Fit>> fits;
-  for (const Move& move : MovesOf(shape)) {
+  std::vector<Fit> fits;
+  for (const Move& move : MovesOf(sides)) {
     const Sample sample =
         TakeSample(expected, actual, move, SampleSize(most, kSampled));
     const auto add = [&](std::optional<size_t> axis, size_t slices) {
       auto fit = FitLines(sample, move, axis, slices);
-      if (fit.has_value()) fits.emplace_back(move, *std::move(fit));
+      if (fit) fits.push_back(*std::move(fit));
     };
     add(std::nullopt, 1);
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (MayHaveSlices(shape[axis]))
-        add(axis, static_cast<size_t>(shape[axis]));
+    for (size_t axis = 0; axis < sides.size(); ++axis) {
+      if (MayHaveSlices(sides[axis])) add(axis, sides[axis]);
     }
   }
   return fits;
@@ -250,10 +248,9 @@ bool HasNumbers(const DLTensor& tensor) {
 // are others.
 std::optional<double> ApartOf(const DLTensor& expected,
                               const DLTensor& actual) {
-  const auto shape = ShapeOf(expected);
-  if (shape != ShapeOf(actual)) return std::nullopt;
+  if (ShapeOf(expected) != ShapeOf(actual)) return std::nullopt;
   Move none;
-  none.order.resize(shape.size());
+  none.order.resize(ShapeOf(expected).size());
   std::iota(none.order.begin(), none.order.end(), size_t{0});
   const Sample sample = TakeSample(expected, actual, none, kJudged);
   double sum = 0;
@@ -291,7 +288,7 @@ std::string LineWords(double factor, double offset) {
 // "axis 1: times 0.229 plus 0.485; times 0.224 plus 0.456"
 std::string LinesWords(const TensorRelation& relation) {
   constexpr size_t kMostShown = 4;
-  if (!relation.axis.has_value()) {
+  if (!relation.axis) {
     return LineWords(relation.factors[0], relation.offsets[0]);
   }
   if (relation.factors.size() > kMostShown) {
@@ -310,7 +307,7 @@ std::string LinesWords(const TensorRelation& relation) {
                      fmt::join(lines, "; "));
 }
 
-// What people call the orders in which pictures lie.
+// People have names for the orders in which pictures lie.
 std::string_view OrderName(std::span<const size_t> order) {
   const size_t rank = order.size();
   if (rank != 3 && rank != 4) return "";
@@ -318,12 +315,8 @@ std::string_view OrderName(std::span<const size_t> order) {
   const auto pixels = order.subspan(channels);
   const size_t to_last[] = {channels + 1, last, channels};
   const size_t to_first[] = {last, channels, channels + 1};
-  if (std::equal(pixels.begin(), pixels.end(), to_last)) {
-    return " (channels last)";
-  }
-  if (std::equal(pixels.begin(), pixels.end(), to_first)) {
-    return " (channels first)";
-  }
+  if (std::ranges::equal(pixels, to_last)) return " (channels last)";
+  if (std::ranges::equal(pixels, to_first)) return " (channels first)";
   return "";
 }
 
@@ -339,33 +332,31 @@ std::string Listed(const std::vector<std::string>& parts) {
 }  // namespace
 
 size_t TensorRelation::Steps() const {
-  const size_t lines = factors.empty() ? 0 : axis.has_value() ? 2 : 1;
-  return lines + (order.empty() ? 0 : 1) + (reversed.has_value() ? 1 : 0);
+  const size_t lines = factors.empty() ? 0 : axis ? 2 : 1;
+  return lines + (order.empty() ? 0 : 1) + (reversed ? 1 : 0);
 }
 
 std::optional<TensorRelation> FindRelation(const DLTensor& expected,
                                            const DLTensor& actual) {
-  const auto elements = ElementsOf(expected);
+  const size_t elements = ElementsOf(expected);
   if (elements != ElementsOf(actual) || elements < kLeastElements ||
       !HasNumbers(expected) || !HasNumbers(actual)) {
     return std::nullopt;
   }
-  std::vector<std::pair<Move, Fit>> fits = PossibleFits(expected, actual);
-  std::stable_sort(fits.begin(), fits.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.second.relation.Steps(), a.second.left) <
-           std::pair(b.second.relation.Steps(), b.second.left);
+  std::vector<Fit> fits = PossibleFits(expected, actual);
+  std::ranges::stable_sort(fits, {}, [](const Fit& fit) {
+    return std::pair(fit.relation.Steps(), fit.left);
   });
   const std::optional<double> apart = ApartOf(expected, actual);
-  for (const auto& [move, fit] : fits) {
-    const std::optional<size_t> axis = fit.relation.axis;
+  for (const Fit& fit : fits) {
     const size_t slices = std::max(size_t{1}, fit.relation.factors.size());
-    const size_t count = SampleSize(static_cast<int64_t>(slices), kJudged);
-    const Sample sample = TakeSample(expected, actual, move, count);
-    auto judged = FitLines(sample, move, axis, slices);
-    if (!judged.has_value()) continue;
+    const size_t count = SampleSize(slices, kJudged);
+    const Sample sample = TakeSample(expected, actual, fit.move, count);
+    auto judged = FitLines(sample, fit.move, fit.relation.axis, slices);
+    if (!judged) continue;
     // Tensors that are nearly alike fit many relations, none of which says why
     // they differ.
-    const bool is_noise = judged->relation.Steps() > 0 && apart.has_value() &&
+    const bool is_noise = judged->relation.Steps() > 0 && apart &&
                           !(judged->mean_square < kMostOfApart * *apart);
     if (!is_noise) return std::move(judged->relation);
   }
@@ -380,7 +371,7 @@ std::string WordsOf(const TensorRelation& relation, const DLTensor& expected) {
                                 fmt::join(relation.order, ", "),
                                 OrderName(relation.order)));
   }
-  if (relation.reversed.has_value()) {
+  if (relation.reversed) {
     const bool is_color = ShapeOf(expected)[*relation.reversed] == 3;
     parts.push_back(fmt::format("in reverse order along axis {}{}",
                                 *relation.reversed,

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <variant>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 
 namespace nodewise {
@@ -22,15 +25,12 @@ struct ElementDifference {
   double error = 0;
 };
 
-// How two tensors differ, found in one pass over them. NaN and NaN are equal,
-// and so are infinities of one sign, and zeros of either sign. Sums are over
-// the elements that are finite in both; where their squares do not fit a
-// double, what is made of these sums is infinite or NaN.
-struct Metrics {
+// The counts and sums of one pass. A block of elements, a part of two tensors
+// and the whole have them alike, so that parts are joined by `+=`.
+struct MetricSums {
   uint64_t elements = 0;  // Lanes counted one by one, complex numbers as two.
   uint64_t different = 0;
   uint64_t outside = 0;  // Beyond the tolerance, or not finite.
-
   // Elements that are NaN on one side alone, or infinite on one side alone, or
   // infinite with different signs; an element counts once.
   uint64_t nan_mismatches = 0;
@@ -42,7 +42,36 @@ struct Metrics {
   uint64_t above_hundredth = 0;
   uint64_t above_thousandth = 0;
   uint64_t above_ten_thousandth = 0;
+  // Over the elements that are finite in both: the squared expected numbers,
+  // expected numbers times their differences, and the squared differences.
+  double squares = 0;
+  double products = 0;
+  double differences = 0;
 
+  uint64_t non_finite() const { return nan_mismatches + infinity_mismatches; }
+  MetricSums& operator+=(const MetricSums& more);
+};
+
+inline MetricSums& MetricSums::operator+=(const MetricSums& more) {
+  elements += more.elements;
+  different += more.different;
+  outside += more.outside;
+  nan_mismatches += more.nan_mismatches;
+  infinity_mismatches += more.infinity_mismatches;
+  flushed += more.flushed;
+  above_hundredth += more.above_hundredth;
+  above_thousandth += more.above_thousandth;
+  above_ten_thousandth += more.above_ten_thousandth;
+  squares += more.squares;
+  products += more.products;
+  differences += more.differences;
+  return *this;
+}
+
+// How two tensors differ, found in one pass over them. NaN and NaN are equal,
+// and so are infinities of one sign, and zeros of either sign. Where squares do
+// not fit a double, what is made of their sums is infinite or NaN.
+struct Metrics : MetricSums {
   // The first element with the largest error. Mean nothing, like those that
   // follow, while `error` is 0.
   ElementDifference largest_error;
@@ -82,8 +111,19 @@ struct Metrics {
   // The norm of the reference over that of the difference, in decibels.
   // Infinite if nothing differs.
   double snr_db() const;
-  uint64_t non_finite() const { return nan_mismatches + infinity_mismatches; }
 };
+
+// The value of a figure: none if it has no meaning because nothing differs.
+using MetricValue =
+    std::variant<std::monostate, uint64_t, double, ElementDifference>;
+
+// A figure of a comparison: a pure function, and its name in documents.
+struct MetricRow {
+  std::string_view name;
+  MetricValue (*value)(const Metrics& metrics);
+};
+// Returns all figures, in the order of documents.
+absl::Span<const MetricRow> AllMetrics();
 
 // Compares two tensors element by element, without memory that depends on their
 // size, in one pass on as many threads as NumThreads() says; how many that are

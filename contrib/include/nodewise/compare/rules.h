@@ -29,8 +29,9 @@ std::string_view NameOf(Verdict verdict);
 
 struct Judgement {
   Verdict verdict = Verdict::kPass;
-  std::string reason;      // "3.1 x the proved bound"
-  std::string would_pass;  // The tolerance that would have; empty for a pass.
+  std::string reason;  // "3.1 x the proved bound"
+  // The tolerance that would have passed it; empty for a pass.
+  std::string would_pass = {};
 };
 
 // A rule that judges tensors. Integers and bools must be equal by all of them
