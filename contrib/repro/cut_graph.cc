@@ -1,23 +1,119 @@
 #include "contrib/repro/cut_graph.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
-#include "contrib/repro/one_node.h"
-#include "contrib/repro/repro_names.h"
+#include "absl/strings/ascii.h"
 #include "fmt/format.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/ir/network_text.h"
+#include "nodewise/repro/case_of_nodes.h"
+#include "nodewise/repro/repro_case.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-bool Has(const std::vector<EntryId>& entries, EntryId entry) {
-  return std::find(entries.begin(), entries.end(), entry) != entries.end();
+// Names of files may have 255 bytes, and something is put around these. A role
+// or a number is put around each.
+constexpr size_t kLongestName = 60;
+
+bool IsPlain(char c) { return absl::ascii_isalnum(c) || c == '_'; }
+
+template <typename Params>
+// A variadic parameter stands for as many inputs as there are, which are told
+// apart by their numbers.
+std::string ParamName(const Params& params, size_t slot) {
+  if (params.empty()) return "";
+  const size_t last = params.size() - 1;
+  if (slot >= last && params[last].kind == Param::Kind::kVariadic) {
+    return fmt::format("{}_{}", params[last].name, slot - last);
+  }
+  return slot < params.size() ? std::string(params[slot].name) : "";
 }
 
+// A fused node computes several operations, of which the first that reads a
+// tensor says what that is. Operations that a compiler has added to change a
+// layout are not the network's own, and the search goes through them.
+class RoleFinder {
+ public:
+  explicit RoleFinder(const Region& region)
+      : network_(region.network), source_(SourceOperations(region)) {}
+
+  // A Transpose that only says in which order a tensor lies is looked through.
+  std::string RoleOfInput(ValueId id) const {
+    for (const OperationId user : network_.order()) {
+      const Operation& operation = network_.operation(user);
+      for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+        if (operation.inputs[slot] != id) continue;
+        if (IsSource(user) || operation.outputs.empty()) {
+          return ParamName(operation.def().inputs, slot);
+        }
+        return RoleOfInput(operation.outputs[0]);
+      }
+    }
+    return "";
+  }
+
+  // An output is looked for against the direction of the data, through the
+  // first input of an operation that only changes a layout.
+  std::string RoleOfOutput(ValueId id) const {
+    const NetworkValue& value = network_.value(id);
+    if (value.kind != NetworkValue::Kind::kOutput) return "";
+    const Operation& operation = network_.operation(value.producer);
+    if (IsSource(value.producer) || operation.inputs.empty() ||
+        operation.inputs[0] == kNoValue) {
+      return ParamName(operation.def().outputs, value.slot);
+    }
+    return RoleOfOutput(operation.inputs[0]);
+  }
+
+ private:
+  bool IsSource(OperationId id) const {
+    return std::ranges::count(source_, id) > 0;
+  }
+
+  const Network& network_;
+  const std::vector<OperationId> source_;
+};
+
+// Operators may come from anywhere, so their names do, too.
+void MakeRolesPlain(std::string_view otherwise,
+                    std::vector<std::string>* roles) {
+  std::map<std::string, int> uses;
+  for (std::string& role : *roles) {
+    role = role.empty() ? std::string(otherwise) : PlainName(role);
+    // "B", "B_2", "B_3": an operator may read one parameter in several places
+    // once it is fused.
+    std::string unique = role;
+    while (++uses[unique] > 1) {
+      unique = fmt::format("{}_{}", role, uses[role]);
+    }
+    role = unique;
+  }
+}
+
+// Describes a tensor of an entry without memory: for its type alone. RegionOf()
+// asks tensors for their types and shapes and reads no element.
+DLTensor TypeOnly(const GraphEntry& entry) {
+  DLTensor tensor{};
+  tensor.device = kCpu;
+  tensor.ndim = static_cast<int32_t>(entry.shape.size());
+  tensor.dtype = entry.dtype;
+  tensor.shape = const_cast<int64_t*>(entry.shape.data());
+  return tensor;
+}
+
+bool Has(const std::vector<EntryId>& entries, EntryId entry) {
+  return std::ranges::count(entries, entry) > 0;
+}
+
+// Copies the nodes of a cut into a graph of their own. The new graph needs
+// every list that a graph JSON has, and is written and read back in the end, so
+// that it is checked like one from a file.
 class Cutter {
  public:
   Cutter(const Graph& graph, const GraphCut& cut,
@@ -29,26 +125,26 @@ class Cutter {
     }
   }
 
-  absl::StatusOr<GraphOfCut> Cut() {
+  absl::StatusOr<Graph> Cut() {
     AddInputsOf(cut_.nodes.back());
     for (const NodeId node : cut_.nodes) {
       if (node != cut_.nodes.back()) AddInputsOf(node);
     }
     for (const NodeId node : cut_.nodes) AddNode(node);
-    Graph& made = result_.graph;
-    made.node_row_ptr.push_back(static_cast<uint32_t>(made.entries.size()));
-    for (const EntryId head : cut_.heads) made.heads.push_back(made_.at(head));
-    made.has_device_index = graph_.has_device_index;
-    if (HasBuiltInFunctions(graph_)) SetBuiltInFunctions(&made);
-    NODEWISE_ASSIGN_OR_RETURN(made, ReadBack(made));
-    return std::move(result_);
+    cut_out_.node_row_ptr.push_back(
+        static_cast<uint32_t>(cut_out_.entries.size()));
+    for (const EntryId head : cut_.heads)
+      cut_out_.heads.push_back(made_.at(head));
+    cut_out_.has_device_index = graph_.has_device_index;
+    if (HasBuiltInFunctions(graph_)) SetBuiltInFunctions(&cut_out_);
+    return ReadBack(cut_out_);
   }
 
  private:
+  // Ids are given anew, and equal ones stay equal only for entries that share.
   void AddEntry(EntryId entry, bool may_share) {
-    Graph& made = result_.graph;
-    made.entries.push_back(graph_.entry(entry));
-    int32_t& id = made.entries.back().storage_id;
+    cut_out_.entries.push_back(graph_.entry(entry));
+    int32_t& id = cut_out_.entries.back().storage_id;
     if (!may_share || !Has(cut_.shared, entry)) {
       id = next_storage_id_++;
       return;
@@ -58,11 +154,21 @@ class Cutter {
     id = found->second;
   }
 
+  // Returns its number. The entries that are added next are its own.
+  uint32_t Append(GraphNode node) {
+    cut_out_.node_row_ptr.push_back(
+        static_cast<uint32_t>(cut_out_.entries.size()));
+    cut_out_.nodes.push_back(std::move(node));
+    return static_cast<uint32_t>(cut_out_.nodes.size()) - 1;
+  }
+
   void AddInputsOf(NodeId node) {
     const std::vector<EntryRef>& refs = graph_.node(node).inputs;
     for (uint32_t slot = 0; slot < refs.size(); ++slot) {
       const EntryId entry = graph_.EntryOf(refs[slot]);
       const bool is_linked = Has(cut_.linked, entry);
+      // An entry that another node of the cut makes is wired to that node;
+      // every other one becomes an input of the new graph.
       const bool is_made =
           is_linked && graph_.IsFunction(NodeId{refs[slot].node});
       if (is_made || (is_linked && made_.contains(entry))) continue;
@@ -74,22 +180,17 @@ class Cutter {
   }
 
   EntryRef AddInput(const CutInput& input, EntryId entry, bool may_share) {
-    Graph& made = result_.graph;
-    const auto number = static_cast<uint32_t>(made.nodes.size());
     GraphNode node;
     node.name = name_of_(input);
-    made.nodes.push_back(std::move(node));
-    made.arg_nodes.push_back(number);
-    made.node_row_ptr.push_back(static_cast<uint32_t>(made.entries.size()));
+    const uint32_t number = Append(std::move(node));
+    cut_out_.arg_nodes.push_back(number);
     AddEntry(entry, may_share);
-    result_.inputs.push_back(input);
     return {number, 0, 0};
   }
 
   void AddNode(NodeId id) {
-    Graph& made = result_.graph;
-    const auto number = static_cast<uint32_t>(made.nodes.size());
     GraphNode node = graph_.node(id);
+    // The nodes that it had to wait for may not be in the cut.
     node.control_deps.clear();
     for (uint32_t slot = 0; slot < node.inputs.size(); ++slot) {
       const auto given = given_.find({id, slot});
@@ -97,8 +198,7 @@ class Cutter {
                               ? given->second
                               : made_.at(graph_.EntryOf(node.inputs[slot]));
     }
-    made.nodes.push_back(std::move(node));
-    made.node_row_ptr.push_back(static_cast<uint32_t>(made.entries.size()));
+    const uint32_t number = Append(std::move(node));
     for (uint32_t slot = 0; slot < graph_.OutputsOf(id); ++slot) {
       const EntryId entry = graph_.EntryOf(id, slot);
       AddEntry(entry, true);
@@ -113,42 +213,249 @@ class Cutter {
   std::map<int32_t, int32_t> shared_ids_;
   std::map<EntryId, EntryRef> made_;
   std::map<std::pair<NodeId, uint32_t>, EntryRef> given_;
-  GraphOfCut result_;
+  Graph cut_out_;
 };
 
+// Runs a network and hands a sink what these nodes, by key, read and made.
+absl::Status RunWith(Runner& runner, absl::Span<const NamedTensor> inputs,
+                     std::function<bool(const std::string& node)> wants,
+                     TensorSink* sink) {
+  RunOptions options;
+  options.sink = sink;
+  options.with_node_inputs = true;
+  options.select = std::move(wants);
+  return runner.Run(inputs, options).status();
+}
+
 // Keeps what nodes read.
-class ReadSink : public TensorSink {
- public:
-  ReadSink(const GraphIndex& index, absl::Span<const NodeId> nodes) {
-    for (const NodeId node : nodes) {
-      nodes_.emplace(index.KeyOf(node), node);
-      reads_[node].resize(index.graph().node(node).inputs.size());
-    }
-  }
-
-  bool Wants(const std::string& key) const { return nodes_.contains(key); }
-
+struct ReadSink : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
-    const auto found = nodes_.find(item.key.node);
-    if (found == nodes_.end() || item.key.role != TensorRole::kInput) {
+    const auto found = nodes.find(item.key.node);
+    if (found == nodes.end() || item.key.role != TensorRole::kInput) {
       return absl::OkStatus();
     }
-    std::vector<NDArray>& read = reads_[found->second];
+    std::vector<NDArray>& read = reads[found->second];
+    // The tensor is copied, unless it lasts: later nodes write over it.
     if (item.key.slot >= read.size()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(read[item.key.slot], item.Keep());
     return absl::OkStatus();
   }
 
-  std::map<NodeId, std::vector<NDArray>>& reads() { return reads_; }
+  std::unordered_map<std::string, NodeId> nodes;  // By key.
+  std::map<NodeId, std::vector<NDArray>> reads;
+};
+
+absl::StatusOr<ReproCase> CutOut(const ReproSource& source, NodeId id) {
+  const Graph& graph = source.index.graph();
+  ReproCase cut = CaseOf(source, id);
+  cut.may_run = source.may_run == nullptr || source.may_run(id);
+  auto region = RegionOfNodeIn(graph, id, source.operators);
+  if (region.ok()) {
+    cut.region = *std::move(region);
+  } else {
+    cut.why_no_region = std::string(MessageOf(region.status()));
+  }
+  const auto count = static_cast<uint32_t>(graph.node(id).inputs.size());
+  const NodeRoles roles =
+      RolesOf(cut.region ? &*cut.region : nullptr, count, graph.OutputsOf(id));
+  InputNames describer(source);
+  std::vector<std::string> names;
+  for (uint32_t slot = 0; slot < count; ++slot) {
+    cut.inputs.push_back(describer.Describe({id, slot}, roles));
+    names.push_back(cut.inputs.back().name);
+  }
+  for (const std::string& role : roles.outputs) {
+    cut.outputs.push_back({role, NDArray()});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(cut.graph, GraphOfNode(graph, id, names));
+  return cut;
+}
+
+// Cuts a node out when the run comes to it, and hands it on when it has run.
+// One node's tensors are in memory at a time: they are let go when its case has
+// been handed on.
+class CaseSink : public TensorSink {
+ public:
+  CaseSink(const ReproSource& source,
+           absl::FunctionRef<absl::Status(ReproCase node_case)> visit)
+      : source_(source), graph_(source.index.graph()), visit_(visit) {}
+
+  void Expect(NodeId node) { nodes_[source_.index.KeyOf(node)] = node; }
+  bool Expects(const std::string& key) const { return nodes_.count(key) > 0; }
+
+  absl::Status Take(const TensorItem& item) override {
+    const auto found = nodes_.find(item.key.node);
+    if (found == nodes_.end()) return absl::OkStatus();
+    std::vector<NDArray>& read = read_[item.key.node];
+    read.resize(graph_.node(found->second).inputs.size());
+    if (item.key.role == TensorRole::kInput) {
+      if (item.key.slot >= read.size()) return absl::OkStatus();
+      NODEWISE_ASSIGN_OR_RETURN(read[item.key.slot], item.Keep());
+      return absl::OkStatus();
+    }
+    // The last output says that the node has run.
+    if (item.key.slot + 1 != graph_.OutputsOf(found->second)) {
+      return absl::OkStatus();
+    }
+    const NodeId node = found->second;
+    const std::vector<NDArray> inputs = std::move(read);
+    read_.erase(item.key.node);
+    nodes_.erase(found);
+    return At(source_.index.TitleOf(node), Finish(node, inputs));
+  }
+
+  absl::Status CheckComplete() const {
+    if (nodes_.empty()) return absl::OkStatus();
+    return absl::NotFoundError(
+        fmt::format("{}: the run has not come to it",
+                    source_.index.TitleOf(nodes_.begin()->second)));
+  }
 
  private:
-  std::unordered_map<std::string, NodeId> nodes_;  // By key.
-  std::map<NodeId, std::vector<NDArray>> reads_;
+  absl::Status Finish(NodeId node, const std::vector<NDArray>& inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(ReproCase cut, CutOut(source_, node));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].defined()) {
+        return absl::NotFoundError(
+            fmt::format("input {}: the run has not handed it out", i));
+      }
+      cut.inputs[i].tensor = inputs[i];
+    }
+    NODEWISE_RETURN_IF_ERROR(Judge(&cut));
+    return visit_(std::move(cut));
+  }
+
+  // A case that the reference cannot compute is handed on all the same.
+  static absl::Status Judge(ReproCase* cut) {
+    const absl::Status judged = JudgeCase(cut);
+    if (judged.ok() || !cut->region) return judged;
+    // Another time there is memory, and the folder would say less for ever.
+    if (absl::IsResourceExhausted(judged)) return judged;
+    cut->region.reset();
+    cut->why_no_region = std::string(MessageOf(judged));
+    return JudgeCase(cut);
+  }
+
+  const ReproSource& source_;
+  const Graph& graph_;
+  const absl::FunctionRef<absl::Status(ReproCase node_case)> visit_;
+  std::map<std::string, NodeId> nodes_;  // Still to come, by key.
+  std::map<std::string, std::vector<NDArray>> read_;
 };
+
+// Parts are put together with their lengths, so that no two lists of parts give
+// one text. The text of a node stands for what it computes, so that two nodes
+// are alike if their texts are.
+void AddPart(std::string_view part, std::string* text) {
+  text->append(std::to_string(part.size())).append(":").append(part);
+}
+
+// The region's text without the names in it.
+std::string RegionContent(const Region& region) {
+  NetworkData data = region.network.data();
+  data.name.clear();
+  for (auto& value : data.values) {
+    if (value) value->name.clear();
+  }
+  for (auto& operation : data.operations) {
+    if (operation) operation->name.clear();
+  }
+  return NetworkToText(data);
+}
+
+// Attributes that say the region are left out where the region itself is in the
+// text, since they hold the names.
+std::string ContentOfNode(const Graph& graph, NodeId id,
+                          const OpSet& operators) {
+  const GraphNode& node = graph.node(id);
+  std::string content;
+  const auto add_entry = [&](EntryId entry) {
+    const GraphEntry& found = graph.entry(entry);
+    AddPart(TypeToString(found.shape, found.dtype), &content);
+  };
+  for (const EntryRef& ref : node.inputs) add_entry(graph.EntryOf(ref));
+  AddPart("", &content);
+  for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
+    add_entry(graph.EntryOf(id, slot));
+  }
+  const auto region = RegionOfNodeIn(graph, id, operators);
+  // Compiled functions of two names are two pieces of code.
+  const bool is_built_in = HasBuiltInFunctions(graph) && region.ok();
+  AddPart(is_built_in ? "" : node.function, &content);
+  AddPart(region.ok() ? RegionContent(*region) : "", &content);
+  for (const auto& [name, value] : node.attrs) {
+    if (region.ok() && name.starts_with("nodewise.")) continue;
+    AddPart(name, &content);
+    AddPart(value, &content);
+  }
+  return content;
+}
 
 }  // namespace
 
-absl::StatusOr<GraphOfCut> CutNodes(
+// A name of separators alone says nothing, and becomes "node".
+std::string PlainName(std::string_view name) {
+  std::string plain;
+  bool has_word = false;
+  for (const char c : name.substr(0, kLongestName)) {
+    plain += IsPlain(c) ? c : '_';
+    has_word = has_word || plain.back() != '_';
+  }
+  return has_word ? plain : "node";
+}
+
+NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs) {
+  NodeRoles roles{std::vector<std::string>(num_inputs),
+                  std::vector<std::string>(num_outputs)};
+  if (region != nullptr) {
+    const RoleFinder finder(*region);
+    const auto inputs = region->network.inputs();
+    const auto outputs = region->network.outputs();
+    for (size_t i = 0; i < std::min(num_inputs, inputs.size()); ++i) {
+      roles.inputs[i] = finder.RoleOfInput(inputs[i]);
+    }
+    for (size_t i = 0; i < std::min(num_outputs, outputs.size()); ++i) {
+      roles.outputs[i] = finder.RoleOfOutput(outputs[i]);
+    }
+  }
+  MakeRolesPlain("In", &roles.inputs);
+  MakeRolesPlain("Out", &roles.outputs);
+  return roles;
+}
+
+absl::StatusOr<Region> RegionOfNodeIn(const Graph& graph, NodeId id,
+                                      const OpSet& operators) {
+  const GraphNode& node = graph.node(id);
+  std::vector<DLTensor> tensors;
+  for (const EntryRef& ref : node.inputs) {
+    tensors.push_back(TypeOnly(graph.entry(graph.EntryOf(ref))));
+  }
+  for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
+    tensors.push_back(TypeOnly(graph.entry(graph.EntryOf(id, slot))));
+  }
+  std::vector<const DLTensor*> arguments;
+  for (const DLTensor& tensor : tensors) arguments.push_back(&tensor);
+  return RegionOf({node.function, node.attrs, arguments, graph.OutputsOf(id)},
+                  operators);
+}
+
+// A nop shares its input's memory, and a copy moves between devices: TVM's
+// executor does both itself.
+bool CallsLibrary(const GraphNode& node) {
+  return node.kind == GraphNode::Kind::kFunction &&
+         node.function != kNopFunction && node.function != kCopyFunction;
+}
+
+ReproCase CaseOf(const ReproSource& source, NodeId node) {
+  ReproCase made;
+  made.node = source.index.KeyOf(node);
+  made.layer = PlainName(made.node);
+  made.library = source.library;
+  made.library_file = source.library_file;
+  return made;
+}
+
+absl::StatusOr<Graph> CutNodes(
     const Graph& graph, const GraphCut& cut,
     absl::FunctionRef<std::string(const CutInput& input)> name_of) {
   return Cutter(graph, cut, name_of).Cut();
@@ -157,13 +464,16 @@ absl::StatusOr<GraphOfCut> CutNodes(
 absl::StatusOr<std::map<NodeId, std::vector<NDArray>>> ReadsOf(
     const GraphIndex& index, absl::Span<const NodeId> nodes, Runner& runner,
     absl::Span<const NamedTensor> inputs) {
-  ReadSink sink(index, nodes);
-  RunOptions options;
-  options.sink = &sink;
-  options.with_node_inputs = true;
-  options.select = [&](const std::string& node) { return sink.Wants(node); };
-  NODEWISE_RETURN_IF_ERROR(runner.Run(inputs, options).status());
-  for (const auto& [node, read] : sink.reads()) {
+  ReadSink sink;
+  for (const NodeId node : nodes) {
+    sink.nodes.emplace(index.KeyOf(node), node);
+    sink.reads[node].resize(index.graph().node(node).inputs.size());
+  }
+  const auto wants = [&](const std::string& key) {
+    return sink.nodes.contains(key);
+  };
+  NODEWISE_RETURN_IF_ERROR(RunWith(runner, inputs, wants, &sink));
+  for (const auto& [node, read] : sink.reads) {
     for (size_t slot = 0; slot < read.size(); ++slot) {
       if (read[slot].defined()) continue;
       return absl::NotFoundError(
@@ -171,28 +481,100 @@ absl::StatusOr<std::map<NodeId, std::vector<NDArray>>> ReadsOf(
                       index.TitleOf(node), slot));
     }
   }
-  return std::move(sink.reads());
+  return std::move(sink.reads);
 }
 
 ReproInput InputNames::Describe(const CutInput& input) {
   const Graph& graph = source_.index.graph();
-  const GraphNode& node = graph.node(input.node);
   const auto region = RegionOfNodeIn(graph, input.node, source_.operators);
-  const NodeRoles roles =
-      RolesOf(region.ok() ? &*region : nullptr, node.inputs.size(),
-              graph.OutputsOf(input.node));
-  const GraphNode& maker = graph.nodes[node.inputs[input.slot].node];
+  return Describe(input, RolesOf(region.ok() ? &*region : nullptr,
+                                 graph.node(input.node).inputs.size(),
+                                 graph.OutputsOf(input.node)));
+}
+
+ReproInput InputNames::Describe(const CutInput& input, const NodeRoles& roles) {
+  const Graph& graph = source_.index.graph();
+  const GraphNode& maker =
+      graph.nodes[graph.node(input.node).inputs[input.slot].node];
   ReproInput described;
   described.role = roles.inputs[input.slot];
   described.name = fmt::format("input_{}_{}", described.role,
                                PlainName(source_.index.KeyOf(input.node)));
-  // Two nodes may have one plain name.
+  // Two nodes may have one plain name. A number behind it tells them apart.
   const int uses = ++uses_[described.name];
   if (uses > 1) described.name += fmt::format("__{}", uses);
   described.is_param = maker.kind == GraphNode::Kind::kInput &&
-                       std::find(source_.params.begin(), source_.params.end(),
-                                 maker.name) != source_.params.end();
+                       std::ranges::count(source_.params, maker.name) > 0;
   return described;
+}
+
+// An entry that the part reads of itself is linked, and everything else that it
+// reads is asked for.
+absl::StatusOr<PartCase> CutPart(
+    const ReproSource& source, const PartOfGraph& part,
+    absl::FunctionRef<absl::StatusOr<NDArray>(EntryId entry)> tensor_of,
+    absl::FunctionRef<bool(EntryId entry)> is_constant) {
+  const Graph& graph = source.index.graph();
+  GraphCut cut{part.nodes};
+  for (const NodeId node : part.nodes) {
+    for (const EntryRef& ref : graph.node(node).inputs) {
+      const bool is_inside =
+          std::ranges::count(part.nodes, NodeId{ref.node}) > 0;
+      if (is_inside) cut.linked.push_back(graph.EntryOf(ref));
+    }
+  }
+  cut.heads = {part.head};
+  PartCase made;
+  ReproCase& node_case = made.node_case;
+  node_case = CaseOf(source, part.nodes.back());
+  InputNames names(source);
+  const auto name_of = [&](const CutInput& input) {
+    const EntryId entry =
+        graph.EntryOf(graph.node(input.node).inputs[input.slot]);
+    made.reads.push_back(entry);
+    ReproInput described = names.Describe(input);
+    described.is_param = is_constant(entry);
+    node_case.inputs.push_back(std::move(described));
+    return node_case.inputs.back().name;
+  };
+  NODEWISE_ASSIGN_OR_RETURN(node_case.graph, CutNodes(graph, cut, name_of));
+  for (size_t i = 0; i < made.reads.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(node_case.inputs[i].tensor,
+                              tensor_of(made.reads[i]));
+  }
+  node_case.outputs.push_back({"Out", NDArray()});
+  return made;
+}
+
+absl::Status VisitCases(
+    const ReproSource& source, absl::Span<const NodeId> nodes, Runner& runner,
+    absl::Span<const NamedTensor> inputs,
+    absl::FunctionRef<absl::Status(ReproCase node_case)> visit) {
+  CaseSink sink(source, visit);
+  for (const NodeId node : nodes) {
+    if (!source.index.graph().IsFunction(node)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: is an input, expected a node that computes",
+                      source.index.TitleOf(node)));
+    }
+    sink.Expect(node);
+  }
+  const auto wants = [&](const std::string& key) { return sink.Expects(key); };
+  NODEWISE_RETURN_IF_ERROR(RunWith(runner, inputs, wants, &sink));
+  return sink.CheckComplete();
+}
+
+std::vector<NodeId> DistinctNodes(const Graph& graph, const OpSet& operators) {
+  std::vector<NodeId> distinct;
+  std::set<std::string> seen;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const NodeId node{n};
+    if (!CallsLibrary(graph.nodes[n])) continue;
+    if (seen.insert(ContentOfNode(graph, node, operators)).second) {
+      distinct.push_back(node);
+    }
+  }
+  return distinct;
 }
 
 }  // namespace nodewise

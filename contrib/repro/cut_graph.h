@@ -10,10 +10,31 @@
 #include "absl/types/span.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/lower/region.h"
 #include "nodewise/repro/repro_case.h"
 #include "nodewise/runner/runner.h"
 
 namespace nodewise {
+
+// The parts that the tensors of a node play for its operator: "X", "W", "Y".
+struct NodeRoles {
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+};
+
+// Returns the names that operators give the inputs and outputs of a region: an
+// input has that of the first operation that reads it. Where several have one
+// name, a number follows: "B", "B_2". `region` may be null: then they are
+// called "In" and "Out". The counts are the node's.
+NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs);
+
+// Returns what a node of a graph computes. Fails as RegionOf().
+absl::StatusOr<Region> RegionOfNodeIn(const Graph& graph, NodeId node,
+                                      const OpSet& operators);
+
+// Returns whether a node calls a function of its library: others are inputs, or
+// only give a tensor another name or place.
+bool CallsLibrary(const GraphNode& node);
 
 // Several nodes of a graph that are cut out together.
 struct GraphCut {
@@ -33,15 +54,14 @@ struct CutInput {
   uint32_t slot = 0;
 };
 
-struct GraphOfCut {
-  Graph graph;
-  // What its inputs are, in their order: first those of the last node.
-  std::vector<CutInput> inputs;
-};
+// Returns a case that has no more than its node's names and the library.
+ReproCase CaseOf(const ReproSource& source, NodeId node);
 
-// Makes the graph; nodes have their own names, inputs those of `name_of`, which
-// are all different. Fails as reading it back does.
-absl::StatusOr<GraphOfCut> CutNodes(
+// Makes the graph: its inputs are those of the last node, then the others'.
+// Nodes have their own names, inputs those of `name_of`, which are all
+// different and are asked for in that order. Fails as reading the graph back
+// does.
+absl::StatusOr<Graph> CutNodes(
     const Graph& graph, const GraphCut& cut,
     absl::FunctionRef<std::string(const CutInput& input)> name_of);
 
@@ -57,8 +77,9 @@ class InputNames {
   // The source must outlive it.
   explicit InputNames(const ReproSource& source) : source_(source) {}
 
-  // Returns an input without a tensor.
+  // Return an input without a tensor; `roles` are those of its node.
   ReproInput Describe(const CutInput& input);
+  ReproInput Describe(const CutInput& input, const NodeRoles& roles);
 
  private:
   const ReproSource& source_;

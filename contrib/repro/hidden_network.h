@@ -45,7 +45,4 @@ class NetworkHider {
   std::map<std::string, std::string> operations_;
 };
 
-// Returns the kind as a word in small letters: "conv".
-std::string WordOfKind(std::string_view kind);
-
 }  // namespace nodewise

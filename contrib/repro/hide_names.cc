@@ -1,23 +1,201 @@
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "contrib/repro/cut_graph.h"
 #include "contrib/repro/hidden_network.h"
-#include "contrib/repro/kept_parts.h"
-#include "contrib/repro/one_node.h"
-#include "contrib/repro/same_failure.h"
+#include "contrib/repro/node_trial.h"
 #include "fmt/format.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/module/library_summary.h"
+#include "nodewise/ndarray/hash.h"
+#include "nodewise/onnx/plain_opaque.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/opaque.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
 namespace {
 
+// Zeros and ones that have been put in the place of numbers say nothing.
+bool HasOtherThanZerosAndOnes(const NDArray& tensor) {
+  const DLDataType dtype = tensor.dtype();
+  const bool has_numbers = IsFloat(dtype) || IsInteger(dtype) || IsBool(dtype);
+  if (!has_numbers) return true;
+  const std::vector<double> numbers = ToDoubles(tensor);
+  return std::ranges::any_of(numbers,
+                             [](double x) { return x != 0 && x != 1; });
+}
+
+// Lists what of its network a case still has whose names are hidden.
+struct KeptLister {
+  const ReproCase& node_case;
+  const OpSet& operators;
+  std::set<std::pair<std::string, std::string>> listed = {};
+  std::vector<KeptPart> parts = {};
+
+  std::vector<KeptPart> List() {
+    Add("description", "",
+        "element types and shapes, the kinds of the operators and their "
+        "attributes, and the distribution of the numbers of each tensor");
+    ListLibrary();
+    for (const ReproInput& input : node_case.inputs) ListTensor(input);
+    for (const ReproInput& input : node_case.earlier_inputs) ListTensor(input);
+    ListNodes();
+    if (node_case.beside) ListNetwork(node_case.beside->model);
+    return std::move(parts);
+  }
+
+  // Nodes may compute the same, and a model beside one repeats its region.
+  void Add(std::string kind, std::string name, std::string why) {
+    if (!listed.insert({kind, name}).second) return;
+    parts.push_back({std::move(kind), std::move(name), std::move(why)});
+  }
+
+  // Compiled code is handed on as it is.
+  void ListLibrary() {
+    if (node_case.library_file.empty()) return;
+    Add("library", "lib.so",
+        "compiled code cannot be replaced: it holds the names of its "
+        "functions, and constants, paths and other names as far as its "
+        "compiler left them in it" +
+            BesideTheCode());
+    for (const GraphNode& node : node_case.graph.nodes) {
+      if (!CallsLibrary(node)) continue;
+      Add("function", node.function, "the library is called by that name");
+    }
+  }
+
+  // WithBlankNetwork() says what of that is blank.
+  std::string BesideTheCode() const {
+    // A library that cannot be read may hold anything.
+    const auto summary = SummariseLibrary(node_case.library_file);
+    if (!summary.ok() || !summary->blob_status.ok()) {
+      return "; what it holds beside its code is not understood";
+    }
+    std::string text;
+    for (const ModuleSummary& module : summary->modules) {
+      if (!module.graph_json.empty()) {
+        text +=
+            "; of the factory in it the number, types and shapes of the "
+            "network's parameters are left";
+      } else if (!module.tensors.empty()) {
+        text += "; constants of its modules stay, with their names";
+      }
+    }
+    if (summary->has_bytecode) {
+      text +=
+          "; its bytecode says what the whole network computes, with the types "
+          "and shapes of its constants";
+    }
+    return text;
+  }
+
+  // A tensor that is drawn only counts if the places of its zeros were kept.
+  void ListTensor(const ReproInput& input) {
+    if (input.is_simpler && !HasOtherThanZerosAndOnes(input.tensor)) return;
+    if (input.is_drawn) {
+      if (!input.why_places.empty())
+        Add("places", input.name, input.why_places);
+      return;
+    }
+    Add("tensor", input.name,
+        fmt::format("its numbers are the network's{}: {}",
+                    input.is_simpler ? ", some left out or rounded" : "",
+                    input.why_not_drawn.empty() ? "nothing else was tried"
+                                                : input.why_not_drawn));
+  }
+
+  void ListNodes() {
+    for (uint32_t n = 0; n < node_case.graph.nodes.size(); ++n) {
+      if (!node_case.graph.IsFunction(NodeId{n})) continue;
+      const auto region = RegionOfNodeIn(node_case.graph, NodeId{n}, operators);
+      if (region.ok()) ListNetwork(region->network);
+    }
+  }
+
+  // Constants are known by their bytes: names are new by now.
+  bool IsDrawn(const NDArray& constant) const {
+    const std::vector<uint64_t>& drawn = node_case.anonymity->drawn_constants;
+    return std::ranges::count(drawn,
+                              HashBytes(constant.data(), constant.bytes())) > 0;
+  }
+
+  void ListNetwork(const Network& network) {
+    for (const auto& value : network.data().values) {
+      if (!value || value->kind != NetworkValue::Kind::kConstant ||
+          IsDrawn(value->data)) {
+        continue;
+      }
+      Add("constant", value->name,
+          fmt::format("{}: its numbers are the network's",
+                      ToString(value->type)));
+    }
+    for (const OperationId id : network.order()) {
+      ListOperation(network.operation(id));
+    }
+  }
+
+  void ListOperation(const Operation& operation) {
+    if (const auto* const opaque = operation.attrs.As<ops::Opaque>()) {
+      Add("operator", NameOf(*opaque),
+          "an operator that is not known is kept with all that its "
+          "attributes hold");
+      return;
+    }
+    for (const NamedAttr& attr : NamedAttrsOf(operation.attrs)) {
+      const auto* const body = std::get_if<Subgraph>(&attr.value);
+      if (body != nullptr && body->body != nullptr) ListNetwork(*body->body);
+      const auto* const words =
+          std::get_if<std::vector<std::string>>(&attr.value);
+      const auto* const numbers = std::get_if<std::vector<float>>(&attr.value);
+      // Lists of words and numbers, and tensors, may have been learned; single
+      // numbers such as strides belong to the description.
+      const bool has_data = std::holds_alternative<NDArray>(attr.value) ||
+                            (words != nullptr && !words->empty()) ||
+                            (numbers != nullptr && !numbers->empty());
+      if (!has_data) continue;
+      Add("attribute", fmt::format("{}.{}", operation.kind(), attr.name),
+          "its value is the network's");
+    }
+  }
+};
+
+// The domains of a network's operations; those in bodies count, too. A domain
+// that no operation needs would only say where a model is from.
+void AddDomains(const NetworkData& data, std::set<std::string>* domains) {
+  for (const auto& operation : data.operations) {
+    if (!operation) continue;
+    domains->insert(std::string(operation->def().domain));
+    for (const NamedAttr& attr : NamedAttrsOf(operation->attrs)) {
+      const auto* const body = std::get_if<Subgraph>(&attr.value);
+      if (body == nullptr || body->body == nullptr) continue;
+      AddDomains(body->body->data(), domains);
+    }
+  }
+}
+
+void DropDomains(NetworkData* data) {
+  std::set<std::string> domains = {""};
+  AddDomains(*data, &domains);
+  std::erase_if(data->opsets, [&](const auto& opset) {
+    return !domains.contains(opset.first);
+  });
+}
+
+// Returns the kind of an operator as a word in small letters: "conv".
+std::string WordOfKind(std::string_view kind) {
+  return absl::AsciiStrToLower(PlainName(kind));
+}
+
+// A long fusion is named after its first operators.
 constexpr size_t kMostKindsInName = 4;
 
+// "conv_relu" says what a node computes, and nothing about its network.
 std::string NameOfRegion(const Region& region) {
   std::string name;
   size_t count = 0;
@@ -35,17 +213,50 @@ std::string NameOfRegion(const Region& region) {
 std::vector<std::pair<std::string, std::string>> OwnAttributes(
     const GraphNode& node, const std::optional<Region>& region) {
   std::vector<std::pair<std::string, std::string>> attrs;
-  if (region.has_value()) attrs = AttributesOf(*region);
+  if (region) attrs = AttributesOf(*region);
   const std::string* const last =
       FindAttribute(node.attrs, kChannelsLastAttribute);
   if (last != nullptr) attrs.emplace_back(kChannelsLastAttribute, *last);
   return attrs;
 }
 
-// Makes each name different by a number behind it.
-class UniqueNames {
+// Replaces the names in a case. Nodes are named first, since the names of what
+// they read are made of theirs; then all texts that speak of nodes follow.
+class NameHider {
  public:
-  std::string Of(const std::string& name, const char* between) {
+  NameHider(const OpSet& operators, ReproCase* node_case)
+      : operators_(operators), case_(*node_case), graph_(node_case->graph) {
+    regions_.resize(graph_.nodes.size());
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      old_names_.push_back(graph_.nodes[n].name);
+      const NodeId id{static_cast<uint32_t>(n)};
+      if (!graph_.IsFunction(id)) continue;
+      functions_.push_back(n);
+      auto region = RegionOfNodeIn(graph_, id, operators_);
+      if (region.ok()) regions_[n] = *std::move(region);
+    }
+  }
+
+  absl::Status Hide() {
+    NameNodes();
+    NameInputs();
+    NODEWISE_RETURN_IF_ERROR(HideRegions());
+    HideTexts();
+    graph_.other_attrs.clear();
+    graph_.storage_scopes.clear();
+    if (case_.library_file.empty()) {
+      SetBuiltInFunctions(&graph_);
+      RenumberStorage();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(graph_, ReadBack(graph_));
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t HeadNode() const { return graph_.heads[0].node; }
+
+  // Returns the name with a number behind it if it is taken.
+  std::string Unique(const std::string& name, const char* between) {
     std::string unique = name;
     for (int use = 2; !taken_.insert(unique).second; ++use) {
       unique = fmt::format("{}{}{}", name, between, use);
@@ -53,82 +264,37 @@ class UniqueNames {
     return unique;
   }
 
- private:
-  std::set<std::string> taken_;
-};
-
-class NameHider {
- public:
-  NameHider(const OpSet& operators, ReproCase* node_case)
-      : operators_(operators), case_(*node_case) {
-    for (const GraphNode& node : case_.graph.nodes) {
-      old_names_.push_back(node.name);
-    }
-  }
-
-  absl::Status Hide() {
-    ReadRegions();
-    NameNodes();
-    NameInputs();
-    NODEWISE_RETURN_IF_ERROR(HideRegions());
-    HideTexts();
-    case_.graph.other_attrs.clear();
-    case_.graph.storage_scopes.clear();
-    if (case_.library_file.empty()) {
-      SetBuiltInFunctions(&case_.graph);
-      RenumberStorage();
-    }
-    NODEWISE_ASSIGN_OR_RETURN(case_.graph, ReadBack(case_.graph));
-    return absl::OkStatus();
-  }
-
- private:
-  Graph& graph() { return case_.graph; }
-  bool IsFunction(size_t node) { return graph().IsFunction(IdOf(node)); }
-  static NodeId IdOf(size_t node) {
-    return NodeId{static_cast<uint32_t>(node)};
-  }
-  size_t HeadNode() { return graph().heads[0].node; }
-
-  void ReadRegions() {
-    regions_.resize(graph().nodes.size());
-    for (size_t n = 0; n < regions_.size(); ++n) {
-      if (!IsFunction(n)) continue;
-      auto region = RegionOfNodeIn(graph(), IdOf(n), operators_);
-      if (region.ok()) regions_[n] = *std::move(region);
-    }
-  }
-
-  bool IsCalled(size_t node, const std::string& key) {
-    // Keys of nodes that share a name have a number behind it.
-    return IsFunction(node) &&
-           (key == old_names_[node] || key.starts_with(old_names_[node] + "#"));
+  // Keys of nodes that share a name have a number behind it.
+  bool IsCalled(size_t node, const std::string& key) const {
+    return key == old_names_[node] || key.starts_with(old_names_[node] + "#");
   }
 
   // The graph's node with that key in the network. If several share its name,
   // it is most likely the one that the case is about.
   std::optional<size_t> FindNode(const std::string& key) {
-    if (IsCalled(HeadNode(), key)) return HeadNode();
-    for (size_t n = 0; n < old_names_.size(); ++n) {
-      if (IsCalled(n, key)) return n;
+    std::optional<size_t> found;
+    for (const size_t n : functions_) {
+      if (!IsCalled(n, key)) continue;
+      if (n == HeadNode()) return n;
+      if (!found) found = n;
     }
-    return std::nullopt;
+    return found;
   }
   size_t NodeOfKey(const std::string& key) {
     return FindNode(key).value_or(HeadNode());
   }
 
+  // A node whose region is not known is called "node", unless the model beside
+  // the case says what it computes.
   void NameNodes() {
     const size_t culprit = NodeOfKey(case_.node);
     new_names_.resize(old_names_.size());
-    for (size_t n = 0; n < old_names_.size(); ++n) {
-      if (!IsFunction(n)) continue;
+    for (const size_t n : functions_) {
       const bool is_head = n == HeadNode();
-      const std::string name = regions_[n].has_value()
-                                   ? NameOfRegion(*regions_[n])
-                               : is_head ? HiddenName(case_, operators_)
-                                         : "node";
-      graph().nodes[n].name = new_names_[n] = unique_.Of(name, "_");
+      const std::string name = regions_[n] ? NameOfRegion(*regions_[n])
+                               : is_head   ? HiddenName(case_, operators_)
+                                           : "node";
+      graph_.nodes[n].name = new_names_[n] = Unique(name, "_");
     }
     case_.node = new_names_[culprit];
     case_.layer = PlainName(case_.node);
@@ -138,28 +304,25 @@ class NameHider {
     std::map<std::string, ReproInput*> inputs;
     for (ReproInput& input : case_.inputs) inputs[input.name] = &input;
     for (ReproInput& input : case_.earlier_inputs) inputs[input.name] = &input;
-    for (const uint32_t n : graph().arg_nodes) {
+    for (const uint32_t n : graph_.arg_nodes) {
       const auto found = inputs.find(old_names_[n]);
       // The one that a node of its own reads it under is the first reader.
       const std::string role =
           found == inputs.end() ? "In" : found->second->role;
-      std::string& name = graph().nodes[n].name;
-      name = new_names_[n] = unique_.Of(
+      std::string& name = graph_.nodes[n].name;
+      name = new_names_[n] = Unique(
           fmt::format("input_{}_{}", role, PlainName(ReaderOf(n))), "__");
       if (found == inputs.end()) continue;
       found->second->name = name;
-      HideOrigin(found->second);
+      ReproInput& input = *found->second;
+      input.is_simpler = input.is_simpler || input.original.defined();
+      input.original = NDArray();
     }
   }
 
-  static void HideOrigin(ReproInput* input) {
-    input->is_simpler = input->is_simpler || input->original.defined();
-    input->original = NDArray();
-  }
-
   std::string ReaderOf(uint32_t input) {
-    for (size_t n = 0; n < graph().nodes.size(); ++n) {
-      for (const EntryRef& ref : graph().nodes[n].inputs) {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (const EntryRef& ref : graph_.nodes[n].inputs) {
         if (ref.node == input) return new_names_[n];
       }
     }
@@ -169,8 +332,8 @@ class NameHider {
   std::vector<std::string> NamesOfInputs(size_t node) {
     std::vector<std::string> names;
     std::map<std::string, int> uses;
-    for (const EntryRef& ref : graph().nodes[node].inputs) {
-      std::string name = graph().nodes[ref.node].name;
+    for (const EntryRef& ref : graph_.nodes[node].inputs) {
+      std::string name = graph_.nodes[ref.node].name;
       // A node may read one entry twice, and several of one node.
       const int use = ++uses[name];
       if (use > 1) name += fmt::format("_as_{}", use);
@@ -180,24 +343,20 @@ class NameHider {
   }
 
   absl::Status HideRegions() {
-    for (size_t n = 0; n < regions_.size(); ++n) {
-      if (!IsFunction(n)) continue;
-      if (regions_[n].has_value()) {
+    for (const size_t n : functions_) {
+      if (regions_[n]) {
         NODEWISE_ASSIGN_OR_RETURN(
             regions_[n],
             networks_.Hidden(*regions_[n], new_names_[n], NamesOfInputs(n)));
       }
-      GraphNode& node = graph().nodes[n];
+      GraphNode& node = graph_.nodes[n];
       node.attrs = OwnAttributes(node, regions_[n]);
-      const bool is_own = case_.library_file.empty() &&
-                          node.function != kNopFunction &&
-                          node.function != kCopyFunction;
-      if (is_own && regions_[n].has_value()) {
+      if (case_.library_file.empty() && CallsLibrary(node) && regions_[n]) {
         node.function = "nodewise_" + NameOfRegion(*regions_[n]);
       }
     }
-    if (!case_.region.has_value()) return absl::OkStatus();
-    if (!case_.beside.has_value()) {
+    if (!case_.region) return absl::OkStatus();
+    if (!case_.beside) {
       case_.region = regions_[HeadNode()];
       return absl::OkStatus();
     }
@@ -215,7 +374,7 @@ class NameHider {
   // for theirs (TVM 0.8).
   void RenumberStorage() {
     std::map<int32_t, int32_t> numbers;
-    for (GraphEntry& entry : graph().entries) {
+    for (GraphEntry& entry : graph_.entries) {
       const auto next = static_cast<int32_t>(numbers.size());
       entry.storage_id = numbers.emplace(entry.storage_id, next).first->second;
     }
@@ -225,18 +384,18 @@ class NameHider {
   std::string TensorOfKey(const std::string& key) {
     const size_t colon = key.rfind(':');
     const auto node = FindNode(key.substr(0, colon));
-    if (!node.has_value() || colon == key.npos) return "a tensor before it";
+    if (!node || colon == key.npos) return "a tensor before it";
     return new_names_[*node] + key.substr(colon);
   }
 
   void HideTexts() {
     std::vector<std::string> others;
-    for (size_t n = 0; n < new_names_.size(); ++n) {
-      if (IsFunction(n) && n != HeadNode()) others.push_back(new_names_[n]);
+    for (const size_t n : functions_) {
+      if (n != HeadNode()) others.push_back(new_names_[n]);
     }
     if (!case_.earlier_nodes.empty()) case_.earlier_nodes = others;
-    if (case_.beside.has_value()) case_.beside->other_nodes = others;
-    if (case_.plan_fault.has_value()) {
+    if (case_.beside) case_.beside->other_nodes = others;
+    if (case_.plan_fault) {
       SpoiledTensor& spoiled = *case_.plan_fault;
       spoiled.tensor = TensorOfKey(spoiled.tensor);
       if (spoiled.reader != "the caller") {
@@ -245,7 +404,7 @@ class NameHider {
     }
     // Reasons were written about the network.
     case_.reason.clear();
-    if (!case_.why_no_region.empty() && !case_.plan_fault.has_value()) {
+    if (!case_.why_no_region.empty() && !case_.plan_fault) {
       case_.why_no_region =
           "the node does not say what it computes, or the "
           "reference cannot compute that";
@@ -254,30 +413,26 @@ class NameHider {
 
   const OpSet& operators_;
   ReproCase& case_;
+  Graph& graph_;
   std::vector<std::string> old_names_, new_names_;  // By node.
   std::vector<std::optional<Region>> regions_;      // By node.
-  UniqueNames unique_;
+  std::vector<size_t> functions_;                   // The nodes that compute.
+  std::set<std::string> taken_;
   NetworkHider networks_;
 };
 
 // The messages with which functions fail are theirs, and may say anything.
 void HideFailure(ReproCase* node_case) {
-  if (!node_case->failure.has_value()) return;
+  if (!node_case->failure) return;
   NodeFailure& failure = *node_case->failure;
   failure.node = node_case->node;
   failure.victim.clear();
-  switch (failure.kind) {
-    case NodeFailure::Kind::kCrash:
-    case NodeFailure::Kind::kHang:
-    case NodeFailure::Kind::kExit:
-      failure.what = failure.what.substr(0, failure.what.find(" at address "));
-      return;
-    case NodeFailure::Kind::kError:
-    case NodeFailure::Kind::kStrayWrite:
-    case NodeFailure::Kind::kSideEffect:
-      failure.what = NameOf(failure.kind);
-      return;
-  }
+  const bool has_address = failure.kind == NodeFailure::Kind::kCrash ||
+                           failure.kind == NodeFailure::Kind::kHang ||
+                           failure.kind == NodeFailure::Kind::kExit;
+  failure.what = has_address
+                     ? failure.what.substr(0, failure.what.find(" at address "))
+                     : std::string(NameOf(failure.kind));
 }
 
 // Names must not matter; this says so.
@@ -290,6 +445,8 @@ absl::Status CheckIsSame(const DrawOptions& options, const SameFailure& same,
     // The judgement of the outputs must have the other names, too.
     NODEWISE_RETURN_IF_ERROR(same.Judge(hidden));
   }
+  // A search that accused the node before must still accuse it; one that did
+  // not need not.
   if (is_same && options.accuses != nullptr &&
       options.accuses(before).value_or(false)) {
     NODEWISE_ASSIGN_OR_RETURN(is_same, options.accuses(*hidden));
@@ -303,16 +460,163 @@ absl::Status CheckIsSame(const DrawOptions& options, const SameFailure& same,
 
 }  // namespace
 
+void WriteKept(const std::vector<KeptPart>& kept, JsonWriter* json) {
+  json->BeginArray("kept");
+  for (const KeptPart& part : kept) {
+    json->BeginObject();
+    json->Add("kind", part.kind);
+    json->Add("name", part.name);
+    json->Add("why", part.why);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+std::string NetworkHider::Numbered(std::string_view what) {
+  std::string name(what);
+  name += std::to_string(++counts_[name]);
+  return name;
+}
+
+std::string NetworkHider::NameOfSide(const std::string& name) {
+  std::string& side = sides_[name];
+  if (side.empty()) side = Numbered("d");
+  return side;
+}
+
+Shape NetworkHider::Hidden(Shape shape) {
+  for (Dim& dim : shape) {
+    if (!dim.name().empty()) dim = Dim::Named(NameOfSide(dim.name()));
+  }
+  return shape;
+}
+
+TensorType NetworkHider::Hidden(TensorType type) {
+  if (type.shape) type.shape = Hidden(*std::move(type.shape));
+  return type;
+}
+
+// Inputs of a body get numbered names, since nothing outside knows them.
+absl::StatusOr<Network> NetworkHider::HiddenBody(const Network& body) {
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < body.inputs().size(); ++i) {
+    inputs.push_back(Numbered("x"));
+  }
+  // The operations of bodies are covered by nothing.
+  const auto operations = operations_;
+  auto hidden = Hidden(body, Numbered("body"), inputs);
+  operations_ = operations;
+  return hidden;
+}
+
+// Two kinds of attributes have names inside: bodies, and types whose sides have
+// names.
+absl::StatusOr<AttrValue> NetworkHider::Hidden(const AttrField& field,
+                                               AttrValue value) {
+  if (auto* const graph = std::get_if<Subgraph>(&value)) {
+    if (graph->body == nullptr) return value;
+    NODEWISE_ASSIGN_OR_RETURN(Network body, HiddenBody(*graph->body));
+    graph->body = ShareNetwork(std::move(body));
+    return value;
+  }
+  auto* const types = std::get_if<std::vector<std::string>>(&value);
+  if (types == nullptr || !field.is_types) return value;
+  for (std::string& text : *types) {
+    NODEWISE_ASSIGN_OR_RETURN(TensorType type, ParseTensorType(text));
+    text = ToString(Hidden(std::move(type)));
+  }
+  return value;
+}
+
+absl::StatusOr<OpAttrs> NetworkHider::Hidden(const OpAttrs& attrs) {
+  const OperatorDef& def = attrs.def();
+  if (const auto* const opaque = attrs.As<ops::Opaque>()) {
+    NODEWISE_ASSIGN_OR_RETURN(ops::Opaque plain, PlainOpaque(*opaque));
+    for (TensorType& type : plain.types) type = Hidden(std::move(type));
+    return OpAttrs::Of(&def, plain);
+  }
+  std::vector<NamedAttr> named;
+  bool has_names = false;
+  for (const AttrField& field : def.fields) {
+    auto value = field.get(attrs.get());
+    if (!value) continue;
+    has_names = has_names || field.is_graph || field.is_types;
+    NODEWISE_ASSIGN_OR_RETURN(auto hidden, Hidden(field, *std::move(value)));
+    named.push_back({std::string(field.name), std::move(hidden)});
+  }
+  if (!has_names) return attrs;
+  return MakeAttrs(def, named);
+}
+
+// Values are named by what they are: "c" for constants, and "t" for all others
+// but the inputs.
+void NetworkHider::HideValues(absl::Span<const std::string> inputs,
+                              NetworkData* data) {
+  for (auto& value : data->values) {
+    if (!value || value->kind == NetworkValue::Kind::kBarrier) continue;
+    value->name =
+        Numbered(value->kind == NetworkValue::Kind::kConstant ? "c" : "t");
+    value->type = Hidden(std::move(value->type));
+    if (value->found) value->found = Hidden(*std::move(value->found));
+    if (value->elements) value->elements = Hidden(*std::move(value->elements));
+    value->folded_from.clear();
+  }
+  for (size_t i = 0; i < data->inputs.size(); ++i) {
+    data->values[Index(data->inputs[i])]->name = inputs[i];
+  }
+}
+
+absl::Status NetworkHider::HideOperations(NetworkData* data) {
+  operations_.clear();
+  for (auto& operation : data->operations) {
+    if (!operation) continue;
+    const std::string name = Numbered(WordOfKind(operation->kind()) + "_");
+    operations_[operation->name] = name;
+    operation->name = name;
+    // It has modules, files and lines of the program that made the model.
+    operation->origin = nullptr;
+    NODEWISE_ASSIGN_OR_RETURN(operation->attrs, Hidden(operation->attrs));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Network> NetworkHider::Hidden(
+    const Network& network, const std::string& name,
+    absl::Span<const std::string> inputs) {
+  NetworkData data = network.data();
+  data.name = name;
+  HideValues(inputs, &data);
+  NODEWISE_RETURN_IF_ERROR(HideOperations(&data));
+  DropDomains(&data);
+  return Network::FromData(std::move(data));
+}
+
+absl::StatusOr<Region> NetworkHider::Hidden(
+    const Region& region, const std::string& name,
+    absl::Span<const std::string> inputs) {
+  Region hidden = region;
+  NODEWISE_ASSIGN_OR_RETURN(hidden.network,
+                            Hidden(region.network, name, inputs));
+  for (std::string& covered : hidden.covers) {
+    // An operation without a new name says nothing either.
+    const auto found = operations_.find(covered);
+    covered = found == operations_.end() ? "" : found->second;
+  }
+  std::erase(hidden.covers, "");
+  return hidden;
+}
+
+// The failure keeps its words until the check has compared them.
 absl::Status HideNames(const DrawOptions& options, const OpSet& operators,
                        ReproCase* node_case) {
   const ReproCase before = *node_case;
   const SameFailure same(before, operators);
-  if (!node_case->anonymity.has_value()) node_case->anonymity.emplace();
+  if (!node_case->anonymity) node_case->anonymity.emplace();
   NODEWISE_RETURN_IF_ERROR(NameHider(operators, node_case).Hide());
   NODEWISE_RETURN_IF_ERROR(CheckIsSame(options, same, before, node_case));
   HideFailure(node_case);
   node_case->anonymity->has_names = false;
-  node_case->anonymity->kept = KeptPartsOf(*node_case, operators);
+  node_case->anonymity->kept = KeptLister{*node_case, operators}.List();
   return absl::OkStatus();
 }
 
@@ -323,7 +627,7 @@ std::string HiddenName(const Graph& graph, NodeId node,
 }
 
 std::string HiddenName(const ReproCase& node_case, const OpSet& operators) {
-  if (node_case.region.has_value()) return NameOfRegion(*node_case.region);
+  if (node_case.region) return NameOfRegion(*node_case.region);
   return HiddenName(node_case.graph, NodeId{node_case.graph.heads[0].node},
                     operators);
 }

@@ -2,43 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/interp/carried_bounds.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/repro/repro_case.h"
 #include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/node_failure.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
 
 namespace nodewise {
 namespace {
 
+// This kind of runner survives nodes that crash or hang.
 constexpr std::string_view kGuarded = "guarded";
 
 Verdict SeverityOf(const ReproOutput& output) {
-  if (!output.comparison.has_value()) return Verdict::kPass;
+  if (!output.comparison) return Verdict::kPass;
   return WeighedVerdict(*output.comparison);
 }
 
-absl::StatusOr<TensorComparison> CompareWithReference(
-    const std::string& node, uint32_t slot, const BoundedTensor& reference,
-    const NDArray& made) {
-  const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
-  TensorItem item{key};
-  item.tensor = reference.tensor.tensor();
-  item.proved_bounds = reference.bounds.proved;
-  item.expected_bounds = reference.bounds.expected;
-  CompareOptions options;
-  options.describe = true;
-  return CompareTensors(item, *made, options);
-}
-
-// What the node reads, and what nodes before it do.
+// Returns the tensors that the node reads, and those of the nodes before it.
 std::vector<NamedTensor> NamedInputs(const ReproCase& node_case,
                                      const std::vector<NDArray>& inputs) {
   std::vector<NamedTensor> named;
@@ -53,12 +43,10 @@ std::vector<NamedTensor> NamedInputs(const ReproCase& node_case,
 
 // In builds with USE_PROFILER, functions of a file get a process of their own.
 std::string_view KindOfTrials(const ReproCase& node_case) {
-  for (const RunnerKind& kind : RunnerKinds()) {
-    if (!node_case.library_file.empty() && kind.name == kGuarded) {
-      return kGuarded;
-    }
-  }
-  return "plain";
+  const bool has_processes = std::ranges::any_of(
+      RunnerKinds(),
+      [](const RunnerKind& kind) { return kind.name == kGuarded; });
+  return !node_case.library_file.empty() && has_processes ? kGuarded : "plain";
 }
 
 // An address differs from run to run: "crashed with SIGSEGV at address 0x10".
@@ -66,20 +54,21 @@ std::string_view WithoutAddress(std::string_view what) {
   return what.substr(0, what.find(" at address "));
 }
 
-// What accuses decides how far an element may be off: the proved bound, or the
-// tolerance of the type where no bound is known, or where the differences are
-// within their bounds and only wrong together.
+// The test that accuses decides how far an element may be off: the proved
+// bound, or the tolerance of the type where no bound is known, or where the
+// differences are within their bounds and only wrong together.
 std::vector<double> LimitsOf(
     const BoundedTensor& reference,
     const std::optional<TensorComparison>& comparison) {
   const DLDataType dtype = reference.tensor.dtype();
   const Tolerance tolerance = ToleranceOf({Rule::Kind::kByType}, dtype);
   const std::vector<double>& proved = reference.bounds.proved;
+  // Then no element alone is beyond its bound, and the bounds would call all of
+  // them right.
   const bool is_wrong_together =
-      comparison.has_value() && comparison->verdict() == Verdict::kWarning;
-  const auto count = NumElements(reference.tensor.shape());
-  std::vector<double> limits(static_cast<size_t>(count.value_or(0)), 0);
-  std::vector<double> values(limits.size(), 0);
+      comparison && comparison->verdict() == Verdict::kWarning;
+  std::vector<double> limits(static_cast<size_t>(CountOf(reference.tensor)));
+  std::vector<double> values(limits.size());
   if (dtype.lanes != 1 || !DecodeToDoubles(dtype, reference.tensor.data(),
                                            values.size(), values.data())) {
     return limits;
@@ -97,15 +86,15 @@ std::vector<double> LimitsOf(
   return limits;
 }
 
-// What the model makes, which may be off by the same everywhere: its bounds
+// Runs the model, whose results may be off by the same everywhere: its bounds
 // would not allow for what the compiler did with its constants.
 absl::StatusOr<std::vector<BoundedTensor>> InterpretBeside(
     const Network& network, const ModelBeside& beside,
     const std::vector<NDArray>& inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> made,
-                            Interpret(network, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(auto made, Interpret(network, inputs));
   std::vector<BoundedTensor> bounded;
   for (NDArray& tensor : made) {
+    // The distance was measured as a share of the largest number.
     const TensorStats stats = StatsOf(*tensor);
     const double largest = std::max(std::fabs(stats.min), std::fabs(stats.max));
     std::vector<double> limits(static_cast<size_t>(CountOf(tensor)),
@@ -120,11 +109,11 @@ absl::StatusOr<std::vector<BoundedTensor>> InterpretBeside(
   return bounded;
 }
 
-// Says how far a result is beyond limits that have not been proved.
+// Says how far a result is beyond limits that have not been proved. Such a
+// limit is measured, and the reason must not call it a bound.
 std::string ReasonBeside(const NDArray& reference, const NDArray& made,
                          const std::vector<double>& limits) {
-  std::vector<double> expected(limits.size(), 0);
-  std::vector<double> found(limits.size(), 0);
+  std::vector<double> expected(limits.size()), found(limits.size());
   LoadDoubles(reference, 0, CountOf(reference), expected.data());
   LoadDoubles(made, 0, CountOf(made), found.data());
   double most = 0;
@@ -142,7 +131,8 @@ std::string ReasonBeside(const NDArray& reference, const NDArray& made,
       beyond, limits.size());
 }
 
-// Makes a runner of that kind for the node alone.
+// Makes a runner of that kind for the node alone. The graph has no parameters,
+// since a case hands them in as inputs.
 absl::StatusOr<std::unique_ptr<Runner>> RunnerAlone(const ReproCase& node_case,
                                                     std::string_view kind) {
   NODEWISE_ASSIGN_OR_RETURN(
@@ -154,6 +144,58 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerAlone(const ReproCase& node_case,
   return maker();
 }
 
+bool IsNonFinite(const ReproOutput& output) {
+  return output.comparison->metrics.non_finite() > 0;
+}
+
+// Every element costs more than the few operations that may be done with it:
+// it is read, bounded and compared.
+constexpr double kCostOfElement = 50;
+// A node of any size is tried this often: the first and the last run of a case
+// that is shrunk change nothing.
+constexpr uint64_t kFewestRuns = 5;
+
+// Operators without an estimate count by their elements alone.
+double CostOfNetwork(const Network& network) {
+  double cost = 0;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (operation.def().flops == nullptr) continue;
+    const std::vector<InputInfo> inputs = network.InputsOf(id);
+    std::vector<OutputInfo> outputs;
+    for (const ValueId output : operation.outputs) {
+      outputs.emplace_back(output == kNoValue ? TensorType()
+                                              : network.value(output).type);
+    }
+    cost +=
+        operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
+  }
+  return cost;
+}
+
+double CostOfRun(const ReproCase& node_case) {
+  double cost = 0;
+  for (const GraphEntry& entry : node_case.graph.entries) {
+    const auto elements = NumElements(entry.shape);
+    cost += kCostOfElement * static_cast<double>(elements.value_or(0));
+  }
+  if (!node_case.region) return cost;
+  return cost + CostOfNetwork(node_case.region->network);
+}
+
+// A node that was not run has no output to look at.
+bool IsFinite(const NDArray& tensor) {
+  if (!tensor.defined()) return true;
+  const TensorStats stats = StatsOf(*tensor);
+  return stats.nans == 0 && stats.infinities == 0;
+}
+
+// Others leave something behind that shows only in a run that looks for it.
+bool IsSeenInRuns(const NodeFailure& failure) {
+  return failure.kind != NodeFailure::Kind::kStrayWrite &&
+         failure.kind != NodeFailure::Kind::kSideEffect;
+}
+
 }  // namespace
 
 bool ReproOutput::is_wrong() const {
@@ -161,31 +203,29 @@ bool ReproOutput::is_wrong() const {
 }
 
 const ReproOutput* ReproCase::FindWrong() const {
-  const auto worst =
-      std::max_element(outputs.begin(), outputs.end(),
-                       [](const ReproOutput& a, const ReproOutput& b) {
-                         return SeverityOf(a) < SeverityOf(b);
-                       });
+  const auto worst = std::ranges::max_element(outputs, {}, SeverityOf);
   return worst == outputs.end() || !worst->is_wrong() ? nullptr : &*worst;
 }
 
 bool ReproCase::is_shrunk() const {
-  return std::any_of(inputs.begin(), inputs.end(), [](const ReproInput& input) {
+  return std::ranges::any_of(inputs, [](const ReproInput& input) {
     return input.original.defined() || input.is_simpler;
   });
 }
 
 absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
     const ReproCase& node_case) {
-  if (!node_case.may_run) {
-    return std::unique_ptr<NodeTrial>(new NodeTrial(node_case, nullptr));
+  std::unique_ptr<Runner> runner;
+  if (node_case.may_run) {
+    NODEWISE_ASSIGN_OR_RETURN(runner,
+                              RunnerAlone(node_case, KindOfTrials(node_case)));
   }
-  NODEWISE_ASSIGN_OR_RETURN(auto runner,
-                            RunnerAlone(node_case, KindOfTrials(node_case)));
   return std::unique_ptr<NodeTrial>(
       new NodeTrial(node_case, std::move(runner)));
 }
 
+// It must be the node that fails, in the same way, and with the same words but
+// for addresses.
 absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
                                    const std::vector<NDArray>& inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
@@ -196,18 +236,14 @@ absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
       FailureOf(runner->Run(NamedInputs(node_case, inputs), options).status());
   const std::string node =
       GraphIndex(node_case.graph).KeyOf(NodeId{node_case.graph.heads[0].node});
-  return failure.has_value() && failure->node == node &&
+  return failure && failure->node == node &&
          failure->kind == node_case.failure->kind &&
          WithoutAddress(failure->what) ==
              WithoutAddress(node_case.failure->what);
 }
 
 void CheckFailsAlone(ReproCase* node_case) {
-  // These failures show only in a run that looks for them.
-  if (node_case->failure->kind == NodeFailure::Kind::kStrayWrite ||
-      node_case->failure->kind == NodeFailure::Kind::kSideEffect) {
-    return;
-  }
+  if (!IsSeenInRuns(*node_case->failure)) return;
   const auto fails = FailsAsBefore(*node_case, TensorsOf(node_case->inputs));
   if (fails.ok()) node_case->fails_alone = *fails;
 }
@@ -226,52 +262,55 @@ absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(
   return made;
 }
 
+// The reference comes first, so that the candidate never gets what the operator
+// refuses.
 absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
     const std::vector<NDArray>& inputs) {
   std::vector<BoundedTensor> reference;
-  if (case_.beside.has_value()) {
+  if (case_.beside) {
     NODEWISE_ASSIGN_OR_RETURN(
         reference,
         InterpretBeside(case_.region->network, *case_.beside, inputs));
-  } else if (case_.region.has_value()) {
+  } else if (case_.region) {
     NODEWISE_ASSIGN_OR_RETURN(
         reference, InterpretCarryingBounds(case_.region->network, inputs));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
-                            RunCandidate(inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const auto made, RunCandidate(inputs));
   std::vector<ReproOutput> outputs;
   for (uint32_t slot = 0; slot < made.size(); ++slot) {
-    ReproOutput output;
-    output.role = case_.outputs[slot].role;
-    output.candidate = made[slot];
-    if (slot < reference.size()) {
-      output.reference = reference[slot].tensor;
-      if (made[slot].defined()) {
-        NODEWISE_ASSIGN_OR_RETURN(
-            output.comparison,
-            CompareWithReference(case_.node, slot, reference[slot],
-                                 made[slot]));
-      }
-      output.limits = LimitsOf(reference[slot], output.comparison);
-      if (case_.beside.has_value() && output.is_wrong()) {
-        output.comparison->judgement.reason =
-            ReasonBeside(output.reference, output.candidate, output.limits);
-      }
+    const std::string& role = case_.outputs[slot].role;
+    if (slot >= reference.size()) {
+      outputs.push_back({role, made[slot]});
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        ReproOutput output,
+        ComparedOutput(case_.node, slot, role, reference[slot], made[slot]));
+    if (case_.beside && output.is_wrong()) {
+      output.comparison->judgement.reason =
+          ReasonBeside(output.reference, output.candidate, output.limits);
     }
     outputs.push_back(std::move(output));
   }
   return outputs;
 }
 
-absl::StatusOr<TensorComparison> CompareByType(const std::string& node,
-                                               uint32_t slot,
-                                               const NDArray& reference,
-                                               const NDArray& made) {
-  return CompareWithReference(node, slot, BoundedTensor{reference, {}}, made);
-}
-
-std::vector<double> LimitsByType(const NDArray& reference) {
-  return LimitsOf(BoundedTensor{reference, {}}, std::nullopt);
+absl::StatusOr<ReproOutput> ComparedOutput(const std::string& node,
+                                           uint32_t slot, std::string role,
+                                           const BoundedTensor& reference,
+                                           const NDArray& made) {
+  ReproOutput output{std::move(role), made, reference.tensor};
+  if (made.defined()) {
+    const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
+    TensorItem item{key};
+    item.tensor = reference.tensor.tensor();
+    item.proved_bounds = reference.bounds.proved;
+    item.expected_bounds = reference.bounds.expected;
+    NODEWISE_ASSIGN_OR_RETURN(output.comparison,
+                              CompareTensors(item, *made, {.describe = true}));
+  }
+  output.limits = LimitsOf(reference, output.comparison);
+  return output;
 }
 
 std::vector<NDArray> TensorsOf(const std::vector<ReproInput>& inputs) {
@@ -286,6 +325,115 @@ absl::Status JudgeCase(ReproCase* node_case) {
                             trial->Run(TensorsOf(node_case->inputs)));
   node_case->outputs = std::move(outputs);
   return absl::OkStatus();
+}
+
+// The first pattern is the one that says most.
+FailureKind KindOf(const ReproCase& node_case) {
+  const ReproOutput* const wrong = node_case.FindWrong();
+  FailureKind kind;
+  kind.output = static_cast<size_t>(wrong - node_case.outputs.data());
+  kind.is_non_finite = IsNonFinite(*wrong);
+  const auto& details = wrong->comparison->details;
+  if (details && !details->patterns.empty()) {
+    kind.pattern = details->patterns[0].shape;
+  }
+  return kind;
+}
+
+bool Shows(const std::vector<ReproOutput>& outputs, const FailureKind& kind) {
+  const ReproOutput& output = outputs[kind.output];
+  if (!output.is_wrong() || IsNonFinite(output) != kind.is_non_finite) {
+    return false;
+  }
+  const auto& details = output.comparison->details;
+  return !kind.pattern ||
+         (details && std::ranges::count(details->patterns, *kind.pattern,
+                                        &FailurePattern::shape) > 0);
+}
+
+bool Hangs(const ReproCase& node_case) {
+  return node_case.failure &&
+         node_case.failure->kind == NodeFailure::Kind::kHang;
+}
+
+uint64_t AffordedRuns(const ShrinkOptions& options,
+                      const ReproCase& node_case) {
+  const uint64_t most = AffordedHangs(options, node_case);
+  const double afforded = options.most_cost / CostOfRun(node_case);
+  if (!(afforded < static_cast<double>(options.most_runs))) {
+    return std::min(options.most_runs, most);
+  }
+  return std::min({options.most_runs, most,
+                   std::max(kFewestRuns, static_cast<uint64_t>(afforded))});
+}
+
+// Each run of a node that hangs takes all the time that a node has.
+uint64_t AffordedHangs(const ShrinkOptions& options,
+                       const ReproCase& node_case) {
+  if (!Hangs(node_case)) return options.most_runs;
+  return static_cast<uint64_t>(options.most_hanging_ms /
+                               std::max<int64_t>(node_case.node_limit_ms, 1));
+}
+
+SameFailure::SameFailure(const ReproCase& node_case, const OpSet& operators)
+    : operators_(operators),
+      can_be_tried_(node_case.failure
+                        ? IsSeenInRuns(*node_case.failure) &&
+                              node_case.fails_alone.value_or(false)
+                        : !node_case.harms_others) {
+  if (node_case.FindWrong() != nullptr) wrong_ = KindOf(node_case);
+  for (const ReproOutput& output : node_case.outputs) {
+    are_finite_.push_back(IsFinite(output.candidate));
+  }
+}
+
+// A node that is right must stay finite where it was, or else drawn numbers
+// would show something else than the given ones did.
+bool SameFailure::IsAsFinite(const std::vector<ReproOutput>& outputs) const {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (IsFinite(outputs[i].candidate) != are_finite_[i]) return false;
+  }
+  return true;
+}
+
+absl::Status SameFailure::Judge(ReproCase* node_case) const {
+  // A node that ends its process runs in one of its own, and never here.
+  if (node_case->failure) node_case->may_run = false;
+  // The reference computes first: the candidate gets nothing that the operator
+  // refuses.
+  return node_case->plan_fault ? JudgePlanFault(operators_, node_case)
+                               : JudgeCase(node_case);
+}
+
+absl::StatusOr<bool> SameFailure::IsIn(ReproCase* other) const {
+  NODEWISE_RETURN_IF_ERROR(Judge(other));
+  if (other->failure) return FailsAsBefore(*other, TensorsOf(other->inputs));
+  if (wrong_) return Shows(other->outputs, *wrong_);
+  return other->FindWrong() == nullptr && IsAsFinite(other->outputs);
+}
+
+namespace fs = std::filesystem;
+
+// The system gives one file one set of variables per process, however often it
+// is loaded; a copy is another file.
+absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files) {
+  NODEWISE_ASSIGN_OR_RETURN(const TemporaryFolder folder,
+                            TemporaryFolder::Create("nodewise_apart"));
+  const fs::path copy =
+      fs::path(folder.path()) / fs::path(files.library).filename();
+  std::error_code error;
+  if (!fs::copy_file(files.library, copy, error)) {
+    return absl::UnavailableError(fmt::format(
+        "{}: cannot be copied to a temporary folder: {} (set TMPDIR to a "
+        "folder with room)",
+        files.library, error.message()));
+  }
+  // The code stays mapped when its file is gone.
+  ArtefactFiles apart = files;
+  apart.library = copy.string();
+  if (apart.target == files.library) apart.target = apart.library;
+  NODEWISE_ASSIGN_OR_RETURN(const Artefact artefact, LoadArtefact(apart));
+  return artefact.library;
 }
 
 }  // namespace nodewise

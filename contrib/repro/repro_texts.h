@@ -9,7 +9,7 @@ namespace nodewise {
 // The texts of a repro folder (docs/formats/repro.md). Those of programs and
 // commands are the same for all cases: nothing of a model gets into them.
 
-// What differs from one folder to the next.
+// The contents that not every folder has.
 struct ReproContents {
   std::string why_no_model;  // Empty: there is an ONNX model.
   std::string why_no_npz;    // Empty: there is tensors.npz.

@@ -57,14 +57,14 @@ struct ReproOutput {
   bool is_wrong() const;
 };
 
-// What a node that writes over a tensor spoils, by names.
+// The tensor that a node writes over, and who still reads it, by names.
 struct SpoiledTensor {
   std::string tensor;
   std::string reader;  // A node's key, or "the caller", which still reads it.
 };
 
-// What says what a node computes that does not say it itself: a part of the
-// model that the network was compiled from.
+// A stand-in for a node that does not say itself what it computes: a part of
+// the model that the network was compiled from.
 struct ModelBeside {
   // It reads what the case does, under the same names, and makes the output as
   // the model has it, while the case's region makes it as the node lays it out.
@@ -87,7 +87,7 @@ struct KeptPart {
   std::string why;   // What it is, and why it is there, in words.
 };
 
-// What was replaced for others to have the case (anonymous.h).
+// A record of what was replaced for others to have the case (anonymous.h).
 struct Anonymity {
   // How often the node ran until it was known which numbers may be drawn.
   uint64_t runs = 0;
@@ -150,9 +150,7 @@ struct ReproCase {
   // Returns whether an input is not what the network gave the node.
   bool is_shrunk() const;
   // Returns whether it is known what its outputs should be.
-  bool is_judged() const {
-    return region.has_value() || plan_fault.has_value();
-  }
+  bool is_judged() const { return region || plan_fault; }
 };
 
 // The network that nodes are cut out of. Everything must outlive the calls.
