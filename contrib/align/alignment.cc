@@ -1,21 +1,209 @@
+// The map: which tensors of the network each entry of the compiled graph holds.
+//
+// Both sides are run with the same inputs, several times, and whatever they
+// make is kept. Each entry that depends on inputs is compared with all tensors
+// of the network: first as it is, then as nearly as its rounding allows, then
+// as a part of a tensor or as several that are joined. Tensors that are as near
+// as the nearest one all count, since operations between them may change no
+// number. An entry that matches nothing is inside of the operations between
+// what the nearest entries before and behind it hold; it may be what one of
+// these makes without an input that a later node adds.
+
 #include "nodewise/align/alignment.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "contrib/align/alignment_gaps.h"
+#include "contrib/align/align_limits.h"
+#include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
-#include "contrib/align/recorded_tensor.h"
 #include "contrib/align/tensor_match.h"
-#include "contrib/align/tensor_parts.h"
 #include "fmt/format.h"
+#include "nodewise/interp/evaluator.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
+
+// An operation without one of its inputs, and what it makes then.
+struct PartialResult {
+  size_t without = 0;
+  TensorFacts facts;
+  std::vector<NDArray> tensors;  // By set of inputs.
+};
+
+// Returns the tensor as it was recorded, undefined if it was not.
+absl::StatusOr<NDArray> TensorIn(const RecordedPair& pair,
+                                 const NetworkValue& value) {
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    NDArray data = value.data;
+    NODEWISE_RETURN_IF_ERROR(MakeReadable(&data));
+    return data;
+  }
+  const auto place = pair.network->Find({value.name});
+  if (!place.ok()) return NDArray();
+  return pair.network->Load(*place);
+}
+
+// Fills in what the operation makes without the input; returns false if it
+// makes nothing then.
+absl::StatusOr<bool> MakePartial(const Network& network,
+                                 absl::Span<const RecordedPair> pairs,
+                                 const Operation& operation,
+                                 PartialResult* partial) {
+  for (const RecordedPair& pair : pairs) {
+    Tensors inputs;
+    for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+      const ValueId id = operation.inputs[slot];
+      NDArray tensor;
+      if (slot != partial->without && id != kNoValue) {
+        NODEWISE_ASSIGN_OR_RETURN(tensor, TensorIn(pair, network.value(id)));
+        if (!tensor.defined()) return false;
+      }
+      inputs.push_back(std::move(tensor));
+    }
+    // An operator that needs the input after all, here, makes nothing.
+    auto made = Evaluate(operation.attrs, std::move(inputs), {true});
+    if (!made.ok()) return false;
+    partial->tensors.push_back(std::move(made->outputs[0]));
+    const NDArray& tensor = partial->tensors.back();
+    partial->facts.stats.push_back(StatsOf(*tensor));
+    partial->facts.dtype = tensor.dtype();
+    partial->facts.shape.assign(tensor.shape().begin(), tensor.shape().end());
+    if (tensor.shape() != partial->tensors[0].shape()) return false;
+  }
+  return true;
+}
+
+// Looks at the entries that match nothing.
+class GapCloser {
+ public:
+  GapCloser(const GraphIndex& index, const Network& network,
+            absl::Span<const RecordedPair> pairs, Alignment* alignment)
+      : index_(index),
+        graph_(index.graph()),
+        network_(network),
+        pairs_(pairs),
+        entries_(alignment->entries),
+        held_(network.inputs().begin(), network.inputs().end()) {
+    for (const AlignedEntry& entry : entries_) {
+      for (const EntryMatch& match : entry.matches) held_.insert(match.value);
+    }
+  }
+
+  absl::Status Run() {
+    for (AlignedEntry& entry : entries_) {
+      if (!entry.varies || !entry.matches.empty() ||
+          !graph_.IsFunction(index_.NodeOf(entry.entry))) {
+        continue;
+      }
+      entry.between = Between(entry.entry);
+      NODEWISE_RETURN_IF_ERROR(MatchPartly(&entry));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The values that the nearest matched entries behind this one hold.
+  std::vector<ValueId> HeldBehind(EntryId begin) const {
+    std::vector<ValueId> held;
+    std::set<EntryId> seen = {begin};
+    std::vector<EntryId> waiting = {begin};
+    while (!waiting.empty()) {
+      const EntryId next = waiting.back();
+      waiting.pop_back();
+      for (const NodeId reader : index_.ReadersOf(next)) {
+        for (uint32_t i = 0; i < graph_.OutputsOf(reader); ++i) {
+          const EntryId made = graph_.EntryOf(reader, i);
+          const AlignedEntry& entry = entries_[Index(made)];
+          if (!entry.varies || !seen.insert(made).second) continue;
+          if (entry.matches.empty()) {
+            waiting.push_back(made);
+          } else {
+            held.push_back(entry.matches[0].value);
+          }
+        }
+      }
+    }
+    return held;
+  }
+
+  // What lies behind is held, too, but what makes it is inside.
+  std::vector<OperationId> Between(EntryId entry) const {
+    const std::vector<ValueId> begins = HeldBehind(entry);
+    std::set<OperationId> between;
+    WalkBack(network_, begins, [&](const NetworkValue& value) {
+      if (value.kind != NetworkValue::Kind::kOutput ||
+          (held_.count(value.id) > 0 && !Contains(begins, value.id))) {
+        return false;
+      }
+      between.insert(value.producer);
+      return true;
+    });
+    return InOrder(network_, between);
+  }
+
+  absl::Status MatchPartly(AlignedEntry* entry) {
+    if (entry->between.size() > kMostOperationsOfNode) return absl::OkStatus();
+    const auto recorded = RecordedEntry(index_, pairs_, entry->entry);
+    if (!recorded.has_value()) return absl::OkStatus();
+    std::optional<TensorMatcher> matcher;
+    for (const OperationId id : entry->between) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto* const partials, PartialsOf(id));
+      for (const PartialResult& partial : *partials) {
+        if (!MayMatch(partial.facts, recorded->facts)) continue;
+        if (!matcher.has_value()) {
+          NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(*recorded));
+        }
+        const auto match = matcher->Match(partial.facts, partial.tensors);
+        if (!match.has_value() || match->has_unknown_order) continue;
+        entry->matches.push_back({network_.operation(id).outputs[0],
+                                  match->layout, match->distance, false,
+                                  partial.without});
+      }
+    }
+    std::ranges::stable_sort(entry->matches, {}, &EntryMatch::distance);
+    return absl::OkStatus();
+  }
+
+  // What the operation makes without each of its optional inputs that do not
+  // depend on inputs of the network: those are what is added later.
+  absl::StatusOr<const std::vector<PartialResult>*> PartialsOf(OperationId id) {
+    const auto [found, is_new] = partials_.try_emplace(id);
+    const Operation& operation = network_.operation(id);
+    if (!is_new || operation.outputs.size() != 1) return &found->second;
+    const OperatorDef& def = operation.attrs.def();
+    for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+      const bool is_optional = slot < def.inputs.size() &&
+                               def.inputs[slot].kind == Param::Kind::kOptional;
+      const ValueId input = operation.inputs[slot];
+      if (!is_optional || input == kNoValue ||
+          network_.value(input).kind != NetworkValue::Kind::kConstant) {
+        continue;
+      }
+      PartialResult partial{slot, {}, {}};
+      NODEWISE_ASSIGN_OR_RETURN(
+          const bool is_made,
+          MakePartial(network_, pairs_, operation, &partial));
+      if (is_made) found->second.push_back(std::move(partial));
+    }
+    return &found->second;
+  }
+
+  const GraphIndex& index_;
+  const Graph& graph_;
+  const Network& network_;
+  const absl::Span<const RecordedPair> pairs_;
+  std::vector<AlignedEntry>& entries_;
+  std::set<ValueId> held_;  // By some entry.
+  std::map<OperationId, std::vector<PartialResult>> partials_;
+};
 
 std::string Identifier(std::string name) {
   for (char& c : name) {
@@ -30,12 +218,9 @@ std::string Identifier(std::string name) {
 // number of names if it is not.
 size_t PlaceOfName(const std::vector<std::string>& names,
                    const std::string& name) {
-  auto found = std::find(names.begin(), names.end(), name);
+  auto found = std::ranges::find(names, name);
   if (found == names.end()) {
-    found =
-        std::find_if(names.begin(), names.end(), [&](const std::string& other) {
-          return Identifier(other) == Identifier(name);
-        });
+    found = std::ranges::find(names, Identifier(name), &Identifier);
   }
   return static_cast<size_t>(found - names.begin());
 }
@@ -54,32 +239,23 @@ absl::StatusOr<std::unique_ptr<TensorSpool>> RecordNetwork(
 // longer one.
 absl::StatusOr<std::vector<NamedTensor>> InTypesOf(
     const InputList& list, absl::Span<const NamedTensor> inputs) {
-  std::vector<NamedTensor> typed;
-  for (const NamedTensor& input : inputs) {
-    typed.push_back(input);
+  std::vector<NamedTensor> typed(inputs.begin(), inputs.end());
+  for (NamedTensor& input : typed) {
     const auto place = list.Find(input.name);
     if (!place.ok()) continue;  // A run reports this error.
     const DLDataType dtype = list.Type(*place).dtype;
     if (!HasNumbers(dtype) || !HasNumbers(input.tensor.dtype())) continue;
-    NODEWISE_ASSIGN_OR_RETURN(typed.back().tensor, InType(input.tensor, dtype));
+    NODEWISE_ASSIGN_OR_RETURN(input.tensor, InType(input.tensor, dtype));
   }
   return typed;
 }
 
-std::vector<size_t> NeededOf(const InputList& list) {
-  std::vector<size_t> needed;
+std::vector<size_t> InputsOf(const InputList& list, bool needed) {
+  std::vector<size_t> inputs;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (list.IsNeeded(i)) needed.push_back(i);
+    if (list.IsNeeded(i) == needed) inputs.push_back(i);
   }
-  return needed;
-}
-
-std::set<std::string> UnneededKeys(const InputList& list) {
-  std::set<std::string> unneeded;
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (!list.IsNeeded(i)) unneeded.insert(list.Key(i));
-  }
-  return unneeded;
+  return inputs;
 }
 
 // Which tensors depend on what is given to a run.
@@ -88,11 +264,11 @@ std::vector<bool> VaryingEntries(const GraphIndex& index,
   const Graph& graph = index.graph();
   std::vector<bool> varies(graph.entries.size());
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    bool is_varying =
-        !graph.IsFunction(NodeId{n}) && given.count(index.KeyOf(NodeId{n})) > 0;
-    for (const EntryRef& input : graph.nodes[n].inputs) {
-      is_varying = is_varying || varies[Index(graph.EntryOf(input))];
-    }
+    const bool is_varying =
+        (!graph.IsFunction(NodeId{n}) && given.count(index.KeyOf(NodeId{n}))) ||
+        std::ranges::any_of(graph.nodes[n].inputs, [&](const EntryRef& input) {
+          return varies[Index(graph.EntryOf(input))];
+        });
     for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
          ++e) {
       varies[e] = is_varying;
@@ -108,10 +284,9 @@ std::vector<ValueId> VaryingValues(const Network& network) {
   for (const ValueId id : varying) varies[Index(id)] = true;
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
-    const bool reads = std::any_of(
-        operation.inputs.begin(), operation.inputs.end(), [&](ValueId input) {
-          return input != kNoValue && varies[Index(input)];
-        });
+    const bool reads = std::ranges::any_of(operation.inputs, [&](ValueId id) {
+      return id != kNoValue && varies[Index(id)];
+    });
     if (!reads) continue;
     for (const ValueId output : operation.outputs) {
       if (output == kNoValue) continue;
@@ -127,21 +302,11 @@ struct SourceTensor {
   RecordedTensor recorded;
 };
 
-// Adds those that hold the numbers of a source, though more coarsely rounded.
-absl::Status AddRounded(const TensorMatcher& matcher,
-                        const std::vector<SourceTensor>& sources,
-                        std::vector<EntryMatch>* matches) {
-  for (const SourceTensor& source : sources) {
-    if (!matcher.MayMatchRounded(source.recorded.facts())) continue;
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                              source.recorded.Load());
-    const std::optional<TensorMatch> match =
-        matcher.MatchRounded(source.recorded.facts(), tensors);
-    if (!match.has_value()) continue;
-    matches->push_back({source.value, match->layout, match->distance,
-                        match->has_unknown_order});
-  }
-  return absl::OkStatus();
+void AddMatch(ValueId value, const std::optional<TensorMatch>& match,
+              std::vector<EntryMatch>* matches) {
+  if (!match.has_value()) return;
+  matches->push_back(
+      {value, match->layout, match->distance, match->has_unknown_order});
 }
 
 // Returns the tensors that the compiled one is a part of, or has as parts.
@@ -149,74 +314,70 @@ absl::StatusOr<std::vector<EntryMatch>> CutMatchesOf(
     const TensorMatcher& matcher, const std::vector<SourceTensor>& sources) {
   std::vector<PartCandidate> candidates;
   for (size_t i = 0; i < sources.size(); ++i) {
-    candidates.push_back({i, &sources[i].recorded.facts()});
+    candidates.push_back({i, &sources[i].recorded.facts});
   }
   const auto load = [&](size_t i) { return sources[i].recorded.Load(); };
-  std::vector<EntryMatch> matches;
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<PartMatch> wholes,
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<PartMatch> parts,
                             FindWholes(matcher, candidates, load));
-  for (const PartMatch& whole : wholes) {
-    matches.push_back(
-        {sources[whole.place].value, whole.match.layout, whole.match.distance});
+  const bool is_joined = parts.empty();
+  if (is_joined) {
+    NODEWISE_ASSIGN_OR_RETURN(parts, FindParts(matcher, candidates, load));
   }
-  if (!matches.empty()) return matches;
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<PartMatch> parts,
-                            FindParts(matcher, candidates, load));
+  std::vector<EntryMatch> matches;
   for (const PartMatch& part : parts) {
     matches.push_back({sources[part.place].value, part.match.layout,
-                       part.match.distance, false, std::nullopt, true});
+                       part.match.distance, false, std::nullopt, is_joined});
   }
   return matches;
 }
 
+// Leaves the nearest ones, which are all as near as rounding allows.
+void KeepNearest(std::vector<EntryMatch>* matches) {
+  std::ranges::stable_sort(*matches, {}, [](const EntryMatch& match) {
+    return std::pair(match.has_unknown_order, match.distance);
+  });
+  const auto is_further = [&](const EntryMatch& match) {
+    const EntryMatch& nearest = matches->front();
+    return match.has_unknown_order != nearest.has_unknown_order ||
+           !IsAsNear(match.distance, nearest.distance);
+  };
+  matches->erase(std::ranges::find_if(*matches, is_further), matches->end());
+}
+
+// The entry is read only if the statistics of some tensor allow a match.
 absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
     const RecordedTensor& compiled, const std::vector<SourceTensor>& sources,
     GraphPrecision* precision, AlignedEntry* entry) {
   std::vector<EntryMatch> matches;
   std::optional<TensorMatcher> matcher;
-  for (const SourceTensor& source : sources) {
-    if (!MayMatch(source.recorded.facts(), compiled.facts())) continue;
+  for (const auto& [value, recorded] : sources) {
+    if (!MayMatch(recorded.facts, compiled.facts)) continue;
     if (!matcher.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                                compiled.Load());
-      matcher.emplace(compiled.facts(), tensors);
+      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(compiled));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                              source.recorded.Load());
-    const std::optional<TensorMatch> match =
-        matcher->Match(source.recorded.facts(), tensors);
-    if (!match.has_value()) continue;
-    matches.push_back({source.value, match->layout, match->distance,
-                       match->has_unknown_order});
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded.Load());
+    AddMatch(value, matcher->Match(recorded.facts, tensors), &matches);
   }
-  if (matches.empty() && compiled.facts().stats[0].has_numbers) {
+  if (matches.empty() && compiled.facts.stats[0].has_numbers) {
     if (!matcher.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                                compiled.Load());
-      matcher.emplace(compiled.facts(), tensors);
+      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(compiled));
     }
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                               precision->Inherited(entry->entry));
     matcher->AllowRoundoff(roundoff);
-    NODEWISE_RETURN_IF_ERROR(AddRounded(*matcher, sources, &matches));
+    for (const auto& [value, recorded] : sources) {
+      if (!matcher->MayMatchRounded(recorded.facts)) continue;
+      NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded.Load());
+      AddMatch(value, matcher->MatchRounded(recorded.facts, tensors), &matches);
+    }
     entry->is_rounded = !matches.empty();
     if (matches.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(matches, CutMatchesOf(*matcher, sources));
+      // All parts are there together, however near each one is.
       if (!matches.empty() && matches[0].is_joined) return matches;
     }
   }
-  std::stable_sort(matches.begin(), matches.end(),
-                   [](const EntryMatch& a, const EntryMatch& b) {
-                     return std::pair(a.has_unknown_order, a.distance) <
-                            std::pair(b.has_unknown_order, b.distance);
-                   });
-  const auto is_further = [&](const EntryMatch& match) {
-    const EntryMatch& nearest = matches.front();
-    return match.has_unknown_order != nearest.has_unknown_order ||
-           !IsAsNear(match.distance, nearest.distance);
-  };
-  matches.erase(std::find_if(matches.begin(), matches.end(), is_further),
-                matches.end());
+  KeepNearest(&matches);
   return matches;
 }
 
@@ -224,8 +385,8 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
 
 absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
                                                const InputList& network) {
-  const std::vector<size_t> needed = NeededOf(compiled);
-  const std::vector<size_t> given = NeededOf(network);
+  const std::vector<size_t> needed = InputsOf(compiled, true);
+  const std::vector<size_t> given = InputsOf(network, true);
   std::vector<std::string> names;
   for (const size_t input : given) names.push_back(network.Name(input));
   std::vector<size_t> pairs;
@@ -251,7 +412,7 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
 std::vector<size_t> PairsByPlace(const InputList& compiled,
                                  const InputList& network,
                                  absl::Span<const size_t> pairs) {
-  const std::vector<size_t> needed = NeededOf(compiled);
+  const std::vector<size_t> needed = InputsOf(compiled, true);
   std::vector<size_t> by_place;
   for (size_t i = 0; i < pairs.size() && i < needed.size(); ++i) {
     const std::vector<std::string> name = {network.Name(pairs[i])};
@@ -271,7 +432,7 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                             MatchInputs(network->inputs(), given));
   RecordedPair recorded;
   NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, given));
-  const std::vector<size_t> needed = NeededOf(compiled->inputs());
+  const std::vector<size_t> needed = InputsOf(compiled->inputs(), true);
   std::vector<NamedTensor> compiled_inputs;
   for (size_t i = 0; i < needed.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(
@@ -286,10 +447,13 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
   RunOptions options;
   options.sink = recorded.compiled.get();
   // Parameters are not looked at.
-  options.select =
-      [unneeded = UnneededKeys(compiled->inputs())](const std::string& node) {
-        return unneeded.count(node) == 0;
-      };
+  std::set<std::string> unneeded;
+  for (const size_t i : InputsOf(compiled->inputs(), false)) {
+    unneeded.insert(compiled->inputs().Key(i));
+  }
+  options.select = [&unneeded](const std::string& node) {
+    return unneeded.count(node) == 0;
+  };
   NODEWISE_ASSIGN_OR_RETURN(RunResult result,
                             compiled->Run(compiled_inputs, options));
   for (NamedTensor& output : result.outputs) {
@@ -310,7 +474,7 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
     keys.push_back(index.KeyOf(NodeId{node}));
   }
   std::vector<NamedTensor> inputs;
-  for (const size_t i : NeededOf(network->inputs())) {
+  for (const size_t i : InputsOf(network->inputs(), true)) {
     const std::string name = network->inputs().Name(i);
     const size_t key = PlaceOfName(keys, name);
     if (key == keys.size()) {
@@ -340,15 +504,13 @@ size_t Alignment::CountVarying(const Graph& graph) const {
 }
 
 size_t Alignment::CountMatched(const GraphIndex& index) const {
-  const Graph& graph = index.graph();
   std::set<NodeId> matched;
   for (const AlignedEntry& entry : entries) {
     const NodeId node = index.NodeOf(entry.entry);
-    if (!graph.IsFunction(node) || entry.matches.empty() ||
-        entry.matches[0].has_unknown_order) {
-      continue;
+    if (index.graph().IsFunction(node) && !entry.matches.empty() &&
+        !entry.matches[0].has_unknown_order) {
+      matched.insert(node);
     }
-    matched.insert(node);
   }
   return matched.size();
 }
@@ -378,32 +540,24 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
   }
   std::vector<SourceTensor> sources;
   for (const ValueId id : VaryingValues(network)) {
-    auto recorded = RecordedTensor::Find(
-        SpoolsOf(pairs, &RecordedPair::network), {network.value(id).name});
+    auto recorded = RecordedValue(network, pairs, id);
     if (recorded.has_value()) sources.push_back({id, *std::move(recorded)});
   }
-  const Graph& graph = index.graph();
   std::set<std::string> given;
   for (const PairedInput& input : pairs[0].inputs) given.insert(input.compiled);
   const std::vector<bool> varies = VaryingEntries(index, given);
   Alignment alignment;
-  size_t compared = 0;
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
-    AlignedEntry entry;
-    entry.entry = EntryId{e};
-    entry.varies = varies[e];
-    alignment.entries.push_back(entry);
+  for (uint32_t e = 0; e < varies.size(); ++e) {
+    alignment.entries.push_back({EntryId{e}, varies[e], {}, false, {}});
   }
+  // It looks at the entries that are matched already: those before each.
   GraphPrecision precision(index, network, pairs, alignment);
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
-    if (!varies[e]) continue;
-    const NodeId node = index.NodeOf(EntryId{e});
-    const TensorKey key{index.KeyOf(node), index.OutputOf(EntryId{e})};
-    const auto recorded =
-        RecordedTensor::Find(SpoolsOf(pairs, &RecordedPair::compiled), key);
+  size_t compared = 0;
+  for (AlignedEntry& entry : alignment.entries) {
+    if (!entry.varies) continue;
+    const auto recorded = RecordedEntry(index, pairs, entry.entry);
     if (!recorded.has_value()) continue;
     ++compared;
-    AlignedEntry& entry = alignment.entries[e];
     NODEWISE_ASSIGN_OR_RETURN(
         entry.matches, MatchesOf(*recorded, sources, &precision, &entry));
   }
@@ -413,7 +567,7 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
         "were recorded, expected some of both",
         CountOf(compared, "tensor"), CountOf(sources.size(), "tensor")));
   }
-  NODEWISE_RETURN_IF_ERROR(CloseGaps(index, network, pairs, &alignment));
+  NODEWISE_RETURN_IF_ERROR(GapCloser(index, network, pairs, &alignment).Run());
   return alignment;
 }
 

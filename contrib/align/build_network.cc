@@ -1,3 +1,9 @@
+// A compiled graph in the place of a model. Each node becomes an operation of
+// an operator of its own, whose attribute is the node, so that all that
+// examines networks can run it on other numbers than the graph would give it.
+// Nothing is known of what it computes: operators of such a network have no
+// attributes to change and no others of their form.
+
 #include "nodewise/align/build_network.h"
 
 #include <algorithm>
@@ -7,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/align/network_walk.h"
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
@@ -18,10 +25,6 @@ namespace nodewise {
 namespace {
 
 constexpr std::string_view kDomain = "nodewise.compiled";
-
-TensorType TypeOf(const GraphEntry& entry) {
-  return {entry.dtype, Shape(entry.shape.begin(), entry.shape.end())};
-}
 
 constexpr std::string_view kPlain = "plain";
 

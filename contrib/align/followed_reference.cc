@@ -1,9 +1,15 @@
+// The reference that goes on from a compiled graph's own numbers. Each value is
+// pinned, computed, or not yet known; to pin one makes those unknown that were
+// computed from it, up to the next pinned ones. So a value is computed once
+// however often guesses are taken back, and copies share what has been computed
+// before they part.
+
 #include "nodewise/align/followed_reference.h"
 
 #include <utility>
 
+#include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
-#include "contrib/align/tensor_match.h"
 #include "fmt/format.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
@@ -58,7 +64,7 @@ absl::StatusOr<std::vector<NDArray>> MovedBy(absl::Span<const NDArray> tensors,
       MoveFloats(roundoff, moved.back().As<float>(), CountOf(tensor), &random);
       continue;
     }
-    std::vector<double> numbers = NumbersOf(tensor);
+    std::vector<double> numbers = ToDoubles(tensor);
     for (double& number : numbers) number *= 1 + roundoff * random.Symmetric();
     NODEWISE_ASSIGN_OR_RETURN(
         moved.back(), TensorOfNumbers(numbers, tensor.shape(), tensor.dtype()));
@@ -99,41 +105,19 @@ void FollowedReference::Unpin(ValueId id) {
 // Values that were computed from it are stale, up to the next values that are
 // pinned.
 void FollowedReference::ForgetBehind(ValueId id) {
-  std::vector<ValueId> changed = {id};
-  while (!changed.empty()) {
-    const ValueId next = changed.back();
-    changed.pop_back();
-    for (const Use& use : network_.value(next).uses) {
-      if (use.slot == kBarrierSlot) continue;
-      for (const ValueId output : network_.operation(use.user).outputs) {
-        if (output == kNoValue || pinned_[Index(output)] ||
-            computed_[Index(output)] == nullptr) {
-          continue;
-        }
-        computed_[Index(output)] = nullptr;
-        changed.push_back(output);
-      }
-    }
-  }
+  WalkBehind(network_, id, [this](ValueId made) {
+    if (pinned_[Index(made)] || computed_[Index(made)] == nullptr) return false;
+    computed_[Index(made)] = nullptr;
+    return true;
+  });
 }
 
 void FollowedReference::ReleaseBehind(ValueId id) {
-  std::vector<bool> seen(pinned_.size());
-  std::vector<ValueId> waiting = {id};
-  while (!waiting.empty()) {
-    const ValueId next = waiting.back();
-    waiting.pop_back();
-    for (const Use& use : network_.value(next).uses) {
-      if (use.slot == kBarrierSlot) continue;
-      for (const ValueId output : network_.operation(use.user).outputs) {
-        if (output == kNoValue || seen[Index(output)]) continue;
-        seen[Index(output)] = true;
-        pinned_[Index(output)] = false;
-        computed_[Index(output)] = nullptr;
-        waiting.push_back(output);
-      }
-    }
-  }
+  WalkBehind(network_, id, [this](ValueId made) {
+    pinned_[Index(made)] = false;
+    computed_[Index(made)] = nullptr;
+    return true;
+  });
 }
 
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
@@ -205,26 +189,19 @@ FollowedReference::Open(ValueId id) const {
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
 FollowedReference::ValueNear(ValueId id, double roundoff, uint64_t seed) const {
   FollowedReference moved = *this;
-  std::vector<bool> seen(network_.data().values.size());
-  std::vector<ValueId> waiting = {id};
-  while (!waiting.empty()) {
-    const ValueId next = waiting.back();
-    waiting.pop_back();
-    if (seen[Index(next)]) continue;
-    seen[Index(next)] = true;
-    const NetworkValue& value = network_.value(next);
-    if (pinned_[Index(next)]) {
-      NODEWISE_ASSIGN_OR_RETURN(const auto pinned, Open(next));
-      NODEWISE_ASSIGN_OR_RETURN(
-          std::vector<NDArray> tensors,
-          MovedBy(pinned->tensors, roundoff, seed, value.name));
-      moved.Pin(next, std::move(tensors));
-    } else if (value.kind == NetworkValue::Kind::kOutput) {
-      for (const ValueId input : network_.operation(value.producer).inputs) {
-        if (input != kNoValue) waiting.push_back(input);
-      }
-    }
-  }
+  absl::Status status;
+  WalkBack(network_, {id}, [&](const NetworkValue& value) {
+    if (!status.ok()) return false;
+    if (!pinned_[Index(value.id)]) return true;
+    const auto pinned = Open(value.id);
+    status = pinned.status();
+    if (!status.ok()) return false;
+    auto tensors = MovedBy((*pinned)->tensors, roundoff, seed, value.name);
+    status = tensors.status();
+    if (status.ok()) moved.Pin(value.id, *std::move(tensors));
+    return false;
+  });
+  NODEWISE_RETURN_IF_ERROR(status);
   return moved.ValueOf(id);
 }
 

@@ -1,28 +1,116 @@
+// The walk through the compiled graph.
+//
+// A node is right if what it makes is what the network makes of what the node
+// has read. So wherever an entry is found to hold a tensor of the network, the
+// entry's numbers are pinned in the reference in the place of that tensor, and
+// what the reference makes of them is what the next nodes have to make: errors
+// of earlier nodes come along on both sides and cancel out. An entry is
+// explained if it is as near to such a tensor as the roundings between allow.
+// Where it is near enough to be known again and no nearer, or is like nothing,
+// it is left without a tensor, and FineEntries() says whether that is a fault:
+// it is not where all that is made of the entry is explained.
+
 #include "contrib/align/graph_walk.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
-#include "contrib/align/recorded_tensor.h"
+#include "contrib/align/network_walk.h"
+#include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-// One compiled node seldom covers more operations than this in a row.
-constexpr size_t kMostDepth = 16;
-constexpr size_t kMostReachable = 96;
-// The roundoff assumed at least: nothing that is read was rounded if it is all
-// integers.
-constexpr double kFloatRoundoff = 6e-8;
+bool AreEqual(const NDArray& a, const NDArray& b) {
+  return a.data() == b.data() ||
+         (a.bytes() == b.bytes() &&
+          std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+}
+
+// Returns by value the first constant that is equal to it, itself for all else.
+// Most constants of one shape differ in their first bytes.
+std::vector<ValueId> FirstEqualConstants(const Network& network) {
+  std::vector<ValueId> first(network.data().values.size(), kNoValue);
+  std::map<std::tuple<int, int, std::vector<int64_t>>,
+           std::vector<const NetworkValue*>>
+      different;
+  for (const auto& value : network.data().values) {
+    if (!value.has_value()) continue;
+    first[Index(value->id)] = value->id;
+    const NDArray& data = value->data;
+    if (value->kind != NetworkValue::Kind::kConstant || !data.defined() ||
+        data.device().device_type != kDLCPU) {
+      continue;
+    }
+    auto& others = different[{data.dtype().code,
+                              data.dtype().bits,
+                              {data.shape().begin(), data.shape().end()}}];
+    const auto equal = std::ranges::find_if(
+        others,
+        [&](const NetworkValue* other) { return AreEqual(data, other->data); });
+    if (equal == others.end()) {
+      others.push_back(&*value);
+    } else {
+      first[Index(value->id)] = (*equal)->id;
+    }
+  }
+  return first;
+}
+
+// Returns by value the others that are made like it: by the same operator with
+// the same attributes, of the same values or of such that are made alike, and
+// of equal constants. They have the same numbers for every input of the
+// network, and a compiler may compute them once. Each is known by the first
+// one, which takes its place in what later operations read.
+std::vector<std::vector<ValueId>> AlikeValues(const Network& network) {
+  std::vector<ValueId> first = FirstEqualConstants(network);
+  std::map<std::tuple<const OperatorDef*, std::vector<ValueId>, size_t>,
+           std::vector<OperationId>>
+      made;
+  std::map<ValueId, std::vector<ValueId>> groups;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    std::vector<ValueId> inputs = operation.inputs;
+    for (ValueId& input : inputs) {
+      if (input != kNoValue) input = first[Index(input)];
+    }
+    auto& others =
+        made[{&operation.def(), std::move(inputs), operation.outputs.size()}];
+    const auto like = std::ranges::find_if(others, [&](OperationId other) {
+      return network.operation(other).attrs == operation.attrs;
+    });
+    const bool is_new = like == others.end();
+    const OperationId first_like = is_new ? id : *like;
+    if (is_new) others.push_back(id);
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const ValueId output = operation.outputs[i];
+      if (output == kNoValue) continue;
+      const ValueId one = network.operation(first_like).outputs[i];
+      if (one != kNoValue) first[Index(output)] = one;
+      groups[first[Index(output)]].push_back(output);
+    }
+  }
+  std::vector<std::vector<ValueId>> alike(first.size());
+  for (const auto& [one, values] : groups) {
+    for (const ValueId id : values) {
+      alike[Index(id)] = values;
+      std::erase(alike[Index(id)], id);
+    }
+  }
+  return alike;
+}
 
 std::vector<ValueId> Union(std::vector<ValueId> a,
                            const std::vector<ValueId>& b) {
   for (const ValueId id : b) {
-    if (std::find(a.begin(), a.end(), id) == a.end()) a.push_back(id);
+    if (!Contains(a, id)) a.push_back(id);
   }
   return a;
 }
@@ -31,30 +119,34 @@ bool IsCut(const AlignedEntry& entry) {
   return !entry.matches.empty() && entry.matches[0].layout.cut.has_value();
 }
 
+// Returns by value whether this one is made of it, or is it.
+std::vector<bool> AncestorsOf(const Network& network, ValueId id) {
+  return WalkBack(network, {id}, [](const NetworkValue&) { return true; });
+}
+
 }  // namespace
 
 GraphWalk::GraphWalk(const WalkScene& scene, FollowedReference reference)
     : scene_(scene),
       precision_(std::make_shared<GraphPrecision>(
           scene.index, scene.network, scene.pairs, scene.alignment)),
-      alike_(std::make_shared<const AlikeValues>(scene.network)),
+      alike_(std::make_shared<const std::vector<std::vector<ValueId>>>(
+          AlikeValues(scene.network))),
       reference_(std::move(reference)),
       entries_(scene.index.graph().entries.size()),
       is_changed_(scene.network.data().values.size()),
       is_fitted_(scene.network.data().values.size()) {}
 
 absl::StatusOr<GraphWalk> GraphWalk::Create(const WalkScene& scene) {
-  std::vector<std::vector<NDArray>> inputs;
-  for (const RecordedPair& pair : scene.pairs) {
-    std::vector<NDArray> set;
+  std::vector<std::vector<NDArray>> inputs(scene.pairs.size());
+  for (size_t set = 0; set < inputs.size(); ++set) {
+    const TensorSpool& spool = *scene.pairs[set].network;
     for (const ValueId id : scene.network.inputs()) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          const size_t place,
-          pair.network->Find({scene.network.value(id).name}));
-      NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, pair.network->Load(place));
-      set.push_back(std::move(tensor));
+      NODEWISE_ASSIGN_OR_RETURN(const size_t place,
+                                spool.Find({scene.network.value(id).name}));
+      NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, spool.Load(place));
+      inputs[set].push_back(std::move(tensor));
     }
-    inputs.push_back(std::move(set));
   }
   GraphWalk walk(scene, FollowedReference(scene.network, inputs));
   for (const PairedInput& input : scene.pairs[0].inputs) {
@@ -70,9 +162,9 @@ absl::StatusOr<GraphWalk> GraphWalk::Create(const WalkScene& scene) {
   return walk;
 }
 
-absl::Status GraphWalk::ExplainFrom(uint32_t node) {
-  const Graph& graph = scene_.index.graph();
-  for (uint32_t n = node; n < graph.nodes.size(); ++n) {
+absl::Status GraphWalk::ExplainNodes(uint32_t begin, uint32_t end) {
+  const size_t count = scene_.index.graph().nodes.size();
+  for (uint32_t n = begin; n < std::min<size_t>(end, count); ++n) {
     NODEWISE_RETURN_IF_ERROR(ExplainNode(NodeId{n}));
   }
   return absl::OkStatus();
@@ -94,8 +186,7 @@ std::vector<ValueId> GraphWalk::SourcesOf(NodeId node) const {
   const Graph& graph = scene_.index.graph();
   std::vector<ValueId> sources;
   for (const EntryRef& input : graph.node(node).inputs) {
-    sources = Union(std::move(sources),
-                    entries_[Index(graph.EntryOf(input))].sources);
+    sources = Union(std::move(sources), entry(graph.EntryOf(input)).sources);
   }
   return sources;
 }
@@ -105,10 +196,10 @@ std::vector<ValueId> GraphWalk::ReachableFrom(
   std::vector<ValueId> reachable = sources;
   std::set<ValueId> seen(sources.begin(), sources.end());
   size_t begin = 0;
-  for (size_t depth = 0; depth < kMostDepth; ++depth) {
+  for (size_t depth = 0; depth < kMostOperationsOfNode; ++depth) {
     const size_t end = reachable.size();
-    for (size_t i = begin; i < end; ++i) {
-      for (const Use& use : scene_.network.value(reachable[i]).uses) {
+    for (; begin < end; ++begin) {
+      for (const Use& use : scene_.network.value(reachable[begin]).uses) {
         if (use.slot == kBarrierSlot) continue;
         for (const ValueId output :
              scene_.network.operation(use.user).outputs) {
@@ -118,11 +209,12 @@ std::vector<ValueId> GraphWalk::ReachableFrom(
         }
       }
     }
-    begin = end;
   }
   return reachable;
 }
 
+// Where nothing was blamed, the alignment has compared the entry with all
+// tensors. Only those that depend on what was blamed are new.
 std::vector<ValueId> GraphWalk::CandidatesFor(
     EntryId entry, const std::vector<ValueId>& sources) const {
   std::vector<ValueId> candidates;
@@ -133,24 +225,17 @@ std::vector<ValueId> GraphWalk::CandidatesFor(
                           !match.layout.cut.has_value();
     if (is_whole) candidates.push_back(match.value);
   }
-  // Where nothing was blamed, the alignment has compared what is compared here.
-  std::vector<ValueId> changed;
-  for (const ValueId id : ReachableFrom(sources)) {
-    if (is_changed_[Index(id)]) changed.push_back(id);
-  }
+  std::vector<ValueId> changed = ReachableFrom(sources);
+  std::erase_if(changed, [&](ValueId id) { return !is_changed_[Index(id)]; });
   return Union(std::move(candidates), changed);
 }
 
 absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
     EntryId entry) const {
-  const TensorKey key{scene_.index.KeyOf(scene_.index.NodeOf(entry)),
-                      scene_.index.OutputOf(entry)};
-  const auto recorded = RecordedTensor::Find(
-      SpoolsOf(scene_.pairs, &RecordedPair::compiled), key);
+  const auto recorded = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (!recorded.has_value()) return std::nullopt;
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                            recorded->Load());
-  TensorMatcher matcher(recorded->facts(), tensors);
+  NODEWISE_ASSIGN_OR_RETURN(TensorMatcher matcher,
+                            TensorMatcher::Of(*recorded));
   if (scene_.alignment.entries[Index(entry)].is_rounded) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                               precision_->Inherited(entry));
@@ -162,37 +247,36 @@ absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
 absl::StatusOr<std::vector<EntryMatch>> GraphWalk::Compare(
     const TensorMatcher& matcher, const std::vector<ValueId>& candidates) {
   std::vector<EntryMatch> matches;
-  const auto take = [&](ValueId id, const std::optional<TensorMatch>& match) {
-    if (!match.has_value() || match->has_unknown_order) return;
-    matches.push_back({id, match->layout, match->distance, false});
-  };
-  // A value that cannot be computed matches nothing.
-  for (const ValueId id : candidates) {
-    const auto value = reference_.ValueOf(id);
-    if (!value.ok() || !MayMatch((*value)->facts, matcher.facts())) continue;
-    take(id, matcher.Match((*value)->facts, (*value)->tensors));
+  // What matches as it is leaves nothing to more coarsely rounded numbers.
+  for (const bool is_rounded : {false, true}) {
+    if (!matches.empty()) break;
+    for (const ValueId id : candidates) {
+      // A value that cannot be computed matches nothing.
+      const auto value = reference_.ValueOf(id);
+      if (!value.ok()) continue;
+      const auto& [facts, tensors] = **value;
+      if (is_rounded ? !matcher.MayMatchRounded(facts)
+                     : !MayMatch(facts, matcher.facts())) {
+        continue;
+      }
+      const auto match = is_rounded ? matcher.MatchRounded(facts, tensors)
+                                    : matcher.Match(facts, tensors);
+      if (!match.has_value() || match->has_unknown_order) continue;
+      matches.push_back({id, match->layout, match->distance, false});
+    }
   }
-  const bool is_known = !matches.empty();
-  for (const ValueId id : candidates) {
-    if (is_known) break;
-    const auto value = reference_.ValueOf(id);
-    if (!value.ok() || !matcher.MayMatchRounded((*value)->facts)) continue;
-    take(id, matcher.MatchRounded((*value)->facts, (*value)->tensors));
-  }
-  std::stable_sort(matches.begin(), matches.end(),
-                   [](const EntryMatch& a, const EntryMatch& b) {
-                     return a.distance < b.distance;
-                   });
+  std::ranges::stable_sort(matches, {}, &EntryMatch::distance);
   return matches;
 }
 
 absl::Status GraphWalk::ExplainByParts(EntryId entry,
                                        const TensorMatcher& matcher) {
-  if (!IsCut(scene_.alignment.entries[Index(entry)])) return absl::OkStatus();
+  const AlignedEntry& aligned = scene_.alignment.entries[Index(entry)];
+  if (!IsCut(aligned)) return absl::OkStatus();
   WalkedEntry& walked = entries_[Index(entry)];
   std::vector<HeldTensor> sound;
   std::optional<EntryMatch> wrong;
-  for (EntryMatch match : scene_.alignment.entries[Index(entry)].matches) {
+  for (EntryMatch match : aligned.matches) {
     const auto value = reference_.ValueOf(match.value);
     if (!value.ok()) return absl::OkStatus();
     match.distance = matcher.DistanceIn(match.layout, (*value)->tensors);
@@ -206,36 +290,35 @@ absl::Status GraphWalk::ExplainByParts(EntryId entry,
     sound.push_back({match.value, match.layout});
     // A part has not all numbers of its whole.
     if (match.is_joined && !reference_.IsPinned(match.value)) {
-      NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
+      NODEWISE_RETURN_IF_ERROR(PinTo(entry, match.value, match.layout));
     }
   }
-  const bool is_joined =
-      scene_.alignment.entries[Index(entry)].matches[0].is_joined;
-  if (!is_joined) {
-    // The rest may be missing by mistake: what is made of it shows that.
-    if (sound.empty()) return absl::OkStatus();
-    walked.sources.clear();
-    for (const HeldTensor& part : sound) walked.sources.push_back(part.value);
+  if (aligned.matches[0].is_joined) {
+    if (wrong.has_value()) {
+      walked.nearest = std::move(wrong);
+    } else {
+      walked.Explain(std::move(sound));
+    }
     return absl::OkStatus();
   }
-  if (wrong.has_value()) {
-    walked.nearest = std::move(wrong);
-    return absl::OkStatus();
-  }
+  // The rest may be missing by mistake, and what is made of it shows that: the
+  // readers depend on the whole, but the entry is not taken for it.
+  if (sound.empty()) return absl::OkStatus();
   walked.Explain(std::move(sound));
+  walked.tensors.clear();
   return absl::OkStatus();
 }
 
 absl::Status GraphWalk::ExplainEntry(EntryId entry,
                                      const std::vector<ValueId>& sources) {
   WalkedEntry& walked = entries_[Index(entry)];
-  if (walked.is_blamed || walked.is_accepted) return absl::OkStatus();
+  if (walked.is_decided()) return absl::OkStatus();
   const std::vector<HeldTensor> before =
       std::exchange(walked, WalkedEntry()).tensors;
   // The tensors that the entry was taken for, when other numbers were known
   // before it, are to be computed of the present ones.
   for (const HeldTensor& tensor : before) {
-    if (is_changed_[Index(tensor.value)]) Forsake(tensor.value);
+    if (is_changed_[Index(tensor.value)]) UnpinIfNotHeld(tensor.value);
   }
   walked.sources = sources;
   const std::vector<ValueId> candidates = CandidatesFor(entry, sources);
@@ -254,8 +337,8 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
     NODEWISE_ASSIGN_OR_RETURN(const auto match,
                               DiscreteMatch(entry, *matcher, sources));
     if (!match.has_value()) return absl::OkStatus();
-    walked.Explain({{match->value, match->layout}});
-    return PinTo(entry, *match);
+    walked.Explain({*match});
+    return PinTo(entry, match->value, match->layout);
   }
   const EntryMatch& nearest = matches.front();
   walked.distance = nearest.distance;
@@ -273,7 +356,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
     const bool is_better = is_fitted_[Index(match.value)] &&
                            !match.layout.quantisation.has_value();
     if (!reference_.IsPinned(match.value) || is_better) {
-      NODEWISE_RETURN_IF_ERROR(PinTo(entry, match));
+      NODEWISE_RETURN_IF_ERROR(PinTo(entry, match.value, match.layout));
     }
   }
   walked.Explain(std::move(held));
@@ -296,6 +379,8 @@ absl::StatusOr<double> GraphWalk::CleanDistanceOf(EntryId entry,
   return CleanDistance(roundoff);
 }
 
+// The cheapest way to know it comes first: by the types, by the numbers that
+// were read, and by computing the reference again.
 absl::StatusOr<bool> GraphWalk::IsSound(EntryId entry,
                                         const TensorMatcher& matcher,
                                         const EntryMatch& match) {
@@ -304,24 +389,26 @@ absl::StatusOr<bool> GraphWalk::IsSound(EntryId entry,
   NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                             RoundoffOf(entry, match.value));
   if (match.distance <= CleanDistance(roundoff)) return true;
-  return IsWithinRounding(matcher, match, std::max(roundoff, kFloatRoundoff));
+  return IsWithinRounding(matcher, match.value, match.layout,
+                          std::max(roundoff, kFloatRoundoff));
 }
 
+// Rounding may decide between two results: next to a step, or a maximum, a
+// number turns into something else. The reference does so, too, if what it
+// reads is moved by some roundings. Both the largest difference and the mean
+// one have to be explained, since one element that jumps says nothing about
+// all others.
 absl::StatusOr<bool> GraphWalk::IsWithinRounding(const TensorMatcher& matcher,
-                                                 const EntryMatch& match,
+                                                 ValueId id,
+                                                 const Layout& layout,
                                                  double roundoff) {
-  // Numbers that are compiled and those that the reference reads differ by a
-  // few roundings, which fall otherwise each time.
-  constexpr double kRoundings = 16;
-  constexpr uint64_t kTries = 2;
-  constexpr double kTimes = 2;
-  if (reference_.IsPinned(match.value)) return false;
-  NODEWISE_ASSIGN_OR_RETURN(const auto value, reference_.ValueOf(match.value));
+  if (reference_.IsPinned(id)) return false;
+  NODEWISE_ASSIGN_OR_RETURN(const auto value, reference_.ValueOf(id));
   const Layout same = Layout::SameOrder(value->facts.shape, value->facts.shape);
   Difference moved;
-  for (uint64_t seed = 0; seed < kTries; ++seed) {
+  for (uint64_t seed = 0; seed < kMovedTries; ++seed) {
     const auto near =
-        reference_.ValueNear(match.value, kRoundings * roundoff, seed);
+        reference_.ValueNear(id, kMovedRoundings * roundoff, seed);
     if (!near.ok() || (*near)->facts.shape != value->facts.shape) return false;
     const Difference one = TensorMatcher((*near)->facts, (*near)->tensors)
                                .DifferenceIn(same, value->tensors);
@@ -329,114 +416,242 @@ absl::StatusOr<bool> GraphWalk::IsWithinRounding(const TensorMatcher& matcher,
     moved.root_mean_square =
         std::max(moved.root_mean_square, one.root_mean_square);
   }
-  const Difference found = matcher.DifferenceIn(match.layout, value->tensors);
+  const Difference found = matcher.DifferenceIn(layout, value->tensors);
   const double clean = CleanDistance(roundoff);
   return std::isfinite(found.largest) &&
-         found.largest <= kTimes * moved.largest + clean &&
-         found.root_mean_square <= kTimes * moved.root_mean_square + clean;
+         found.largest <= kMovedTimes * moved.largest + clean &&
+         found.root_mean_square <= kMovedTimes * moved.root_mean_square + clean;
 }
 
-absl::StatusOr<std::optional<EntryMatch>> GraphWalk::DiscreteMatch(
+absl::StatusOr<std::optional<HeldTensor>> GraphWalk::DiscreteMatch(
     EntryId entry, const TensorMatcher& matcher,
     const std::vector<ValueId>& sources) {
   if (IsFloat(matcher.facts().dtype)) return std::nullopt;
+  const std::vector<int64_t>& shape = matcher.facts().shape;
   for (const ValueId id : ReachableFrom(sources)) {
     if (IsFloat(scene_.network.value(id).type.dtype)) continue;
     const auto value = reference_.ValueOf(id);
-    if (!value.ok() || (*value)->facts.shape != matcher.facts().shape) {
-      continue;
-    }
-    const EntryMatch match{
-        id, Layout::SameOrder((*value)->facts.shape, matcher.facts().shape), 0,
-        false};
+    if (!value.ok() || (*value)->facts.shape != shape) continue;
+    const Layout same = Layout::SameOrder(shape, shape);
     NODEWISE_ASSIGN_OR_RETURN(const double read,
                               precision_->ReadBy(scene_.index.NodeOf(entry)));
     NODEWISE_ASSIGN_OR_RETURN(
         const bool is_sound,
-        IsWithinRounding(matcher, match, std::max(read, kFloatRoundoff)));
-    if (is_sound) return match;
+        IsWithinRounding(matcher, id, same, std::max(read, kFloatRoundoff)));
+    if (is_sound) return HeldTensor{id, same};
   }
   return std::nullopt;
 }
 
-absl::Status GraphWalk::PinTo(EntryId entry, const EntryMatch& match) {
+absl::Status GraphWalk::PinTo(EntryId entry, ValueId id, const Layout& layout) {
   const TensorKey key{scene_.index.KeyOf(scene_.index.NodeOf(entry)),
                       scene_.index.OutputOf(entry)};
-  const NetworkValue& value = scene_.network.value(match.value);
   std::vector<NDArray> tensors;
-  std::vector<int64_t> shape = match.layout.other_shape;
+  std::vector<int64_t> shape = layout.other_shape;
+  // Behind a tensor of the wrong size, others have sizes that the network's own
+  // run does not show.
   if (shape.empty() && has_other_shapes_) {
-    const auto made = reference_.ValueOf(match.value);
+    const auto made = reference_.ValueOf(id);
     if (made.ok()) shape = (*made)->facts.shape;
   }
-  has_other_shapes_ = has_other_shapes_ || !match.layout.other_shape.empty();
+  has_other_shapes_ = has_other_shapes_ || !layout.other_shape.empty();
   for (const RecordedPair& pair : scene_.pairs) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t place, pair.compiled->Find(key));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray compiled,
                               pair.compiled->Load(place));
-    NODEWISE_ASSIGN_OR_RETURN(const size_t known,
-                              pair.network->Find({value.name}));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const size_t known,
+        pair.network->Find({scene_.network.value(id).name}));
     const TensorSpool::Kept& kept = pair.network->kept()[known];
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray tensor,
-        UndoLayout(match.layout, compiled, shape.empty() ? kept.shape : shape,
+        UndoLayout(layout, compiled, shape.empty() ? kept.shape : shape,
                    kept.dtype));
     tensors.push_back(std::move(tensor));
   }
-  reference_.Pin(match.value, std::move(tensors));
-  is_fitted_[Index(match.value)] = match.layout.quantisation.has_value();
+  reference_.Pin(id, std::move(tensors));
+  is_fitted_[Index(id)] = layout.quantisation.has_value();
   return absl::OkStatus();
 }
 
-absl::Status GraphWalk::Accept(EntryId entry, ValueId value,
-                               const Layout& layout, double distance) {
-  NODEWISE_RETURN_IF_ERROR(Blame(entry, value, layout, distance));
-  entries_[Index(entry)].is_blamed = false;
-  entries_[Index(entry)].is_accepted = true;
+absl::Status GraphWalk::Accept(const Guess& guess) {
+  NODEWISE_RETURN_IF_ERROR(Blame(guess));
+  entries_[Index(guess.entry)].by = WalkedEntry::By::kAccepted;
   return absl::OkStatus();
 }
 
 void GraphWalk::GiveUp(EntryId entry) {
   entries_[Index(entry)] = WalkedEntry();
-  entries_[Index(entry)].is_blamed = true;
+  entries_[Index(entry)].by = WalkedEntry::By::kBlamed;
 }
 
-absl::Status GraphWalk::Blame(EntryId entry, ValueId value,
-                              const Layout& layout, double distance) {
-  NODEWISE_RETURN_IF_ERROR(MakeFree(entry, value));
-  WalkedEntry& walked = entries_[Index(entry)];
-  std::vector<HeldTensor> held = {{value, layout}};
+absl::Status GraphWalk::Blame(const Guess& guess) {
+  NODEWISE_RETURN_IF_ERROR(MakeFree(guess.entry, guess.value));
+  WalkedEntry& walked = entries_[Index(guess.entry)];
+  std::vector<HeldTensor> held = {{guess.value, guess.layout}};
   // A tensor that is made in the same way a second time may have been made
   // once.
-  for (const ValueId other : alike_->With(value)) {
-    if (!IsPinned(other)) held.push_back({other, layout});
+  for (const ValueId other : (*alike_)[Index(guess.value)]) {
+    if (!IsPinned(other)) held.push_back({other, guess.layout});
   }
   walked.Explain(std::move(held));
-  walked.is_blamed = true;
+  walked.by = WalkedEntry::By::kBlamed;
   walked.nearest.reset();
-  walked.distance = distance;
+  walked.distance = guess.distance;
   for (const HeldTensor& tensor : walked.tensors) {
-    NODEWISE_RETURN_IF_ERROR(
-        PinTo(entry, {tensor.value, layout, distance, false}));
+    NODEWISE_RETURN_IF_ERROR(PinTo(guess.entry, tensor.value, guess.layout));
     MarkChanged(tensor.value);
   }
   return absl::OkStatus();
 }
 
 void GraphWalk::MarkChanged(ValueId value) {
-  std::vector<ValueId> changed = {value};
-  while (!changed.empty()) {
-    const ValueId next = changed.back();
-    changed.pop_back();
-    if (is_changed_[Index(next)]) continue;
-    is_changed_[Index(next)] = true;
-    for (const Use& use : scene_.network.value(next).uses) {
-      if (use.slot == kBarrierSlot) continue;
-      for (const ValueId output : scene_.network.operation(use.user).outputs) {
-        if (output != kNoValue) changed.push_back(output);
+  if (is_changed_[Index(value)]) return;
+  is_changed_[Index(value)] = true;
+  WalkBehind(scene_.network, value, [this](ValueId made) {
+    if (is_changed_[Index(made)]) return false;
+    is_changed_[Index(made)] = true;
+    return true;
+  });
+}
+
+bool GraphWalk::MayBeMeant(ValueId id) const {
+  if (!IsPinned(id)) return true;
+  const std::vector<EntryId> holders = HoldersOf(id);
+  return !holders.empty() && std::ranges::all_of(holders, [&](EntryId holder) {
+    const WalkedEntry& walked = entry(holder);
+    return !walked.IsDecidedFor(id) &&
+           std::ranges::any_of(walked.tensors, [&](const auto& tensor) {
+             return tensor.value != id &&
+                    !AncestorsOf(scene_.network, tensor.value)[Index(id)];
+           });
+  });
+}
+
+bool GraphWalk::IsIdle(EntryId id) const {
+  const Graph& graph = scene_.index.graph();
+  const std::vector<EntryRef>& reads =
+      graph.node(scene_.index.NodeOf(id)).inputs;
+  return entry(id).is_explained() &&
+         std::ranges::all_of(entry(id).tensors, [&](const auto& tensor) {
+           return std::ranges::any_of(reads, [&](const EntryRef& ref) {
+             return entry(graph.EntryOf(ref)).Holds(tensor.value);
+           });
+         });
+}
+
+std::vector<EntryId> GraphWalk::HoldersOf(ValueId id) const {
+  std::vector<EntryId> holders;
+  for (uint32_t e = 0; e < entries_.size(); ++e) {
+    if (entries_[e].Holds(id)) holders.push_back(EntryId{e});
+  }
+  return holders;
+}
+
+std::vector<ValueId> GraphWalk::SharedWith(ValueId id) const {
+  std::vector<ValueId> shared;
+  std::vector<bool> ancestors;
+  for (const EntryId holder : HoldersOf(id)) {
+    const WalkedEntry& walked = entry(holder);
+    if (walked.IsDecidedFor(id) || walked.tensors.size() < 2) return {};
+    if (ancestors.empty()) ancestors = AncestorsOf(scene_.network, id);
+    std::vector<ValueId> others;
+    for (const HeldTensor& tensor : walked.tensors) {
+      if (!ancestors[Index(tensor.value)] &&
+          !AncestorsOf(scene_.network, tensor.value)[Index(id)]) {
+        others.push_back(tensor.value);
       }
     }
+    if (others.empty()) return {};
+    shared = Union(std::move(shared), others);
   }
+  return shared;
+}
+
+void GraphWalk::UnpinIfNotHeld(ValueId id) {
+  const bool is_made =
+      scene_.network.value(id).kind == NetworkValue::Kind::kOutput;
+  if (is_made && HoldersOf(id).empty()) reference_.Unpin(id);
+}
+
+absl::Status GraphWalk::MakeFree(EntryId entry, ValueId value) {
+  for (const HeldTensor& tensor :
+       std::exchange(entries_[Index(entry)].tensors, {})) {
+    if (tensor.value != value) UnpinIfNotHeld(tensor.value);
+  }
+  if (!IsPinned(value) || !MayBeMeant(value)) return absl::OkStatus();
+  // What was made of the value as another entry had it is no longer known, and
+  // other entries that were decided on keep what they are.
+  reference_.ReleaseBehind(value);
+  for (uint32_t e = 0; e < entries_.size(); ++e) {
+    WalkedEntry& other = entries_[e];
+    std::erase_if(other.tensors, [&](const HeldTensor& tensor) {
+      return other.tensors.size() > 1 && tensor.value == value;
+    });
+    if (!other.is_decided()) continue;
+    for (const HeldTensor& tensor : other.tensors) {
+      if (IsPinned(tensor.value)) continue;
+      NODEWISE_RETURN_IF_ERROR(PinTo(EntryId{e}, tensor.value, tensor.layout));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
+  const Graph& graph = scene_.index.graph();
+  std::vector<bool> behind(entries_.size());
+  for (uint32_t e = 0; e < entries_.size(); ++e) {
+    if (entries_[e].is_explained()) continue;
+    const NodeId node = scene_.index.NodeOf(EntryId{e});
+    behind[e] = entries_[e].is_blamed() ||
+                std::ranges::any_of(
+                    graph.node(node).inputs, [&](const EntryRef& input) {
+                      return behind[Index(graph.EntryOf(input))];
+                    });
+  }
+  return behind;
+}
+
+// A later node adds the rest of the operation, and a fault in that rest is the
+// later node's.
+bool GraphWalk::IsSoundPart(EntryId id) const {
+  const AlignedEntry& entry = scene_.alignment.entries[Index(id)];
+  if (entry.matches.empty()) return false;
+  const EntryMatch& nearest = entry.matches.front();
+  const DLDataType compiled = scene_.index.graph().entry(id).dtype;
+  const DLDataType source = scene_.network.value(nearest.value).type.dtype;
+  return nearest.without_input.has_value() &&
+         !is_changed_[Index(nearest.value)] &&
+         nearest.distance <= CleanDistance(source, compiled);
+}
+
+// From the last node backwards, so that the readers of an entry are known.
+std::vector<bool> GraphWalk::FineEntries() const {
+  const Graph& graph = scene_.index.graph();
+  std::vector<bool> fine(entries_.size(), true);
+  std::set<EntryId> heads;
+  for (const EntryRef& head : graph.heads) heads.insert(graph.EntryOf(head));
+  const std::vector<bool> behind = EntriesBehindUnknown();
+  std::vector<bool> is_node_fine(graph.nodes.size(), true);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const NodeId node{static_cast<uint32_t>(n)};
+    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
+      const EntryId id = graph.EntryOf(node, output);
+      if (!scene_.alignment.entries[Index(id)].varies ||
+          entry(id).is_explained() || behind[Index(id)] || IsSoundPart(id)) {
+        continue;
+      }
+      // An entry that no node reads may be a second output that is not wanted.
+      const bool is_last = heads.count(id) > 0;
+      fine[Index(id)] =
+          !is_last &&
+          std::ranges::all_of(scene_.index.ReadersOf(id), [&](NodeId reader) {
+            return is_node_fine[Index(reader)];
+          });
+      if (!fine[Index(id)]) is_node_fine[n] = false;
+    }
+  }
+  return fine;
 }
 
 }  // namespace nodewise

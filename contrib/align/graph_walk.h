@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "contrib/align/alike_values.h"
+#include "contrib/align/align_limits.h"
 #include "contrib/align/precision.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/align/alignment.h"
@@ -28,16 +29,42 @@ struct WalkScene {
   const Alignment& alignment;
 };
 
+// A guess about what is wrong: this entry should hold this tensor.
+struct Guess {
+  EntryId entry{};
+  ValueId value = kNoValue;
+  Layout layout;
+  double distance = kInfinity;  // Of the entry from it, where that is known.
+  // The share of the next nodes that are explained then.
+  double share = 0;
+  // How many of these hold nothing but what they read.
+  size_t idle = 0;
+  // Tensors of the network that are made of the same numbers, of which it may
+  // be meant to be any just as well.
+  std::vector<ValueId> alike = {};
+  // It is an output whose shape is another one than the network's.
+  bool has_output_shape = false;
+  // The entry had been taken for another tensor, with all that is behind it.
+  bool is_misread = false;
+};
+
 // The findings of a walk about an entry.
 struct WalkedEntry {
+  // What says which tensors it holds. A walk that comes by again judges it anew
+  // only if it was by its numbers.
+  enum class By {
+    kNumbers,  // They are those of the tensors, or of none so far.
+    // GraphWalk::Accept(): it holds the first tensor, though only what is
+    // behind it has shown that.
+    kAccepted,
+    // GraphWalk::Blame(): it should hold the first tensor, and does not; or
+    // GraphWalk::GiveUp(), if there are no tensors.
+    kBlamed,
+  };
+  By by = By::kNumbers;
   // It holds these tensors of the network, as the network makes them of what
-  // the graph's own nodes have made before.
+  // the graph's own nodes have made before; or should hold them.
   std::vector<HeldTensor> tensors;
-  // It should hold the value, and does not: GraphWalk::Blame() was called for
-  // it.
-  bool is_blamed = false;
-  // It holds the value, though only what is behind it has shown that.
-  bool is_accepted = false;
   double distance = 0;  // From the nearest of them.
   // The nearest tensor that is too far away to be the same and near enough to
   // be known again.
@@ -47,10 +74,13 @@ struct WalkedEntry {
   std::vector<ValueId> sources;
 
   bool is_explained() const { return !tensors.empty(); }
+  bool is_blamed() const { return by == By::kBlamed; }
+  bool is_decided() const { return by != By::kNumbers; }
+  bool IsDecidedFor(ValueId id) const {
+    return is_decided() && tensors[0].value == id;
+  }
   bool Holds(ValueId id) const {
-    return std::any_of(
-        tensors.begin(), tensors.end(),
-        [id](const HeldTensor& tensor) { return tensor.value == id; });
+    return std::ranges::find(tensors, id, &HeldTensor::value) != tensors.end();
   }
   // Says that it holds these, and that its readers depend on no others.
   void Explain(std::vector<HeldTensor> held) {
@@ -70,21 +100,19 @@ class GraphWalk {
   // Fails as TensorSpool::Load().
   static absl::StatusOr<GraphWalk> Create(const WalkScene& scene);
 
-  // Looks at all nodes from this one on. Fails as TensorSpool::Load().
-  absl::Status ExplainFrom(uint32_t node);
+  // Look at all nodes from `begin` on, or as far as the one before `end`, and
+  // at one alone. Fail as TensorSpool::Load().
+  absl::Status ExplainNodes(uint32_t begin, uint32_t end = UINT32_MAX);
   absl::Status ExplainNode(NodeId node);
 
-  // Says that the entry should be this tensor in this layout, regardless of its
-  // present numbers, and every other tensor that is made alike and that no
-  // entry holds. It no longer holds what it held before; and another entry that
-  // holds the tensor beside one that is made of the same numbers keeps that
-  // one.
-  absl::Status Blame(EntryId entry, ValueId value, const Layout& layout,
-                     double distance);
-
-  // Says that the entry is this tensor in this layout, and right. Likewise.
-  absl::Status Accept(EntryId entry, ValueId value, const Layout& layout,
-                      double distance);
+  // Says that the guess is right, regardless of the entry's present numbers:
+  // the entry should be this tensor, and every other one that is made alike and
+  // that no entry holds. It no longer holds what it held before; and another
+  // entry that holds the tensor beside one that is made of the same numbers
+  // keeps that one.
+  absl::Status Blame(const Guess& guess);
+  // Says that the entry is this tensor, and right. Likewise.
+  absl::Status Accept(const Guess& guess);
   // Says that the entry is wrong and that it is unknown what it should be.
   // Entries that are made of it are not judged, unless they are explained all
   // the same.
@@ -98,7 +126,7 @@ class GraphWalk {
   absl::StatusOr<double> CleanDistanceOf(EntryId entry, ValueId value) const;
 
   // Forgets which tensors were found that depend on the value, so that
-  // ExplainFrom() looks at them anew.
+  // ExplainNodes() looks at them anew.
   void ReleaseBehind(ValueId id) { reference_.ReleaseBehind(id); }
 
   const WalkedEntry& entry(EntryId id) const { return entries_[Index(id)]; }
@@ -152,28 +180,29 @@ class GraphWalk {
   // Returns whether the entry differs by no more than the value itself does
   // when the numbers that it is made of are moved a little.
   absl::StatusOr<bool> IsWithinRounding(const TensorMatcher& matcher,
-                                        const EntryMatch& match,
+                                        ValueId value, const Layout& layout,
                                         double roundoff);
   absl::StatusOr<double> RoundoffOf(EntryId entry, ValueId value) const;
   // Returns the integers or truth values that the entry has but for some that
   // rounding may decide.
-  absl::StatusOr<std::optional<EntryMatch>> DiscreteMatch(
+  absl::StatusOr<std::optional<HeldTensor>> DiscreteMatch(
       EntryId entry, const TensorMatcher& matcher,
       const std::vector<ValueId>& sources);
   std::vector<ValueId> CandidatesFor(EntryId entry,
                                      const std::vector<ValueId>& sources) const;
-  absl::Status PinTo(EntryId entry, const EntryMatch& match);
+  // Puts the entry's numbers in the place of the tensor.
+  absl::Status PinTo(EntryId entry, ValueId value, const Layout& layout);
   // Takes what this entry holds away from it, and the value from every entry
   // that holds it beside others.
   absl::Status MakeFree(EntryId entry, ValueId value);
-  // Unpins the value if no entry holds it any more.
-  void Forsake(ValueId id);
+  void UnpinIfNotHeld(ValueId id);
   void MarkChanged(ValueId value);
 
   WalkScene scene_;
   // Shared by copies: it does not depend on what was found before.
   std::shared_ptr<GraphPrecision> precision_;
-  std::shared_ptr<const AlikeValues> alike_;  // Likewise.
+  // By value: the others that are made alike. Likewise.
+  std::shared_ptr<const std::vector<std::vector<ValueId>>> alike_;
   FollowedReference reference_;
   std::vector<WalkedEntry> entries_;
   bool has_other_shapes_ = false;

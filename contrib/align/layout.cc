@@ -1,31 +1,40 @@
+// Layouts: which there are between two shapes, and a layout as operations.
+//
+// A layout is a nest of loops, so that most of what compilers do is one of two
+// things: the loops in another order, or a loop that is divided into two. All
+// combinations are tried that give the compiled shape as many elements; how its
+// sides are cut does not matter, since compilers join and split sides freely.
+// Written as operations, the loops become the sides of a tensor that is
+// transposed, with a Reshape before and after it.
+
 #include "nodewise/align/layout.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "contrib/align/align_limits.h"
+#include "contrib/align/layout_operations.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/gather.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-// With more sides than this that are larger than 1, only their own order and
-// blocks of it are tried: 720 transpositions of six are quickly told apart by
-// a few elements each, 5,040 of seven are not.
-constexpr size_t kMostTransposedSides = 6;
-// Blocks are tried together with transpositions of up to so many sides.
-constexpr size_t kMostTransposedBlocks = 4;
-
-int64_t CountIn(absl::Span<const int64_t> sizes) {
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  return count;
-}
+using Ints = std::vector<int64_t>;
 
 // A side of the network's tensor, or a part of one.
 struct Side {
@@ -36,20 +45,26 @@ struct Side {
 
 std::vector<Side> SidesOf(absl::Span<const int64_t> shape) {
   std::vector<Side> sides;
-  int64_t step = 1;
-  for (size_t axis = shape.size(); axis > 0; --axis) {
-    const int64_t count = shape[axis - 1];
-    if (count != 1) sides.push_back({axis - 1, count, step});
-    step *= count;
+  const std::vector<int64_t> steps = StridesOf(shape);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] != 1) sides.push_back({axis, shape[axis], steps[axis]});
   }
-  std::reverse(sides.begin(), sides.end());
   return sides;
 }
 
-std::vector<Layout::Loop> LoopsOver(const std::vector<Side>& sides) {
-  std::vector<Layout::Loop> loops;
-  for (const Side& side : sides) loops.push_back({side.count, side.step});
-  return loops;
+// The sides in an order as loops, and their axes.
+void AddLoops(const std::vector<Side>& sides, const std::vector<size_t>& order,
+              std::vector<Layout::Loop>* loops, std::vector<size_t>* axes) {
+  for (const size_t i : order) {
+    loops->push_back({sides[i].count, sides[i].step});
+    axes->push_back(sides[i].axis);
+  }
+}
+
+std::vector<size_t> FirstOrder(size_t count) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
 }
 
 // Two neighbouring loops are one where the inner one ends where the outer one's
@@ -76,12 +91,12 @@ class LayoutVisit {
       : source_(source),
         compiled_(compiled),
         sides_(SidesOf(source)),
-        count_(CountIn(compiled)),
+        count_(Product(compiled)),
         visit_(visit) {}
 
   void Run() {
-    if (CountIn(source_) == 0 || count_ == 0) return;
-    if (CountIn(source_) == count_) {
+    if (Product(source_) == 0 || count_ == 0) return;
+    if (Product(source_) == count_) {
       if (!Try(Layout::SameOrder(source_, compiled_))) return;
       if (!TryTranspositions()) return;
     } else if (!TryBroadcast()) {
@@ -107,17 +122,11 @@ class LayoutVisit {
 
   bool TryTranspositions() {
     if (sides_.size() < 2 || sides_.size() > kMostTransposedSides) return true;
-    std::vector<size_t> order(sides_.size());
-    std::iota(order.begin(), order.end(), 0);
-    while (std::next_permutation(order.begin(), order.end())) {
-      std::vector<Side> sides;
-      std::vector<size_t> axes;
-      for (const size_t i : order) {
-        sides.push_back(sides_[i]);
-        axes.push_back(sides_[i].axis);
-      }
+    std::vector<size_t> order = FirstOrder(sides_.size());
+    while (std::ranges::next_permutation(order).found) {
       Layout layout;
-      layout.loops = LoopsOver(sides);
+      std::vector<size_t> axes;
+      AddLoops(sides_, order, &layout.loops, &axes);
       layout.text = fmt::format("sides in the order {}", fmt::join(axes, " "));
       if (!Try(layout)) return false;
     }
@@ -129,7 +138,7 @@ class LayoutVisit {
     if (source_.size() > compiled_.size()) return true;
     Layout layout;
     const size_t more = compiled_.size() - source_.size();
-    int64_t step = CountIn(source_);
+    int64_t step = Product(source_);
     for (size_t i = 0; i < compiled_.size(); ++i) {
       const int64_t size = i < more ? 1 : source_[i - more];
       if (size != compiled_[i] && size != 1) return true;
@@ -170,6 +179,8 @@ class LayoutVisit {
     return true;
   }
 
+  // Tries the sides that are left outside of the blocks in all orders. The
+  // blocks come last, as they do in every compiled tensor that has any.
   bool TryDivided(const std::vector<int64_t>& blocks,
                   const std::vector<size_t>& divided) {
     std::vector<Side> outer = sides_;
@@ -183,24 +194,19 @@ class LayoutVisit {
       side = {side.axis, (side.count + blocks[b] - 1) / blocks[b],
               side.step * blocks[b]};
     }
-    int64_t count = 1;
+    int64_t count = Product(blocks);
     for (const Side& side : outer) count *= side.count;
-    for (const Side& side : inner) count *= side.count;
     if (count != count_) return true;
-    std::vector<size_t> order(outer.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<size_t> order = FirstOrder(outer.size());
     do {
       Layout layout;
       std::vector<size_t> axes;
-      for (const size_t i : order) {
-        layout.loops.push_back({outer[i].count, outer[i].step});
-        axes.push_back(outer[i].axis);
-      }
+      AddLoops(outer, order, &layout.loops, &axes);
       for (const Side& side : inner) {
         layout.loops.push_back({side.count, side.step});
       }
       layout.text = text;
-      if (std::is_sorted(axes.begin(), axes.end())) {
+      if (std::ranges::is_sorted(axes)) {
         layout.MakeUsual();
       } else {
         layout.text +=
@@ -211,14 +217,14 @@ class LayoutVisit {
         if (side.count % blocks[b] == 0) continue;
         // A tensor that has no side for the blocks is not divided into them.
         if (compiled_.size() < source_.size() + blocks.size()) return true;
-        const auto place = std::find(order.begin(), order.end(), divided[b]);
+        const auto place = std::ranges::find(order, divided[b]);
         layout.paddings.push_back({static_cast<size_t>(place - order.begin()),
                                    outer.size() + b, side.count});
         layout.text += fmt::format(", filled up from {}", side.count);
       }
       if (!Try(layout)) return false;
     } while (order.size() <= kMostTransposedBlocks &&
-             std::next_permutation(order.begin(), order.end()));
+             std::ranges::next_permutation(order).found);
     return true;
   }
 
@@ -237,6 +243,190 @@ int64_t PlaceAfter(const Layout::Cut& cut, int64_t place) {
   return (outer * cut.to + step) * cut.inner + place % cut.inner;
 }
 
+// A side of the network's tensor, or a part of one, and the loops that go over
+// it: two if it was divided into blocks that have padding at the end.
+struct SourceSide {
+  std::vector<size_t> loops;  // The outer one first.
+  int64_t count = 1;          // Without padding.
+  int64_t padded = 1;
+};
+
+// Fails for what no order of elements is.
+absl::Status CheckIsOrder(const Layout& layout) {
+  if (!layout.quantisation.has_value() && !layout.cut.has_value() &&
+      layout.other_shape.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      fmt::format("a tensor of the model is there {}", layout.text));
+}
+
+// Adds the operations one by one.
+class LayoutWriter {
+ public:
+  LayoutWriter(const Layout& layout, ValueId at, const OpSet& operators,
+               Network* network)
+      : layout_(layout), at_(at), operators_(operators), network_(*network) {}
+
+  absl::StatusOr<ValueId> Undo(absl::Span<const int64_t> source_shape) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<SourceSide> sides,
+                              SourceSides());
+    Ints counts;
+    for (const Layout::Loop& loop : layout_.loops) counts.push_back(loop.count);
+    NODEWISE_RETURN_IF_ERROR(ReshapeTo(counts));
+    // A repeated side is there only once.
+    Ints order;
+    Ints repeated;
+    for (size_t i = 0; i < layout_.loops.size(); ++i) {
+      if (layout_.loops[i].step != 0) continue;
+      NODEWISE_RETURN_IF_ERROR(GatherAlong(i, {0}));
+      repeated.push_back(static_cast<int64_t>(i));
+    }
+    Ints padded;
+    for (const SourceSide& side : sides) {
+      for (const size_t loop : side.loops) {
+        order.push_back(static_cast<int64_t>(loop));
+      }
+      padded.push_back(side.padded);
+    }
+    order.insert(order.end(), repeated.begin(), repeated.end());
+    NODEWISE_RETURN_IF_ERROR(TransposeTo(order));
+    NODEWISE_RETURN_IF_ERROR(ReshapeTo(padded));
+    for (size_t i = 0; i < sides.size(); ++i) {
+      if (sides[i].count == sides[i].padded) continue;
+      Ints kept(static_cast<size_t>(sides[i].count));
+      std::iota(kept.begin(), kept.end(), 0);
+      NODEWISE_RETURN_IF_ERROR(GatherAlong(i, kept));
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        ReshapeTo({source_shape.begin(), source_shape.end()}));
+    return at_;
+  }
+
+  absl::StatusOr<ValueId> Apply(absl::Span<const int64_t> compiled_shape) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<SourceSide> sides,
+                              SourceSides());
+    Ints counts;
+    Ints split;
+    Ints order(layout_.loops.size(), 0);
+    for (const SourceSide& side : sides) {
+      counts.push_back(side.count);
+      for (const size_t loop : side.loops) {
+        order[loop] = static_cast<int64_t>(split.size());
+        split.push_back(layout_.loops[loop].count);
+      }
+    }
+    NODEWISE_RETURN_IF_ERROR(ReshapeTo(counts));
+    for (size_t i = 0; i < sides.size(); ++i) {
+      if (sides[i].count == sides[i].padded) continue;
+      Ints padding = counts;
+      padding[i] = sides[i].padded - sides[i].count;
+      counts[i] = sides[i].padded;
+      NODEWISE_RETURN_IF_ERROR(AddZeros(i, padding));
+    }
+    for (size_t i = 0; i < layout_.loops.size(); ++i) {
+      if (layout_.loops[i].step != 0) continue;
+      order[i] = static_cast<int64_t>(split.size());
+      split.push_back(1);
+    }
+    NODEWISE_RETURN_IF_ERROR(ReshapeTo(split));
+    NODEWISE_RETURN_IF_ERROR(TransposeTo(order));
+    for (size_t i = 0; i < layout_.loops.size(); ++i) {
+      if (layout_.loops[i].step != 0) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          GatherAlong(i, Ints(static_cast<size_t>(layout_.loops[i].count), 0)));
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        ReshapeTo({compiled_shape.begin(), compiled_shape.end()}));
+    return at_;
+  }
+
+ private:
+  // The sides in the network's order: that of their steps. Each step must be
+  // what the sides inside of it go through.
+  absl::StatusOr<std::vector<SourceSide>> SourceSides() const {
+    std::vector<std::pair<int64_t, SourceSide>> found;
+    std::vector<bool> is_used(layout_.loops.size(), false);
+    for (const Layout::Padding& padding : layout_.paddings) {
+      is_used[padding.outer] = is_used[padding.inner] = true;
+      const int64_t padded = layout_.loops[padding.outer].count *
+                             layout_.loops[padding.inner].count;
+      found.push_back({layout_.loops[padding.inner].step,
+                       {{padding.outer, padding.inner}, padding.size, padded}});
+    }
+    for (size_t i = 0; i < layout_.loops.size(); ++i) {
+      const Layout::Loop& loop = layout_.loops[i];
+      if (is_used[i] || loop.step == 0) continue;
+      found.push_back({loop.step, {{i}, loop.count, loop.count}});
+    }
+    std::ranges::stable_sort(found, std::greater(),
+                             &std::pair<int64_t, SourceSide>::first);
+    int64_t step = 1;
+    std::vector<SourceSide> sides;
+    for (size_t i = found.size(); i-- > 0;) {
+      // A side of length 1 has any step.
+      if (found[i].second.count > 1 && found[i].first != step) {
+        return absl::UnimplementedError(
+            "its layout cannot be written as operations");
+      }
+      step *= found[i].second.count;
+    }
+    for (auto& [unused, side] : found) sides.push_back(std::move(side));
+    return sides;
+  }
+
+  // Adds an operation on what there is so far.
+  template <typename Operator>
+  absl::Status Then(const Operator& what, std::vector<ValueId> inputs = {}) {
+    inputs.insert(inputs.begin(), at_);
+    NODEWISE_ASSIGN_OR_RETURN(
+        at_, network_.Add(operators_, what, std::move(inputs)));
+    return absl::OkStatus();
+  }
+
+  absl::Status ReshapeTo(const Ints& sizes) {
+    const auto now = network_.value(at_).type.sizes();
+    if (now.has_value() && Ints(now->begin(), now->end()) == sizes) {
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId shape, AddInts(sizes));
+    return Then(ops::Reshape{}, {shape});
+  }
+
+  absl::Status TransposeTo(const Ints& order) {
+    if (std::ranges::is_sorted(order)) return absl::OkStatus();
+    return Then(ops::Transpose{order});
+  }
+
+  absl::Status GatherAlong(size_t axis, const Ints& places) {
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId indices, AddInts(places));
+    return Then(ops::Gather{static_cast<int64_t>(axis)}, {indices});
+  }
+
+  absl::Status AddZeros(size_t axis, const Ints& shape) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray zeros,
+        NDArray::Empty(shape, network_.value(at_).type.dtype, kCpu));
+    std::memset(zeros.data(), 0, zeros.bytes());
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId padding,
+                              network_.AddConstant("", std::move(zeros)));
+    return Then(ops::Concat{static_cast<int64_t>(axis)}, {padding});
+  }
+
+  absl::StatusOr<ValueId> AddInts(const Ints& numbers) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                              NDArray::Empty({count}, {kDLInt, 64, 1}, kCpu));
+    std::copy(numbers.begin(), numbers.end(), tensor.As<int64_t>());
+    return network_.AddConstant("", std::move(tensor));
+  }
+
+  const Layout& layout_;
+  ValueId at_;
+  const OpSet& operators_;
+  Network& network_;
+};
+
 }  // namespace
 
 int64_t Layout::count() const {
@@ -247,9 +437,9 @@ int64_t Layout::count() const {
 
 Layout Layout::SameOrder(absl::Span<const int64_t> source,
                          absl::Span<const int64_t> compiled) {
-  NODEWISE_CHECK(CountIn(source) == CountIn(compiled));
+  NODEWISE_CHECK(Product(source) == Product(compiled));
   Layout layout;
-  layout.loops = {{CountIn(source), 1}};
+  layout.loops = {{Product(source), 1}};
   layout.is_same_order_ = true;
   layout.is_usual_ = source == compiled;
   if (source != compiled) layout.text = "reshaped";
@@ -313,10 +503,8 @@ std::vector<int64_t> PlacesOf(const Layout& layout) {
 }
 
 std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape) {
-  std::vector<int64_t> sides;
-  for (const int64_t side : shape) {
-    if (side != 1) sides.push_back(side);
-  }
+  std::vector<int64_t> sides(shape.begin(), shape.end());
+  std::erase(sides, 1);
   return sides;
 }
 
@@ -339,7 +527,7 @@ std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
       return false;
     });
   };
-  if (CountIn(source) == CountIn(compiled)) return layouts;
+  if (Product(source) == Product(compiled)) return layouts;
   if (source.size() == compiled.size()) {
     add({compiled.begin(), compiled.end()});
   } else if (source.size() + 1 == compiled.size()) {
@@ -354,6 +542,21 @@ std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
     }
   }
   return layouts;
+}
+
+absl::StatusOr<ValueId> AddLayoutUndone(const Layout& layout, ValueId compiled,
+                                        absl::Span<const int64_t> source_shape,
+                                        const OpSet& operators,
+                                        Network* network) {
+  NODEWISE_RETURN_IF_ERROR(CheckIsOrder(layout));
+  return LayoutWriter(layout, compiled, operators, network).Undo(source_shape);
+}
+
+absl::StatusOr<ValueId> AddLayout(const Layout& layout, ValueId source,
+                                  absl::Span<const int64_t> compiled_shape,
+                                  const OpSet& operators, Network* network) {
+  NODEWISE_RETURN_IF_ERROR(CheckIsOrder(layout));
+  return LayoutWriter(layout, source, operators, network).Apply(compiled_shape);
 }
 
 }  // namespace nodewise

@@ -1,30 +1,44 @@
-#include "contrib/align/misread_tensors.h"
+// Wrong nodes that look healthy, since what they make is some tensor of the
+// network: one that hands on or moves what it has read, one that makes another
+// tensor than its readers need, and outputs of the graph that hold the tensor
+// of another place, order or shape.
+//
+// Each search follows one scheme. It lists the entries that may be meant to
+// hold something else and what that might be, says so to a copy of the walk,
+// forgets what was found behind, lets the copy go on, and takes the first guess
+// with which the node that looked wrong is right.
 
 #include <algorithm>
-#include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
+#include "contrib/align/blame_search.h"
+#include "contrib/align/network_walk.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-constexpr size_t kMostTried = 16;
+// Whether a node has made what the entry was found to hold by its numbers.
+bool IsFoundResult(const WalkScene& scene, const GraphWalk& walk,
+                   EntryId entry) {
+  const WalkedEntry& walked = walk.entry(entry);
+  return scene.index.graph().IsFunction(scene.index.NodeOf(entry)) &&
+         walked.is_explained() && !walked.is_decided();
+}
 
 // Whether the entry holds nothing but what its node has read, or what it holds
 // in an order that compilers seldom choose.
 bool MayBeMoved(const WalkScene& scene, const GraphWalk& walk, EntryId entry) {
-  const WalkedEntry& walked = walk.entry(entry);
-  if (!scene.index.graph().IsFunction(scene.index.NodeOf(entry)) ||
-      !walked.is_explained() || walked.is_blamed || walked.is_accepted) {
-    return false;
-  }
-  const auto is_in_order = [](const HeldTensor& tensor) {
-    return tensor.layout.is_same_order() || tensor.layout.is_usual();
-  };
-  return walk.IsIdle(entry) || !std::any_of(walked.tensors.begin(),
-                                            walked.tensors.end(), is_in_order);
+  return IsFoundResult(scene, walk, entry) &&
+         (walk.IsIdle(entry) ||
+          std::ranges::none_of(walk.entry(entry).tensors,
+                               [](const HeldTensor& tensor) {
+                                 return tensor.layout.is_same_order() ||
+                                        tensor.layout.is_usual();
+                               }));
 }
 
 // The tensors that the entry may be meant to hold, element for element: what it
@@ -40,36 +54,31 @@ std::vector<ValueId> MeantBy(const GraphWalk& walk, EntryId entry) {
   // it has made is in doubt.
   if (!walk.IsIdle(entry)) return meant;
   for (const ValueId id : walk.ReachableFrom(held)) {
-    if (meant.size() == kMostTried) break;
+    if (meant.size() == kMostMisread) break;
     if (!walk.IsPinned(id)) meant.push_back(id);
   }
   return meant;
 }
 
-bool IsInOrder(const WalkedEntry& entry, ValueId id) {
-  return std::any_of(entry.tensors.begin(), entry.tensors.end(),
-                     [id](const HeldTensor& tensor) {
-                       return tensor.value == id &&
-                              tensor.layout.is_same_order();
-                     });
+bool HoldsInOrder(const WalkedEntry& entry, ValueId id) {
+  return std::ranges::any_of(entry.tensors, [id](const HeldTensor& tensor) {
+    return tensor.value == id && tensor.layout.is_same_order();
+  });
 }
 
 // In blocks of some side, as compilers lay tensors between their nodes.
-bool IsInBlocks(const WalkedEntry& entry, ValueId id) {
-  return std::any_of(entry.tensors.begin(), entry.tensors.end(),
-                     [id](const HeldTensor& tensor) {
-                       return tensor.value == id &&
-                              !tensor.layout.is_same_order() &&
-                              tensor.layout.is_usual();
-                     });
+bool HoldsInBlocks(const WalkedEntry& entry, ValueId id) {
+  return std::ranges::any_of(entry.tensors, [id](const HeldTensor& tensor) {
+    return tensor.value == id && !tensor.layout.is_same_order() &&
+           tensor.layout.is_usual();
+  });
 }
 
 // The guess that the output should hold the value, in its own shape.
 Guess OutputGuess(EntryId entry, ValueId id,
                   const std::vector<int64_t>& expected,
                   const std::vector<int64_t>& shape) {
-  Guess guess{entry, id, Layout::SameOrder(shape, shape),
-              std::numeric_limits<double>::infinity(), 1};
+  Guess guess{entry, id, Layout::SameOrder(shape, shape), kInfinity, 1};
   guess.has_output_shape = expected != shape;
   if (guess.has_output_shape) {
     guess.layout.other_shape = shape;
@@ -82,27 +91,35 @@ Guess OutputGuess(EntryId entry, ValueId id,
 // there is nothing else between, or all.
 std::vector<EntryId> MovedBefore(const WalkScene& scene, const GraphWalk& walk,
                                  NodeId node, bool beyond_others) {
-  const Graph& graph = scene.index.graph();
-  std::vector<NodeId> nodes = {node};
   std::vector<EntryId> moved;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const EntryRef& ref : graph.node(nodes[i]).inputs) {
-      const EntryId entry = graph.EntryOf(ref);
-      const NodeId maker = scene.index.NodeOf(entry);
-      const bool is_moved = MayBeMoved(scene, walk, entry);
-      if ((!is_moved && !beyond_others) ||
-          std::find(nodes.begin(), nodes.end(), maker) != nodes.end()) {
-        continue;
-      }
-      if (is_moved) moved.push_back(entry);
-      // A node that has computed something has not inherited the error.
-      if (beyond_others || walk.IsIdle(entry)) nodes.push_back(maker);
-    }
-  }
-  std::sort(moved.begin(), moved.end());
+  NodesBefore(scene.index, node, SIZE_MAX,
+              [&](EntryId read, const std::vector<NodeId>& nodes) {
+                const bool is_moved = MayBeMoved(scene, walk, read);
+                if ((!is_moved && !beyond_others) ||
+                    Contains(nodes, scene.index.NodeOf(read))) {
+                  return false;
+                }
+                if (is_moved) moved.push_back(read);
+                // A node that has computed something has not inherited the
+                // error.
+                return beyond_others || walk.IsIdle(read);
+              });
+  std::ranges::sort(moved);
   moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
-  if (moved.size() > kMostTried) moved.resize(kMostTried);
+  if (moved.size() > kMostMisread) moved.resize(kMostMisread);
   return moved;
+}
+
+// Returns the walk that goes on from the guess as far as `last`.
+absl::StatusOr<GraphWalk> WalkFrom(const WalkScene& scene,
+                                   const GraphWalk& walk, const Guess& guess,
+                                   NodeId last) {
+  GraphWalk trial = walk;
+  trial.ReleaseBehind(guess.value);
+  NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
+  NODEWISE_RETURN_IF_ERROR(trial.ExplainNodes(
+      Index(scene.index.NodeOf(guess.entry)) + 1, Index(last) + 1));
+  return trial;
 }
 
 // Finds the guess about one of the entries with which `is_right` is true of the
@@ -112,26 +129,19 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
     const WalkScene& scene, const GraphWalk& walk,
     const std::vector<EntryId>& entries, NodeId last, const TimeLimit& limit,
     const IsRight& is_right) {
-  const Graph& graph = scene.index.graph();
+  FollowedReference reference = walk.reference();
   for (const EntryId entry : entries) {
+    const std::vector<int64_t>& shape = scene.index.graph().entry(entry).shape;
     for (const ValueId id : MeantBy(walk, entry)) {
       if (limit.IsOver()) return std::nullopt;
-      GraphWalk trial = walk;
-      const auto value = trial.reference().ValueOf(id);
-      const std::vector<int64_t>& shape = graph.entry(entry).shape;
+      const auto value = reference.ValueOf(id);
       if (!value.ok() || Product((*value)->facts.shape) != Product(shape)) {
         continue;
       }
-      const Guess guess{entry, id,
-                        Layout::SameOrder((*value)->facts.shape, shape),
-                        std::numeric_limits<double>::infinity(), 1};
-      trial.ReleaseBehind(id);
-      NODEWISE_RETURN_IF_ERROR(
-          trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));
-      const uint32_t next = Index(scene.index.NodeOf(entry)) + 1;
-      for (uint32_t n = next; n <= Index(last); ++n) {
-        NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(NodeId{n}));
-      }
+      Guess guess{entry, id, Layout::SameOrder((*value)->facts.shape, shape),
+                  kInfinity, 1};
+      NODEWISE_ASSIGN_OR_RETURN(const GraphWalk trial,
+                                WalkFrom(scene, walk, guess, last));
       if (is_right(trial)) return guess;
     }
   }
@@ -148,9 +158,9 @@ absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const WalkScene& scene,
   const Graph& graph = scene.index.graph();
   const NodeId last = scene.index.NodeOf(output);
   for (const EntryId entry : MovedBefore(scene, walk, last, true)) {
+    const std::vector<int64_t>& shape = graph.entry(entry).shape;
     for (const HeldTensor& held : walk.entry(entry).tensors) {
       const auto sizes = scene.network.value(held.value).type.sizes();
-      const std::vector<int64_t>& shape = graph.entry(entry).shape;
       if (!sizes.has_value() || *sizes == shape ||
           held.layout.is_same_order()) {
         continue;
@@ -158,22 +168,134 @@ absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const WalkScene& scene,
       if (limit.IsOver()) return std::nullopt;
       Guess guess = OutputGuess(entry, held.value, *sizes, shape);
       guess.has_output_shape = false;
-      GraphWalk trial = walk;
-      trial.ReleaseBehind(guess.value);
-      NODEWISE_RETURN_IF_ERROR(
-          trial.Blame(guess.entry, guess.value, guess.layout, guess.distance));
-      for (uint32_t n = Index(scene.index.NodeOf(entry)) + 1; n <= Index(last);
-           ++n) {
-        NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(NodeId{n}));
-      }
+      NODEWISE_ASSIGN_OR_RETURN(GraphWalk trial,
+                                WalkFrom(scene, walk, guess, last));
       const auto made = trial.reference().ValueOf(meant);
       if (made.ok() && (*made)->facts.shape == graph.entry(output).shape &&
-          IsInOrder(trial.entry(output), meant)) {
+          HoldsInOrder(trial.entry(output), meant)) {
         return guess;
       }
     }
   }
   return std::nullopt;
+}
+
+// Returns the guess about the output, or about an entry before it; none if it
+// is what the network has in its place.
+absl::StatusOr<std::optional<Guess>> WrongOutputAt(const WalkScene& scene,
+                                                   GraphWalk& walk,
+                                                   EntryId entry, ValueId id,
+                                                   const TimeLimit& limit) {
+  const WalkedEntry& walked = walk.entry(entry);
+  const auto value = walk.reference().ValueOf(id);
+  NODEWISE_ASSIGN_OR_RETURN(const auto found, walk.Read(entry));
+  if (!value.ok() || !found.has_value()) return std::nullopt;
+  const std::vector<int64_t>& expected = (*value)->facts.shape;
+  const std::vector<int64_t>& shape = scene.index.graph().entry(entry).shape;
+  const bool is_in_order = HoldsInOrder(walked, id);
+  if ((is_in_order && expected == shape) || HoldsInBlocks(walked, id) ||
+      Product(expected) != Product(shape)) {
+    return std::nullopt;
+  }
+  const Guess here = OutputGuess(entry, id, expected, shape);
+  const double distance = found->DistanceIn(here.layout, (*value)->tensors);
+  NODEWISE_ASSIGN_OR_RETURN(const double clean,
+                            walk.CleanDistanceOf(entry, id));
+  if (distance <= clean && expected == shape) return std::nullopt;
+  if (is_in_order) return here;
+  // A tensor that was moved or turned wrongly may have come here through other
+  // nodes.
+  std::optional<Guess> before;
+  const NodeId node = scene.index.NodeOf(entry);
+  if (expected != shape) {
+    NODEWISE_ASSIGN_OR_RETURN(before,
+                              FindTurnedBefore(scene, walk, entry, id, limit));
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(
+        before, FindMeaning(scene, walk, MovedBefore(scene, walk, node, true),
+                            node, limit, [&](const GraphWalk& trial) {
+                              return HoldsInOrder(trial.entry(entry), id);
+                            }));
+  }
+  return before.has_value() ? before : here;
+}
+
+bool MayBeMisread(const WalkScene& scene, const GraphWalk& walk,
+                  EntryId entry) {
+  return IsFoundResult(scene, walk, entry) && !walk.IsIdle(entry);
+}
+
+// Returns the values that are made of the same sources, in the same shape and
+// type.
+std::vector<ValueId> ValuesLike(const WalkScene& scene, const GraphWalk& walk,
+                                EntryId entry) {
+  const WalkedEntry& walked = walk.entry(entry);
+  const TensorType& type = scene.network.value(walked.tensors[0].value).type;
+  std::vector<ValueId> like =
+      walk.ReachableFrom(walk.SourcesOf(scene.index.NodeOf(entry)));
+  std::erase_if(like, [&](ValueId id) {
+    const TensorType& other = scene.network.value(id).type;
+    return walked.Holds(id) || other.dtype != type.dtype ||
+           !other.sizes().has_value() || other.sizes() != type.sizes();
+  });
+  return like;
+}
+
+// The guess that the entry should hold this value; if another one holds it,
+// that one should hold the entry's.
+std::vector<Guess> GuessesThat(const WalkScene& scene, const GraphWalk& walk,
+                               EntryId entry, ValueId id) {
+  const HeldTensor& held = walk.entry(entry).tensors[0];
+  std::vector<Guess> guesses = {{entry, id, held.layout, kInfinity, 1}};
+  // A node that alone makes a tensor of the network was meant to make it.
+  const bool is_alone = walk.HoldersOf(held.value).size() == 1;
+  if (walk.MayBeMeant(id)) return is_alone ? std::vector<Guess>() : guesses;
+  const std::vector<EntryId> holders = walk.HoldersOf(id);
+  if (!is_alone || holders.size() != 1 ||
+      !MayBeMisread(scene, walk, holders[0])) {
+    return {};
+  }
+  guesses.push_back({holders[0], held.value,
+                     walk.entry(holders[0]).tensors[0].layout, kInfinity, 1});
+  return guesses;
+}
+
+// Whether the entry holds something that is made of each of these.
+bool IsExplainedBy(const GraphWalk& walk, EntryId entry,
+                   const std::vector<ValueId>& sources) {
+  return walk.entry(entry).is_explained() && !walk.IsIdle(entry) &&
+         std::ranges::all_of(sources, [&](ValueId id) {
+           return std::ranges::any_of(
+               walk.ReachableFrom({id}),
+               [&](ValueId one) { return walk.entry(entry).Holds(one); });
+         });
+}
+
+// Whether the suspect is explained then, and more of the readers than one if
+// two entries are accused, and all nodes that were explained before still are.
+absl::StatusOr<bool> AreRight(const WalkScene& scene, const GraphWalk& walk,
+                              NodeId suspect,
+                              const std::vector<Guess>& guesses) {
+  GraphWalk trial = walk;
+  for (const Guess& guess : guesses) trial.ReleaseBehind(guess.value);
+  // The nodes that read what is accused, and what they should be made of.
+  std::map<NodeId, std::vector<ValueId>> readers;
+  for (const Guess& guess : guesses) {
+    NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
+    for (const NodeId reader : scene.index.ReadersOf(guess.entry)) {
+      readers[reader].push_back(guess.value);
+    }
+  }
+  size_t gained = 0;
+  for (const auto& [reader, sources] : readers) {
+    NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(reader));
+    const EntryId first = scene.index.graph().EntryOf(reader, 0);
+    const bool was_explained = IsExplainedBy(walk, first, {});
+    const bool is_explained = IsExplainedBy(trial, first, sources);
+    if (!is_explained && (was_explained || reader == suspect)) return false;
+    if (is_explained && !was_explained) ++gained;
+  }
+  return gained >= guesses.size();
 }
 
 }  // namespace
@@ -190,81 +312,74 @@ absl::StatusOr<std::optional<Guess>> FindMovedBefore(const WalkScene& scene,
                      });
 }
 
+absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const WalkScene& scene,
+                                                       const GraphWalk& walk,
+                                                       NodeId suspect,
+                                                       const TimeLimit& limit) {
+  const Graph& graph = scene.index.graph();
+  for (const EntryRef& ref : graph.node(suspect).inputs) {
+    const EntryId read = graph.EntryOf(ref);
+    if (!MayBeMisread(scene, walk, read)) continue;
+    size_t tried = 0;
+    for (const ValueId id : ValuesLike(scene, walk, read)) {
+      if (limit.IsOver() || tried++ == kMostMisread) break;
+      std::vector<Guess> guesses = GuessesThat(scene, walk, read, id);
+      if (guesses.empty()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(const bool is_right,
+                                AreRight(scene, walk, suspect, guesses));
+      if (is_right) return guesses;
+    }
+  }
+  return std::vector<Guess>();
+}
+
+std::vector<std::pair<EntryId, ValueId>> PairedOutputs(const WalkScene& scene) {
+  const Graph& graph = scene.index.graph();
+  const absl::Span<const ValueId> outputs = scene.network.outputs();
+  std::vector<std::pair<EntryId, ValueId>> pairs;
+  if (graph.heads.size() != outputs.size() || !scene.alignment.open.empty()) {
+    return pairs;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    pairs.emplace_back(graph.EntryOf(graph.heads[i]), outputs[i]);
+  }
+  return pairs;
+}
+
 absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
                                                      GraphWalk& walk,
                                                      const TimeLimit& limit) {
-  const Graph& graph = scene.index.graph();
-  const auto outputs = scene.network.outputs();
-  // Without what is opaque, a network has other outputs.
-  if (graph.heads.size() != outputs.size() || !scene.alignment.open.empty()) {
-    return std::nullopt;
-  }
   const std::vector<bool> behind_unknown = walk.EntriesBehindUnknown();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const EntryId entry = graph.EntryOf(graph.heads[i]);
+  for (const auto& [entry, id] : PairedOutputs(scene)) {
     const WalkedEntry& walked = walk.entry(entry);
-    if (!walked.is_explained() || walked.is_blamed ||
+    if (!walked.is_explained() || walked.is_blamed() ||
         behind_unknown[Index(entry)]) {
       continue;
     }
-    const auto value = walk.reference().ValueOf(outputs[i]);
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk.Read(entry));
-    if (!value.ok() || !found.has_value()) continue;
-    const std::vector<int64_t>& expected = (*value)->facts.shape;
-    const std::vector<int64_t>& shape = graph.entry(entry).shape;
-    const bool is_in_order = IsInOrder(walked, outputs[i]);
-    if ((is_in_order && expected == shape) || IsInBlocks(walked, outputs[i]) ||
-        Product(expected) != Product(shape)) {
-      continue;
-    }
-    const Guess here = OutputGuess(entry, outputs[i], expected, shape);
-    const double distance = found->DistanceIn(here.layout, (*value)->tensors);
-    NODEWISE_ASSIGN_OR_RETURN(const double clean,
-                              walk.CleanDistanceOf(entry, outputs[i]));
-    if (distance <= clean && expected == shape) continue;
-    if (is_in_order) return here;
-    if (expected != shape) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          const std::optional<Guess> turned,
-          FindTurnedBefore(scene, walk, entry, outputs[i], limit));
-      return turned.has_value() ? turned : here;
-    }
-    // A tensor that was moved wrongly may have come here through other nodes.
-    NODEWISE_ASSIGN_OR_RETURN(
-        std::optional<Guess> before,
-        FindMeaning(scene, walk,
-                    MovedBefore(scene, walk, scene.index.NodeOf(entry), true),
-                    scene.index.NodeOf(entry), limit,
-                    [&](const GraphWalk& trial) {
-                      return IsInOrder(trial.entry(entry), outputs[i]);
-                    }));
-    if (before.has_value()) return before;
-    return here;
+    NODEWISE_ASSIGN_OR_RETURN(std::optional<Guess> wrong,
+                              WrongOutputAt(scene, walk, entry, id, limit));
+    if (wrong.has_value()) return wrong;
   }
   return std::nullopt;
 }
 
 absl::StatusOr<std::vector<Guess>> FindWrongConstants(const WalkScene& scene,
                                                       GraphWalk& walk) {
-  const Graph& graph = scene.index.graph();
-  const auto outputs = scene.network.outputs();
   std::vector<Guess> wrong;
-  if (graph.heads.size() != outputs.size() || !scene.alignment.open.empty()) {
-    return wrong;
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const EntryId entry = graph.EntryOf(graph.heads[i]);
+  const auto pairs = PairedOutputs(scene);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [entry, id] = pairs[i];
     if (scene.alignment.entries[Index(entry)].varies) continue;
-    const auto value = walk.reference().ValueOf(outputs[i]);
+    const auto value = walk.reference().ValueOf(id);
     if (!value.ok()) continue;
     const std::vector<int64_t>& expected = (*value)->facts.shape;
     const Layout layout = Layout::SameOrder(expected, expected);
-    Guess guess{entry, outputs[i], layout, 0, 1};
+    Guess guess{entry, id, layout, 0, 1};
     for (size_t set = 0; set < scene.pairs.size(); ++set) {
       const std::vector<NDArray>& made = scene.pairs[set].outputs;
       if (i >= made.size() || !HasNumbers(made[i].dtype())) continue;
       if (made[i].shape() != absl::MakeConstSpan(expected)) {
-        guess.distance = std::numeric_limits<double>::infinity();
+        guess.distance = kInfinity;
         continue;
       }
       TensorFacts facts{expected, made[i].dtype(), {StatsOf(*made[i])}};
@@ -274,7 +389,7 @@ absl::StatusOr<std::vector<Guess>> FindWrongConstants(const WalkScene& scene,
                    matcher.DistanceInSet(layout, (*value)->tensors[set], 0));
     }
     NODEWISE_ASSIGN_OR_RETURN(const double clean,
-                              walk.CleanDistanceOf(entry, outputs[i]));
+                              walk.CleanDistanceOf(entry, id));
     if (guess.distance > clean) wrong.push_back(std::move(guess));
   }
   return wrong;

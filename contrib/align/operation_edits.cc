@@ -1,14 +1,27 @@
+// The mistakes that are tried: of an operation, and of a constant that it
+// reads. They come from what people and compilers get wrong, and each list
+// begins with the likeliest, since time may end before the list does. An edit
+// that the operator does not take is passed over: MakeAttrs() checks as a
+// model's own attributes are checked.
+
 #include "nodewise/align/operation_edits.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "contrib/align/align_limits.h"
+#include "contrib/align/network_walk.h"
+#include "contrib/align/precision.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nodewise/align/layout.h"
+#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {
@@ -18,7 +31,7 @@ using Ints = std::vector<int64_t>;
 // Operators of one form, which read and write the same: one may stand where
 // another is meant. They are found by name, and those that the operator set
 // lacks are passed over.
-constexpr std::array<std::array<std::string_view, 16>, 6> kForms = {{
+constexpr std::array<std::string_view, 16> kForms[] = {
     {"Add", "Sub", "Mul", "Div", "Pow", "PRelu"},
     {"Max", "Min", "Sum", "Mean"},
     {"Relu", "LeakyRelu", "Elu", "Selu", "Celu", "Sigmoid", "HardSigmoid",
@@ -29,11 +42,10 @@ constexpr std::array<std::array<std::string_view, 16>, 6> kForms = {{
     {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd",
      "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"},
     {"GlobalAveragePool", "GlobalMaxPool"},
-}};
-// These have attributes in common, which go along.
-constexpr std::array<std::string_view, 2> kPools = {"MaxPool", "AveragePool"};
-constexpr std::array<std::string_view, 2> kSoftmaxes = {"Softmax",
-                                                        "LogSoftmax"};
+    // These have attributes in common, which go along.
+    {"MaxPool", "AveragePool"},
+    {"Softmax", "LogSoftmax"},
+};
 
 std::string TextOf(const AttrValue& value) {
   if (const auto* const number = std::get_if<int64_t>(&value)) {
@@ -114,28 +126,28 @@ std::vector<Ints> OtherLists(const Ints& now) {
 
 // The words that attributes of ONNX's operators may have; which of them one
 // takes, it says itself.
-constexpr std::array<std::string_view, 22> kWords = {"nearest",
-                                                     "linear",
-                                                     "cubic",
-                                                     "half_pixel",
-                                                     "asymmetric",
-                                                     "align_corners",
-                                                     "pytorch_half_pixel",
-                                                     "half_pixel_symmetric",
-                                                     "tf_crop_and_resize",
-                                                     "round_prefer_floor",
-                                                     "round_prefer_ceil",
-                                                     "floor",
-                                                     "ceil",
-                                                     "constant",
-                                                     "reflect",
-                                                     "edge",
-                                                     "wrap",
-                                                     "SAME_UPPER",
-                                                     "SAME_LOWER",
-                                                     "VALID",
-                                                     "tanh",
-                                                     "none"};
+constexpr std::string_view kWords[] = {"nearest",
+                                       "linear",
+                                       "cubic",
+                                       "half_pixel",
+                                       "asymmetric",
+                                       "align_corners",
+                                       "pytorch_half_pixel",
+                                       "half_pixel_symmetric",
+                                       "tf_crop_and_resize",
+                                       "round_prefer_floor",
+                                       "round_prefer_ceil",
+                                       "floor",
+                                       "ceil",
+                                       "constant",
+                                       "reflect",
+                                       "edge",
+                                       "wrap",
+                                       "SAME_UPPER",
+                                       "SAME_LOWER",
+                                       "VALID",
+                                       "tanh",
+                                       "none"};
 
 std::vector<AttrValue> OtherValues(const AttrValue& now) {
   std::vector<AttrValue> others;
@@ -157,13 +169,12 @@ std::vector<AttrValue> OtherValues(const AttrValue& now) {
   return others;
 }
 
-template <typename Names>
-void AddOthersOf(const Names& names, const Network& network,
-                 const Operation& operation, const OpSet& operators,
-                 std::vector<OpAttrs>* others) {
-  if (std::find(names.begin(), names.end(), operation.kind()) == names.end()) {
-    return;
-  }
+// Adds the other operators of a form that has this one. Attributes that both
+// have go along.
+void AddOthersOf(absl::Span<const std::string_view> names,
+                 const Network& network, const Operation& operation,
+                 const OpSet& operators, std::vector<OpAttrs>* others) {
+  if (!Contains(names, operation.kind())) return;
   const std::string_view domain = operation.def().domain;
   for (const std::string_view name : names) {
     if (name.empty() || name == operation.kind()) continue;
@@ -172,9 +183,8 @@ void AddOthersOf(const Names& names, const Network& network,
     if (def == nullptr) continue;
     std::vector<NamedAttr> kept = NamedAttrsOf(operation.attrs);
     std::erase_if(kept, [def](const NamedAttr& attr) {
-      return std::none_of(
-          def->fields.begin(), def->fields.end(),
-          [&](const AttrField& field) { return field.name == attr.name; });
+      return std::ranges::find(def->fields, attr.name, &AttrField::name) ==
+             def->fields.end();
     });
     auto made = MakeAttrs(*def, kept);
     if (made.ok()) others->push_back(*std::move(made));
@@ -215,15 +225,12 @@ class EditVisit {
     return true;
   }
 
-  bool TryWith(std::string_view name, const std::optional<AttrValue>& now,
+  bool TryWith(std::string_view name, const AttrValue& now,
                AttrValue other) const {
     std::vector<NamedAttr> attrs = NamedAttrsOf(operation_.attrs);
-    const std::string what = fmt::format(
-        "{} {} instead of {}", name, TextOf(other),
-        now.has_value() ? TextOf(*now) : std::string("its default"));
-    const auto found =
-        std::find_if(attrs.begin(), attrs.end(),
-                     [&](const NamedAttr& attr) { return attr.name == name; });
+    const std::string what =
+        fmt::format("{} {} instead of {}", name, TextOf(other), TextOf(now));
+    const auto found = std::ranges::find(attrs, name, &NamedAttr::name);
     if (found != attrs.end()) attrs.erase(found);
     attrs.push_back({std::string(name), std::move(other)});
     const auto made = MakeAttrs(operation_.def(), attrs);
@@ -289,7 +296,7 @@ class EditVisit {
       const std::optional<AttrValue> now = field.get(operation_.attrs.get());
       if (!now.has_value()) continue;
       for (AttrValue& other : OtherValues(*now)) {
-        if (!TryWith(field.name, now, std::move(other))) return false;
+        if (!TryWith(field.name, *now, std::move(other))) return false;
       }
     }
     return true;
@@ -302,6 +309,133 @@ class EditVisit {
   std::vector<size_t> slots_;
 };
 
+using Numbers = std::vector<double>;
+
+// Tries changes of a constant, from those of all elements to those of a few.
+class ConstantVisit {
+ public:
+  ConstantVisit(
+      const NDArray& constant,
+      absl::FunctionRef<bool(const NDArray&, const std::string&)> visit)
+      : constant_(constant),
+        shape_(constant.shape().begin(), constant.shape().end()),
+        numbers_(ToDoubles(constant)),
+        visit_(visit) {}
+
+  void Run() const {
+    if (numbers_.empty()) return;
+    const auto count = static_cast<int64_t>(numbers_.size());
+    (void)(Try(Numbers(numbers_.size()), "taken for zeros") &&
+           TryMapped("with the other sign", [](double x) { return -x; }) &&
+           (!IsInteger(constant_.dtype()) || TryIntegers()) &&
+           TrySide(1, count, "by one element", "") && TryFirstSide() &&
+           TryExchanges());
+  }
+
+ private:
+  bool Try(const Numbers& numbers, const std::string& what) const {
+    if (numbers == numbers_) return true;
+    const auto changed = TensorOfNumbers(numbers, shape_, constant_.dtype());
+    return !changed.ok() || visit_(*changed, what);
+  }
+
+  template <typename Map>
+  bool TryMapped(const std::string& what, const Map& map) const {
+    Numbers numbers = numbers_;
+    std::ranges::transform(numbers, numbers.begin(), map);
+    return Try(numbers, what);
+  }
+
+  bool TryIntegers() const {
+    for (const double more : {1.0, -1.0}) {
+      const char* const what = more > 0 ? "one larger" : "one smaller";
+      if (!TryMapped(what, [more](double x) { return x + more; })) return false;
+      if (numbers_.size() > kFewIntegers || numbers_.size() == 1) continue;
+      for (size_t i = 0; i < numbers_.size(); ++i) {
+        Numbers numbers = numbers_;
+        numbers[i] += more;
+        if (!Try(numbers, fmt::format("with element {} {}", i, what))) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The elements of a side are `inner` numbers each, `count` of them.
+  bool TrySide(int64_t inner, int64_t count, const std::string& by,
+               const std::string& along) const {
+    if (count < 2) return true;
+    const auto moved = [&](int64_t steps) {
+      return Reordered(inner, count, [&](int64_t step) {
+        return (step - steps + count) % count;
+      });
+    };
+    return Try(moved(1), fmt::format("moved on {}{}", by, along)) &&
+           Try(moved(-1), fmt::format("moved back {}{}", by, along)) &&
+           Try(Reordered(inner, count,
+                         [&](int64_t step) { return count - 1 - step; }),
+               "read backwards" + along);
+  }
+
+  // Rows of a matrix, or whole filters: each try takes of what there is for
+  // others.
+  bool TryFirstSide() const {
+    if (shape_.size() < 2) return true;
+    const auto count = static_cast<int64_t>(numbers_.size());
+    return TrySide(count / shape_[0], shape_[0], "by one", " along side 0");
+  }
+
+  // Sides of one length exchanged, written as the layout that reads them so.
+  bool TryExchanges() const {
+    const std::vector<int64_t> steps = StridesOf(shape_);
+    for (size_t i = 0; i < shape_.size(); ++i) {
+      for (size_t j = i + 1; j < shape_.size(); ++j) {
+        if (shape_[i] != shape_[j] || shape_[i] == 1) continue;
+        Layout layout;
+        for (size_t k = 0; k < shape_.size(); ++k) {
+          layout.loops.push_back({shape_[k], steps[k]});
+        }
+        std::swap(layout.loops[i], layout.loops[j]);
+        Numbers numbers(numbers_.size());
+        const std::vector<int64_t> places = PlacesOf(layout);
+        for (size_t n = 0; n < numbers.size(); ++n) {
+          numbers[static_cast<size_t>(places[n])] = numbers_[n];
+        }
+        if (!Try(numbers,
+                 fmt::format("with sides {} and {} exchanged", i, j))) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // `from` says for each step along a side which one stands there now.
+  template <typename StepOf>
+  Numbers Reordered(int64_t inner, int64_t count, const StepOf& from) const {
+    Numbers numbers(numbers_.size());
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      const auto place = static_cast<int64_t>(n);
+      const int64_t step = place / inner % count;
+      numbers[n] =
+          numbers_[static_cast<size_t>(place + (from(step) - step) * inner)];
+    }
+    return numbers;
+  }
+
+  const NDArray& constant_;
+  const std::vector<int64_t> shape_;
+  const Numbers numbers_;
+  const absl::FunctionRef<bool(const NDArray&, const std::string&)> visit_;
+};
+
+bool HasExactNumbers(const NDArray& constant) {
+  return std::ranges::all_of(ToDoubles(constant), [](double number) {
+    return std::fabs(number) < kLargestInteger;
+  });
+}
+
 }  // namespace
 
 std::vector<OpAttrs> OtherOperators(const Network& network,
@@ -311,8 +445,6 @@ std::vector<OpAttrs> OtherOperators(const Network& network,
   for (const auto& form : kForms) {
     AddOthersOf(form, network, operation, operators, &others);
   }
-  AddOthersOf(kPools, network, operation, operators, &others);
-  AddOthersOf(kSoftmaxes, network, operation, operators, &others);
   return others;
 }
 
@@ -320,6 +452,17 @@ void VisitEdits(const Network& network, const Operation& operation,
                 const OpSet& operators,
                 absl::FunctionRef<bool(const OperationEdit& edit)> visit) {
   EditVisit(network, operation, operators, visit).Run();
+}
+
+void VisitConstantEdits(
+    const NDArray& constant,
+    absl::FunctionRef<bool(const NDArray& changed, const std::string& what)>
+        visit) {
+  const DLDataType dtype = constant.dtype();
+  if (CountOf(constant) > kMostEditedNumbers) return;
+  if (IsFloat(dtype) || (IsInteger(dtype) && HasExactNumbers(constant))) {
+    ConstantVisit(constant, visit).Run();
+  }
 }
 
 }  // namespace nodewise

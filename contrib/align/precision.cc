@@ -1,20 +1,24 @@
+// How coarsely numbers were rounded, found by looking at them: a node that
+// casts back to float32, or makes floats of integers, hides in its type how it
+// calculates, but what it makes are all numbers of the shorter type, or
+// multiples of one step. How far a node may be off follows from that and from
+// what it reads.
+
 #include "contrib/align/precision.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <set>
 #include <utility>
 
+#include "contrib/align/align_limits.h"
+#include "contrib/align/tensor_match.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
-
-// Constants with fewer elements are factors and zero points, not weights.
-constexpr int64_t kFewestWeights = 16;
 
 template <typename T>
 bool AreNumbersOf(absl::Span<const std::vector<double>> numbers) {
@@ -28,13 +32,11 @@ bool AreNumbersOf(absl::Span<const std::vector<double>> numbers) {
   return true;
 }
 
-// A few thousand numbers show how they were made as well as all do.
 std::vector<std::vector<double>> FirstNumbersOf(
     absl::Span<const NDArray> tensors) {
-  constexpr int64_t kMost = 8192;
   std::vector<std::vector<double>> numbers;
   for (const NDArray& tensor : tensors) {
-    const int64_t count = std::min(CountOf(tensor), kMost);
+    const int64_t count = std::min(CountOf(tensor), kTellingElements);
     numbers.emplace_back(static_cast<size_t>(count));
     LoadDoubles(tensor, 0, count, numbers.back().data());
   }
@@ -44,59 +46,58 @@ std::vector<std::vector<double>> FirstNumbersOf(
 // Whether the numbers can say how they were made: a few, and integers, are
 // numbers of every type and multiples of many steps.
 bool AreTelling(absl::Span<const std::vector<double>> numbers) {
-  constexpr size_t kFewest = 6;
   std::set<double> seen;
   bool has_fraction = false;
   for (const std::vector<double>& set : numbers) {
     for (const double number : set) {
       if (!std::isfinite(number)) continue;
       has_fraction = has_fraction || number != std::round(number);
-      if (seen.size() < kFewest) seen.insert(std::fabs(number));
-      if (has_fraction && seen.size() == kFewest) return true;
+      if (seen.size() < kFewestTelling) seen.insert(std::fabs(number));
+      if (has_fraction && seen.size() == kFewestTelling) return true;
     }
   }
   return false;
 }
 
 // The sizes of different numbers, in order; none if there are too many for
-// steps.
+// steps. What is collected is thinned out again and again, so that a large
+// tensor is not sorted as a whole.
 std::vector<double> DifferentSizes(
     absl::Span<const std::vector<double>> numbers) {
-  constexpr size_t kMost = 4096;
   std::vector<double> sizes;
+  const auto thin_out = [&sizes] {
+    std::ranges::sort(sizes);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  };
   for (const std::vector<double>& set : numbers) {
     for (const double number : set) {
       if (!std::isfinite(number) || number == 0) continue;
       sizes.push_back(std::fabs(number));
-      if (sizes.size() < 4 * kMost) continue;
-      std::sort(sizes.begin(), sizes.end());
-      sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-      if (sizes.size() > kMost) return {};
+      if (sizes.size() < 4 * kMostSteps) continue;
+      thin_out();
+      if (sizes.size() > kMostSteps) return {};
     }
   }
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  thin_out();
   return sizes;
 }
 
-// Returns the step that all numbers are multiples of; 0 if there is none.
+// Returns the step that all numbers are multiples of; 0 if there is none. The
+// smallest distance between two sizes is the step or near to it, and each
+// number from the smallest on makes it a little more exact.
 double StepOf(absl::Span<const std::vector<double>> numbers) {
-  constexpr double kMostSteps = 4096;
-  // How far a number may be from a multiple, in steps.
-  constexpr double kNear = 0.02;
-  constexpr double kSame = 1e-5;
   const std::vector<double> sizes = DifferentSizes(numbers);
   if (sizes.empty()) return 0;
   double step = sizes[0];
   for (size_t i = 1; i < sizes.size(); ++i) {
     // Rounding makes one number two.
     const double gap = sizes[i] - sizes[i - 1];
-    if (gap > kSame * sizes.back()) step = std::min(step, gap);
+    if (gap > kSameSize * sizes.back()) step = std::min(step, gap);
   }
-  // From the smallest on, so that each makes the step a little more exact.
   for (const double size : sizes) {
     const double times = std::round(size / step);
-    if (times > kMostSteps || std::fabs(size - times * step) > kNear * step) {
+    if (times > kMostSteps ||
+        std::fabs(size - times * step) > kNearMultiple * step) {
       return 0;
     }
     step = size / times;
@@ -130,7 +131,7 @@ absl::StatusOr<NDArray> TensorOfNumbers(const std::vector<double>& numbers,
 
 absl::StatusOr<NDArray> InType(const NDArray& tensor, DLDataType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  return TensorOfNumbers(NumbersOf(tensor), tensor.shape(), dtype);
+  return TensorOfNumbers(ToDoubles(tensor), tensor.shape(), dtype);
 }
 
 double RoundoffOfNumbers(DLDataType dtype,
@@ -148,19 +149,13 @@ double RoundoffOfNumbers(DLDataType dtype,
   if (step == 0) return roundoff;
   double largest = 0;
   for (const std::vector<double>& set : numbers) {
-    for (const double number : set) {
-      if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
-    }
+    largest = std::max(largest, LargestFinite(set));
   }
   return std::max(roundoff, step / 2 / largest);
 }
 
 double CleanDistance(double roundoff) {
-  // Long sums in another order, and functions that are approximated, are some
-  // hundred units off.
-  constexpr double kRoundings = 512;
-  constexpr double kMost = 0.1;
-  return std::min(kRoundings * roundoff, kMost);
+  return std::min(kCleanRoundings * roundoff, kFarthestKnown);
 }
 
 double CleanDistance(DLDataType source, DLDataType compiled) {
@@ -177,9 +172,7 @@ absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
   NODEWISE_ASSIGN_OR_RETURN(NDArray source, NDArray::Empty(shape, dtype, kCpu));
   // A source that is repeated or padded is there all the same.
   std::memset(source.data(), 0, source.bytes());
-  const int64_t count = CountOf(compiled);
-  std::vector<double> numbers(static_cast<size_t>(count));
-  LoadDoubles(compiled, 0, count, numbers.data());
+  std::vector<double> numbers = ToDoubles(compiled);
   if (layout.quantisation.has_value()) {
     for (double& number : numbers) number = layout.quantisation->Number(number);
   }
@@ -187,23 +180,14 @@ absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
   const auto put = [&](auto zero) {
     using T = decltype(zero);
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const int64_t place =
-          layout.is_same_order() ? static_cast<int64_t>(i) : places[i];
-      if (place == kPaddingPlace) continue;
-      source.As<T>()[place] = FromDouble<T>(numbers[i]);
+      if (places[i] == kPaddingPlace) continue;
+      source.As<T>()[places[i]] = FromDouble<T>(numbers[i]);
     }
     return absl::OkStatus();
   };
-  if (IsFloat(dtype)) {
-    NODEWISE_RETURN_IF_ERROR(WithFloat(dtype, put));
-  } else if (IsInteger(dtype)) {
-    NODEWISE_RETURN_IF_ERROR(WithInteger(dtype, put));
-  } else {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      if (places[i] == kPaddingPlace) continue;
-      source.As<uint8_t>()[places[i]] = numbers[i] != 0 ? 1 : 0;
-    }
-  }
+  // What has no numbers to calculate with is taken for truth values.
+  const bool is_number = IsFloat(dtype) || IsInteger(dtype);
+  NODEWISE_RETURN_IF_ERROR(is_number ? WithNumber(dtype, put) : put(Bool{}));
   return source;
 }
 
@@ -226,12 +210,6 @@ GraphPrecision::GraphPrecision(const GraphIndex& index, const Network& network,
   }
 }
 
-std::optional<RecordedTensor> GraphPrecision::Compiled(EntryId entry) const {
-  return RecordedTensor::Find(
-      SpoolsOf(pairs_, &RecordedPair::compiled),
-      {index_.KeyOf(index_.NodeOf(entry)), index_.OutputOf(entry)});
-}
-
 absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
   const Graph& graph = index_.graph();
   double largest = 0;
@@ -242,26 +220,18 @@ absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
   return largest;
 }
 
-bool GraphPrecision::IsWeight(EntryId entry) const {
-  if (alignment_.entries[Index(entry)].varies) return false;
-  int64_t count = 1;
-  for (const int64_t size : index_.graph().entry(entry).shape) count *= size;
-  return count > kFewestWeights;
-}
-
 absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
   std::optional<double>& known = known_[Index(entry)];
   if (known.has_value()) return *known;
-  known = 0;
   const AlignedEntry& aligned = alignment_.entries[Index(entry)];
   const NodeId node = index_.NodeOf(entry);
-  const auto recorded = Compiled(entry);
   if (!aligned.varies) return *(known = OfConstant(entry));
   if (!index_.graph().IsFunction(node)) {
     // An input: it has the same numbers on both sides, and yet says in which
     // type the graph goes on.
     return *(known = UnitRoundoff(index_.graph().entry(entry).dtype));
   }
+  const auto recorded = RecordedEntry(index_, pairs_, entry);
   if (recorded.has_value() && !aligned.matches.empty()) {
     if (aligned.matches.front().layout.quantisation.has_value()) {
       return *(known = OfQuantised(entry));
@@ -275,19 +245,16 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
     largest = std::max(largest, OfNumbers(entry, NumbersOf(tensors)));
   }
-  known_[Index(entry)] = largest;
-  return largest;
+  return *(known = largest);
 }
 
 absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
-  if (inherited_[Index(entry)].has_value()) return *inherited_[Index(entry)];
-  inherited_[Index(entry)] = 0;
-  const Graph& graph = index_.graph();
+  std::optional<double>& known = inherited_[Index(entry)];
+  if (known.has_value()) return *known;
   if (!alignment_.entries[Index(entry)].varies) {
-    const double roundoff = OfConstant(entry);
-    inherited_[Index(entry)] = roundoff;
-    return roundoff;
+    return *(known = OfConstant(entry));
   }
+  const Graph& graph = index_.graph();
   const NodeId node = index_.NodeOf(entry);
   double largest = 0;
   for (const EntryRef& input : graph.node(node).inputs) {
@@ -295,42 +262,38 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Inherited(read));
     largest = std::max({largest, roundoff, OfQuantised(read)});
   }
-  const auto recorded = Compiled(entry);
+  const auto recorded = RecordedEntry(index_, pairs_, entry);
   if (recorded.has_value() && graph.IsFunction(node)) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
     largest = std::max(largest, OfNumbers(entry, FirstNumbersOf(tensors)));
   }
-  inherited_[Index(entry)] = largest;
-  return largest;
+  return *(known = largest);
 }
 
 bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
   std::optional<bool>& known = is_left_[Index(entry)];
   if (known.has_value()) return *known;
-  known = false;
-  constexpr double kMostLeft = 1.0 / 4096;
   const Graph& graph = index_.graph();
   const NodeId maker = index_.NodeOf(entry);
-  const auto made = Compiled(entry);
-  if (!made.has_value() || !graph.IsFunction(maker)) return false;
-  double smallest = std::numeric_limits<double>::infinity();
+  const auto made = RecordedEntry(index_, pairs_, entry);
+  if (!made.has_value() || !graph.IsFunction(maker)) return *(known = false);
+  double smallest = kInfinity;
   bool is_of_those_alone = alignment_.entries[Index(entry)].matches.empty();
   bool reads_any = false;
   for (const EntryRef& input : graph.node(maker).inputs) {
     const EntryId id = graph.EntryOf(input);
-    const auto read = Compiled(id);
-    if (!read.has_value() || !IsFloat(read->facts().dtype)) continue;
-    const double largest = LargestIn(read->facts());
+    const auto read = RecordedEntry(index_, pairs_, id);
+    if (!read.has_value() || !IsFloat(read->facts.dtype)) continue;
+    const double largest = LargestIn(read->facts);
     // A factor may be small.
     if (largest > 0) smallest = std::min(smallest, largest);
     if (!alignment_.entries[Index(id)].varies) continue;
     reads_any = true;
     is_of_those_alone = is_of_those_alone && IsWhatCancelledLeft(id);
   }
-  is_left_[Index(entry)] =
-      reads_any &&
-      (is_of_those_alone || LargestIn(made->facts()) <= kMostLeft * smallest);
-  return *is_left_[Index(entry)];
+  known = reads_any && (is_of_those_alone ||
+                        LargestIn(made->facts) <= kCancelledShare * smallest);
+  return *known;
 }
 
 double GraphPrecision::OfNumbers(
@@ -342,48 +305,41 @@ double GraphPrecision::OfNumbers(
 
 double GraphPrecision::OfQuantised(EntryId entry) const {
   const AlignedEntry& aligned = alignment_.entries[Index(entry)];
-  if (aligned.matches.empty() ||
-      !aligned.matches[0].layout.quantisation.has_value()) {
-    return 0;
-  }
-  const auto source =
-      RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::network),
-                           {network_.value(aligned.matches[0].value).name});
+  if (aligned.matches.empty()) return 0;
+  const EntryMatch& match = aligned.matches[0];
+  if (!match.layout.quantisation.has_value()) return 0;
+  const auto source = RecordedValue(network_, pairs_, match.value);
   if (!source.has_value()) return 0;
-  const double largest = LargestIn(source->facts());
-  const double scale = aligned.matches[0].layout.quantisation->scale;
-  return largest > 0 ? scale / 2 / largest : 0;
+  const double largest = LargestIn(source->facts);
+  return largest > 0 ? match.layout.quantisation->scale / 2 / largest : 0;
 }
 
 absl::StatusOr<double> GraphPrecision::OfMatched(
     const RecordedTensor& compiled, const EntryMatch& match) const {
-  const auto source =
-      RecordedTensor::Find(SpoolsOf(pairs_, &RecordedPair::network),
-                           {network_.value(match.value).name});
+  const auto source = RecordedValue(network_, pairs_, match.value);
   if (!source.has_value()) return 0;
   NODEWISE_ASSIGN_OR_RETURN(const auto found, compiled.Load());
   const double roundoff =
-      RoundoffOfNumbers(compiled.facts().dtype, NumbersOf(found));
+      RoundoffOfNumbers(compiled.facts.dtype, NumbersOf(found));
   if (roundoff <= UnitRoundoff(kFloat32)) return 0;
-  const double type = UnitRoundoff(compiled.facts().dtype);
-  const double of_type =
-      type > UnitRoundoff(source->facts().dtype) ? type : 0.0;
+  const double type = UnitRoundoff(compiled.facts.dtype);
+  const double of_type = type > UnitRoundoff(source->facts.dtype) ? type : 0.0;
   NODEWISE_ASSIGN_OR_RETURN(const auto meant, source->Load());
-  // A step that is found again may be a little longer with other numbers.
-  constexpr double kMuchLarger = 1.5;
   const double in_network =
-      RoundoffOfNumbers(source->facts().dtype, NumbersOf(meant));
-  const bool is_coarser = roundoff > kMuchLarger * in_network;
+      RoundoffOfNumbers(source->facts.dtype, NumbersOf(meant));
+  const bool is_coarser = roundoff > kCoarserTimes * in_network;
   return std::max(of_type, is_coarser ? roundoff : 0.0);
 }
 
+// Weights of eight bits make what is computed with them as coarse, unless the
+// network has such weights itself. Smaller constants are exact on both sides.
 double GraphPrecision::OfConstant(EntryId entry) const {
   const GraphEntry& type = index_.graph().entry(entry);
   if (IsFloat(type.dtype)) return UnitRoundoff(type.dtype);
+  const bool is_weight = !alignment_.entries[Index(entry)].varies &&
+                         Product(type.shape) > kFewestWeights;
   const bool is_short = IsInteger(type.dtype) && ElementBytes(type.dtype) == 1;
-  if (!is_short || !IsWeight(entry) || has_short_weights_) return 0;
-  constexpr double kEightBits = 1.0 / 256;
-  return kEightBits;
+  return is_short && is_weight && !has_short_weights_ ? kEightBits : 0;
 }
 
 }  // namespace nodewise

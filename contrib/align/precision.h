@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "contrib/align/recorded_tensor.h"
+#include "contrib/align/tensor_match.h"
 #include "nodewise/align/alignment.h"
 #include "nodewise/align/layout.h"
 #include "nodewise/graph/graph_index.h"
@@ -78,11 +78,8 @@ class GraphPrecision {
   // Returns whether the entry is that, or no tensor of the network and made of
   // nothing else.
   bool IsWhatCancelledLeft(EntryId entry);
-  // Returns what was recorded of the entry.
-  std::optional<RecordedTensor> Compiled(EntryId entry) const;
   // Half a step of an entry that was found to be quantised; 0 of others.
   double OfQuantised(EntryId entry) const;
-  bool IsWeight(EntryId entry) const;
 
   const GraphIndex& index_;
   const Network& network_;

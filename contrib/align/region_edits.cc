@@ -1,11 +1,22 @@
+// Which small change of one operation makes the network make what the node has
+// made. A change is tried on the numbers that the node has read: the operation
+// is computed with it, what follows is computed by the reference as far as the
+// tensor in question, and the change fits if that is as near to the node's
+// numbers as a right one would be, with all sets of inputs. Changes from a list
+// come first as far as there are any; and numbers (of an attribute, a constant
+// or the whole result) are looked for by Gauss and Newton.
+
 #include "contrib/align/region_edits.h"
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
-#include "contrib/align/constant_edits.h"
+#include "absl/functional/function_ref.h"
+#include "contrib/align/network_walk.h"
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/op/evaluate.h"
@@ -15,392 +26,343 @@
 namespace nodewise {
 namespace {
 
-class EditSearch {
- public:
-  EditSearch(const RegionQuestion& question, EditBudget* budget)
-      : question_(question),
-        network_(question.walk.reference().network()),
-        total_(*budget),
-        budget_(*budget) {}
+using SharedValue = std::shared_ptr<const FollowedReference::Value>;
+// The results of an operation by set of inputs; none if they cannot be
+// computed.
+using Results = std::optional<std::vector<NDArray>>;
 
-  absl::StatusOr<std::vector<FittingEdit>> Run() {
-    std::vector<Progress> all;
-    for (const OperationId id : question_.region) all.push_back({id});
-    // The second round gives what the first has left to those that need more
-    // than their part.
-    for (const bool is_first : {true, false}) {
-      size_t waiting = static_cast<size_t>(
-          std::count_if(all.begin(), all.end(),
-                        [](const Progress& one) { return !one.is_done; }));
-      for (Progress& one : all) {
-        if (one.is_done) continue;
-        budget_ = total_.Part(waiting--);
-        const absl::Status status = TryOperation(is_first, &one);
-        total_.Spend(budget_);
-        NODEWISE_RETURN_IF_ERROR(status);
-      }
-    }
-    for (const Progress& one : all) {
-      if (!one.is_done) total_.GiveUp();
-    }
-    std::stable_sort(edits_.begin(), edits_.end(),
-                     [](const FittingEdit& a, const FittingEdit& b) {
-                       return std::pair(a.kind, a.distance) <
-                              std::pair(b.kind, b.distance);
-                     });
-    return std::move(edits_);
+struct EditSearch {
+  const RegionQuestion& question;
+  const Network& network;
+  EditBudget& total;
+  EditBudget budget;  // The part of `total` that is for one operation.
+  std::vector<FittingEdit> edits = {};
+
+  double DistanceOf(const SharedValue& value) const {
+    return question.found.DistanceIn(question.layout, value->tensors);
   }
+};
 
- private:
-  // How far an operation has been looked at.
-  struct Progress {
-    OperationId operation = kNoOperation;
-    size_t edits = 0;  // The number of edits that VisitEdits() has offered.
-    bool is_done = false;
-  };
+// How far an operation has been looked at.
+struct EditProgress {
+  OperationId operation = kNoOperation;
+  size_t edits = 0;  // The number of edits that VisitEdits() has offered.
+  bool is_done = false;
+};
 
-  absl::Status TryOperation(bool with_numbers, Progress* progress) {
-    const Operation& operation = network_.operation(progress->operation);
-    FollowedReference reference = question_.walk.reference();
-    NODEWISE_ASSIGN_OR_RETURN(const bool is_known,
-                              ReadInputs(operation, &reference));
-    progress->is_done = true;
-    if (!is_known) return absl::OkStatus();
-    if (with_numbers) {
-      // They are few, but take several runs each.
-      const EditBudget whole = budget_;
-      budget_ = whole.Part(2);
-      TryNumbers(operation, reference);
-      FitNumbers(operation, reference);
-      const EditBudget used = budget_;
-      budget_ = whole;
-      budget_.Spend(used);
-      if (used.gave_up()) total_.GiveUp();
-    }
-    size_t number = 0;
-    VisitEdits(network_, operation, question_.operators,
-               [&](const OperationEdit& edit) {
-                 if (number++ < progress->edits) return true;
-                 progress->is_done = budget_.Take();
-                 if (!progress->is_done) return false;
-                 ++progress->edits;
-                 Try(operation, edit, reference);
-                 return true;
-               });
-    return absl::OkStatus();
-  }
+// The operation that is changed, what it reads, and what it makes unchanged.
+struct ChangedOperation {
+  const Operation& operation;
+  FollowedReference reference;
+  std::vector<SharedValue> inputs = {};  // By slot; null for what is not given.
+  SharedValue made = nullptr;
 
-  // Returns false if something that it reads cannot be computed, or it makes
-  // several tensors.
-  absl::StatusOr<bool> ReadInputs(const Operation& operation,
-                                  FollowedReference* reference) {
-    inputs_.clear();
-    if (operation.outputs.size() != 1) return false;
-    for (const ValueId input : operation.inputs) {
-      if (input == kNoValue) {
-        inputs_.push_back(nullptr);
-        continue;
-      }
-      const auto value = reference->ValueOf(input);
-      if (!value.ok()) return false;
-      inputs_.push_back(*value);
-    }
-    const auto made = reference->ValueOf(operation.outputs[0]);
-    if (!made.ok()) return false;
-    made_ = *made;
-    return true;
-  }
-
-  // The operation's results with the edit, by set of inputs; none if they
-  // cannot be computed, or are of another type.
-  std::optional<std::vector<NDArray>> Compute(const OperationEdit& edit) const {
-    std::vector<NDArray> made;
-    for (size_t set = 0; set < made_->tensors.size(); ++set) {
-      Tensors inputs;
-      for (const size_t slot : edit.slots) {
-        const bool is_given =
-            slot != OperationEdit::kDropped && inputs_[slot] != nullptr;
-        inputs.push_back(is_given ? inputs_[slot]->tensors[set] : NDArray());
-      }
-      if (edit.is_skipped) {
-        made.push_back(inputs[0]);
-        continue;
-      }
-      const auto result = Evaluate(edit.attrs, std::move(inputs), {true});
-      if (!result.ok() || !HasTypeOf(result->outputs[0])) return std::nullopt;
-      made.push_back(result->outputs[0]);
-    }
-    return made;
-  }
-
-  // A tensor of the wrong size may have got it by any change of size.
-  bool HasTypeOf(const NDArray& tensor) const {
-    return tensor.defined() && tensor.dtype() == made_->facts.dtype &&
-           (!question_.layout.other_shape.empty() ||
-            tensor.shape() == absl::MakeConstSpan(made_->facts.shape));
-  }
-
-  bool HasExpectedShape(const TensorFacts& facts) const {
-    return question_.layout.other_shape.empty() ||
-           question_.layout.other_shape == facts.shape;
-  }
-
-  void Try(const Operation& operation, const OperationEdit& edit,
-           const FollowedReference& reference) {
-    auto made = Compute(edit);
-    if (!made.has_value()) return;
-    const size_t before = edits_.size();
-    Judge(operation, edit.what, *std::move(made), reference);
-    const bool is_dropped =
-        std::find(edit.slots.begin(), edit.slots.end(),
-                  OperationEdit::kDropped) != edit.slots.end();
-    if (edits_.size() > before) edits_.back().is_input_dropped = is_dropped;
-  }
-
-  void Judge(const Operation& operation, const std::string& what,
-             std::vector<NDArray> made, const FollowedReference& reference) {
-    FollowedReference edited = reference;
-    edited.Pin(operation.outputs[0], std::move(made));
-    const auto value = edited.ValueOf(question_.expected);
-    if (!value.ok() || !HasExpectedShape((*value)->facts)) return;
-    const double distance =
-        question_.found.DistanceIn(question_.layout, (*value)->tensors);
-    if (distance <= question_.clean) {
-      edits_.push_back(
-          {operation.id, what, distance, FittingEdit::Kind::kChange});
-    }
-  }
-
-  // Looks for the number with which the operation would make what was found: an
-  // attribute, a factor of a constant, or one of the whole result. A result
-  // that is wrong by one number is explained by some number; one that fits all
-  // elements with all sets of inputs does not do so by chance.
-  void FitNumbers(const Operation& operation,
-                  const FollowedReference& reference) {
+  std::vector<size_t> Slots() const {
     std::vector<size_t> slots(operation.inputs.size());
-    for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
-    FitAttributes(operation, operation.attrs, slots, "", reference);
-    for (const OpAttrs& other :
-         OtherOperators(network_, operation, question_.operators)) {
-      FitAttributes(
-          operation, other, slots,
-          fmt::format("{} instead of {}, ", other.def().name, operation.kind()),
-          reference);
+    std::iota(slots.begin(), slots.end(), size_t{0});
+    return slots;
+  }
+};
+
+// Returns false if something that it reads cannot be computed, or it makes
+// several tensors.
+bool ReadInputs(ChangedOperation* changed) {
+  const Operation& operation = changed->operation;
+  if (operation.outputs.size() != 1) return false;
+  for (const ValueId input : operation.inputs) {
+    changed->inputs.push_back(nullptr);
+    if (input == kNoValue) continue;
+    const auto value = changed->reference.ValueOf(input);
+    if (!value.ok()) return false;
+    changed->inputs.back() = *value;
+  }
+  const auto made = changed->reference.ValueOf(operation.outputs[0]);
+  if (made.ok()) changed->made = *made;
+  return made.ok();
+}
+
+// Returns the results with the edit, if they are of the right type. A tensor of
+// the wrong size may have got it by any change of size.
+Results Compute(const EditSearch& search, const ChangedOperation& changed,
+                const OperationEdit& edit) {
+  const TensorFacts& facts = changed.made->facts;
+  std::vector<NDArray> made;
+  for (size_t set = 0; set < changed.made->tensors.size(); ++set) {
+    Tensors inputs;
+    for (const size_t slot : edit.slots) {
+      const bool is_given =
+          slot != OperationEdit::kDropped && changed.inputs[slot] != nullptr;
+      inputs.push_back(is_given ? changed.inputs[slot]->tensors[set]
+                                : NDArray());
     }
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!IsFromOutside(operation, i)) continue;
-      const auto scaled_by =
-          [&](double factor) -> std::optional<std::vector<NDArray>> {
-        const auto kept = inputs_[i];
-        auto scaled = std::make_shared<FollowedReference::Value>(*kept);
-        for (NDArray& one : scaled->tensors) one = Scaled(one, factor);
-        inputs_[i] = scaled;
-        auto made = Compute({"", operation.attrs, slots});
-        inputs_[i] = kept;
-        return made;
-      };
-      FitConstant(operation, i, reference, scaled_by);
+    if (edit.is_skipped) {
+      made.push_back(inputs[0]);
+      continue;
     }
-    if (!IsFloat(made_->facts.dtype)) return;
-    Fit(
-        operation, reference, 1, "its result times {:.6g}",
-        [&](double factor) -> std::optional<std::vector<NDArray>> {
-          std::vector<NDArray> made;
-          for (const NDArray& one : made_->tensors) {
-            made.push_back(Scaled(one, factor));
-          }
-          return made;
-        },
-        FittingEdit::Kind::kFactorOfResult);
+    const auto result = Evaluate(edit.attrs, std::move(inputs), {true});
+    if (!result.ok()) return std::nullopt;
+    const NDArray& tensor = result->outputs[0];
+    if (!tensor.defined() || tensor.dtype() != facts.dtype ||
+        (search.question.layout.other_shape.empty() &&
+         tensor.shape() != absl::MakeConstSpan(facts.shape))) {
+      return std::nullopt;
+    }
+    made.push_back(tensor);
   }
+  return made;
+}
 
-  // A number alone is told as what it is, all others by their factor.
-  template <typename ScaledBy>
-  void FitConstant(const Operation& operation, size_t slot,
-                   const FollowedReference& reference,
-                   const ScaledBy& scaled_by) {
-    const NetworkValue& value = network_.value(operation.inputs[slot]);
-    const double alone = value.kind == NetworkValue::Kind::kConstant
-                             ? NumberAlone(inputs_[slot]->tensors[0])
-                             : 0;
-    for (const double from : FactorsFor(inputs_[slot]->tensors[0])) {
-      const bool fits =
-          alone == 0
-              ? Fit(operation, reference, from, value.name + " times {:.6g}",
-                    scaled_by)
-              : Fit(operation, reference, from * alone,
-                    value.name + " {:.4g}" +
-                        fmt::format(" instead of {:.4g}", alone),
-                    [&](double number) { return scaled_by(number / alone); });
-      if (fits) return;
+// Returns what becomes of the tensor in question if the operation makes this;
+// null if it cannot be computed or has another shape.
+SharedValue Outcome(const EditSearch& search, const ChangedOperation& changed,
+                    Results made) {
+  if (!made.has_value()) return nullptr;
+  FollowedReference edited = changed.reference;
+  edited.Pin(changed.operation.outputs[0], *std::move(made));
+  const auto value = edited.ValueOf(search.question.expected);
+  const std::vector<int64_t>& shape = search.question.layout.other_shape;
+  const bool is_made =
+      value.ok() && (shape.empty() || shape == (*value)->facts.shape);
+  return is_made ? *value : nullptr;
+}
+
+void Try(EditSearch& search, const ChangedOperation& changed,
+         const OperationEdit& edit) {
+  const SharedValue value =
+      Outcome(search, changed, Compute(search, changed, edit));
+  if (value == nullptr) return;
+  const double distance = search.DistanceOf(value);
+  if (!(distance <= search.question.clean)) return;
+  search.edits.push_back({changed.operation.id, edit.what, distance,
+                          FittingEdit::Kind::kChange,
+                          Contains(edit.slots, OperationEdit::kDropped)});
+}
+
+// Returns the results with another tensor in the place of an input.
+Results ComputeWith(const EditSearch& search, ChangedOperation& changed,
+                    size_t slot, SharedValue other) {
+  std::swap(changed.inputs[slot], other);
+  Results made =
+      Compute(search, changed, {"", changed.operation.attrs, changed.Slots()});
+  std::swap(changed.inputs[slot], other);
+  return made;
+}
+
+// Constants that it reads, changed.
+void TryConstants(EditSearch& search, ChangedOperation& changed) {
+  for (size_t i = 0; i < changed.inputs.size(); ++i) {
+    if (changed.inputs[i] == nullptr) continue;
+    const NetworkValue& value =
+        search.network.value(changed.operation.inputs[i]);
+    if (value.kind != NetworkValue::Kind::kConstant) continue;
+    const SharedValue kept = changed.inputs[i];
+    VisitConstantEdits(
+        kept->tensors[0], [&](const NDArray& tensor, const std::string& what) {
+          if (!search.budget.Take()) return false;
+          auto other = std::make_shared<FollowedReference::Value>(*kept);
+          for (NDArray& one : other->tensors) one = tensor;
+          changed.inputs[i] = other;
+          Try(search, changed,
+              {fmt::format("{} {}", value.name, what), changed.operation.attrs,
+               changed.Slots()});
+          changed.inputs[i] = kept;
+          return true;
+        });
+  }
+}
+
+// The number with as few digits as explain as much: what people write is
+// round, and what is fitted is so but for rounding.
+double WithFewDigits(const EditSearch& search, double number,
+                     absl::FunctionRef<SharedValue(double)> outcome_of) {
+  if (number == 0) return number;
+  const double size = std::floor(std::log10(std::fabs(number)));
+  for (const int digits : {1, 2, 3, 4}) {
+    const double unit = std::pow(10, size - digits + 1);
+    const double round = std::round(number / unit) * unit;
+    if (std::fabs(round - number) > kRoundNumberNear * std::fabs(number)) {
+      continue;
+    }
+    const SharedValue made = outcome_of(round);
+    if (made != nullptr && search.DistanceOf(made) <= search.question.clean) {
+      return round;
     }
   }
+  return number;
+}
 
-  // Returns the number of a tensor that has only one; else 0.
-  static double NumberAlone(const NDArray& tensor) {
-    if (CountOf(tensor) != 1) return 0;
-    return NumbersOf(tensor)[0];
-  }
-
-  // Where to begin to look for a factor. A small number alone (an epsilon) may
-  // be so small beside others that a little more of it changes nothing.
-  static std::vector<double> FactorsFor(const NDArray& tensor) {
-    if (CountOf(tensor) != 1) return {1};
-    return {1, 10, 100, 1e3, 1e4, 1e5};
-  }
-
-  // Floats that no operation of the region makes.
-  bool IsFromOutside(const Operation& operation, size_t slot) const {
-    if (inputs_[slot] == nullptr || !IsFloat(inputs_[slot]->facts.dtype)) {
-      return false;
+// Gauss and Newton, from a number on: what is wanted changes nearly linearly
+// with it, or not at all. `format` takes the number, and `make` makes the
+// operation's results with it. Returns whether one fits.
+bool Fit(EditSearch& search, const ChangedOperation& changed, double from,
+         const std::string& format, absl::FunctionRef<Results(double)> make,
+         FittingEdit::Kind kind = FittingEdit::Kind::kNumber) {
+  const RegionQuestion& question = search.question;
+  if (!search.budget.Take()) return false;
+  const auto outcome_of = [&](double number) -> SharedValue {
+    if (!search.budget.HasTime()) return nullptr;
+    return Outcome(search, changed, make(number));
+  };
+  double number = from;
+  for (int step = 0; step < kMostFitSteps; ++step) {
+    const double probe =
+        number + (number == 0 ? kFitProbe : number * kFitProbe);
+    const SharedValue here = outcome_of(number);
+    const SharedValue there = outcome_of(probe);
+    if (here == nullptr || there == nullptr) return false;
+    const double distance = search.DistanceOf(here);
+    // The number as it is was no explanation.
+    if (step > 0 && distance <= question.clean) {
+      const double round = WithFewDigits(search, number, outcome_of);
+      search.edits.push_back({changed.operation.id,
+                              fmt::format(fmt::runtime(format), round),
+                              distance, kind});
+      return true;
     }
-    const NetworkValue& value = network_.value(operation.inputs[slot]);
-    return value.kind != NetworkValue::Kind::kOutput ||
-           std::find(question_.region.begin(), question_.region.end(),
-                     value.producer) == question_.region.end();
+    const double move = question.found.StepTowards(
+        question.layout, here->tensors, there->tensors);
+    number += move * (probe - number);
+    if (move == 0 || !std::isfinite(number)) return false;
   }
+  return false;
+}
 
-  void FitAttributes(const Operation& operation, const OpAttrs& attrs,
-                     const std::vector<size_t>& slots,
-                     const std::string& prefix,
-                     const FollowedReference& reference) {
-    for (const AttrField& field : attrs.def().fields) {
-      if (field.is_tensor || field.is_graph) continue;
-      const auto now = field.get(attrs.get());
-      if (!now.has_value() || !std::holds_alternative<float>(*now)) continue;
-      const float from = std::get<float>(*now);
-      const std::string than =
-          prefix.empty() ? fmt::format(" instead of {:.4g}", from) : "";
-      Fit(operation, reference, from,
-          prefix + std::string(field.name) + " {:.4g}" + than,
-          [&](double number) -> std::optional<std::vector<NDArray>> {
-            std::vector<NamedAttr> others = NamedAttrsOf(attrs);
-            std::erase_if(others, [&](const NamedAttr& attr) {
-              return attr.name == field.name;
-            });
-            others.push_back(
-                {std::string(field.name), static_cast<float>(number)});
-            const auto made = MakeAttrs(attrs.def(), others);
-            if (!made.ok()) return std::nullopt;
-            return Compute({"", *made, slots});
+// `attrs` may be of another operator than the operation's own, which `prefix`
+// says then.
+void FitAttributes(EditSearch& search, const ChangedOperation& changed,
+                   const OpAttrs& attrs, const std::string& prefix) {
+  for (const AttrField& field : attrs.def().fields) {
+    if (field.is_tensor || field.is_graph) continue;
+    const auto now = field.get(attrs.get());
+    if (!now.has_value() || !std::holds_alternative<float>(*now)) continue;
+    const float from = std::get<float>(*now);
+    const std::string than =
+        prefix.empty() ? fmt::format(" instead of {:.4g}", from) : "";
+    Fit(search, changed, from,
+        prefix + std::string(field.name) + " {:.4g}" + than,
+        [&](double number) -> Results {
+          std::vector<NamedAttr> others = NamedAttrsOf(attrs);
+          std::erase_if(others, [&](const NamedAttr& attr) {
+            return attr.name == field.name;
           });
-    }
+          others.push_back(
+              {std::string(field.name), static_cast<float>(number)});
+          const auto made = MakeAttrs(attrs.def(), others);
+          if (!made.ok()) return std::nullopt;
+          return Compute(search, changed, {"", *made, changed.Slots()});
+        });
   }
+}
 
-  static NDArray Scaled(const NDArray& tensor, double factor) {
+std::vector<NDArray> Scaled(std::vector<NDArray> tensors, double factor) {
+  for (NDArray& tensor : tensors) {
     const auto copy = tensor.CopyToHost();
-    if (!copy.ok()) return tensor;
+    if (!copy.ok()) continue;
     (void)WithFloat(copy->dtype(), [&](auto zero) {
       using T = decltype(zero);
-      T* const begin = copy->As<T>();
-      std::transform(begin, begin + CountOf(*copy), begin, [factor](T x) {
-        return FromDouble<T>(ToDouble(x) * factor);
-      });
+      MapSpan(copy->As<T>(), CountOf(*copy), copy->As<T>(),
+              [factor](double x) { return x * factor; });
       return absl::OkStatus();
     });
-    return *copy;
+    tensor = *copy;
   }
+  return tensors;
+}
 
-  // The number with as few digits as explain as much: what people write is
-  // round, and what is fitted is so but for rounding.
-  template <typename OutcomeOf>
-  double Rounded(double number, const OutcomeOf& outcome_of) {
-    constexpr double kNear = 1e-3;
-    if (number == 0) return number;
-    const double size = std::floor(std::log10(std::fabs(number)));
-    for (const int digits : {1, 2, 3, 4}) {
-      const double unit = std::pow(10, size - digits + 1);
-      const double round = std::round(number / unit) * unit;
-      if (std::fabs(round - number) > kNear * std::fabs(number)) continue;
-      const auto made = outcome_of(round);
-      if (made != nullptr &&
-          question_.found.DistanceIn(question_.layout, made->tensors) <=
-              question_.clean) {
-        return round;
-      }
-    }
-    return number;
+// A number alone is told as what it is, all others by their factor.
+void FitConstant(EditSearch& search, ChangedOperation& changed, size_t slot) {
+  const NetworkValue& value =
+      search.network.value(changed.operation.inputs[slot]);
+  const NDArray& first = changed.inputs[slot]->tensors[0];
+  const bool is_number = CountOf(first) == 1;
+  const double alone = is_number && value.kind == NetworkValue::Kind::kConstant
+                           ? ToDoubles(first)[0]
+                           : 0;
+  // Where to begin to look for a factor. A small number alone (an epsilon) may
+  // be so small beside others that a little more of it changes nothing.
+  const std::vector<double> factors =
+      is_number ? std::vector<double>{1, 10, 100, 1e3, 1e4, 1e5}
+                : std::vector<double>{1};
+  const double unit = alone == 0 ? 1 : alone;
+  const std::string format =
+      alone == 0
+          ? value.name + " times {:.6g}"
+          : value.name + " {:.4g}" + fmt::format(" instead of {:.4g}", alone);
+  for (const double factor : factors) {
+    const bool fits =
+        Fit(search, changed, factor * unit, format, [&](double number) {
+          auto scaled =
+              std::make_shared<FollowedReference::Value>(*changed.inputs[slot]);
+          scaled->tensors = Scaled(std::move(scaled->tensors), number / unit);
+          return ComputeWith(search, changed, slot, std::move(scaled));
+        });
+    if (fits) return;
   }
+}
 
-  // Gauss and Newton, from a number on: what is wanted changes nearly linearly
-  // with it, or not at all. `format` takes the number. Returns whether one
-  // fits.
-  template <typename Make>
-  bool Fit(const Operation& operation, const FollowedReference& reference,
-           double from, const std::string& format, const Make& make,
-           FittingEdit::Kind kind = FittingEdit::Kind::kNumber) {
-    constexpr int kMostSteps = 8;
-    constexpr double kProbe = 1e-3;
-    if (!budget_.Take()) return false;
-    const auto outcome_of =
-        [&](double number) -> std::shared_ptr<const FollowedReference::Value> {
-      if (!budget_.HasTime()) return nullptr;
-      auto made = make(number);
-      if (!made.has_value()) return nullptr;
-      FollowedReference edited = reference;
-      edited.Pin(operation.outputs[0], *std::move(made));
-      auto value = edited.ValueOf(question_.expected);
-      const bool is_made = value.ok() && HasExpectedShape((*value)->facts);
-      return is_made ? *value : nullptr;
-    };
-    double number = from;
-    for (int step = 0; step < kMostSteps; ++step) {
-      const double probe = number + (number == 0 ? kProbe : number * kProbe);
-      const auto here = outcome_of(number);
-      const auto there = outcome_of(probe);
-      if (here == nullptr || there == nullptr) return false;
-      const double distance =
-          question_.found.DistanceIn(question_.layout, here->tensors);
-      if (step > 0 && distance <= question_.clean) {
-        const double round = Rounded(number, outcome_of);
-        edits_.push_back({operation.id,
-                          fmt::format(fmt::runtime(format), round), distance,
-                          kind});
-        return true;
-      }
-      const double move = question_.found.StepTowards(
-          question_.layout, here->tensors, there->tensors);
-      number += move * (probe - number);
-      if (move == 0 || !std::isfinite(number)) return false;
-    }
+// Floats that no operation of the region makes.
+bool IsFromOutside(const EditSearch& search, const ChangedOperation& changed,
+                   size_t slot) {
+  if (changed.inputs[slot] == nullptr ||
+      !IsFloat(changed.inputs[slot]->facts.dtype)) {
     return false;
   }
+  const NetworkValue& value =
+      search.network.value(changed.operation.inputs[slot]);
+  return value.kind != NetworkValue::Kind::kOutput ||
+         !Contains(search.question.region, value.producer);
+}
 
-  // Constants that it reads, changed.
-  void TryNumbers(const Operation& operation,
-                  const FollowedReference& reference) {
-    std::vector<size_t> slots(operation.inputs.size());
-    for (size_t i = 0; i < slots.size(); ++i) slots[i] = i;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] == nullptr || network_.value(operation.inputs[i]).kind !=
-                                       NetworkValue::Kind::kConstant) {
-        continue;
-      }
-      const auto kept = inputs_[i];
-      const std::string& name = network_.value(operation.inputs[i]).name;
-      VisitConstantEdits(kept->tensors[0], [&](const NDArray& tensor,
-                                               const std::string& what) {
-        if (!budget_.Take()) return false;
-        auto changed = std::make_shared<FollowedReference::Value>(*kept);
-        for (NDArray& one : changed->tensors) one = tensor;
-        inputs_[i] = changed;
-        Try(operation,
-            {fmt::format("{} {}", name, what), operation.attrs, slots},
-            reference);
-        inputs_[i] = kept;
-        return true;
-      });
-    }
+// Looks for the number with which the operation would make what was found: an
+// attribute, a factor of a constant, or one of the whole result. A result
+// that is wrong by one number is explained by some number; one that fits all
+// elements with all sets of inputs does not do so by chance.
+void FitNumbers(EditSearch& search, ChangedOperation& changed) {
+  const Operation& operation = changed.operation;
+  FitAttributes(search, changed, operation.attrs, "");
+  for (const OpAttrs& other :
+       OtherOperators(search.network, operation, search.question.operators)) {
+    FitAttributes(
+        search, changed, other,
+        fmt::format("{} instead of {}, ", other.def().name, operation.kind()));
   }
+  for (size_t i = 0; i < changed.inputs.size(); ++i) {
+    if (IsFromOutside(search, changed, i)) FitConstant(search, changed, i);
+  }
+  if (!IsFloat(changed.made->facts.dtype)) return;
+  Fit(
+      search, changed, 1, "its result times {:.6g}",
+      [&](double factor) { return Scaled(changed.made->tensors, factor); },
+      FittingEdit::Kind::kFactorOfResult);
+}
 
-  const RegionQuestion& question_;
-  const Network& network_;
-  EditBudget& total_;
-  EditBudget budget_;  // The part of `total_` that is for one operation.
-  std::vector<FittingEdit> edits_;
-  std::vector<std::shared_ptr<const FollowedReference::Value>> inputs_;
-  std::shared_ptr<const FollowedReference::Value> made_;
-};
+void TryOperation(EditSearch& search, bool with_numbers,
+                  EditProgress* progress) {
+  ChangedOperation changed{search.network.operation(progress->operation),
+                           search.question.reference};
+  progress->is_done = true;
+  if (!ReadInputs(&changed)) return;
+  if (with_numbers) {
+    // They are few, but take several runs each.
+    EditBudget whole = search.budget;
+    search.budget = whole.Part(2);
+    TryConstants(search, changed);
+    FitNumbers(search, changed);
+    whole.Spend(search.budget);
+    if (search.budget.gave_up()) search.total.GiveUp();
+    search.budget = whole;
+  }
+  size_t number = 0;
+  VisitEdits(search.network, changed.operation, search.question.operators,
+             [&](const OperationEdit& edit) {
+               if (number++ < progress->edits) return true;
+               progress->is_done = search.budget.Take();
+               if (!progress->is_done) return false;
+               ++progress->edits;
+               Try(search, changed, edit);
+               return true;
+             });
+}
 
 }  // namespace
 
@@ -432,9 +394,28 @@ bool EditBudget::HasTime() {
   return false;
 }
 
-absl::StatusOr<std::vector<FittingEdit>> FindEdits(
-    const RegionQuestion& question, EditBudget* budget) {
-  return EditSearch(question, budget).Run();
+std::vector<FittingEdit> FindEdits(const RegionQuestion& question,
+                                   EditBudget* budget) {
+  EditSearch search{question, question.reference.network(), *budget, *budget};
+  std::vector<EditProgress> all;
+  for (const OperationId id : question.region) all.push_back({id});
+  // The second round gives what the first has left to those that need more
+  // than their part.
+  for (const bool is_first : {true, false}) {
+    auto waiting = static_cast<size_t>(
+        std::ranges::count(all, false, &EditProgress::is_done));
+    for (EditProgress& one : all) {
+      if (one.is_done) continue;
+      search.budget = budget->Part(waiting--);
+      TryOperation(search, is_first, &one);
+      budget->Spend(search.budget);
+    }
+  }
+  if (!std::ranges::all_of(all, &EditProgress::is_done)) budget->GiveUp();
+  std::ranges::stable_sort(search.edits, {}, [](const FittingEdit& edit) {
+    return std::pair(edit.kind, edit.distance);
+  });
+  return std::move(search.edits);
 }
 
 }  // namespace nodewise

@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "contrib/align/graph_walk.h"
+#include "contrib/align/align_limits.h"
 #include "contrib/align/tensor_match.h"
-#include "contrib/align/time_limit.h"
+#include "nodewise/align/followed_reference.h"
 #include "nodewise/align/layout.h"
 #include "nodewise/align/value_locate.h"
 #include "nodewise/ir/network.h"
@@ -60,7 +59,8 @@ class EditBudget {
 };
 
 struct RegionQuestion {
-  const GraphWalk& walk;  // Before the entry was blamed.
+  // GraphWalk::reference() before the entry was blamed.
+  const FollowedReference& reference;
   const TensorMatcher& found;
   ValueId expected = kNoValue;
   const Layout& layout;
@@ -70,11 +70,10 @@ struct RegionQuestion {
 };
 
 // Tries changes one by one and returns those that fit, the likeliest and of
-// these the nearest first. Each
-// operation of the region gets its part of the budget, and what it does not
-// need is the others'. A number that is looked for counts as one change. Fails
-// as GraphWalk does.
-absl::StatusOr<std::vector<FittingEdit>> FindEdits(
-    const RegionQuestion& question, EditBudget* budget);
+// these the nearest first. Each operation of the region gets its part of the
+// budget, and what it does not need is the others'. A number that is looked for
+// counts as one change.
+std::vector<FittingEdit> FindEdits(const RegionQuestion& question,
+                                   EditBudget* budget);
 
 }  // namespace nodewise

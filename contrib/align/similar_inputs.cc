@@ -1,3 +1,8 @@
+// More inputs like those at hand. A tensor of many different numbers is taken
+// for a sample of what the network reads, so that others are chosen from it;
+// one of a few says no more than the range; and masks, integers and truth
+// values stay what they are, since not all others need be legal.
+
 #include "nodewise/align/similar_inputs.h"
 
 #include <algorithm>
@@ -8,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "contrib/align/align_limits.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
@@ -16,21 +22,12 @@
 namespace nodewise {
 namespace {
 
-// As many numbers as fit RandomSource::Between().
-constexpr int64_t kMostChoices = int64_t{1} << 31;
-constexpr int64_t kOneSpecialIn = 64;
-
-// With so many different numbers, others drawn among them are like new ones.
-constexpr size_t kMany = 64;
-
 // The different numbers, of which no more than that many.
 std::set<double> NumbersIn(const NDArray& tensor) {
   std::set<double> seen;
-  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
-  LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
-  for (const double number : numbers) {
+  for (const double number : ToDoubles(tensor)) {
     seen.insert(number);
-    if (seen.size() == kMany) break;
+    if (seen.size() == kManyChoices) break;
   }
   return seen;
 }
@@ -45,7 +42,6 @@ struct Range {
 // be what lies between them. Zeros and another whole number are a mask, and
 // chosen among.
 std::optional<Range> RangeToDrawIn(const NDArray& tensor) {
-  constexpr double kNeighbourhood = 0.5;
   const TensorStats stats = StatsOf(*tensor);
   if (!IsFloat(tensor.dtype()) || stats.nans + stats.infinities > 0) {
     return std::nullopt;
@@ -60,8 +56,8 @@ std::optional<Range> RangeToDrawIn(const NDArray& tensor) {
     return number == std::nearbyint(number);
   };
   const bool is_mask = numbers.size() == 2 && numbers.count(0) > 0 &&
-                       std::all_of(numbers.begin(), numbers.end(), is_whole);
-  if (is_mask || numbers.size() >= kMany) return std::nullopt;
+                       std::ranges::all_of(numbers, is_whole);
+  if (is_mask || numbers.size() >= kManyChoices) return std::nullopt;
   const double middle = stats.min / 2 + stats.max / 2;
   double reach = stats.max / 2 - stats.min / 2;
   // Numbers that are nearly one have the neighbourhood of one.
@@ -124,11 +120,10 @@ absl::StatusOr<std::vector<NamedTensor>> WithSpecialNumbers(
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, input.tensor.CopyToHost());
     NODEWISE_RETURN_IF_ERROR(WithFloat(tensor.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      constexpr double kEndless = std::numeric_limits<double>::infinity();
       for (int64_t begin = 0; begin < count; begin += kOneSpecialIn) {
         const int64_t end = std::min(count, begin + kOneSpecialIn);
         for (const double number : {std::numeric_limits<double>::quiet_NaN(),
-                                    kEndless, -kEndless, 0.0, -0.0}) {
+                                    kInfinity, -kInfinity, 0.0, -0.0}) {
           tensor.As<T>()[source.Between(begin, end - 1)] =
               FromDouble<T>(number);
         }

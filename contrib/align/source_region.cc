@@ -1,3 +1,9 @@
+// The part of the network that stands for nodes of the compiled graph, written
+// as a network whose inputs and output lie as the graph has them. It is made
+// from its end: what the entry should hold is followed back to tensors that the
+// part reads, these are put in the network's order by operations at the
+// beginning, and the result in the entry's order by others at the end.
+
 #include "nodewise/align/source_region.h"
 
 #include <algorithm>
@@ -5,8 +11,10 @@
 #include <set>
 #include <utility>
 
-#include "contrib/align/graph_walk.h"
+#include "contrib/align/align_limits.h"
 #include "contrib/align/layout_operations.h"
+#include "contrib/align/network_walk.h"
+#include "contrib/align/precision.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/cast.h"
@@ -14,9 +22,6 @@
 
 namespace nodewise {
 namespace {
-
-// An operation that was taken apart has fewer nodes.
-constexpr size_t kMostNodes = 16;
 
 // Writes the network between what a part reads and what it makes.
 class RegionWriter {
@@ -53,7 +58,8 @@ class RegionWriter {
         CleanDistance(network_.value(expected).type.dtype, type.dtype);
     NODEWISE_ASSIGN_OR_RETURN(
         ValueId output, AddLayout(layout, own, type.shape, operators_, &made_));
-    // Blocks are a layout of an output, another shape or order is none.
+    // Blocks are a layout that an output may have. Another shape or order is a
+    // part of what the entry should make, and stays in the network.
     const bool is_in_blocks = layout.is_usual() && !layout.is_same_order();
     if (!is_in_blocks && layout.other_shape.empty()) {
       region.in_own_layout = made_;
@@ -66,8 +72,7 @@ class RegionWriter {
         region.is_padding.push_back(place == kPaddingPlace);
       }
     }
-    region.region.outputs = {
-        {type.dtype, Shape(type.shape.begin(), type.shape.end())}};
+    region.region.outputs = {TypeOf(type)};
     region.region.covers = std::move(covers_);
     region.region.is_constant = std::move(is_constant_);
     region.region.network = std::move(made_);
@@ -77,11 +82,9 @@ class RegionWriter {
  private:
   absl::Status AddInputs(absl::Span<const PartInput> inputs) {
     for (const PartInput& input : inputs) {
-      const GraphEntry& type = graph_.entry(input.entry);
       NODEWISE_ASSIGN_OR_RETURN(
           const ValueId compiled,
-          made_.AddInput(input.name, {type.dtype, Shape(type.shape.begin(),
-                                                        type.shape.end())}));
+          made_.AddInput(input.name, TypeOf(graph_.entry(input.entry))));
       const LocatedEntry& held = located_.entries[Index(input.entry)];
       is_constant_.push_back(held.state == EntryState::kConstant);
       for (const HeldTensor& tensor : held.tensors) {
@@ -94,23 +97,18 @@ class RegionWriter {
   // Adds the operations that make the value of what is given.
   absl::Status Make(ValueId id) {
     std::set<OperationId> needed;
-    std::vector<ValueId> waiting = {id};
-    std::set<ValueId> seen;
-    while (!waiting.empty()) {
-      const NetworkValue& next = network_.value(waiting.back());
-      waiting.pop_back();
-      if (!seen.insert(next.id).second) continue;
+    absl::Status status;
+    WalkBack(network_, {id}, [&](const NetworkValue& next) {
+      if (!status.ok()) return false;
       if (next.kind != NetworkValue::Kind::kOutput || given_.count(next.id)) {
-        NODEWISE_RETURN_IF_ERROR(AddSource(next));
-        continue;
+        status = AddSource(next);
+        return false;
       }
       needed.insert(next.producer);
-      for (const ValueId input : network_.operation(next.producer).inputs) {
-        if (input != kNoValue) waiting.push_back(input);
-      }
-    }
-    for (const OperationId operation : network_.order()) {
-      if (needed.count(operation) == 0) continue;
+      return true;
+    });
+    NODEWISE_RETURN_IF_ERROR(status);
+    for (const OperationId operation : InOrder(network_, needed)) {
       NODEWISE_RETURN_IF_ERROR(Copy(network_.operation(operation)));
     }
     return absl::OkStatus();
@@ -163,13 +161,12 @@ class RegionWriter {
                                                : copies_[Index(input)]);
     }
     for (const ValueId output : operation.outputs) {
-      const bool is_wanted = output != kNoValue && !given_.count(output);
+      added.outputs.emplace_back();
+      if (output == kNoValue) continue;
+      added.outputs.back() = network_.value(output).name;
       // A value that is given already has another name here than in the
       // network.
-      added.outputs.push_back(output == kNoValue ? ""
-                              : is_wanted        ? network_.value(output).name
-                                                 : network_.value(output).name +
-                                                "_made_again");
+      if (given_.count(output)) added.outputs.back() += "_made_again";
     }
     NODEWISE_ASSIGN_OR_RETURN(const OperationId made,
                               made_.AddOperation(std::move(added)));
@@ -210,31 +207,21 @@ absl::StatusOr<CompiledPart> FindPart(const GraphIndex& index,
     return one.state != EntryState::kConstant && one.tensors.empty() &&
            graph.IsFunction(index.NodeOf(id));
   };
-  std::set<NodeId> nodes = {index.NodeOf(entry)};
-  std::vector<NodeId> waiting = {index.NodeOf(entry)};
-  while (!waiting.empty()) {
-    const NodeId node = waiting.back();
-    waiting.pop_back();
-    for (const EntryRef& ref : graph.node(node).inputs) {
-      const EntryId read = graph.EntryOf(ref);
-      if (!is_inside(read)) continue;
-      if (nodes.insert(NodeId{ref.node}).second) {
-        waiting.push_back(NodeId{ref.node});
-      }
-    }
-    if (nodes.size() > kMostNodes) {
-      return absl::UnimplementedError(fmt::format(
-          "more than {} nodes before it hold no tensor of the model",
-          kMostNodes));
-    }
-  }
   CompiledPart part;
-  part.nodes.assign(nodes.begin(), nodes.end());
+  part.nodes = NodesBefore(index, index.NodeOf(entry), kMostNodesOfOperation,
+                           [&](EntryId read, const std::vector<NodeId>&) {
+                             return is_inside(read);
+                           });
+  if (part.nodes.size() > kMostNodesOfOperation) {
+    return absl::UnimplementedError(
+        fmt::format("more than {} nodes before it hold no tensor of the model",
+                    kMostNodesOfOperation));
+  }
+  std::ranges::sort(part.nodes);
   for (const NodeId node : part.nodes) {
     for (const EntryRef& ref : graph.node(node).inputs) {
       const EntryId read = graph.EntryOf(ref);
-      if (!is_inside(read) && std::find(part.reads.begin(), part.reads.end(),
-                                        read) == part.reads.end()) {
+      if (!is_inside(read) && !Contains(part.reads, read)) {
         part.reads.push_back(read);
       }
     }

@@ -1,29 +1,83 @@
+// Whether a compiled tensor holds the numbers of one of the network's.
+//
+// Statistics come first: they are known without reading anything, and exclude
+// nearly all pairs. Then every layout that compilers use is tried, each in some
+// elements before it is compared in all, and the nearest one that is near with
+// every set of inputs is the match. What matches in no layout is compared
+// sorted, which says that the numbers are there in an order that is not known.
+// Integers are laid against floats by the line that fits both best.
+
 #include "contrib/align/tensor_match.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <functional>
+#include <memory>
 #include <utility>
 
+#include "contrib/align/align_limits.h"
 #include "contrib/align/precision.h"
-#include "contrib/align/quantised.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// A layout is looked at in so many elements before it is in all.
-constexpr int64_t kSampled = 64;
+// Sums over pairs of numbers, and what they say of how the two go together.
+struct PairSums {
+  double n = 0, a = 0, b = 0, aa = 0, bb = 0, ab = 0;
+
+  void Add(double one, double other) {
+    if (!std::isfinite(one) || !std::isfinite(other)) return;
+    n += 1;
+    a += one;
+    b += other;
+    aa += one * one;
+    bb += other * other;
+    ab += one * other;
+  }
+  double spread_a() const { return n * aa - a * a; }
+  double spread_b() const { return n * bb - b * b; }
+  double together() const { return n * ab - a * b; }
+  // 1 where the pairs lie on one line; 0 where one side is all the same.
+  double Likeness() const {
+    const double spread = spread_a() * spread_b();
+    return spread > 0 ? together() / std::sqrt(spread) : 0;
+  }
+};
+
+std::optional<RecordedTensor> FindRecorded(
+    absl::Span<const RecordedPair> pairs,
+    std::unique_ptr<TensorSpool> RecordedPair::*side, const TensorKey& key) {
+  RecordedTensor recorded;
+  TensorFacts& facts = recorded.facts;
+  for (const RecordedPair& pair : pairs) {
+    const TensorSpool& spool = *(pair.*side);
+    const auto place = spool.Find(key);
+    if (!place.ok()) return std::nullopt;
+    const TensorSpool::Kept& kept = spool.kept()[*place];
+    if (recorded.places.empty()) {
+      facts.shape = kept.shape;
+      facts.dtype = kept.dtype;
+    } else if (facts.shape != kept.shape || facts.dtype != kept.dtype) {
+      return std::nullopt;
+    }
+    facts.stats.push_back(kept.stats);
+    recorded.spools.push_back(&spool);
+    recorded.places.push_back(*place);
+  }
+  return recorded;
+}
+
+// What distances are relative to. A tensor of zeros has no size of its own.
+double ScaleFor(double largest) { return largest > 0 ? largest : 1; }
 
 // How far two tensors may be apart that are the same: rounding errors of a
 // whole network in the shorter of both types, and faults that are so small that
 // one still knows the tensor again.
 double FarthestOf(double roundoff) {
-  constexpr double kLeast = 0.01;
-  constexpr double kMost = 0.1;
-  constexpr double kRoundings = 64;
-  return std::clamp(kRoundings * roundoff, kLeast, kMost);
+  return std::clamp(kRecognisedRoundings * roundoff, kRecognisedLeast,
+                    kFarthestKnown);
 }
 double FarthestOf(DLDataType source, DLDataType compiled) {
   return FarthestOf(std::max(UnitRoundoff(source), UnitRoundoff(compiled)));
@@ -46,11 +100,12 @@ bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
   if (!a.has_numbers || !b.has_numbers) return false;
   if (a.elements == 0 || b.elements < a.elements) return false;
   const double far = farthest * LargestOf(a);
+  const bool is_in_range = b.max >= a.max - far && b.min <= a.min + far;
   if (a.elements == b.elements) {
     if (a.nans != b.nans || a.infinities != b.infinities) return false;
   } else if (b.elements % a.elements != 0) {
     // Padding may hold anything.
-    return b.max >= a.max - far && b.min <= a.min + far;
+    return is_in_range;
   }
   // Nothing is known of numbers that there are none of.
   if (a.nans == a.elements) return true;
@@ -63,9 +118,8 @@ bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
       AreNear(a.max, b.max, far) && AreNear(a.min, b.min, far) &&
       AreNear(a.mean, b.mean, near) && AreNear(size_a, size_b, near);
   // A tensor of infinities alone has no mean.
-  if (std::isnan(far) || std::isinf(far)) return true;
-  if (are_alike || a.elements == b.elements) return are_alike;
-  return b.max >= a.max - far && b.min <= a.min + far;
+  if (!std::isfinite(far)) return true;
+  return are_alike || (a.elements != b.elements && is_in_range);
 }
 
 bool MayMatchWithin(double farthest, const TensorFacts& source,
@@ -78,50 +132,87 @@ bool MayMatchWithin(double farthest, const TensorFacts& source,
   return true;
 }
 
-double NumberAt(const NDArray& tensor, int64_t element) {
-  double number = 0;
-  LoadDoubles(tensor, element, element + 1, &number);
-  return number;
+// Returns how far a number is from what an integer stands for, beyond the half
+// step that rounding takes. An end of the range stands for all beyond it.
+double DistanceBeyondRounding(const Layout::Quantisation& how, double expected,
+                              double found) {
+  const double number = how.Number(found);
+  if (found <= how.low && expected < number) return 0;
+  if (found >= how.high && expected > number) return 0;
+  const double distance = std::fabs(expected - number);
+  if (std::isnan(distance)) return kInfinity;
+  return std::max(0.0, distance - kHalfStep * how.scale);
 }
 
-// Most tensors that might match are told apart by a few of their elements, so
-// no more of them is read.
-bool AreSamplesNear(const Layout& layout, const NDArray& source,
-                    const std::vector<double>& compiled, double far) {
-  const auto count = static_cast<int64_t>(compiled.size());
-  const int64_t stride = std::max<int64_t>(1, count / kSampled);
+// Returns how far a number of the compiled tensor is from the one that it
+// should be. Infinite if one of them alone is not finite.
+double NumberDistance(const Layout& layout, double expected, double found) {
+  if (layout.quantisation.has_value()) {
+    return DistanceBeyondRounding(*layout.quantisation, expected, found);
+  }
+  if (expected == found || (std::isnan(expected) && std::isnan(found))) {
+    return 0;
+  }
+  const double distance = std::fabs(expected - found);
+  return std::isnan(distance) ? kInfinity : distance;
+}
+
+// Calls `take` with the place in the network's tensor and the element of about
+// so many of the compiled tensor's elements, until it returns false. Padding is
+// passed over.
+template <typename Take>
+bool ForSamples(const Layout& layout, size_t elements, int64_t most,
+                const Take& take) {
+  const auto count = static_cast<int64_t>(elements);
+  const int64_t stride = std::max<int64_t>(1, count / most);
   for (int64_t i = 0; i < count; i += stride) {
     const int64_t place = PlaceOf(layout, i);
     if (place == kPaddingPlace) continue;
-    if (NumberDistance(layout, NumberAt(source, place),
-                       compiled[static_cast<size_t>(i)]) > far) {
-      return false;
-    }
+    if (!take(place, static_cast<size_t>(i))) return false;
   }
   return true;
+}
+
+// The same for all elements.
+template <typename Take>
+bool ForAll(const Layout& layout, size_t count, const Take& take) {
+  if (layout.is_same_order()) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!take(i, i)) return false;
+    }
+    return true;
+  }
+  const std::vector<int64_t> places = PlacesOf(layout);
+  for (size_t i = 0; i < count; ++i) {
+    if (places[i] == kPaddingPlace) continue;
+    if (!take(static_cast<size_t>(places[i]), i)) return false;
+  }
+  return true;
+}
+
+// No more than the samples is read: the network's tensor may lie on the disk.
+bool AreSamplesNear(const Layout& layout, const NDArray& source,
+                    const std::vector<double>& compiled, double far) {
+  return ForSamples(layout, compiled.size(), kSampledElements,
+                    [&](int64_t place, size_t element) {
+                      double number = 0;
+                      LoadDoubles(source, place, place + 1, &number);
+                      return NumberDistance(layout, number,
+                                            compiled[element]) <= far;
+                    });
 }
 
 // Returns the largest distance, or infinity as soon as one is beyond `far`.
 double DistanceOf(const Layout& layout, const std::vector<double>& source,
                   const std::vector<double>& compiled, double far) {
   double largest = 0;
-  const auto take = [&](size_t place, size_t element) {
-    largest = std::max(
-        largest, NumberDistance(layout, source[place], compiled[element]));
-    return largest <= far;
-  };
-  if (layout.is_same_order()) {
-    for (size_t i = 0; i < compiled.size(); ++i) {
-      if (!take(i, i)) return kInfinity;
-    }
-    return largest;
-  }
-  const std::vector<int64_t> places = PlacesOf(layout);
-  for (size_t i = 0; i < compiled.size(); ++i) {
-    if (places[i] == kPaddingPlace) continue;
-    if (!take(static_cast<size_t>(places[i]), i)) return kInfinity;
-  }
-  return largest;
+  const bool is_near =
+      ForAll(layout, compiled.size(), [&](size_t place, size_t element) {
+        largest = std::max(
+            largest, NumberDistance(layout, source[place], compiled[element]));
+        return largest <= far;
+      });
+  return is_near ? largest : kInfinity;
 }
 
 // NaN go to the end: nothing is smaller or larger than they are.
@@ -135,41 +226,159 @@ std::vector<double> Sorted(std::vector<double> numbers) {
 double DistanceInAnyOrder(const std::vector<double>& source,
                           const std::vector<double>& compiled, double far) {
   if (source.size() != compiled.size()) return kInfinity;
-  const std::vector<double> a = Sorted(source);
-  const std::vector<double> b = Sorted(compiled);
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, NumberDistance(Layout(), a[i], b[i]));
-    if (largest > far) return kInfinity;
-  }
-  return largest;
+  const auto count = static_cast<int64_t>(source.size());
+  return DistanceOf(Layout::SameOrder({&count, 1}, {&count, 1}), Sorted(source),
+                    Sorted(compiled), far);
 }
 
-// Returns how many different numbers there are, as far as it matters: a tensor
-// of few has the numbers of many others.
+// Few of them are needed, and NaN, which are in no order, count each.
 bool AreMany(const std::vector<double>& source) {
-  constexpr size_t kMany = 16;
   std::vector<double> seen;
   for (const double number : source) {
-    if (std::find(seen.begin(), seen.end(), number) != seen.end()) continue;
+    if (std::ranges::find(seen, number) != seen.end()) continue;
     seen.push_back(number);
-    if (seen.size() == kMany) return true;
+    if (seen.size() == kManyNumbers) return true;
   }
   return false;
 }
 
+// Returns how alike two tensors are, from -1 to 1: 1 if one is a multiple of
+// the other, with something added. 0 if nothing can be said.
+double LikenessIn(const Layout& layout, const std::vector<double>& source,
+                  const std::vector<double>& compiled) {
+  PairSums sums;
+  ForSamples(layout, compiled.size(), kLikenessElements,
+             [&](int64_t place, size_t element) {
+               sums.Add(source[static_cast<size_t>(place)], compiled[element]);
+               return true;
+             });
+  return sums.Likeness();
+}
+
+double VarianceOf(const TensorStats& stats) {
+  const double square =
+      stats.l2 * stats.l2 / static_cast<double>(stats.elements);
+  return std::max(0.0, square - stats.mean * stats.mean);
+}
+
+// Returns whether the compiled tensor has integers that may stand for the
+// floats of the network's, by their statistics: one step is as long with each
+// set of inputs.
+bool MayBeQuantised(const TensorFacts& source, const TensorFacts& compiled) {
+  if (!IsFloat(source.dtype) || !IsInteger(compiled.dtype) ||
+      ElementBytes(compiled.dtype) > kMostQuantisedBytes) {
+    return false;
+  }
+  double first = 0;
+  for (size_t set = 0; set < source.stats.size(); ++set) {
+    const TensorStats& from = source.stats[set];
+    const TensorStats& to = compiled.stats[set];
+    if (from.elements != to.elements || from.nans + from.infinities > 0) {
+      return false;
+    }
+    const double step = std::sqrt(VarianceOf(from) / VarianceOf(to));
+    if (!std::isfinite(step) || step == 0) return false;
+    if (set == 0) first = step;
+    if (std::fabs(step - first) > kStepsDiffer * first) return false;
+  }
+  return true;
+}
+
+// Whether clipping to a range of integers ends here: at 127, -128 and -127, and
+// likewise for other numbers of bits; or at 0.
+bool IsEndOfRange(double q) {
+  if (q == 0) return true;
+  const double size = std::fabs(q);
+  const auto is_power = [](double x) { return std::exp2(std::ilogb(x)) == x; };
+  return size + 1 >= kLeastRangeEnd &&
+         (is_power(size + 1) || (q < 0 && is_power(size)));
+}
+
+// Sums over pairs of an integer and the float that it stands for. A clipped
+// number says nothing.
+PairSums SumOver(const Layout& layout,
+                 absl::Span<const std::vector<double>> source,
+                 absl::Span<const std::vector<double>> compiled,
+                 const Layout::Quantisation& ends) {
+  PairSums sums;
+  for (size_t set = 0; set < compiled.size(); ++set) {
+    ForAll(layout, compiled[set].size(), [&](size_t place, size_t element) {
+      const double q = compiled[set][element];
+      if (q > ends.low && q < ends.high) sums.Add(q, source[set][place]);
+      return true;
+    });
+  }
+  return sums;
+}
+
+// Returns the scale and zero point with which the integers in that layout are
+// nearest to the floats, by least squares over all sets; none if the two are
+// less alike than that, where 1 is on one line. Both are by set of inputs.
+std::optional<Layout::Quantisation> FitQuantisation(
+    const Layout& layout, absl::Span<const std::vector<double>> source,
+    const TensorFacts& compiled_facts,
+    absl::Span<const std::vector<double>> compiled, double least_likeness) {
+  Layout::Quantisation how{1, 0, -kInfinity, kInfinity};
+  double low = kInfinity;
+  double high = -kInfinity;
+  for (const TensorStats& stats : compiled_facts.stats) {
+    low = std::min(low, stats.min);
+    high = std::max(high, stats.max);
+  }
+  if (IsEndOfRange(low)) how.low = low;
+  if (IsEndOfRange(high)) how.high = high;
+  const PairSums sums = SumOver(layout, source, compiled, how);
+  if (sums.n < kFewestPairs || !(sums.spread_a() > 0) ||
+      !(sums.spread_b() > 0) || sums.Likeness() < least_likeness) {
+    return std::nullopt;
+  }
+  const double slope = sums.together() / sums.spread_a();
+  // Plus 0: no zero point is -0.
+  how.zero_point = std::round((sums.a - sums.b / slope) / sums.n) + 0.0;
+  // The slope again, with a zero point that is one of the integers.
+  const double z = how.zero_point;
+  how.scale =
+      (sums.ab - z * sums.b) / (sums.aa - 2 * z * sums.a + sums.n * z * z);
+  if (!(how.scale > 0)) return std::nullopt;
+  return how;
+}
+
 }  // namespace
 
-std::vector<double> NumbersOf(const NDArray& tensor) {
-  std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)));
-  LoadDoubles(tensor, 0, CountOf(tensor), numbers.data());
-  return numbers;
+absl::StatusOr<std::vector<NDArray>> RecordedTensor::Load() const {
+  std::vector<NDArray> tensors;
+  for (size_t set = 0; set < spools.size(); ++set) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, spools[set]->Load(places[set]));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::optional<RecordedTensor> RecordedEntry(
+    const GraphIndex& index, absl::Span<const RecordedPair> pairs,
+    EntryId entry) {
+  return FindRecorded(
+      pairs, &RecordedPair::compiled,
+      {index.KeyOf(index.NodeOf(entry)), index.OutputOf(entry)});
+}
+
+std::optional<RecordedTensor> RecordedValue(
+    const Network& network, absl::Span<const RecordedPair> pairs, ValueId id) {
+  return FindRecorded(pairs, &RecordedPair::network, {network.value(id).name});
 }
 
 std::vector<std::vector<double>> NumbersOf(absl::Span<const NDArray> tensors) {
   std::vector<std::vector<double>> numbers;
-  for (const NDArray& tensor : tensors) numbers.push_back(NumbersOf(tensor));
+  for (const NDArray& tensor : tensors) numbers.push_back(ToDoubles(tensor));
   return numbers;
+}
+
+double LargestFinite(const std::vector<double>& numbers) {
+  double largest = 0;
+  for (const double number : numbers) {
+    if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+  }
+  return largest;
 }
 
 bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
@@ -178,14 +387,18 @@ bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
 }
 
 bool IsAsNear(double distance, double nearest) {
-  constexpr double kTimes = 2;
-  constexpr double kLeast = 1e-6;
-  return distance <= std::max(kTimes * nearest, kLeast);
+  return distance <= std::max(kAsNearTimes * nearest, kAsNearLeast);
 }
 
 TensorMatcher::TensorMatcher(TensorFacts facts,
                              absl::Span<const NDArray> tensors)
     : facts_(std::move(facts)), numbers_(NumbersOf(tensors)) {}
+
+absl::StatusOr<TensorMatcher> TensorMatcher::Of(
+    const RecordedTensor& compiled) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, compiled.Load());
+  return TensorMatcher(compiled.facts, tensors);
+}
 
 std::optional<TensorMatch> TensorMatcher::Match(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
@@ -228,8 +441,7 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
   std::vector<double> scales;
   for (size_t set = 0; set < tensors.size(); ++set) {
     const double largest = LargestOf(source.stats[set]);
-    const bool is_size = std::isfinite(largest) && largest > 0;
-    scales.push_back(is_size ? largest : 1);
+    scales.push_back(std::isfinite(largest) ? ScaleFor(largest) : 1);
     if (!AreSamplesNear(layout, tensors[set], numbers_[set],
                         farthest * scales[set])) {
       return std::nullopt;
@@ -239,7 +451,7 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
   for (size_t set = 0; set < tensors.size(); ++set) {
     const double far = farthest * scales[set];
     const double distance =
-        DistanceOf(layout, NumbersOf(tensors[set]), numbers_[set], far);
+        DistanceOf(layout, ToDoubles(tensors[set]), numbers_[set], far);
     if (distance > far) return std::nullopt;
     worst = std::max(worst, distance / scales[set]);
   }
@@ -249,30 +461,31 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
 bool TensorMatcher::HasManyNumbers() const { return AreMany(numbers_[0]); }
 
 bool TensorMatcher::IsOneNumber() const {
-  return std::all_of(
-      numbers_.begin(), numbers_.end(), [&](const std::vector<double>& set) {
-        return std::all_of(set.begin(), set.end(), [&](double number) {
-          return number == numbers_[0][0];
-        });
-      });
+  return std::ranges::all_of(numbers_, [&](const std::vector<double>& set) {
+    return std::ranges::all_of(
+        set, [&](double number) { return number == numbers_[0][0]; });
+  });
 }
 
+// The likeness of the first set is cheap, and excludes most layouts before a
+// line is fitted. Numbers that were made of eight bits are coarse, whichever
+// integers hold them, so that any distance counts that a tensor may have at
+// all.
 std::optional<TensorMatch> TensorMatcher::MatchQuantised(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
-  // Numbers that were made of eight bits are that coarse, whichever integers
-  // hold them.
-  constexpr double kFarthest = 0.1;
-  constexpr double kAlike = 0.95;
   const std::vector<std::vector<double>> numbers = NumbersOf(tensors);
   std::optional<TensorMatch> best;
   VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
-    if (LikenessIn(layout, numbers[0], numbers_[0]) < kAlike) return true;
-    const auto how = FitQuantisation(layout, numbers, facts_, numbers_, kAlike);
+    if (LikenessIn(layout, numbers[0], numbers_[0]) < kQuantisedLikeness) {
+      return true;
+    }
+    const auto how =
+        FitQuantisation(layout, numbers, facts_, numbers_, kQuantisedLikeness);
     if (!how.has_value()) return true;
     Layout quantised = layout;
     quantised.Quantise(*how);
     const double distance = DistanceIn(quantised, tensors);
-    if (distance <= (best.has_value() ? best->distance : kFarthest)) {
+    if (distance <= (best.has_value() ? best->distance : kFarthestKnown)) {
       best = TensorMatch{std::move(quantised), distance, false};
     }
     return !best.has_value() || best->distance > 0;
@@ -285,14 +498,13 @@ std::optional<TensorMatch> TensorMatcher::MatchWithin(
     absl::Span<const NDArray> tensors) const {
   std::vector<std::vector<double>> numbers(tensors.size());
   const auto numbers_of = [&](size_t set) -> const std::vector<double>& {
-    if (numbers[set].empty()) numbers[set] = NumbersOf(tensors[set]);
+    if (numbers[set].empty()) numbers[set] = ToDoubles(tensors[set]);
     return numbers[set];
   };
-  // What distances are relative to.
   const auto scale_of = [&](size_t set) {
-    double largest = LargestOf(source.stats[set]);
-    if (!std::isfinite(largest)) largest = LargestFinite(numbers_of(set));
-    return largest > 0 ? largest : 1;
+    const double largest = LargestOf(source.stats[set]);
+    return ScaleFor(std::isfinite(largest) ? largest
+                                           : LargestFinite(numbers_of(set)));
   };
   // The worst of all sets, relative to the size of the numbers.
   const auto distance_of = [&](double limit, const auto& distance_in_set) {
@@ -325,20 +537,50 @@ std::optional<TensorMatch> TensorMatcher::MatchWithin(
   if (best.has_value()) return best;
   // Sorting is dear, and asks for more: numbers that are only near each other
   // are so in many tensors, once they are in order.
-  constexpr double kSameNumbers = 1e-5;
   for (size_t set = 0; set < tensors.size(); ++set) {
     if (!MayBeReordered(source.stats[set], facts_.stats[set],
-                        kSameNumbers * scale_of(set))) {
+                        kSameWhenSorted * scale_of(set))) {
       return best;
     }
   }
   if (!AreMany(numbers_of(0))) return best;
   const double distance =
-      distance_of(kSameNumbers, [&](size_t set, double far) {
+      distance_of(kSameWhenSorted, [&](size_t set, double far) {
         return DistanceInAnyOrder(numbers_of(set), numbers_[set], far);
       });
-  if (distance > kSameNumbers) return best;
+  if (distance > kSameWhenSorted) return best;
   return TensorMatch{Layout(), distance, true};
+}
+
+std::vector<Layout> TensorMatcher::LikelyLayouts(
+    const TensorFacts& source, absl::Span<const NDArray> tensors,
+    size_t most) const {
+  const std::vector<double> numbers = ToDoubles(tensors[0]);
+  std::vector<std::pair<double, Layout>> scored;
+  VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
+    const double form = layout.is_usual()        ? kUsualLayoutBonus
+                        : layout.is_same_order() ? kSameOrderBonus
+                                                 : 0;
+    // Numbers with the other sign are as much alike.
+    const double likeness = LikenessIn(layout, numbers, numbers_[0]);
+    scored.emplace_back(form + std::fabs(likeness), layout);
+    return true;
+  });
+  std::ranges::stable_sort(scored, std::greater(),
+                           &std::pair<double, Layout>::first);
+  if (scored.size() > most) scored.resize(most);
+  std::vector<Layout> layouts;
+  const bool is_quantised = IsFloat(source.dtype) && IsInteger(facts_.dtype);
+  const std::vector<std::vector<double>> all =
+      is_quantised ? NumbersOf(tensors) : std::vector<std::vector<double>>();
+  for (auto& [score, layout] : scored) {
+    if (is_quantised) {
+      const auto how = FitQuantisation(layout, all, facts_, numbers_, 0);
+      if (how.has_value()) layout.Quantise(*how);
+    }
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
 }
 
 double TensorMatcher::DistanceIn(const Layout& layout,
@@ -352,10 +594,64 @@ double TensorMatcher::DistanceIn(const Layout& layout,
 
 double TensorMatcher::DistanceInSet(const Layout& layout, const NDArray& tensor,
                                     size_t set) const {
-  const std::vector<double> numbers = NumbersOf(tensor);
-  const double largest = LargestFinite(numbers);
+  const std::vector<double> numbers = ToDoubles(tensor);
   return DistanceOf(layout, numbers, numbers_[set], kInfinity) /
-         (largest > 0 ? largest : 1);
+         ScaleFor(LargestFinite(numbers));
+}
+
+Difference TensorMatcher::DifferenceIn(const Layout& layout,
+                                       absl::Span<const NDArray> tensors,
+                                       bool finite_alone) const {
+  Difference worst;
+  for (size_t set = 0; set < tensors.size(); ++set) {
+    const std::vector<double> numbers = ToDoubles(tensors[set]);
+    double largest = 0;
+    double squares = 0;
+    double count = 0;
+    ForAll(layout, numbers_[set].size(), [&](size_t place, size_t element) {
+      const double expected = numbers[place];
+      const double found = numbers_[set][element];
+      if (finite_alone && !(std::isfinite(expected) && std::isfinite(found))) {
+        return true;
+      }
+      const double distance = NumberDistance(layout, expected, found);
+      largest = std::max(largest, distance);
+      squares += distance * distance;
+      count += 1;
+      return true;
+    });
+    const double scale = ScaleFor(LargestFinite(numbers));
+    worst.largest = std::max(worst.largest, largest / scale);
+    worst.root_mean_square =
+        std::max(worst.root_mean_square,
+                 std::sqrt(squares / std::max(count, 1.0)) / scale);
+  }
+  return worst;
+}
+
+double TensorMatcher::StepTowards(const Layout& layout,
+                                  absl::Span<const NDArray> here,
+                                  absl::Span<const NDArray> there) const {
+  double along = 0;
+  double length = 0;
+  for (size_t set = 0; set < here.size(); ++set) {
+    const std::vector<double> from = ToDoubles(here[set]);
+    const std::vector<double> to = ToDoubles(there[set]);
+    if (from.size() != to.size()) return 0;
+    ForAll(layout, numbers_[set].size(), [&](size_t place, size_t element) {
+      const double found = numbers_[set][element];
+      const double way = to[place] - from[place];
+      const double left =
+          (layout.quantisation.has_value() ? layout.quantisation->Number(found)
+                                           : found) -
+          from[place];
+      if (!std::isfinite(way) || !std::isfinite(left)) return true;
+      along += way * left;
+      length += way * way;
+      return true;
+    });
+  }
+  return length > 0 ? along / length : 0;
 }
 
 }  // namespace nodewise

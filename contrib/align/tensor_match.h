@@ -1,15 +1,39 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/align/alignment.h"
 #include "nodewise/align/layout.h"
-#include "nodewise/align/tensor_facts.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/tensors/tensor_spool.h"
 
 namespace nodewise {
+
+// A tensor as it was recorded with every set of inputs.
+struct RecordedTensor {
+  TensorFacts facts;
+  std::vector<const TensorSpool*> spools;
+  std::vector<size_t> places;  // TensorSpool::kept(), by spool.
+
+  // Reads the contents, by set. Fails as TensorSpool::Load().
+  absl::StatusOr<std::vector<NDArray>> Load() const;
+};
+
+// Return what was recorded of an entry of the graph, or of a value of the
+// network: none if a set lacks it, or if its shape or type is another one with
+// another set, since sizes that depend on the data have no layout.
+std::optional<RecordedTensor> RecordedEntry(
+    const GraphIndex& index, absl::Span<const RecordedPair> pairs,
+    EntryId entry);
+std::optional<RecordedTensor> RecordedValue(
+    const Network& network, absl::Span<const RecordedPair> pairs, ValueId id);
 
 // How far two tensors are apart, relative to the largest number of the
 // network's, with the worst set of inputs.
@@ -24,23 +48,11 @@ struct TensorMatch {
   bool has_unknown_order = false;
 };
 
-// Returns the numbers of a tensor, or of one with every set of inputs.
-std::vector<double> NumbersOf(const NDArray& tensor);
+// Returns the numbers of a tensor with every set of inputs.
 std::vector<std::vector<double>> NumbersOf(absl::Span<const NDArray> tensors);
 
 // Returns the largest finite number without its sign; 0 if there is none.
 double LargestFinite(const std::vector<double>& numbers);
-
-// Returns how far a number of the compiled tensor is from the one that it
-// should be; beyond the half step that rounding takes if it is quantised.
-// Infinite if one of them alone is not finite.
-double NumberDistance(const Layout& layout, double expected, double found);
-
-// Returns how alike two tensors are, from -1 to 1, in some thousand elements: 1
-// if one is a multiple of the other, with something added. 0 if nothing can be
-// said.
-double LikenessIn(const Layout& layout, const std::vector<double>& source,
-                  const std::vector<double>& compiled);
 
 // Returns whether the statistics of both allow one to hold the numbers of the
 // other, in any order. It is asked about all pairs, and reads nothing.
@@ -56,6 +68,8 @@ class TensorMatcher {
  public:
   // `tensors` are by set of inputs, compact and in host memory.
   TensorMatcher(TensorFacts facts, absl::Span<const NDArray> tensors);
+  // Fails as TensorSpool::Load().
+  static absl::StatusOr<TensorMatcher> Of(const RecordedTensor& compiled);
 
   const TensorFacts& facts() const { return facts_; }
   // Returns the nearest layout, if any is near enough with every set of inputs.
@@ -95,11 +109,10 @@ class TensorMatcher {
                     absl::Span<const NDArray> tensors) const;
   double DistanceInSet(const Layout& layout, const NDArray& tensor,
                        size_t set) const;
-  // The distance of those elements that are finite in both.
-  double FiniteDistanceIn(const Layout& layout,
-                          absl::Span<const NDArray> tensors) const;
+  // `finite_alone`: of those elements that are finite in both.
   Difference DifferenceIn(const Layout& layout,
-                          absl::Span<const NDArray> tensors) const;
+                          absl::Span<const NDArray> tensors,
+                          bool finite_alone = false) const;
   // Returns how many times the way from `here` to `there` leads nearest to the
   // compiled tensor: the least squares of all sets together. 0 if it leads
   // nowhere.
@@ -119,5 +132,34 @@ class TensorMatcher {
   std::vector<std::vector<double>> numbers_;  // By set of inputs.
   mutable std::optional<double> roundoff_;    // RoundoffOfNumbers().
 };
+
+// A tensor of the network that a compiled one may be a part of, or have as one.
+struct PartCandidate {
+  size_t place = 0;  // The caller's own number for the tensor.
+  const TensorFacts* facts = nullptr;
+};
+
+struct PartMatch {
+  size_t place = 0;
+  TensorMatch match;
+};
+
+// Returns the contents of a candidate by set of inputs.
+using LoadTensors =
+    absl::FunctionRef<absl::StatusOr<std::vector<NDArray>>(size_t place)>;
+
+// Returns the tensors that the compiled one is a part of along one of their
+// sides, the nearest first; none if its few numbers are in many tensors. Fails
+// as `load` does.
+absl::StatusOr<std::vector<PartMatch>> FindWholes(
+    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
+    LoadTensors load);
+
+// Returns the tensors that the compiled one has joined along one of their
+// sides, in their order there; none unless they are all of it. Fails as `load`
+// does.
+absl::StatusOr<std::vector<PartMatch>> FindParts(
+    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
+    LoadTensors load);
 
 }  // namespace nodewise

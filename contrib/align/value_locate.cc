@@ -1,457 +1,704 @@
+// Which nodes are to blame, and for what.
+//
+// The walk explains the nodes one after the other by what they have read. The
+// first one that is not explained, though all that it has read is, is the
+// suspect. It need not be the culprit. Before it there may be a node that was
+// taken for healthy, since its wrong result is some other tensor of the
+// network; so those are tried first. Otherwise the suspect, or a node behind it
+// that is unexplained as well, should have held a tensor with which the next
+// nodes are right, and the guess that explains most of them names the culprit
+// and the operations between what it has read and that tensor. Small changes of
+// these operations are tried on the numbers that were read: one with which the
+// network makes what the node has made says what is wrong. If the best guess is
+// about a later node and no change explains it, a change that explains the
+// suspect alone decides for the suspect.
+//
+// Then the guess is taken for true, what lies behind is judged on the wrong
+// numbers, and the search begins anew, until nothing is left unexplained.
+// Outputs of the graph are looked at last: only there does it show that a
+// tensor of the network stands in the wrong place.
+
 #include "nodewise/align/value_locate.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "contrib/align/align_limits.h"
 #include "contrib/align/blame_search.h"
-#include "contrib/align/culprit_names.h"
-#include "contrib/align/error_ledger.h"
-#include "contrib/align/exchanged_tensors.h"
 #include "contrib/align/graph_walk.h"
-#include "contrib/align/misread_tensors.h"
-#include "contrib/align/operation_region.h"
+#include "contrib/align/network_walk.h"
 #include "contrib/align/region_edits.h"
+#include "contrib/align/tensor_match.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-constexpr size_t kMostCulprits = 16;
-// A guess with which so many of the next nodes are right says something.
-constexpr double kMostAreRight = 0.5;
+// --- The names of a culprit: operations of the network ---
 
-bool LacksInput(const FittingEdit& edit) { return edit.is_input_dropped; }
-
-class ValueLocator {
- public:
-  ValueLocator(const WalkScene& scene, GraphWalk walk, const OpSet& operators,
-               const SearchLimits& limits)
-      : scene_(scene),
-        walk_(std::move(walk)),
-        operators_(operators),
-        limits_(limits) {}
-
-  absl::StatusOr<ValueLocateResult> Run() {
-    NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(0));
-    while (result_.culprits.size() < kMostCulprits) {
-      budget_.emplace(limits_);
-      const std::optional<NodeId> suspect = FirstSuspect(scene_, walk_);
-      NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
-                                FindNearMiss(scene_, walk_));
-      if (miss.has_value() &&
-          (!suspect.has_value() || NodeOf(*miss) < *suspect)) {
-        NODEWISE_RETURN_IF_ERROR(FollowWithEdits(*miss));
-        continue;
-      }
-      if (!suspect.has_value()) {
-        NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> output,
-                                  FindWrongOutput(scene_, walk_, GuessLimit()));
-        if (!output.has_value()) break;
-        NODEWISE_RETURN_IF_ERROR(FollowMisread(*output));
-        continue;
-      }
-      NODEWISE_RETURN_IF_ERROR(Examine(*suspect));
-    }
-    NODEWISE_RETURN_IF_ERROR(AddWrongConstants());
-    FillEntries();
-    NODEWISE_RETURN_IF_ERROR(FillLedger(scene_, &result_.entries));
-    return std::move(result_);
+// Adds what is not there yet, up to so many.
+void AddNew(const std::vector<OperationId>& more, size_t most,
+            std::vector<OperationId>* list) {
+  for (const OperationId one : more) {
+    if (list->size() >= most) return;
+    if (!Contains(*list, one)) list->push_back(one);
   }
+}
 
- private:
-  // Returns whether the node may compute what the network does not have. A
-  // guess about it would be one about something else.
-  bool ReadsOpen(NodeId node) const {
-    const std::vector<ValueId>& open = scene_.alignment.open;
-    const std::vector<ValueId> sources = walk_.SourcesOf(node);
-    return std::any_of(sources.begin(), sources.end(), [&](ValueId id) {
-      return std::find(open.begin(), open.end(), id) != open.end();
-    });
+int64_t MostNumbersOf(const Network& network, OperationId id) {
+  int64_t most = 0;
+  for (const ValueId input : network.operation(id).inputs) {
+    if (input == kNoValue) continue;
+    const NetworkValue& value = network.value(input);
+    const bool is_constant = value.kind == NetworkValue::Kind::kConstant;
+    if (is_constant) most = std::max(most, CountOf(value.data));
   }
+  return most;
+}
 
-  TimeLimit GuessLimit() const {
-    return {limits_.clock, limits_.most_guess_ns};
+// Returns the operations that are likeliest to be wrong in a way that no change
+// explains: those with the most numbers of their own, of which any may be
+// wrong; of two with as many the first one. A few at most.
+std::vector<OperationId> Likeliest(const Network& network,
+                                   std::vector<OperationId> region) {
+  std::ranges::stable_sort(region, std::greater(), [&](OperationId id) {
+    return MostNumbersOf(network, id);
+  });
+  if (region.size() > kMostNamed) region.resize(kMostNamed);
+  return region;
+}
+
+// Adds the changes to the culprit and names the operations that they are of;
+// without any, the likeliest of its region. One number in all elements (the
+// zeros of a Relu) is made by so many changes that they say little: then the
+// others are named, too.
+void NameOperations(const Network& network,
+                    const std::vector<FittingEdit>& edits, bool is_one_number,
+                    ValueCulprit* culprit) {
+  for (const FittingEdit& edit : edits) {
+    // Several values of an attribute may mean the same.
+    const bool is_said = std::ranges::any_of(
+        culprit->explanations, [&edit](const Explanation& said) {
+          return said.operation == edit.operation && said.what == edit.what;
+        });
+    if (is_said) continue;
+    culprit->explanations.push_back({edit.operation, edit.what});
+    AddNew({edit.operation}, kMostNamed, &culprit->operations);
   }
-
-  NodeId NodeOf(const Guess& guess) const {
-    return scene_.index.NodeOf(guess.entry);
+  if (culprit->operations.empty() || is_one_number) {
+    AddNew(Likeliest(network, culprit->region), kMostNamed,
+           &culprit->operations);
   }
+}
 
-  // Says what is wrong with the suspect, or that it is right, and goes on.
-  absl::Status Examine(NodeId suspect) {
-    if (ReadsOpen(suspect)) {
-      GiveUpOn(suspect);
-      return walk_.ExplainFrom(Index(suspect) + 1);
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        const std::optional<Guess> moved,
-        FindMovedBefore(scene_, walk_, suspect, GuessLimit()));
-    if (moved.has_value()) return FollowMisread(*moved);
-    NODEWISE_ASSIGN_OR_RETURN(
-        const std::vector<Guess> exchanged,
-        FindExchangedBefore(scene_, walk_, suspect, GuessLimit()));
-    if (!exchanged.empty()) return FollowExchanged(exchanged);
-    NODEWISE_ASSIGN_OR_RETURN(
-        BlameFound found, SearchBlame(scene_, walk_, suspect, GuessLimit()));
-    // Changes have a time of their own.
-    budget_.emplace(limits_);
-    if (found.gave_up) budget_->GiveUp();
-    std::optional<Guess> guess = std::move(found.guess);
-    const bool is_suspect = guess.has_value() && NodeOf(*guess) == suspect;
-    std::vector<FittingEdit> edits;
-    if (guess.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(edits, EditsFor(*guess, is_suspect ? 1 : 2));
-    }
-    // A change that explains a later node says that the suspect is only a part
-    // of it. Otherwise both may be wrong.
-    if (!is_suspect && edits.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(const auto alone, ExplainAlone(suspect));
-      // A suspect that lacks an optional input is a part, if a later node has
-      // it all.
-      const bool is_part =
-          alone.has_value() && guess.has_value() &&
-          guess->share >= kMostAreRight &&
-          std::any_of(alone->second.begin(), alone->second.end(), &LacksInput);
-      if (is_part) sound_parts_.push_back(suspect);
-      if (alone.has_value() && !is_part) {
-        guess = alone->first;
-        edits = alone->second;
-      }
-    }
-    if (!guess.has_value()) {
-      AddUnfollowed(suspect);
-      return walk_.ExplainFrom(Index(suspect) + 1);
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const bool is_right, AcceptIfClean(*guess));
-    return is_right ? absl::OkStatus() : Follow(*guess, edits);
+// Names the operations that make what the entry may be meant to hold as well.
+void NameAlike(const Network& network, ValueCulprit* culprit) {
+  std::vector<OperationId> makers;
+  for (const ValueId id : culprit->alike) {
+    makers.push_back(network.value(id).producer);
   }
+  AddNew(makers, SIZE_MAX, &culprit->region);
+  AddNew(makers, kMostNamed, &culprit->operations);
+}
 
-  // Takes the guess about its own node for right.
-  absl::Status FollowWithEdits(const Guess& guess) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
-                              EditsFor(guess, 1));
-    return Follow(guess, edits);
+// Makes one culprit of two that are outputs of one node.
+void Join(const ValueCulprit& culprit, ValueCulprit* with) {
+  AddNew(culprit.region, SIZE_MAX, &with->region);
+  AddNew(culprit.operations, kMostNamed, &with->operations);
+  with->explanations.insert(with->explanations.end(),
+                            culprit.explanations.begin(),
+                            culprit.explanations.end());
+}
+
+// --- The operations between what a node has read and what it should make ---
+
+// A value of the network, and what the node in question reads of the graph:
+// with the nodes before it that hold no tensor.
+struct RegionSearch {
+  const Network& network;
+  const GraphWalk& walk;
+  std::vector<EntryId> reads;
+
+  bool IsRead(ValueId id) const { return CountReads(id) > 0; }
+  std::ptrdiff_t CountReads(ValueId id) const {
+    return std::ranges::count_if(
+        reads, [&](EntryId read) { return walk.entry(read).Holds(id); });
   }
-
-  // Takes the guess for right if the entry's tensor, and what is behind it, had
-  // been taken for another one.
-  absl::Status FollowMisread(const Guess& guess) {
-    with_moves_ = true;
-    const auto edits = EditsFor(guess, 1);
-    NODEWISE_RETURN_IF_ERROR(edits.status());
-    walk_.ReleaseBehind(guess.value);
-    const absl::Status status = Follow(guess, *edits);
-    with_moves_ = false;
-    return status;
-  }
-
-  // Takes for right the guesses about one such tensor, or two that are
-  // exchanged.
-  absl::Status FollowExchanged(const std::vector<Guess>& guesses) {
-    for (const Guess& guess : guesses) walk_.ReleaseBehind(guess.value);
-    for (const Guess& guess : guesses) {
-      NODEWISE_RETURN_IF_ERROR(FollowMisread(guess));
-      result_.culprits.back().is_exchanged = guesses.size() > 1;
-    }
-    return absl::OkStatus();
-  }
-
-  // Takes the guess for right, and looks at what lies behind it.
-  absl::Status Follow(const Guess& guess,
-                      const std::vector<FittingEdit>& edits) {
-    ValueCulprit culprit;
-    culprit.node = NodeOf(guess);
-    culprit.entry = guess.entry;
-    culprit.expected = guess.value;
-    culprit.parts = PartsBefore(guess.entry);
-    culprit.region = Region(guess);
-    if (guess.has_output_shape) {
-      culprit.output_shape = scene_.index.graph().entry(guess.entry).shape;
-    }
-    culprit.share_explained = guess.share;
-    culprit.distance = std::numeric_limits<double>::infinity();
-    const auto& nearest = walk_.entry(guess.entry).nearest;
-    if (nearest.has_value() && nearest->value == guess.value) {
-      culprit.distance = nearest->distance;
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    culprit.gave_up = budget_->gave_up();
-    culprit.edits_tried = budget_->tried();
-    NameOperations(scene_.network, edits,
-                   found.has_value() && found->IsOneNumber(), &culprit);
-    NODEWISE_ASSIGN_OR_RETURN(const double distance, DistanceOf(guess));
-    NODEWISE_RETURN_IF_ERROR(AddSets(guess, &culprit));
-    NODEWISE_RETURN_IF_ERROR(
-        walk_.Blame(guess.entry, guess.value, guess.layout, distance));
-    culprit.alike = guess.alike;
-    for (const HeldTensor& held : walk_.entry(guess.entry).tensors) {
-      if (held.value != guess.value) culprit.alike.push_back(held.value);
-    }
-    NameAlike(scene_.network, &culprit);
-    Add(std::move(culprit));
-    return walk_.ExplainFrom(Index(NodeOf(guess)) + 1);
-  }
-
-  // Outputs that no input changes have not been looked at so far.
-  absl::Status AddWrongConstants() {
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> wrong,
-                              FindWrongConstants(scene_, walk_));
-    for (const Guess& guess : wrong) {
-      ValueCulprit culprit;
-      culprit.node = NodeOf(guess);
-      culprit.entry = guess.entry;
-      culprit.expected = guess.value;
-      culprit.distance = guess.distance;
-      culprit.share_explained = guess.share;
-      culprit.region = Region(guess);
-      culprit.operations = Likeliest(scene_.network, culprit.region);
-      for (size_t set = 0; set < scene_.pairs.size(); ++set) {
-        culprit.sets.push_back(set);
-      }
-      Add(std::move(culprit));
-    }
-    return absl::OkStatus();
-  }
-
-  // A node with several outputs is one culprit.
-  void Add(ValueCulprit culprit) {
-    for (ValueCulprit& other : result_.culprits) {
-      if (other.node == culprit.node) return Join(std::move(culprit), &other);
-    }
-    result_.culprits.push_back(std::move(culprit));
-  }
-
-  // The nodes without a tensor of the network that the entry is made by.
-  std::vector<NodeId> PartsBefore(EntryId entry) const {
-    constexpr size_t kMostParts = 16;
-    const Graph& graph = scene_.index.graph();
-    std::vector<NodeId> nodes = {scene_.index.NodeOf(entry)};
-    for (size_t i = 0; i < nodes.size() && nodes.size() <= kMostParts; ++i) {
-      for (const EntryRef& ref : graph.node(nodes[i]).inputs) {
-        const EntryId read = graph.EntryOf(ref);
-        const NodeId maker = scene_.index.NodeOf(read);
-        if (scene_.alignment.entries[Index(read)].varies &&
-            graph.IsFunction(maker) && !walk_.entry(read).is_explained() &&
-            !walk_.entry(read).is_blamed && !walk_.IsSoundPart(read) &&
-            std::find(sound_parts_.begin(), sound_parts_.end(), maker) ==
-                sound_parts_.end()) {
-          if (std::find(nodes.begin(), nodes.end(), maker) == nodes.end()) {
-            nodes.push_back(maker);
-          }
-        }
-      }
-    }
-    nodes.erase(nodes.begin());
-    std::sort(nodes.begin(), nodes.end());
-    return nodes;
-  }
-
-  std::vector<OperationId> Region(const Guess& guess) const {
-    return RegionOf(scene_, walk_, guess.value, NodeOf(guess), with_moves_);
-  }
-
-  // Returns how far the entry is from what it should hold.
-  absl::StatusOr<double> DistanceOf(const Guess& guess) {
-    constexpr double kFar = std::numeric_limits<double>::infinity();
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    const auto expected = walk_.reference().ValueOf(guess.value);
-    if (!found.has_value() || !expected.ok()) return kFar;
-    return found->DistanceIn(guess.layout, (*expected)->tensors);
-  }
-
-  // Goes on without a culprit if the entry holds what was guessed, as nearly as
-  // may be, though it was not found.
-  absl::StatusOr<bool> AcceptIfClean(const Guess& guess) {
-    if (!guess.layout.other_shape.empty()) return false;
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    const auto value = walk_.reference().ValueOf(guess.value);
-    if (!found.has_value() || !value.ok()) return false;
-    const double distance = found->DistanceIn(guess.layout, (*value)->tensors);
-    NODEWISE_ASSIGN_OR_RETURN(const double clean,
-                              walk_.CleanDistanceOf(guess.entry, guess.value));
-    if (distance > clean) return false;
-    NODEWISE_RETURN_IF_ERROR(
-        walk_.Accept(guess.entry, guess.value, guess.layout, distance));
-    NODEWISE_RETURN_IF_ERROR(walk_.ExplainFrom(Index(NodeOf(guess)) + 1));
-    return true;
-  }
-
-  // Says with which sets of inputs the entry is wrong.
-  absl::Status AddSets(const Guess& guess, ValueCulprit* culprit) {
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    const auto value = walk_.reference().ValueOf(guess.value);
-    NODEWISE_ASSIGN_OR_RETURN(const double clean,
-                              walk_.CleanDistanceOf(guess.entry, guess.value));
-    if (!found.has_value() || !value.ok()) return absl::OkStatus();
-    const bool is_of_size = guess.layout.other_shape.empty();
-    for (size_t set = 0; set < scene_.pairs.size(); ++set) {
-      const bool is_wrong =
-          !is_of_size || found->DistanceInSet(
-                             guess.layout, (*value)->tensors[set], set) > clean;
-      if (is_wrong) culprit->sets.push_back(set);
-    }
-    culprit->differs_in_finite =
-        !is_of_size || culprit->sets.empty() ||
-        found->FiniteDistanceIn(guess.layout, (*value)->tensors) > clean;
-    return absl::OkStatus();
-  }
-
-  // Returns the guess about a node that a small change explains, regardless of
-  // the nodes behind it, and the change.
-  absl::StatusOr<std::optional<std::pair<Guess, std::vector<FittingEdit>>>>
-  ExplainAlone(NodeId node) {
-    const Graph& graph = scene_.index.graph();
-    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
-      const EntryId entry = graph.EntryOf(node, output);
-      if (walk_.entry(entry).is_explained()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> guesses,
-                                NearGuesses(entry));
-      size_t left = guesses.size();
-      for (const Guess& guess : guesses) {
-        // The nearest ones are likelier, and have half of what there is.
-        NODEWISE_ASSIGN_OR_RETURN(std::vector<FittingEdit> edits,
-                                  EditsFor(guess, std::min<size_t>(left--, 2)));
-        if (edits.empty()) continue;
-        Guess found = guess;
-        found.alike = walk_.SharedWith(guess.value);
-        return std::pair(std::move(found), std::move(edits));
-      }
-    }
-    return std::nullopt;
-  }
-
-  // Returns a few guesses about the entry that few operations are between, of
-  // its size and of another one.
-  absl::StatusOr<std::vector<Guess>> NearGuesses(EntryId entry) const {
-    constexpr size_t kMostTensors = 4;
-    constexpr size_t kMostOperations = 8;
-    constexpr size_t kMostOfASort = 4;
-    NODEWISE_ASSIGN_OR_RETURN(
-        std::vector<Guess> guesses,
-        GuessesFor(scene_, walk_, entry, kMostTensors, GuessLimit()));
-    std::stable_sort(guesses.begin(), guesses.end(),
-                     [this](const Guess& a, const Guess& b) {
-                       return Region(a).size() < Region(b).size();
-                     });
-    size_t of_size = 0;
-    size_t of_other_size = 0;
-    std::erase_if(guesses, [&](const Guess& guess) {
-      if (Region(guess).size() > kMostOperations) return true;
-      const bool is_of_size = guess.layout.other_shape.empty();
-      return ++(is_of_size ? of_size : of_other_size) > kMostOfASort;
-    });
-    return guesses;
-  }
-
-  // Looks for changes that explain the wrong tensor, with one of so many parts
-  // of what may still be tried.
-  absl::StatusOr<std::vector<FittingEdit>> EditsFor(const Guess& guess,
-                                                    size_t parts) {
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, walk_.Read(guess.entry));
-    if (!found.has_value()) return std::vector<FittingEdit>();
-    NODEWISE_ASSIGN_OR_RETURN(const double clean,
-                              walk_.CleanDistanceOf(guess.entry, guess.value));
-    EditBudget part = budget_->Part(parts);
-    const std::vector<OperationId> region = Region(guess);
-    // A value of the region that another node was found to hold is not what
-    // this one has made.
-    GraphWalk inside = walk_;
-    for (const OperationId id : region) {
-      for (const ValueId made : scene_.network.operation(id).outputs) {
-        if (made != kNoValue) inside.reference().Unpin(made);
-      }
-    }
-    auto edits = FindEdits(
-        {inside, *found, guess.value, guess.layout, region, operators_, clean},
-        &part);
-    budget_->Spend(part);
-    if (part.gave_up()) budget_->GiveUp();
-    return edits;
-  }
-
-  // Nothing tells which tensor it should have made: the nearest one that there
-  // is, in its place or after it.
-  void AddUnfollowed(NodeId suspect) {
-    ValueCulprit culprit;
-    culprit.node = suspect;
-    culprit.entry = GiveUpOn(suspect);
-    // It may compute a part of what is opaque.
-    if (!scene_.alignment.open.empty()) return;
-    culprit.gave_up = budget_->gave_up();
-    culprit.edits_tried = budget_->tried();
-    culprit.distance = std::numeric_limits<double>::infinity();
-    for (const ValueId id : walk_.ReachableFrom(walk_.SourcesOf(suspect))) {
-      if (walk_.IsPinned(id)) continue;
-      const auto sizes = scene_.network.value(id).type.sizes();
-      if (!sizes.has_value()) continue;
-      bool fits = false;
-      VisitLayouts(*sizes, scene_.index.graph().entry(culprit.entry).shape,
-                   [&](const Layout&) {
-                     fits = true;
-                     return false;
-                   });
-      if (!fits) continue;
-      culprit.expected = id;
-      culprit.region = RegionOf(scene_, walk_, id, suspect);
-      culprit.operations = Likeliest(scene_.network, culprit.region);
-      break;
-    }
-    Add(std::move(culprit));
-  }
-
-  // Returns the first output of the node that is not fine.
-  EntryId GiveUpOn(NodeId node) {
-    const Graph& graph = scene_.index.graph();
-    const std::vector<bool> fine = walk_.FineEntries();
-    std::optional<EntryId> first;
-    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
-      const EntryId entry = graph.EntryOf(node, output);
-      if (fine[Index(entry)]) continue;
-      if (!first.has_value()) first = entry;
-      walk_.GiveUp(entry);
-    }
-    return first.value_or(graph.EntryOf(node, 0));
-  }
-
-  void FillEntries() {
-    const std::vector<bool> fine = walk_.FineEntries();
-    const std::vector<bool> behind = walk_.EntriesBehindUnknown();
-    for (const AlignedEntry& aligned : scene_.alignment.entries) {
-      const WalkedEntry& walked = walk_.entry(aligned.entry);
-      LocatedEntry entry;
-      entry.tensors = walked.tensors;
-      entry.distance = walked.distance;
-      if (!aligned.varies) {
-        entry.state = EntryState::kConstant;
-      } else if (walked.is_blamed && walked.is_explained()) {
-        entry.state = EntryState::kBroken;
-      } else if (walked.is_explained()) {
-        entry.state = EntryState::kHealthy;
-      } else {
-        const bool is_judged =
-            fine[Index(aligned.entry)] && !behind[Index(aligned.entry)];
-        entry.state = is_judged ? EntryState::kOnTheWay : EntryState::kUnknown;
-      }
-      result_.entries.push_back(std::move(entry));
-    }
-    for (const ValueCulprit& culprit : result_.culprits) {
-      result_.entries[Index(culprit.entry)].state = EntryState::kBroken;
-    }
-  }
-
-  const WalkScene& scene_;
-  GraphWalk walk_;
-  const OpSet& operators_;
-  const SearchLimits& limits_;
-  // The budget for the culprit that is looked at.
-  std::optional<EditBudget> budget_;
-  // Right, though the walk does not explain them.
-  std::vector<NodeId> sound_parts_;
-  bool with_moves_ = false;  // RegionOf().
-  ValueLocateResult result_;
 };
+
+std::vector<EntryId> ReadsOf(const WalkScene& scene, const GraphWalk& walk,
+                             NodeId node) {
+  std::vector<EntryId> reads;
+  NodesBefore(scene.index, node, SIZE_MAX,
+              [&](EntryId read, const std::vector<NodeId>& nodes) {
+                reads.push_back(read);
+                return !walk.entry(read).is_explained() &&
+                       nodes.size() < kMostNodesOfOperation &&
+                       scene.index.graph().IsFunction(scene.index.NodeOf(read));
+              });
+  return reads;
+}
+
+// Inputs of the operation that makes it, but for constants.
+std::vector<ValueId> MadeOf(const Network& network, ValueId id) {
+  const NetworkValue& value = network.value(id);
+  if (value.kind != NetworkValue::Kind::kOutput) return {};
+  std::vector<ValueId> made_of = network.operation(value.producer).inputs;
+  std::erase_if(made_of, [&](ValueId input) {
+    return input == kNoValue ||
+           network.value(input).kind == NetworkValue::Kind::kConstant;
+  });
+  return made_of;
+}
+
+// Whether a few operations make it of what is read.
+bool IsMadeOfReads(const RegionSearch& search, ValueId id) {
+  std::vector<ValueId> waiting = {id};
+  for (size_t done = 0; !waiting.empty(); ++done) {
+    const ValueId next = waiting.back();
+    waiting.pop_back();
+    if (search.network.value(next).kind != NetworkValue::Kind::kOutput ||
+        done == kMostDoneTwice) {
+      return false;
+    }
+    for (const ValueId one : MadeOf(search.network, next)) {
+      if (!search.IsRead(one)) waiting.push_back(one);
+    }
+  }
+  return true;
+}
+
+// Whether not all of those that are alike are read, so that the node may have
+// made this one.
+bool MayBeMadeHere(const RegionSearch& search, ValueId id) {
+  return static_cast<size_t>(search.CountReads(id)) <=
+             search.walk.SharedWith(id).size() &&
+         IsMadeOfReads(search, id);
+}
+
+// Whether an entry holds it and what it was made of, too, in different orders.
+bool IsMoved(const RegionSearch& search, ValueId id) {
+  const std::vector<ValueId> made_of = MadeOf(search.network, id);
+  return std::ranges::any_of(search.walk.HoldersOf(id), [&](EntryId holder) {
+    return std::ranges::any_of(made_of, [&](ValueId one) {
+      return search.walk.entry(holder).Holds(one);
+    });
+  });
+}
+
+// Whether the node did not make it, but has it from elsewhere.
+// - What is found elsewhere and not read is made by the node itself, if
+//   it reads what that is made of, a few operations before.
+// - Where a tensor may be any of several that are made of the same numbers, and
+//   the node reads fewer of these and what they are made of, it may make one
+//   itself.
+// - `with_moves`: what is held in another order by an entry that holds what it
+//   was made of as well, may be meant to be moved.
+bool IsEndOfRegion(const RegionSearch& search, ValueId id, bool with_moves) {
+  if (!search.walk.IsPinned(id)) return false;
+  if (!search.IsRead(id)) return !IsMadeOfReads(search, id);
+  return !MayBeMadeHere(search, id) && !(with_moves && IsMoved(search, id));
+}
+
+// Returns the operations that make the value of what the node reads, in the
+// order of the network.
+std::vector<OperationId> RegionOf(const WalkScene& scene, const GraphWalk& walk,
+                                  ValueId value, NodeId node, bool with_moves) {
+  const RegionSearch search{scene.network, walk, ReadsOf(scene, walk, node)};
+  std::set<OperationId> region;
+  WalkBack(scene.network, {value}, [&](const NetworkValue& next) {
+    if (next.kind != NetworkValue::Kind::kOutput ||
+        (next.id != value && IsEndOfRegion(search, next.id, with_moves))) {
+      return false;
+    }
+    region.insert(next.producer);
+    return true;
+  });
+  return InOrder(scene.network, region);
+}
+
+// --- The ledger: which error came from where ---
+
+// How far the entry is from the tensor of the network's own run.
+absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
+                                const HeldTensor& held) {
+  // Where nothing before it is wrong, this is known already.
+  for (const EntryMatch& match :
+       scene.alignment.entries[Index(entry)].matches) {
+    const bool is_whole =
+        !match.has_unknown_order && !match.without_input.has_value();
+    if (is_whole && match.value == held.value) return match.distance;
+  }
+  const auto compiled = RecordedEntry(scene.index, scene.pairs, entry);
+  const auto source = RecordedValue(scene.network, scene.pairs, held.value);
+  if (!compiled.has_value() || !source.has_value()) return 0;
+  NODEWISE_ASSIGN_OR_RETURN(const TensorMatcher found,
+                            TensorMatcher::Of(*compiled));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> expected,
+                            source->Load());
+  return found.DistanceIn(held.layout, expected);
+}
+
+// Fills in what entries have received and passed on.
+absl::Status FillLedger(const WalkScene& scene,
+                        std::vector<LocatedEntry>* entries) {
+  const Graph& graph = scene.index.graph();
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    LocatedEntry& entry = (*entries)[e];
+    const NodeId node = scene.index.NodeOf(EntryId{e});
+    if (entry.state == EntryState::kConstant || !graph.IsFunction(node)) {
+      continue;
+    }
+    for (const EntryRef& ref : graph.node(node).inputs) {
+      const LocatedEntry& read = (*entries)[Index(graph.EntryOf(ref))];
+      entry.received = std::max(entry.received, read.passed_on);
+    }
+    // An entry without a tensor of the network passes on what it has received:
+    // nothing more is known about it.
+    entry.passed_on = entry.received;
+    if (entry.tensors.empty()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(entry.passed_on,
+                              PassedOn(scene, EntryId{e}, entry.tensors[0]));
+  }
+  return absl::OkStatus();
+}
+
+// --- The search ---
+
+// What is known and was found so far.
+struct CulpritSearch {
+  const WalkScene& scene;
+  GraphWalk walk;
+  const OpSet& operators;
+  const SearchLimits& limits;
+  EditBudget budget;  // For the culprit that is looked at.
+  // Right, though the walk does not explain them.
+  std::vector<NodeId> sound_parts = {};
+  ValueLocateResult result = {};
+
+  const Graph& graph() const { return scene.index.graph(); }
+  NodeId NodeOf(const Guess& guess) const {
+    return scene.index.NodeOf(guess.entry);
+  }
+  TimeLimit GuessLimit() const { return {limits.clock, limits.most_guess_ns}; }
+  std::vector<OperationId> Region(const Guess& guess) const {
+    return RegionOf(scene, walk, guess.value, NodeOf(guess), guess.is_misread);
+  }
+  absl::Status ExplainBehind(NodeId node) {
+    return walk.ExplainNodes(Index(node) + 1);
+  }
+};
+
+// The entry of a guess, and what it should hold as far as that can be computed.
+struct EntryBeside {
+  std::optional<TensorMatcher> found;
+  std::shared_ptr<const FollowedReference::Value> expected;
+  double clean = 0;  // GraphWalk::CleanDistanceOf().
+
+  bool are_known() const { return found.has_value() && expected != nullptr; }
+  double Distance(const Layout& layout) const {
+    if (!are_known()) return kInfinity;
+    return found->DistanceIn(layout, expected->tensors);
+  }
+};
+
+absl::StatusOr<EntryBeside> BesideExpected(CulpritSearch& search,
+                                           const Guess& guess) {
+  EntryBeside beside;
+  NODEWISE_ASSIGN_OR_RETURN(beside.found, search.walk.Read(guess.entry));
+  const auto expected = search.walk.reference().ValueOf(guess.value);
+  if (expected.ok()) beside.expected = *expected;
+  NODEWISE_ASSIGN_OR_RETURN(
+      beside.clean, search.walk.CleanDistanceOf(guess.entry, guess.value));
+  return beside;
+}
+
+// Returns whether the node may compute what the network does not have. A
+// guess about it would be one about something else.
+bool ReadsOpen(const CulpritSearch& search, NodeId node) {
+  return std::ranges::any_of(search.walk.SourcesOf(node), [&](ValueId id) {
+    return Contains(search.scene.alignment.open, id);
+  });
+}
+
+// A node with several outputs is one culprit.
+void Add(CulpritSearch& search, ValueCulprit culprit) {
+  std::vector<ValueCulprit>& culprits = search.result.culprits;
+  const auto same =
+      std::ranges::find(culprits, culprit.node, &ValueCulprit::node);
+  if (same != culprits.end()) return Join(culprit, &*same);
+  culprits.push_back(std::move(culprit));
+}
+
+// The nodes without a tensor of the network that the entry is made by.
+std::vector<NodeId> PartsBefore(const CulpritSearch& search, EntryId entry) {
+  const GraphWalk& walk = search.walk;
+  std::vector<NodeId> nodes = NodesBefore(
+      search.scene.index, search.scene.index.NodeOf(entry),
+      kMostNodesOfOperation, [&](EntryId read, const std::vector<NodeId>&) {
+        const NodeId maker = search.scene.index.NodeOf(read);
+        return search.scene.alignment.entries[Index(read)].varies &&
+               search.graph().IsFunction(maker) &&
+               !walk.entry(read).is_explained() &&
+               !walk.entry(read).is_blamed() && !walk.IsSoundPart(read) &&
+               !Contains(search.sound_parts, maker);
+      });
+  nodes.erase(nodes.begin());
+  std::ranges::sort(nodes);
+  return nodes;
+}
+
+// Says with which sets of inputs the entry is wrong.
+void AddSets(const EntryBeside& beside, const Guess& guess,
+             ValueCulprit* culprit) {
+  if (!beside.are_known()) return;
+  const std::vector<NDArray>& expected = beside.expected->tensors;
+  const bool is_of_size = guess.layout.other_shape.empty();
+  for (size_t set = 0; set < expected.size(); ++set) {
+    const bool is_wrong =
+        !is_of_size || beside.found->DistanceInSet(guess.layout, expected[set],
+                                                   set) > beside.clean;
+    if (is_wrong) culprit->sets.push_back(set);
+  }
+  culprit->differs_in_finite =
+      !is_of_size || culprit->sets.empty() ||
+      beside.found->DifferenceIn(guess.layout, expected, true).largest >
+          beside.clean;
+}
+
+// What a guess alone says of the culprit.
+ValueCulprit CulpritOf(const CulpritSearch& search, const Guess& guess) {
+  ValueCulprit culprit;
+  culprit.node = search.NodeOf(guess);
+  culprit.entry = guess.entry;
+  culprit.expected = guess.value;
+  culprit.distance = guess.distance;
+  culprit.share_explained = guess.share;
+  culprit.region = search.Region(guess);
+  return culprit;
+}
+
+// Takes the guess for right, and looks at what lies behind it.
+absl::Status Follow(CulpritSearch& search, const Guess& guess,
+                    const std::vector<FittingEdit>& edits) {
+  const Network& network = search.scene.network;
+  const WalkedEntry& walked = search.walk.entry(guess.entry);
+  ValueCulprit culprit = CulpritOf(search, guess);
+  culprit.parts = PartsBefore(search, guess.entry);
+  if (guess.has_output_shape) {
+    culprit.output_shape = search.graph().entry(guess.entry).shape;
+  }
+  const bool is_near =
+      walked.nearest.has_value() && walked.nearest->value == guess.value;
+  culprit.distance = is_near ? walked.nearest->distance : kInfinity;
+  culprit.gave_up = search.budget.gave_up();
+  culprit.edits_tried = search.budget.tried();
+  NODEWISE_ASSIGN_OR_RETURN(const EntryBeside beside,
+                            BesideExpected(search, guess));
+  NameOperations(network, edits,
+                 beside.found.has_value() && beside.found->IsOneNumber(),
+                 &culprit);
+  AddSets(beside, guess, &culprit);
+  Guess blamed = guess;
+  blamed.distance = beside.Distance(guess.layout);
+  NODEWISE_RETURN_IF_ERROR(search.walk.Blame(blamed));
+  culprit.alike = guess.alike;
+  for (const HeldTensor& held : walked.tensors) {
+    if (held.value != guess.value) culprit.alike.push_back(held.value);
+  }
+  NameAlike(network, &culprit);
+  Add(search, std::move(culprit));
+  return search.ExplainBehind(search.NodeOf(guess));
+}
+
+// Goes on without a culprit if the entry holds what was guessed, as nearly as
+// may be, though it was not found.
+absl::StatusOr<bool> AcceptIfClean(CulpritSearch& search, Guess guess) {
+  if (!guess.layout.other_shape.empty()) return false;
+  NODEWISE_ASSIGN_OR_RETURN(const EntryBeside beside,
+                            BesideExpected(search, guess));
+  guess.distance = beside.Distance(guess.layout);
+  if (!beside.are_known() || guess.distance > beside.clean) return false;
+  NODEWISE_RETURN_IF_ERROR(search.walk.Accept(guess));
+  NODEWISE_RETURN_IF_ERROR(search.ExplainBehind(search.NodeOf(guess)));
+  return true;
+}
+
+// Looks for changes that explain the wrong tensor, with one of so many parts
+// of what may still be tried.
+absl::StatusOr<std::vector<FittingEdit>> EditsFor(CulpritSearch& search,
+                                                  const Guess& guess,
+                                                  size_t parts) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto found, search.walk.Read(guess.entry));
+  if (!found.has_value()) return std::vector<FittingEdit>();
+  NODEWISE_ASSIGN_OR_RETURN(const double clean, search.walk.CleanDistanceOf(
+                                                    guess.entry, guess.value));
+  EditBudget part = search.budget.Part(parts);
+  const std::vector<OperationId> region = search.Region(guess);
+  // A value of the region that another node was found to hold is not what
+  // this one has made.
+  FollowedReference inside = search.walk.reference();
+  for (const OperationId id : region) {
+    for (const ValueId made : search.scene.network.operation(id).outputs) {
+      if (made != kNoValue) inside.Unpin(made);
+    }
+  }
+  auto edits = FindEdits({inside, *found, guess.value, guess.layout, region,
+                          search.operators, clean},
+                         &part);
+  search.budget.Spend(part);
+  if (part.gave_up()) search.budget.GiveUp();
+  return edits;
+}
+
+// Takes the guess about its own node for right. What is behind an entry that
+// had been taken for another tensor is looked at anew.
+absl::Status FollowWithEdits(CulpritSearch& search, const Guess& guess) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
+                            EditsFor(search, guess, 1));
+  if (guess.is_misread) search.walk.ReleaseBehind(guess.value);
+  return Follow(search, guess, edits);
+}
+
+absl::Status FollowMisread(CulpritSearch& search, Guess guess) {
+  guess.is_misread = true;
+  return FollowWithEdits(search, guess);
+}
+
+// Takes for right the guesses about one tensor that was taken for another, or
+// two that are exchanged.
+absl::Status FollowExchanged(CulpritSearch& search,
+                             const std::vector<Guess>& guesses) {
+  for (const Guess& guess : guesses) search.walk.ReleaseBehind(guess.value);
+  for (const Guess& guess : guesses) {
+    NODEWISE_RETURN_IF_ERROR(FollowMisread(search, guess));
+    search.result.culprits.back().is_exchanged = guesses.size() > 1;
+  }
+  return absl::OkStatus();
+}
+
+// Returns a few guesses about the entry that few operations are between, of
+// its size and of another one.
+absl::StatusOr<std::vector<Guess>> NearGuesses(const CulpritSearch& search,
+                                               EntryId entry) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
+                            GuessesFor(search.scene, search.walk, entry,
+                                       kMostNearGuesses, search.GuessLimit()));
+  const auto distance = [&](const Guess& guess) {
+    return search.Region(guess).size();
+  };
+  std::ranges::stable_sort(guesses, {}, distance);
+  size_t of_size = 0;
+  size_t of_other_size = 0;
+  std::erase_if(guesses, [&](const Guess& guess) {
+    if (distance(guess) > kMostNearOperations) return true;
+    const bool is_of_size = guess.layout.other_shape.empty();
+    return ++(is_of_size ? of_size : of_other_size) > kMostNearGuesses;
+  });
+  return guesses;
+}
+
+// A guess, and the changes that explain it.
+struct ExplainedGuess {
+  std::optional<Guess> guess;
+  std::vector<FittingEdit> edits;
+};
+
+// Returns the guess about a node that a small change explains, regardless of
+// the nodes behind it, and the change.
+absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
+                                            NodeId node) {
+  for (uint32_t output = 0; output < search.graph().OutputsOf(node); ++output) {
+    const EntryId entry = search.graph().EntryOf(node, output);
+    if (search.walk.entry(entry).is_explained()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
+                              NearGuesses(search, entry));
+    size_t left = guesses.size();
+    for (Guess& guess : guesses) {
+      // The nearest ones are likelier, and have half of what there is.
+      NODEWISE_ASSIGN_OR_RETURN(
+          std::vector<FittingEdit> edits,
+          EditsFor(search, guess, std::min<size_t>(left--, 2)));
+      if (edits.empty()) continue;
+      guess.alike = search.walk.SharedWith(guess.value);
+      return ExplainedGuess{std::move(guess), std::move(edits)};
+    }
+  }
+  return ExplainedGuess();
+}
+
+// Returns the first output of the node that is not fine.
+EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
+  const std::vector<bool> fine = search.walk.FineEntries();
+  std::optional<EntryId> first;
+  for (uint32_t output = 0; output < search.graph().OutputsOf(node); ++output) {
+    const EntryId entry = search.graph().EntryOf(node, output);
+    if (fine[Index(entry)]) continue;
+    if (!first.has_value()) first = entry;
+    search.walk.GiveUp(entry);
+  }
+  return first.value_or(search.graph().EntryOf(node, 0));
+}
+
+// Nothing tells which tensor it should have made: the nearest one that there
+// is, in its place or after it.
+void AddUnfollowed(CulpritSearch& search, NodeId suspect) {
+  ValueCulprit culprit;
+  culprit.node = suspect;
+  culprit.entry = GiveUpOn(search, suspect);
+  // It may compute a part of what is opaque.
+  if (!search.scene.alignment.open.empty()) return;
+  culprit.gave_up = search.budget.gave_up();
+  culprit.edits_tried = search.budget.tried();
+  culprit.distance = kInfinity;
+  const std::vector<ValueId> reachable =
+      search.walk.ReachableFrom(search.walk.SourcesOf(suspect));
+  const auto meant = std::ranges::find_if(reachable, [&](ValueId id) {
+    const auto sizes = search.scene.network.value(id).type.sizes();
+    return !search.walk.IsPinned(id) && sizes.has_value() &&
+           MayLieIn(*sizes, search.graph().entry(culprit.entry).shape);
+  });
+  if (meant != reachable.end()) {
+    culprit.expected = *meant;
+    culprit.region =
+        RegionOf(search.scene, search.walk, *meant, suspect, false);
+    culprit.operations = Likeliest(search.scene.network, culprit.region);
+  }
+  Add(search, std::move(culprit));
+}
+
+// Decides between a guess about a later node, that no change explains, and the
+// suspect alone.
+absl::Status PreferSuspect(CulpritSearch& search, NodeId suspect,
+                           ExplainedGuess* found) {
+  NODEWISE_ASSIGN_OR_RETURN(ExplainedGuess alone,
+                            ExplainAlone(search, suspect));
+  if (!alone.guess.has_value()) return absl::OkStatus();
+  // A suspect that lacks an optional input is a part, if a later node has
+  // it all.
+  const bool is_part =
+      found->guess.has_value() && found->guess->share >= kMostAreRight &&
+      std::ranges::any_of(alone.edits, &FittingEdit::is_input_dropped);
+  if (is_part) {
+    search.sound_parts.push_back(suspect);
+  } else {
+    *found = std::move(alone);
+  }
+  return absl::OkStatus();
+}
+
+// Says what is wrong with the suspect, or that it is right, and goes on.
+absl::Status Examine(CulpritSearch& search, NodeId suspect) {
+  const WalkScene& scene = search.scene;
+  if (ReadsOpen(search, suspect)) {
+    GiveUpOn(search, suspect);
+    return search.ExplainBehind(suspect);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::optional<Guess> moved,
+      FindMovedBefore(scene, search.walk, suspect, search.GuessLimit()));
+  if (moved.has_value()) return FollowMisread(search, *moved);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<Guess> exchanged,
+      FindExchangedBefore(scene, search.walk, suspect, search.GuessLimit()));
+  if (!exchanged.empty()) return FollowExchanged(search, exchanged);
+  NODEWISE_ASSIGN_OR_RETURN(
+      BlameFound blame,
+      SearchBlame(scene, search.walk, suspect, search.GuessLimit()));
+  // Changes have a time of their own.
+  search.budget = EditBudget(search.limits);
+  if (blame.gave_up) search.budget.GiveUp();
+  ExplainedGuess found{std::move(blame.guess), {}};
+  const bool is_suspect =
+      found.guess.has_value() && search.NodeOf(*found.guess) == suspect;
+  if (found.guess.has_value()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        found.edits, EditsFor(search, *found.guess, is_suspect ? 1 : 2));
+  }
+  // A change that explains a later node says that the suspect is only a part
+  // of it. Otherwise both may be wrong.
+  if (!is_suspect && found.edits.empty()) {
+    NODEWISE_RETURN_IF_ERROR(PreferSuspect(search, suspect, &found));
+  }
+  if (!found.guess.has_value()) {
+    AddUnfollowed(search, suspect);
+    return search.ExplainBehind(suspect);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const bool is_right,
+                            AcceptIfClean(search, *found.guess));
+  return is_right ? absl::OkStatus()
+                  : Follow(search, *found.guess, found.edits);
+}
+
+// Outputs that no input changes have not been looked at so far.
+absl::Status AddWrongConstants(CulpritSearch& search) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> wrong,
+                            FindWrongConstants(search.scene, search.walk));
+  for (const Guess& guess : wrong) {
+    ValueCulprit culprit = CulpritOf(search, guess);
+    culprit.operations = Likeliest(search.scene.network, culprit.region);
+    for (size_t set = 0; set < search.scene.pairs.size(); ++set) {
+      culprit.sets.push_back(set);
+    }
+    Add(search, std::move(culprit));
+  }
+  return absl::OkStatus();
+}
+
+void FillEntries(CulpritSearch& search) {
+  const std::vector<bool> fine = search.walk.FineEntries();
+  const std::vector<bool> behind = search.walk.EntriesBehindUnknown();
+  std::vector<LocatedEntry>& entries = search.result.entries;
+  for (const AlignedEntry& aligned : search.scene.alignment.entries) {
+    const uint32_t e = Index(aligned.entry);
+    const WalkedEntry& walked = search.walk.entry(aligned.entry);
+    const EntryState state =
+        !aligned.varies ? EntryState::kConstant
+        : walked.is_explained()
+            ? (walked.is_blamed() ? EntryState::kBroken : EntryState::kHealthy)
+        : fine[e] && !behind[e] ? EntryState::kOnTheWay
+                                : EntryState::kUnknown;
+    entries.push_back({state, walked.tensors, walked.distance});
+  }
+  for (const ValueCulprit& culprit : search.result.culprits) {
+    entries[Index(culprit.entry)].state = EntryState::kBroken;
+  }
+}
+
+absl::Status FindCulprits(CulpritSearch& search) {
+  NODEWISE_RETURN_IF_ERROR(search.walk.ExplainNodes(0));
+  while (search.result.culprits.size() < kMostCulprits) {
+    search.budget = EditBudget(search.limits);
+    const std::optional<NodeId> suspect =
+        FirstSuspect(search.scene, search.walk);
+    NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
+                              FindNearMiss(search.scene, search.walk));
+    if (miss.has_value() &&
+        (!suspect.has_value() || search.NodeOf(*miss) < *suspect)) {
+      NODEWISE_RETURN_IF_ERROR(FollowWithEdits(search, *miss));
+      continue;
+    }
+    if (suspect.has_value()) {
+      NODEWISE_RETURN_IF_ERROR(Examine(search, *suspect));
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::optional<Guess> output,
+        FindWrongOutput(search.scene, search.walk, search.GuessLimit()));
+    if (!output.has_value()) break;
+    NODEWISE_RETURN_IF_ERROR(FollowMisread(search, *output));
+  }
+  return AddWrongConstants(search);
+}
 
 }  // namespace
 
@@ -461,7 +708,12 @@ absl::StatusOr<ValueLocateResult> LocateByValue(
     const OpSet& operators, const SearchLimits& limits) {
   const WalkScene scene{index, network, pairs, alignment};
   NODEWISE_ASSIGN_OR_RETURN(GraphWalk walk, GraphWalk::Create(scene));
-  return ValueLocator(scene, std::move(walk), operators, limits).Run();
+  CulpritSearch search{scene, std::move(walk), operators, limits,
+                       EditBudget(limits)};
+  NODEWISE_RETURN_IF_ERROR(FindCulprits(search));
+  FillEntries(search);
+  NODEWISE_RETURN_IF_ERROR(FillLedger(scene, &search.result.entries));
+  return std::move(search.result);
 }
 
 }  // namespace nodewise

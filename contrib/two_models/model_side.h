@@ -12,7 +12,7 @@
 #include "nodewise/align/followed_reference.h"
 #include "nodewise/align/layout.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/two_models/pair_models.h"
+#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 

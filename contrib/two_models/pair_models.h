@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "contrib/two_models/model_side.h"
-#include "nodewise/two_models/pair_models.h"
+#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/align/tensor_facts.h"
+#include "nodewise/align/layout.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/tensors/tensor_store.h"

@@ -8,6 +8,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "nodewise/ndarray/tensor_stats.h"
 
 namespace nodewise {
 
@@ -117,5 +119,13 @@ void VisitLayouts(absl::Span<const int64_t> source,
 // side in blocks. Layout::other_shape says what it is a layout of.
 std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
                                        absl::Span<const int64_t> compiled);
+
+// What is known of a tensor without its contents. Its shape and type are the
+// same with each set of inputs.
+struct TensorFacts {
+  std::vector<int64_t> shape;
+  DLDataType dtype{};
+  std::vector<TensorStats> stats;  // By set of inputs.
+};
 
 }  // namespace nodewise
