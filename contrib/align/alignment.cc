@@ -119,8 +119,7 @@ class GapCloser {
       const EntryId next = waiting.back();
       waiting.pop_back();
       for (const NodeId reader : index_.ReadersOf(next)) {
-        for (uint32_t i = 0; i < graph_.OutputsOf(reader); ++i) {
-          const EntryId made = graph_.EntryOf(reader, i);
+        for (const EntryId made : EntriesOf(graph_, reader)) {
           const AlignedEntry& entry = entries_[Index(made)];
           if (!entry.varies || !seen.insert(made).second) continue;
           if (entry.matches.empty()) {
@@ -266,12 +265,10 @@ std::vector<bool> VaryingEntries(const GraphIndex& index,
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const bool is_varying =
         (!graph.IsFunction(NodeId{n}) && given.count(index.KeyOf(NodeId{n}))) ||
-        std::ranges::any_of(graph.nodes[n].inputs, [&](const EntryRef& input) {
-          return varies[Index(graph.EntryOf(input))];
-        });
-    for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
-         ++e) {
-      varies[e] = is_varying;
+        std::ranges::any_of(ReadsOf(graph, NodeId{n}),
+                            [&](EntryId read) { return varies[Index(read)]; });
+    for (const EntryId made : EntriesOf(graph, NodeId{n})) {
+      varies[Index(made)] = is_varying;
     }
   }
   return varies;

@@ -34,9 +34,8 @@ class Followers {
     if (waiting_.empty()) return std::nullopt;
     const NodeId node = *waiting_.begin();
     waiting_.erase(waiting_.begin());
-    for (uint32_t output = 0; output < index_.graph().OutputsOf(node);
-         ++output) {
-      AddReadersOf(index_.graph().EntryOf(node, output));
+    for (const EntryId made : EntriesOf(index_.graph(), node)) {
+      AddReadersOf(made);
     }
     return node;
   }
@@ -53,27 +52,17 @@ class Followers {
 
 // What the search knows and has found so far.
 struct BlameSearch {
-  BlameSearch(const WalkScene& scene, const GraphWalk& walk,
-              const TimeLimit& limit)
-      : scene(scene),
-        graph(scene.index.graph()),
-        walk(walk),
-        fine(walk.FineEntries()),
-        limit(limit),
-        reference(walk.reference()) {}
+  const GraphWalk& walk;
+  const TimeLimit limit;
+  const std::vector<bool> fine = walk.FineEntries();
+  // The walk's, for values that it has not.
+  FollowedReference reference = walk.reference();
+  bool gave_up = false;
+  std::optional<Guess> best = std::nullopt;
+  std::vector<EntryId> tried = {};  // Entries of which no guess explains all.
 
   bool IsTimeOver() { return gave_up = gave_up || limit.IsOver(); }
   bool IsSettled() const { return best.has_value() && best->share >= 1; }
-
-  const WalkScene& scene;
-  const Graph& graph;
-  const GraphWalk& walk;
-  const std::vector<bool> fine;
-  const TimeLimit limit;
-  FollowedReference reference;  // The walk's, for values that it has not.
-  bool gave_up = false;
-  std::optional<Guess> best;
-  std::vector<EntryId> tried;  // Entries of which no guess explains all.
 };
 
 // The suspect's entries that are not fine, and those made of them.
@@ -82,12 +71,10 @@ std::vector<EntryId> SuspectEntries(const BlameSearch& search, NodeId suspect) {
   std::vector<EntryId> entries;
   for (size_t i = 0; i < nodes.size() && entries.size() < kMostSuspectEntries;
        ++i) {
-    for (uint32_t output = 0; output < search.graph.OutputsOf(nodes[i]);
-         ++output) {
-      const EntryId entry = search.graph.EntryOf(nodes[i], output);
+    for (const EntryId entry : EntriesOf(search.walk.graph(), nodes[i])) {
       if (search.fine[Index(entry)]) continue;
       entries.push_back(entry);
-      for (const NodeId reader : search.scene.index.ReadersOf(entry)) {
+      for (const NodeId reader : search.walk.ReadersOf(entry)) {
         if (!Contains(nodes, reader)) nodes.push_back(reader);
       }
     }
@@ -97,7 +84,7 @@ std::vector<EntryId> SuspectEntries(const BlameSearch& search, NodeId suspect) {
 
 // The output of the network that the entry is by its place; kNoValue if none.
 ValueId OutputAt(const BlameSearch& search, EntryId entry) {
-  for (const auto& [output, value] : PairedOutputs(search.scene)) {
+  for (const auto& [output, value] : PairedOutputs(search.walk)) {
     if (output == entry) return value;
   }
   return kNoValue;
@@ -118,7 +105,7 @@ std::vector<ValueId> ValuesFor(const BlameSearch& search, EntryId entry) {
   if (nearest.has_value()) add(nearest->value);
   add(OutputAt(search, entry));
   const std::vector<ValueId> sources =
-      walk.SourcesOf(search.scene.index.NodeOf(entry));
+      walk.SourcesOf(search.walk.NodeOf(entry));
   for (const ValueId id : walk.ReachableFrom(sources)) {
     // A branch that is alike to one that the node reads is not made of it.
     if (!Contains(sources, id) || walk.SharedWith(id).empty()) add(id);
@@ -131,9 +118,9 @@ std::vector<ValueId> ValuesFor(const BlameSearch& search, EntryId entry) {
 bool MayHaveSize(const BlameSearch& search, EntryId entry, ValueId id,
                  bool is_wrong) {
   if (search.walk.HasOtherShapes()) return true;
-  const auto sizes = search.scene.network.value(id).type.sizes();
+  const auto sizes = search.walk.network().value(id).type.sizes();
   if (!sizes.has_value()) return true;
-  const std::vector<int64_t>& shape = search.graph.entry(entry).shape;
+  const std::vector<int64_t>& shape = search.walk.ShapeOf(entry);
   return is_wrong ? !LayoutsOfWrongSize(*sizes, shape).empty()
                   : MayLieIn(*sizes, shape);
 }
@@ -164,7 +151,7 @@ absl::StatusOr<std::vector<Guess>> GuessesAbout(BlameSearch& search,
     const auto& [facts, tensors] = **value;
     const std::vector<Layout> layouts =
         of_wrong_size
-            ? LayoutsOfWrongSize(facts.shape, search.graph.entry(entry).shape)
+            ? LayoutsOfWrongSize(facts.shape, search.walk.ShapeOf(entry))
             : matcher->LikelyLayouts(facts, tensors, kMostLayouts);
     for (const Layout& layout : layouts) guesses.push_back({entry, id, layout});
     if (!layouts.empty() && ++tried == most) break;
@@ -178,7 +165,7 @@ size_t PassedOverBefore(const BlameSearch& search, EntryId entry) {
   std::set<NodeId> nodes;
   for (const EntryId before : search.tried) {
     if (before == entry) break;
-    nodes.insert(search.scene.index.NodeOf(before));
+    nodes.insert(search.walk.NodeOf(before));
   }
   return nodes.size();
 }
@@ -187,11 +174,11 @@ size_t PassedOverBefore(const BlameSearch& search, EntryId entry) {
 // them wrong.
 absl::Status BlameOthers(const BlameSearch& search, const Guess& guess,
                          GraphWalk* trial) {
-  const GraphIndex& index = search.scene.index;
-  const Network& network = search.scene.network;
+  const GraphIndex& index = search.walk.scene().index;
+  const Network& network = search.walk.network();
   const NodeId node = index.NodeOf(guess.entry);
   const NetworkValue& value = network.value(guess.value);
-  const uint32_t count = search.graph.OutputsOf(node);
+  const uint32_t count = search.walk.graph().OutputsOf(node);
   if (count < 2 || value.kind != NetworkValue::Kind::kOutput ||
       value.slot != index.OutputOf(guess.entry)) {
     return absl::OkStatus();
@@ -200,9 +187,9 @@ absl::Status BlameOthers(const BlameSearch& search, const Guess& guess,
       network.operation(value.producer).outputs;
   if (count != outputs.size()) return absl::OkStatus();
   for (uint32_t output = 0; output < count; ++output) {
-    const EntryId other = search.graph.EntryOf(node, output);
+    const EntryId other = search.walk.graph().EntryOf(node, output);
     const ValueId id = outputs[output];
-    const std::vector<int64_t>& shape = search.graph.entry(other).shape;
+    const std::vector<int64_t>& shape = search.walk.ShapeOf(other);
     if (search.fine[Index(other)] || other == guess.entry || id == kNoValue ||
         !trial->MayBeMeant(id) || network.value(id).type.sizes() != shape) {
       continue;
@@ -224,12 +211,12 @@ absl::StatusOr<Explained> ExplainFollowers(const BlameSearch& search,
                                            EntryId entry, GraphWalk* trial) {
   Explained explained;
   std::vector<EntryId> open;
-  Followers followers(search.scene.index, entry);
+  Followers followers(search.walk.scene().index, entry);
   while (explained.right < kMostFollowers && open.size() < kMostUnexplained) {
     const std::optional<NodeId> node = followers.Next();
     if (!node.has_value()) break;
     NODEWISE_RETURN_IF_ERROR(trial->ExplainNode(*node));
-    const EntryId first = search.graph.EntryOf(*node, 0);
+    const EntryId first = search.walk.graph().EntryOf(*node, 0);
     if (!trial->entry(first).is_explained()) {
       open.push_back(first);
       continue;
@@ -305,13 +292,13 @@ absl::Status FindAlike(BlameSearch& search) {
 
 bool IsMadeOf(const BlameSearch& search, ValueId id, ValueId from,
               bool of_that_alone) {
-  const NetworkValue& value = search.scene.network.value(id);
+  const NetworkValue& value = search.walk.network().value(id);
   if (value.kind != NetworkValue::Kind::kOutput ||
       !search.walk.MayBeMeant(id)) {
     return false;
   }
   const std::vector<ValueId>& inputs =
-      search.scene.network.operation(value.producer).inputs;
+      search.walk.network().operation(value.producer).inputs;
   return Contains(inputs, from) && (!of_that_alone || inputs.size() == 1);
 }
 
@@ -373,20 +360,16 @@ absl::Status GoOn(BlameSearch& search) {
 
 }  // namespace
 
-std::optional<NodeId> FirstSuspect(const WalkScene& scene,
-                                   const GraphWalk& walk) {
+std::optional<NodeId> FirstSuspect(const GraphWalk& walk) {
   const std::vector<bool> fine = walk.FineEntries();
   const auto first = std::ranges::find(fine, false);
   if (first == fine.end()) return std::nullopt;
-  return scene.index.NodeOf(
-      EntryId{static_cast<uint32_t>(first - fine.begin())});
+  return walk.NodeOf(EntryId{static_cast<uint32_t>(first - fine.begin())});
 }
 
-absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
-                                                  const GraphWalk& walk) {
-  const Graph& graph = scene.index.graph();
+absl::StatusOr<std::optional<Guess>> FindNearMiss(const GraphWalk& walk) {
   const std::vector<bool> fine = walk.FineEntries();
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+  for (uint32_t e = 0; e < walk.graph().entries.size(); ++e) {
     const WalkedEntry& walked = walk.entry(EntryId{e});
     if (!fine[e] || walked.is_explained() || !walked.nearest.has_value() ||
         walk.IsPinned(walked.nearest->value)) {
@@ -398,12 +381,12 @@ absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
     NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
     double before = 0;
     double after = 0;
-    Followers followers(scene.index, EntryId{e});
+    Followers followers(walk.scene().index, EntryId{e});
     for (size_t i = 0; i < kMostFollowers; ++i) {
       const std::optional<NodeId> node = followers.Next();
       if (!node.has_value()) break;
       NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(*node));
-      const EntryId first = graph.EntryOf(*node, 0);
+      const EntryId first = walk.graph().EntryOf(*node, 0);
       const WalkedEntry& now = trial.entry(first);
       if (!walk.entry(first).is_explained()) continue;
       before = std::max(before, walk.entry(first).distance);
@@ -414,10 +397,9 @@ absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
   return std::nullopt;
 }
 
-absl::StatusOr<BlameFound> SearchBlame(const WalkScene& scene,
-                                       const GraphWalk& walk, NodeId suspect,
+absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
                                        const TimeLimit& limit) {
-  BlameSearch search(scene, walk, limit);
+  BlameSearch search{walk, limit};
   for (const EntryId entry : SuspectEntries(search, suspect)) {
     NODEWISE_RETURN_IF_ERROR(TryEntry(search, entry));
     if (search.IsSettled() || search.IsTimeOver()) break;
@@ -430,11 +412,10 @@ absl::StatusOr<BlameFound> SearchBlame(const WalkScene& scene,
   return BlameFound{std::move(search.best), search.gave_up};
 }
 
-absl::StatusOr<std::vector<Guess>> GuessesFor(const WalkScene& scene,
-                                              const GraphWalk& walk,
+absl::StatusOr<std::vector<Guess>> GuessesFor(const GraphWalk& walk,
                                               EntryId entry, size_t most,
                                               const TimeLimit& limit) {
-  BlameSearch search(scene, walk, limit);
+  BlameSearch search{walk, limit};
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
                             GuessesAbout(search, entry, most, false));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> of_wrong_size,

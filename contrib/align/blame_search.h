@@ -14,8 +14,7 @@ namespace nodewise {
 // as GraphWalk does.
 
 // Returns the first node that is not fine, though all that it has read is.
-std::optional<NodeId> FirstSuspect(const WalkScene& scene,
-                                   const GraphWalk& walk);
+std::optional<NodeId> FirstSuspect(const GraphWalk& walk);
 
 struct BlameFound {
   std::optional<Guess> guess;  // None if no guess explains anything.
@@ -25,21 +24,18 @@ struct BlameFound {
 // Tries which tensor the entries of the suspect, and those behind it that are
 // not explained either, should have held: the right guess explains the nodes
 // that follow.
-absl::StatusOr<BlameFound> SearchBlame(const WalkScene& scene,
-                                       const GraphWalk& walk, NodeId suspect,
+absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
                                        const TimeLimit& limit);
 
 // Returns the first entry that seems to be on the way between others and is a
 // tensor of the network with an error that hardly shows: taken for that tensor,
 // it explains the nodes behind it better. `share` is 1.
-absl::StatusOr<std::optional<Guess>> FindNearMiss(const WalkScene& scene,
-                                                  const GraphWalk& walk);
+absl::StatusOr<std::optional<Guess>> FindNearMiss(const GraphWalk& walk);
 
 // Returns what the entry may be meant to be, the likeliest first: up to so many
 // tensors of the network, each in a few layouts, and then as many that it has
 // not the size of.
-absl::StatusOr<std::vector<Guess>> GuessesFor(const WalkScene& scene,
-                                              const GraphWalk& walk,
+absl::StatusOr<std::vector<Guess>> GuessesFor(const GraphWalk& walk,
                                               EntryId entry, size_t most,
                                               const TimeLimit& limit);
 
@@ -56,8 +52,7 @@ bool MayLieIn(const std::vector<int64_t>& source,
 // compute something, or to move it otherwise. Then the node that reads the
 // result looks wrong. Returns the guess about such a node before the suspect
 // with which the suspect is right.
-absl::StatusOr<std::optional<Guess>> FindMovedBefore(const WalkScene& scene,
-                                                     const GraphWalk& walk,
+absl::StatusOr<std::optional<Guess>> FindMovedBefore(const GraphWalk& walk,
                                                      NodeId suspect,
                                                      const TimeLimit& limit);
 
@@ -67,8 +62,7 @@ absl::StatusOr<std::optional<Guess>> FindMovedBefore(const WalkScene& scene,
 // which it is right: one that an entry should hold a tensor that no entry
 // holds, or two that exchange the tensors of two entries, if more than one
 // reader is right then. Empty if there are none.
-absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const WalkScene& scene,
-                                                       const GraphWalk& walk,
+absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const GraphWalk& walk,
                                                        NodeId suspect,
                                                        const TimeLimit& limit);
 
@@ -77,18 +71,16 @@ absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const WalkScene& scene,
 // but for blocks (parts of a network have outputs in such layouts), though no
 // entry was blamed for it: about its node, or one before it that has moved what
 // it read. `share` is 1.
-absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
-                                                     GraphWalk& walk,
+absl::StatusOr<std::optional<Guess>> FindWrongOutput(GraphWalk& walk,
                                                      const TimeLimit& limit);
 
 // Returns a guess about each output of the graph that no input changes and that
 // is not the network's output of its place.
-absl::StatusOr<std::vector<Guess>> FindWrongConstants(const WalkScene& scene,
-                                                      GraphWalk& walk);
+absl::StatusOr<std::vector<Guess>> FindWrongConstants(GraphWalk& walk);
 
 // Returns by place which entry of the graph is which output of the network.
 // Empty if the two have not as many outputs: without what is opaque, a network
 // has other ones.
-std::vector<std::pair<EntryId, ValueId>> PairedOutputs(const WalkScene& scene);
+std::vector<std::pair<EntryId, ValueId>> PairedOutputs(const GraphWalk& walk);
 
 }  // namespace nodewise

@@ -183,11 +183,11 @@ class BuildReader {
         OpAttrs::Of(&CompiledNodeRow(),
                     CompiledNode{std::make_shared<LoneNode>(target_, node)});
     operation.name = index_.KeyOf(node);
-    for (const EntryRef& ref : graph_.node(node).inputs) {
-      operation.inputs.push_back(values_[Index(graph_.EntryOf(ref))]);
+    for (const EntryId read : ReadsOf(graph_, node)) {
+      operation.inputs.push_back(values_[Index(read)]);
     }
-    for (uint32_t i = 0; i < graph_.OutputsOf(node); ++i) {
-      operation.outputs.push_back(index_.KeyOf(graph_.EntryOf(node, i)));
+    for (const EntryId made : EntriesOf(graph_, node)) {
+      operation.outputs.push_back(index_.KeyOf(made));
     }
     NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                               network_.AddOperation(std::move(operation)));

@@ -1,4 +1,4 @@
-// The walk through the compiled graph.
+// The walk through the compiled graph().
 //
 // A node is right if what it makes is what the network makes of what the node
 // has read. So wherever an entry is found to hold a tensor of the network, the
@@ -163,7 +163,7 @@ absl::StatusOr<GraphWalk> GraphWalk::Create(const WalkScene& scene) {
 }
 
 absl::Status GraphWalk::ExplainNodes(uint32_t begin, uint32_t end) {
-  const size_t count = scene_.index.graph().nodes.size();
+  const size_t count = graph().nodes.size();
   for (uint32_t n = begin; n < std::min<size_t>(end, count); ++n) {
     NODEWISE_RETURN_IF_ERROR(ExplainNode(NodeId{n}));
   }
@@ -171,22 +171,19 @@ absl::Status GraphWalk::ExplainNodes(uint32_t begin, uint32_t end) {
 }
 
 absl::Status GraphWalk::ExplainNode(NodeId node) {
-  const Graph& graph = scene_.index.graph();
-  if (!graph.IsFunction(node)) return absl::OkStatus();
+  if (!graph().IsFunction(node)) return absl::OkStatus();
   const std::vector<ValueId> sources = SourcesOf(node);
-  for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
-    const EntryId entry = graph.EntryOf(node, output);
-    if (!scene_.alignment.entries[Index(entry)].varies) continue;
+  for (const EntryId entry : EntriesOf(graph(), node)) {
+    if (!aligned(entry).varies) continue;
     NODEWISE_RETURN_IF_ERROR(ExplainEntry(entry, sources));
   }
   return absl::OkStatus();
 }
 
 std::vector<ValueId> GraphWalk::SourcesOf(NodeId node) const {
-  const Graph& graph = scene_.index.graph();
   std::vector<ValueId> sources;
-  for (const EntryRef& input : graph.node(node).inputs) {
-    sources = Union(std::move(sources), entry(graph.EntryOf(input)).sources);
+  for (const EntryId read : ReadsOf(graph(), node)) {
+    sources = Union(std::move(sources), entry(read).sources);
   }
   return sources;
 }
@@ -199,10 +196,9 @@ std::vector<ValueId> GraphWalk::ReachableFrom(
   for (size_t depth = 0; depth < kMostOperationsOfNode; ++depth) {
     const size_t end = reachable.size();
     for (; begin < end; ++begin) {
-      for (const Use& use : scene_.network.value(reachable[begin]).uses) {
+      for (const Use& use : network().value(reachable[begin]).uses) {
         if (use.slot == kBarrierSlot) continue;
-        for (const ValueId output :
-             scene_.network.operation(use.user).outputs) {
+        for (const ValueId output : network().operation(use.user).outputs) {
           if (output == kNoValue || !seen.insert(output).second) continue;
           if (reachable.size() == kMostReachable) return reachable;
           reachable.push_back(output);
@@ -218,8 +214,7 @@ std::vector<ValueId> GraphWalk::ReachableFrom(
 std::vector<ValueId> GraphWalk::CandidatesFor(
     EntryId entry, const std::vector<ValueId>& sources) const {
   std::vector<ValueId> candidates;
-  for (const EntryMatch& match :
-       scene_.alignment.entries[Index(entry)].matches) {
+  for (const EntryMatch& match : aligned(entry).matches) {
     const bool is_whole = !match.has_unknown_order &&
                           !match.without_input.has_value() &&
                           !match.layout.cut.has_value();
@@ -236,7 +231,7 @@ absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
   if (!recorded.has_value()) return std::nullopt;
   NODEWISE_ASSIGN_OR_RETURN(TensorMatcher matcher,
                             TensorMatcher::Of(*recorded));
-  if (scene_.alignment.entries[Index(entry)].is_rounded) {
+  if (aligned(entry).is_rounded) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                               precision_->Inherited(entry));
     matcher.AllowRoundoff(roundoff);
@@ -271,12 +266,12 @@ absl::StatusOr<std::vector<EntryMatch>> GraphWalk::Compare(
 
 absl::Status GraphWalk::ExplainByParts(EntryId entry,
                                        const TensorMatcher& matcher) {
-  const AlignedEntry& aligned = scene_.alignment.entries[Index(entry)];
-  if (!IsCut(aligned)) return absl::OkStatus();
+  if (!IsCut(aligned(entry))) return absl::OkStatus();
+  const std::vector<EntryMatch>& matches = aligned(entry).matches;
   WalkedEntry& walked = entries_[Index(entry)];
   std::vector<HeldTensor> sound;
   std::optional<EntryMatch> wrong;
-  for (EntryMatch match : aligned.matches) {
+  for (EntryMatch match : matches) {
     const auto value = reference_.ValueOf(match.value);
     if (!value.ok()) return absl::OkStatus();
     match.distance = matcher.DistanceIn(match.layout, (*value)->tensors);
@@ -293,7 +288,7 @@ absl::Status GraphWalk::ExplainByParts(EntryId entry,
       NODEWISE_RETURN_IF_ERROR(PinTo(entry, match.value, match.layout));
     }
   }
-  if (aligned.matches[0].is_joined) {
+  if (matches[0].is_joined) {
     if (wrong.has_value()) {
       walked.nearest = std::move(wrong);
     } else {
@@ -322,8 +317,8 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
   }
   walked.sources = sources;
   const std::vector<ValueId> candidates = CandidatesFor(entry, sources);
-  const bool is_float = IsFloat(scene_.index.graph().entry(entry).dtype);
-  const bool is_cut = IsCut(scene_.alignment.entries[Index(entry)]);
+  const bool is_float = IsFloat(graph().entry(entry).dtype);
+  const bool is_cut = IsCut(aligned(entry));
   if (candidates.empty() && is_float && !is_cut) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const auto matcher, Read(entry));
   if (!matcher.has_value()) return absl::OkStatus();
@@ -366,11 +361,10 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
 absl::StatusOr<double> GraphWalk::RoundoffOf(EntryId entry,
                                              ValueId value) const {
   NODEWISE_ASSIGN_OR_RETURN(const double read,
-                            precision_->ReadBy(scene_.index.NodeOf(entry)));
+                            precision_->ReadBy(NodeOf(entry)));
   NODEWISE_ASSIGN_OR_RETURN(const double own, precision_->Of(entry));
-  return std::max({UnitRoundoff(scene_.network.value(value).type.dtype),
-                   UnitRoundoff(scene_.index.graph().entry(entry).dtype), read,
-                   own});
+  return std::max({UnitRoundoff(network().value(value).type.dtype),
+                   UnitRoundoff(graph().entry(entry).dtype), read, own});
 }
 
 absl::StatusOr<double> GraphWalk::CleanDistanceOf(EntryId entry,
@@ -384,7 +378,7 @@ absl::StatusOr<double> GraphWalk::CleanDistanceOf(EntryId entry,
 absl::StatusOr<bool> GraphWalk::IsSound(EntryId entry,
                                         const TensorMatcher& matcher,
                                         const EntryMatch& match) {
-  const DLDataType type = scene_.network.value(match.value).type.dtype;
+  const DLDataType type = network().value(match.value).type.dtype;
   if (match.distance <= CleanDistance(type, matcher.facts().dtype)) return true;
   NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                             RoundoffOf(entry, match.value));
@@ -429,12 +423,12 @@ absl::StatusOr<std::optional<HeldTensor>> GraphWalk::DiscreteMatch(
   if (IsFloat(matcher.facts().dtype)) return std::nullopt;
   const std::vector<int64_t>& shape = matcher.facts().shape;
   for (const ValueId id : ReachableFrom(sources)) {
-    if (IsFloat(scene_.network.value(id).type.dtype)) continue;
+    if (IsFloat(network().value(id).type.dtype)) continue;
     const auto value = reference_.ValueOf(id);
     if (!value.ok() || (*value)->facts.shape != shape) continue;
     const Layout same = Layout::SameOrder(shape, shape);
     NODEWISE_ASSIGN_OR_RETURN(const double read,
-                              precision_->ReadBy(scene_.index.NodeOf(entry)));
+                              precision_->ReadBy(NodeOf(entry)));
     NODEWISE_ASSIGN_OR_RETURN(
         const bool is_sound,
         IsWithinRounding(matcher, id, same, std::max(read, kFloatRoundoff)));
@@ -444,7 +438,7 @@ absl::StatusOr<std::optional<HeldTensor>> GraphWalk::DiscreteMatch(
 }
 
 absl::Status GraphWalk::PinTo(EntryId entry, ValueId id, const Layout& layout) {
-  const TensorKey key{scene_.index.KeyOf(scene_.index.NodeOf(entry)),
+  const TensorKey key{scene_.index.KeyOf(NodeOf(entry)),
                       scene_.index.OutputOf(entry)};
   std::vector<NDArray> tensors;
   std::vector<int64_t> shape = layout.other_shape;
@@ -459,9 +453,8 @@ absl::Status GraphWalk::PinTo(EntryId entry, ValueId id, const Layout& layout) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t place, pair.compiled->Find(key));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray compiled,
                               pair.compiled->Load(place));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const size_t known,
-        pair.network->Find({scene_.network.value(id).name}));
+    NODEWISE_ASSIGN_OR_RETURN(const size_t known,
+                              pair.network->Find({network().value(id).name}));
     const TensorSpool::Kept& kept = pair.network->kept()[known];
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray tensor,
@@ -508,7 +501,7 @@ absl::Status GraphWalk::Blame(const Guess& guess) {
 void GraphWalk::MarkChanged(ValueId value) {
   if (is_changed_[Index(value)]) return;
   is_changed_[Index(value)] = true;
-  WalkBehind(scene_.network, value, [this](ValueId made) {
+  WalkBehind(network(), value, [this](ValueId made) {
     if (is_changed_[Index(made)]) return false;
     is_changed_[Index(made)] = true;
     return true;
@@ -523,19 +516,17 @@ bool GraphWalk::MayBeMeant(ValueId id) const {
     return !walked.IsDecidedFor(id) &&
            std::ranges::any_of(walked.tensors, [&](const auto& tensor) {
              return tensor.value != id &&
-                    !AncestorsOf(scene_.network, tensor.value)[Index(id)];
+                    !AncestorsOf(network(), tensor.value)[Index(id)];
            });
   });
 }
 
 bool GraphWalk::IsIdle(EntryId id) const {
-  const Graph& graph = scene_.index.graph();
-  const std::vector<EntryRef>& reads =
-      graph.node(scene_.index.NodeOf(id)).inputs;
+  const SomeEntries reads = ReadsOf(graph(), NodeOf(id));
   return entry(id).is_explained() &&
          std::ranges::all_of(entry(id).tensors, [&](const auto& tensor) {
-           return std::ranges::any_of(reads, [&](const EntryRef& ref) {
-             return entry(graph.EntryOf(ref)).Holds(tensor.value);
+           return std::ranges::any_of(reads, [&](EntryId read) {
+             return entry(read).Holds(tensor.value);
            });
          });
 }
@@ -554,11 +545,11 @@ std::vector<ValueId> GraphWalk::SharedWith(ValueId id) const {
   for (const EntryId holder : HoldersOf(id)) {
     const WalkedEntry& walked = entry(holder);
     if (walked.IsDecidedFor(id) || walked.tensors.size() < 2) return {};
-    if (ancestors.empty()) ancestors = AncestorsOf(scene_.network, id);
+    if (ancestors.empty()) ancestors = AncestorsOf(network(), id);
     std::vector<ValueId> others;
     for (const HeldTensor& tensor : walked.tensors) {
       if (!ancestors[Index(tensor.value)] &&
-          !AncestorsOf(scene_.network, tensor.value)[Index(id)]) {
+          !AncestorsOf(network(), tensor.value)[Index(id)]) {
         others.push_back(tensor.value);
       }
     }
@@ -569,8 +560,7 @@ std::vector<ValueId> GraphWalk::SharedWith(ValueId id) const {
 }
 
 void GraphWalk::UnpinIfNotHeld(ValueId id) {
-  const bool is_made =
-      scene_.network.value(id).kind == NetworkValue::Kind::kOutput;
+  const bool is_made = network().value(id).kind == NetworkValue::Kind::kOutput;
   if (is_made && HoldersOf(id).empty()) reference_.Unpin(id);
 }
 
@@ -598,16 +588,13 @@ absl::Status GraphWalk::MakeFree(EntryId entry, ValueId value) {
 }
 
 std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
-  const Graph& graph = scene_.index.graph();
   std::vector<bool> behind(entries_.size());
   for (uint32_t e = 0; e < entries_.size(); ++e) {
     if (entries_[e].is_explained()) continue;
-    const NodeId node = scene_.index.NodeOf(EntryId{e});
-    behind[e] = entries_[e].is_blamed() ||
-                std::ranges::any_of(
-                    graph.node(node).inputs, [&](const EntryRef& input) {
-                      return behind[Index(graph.EntryOf(input))];
-                    });
+    behind[e] =
+        entries_[e].is_blamed() ||
+        std::ranges::any_of(ReadsOf(graph(), NodeOf(EntryId{e})),
+                            [&](EntryId read) { return behind[Index(read)]; });
   }
   return behind;
 }
@@ -615,11 +602,11 @@ std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
 // A later node adds the rest of the operation, and a fault in that rest is the
 // later node's.
 bool GraphWalk::IsSoundPart(EntryId id) const {
-  const AlignedEntry& entry = scene_.alignment.entries[Index(id)];
+  const AlignedEntry& entry = aligned(id);
   if (entry.matches.empty()) return false;
   const EntryMatch& nearest = entry.matches.front();
-  const DLDataType compiled = scene_.index.graph().entry(id).dtype;
-  const DLDataType source = scene_.network.value(nearest.value).type.dtype;
+  const DLDataType compiled = graph().entry(id).dtype;
+  const DLDataType source = network().value(nearest.value).type.dtype;
   return nearest.without_input.has_value() &&
          !is_changed_[Index(nearest.value)] &&
          nearest.distance <= CleanDistance(source, compiled);
@@ -627,25 +614,23 @@ bool GraphWalk::IsSoundPart(EntryId id) const {
 
 // From the last node backwards, so that the readers of an entry are known.
 std::vector<bool> GraphWalk::FineEntries() const {
-  const Graph& graph = scene_.index.graph();
   std::vector<bool> fine(entries_.size(), true);
   std::set<EntryId> heads;
-  for (const EntryRef& head : graph.heads) heads.insert(graph.EntryOf(head));
+  for (const EntryRef& head : graph().heads)
+    heads.insert(graph().EntryOf(head));
   const std::vector<bool> behind = EntriesBehindUnknown();
-  std::vector<bool> is_node_fine(graph.nodes.size(), true);
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
+  std::vector<bool> is_node_fine(graph().nodes.size(), true);
+  for (size_t n = graph().nodes.size(); n-- > 0;) {
     const NodeId node{static_cast<uint32_t>(n)};
-    for (uint32_t output = 0; output < graph.OutputsOf(node); ++output) {
-      const EntryId id = graph.EntryOf(node, output);
-      if (!scene_.alignment.entries[Index(id)].varies ||
-          entry(id).is_explained() || behind[Index(id)] || IsSoundPart(id)) {
+    for (const EntryId id : EntriesOf(graph(), node)) {
+      if (!aligned(id).varies || entry(id).is_explained() ||
+          behind[Index(id)] || IsSoundPart(id)) {
         continue;
       }
       // An entry that no node reads may be a second output that is not wanted.
       const bool is_last = heads.count(id) > 0;
       fine[Index(id)] =
-          !is_last &&
-          std::ranges::all_of(scene_.index.ReadersOf(id), [&](NodeId reader) {
+          !is_last && std::ranges::all_of(ReadersOf(id), [&](NodeId reader) {
             return is_node_fine[Index(reader)];
           });
       if (!fine[Index(id)]) is_node_fine[n] = false;

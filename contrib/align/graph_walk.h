@@ -129,6 +129,21 @@ class GraphWalk {
   // ExplainNodes() looks at them anew.
   void ReleaseBehind(ValueId id) { reference_.ReleaseBehind(id); }
 
+  const WalkScene& scene() const { return scene_; }
+  const Graph& graph() const { return scene_.index.graph(); }
+  const Network& network() const { return scene_.network; }
+  const AlignedEntry& aligned(EntryId id) const {
+    return scene_.alignment.entries[Index(id)];
+  }
+  const std::vector<int64_t>& ShapeOf(EntryId id) const {
+    return graph().entry(id).shape;
+  }
+  NodeId NodeOf(EntryId id) const { return scene_.index.NodeOf(id); }
+  absl::Span<const NodeId> ReadersOf(EntryId id) const {
+    return scene_.index.ReadersOf(id);
+  }
+  // Returns whether a node makes the entry: it is no input or parameter.
+  bool IsMade(EntryId id) const { return graph().IsFunction(NodeOf(id)); }
   const WalkedEntry& entry(EntryId id) const { return entries_[Index(id)]; }
   FollowedReference& reference() { return reference_; }
   const FollowedReference& reference() const { return reference_; }

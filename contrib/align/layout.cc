@@ -83,21 +83,17 @@ std::vector<Layout::Loop> Joined(const std::vector<Layout::Loop>& loops) {
 }
 
 // Tries layouts, each order of elements once.
-class LayoutVisit {
- public:
-  LayoutVisit(absl::Span<const int64_t> source,
-              absl::Span<const int64_t> compiled,
-              absl::FunctionRef<bool(const Layout&)> visit)
-      : source_(source),
-        compiled_(compiled),
-        sides_(SidesOf(source)),
-        count_(Product(compiled)),
-        visit_(visit) {}
+struct LayoutVisit {
+  const absl::Span<const int64_t> source;
+  const absl::Span<const int64_t> compiled;
+  const absl::FunctionRef<bool(const Layout&)> visit;
+  const std::vector<Side> sides = SidesOf(source);
+  std::set<std::vector<std::pair<int64_t, int64_t>>> seen = {};
 
   void Run() {
-    if (Product(source_) == 0 || count_ == 0) return;
-    if (Product(source_) == count_) {
-      if (!Try(Layout::SameOrder(source_, compiled_))) return;
+    if (Product(source) == 0 || Product(compiled) == 0) return;
+    if (Product(source) == Product(compiled)) {
+      if (!Try(Layout::SameOrder(source, compiled))) return;
       if (!TryTranspositions()) return;
     } else if (!TryBroadcast()) {
       return;
@@ -107,7 +103,6 @@ class LayoutVisit {
     }
   }
 
- private:
   // Returns false when there has been enough.
   bool Try(const Layout& layout) {
     if (layout.paddings.empty()) {
@@ -115,18 +110,18 @@ class LayoutVisit {
       for (const Layout::Loop& loop : Joined(layout.loops)) {
         key.emplace_back(loop.count, loop.step);
       }
-      if (!seen_.insert(std::move(key)).second) return true;
+      if (!seen.insert(std::move(key)).second) return true;
     }
-    return visit_(layout);
+    return visit(layout);
   }
 
   bool TryTranspositions() {
-    if (sides_.size() < 2 || sides_.size() > kMostTransposedSides) return true;
-    std::vector<size_t> order = FirstOrder(sides_.size());
+    if (sides.size() < 2 || sides.size() > kMostTransposedSides) return true;
+    std::vector<size_t> order = FirstOrder(sides.size());
     while (std::ranges::next_permutation(order).found) {
       Layout layout;
       std::vector<size_t> axes;
-      AddLoops(sides_, order, &layout.loops, &axes);
+      AddLoops(sides, order, &layout.loops, &axes);
       layout.text = fmt::format("sides in the order {}", fmt::join(axes, " "));
       if (!Try(layout)) return false;
     }
@@ -135,15 +130,15 @@ class LayoutVisit {
 
   // As NumPy does it, with sides of 1 put in front or repeated.
   bool TryBroadcast() {
-    if (source_.size() > compiled_.size()) return true;
+    if (source.size() > compiled.size()) return true;
     Layout layout;
-    const size_t more = compiled_.size() - source_.size();
-    int64_t step = Product(source_);
-    for (size_t i = 0; i < compiled_.size(); ++i) {
-      const int64_t size = i < more ? 1 : source_[i - more];
-      if (size != compiled_[i] && size != 1) return true;
+    const size_t more = compiled.size() - source.size();
+    int64_t step = Product(source);
+    for (size_t i = 0; i < compiled.size(); ++i) {
+      const int64_t size = i < more ? 1 : source[i - more];
+      if (size != compiled[i] && size != 1) return true;
       step /= size;
-      layout.loops.push_back({compiled_[i], size == 1 ? 0 : step});
+      layout.loops.push_back({compiled[i], size == 1 ? 0 : step});
     }
     layout.text = "repeated";
     return Try(layout);
@@ -152,12 +147,12 @@ class LayoutVisit {
   // The last one or two sides of what was compiled may be blocks of others.
   std::vector<std::vector<int64_t>> BlockSizes() const {
     std::vector<std::vector<int64_t>> sizes;
-    const size_t rank = compiled_.size();
-    if (rank >= 2 && compiled_[rank - 1] > 1) {
-      sizes.push_back({compiled_[rank - 1]});
+    const size_t rank = compiled.size();
+    if (rank >= 2 && compiled[rank - 1] > 1) {
+      sizes.push_back({compiled[rank - 1]});
     }
-    if (rank >= 4 && compiled_[rank - 1] > 1 && compiled_[rank - 2] > 1) {
-      sizes.push_back({compiled_[rank - 2], compiled_[rank - 1]});
+    if (rank >= 4 && compiled[rank - 1] > 1 && compiled[rank - 2] > 1) {
+      sizes.push_back({compiled[rank - 2], compiled[rank - 1]});
     }
     return sizes;
   }
@@ -170,7 +165,7 @@ class LayoutVisit {
   bool TryBlocksOf(const std::vector<int64_t>& blocks, size_t next,
                    std::vector<size_t>* divided) {
     if (next == blocks.size()) return TryDivided(blocks, *divided);
-    for (size_t i = 0; i < sides_.size(); ++i) {
+    for (size_t i = 0; i < sides.size(); ++i) {
       const auto end = divided->begin() + static_cast<std::ptrdiff_t>(next);
       if (std::find(divided->begin(), end, i) != end) continue;
       (*divided)[next] = i;
@@ -183,7 +178,7 @@ class LayoutVisit {
   // blocks come last, as they do in every compiled tensor that has any.
   bool TryDivided(const std::vector<int64_t>& blocks,
                   const std::vector<size_t>& divided) {
-    std::vector<Side> outer = sides_;
+    std::vector<Side> outer = sides;
     std::vector<Side> inner;
     std::string text;
     for (size_t b = 0; b < blocks.size(); ++b) {
@@ -196,7 +191,7 @@ class LayoutVisit {
     }
     int64_t count = Product(blocks);
     for (const Side& side : outer) count *= side.count;
-    if (count != count_) return true;
+    if (count != Product(compiled)) return true;
     std::vector<size_t> order = FirstOrder(outer.size());
     do {
       Layout layout;
@@ -213,10 +208,10 @@ class LayoutVisit {
             fmt::format(", sides in the order {}", fmt::join(axes, " "));
       }
       for (size_t b = 0; b < blocks.size(); ++b) {
-        const Side& side = sides_[divided[b]];
+        const Side& side = sides[divided[b]];
         if (side.count % blocks[b] == 0) continue;
         // A tensor that has no side for the blocks is not divided into them.
-        if (compiled_.size() < source_.size() + blocks.size()) return true;
+        if (compiled.size() < source.size() + blocks.size()) return true;
         const auto place = std::ranges::find(order, divided[b]);
         layout.paddings.push_back({static_cast<size_t>(place - order.begin()),
                                    outer.size() + b, side.count});
@@ -227,13 +222,6 @@ class LayoutVisit {
              std::ranges::next_permutation(order).found);
     return true;
   }
-
-  const absl::Span<const int64_t> source_;
-  const absl::Span<const int64_t> compiled_;
-  const std::vector<Side> sides_;
-  const int64_t count_;
-  const absl::FunctionRef<bool(const Layout&)> visit_;
-  std::set<std::vector<std::pair<int64_t, int64_t>>> seen_;
 };
 
 int64_t PlaceAfter(const Layout::Cut& cut, int64_t place) {
@@ -511,7 +499,7 @@ std::vector<int64_t> SidesBeyondOne(absl::Span<const int64_t> shape) {
 void VisitLayouts(absl::Span<const int64_t> source,
                   absl::Span<const int64_t> compiled,
                   absl::FunctionRef<bool(const Layout& layout)> visit) {
-  LayoutVisit(source, compiled, visit).Run();
+  LayoutVisit{source, compiled, visit}.Run();
 }
 
 std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,

@@ -22,17 +22,15 @@ namespace nodewise {
 namespace {
 
 // Whether a node has made what the entry was found to hold by its numbers.
-bool IsFoundResult(const WalkScene& scene, const GraphWalk& walk,
-                   EntryId entry) {
+bool IsFoundResult(const GraphWalk& walk, EntryId entry) {
   const WalkedEntry& walked = walk.entry(entry);
-  return scene.index.graph().IsFunction(scene.index.NodeOf(entry)) &&
-         walked.is_explained() && !walked.is_decided();
+  return walk.IsMade(entry) && walked.is_explained() && !walked.is_decided();
 }
 
 // Whether the entry holds nothing but what its node has read, or what it holds
 // in an order that compilers seldom choose.
-bool MayBeMoved(const WalkScene& scene, const GraphWalk& walk, EntryId entry) {
-  return IsFoundResult(scene, walk, entry) &&
+bool MayBeMoved(const GraphWalk& walk, EntryId entry) {
+  return IsFoundResult(walk, entry) &&
          (walk.IsIdle(entry) ||
           std::ranges::none_of(walk.entry(entry).tensors,
                                [](const HeldTensor& tensor) {
@@ -89,14 +87,14 @@ Guess OutputGuess(EntryId entry, ValueId id,
 
 // The moved entries that the node depends on, those far away first: as far as
 // there is nothing else between, or all.
-std::vector<EntryId> MovedBefore(const WalkScene& scene, const GraphWalk& walk,
-                                 NodeId node, bool beyond_others) {
+std::vector<EntryId> MovedBefore(const GraphWalk& walk, NodeId node,
+                                 bool beyond_others) {
   std::vector<EntryId> moved;
-  NodesBefore(scene.index, node, SIZE_MAX,
+  NodesBefore(walk.scene().index, node, SIZE_MAX,
               [&](EntryId read, const std::vector<NodeId>& nodes) {
-                const bool is_moved = MayBeMoved(scene, walk, read);
+                const bool is_moved = MayBeMoved(walk, read);
                 if ((!is_moved && !beyond_others) ||
-                    Contains(nodes, scene.index.NodeOf(read))) {
+                    Contains(nodes, walk.NodeOf(read))) {
                   return false;
                 }
                 if (is_moved) moved.push_back(read);
@@ -111,14 +109,13 @@ std::vector<EntryId> MovedBefore(const WalkScene& scene, const GraphWalk& walk,
 }
 
 // Returns the walk that goes on from the guess as far as `last`.
-absl::StatusOr<GraphWalk> WalkFrom(const WalkScene& scene,
-                                   const GraphWalk& walk, const Guess& guess,
+absl::StatusOr<GraphWalk> WalkFrom(const GraphWalk& walk, const Guess& guess,
                                    NodeId last) {
   GraphWalk trial = walk;
   trial.ReleaseBehind(guess.value);
   NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
-  NODEWISE_RETURN_IF_ERROR(trial.ExplainNodes(
-      Index(scene.index.NodeOf(guess.entry)) + 1, Index(last) + 1));
+  NODEWISE_RETURN_IF_ERROR(
+      trial.ExplainNodes(Index(walk.NodeOf(guess.entry)) + 1, Index(last) + 1));
   return trial;
 }
 
@@ -126,12 +123,11 @@ absl::StatusOr<GraphWalk> WalkFrom(const WalkScene& scene,
 // walk that goes on from it as far as `last`.
 template <typename IsRight>
 absl::StatusOr<std::optional<Guess>> FindMeaning(
-    const WalkScene& scene, const GraphWalk& walk,
-    const std::vector<EntryId>& entries, NodeId last, const TimeLimit& limit,
-    const IsRight& is_right) {
+    const GraphWalk& walk, const std::vector<EntryId>& entries, NodeId last,
+    const TimeLimit& limit, const IsRight& is_right) {
   FollowedReference reference = walk.reference();
   for (const EntryId entry : entries) {
-    const std::vector<int64_t>& shape = scene.index.graph().entry(entry).shape;
+    const std::vector<int64_t>& shape = walk.ShapeOf(entry);
     for (const ValueId id : MeantBy(walk, entry)) {
       if (limit.IsOver()) return std::nullopt;
       const auto value = reference.ValueOf(id);
@@ -141,7 +137,7 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
       Guess guess{entry, id, Layout::SameOrder((*value)->facts.shape, shape),
                   kInfinity, 1};
       NODEWISE_ASSIGN_OR_RETURN(const GraphWalk trial,
-                                WalkFrom(scene, walk, guess, last));
+                                WalkFrom(walk, guess, last));
       if (is_right(trial)) return guess;
     }
   }
@@ -150,17 +146,15 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
 
 // Finds the guess about an entry in another shape than the network has, with
 // which the output is what the network makes of that.
-absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const WalkScene& scene,
-                                                      const GraphWalk& walk,
+absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const GraphWalk& walk,
                                                       EntryId output,
                                                       ValueId meant,
                                                       const TimeLimit& limit) {
-  const Graph& graph = scene.index.graph();
-  const NodeId last = scene.index.NodeOf(output);
-  for (const EntryId entry : MovedBefore(scene, walk, last, true)) {
-    const std::vector<int64_t>& shape = graph.entry(entry).shape;
+  const NodeId last = walk.NodeOf(output);
+  for (const EntryId entry : MovedBefore(walk, last, true)) {
+    const std::vector<int64_t>& shape = walk.graph().entry(entry).shape;
     for (const HeldTensor& held : walk.entry(entry).tensors) {
-      const auto sizes = scene.network.value(held.value).type.sizes();
+      const auto sizes = walk.network().value(held.value).type.sizes();
       if (!sizes.has_value() || *sizes == shape ||
           held.layout.is_same_order()) {
         continue;
@@ -168,10 +162,9 @@ absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const WalkScene& scene,
       if (limit.IsOver()) return std::nullopt;
       Guess guess = OutputGuess(entry, held.value, *sizes, shape);
       guess.has_output_shape = false;
-      NODEWISE_ASSIGN_OR_RETURN(GraphWalk trial,
-                                WalkFrom(scene, walk, guess, last));
+      NODEWISE_ASSIGN_OR_RETURN(GraphWalk trial, WalkFrom(walk, guess, last));
       const auto made = trial.reference().ValueOf(meant);
-      if (made.ok() && (*made)->facts.shape == graph.entry(output).shape &&
+      if (made.ok() && (*made)->facts.shape == walk.ShapeOf(output) &&
           HoldsInOrder(trial.entry(output), meant)) {
         return guess;
       }
@@ -182,8 +175,7 @@ absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const WalkScene& scene,
 
 // Returns the guess about the output, or about an entry before it; none if it
 // is what the network has in its place.
-absl::StatusOr<std::optional<Guess>> WrongOutputAt(const WalkScene& scene,
-                                                   GraphWalk& walk,
+absl::StatusOr<std::optional<Guess>> WrongOutputAt(GraphWalk& walk,
                                                    EntryId entry, ValueId id,
                                                    const TimeLimit& limit) {
   const WalkedEntry& walked = walk.entry(entry);
@@ -191,7 +183,7 @@ absl::StatusOr<std::optional<Guess>> WrongOutputAt(const WalkScene& scene,
   NODEWISE_ASSIGN_OR_RETURN(const auto found, walk.Read(entry));
   if (!value.ok() || !found.has_value()) return std::nullopt;
   const std::vector<int64_t>& expected = (*value)->facts.shape;
-  const std::vector<int64_t>& shape = scene.index.graph().entry(entry).shape;
+  const std::vector<int64_t>& shape = walk.ShapeOf(entry);
   const bool is_in_order = HoldsInOrder(walked, id);
   if ((is_in_order && expected == shape) || HoldsInBlocks(walked, id) ||
       Product(expected) != Product(shape)) {
@@ -206,35 +198,32 @@ absl::StatusOr<std::optional<Guess>> WrongOutputAt(const WalkScene& scene,
   // A tensor that was moved or turned wrongly may have come here through other
   // nodes.
   std::optional<Guess> before;
-  const NodeId node = scene.index.NodeOf(entry);
+  const NodeId node = walk.NodeOf(entry);
   if (expected != shape) {
-    NODEWISE_ASSIGN_OR_RETURN(before,
-                              FindTurnedBefore(scene, walk, entry, id, limit));
+    NODEWISE_ASSIGN_OR_RETURN(before, FindTurnedBefore(walk, entry, id, limit));
   } else {
     NODEWISE_ASSIGN_OR_RETURN(
-        before, FindMeaning(scene, walk, MovedBefore(scene, walk, node, true),
-                            node, limit, [&](const GraphWalk& trial) {
+        before, FindMeaning(walk, MovedBefore(walk, node, true), node, limit,
+                            [&](const GraphWalk& trial) {
                               return HoldsInOrder(trial.entry(entry), id);
                             }));
   }
   return before.has_value() ? before : here;
 }
 
-bool MayBeMisread(const WalkScene& scene, const GraphWalk& walk,
-                  EntryId entry) {
-  return IsFoundResult(scene, walk, entry) && !walk.IsIdle(entry);
+bool MayBeMisread(const GraphWalk& walk, EntryId entry) {
+  return IsFoundResult(walk, entry) && !walk.IsIdle(entry);
 }
 
 // Returns the values that are made of the same sources, in the same shape and
 // type.
-std::vector<ValueId> ValuesLike(const WalkScene& scene, const GraphWalk& walk,
-                                EntryId entry) {
+std::vector<ValueId> ValuesLike(const GraphWalk& walk, EntryId entry) {
   const WalkedEntry& walked = walk.entry(entry);
-  const TensorType& type = scene.network.value(walked.tensors[0].value).type;
+  const TensorType& type = walk.network().value(walked.tensors[0].value).type;
   std::vector<ValueId> like =
-      walk.ReachableFrom(walk.SourcesOf(scene.index.NodeOf(entry)));
+      walk.ReachableFrom(walk.SourcesOf(walk.NodeOf(entry)));
   std::erase_if(like, [&](ValueId id) {
-    const TensorType& other = scene.network.value(id).type;
+    const TensorType& other = walk.network().value(id).type;
     return walked.Holds(id) || other.dtype != type.dtype ||
            !other.sizes().has_value() || other.sizes() != type.sizes();
   });
@@ -243,16 +232,15 @@ std::vector<ValueId> ValuesLike(const WalkScene& scene, const GraphWalk& walk,
 
 // The guess that the entry should hold this value; if another one holds it,
 // that one should hold the entry's.
-std::vector<Guess> GuessesThat(const WalkScene& scene, const GraphWalk& walk,
-                               EntryId entry, ValueId id) {
+std::vector<Guess> GuessesThat(const GraphWalk& walk, EntryId entry,
+                               ValueId id) {
   const HeldTensor& held = walk.entry(entry).tensors[0];
   std::vector<Guess> guesses = {{entry, id, held.layout, kInfinity, 1}};
   // A node that alone makes a tensor of the network was meant to make it.
   const bool is_alone = walk.HoldersOf(held.value).size() == 1;
   if (walk.MayBeMeant(id)) return is_alone ? std::vector<Guess>() : guesses;
   const std::vector<EntryId> holders = walk.HoldersOf(id);
-  if (!is_alone || holders.size() != 1 ||
-      !MayBeMisread(scene, walk, holders[0])) {
+  if (!is_alone || holders.size() != 1 || !MayBeMisread(walk, holders[0])) {
     return {};
   }
   guesses.push_back({holders[0], held.value,
@@ -273,8 +261,7 @@ bool IsExplainedBy(const GraphWalk& walk, EntryId entry,
 
 // Whether the suspect is explained then, and more of the readers than one if
 // two entries are accused, and all nodes that were explained before still are.
-absl::StatusOr<bool> AreRight(const WalkScene& scene, const GraphWalk& walk,
-                              NodeId suspect,
+absl::StatusOr<bool> AreRight(const GraphWalk& walk, NodeId suspect,
                               const std::vector<Guess>& guesses) {
   GraphWalk trial = walk;
   for (const Guess& guess : guesses) trial.ReleaseBehind(guess.value);
@@ -282,14 +269,14 @@ absl::StatusOr<bool> AreRight(const WalkScene& scene, const GraphWalk& walk,
   std::map<NodeId, std::vector<ValueId>> readers;
   for (const Guess& guess : guesses) {
     NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
-    for (const NodeId reader : scene.index.ReadersOf(guess.entry)) {
+    for (const NodeId reader : walk.ReadersOf(guess.entry)) {
       readers[reader].push_back(guess.value);
     }
   }
   size_t gained = 0;
   for (const auto& [reader, sources] : readers) {
     NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(reader));
-    const EntryId first = scene.index.graph().EntryOf(reader, 0);
+    const EntryId first = walk.graph().EntryOf(reader, 0);
     const bool was_explained = IsExplainedBy(walk, first, {});
     const bool is_explained = IsExplainedBy(trial, first, sources);
     if (!is_explained && (was_explained || reader == suspect)) return false;
@@ -300,83 +287,77 @@ absl::StatusOr<bool> AreRight(const WalkScene& scene, const GraphWalk& walk,
 
 }  // namespace
 
-absl::StatusOr<std::optional<Guess>> FindMovedBefore(const WalkScene& scene,
-                                                     const GraphWalk& walk,
+absl::StatusOr<std::optional<Guess>> FindMovedBefore(const GraphWalk& walk,
                                                      NodeId suspect,
                                                      const TimeLimit& limit) {
-  const EntryId made = scene.index.graph().EntryOf(suspect, 0);
+  const EntryId made = walk.graph().EntryOf(suspect, 0);
   if (walk.entry(made).is_explained()) return std::nullopt;
-  return FindMeaning(scene, walk, MovedBefore(scene, walk, suspect, false),
-                     suspect, limit, [made](const GraphWalk& trial) {
+  return FindMeaning(walk, MovedBefore(walk, suspect, false), suspect, limit,
+                     [made](const GraphWalk& trial) {
                        return trial.entry(made).is_explained();
                      });
 }
 
-absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const WalkScene& scene,
-                                                       const GraphWalk& walk,
+absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const GraphWalk& walk,
                                                        NodeId suspect,
                                                        const TimeLimit& limit) {
-  const Graph& graph = scene.index.graph();
-  for (const EntryRef& ref : graph.node(suspect).inputs) {
-    const EntryId read = graph.EntryOf(ref);
-    if (!MayBeMisread(scene, walk, read)) continue;
+  for (const EntryId read : ReadsOf(walk.graph(), suspect)) {
+    if (!MayBeMisread(walk, read)) continue;
     size_t tried = 0;
-    for (const ValueId id : ValuesLike(scene, walk, read)) {
+    for (const ValueId id : ValuesLike(walk, read)) {
       if (limit.IsOver() || tried++ == kMostMisread) break;
-      std::vector<Guess> guesses = GuessesThat(scene, walk, read, id);
+      std::vector<Guess> guesses = GuessesThat(walk, read, id);
       if (guesses.empty()) continue;
       NODEWISE_ASSIGN_OR_RETURN(const bool is_right,
-                                AreRight(scene, walk, suspect, guesses));
+                                AreRight(walk, suspect, guesses));
       if (is_right) return guesses;
     }
   }
   return std::vector<Guess>();
 }
 
-std::vector<std::pair<EntryId, ValueId>> PairedOutputs(const WalkScene& scene) {
-  const Graph& graph = scene.index.graph();
-  const absl::Span<const ValueId> outputs = scene.network.outputs();
+std::vector<std::pair<EntryId, ValueId>> PairedOutputs(const GraphWalk& walk) {
+  const absl::Span<const ValueId> outputs = walk.network().outputs();
   std::vector<std::pair<EntryId, ValueId>> pairs;
-  if (graph.heads.size() != outputs.size() || !scene.alignment.open.empty()) {
+  if (walk.graph().heads.size() != outputs.size() ||
+      !walk.scene().alignment.open.empty()) {
     return pairs;
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    pairs.emplace_back(graph.EntryOf(graph.heads[i]), outputs[i]);
+    pairs.emplace_back(walk.graph().EntryOf(walk.graph().heads[i]), outputs[i]);
   }
   return pairs;
 }
 
-absl::StatusOr<std::optional<Guess>> FindWrongOutput(const WalkScene& scene,
-                                                     GraphWalk& walk,
+absl::StatusOr<std::optional<Guess>> FindWrongOutput(GraphWalk& walk,
                                                      const TimeLimit& limit) {
   const std::vector<bool> behind_unknown = walk.EntriesBehindUnknown();
-  for (const auto& [entry, id] : PairedOutputs(scene)) {
+  for (const auto& [entry, id] : PairedOutputs(walk)) {
     const WalkedEntry& walked = walk.entry(entry);
     if (!walked.is_explained() || walked.is_blamed() ||
         behind_unknown[Index(entry)]) {
       continue;
     }
     NODEWISE_ASSIGN_OR_RETURN(std::optional<Guess> wrong,
-                              WrongOutputAt(scene, walk, entry, id, limit));
+                              WrongOutputAt(walk, entry, id, limit));
     if (wrong.has_value()) return wrong;
   }
   return std::nullopt;
 }
 
-absl::StatusOr<std::vector<Guess>> FindWrongConstants(const WalkScene& scene,
-                                                      GraphWalk& walk) {
+absl::StatusOr<std::vector<Guess>> FindWrongConstants(GraphWalk& walk) {
   std::vector<Guess> wrong;
-  const auto pairs = PairedOutputs(scene);
+  const auto pairs = PairedOutputs(walk);
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto& [entry, id] = pairs[i];
-    if (scene.alignment.entries[Index(entry)].varies) continue;
+    if (walk.aligned(entry).varies) continue;
     const auto value = walk.reference().ValueOf(id);
     if (!value.ok()) continue;
     const std::vector<int64_t>& expected = (*value)->facts.shape;
     const Layout layout = Layout::SameOrder(expected, expected);
     Guess guess{entry, id, layout, 0, 1};
-    for (size_t set = 0; set < scene.pairs.size(); ++set) {
-      const std::vector<NDArray>& made = scene.pairs[set].outputs;
+    for (size_t set = 0; set < walk.scene().pairs.size(); ++set) {
+      const std::vector<NDArray>& made = walk.scene().pairs[set].outputs;
       if (i >= made.size() || !HasNumbers(made[i].dtype())) continue;
       if (made[i].shape() != absl::MakeConstSpan(expected)) {
         guess.distance = kInfinity;

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
@@ -65,6 +66,23 @@ inline std::vector<OperationId> InOrder(const Network& network,
   return ordered;
 }
 
+// Return what a node makes, and what it reads.
+using SomeEntries = absl::InlinedVector<EntryId, 4>;
+inline SomeEntries EntriesOf(const Graph& graph, NodeId node) {
+  SomeEntries entries;
+  for (uint32_t i = 0; i < graph.OutputsOf(node); ++i) {
+    entries.push_back(graph.EntryOf(node, i));
+  }
+  return entries;
+}
+inline SomeEntries ReadsOf(const Graph& graph, NodeId node) {
+  SomeEntries entries;
+  for (const EntryRef& ref : graph.node(node).inputs) {
+    entries.push_back(graph.EntryOf(ref));
+  }
+  return entries;
+}
+
 // Returns the type of an entry of the graph as the network has types.
 inline TensorType TypeOf(const GraphEntry& entry) {
   return {entry.dtype, Shape(entry.shape.begin(), entry.shape.end())};
@@ -86,8 +104,7 @@ inline std::vector<NodeId> NodesBefore(
         enter) {
   std::vector<NodeId> nodes = {node};
   for (size_t i = 0; i < nodes.size() && nodes.size() <= most; ++i) {
-    for (const EntryRef& ref : index.graph().node(nodes[i]).inputs) {
-      const EntryId read = index.graph().EntryOf(ref);
+    for (const EntryId read : ReadsOf(index.graph(), nodes[i])) {
       const NodeId maker = index.NodeOf(read);
       if (enter(read, nodes) && !Contains(nodes, maker)) nodes.push_back(maker);
     }

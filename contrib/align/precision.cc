@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "contrib/align/align_limits.h"
+#include "contrib/align/network_walk.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -211,10 +212,9 @@ GraphPrecision::GraphPrecision(const GraphIndex& index, const Network& network,
 }
 
 absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
-  const Graph& graph = index_.graph();
   double largest = 0;
-  for (const EntryRef& input : graph.node(node).inputs) {
-    NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Of(graph.EntryOf(input)));
+  for (const EntryId read : ReadsOf(index_.graph(), node)) {
+    NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Of(read));
     largest = std::max(largest, roundoff);
   }
   return largest;
@@ -257,8 +257,7 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
   const Graph& graph = index_.graph();
   const NodeId node = index_.NodeOf(entry);
   double largest = 0;
-  for (const EntryRef& input : graph.node(node).inputs) {
-    const EntryId read = graph.EntryOf(input);
+  for (const EntryId read : ReadsOf(graph, node)) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Inherited(read));
     largest = std::max({largest, roundoff, OfQuantised(read)});
   }
@@ -280,8 +279,7 @@ bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
   double smallest = kInfinity;
   bool is_of_those_alone = alignment_.entries[Index(entry)].matches.empty();
   bool reads_any = false;
-  for (const EntryRef& input : graph.node(maker).inputs) {
-    const EntryId id = graph.EntryOf(input);
+  for (const EntryId id : ReadsOf(graph, maker)) {
     const auto read = RecordedEntry(index_, pairs_, id);
     if (!read.has_value() || !IsFloat(read->facts.dtype)) continue;
     const double largest = LargestIn(read->facts);

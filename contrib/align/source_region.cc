@@ -219,8 +219,7 @@ absl::StatusOr<CompiledPart> FindPart(const GraphIndex& index,
   }
   std::ranges::sort(part.nodes);
   for (const NodeId node : part.nodes) {
-    for (const EntryRef& ref : graph.node(node).inputs) {
-      const EntryId read = graph.EntryOf(ref);
+    for (const EntryId read : ReadsOf(graph, node)) {
       if (!is_inside(read) && !Contains(part.reads, read)) {
         part.reads.push_back(read);
       }

@@ -124,7 +124,6 @@ void Join(const ValueCulprit& culprit, ValueCulprit* with) {
 // A value of the network, and what the node in question reads of the graph:
 // with the nodes before it that hold no tensor.
 struct RegionSearch {
-  const Network& network;
   const GraphWalk& walk;
   std::vector<EntryId> reads;
 
@@ -135,15 +134,14 @@ struct RegionSearch {
   }
 };
 
-std::vector<EntryId> ReadsOf(const WalkScene& scene, const GraphWalk& walk,
-                             NodeId node) {
+std::vector<EntryId> RegionReads(const GraphWalk& walk, NodeId node) {
   std::vector<EntryId> reads;
-  NodesBefore(scene.index, node, SIZE_MAX,
+  NodesBefore(walk.scene().index, node, SIZE_MAX,
               [&](EntryId read, const std::vector<NodeId>& nodes) {
                 reads.push_back(read);
                 return !walk.entry(read).is_explained() &&
                        nodes.size() < kMostNodesOfOperation &&
-                       scene.index.graph().IsFunction(scene.index.NodeOf(read));
+                       walk.IsMade(read);
               });
   return reads;
 }
@@ -166,11 +164,11 @@ bool IsMadeOfReads(const RegionSearch& search, ValueId id) {
   for (size_t done = 0; !waiting.empty(); ++done) {
     const ValueId next = waiting.back();
     waiting.pop_back();
-    if (search.network.value(next).kind != NetworkValue::Kind::kOutput ||
+    if (search.walk.network().value(next).kind != NetworkValue::Kind::kOutput ||
         done == kMostDoneTwice) {
       return false;
     }
-    for (const ValueId one : MadeOf(search.network, next)) {
+    for (const ValueId one : MadeOf(search.walk.network(), next)) {
       if (!search.IsRead(one)) waiting.push_back(one);
     }
   }
@@ -187,7 +185,7 @@ bool MayBeMadeHere(const RegionSearch& search, ValueId id) {
 
 // Whether an entry holds it and what it was made of, too, in different orders.
 bool IsMoved(const RegionSearch& search, ValueId id) {
-  const std::vector<ValueId> made_of = MadeOf(search.network, id);
+  const std::vector<ValueId> made_of = MadeOf(search.walk.network(), id);
   return std::ranges::any_of(search.walk.HoldersOf(id), [&](EntryId holder) {
     return std::ranges::any_of(made_of, [&](ValueId one) {
       return search.walk.entry(holder).Holds(one);
@@ -211,11 +209,11 @@ bool IsEndOfRegion(const RegionSearch& search, ValueId id, bool with_moves) {
 
 // Returns the operations that make the value of what the node reads, in the
 // order of the network.
-std::vector<OperationId> RegionOf(const WalkScene& scene, const GraphWalk& walk,
-                                  ValueId value, NodeId node, bool with_moves) {
-  const RegionSearch search{scene.network, walk, ReadsOf(scene, walk, node)};
+std::vector<OperationId> RegionOf(const GraphWalk& walk, ValueId value,
+                                  NodeId node, bool with_moves) {
+  const RegionSearch search{walk, RegionReads(walk, node)};
   std::set<OperationId> region;
-  WalkBack(scene.network, {value}, [&](const NetworkValue& next) {
+  WalkBack(walk.network(), {value}, [&](const NetworkValue& next) {
     if (next.kind != NetworkValue::Kind::kOutput ||
         (next.id != value && IsEndOfRegion(search, next.id, with_moves))) {
       return false;
@@ -223,7 +221,7 @@ std::vector<OperationId> RegionOf(const WalkScene& scene, const GraphWalk& walk,
     region.insert(next.producer);
     return true;
   });
-  return InOrder(scene.network, region);
+  return InOrder(walk.network(), region);
 }
 
 // --- The ledger: which error came from where ---
@@ -258,9 +256,9 @@ absl::Status FillLedger(const WalkScene& scene,
     if (entry.state == EntryState::kConstant || !graph.IsFunction(node)) {
       continue;
     }
-    for (const EntryRef& ref : graph.node(node).inputs) {
-      const LocatedEntry& read = (*entries)[Index(graph.EntryOf(ref))];
-      entry.received = std::max(entry.received, read.passed_on);
+    for (const EntryId read : ReadsOf(graph, node)) {
+      entry.received =
+          std::max(entry.received, (*entries)[Index(read)].passed_on);
     }
     // An entry without a tensor of the network passes on what it has received:
     // nothing more is known about it.
@@ -276,7 +274,6 @@ absl::Status FillLedger(const WalkScene& scene,
 
 // What is known and was found so far.
 struct CulpritSearch {
-  const WalkScene& scene;
   GraphWalk walk;
   const OpSet& operators;
   const SearchLimits& limits;
@@ -285,13 +282,10 @@ struct CulpritSearch {
   std::vector<NodeId> sound_parts = {};
   ValueLocateResult result = {};
 
-  const Graph& graph() const { return scene.index.graph(); }
-  NodeId NodeOf(const Guess& guess) const {
-    return scene.index.NodeOf(guess.entry);
-  }
+  NodeId NodeOf(const Guess& guess) const { return walk.NodeOf(guess.entry); }
   TimeLimit GuessLimit() const { return {limits.clock, limits.most_guess_ns}; }
   std::vector<OperationId> Region(const Guess& guess) const {
-    return RegionOf(scene, walk, guess.value, NodeOf(guess), guess.is_misread);
+    return RegionOf(walk, guess.value, NodeOf(guess), guess.is_misread);
   }
   absl::Status ExplainBehind(NodeId node) {
     return walk.ExplainNodes(Index(node) + 1);
@@ -326,7 +320,7 @@ absl::StatusOr<EntryBeside> BesideExpected(CulpritSearch& search,
 // guess about it would be one about something else.
 bool ReadsOpen(const CulpritSearch& search, NodeId node) {
   return std::ranges::any_of(search.walk.SourcesOf(node), [&](ValueId id) {
-    return Contains(search.scene.alignment.open, id);
+    return Contains(search.walk.scene().alignment.open, id);
   });
 }
 
@@ -343,11 +337,11 @@ void Add(CulpritSearch& search, ValueCulprit culprit) {
 std::vector<NodeId> PartsBefore(const CulpritSearch& search, EntryId entry) {
   const GraphWalk& walk = search.walk;
   std::vector<NodeId> nodes = NodesBefore(
-      search.scene.index, search.scene.index.NodeOf(entry),
+      search.walk.scene().index, search.walk.NodeOf(entry),
       kMostNodesOfOperation, [&](EntryId read, const std::vector<NodeId>&) {
-        const NodeId maker = search.scene.index.NodeOf(read);
-        return search.scene.alignment.entries[Index(read)].varies &&
-               search.graph().IsFunction(maker) &&
+        const NodeId maker = search.walk.NodeOf(read);
+        return search.walk.aligned(read).varies &&
+               search.walk.graph().IsFunction(maker) &&
                !walk.entry(read).is_explained() &&
                !walk.entry(read).is_blamed() && !walk.IsSoundPart(read) &&
                !Contains(search.sound_parts, maker);
@@ -390,12 +384,12 @@ ValueCulprit CulpritOf(const CulpritSearch& search, const Guess& guess) {
 // Takes the guess for right, and looks at what lies behind it.
 absl::Status Follow(CulpritSearch& search, const Guess& guess,
                     const std::vector<FittingEdit>& edits) {
-  const Network& network = search.scene.network;
+  const Network& network = search.walk.network();
   const WalkedEntry& walked = search.walk.entry(guess.entry);
   ValueCulprit culprit = CulpritOf(search, guess);
   culprit.parts = PartsBefore(search, guess.entry);
   if (guess.has_output_shape) {
-    culprit.output_shape = search.graph().entry(guess.entry).shape;
+    culprit.output_shape = search.walk.ShapeOf(guess.entry);
   }
   const bool is_near =
       walked.nearest.has_value() && walked.nearest->value == guess.value;
@@ -448,7 +442,7 @@ absl::StatusOr<std::vector<FittingEdit>> EditsFor(CulpritSearch& search,
   // this one has made.
   FollowedReference inside = search.walk.reference();
   for (const OperationId id : region) {
-    for (const ValueId made : search.scene.network.operation(id).outputs) {
+    for (const ValueId made : search.walk.network().operation(id).outputs) {
       if (made != kNoValue) inside.Unpin(made);
     }
   }
@@ -490,9 +484,9 @@ absl::Status FollowExchanged(CulpritSearch& search,
 // its size and of another one.
 absl::StatusOr<std::vector<Guess>> NearGuesses(const CulpritSearch& search,
                                                EntryId entry) {
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
-                            GuessesFor(search.scene, search.walk, entry,
-                                       kMostNearGuesses, search.GuessLimit()));
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::vector<Guess> guesses,
+      GuessesFor(search.walk, entry, kMostNearGuesses, search.GuessLimit()));
   const auto distance = [&](const Guess& guess) {
     return search.Region(guess).size();
   };
@@ -517,8 +511,7 @@ struct ExplainedGuess {
 // the nodes behind it, and the change.
 absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
                                             NodeId node) {
-  for (uint32_t output = 0; output < search.graph().OutputsOf(node); ++output) {
-    const EntryId entry = search.graph().EntryOf(node, output);
+  for (const EntryId entry : EntriesOf(search.walk.graph(), node)) {
     if (search.walk.entry(entry).is_explained()) continue;
     NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
                               NearGuesses(search, entry));
@@ -540,13 +533,12 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
 EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
   const std::vector<bool> fine = search.walk.FineEntries();
   std::optional<EntryId> first;
-  for (uint32_t output = 0; output < search.graph().OutputsOf(node); ++output) {
-    const EntryId entry = search.graph().EntryOf(node, output);
+  for (const EntryId entry : EntriesOf(search.walk.graph(), node)) {
     if (fine[Index(entry)]) continue;
     if (!first.has_value()) first = entry;
     search.walk.GiveUp(entry);
   }
-  return first.value_or(search.graph().EntryOf(node, 0));
+  return first.value_or(search.walk.graph().EntryOf(node, 0));
 }
 
 // Nothing tells which tensor it should have made: the nearest one that there
@@ -556,22 +548,21 @@ void AddUnfollowed(CulpritSearch& search, NodeId suspect) {
   culprit.node = suspect;
   culprit.entry = GiveUpOn(search, suspect);
   // It may compute a part of what is opaque.
-  if (!search.scene.alignment.open.empty()) return;
+  if (!search.walk.scene().alignment.open.empty()) return;
   culprit.gave_up = search.budget.gave_up();
   culprit.edits_tried = search.budget.tried();
   culprit.distance = kInfinity;
   const std::vector<ValueId> reachable =
       search.walk.ReachableFrom(search.walk.SourcesOf(suspect));
   const auto meant = std::ranges::find_if(reachable, [&](ValueId id) {
-    const auto sizes = search.scene.network.value(id).type.sizes();
+    const auto sizes = search.walk.network().value(id).type.sizes();
     return !search.walk.IsPinned(id) && sizes.has_value() &&
-           MayLieIn(*sizes, search.graph().entry(culprit.entry).shape);
+           MayLieIn(*sizes, search.walk.ShapeOf(culprit.entry));
   });
   if (meant != reachable.end()) {
     culprit.expected = *meant;
-    culprit.region =
-        RegionOf(search.scene, search.walk, *meant, suspect, false);
-    culprit.operations = Likeliest(search.scene.network, culprit.region);
+    culprit.region = RegionOf(search.walk, *meant, suspect, false);
+    culprit.operations = Likeliest(search.walk.network(), culprit.region);
   }
   Add(search, std::move(culprit));
 }
@@ -598,22 +589,20 @@ absl::Status PreferSuspect(CulpritSearch& search, NodeId suspect,
 
 // Says what is wrong with the suspect, or that it is right, and goes on.
 absl::Status Examine(CulpritSearch& search, NodeId suspect) {
-  const WalkScene& scene = search.scene;
   if (ReadsOpen(search, suspect)) {
     GiveUpOn(search, suspect);
     return search.ExplainBehind(suspect);
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const std::optional<Guess> moved,
-      FindMovedBefore(scene, search.walk, suspect, search.GuessLimit()));
+      FindMovedBefore(search.walk, suspect, search.GuessLimit()));
   if (moved.has_value()) return FollowMisread(search, *moved);
   NODEWISE_ASSIGN_OR_RETURN(
       const std::vector<Guess> exchanged,
-      FindExchangedBefore(scene, search.walk, suspect, search.GuessLimit()));
+      FindExchangedBefore(search.walk, suspect, search.GuessLimit()));
   if (!exchanged.empty()) return FollowExchanged(search, exchanged);
   NODEWISE_ASSIGN_OR_RETURN(
-      BlameFound blame,
-      SearchBlame(scene, search.walk, suspect, search.GuessLimit()));
+      BlameFound blame, SearchBlame(search.walk, suspect, search.GuessLimit()));
   // Changes have a time of their own.
   search.budget = EditBudget(search.limits);
   if (blame.gave_up) search.budget.GiveUp();
@@ -642,11 +631,11 @@ absl::Status Examine(CulpritSearch& search, NodeId suspect) {
 // Outputs that no input changes have not been looked at so far.
 absl::Status AddWrongConstants(CulpritSearch& search) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> wrong,
-                            FindWrongConstants(search.scene, search.walk));
+                            FindWrongConstants(search.walk));
   for (const Guess& guess : wrong) {
     ValueCulprit culprit = CulpritOf(search, guess);
-    culprit.operations = Likeliest(search.scene.network, culprit.region);
-    for (size_t set = 0; set < search.scene.pairs.size(); ++set) {
+    culprit.operations = Likeliest(search.walk.network(), culprit.region);
+    for (size_t set = 0; set < search.walk.scene().pairs.size(); ++set) {
       culprit.sets.push_back(set);
     }
     Add(search, std::move(culprit));
@@ -658,7 +647,7 @@ void FillEntries(CulpritSearch& search) {
   const std::vector<bool> fine = search.walk.FineEntries();
   const std::vector<bool> behind = search.walk.EntriesBehindUnknown();
   std::vector<LocatedEntry>& entries = search.result.entries;
-  for (const AlignedEntry& aligned : search.scene.alignment.entries) {
+  for (const AlignedEntry& aligned : search.walk.scene().alignment.entries) {
     const uint32_t e = Index(aligned.entry);
     const WalkedEntry& walked = search.walk.entry(aligned.entry);
     const EntryState state =
@@ -678,10 +667,9 @@ absl::Status FindCulprits(CulpritSearch& search) {
   NODEWISE_RETURN_IF_ERROR(search.walk.ExplainNodes(0));
   while (search.result.culprits.size() < kMostCulprits) {
     search.budget = EditBudget(search.limits);
-    const std::optional<NodeId> suspect =
-        FirstSuspect(search.scene, search.walk);
+    const std::optional<NodeId> suspect = FirstSuspect(search.walk);
     NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
-                              FindNearMiss(search.scene, search.walk));
+                              FindNearMiss(search.walk));
     if (miss.has_value() &&
         (!suspect.has_value() || search.NodeOf(*miss) < *suspect)) {
       NODEWISE_RETURN_IF_ERROR(FollowWithEdits(search, *miss));
@@ -693,7 +681,7 @@ absl::Status FindCulprits(CulpritSearch& search) {
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const std::optional<Guess> output,
-        FindWrongOutput(search.scene, search.walk, search.GuessLimit()));
+        FindWrongOutput(search.walk, search.GuessLimit()));
     if (!output.has_value()) break;
     NODEWISE_RETURN_IF_ERROR(FollowMisread(search, *output));
   }
@@ -708,8 +696,7 @@ absl::StatusOr<ValueLocateResult> LocateByValue(
     const OpSet& operators, const SearchLimits& limits) {
   const WalkScene scene{index, network, pairs, alignment};
   NODEWISE_ASSIGN_OR_RETURN(GraphWalk walk, GraphWalk::Create(scene));
-  CulpritSearch search{scene, std::move(walk), operators, limits,
-                       EditBudget(limits)};
+  CulpritSearch search{std::move(walk), operators, limits, EditBudget(limits)};
   NODEWISE_RETURN_IF_ERROR(FindCulprits(search));
   FillEntries(search);
   NODEWISE_RETURN_IF_ERROR(FillLedger(scene, &search.result.entries));

@@ -205,6 +205,18 @@ bool ModelSide::VariesIn(OperationId id) const {
   });
 }
 
+std::vector<ValueId> ModelSide::MadeValues() const {
+  std::vector<ValueId> made;
+  for (const OperationId id : network_.order()) {
+    for (const ValueId output : network_.operation(id).outputs) {
+      if (output != kNoValue && Varies(output) && IsMade(output)) {
+        made.push_back(output);
+      }
+    }
+  }
+  return made;
+}
+
 ValueChain ModelSide::ChainOf(ValueId id) const {
   const ValueId first = first_[Index(id)];
   return {first, last_[Index(first)]};

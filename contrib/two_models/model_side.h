@@ -41,6 +41,9 @@ class ModelSide {
   ValueId MadeOf(ValueId id) const { return first_[Index(id)]; }
   // Whether the value is the first of its chain.
   bool IsMade(ValueId id) const { return first_[Index(id)] == id; }
+  // The values that are the first of their chains and that operations make, in
+  // the order of the network.
+  std::vector<ValueId> MadeValues() const;
   // Whether some form of the tensor is coarser than float32: integers that
   // stand for floats, or shorter floats.
   bool IsCoarse(ValueId id) const;

@@ -35,12 +35,16 @@ constexpr double kNearIfCoarse = 0.25;
 constexpr double kFar = 0.1;
 constexpr double kTimesFarther = 4;
 
+// The distance of elements of which there are not too many.
+int64_t StrideOver(int64_t count) {
+  return std::max<int64_t>(1, count / kMostSampled);
+}
+
 // Elements at equal distances, as the numbers that they stand for.
 std::vector<double> Sampled(const std::vector<double>& numbers) {
   const auto count = static_cast<int64_t>(numbers.size());
-  const int64_t stride = std::max<int64_t>(1, count / kMostSampled);
   std::vector<double> sampled;
-  for (int64_t i = 0; i < count; i += stride) {
+  for (int64_t i = 0; i < count; i += StrideOver(count)) {
     sampled.push_back(numbers[static_cast<size_t>(i)]);
   }
   return sampled;
@@ -57,7 +61,7 @@ double SizeOf(const std::vector<double>& numbers) {
 bool HasManyNumbers(const std::vector<double>& numbers) {
   std::vector<double> seen;
   for (const double number : numbers) {
-    if (std::find(seen.begin(), seen.end(), number) != seen.end()) continue;
+    if (std::ranges::find(seen, number) != seen.end()) continue;
     seen.push_back(number);
     if (seen.size() == kFewestNumbers) return true;
   }
@@ -65,8 +69,8 @@ bool HasManyNumbers(const std::vector<double>& numbers) {
 }
 
 bool IsOneNumber(const std::vector<double>& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [&](double number) { return number == numbers[0]; });
+  return std::ranges::all_of(
+      numbers, [&](double number) { return number == numbers[0]; });
 }
 
 bool StandsForFloats(const ModelSide& side, ValueId id) {
@@ -89,16 +93,11 @@ class Pairer {
       : reference_(*reference), target_(*target), inputs_(inputs) {}
 
   absl::StatusOr<ModelPairing> Run() {
-    NODEWISE_RETURN_IF_ERROR(ListCandidates());
+    ListCandidates();
     NODEWISE_RETURN_IF_ERROR(TakeInputs());
     ForceOutputs();
-    const ModelSide& side = *reference_.side;
-    for (const OperationId id : side.network().order()) {
-      for (const ValueId output : side.network().operation(id).outputs) {
-        if (output == kNoValue || !side.Varies(output)) continue;
-        if (!side.IsMade(output)) continue;
-        NODEWISE_RETURN_IF_ERROR(Consider(output));
-      }
+    for (const ValueId made : reference_.side->MadeValues()) {
+      NODEWISE_RETURN_IF_ERROR(Consider(made));
     }
     ListAlone();
     return std::move(pairing_);
@@ -119,41 +118,33 @@ class Pairer {
     return NumbersOfValue(*model->side, id, tensors[0]);
   }
 
-  absl::Status ListCandidates() {
+  // A value that the target cannot compute is left out.
+  void ListCandidates() {
     const ModelSide& side = *target_.side;
-    const auto add = [&](ValueId id) -> absl::Status {
-      auto tensors = target_.Tensors(id);
-      // A value that the target cannot compute is left out.
-      if (!tensors.ok()) return absl::OkStatus();
-      const absl::Span<const int64_t> shape = (*tensors)[0].shape();
+    const auto inputs = side.network().inputs();
+    std::vector<ValueId> values(inputs.begin(), inputs.end());
+    for (const ValueId made : side.MadeValues()) values.push_back(made);
+    for (const ValueId id : values) {
+      const auto tensors = target_.Tensors(id);
+      if (!tensors.ok()) continue;
+      const NDArray& first = (*tensors)[0];
       by_value_[id] = candidates_.size();
-      by_count_[CountOf((*tensors)[0])].push_back(candidates_.size());
+      by_count_[CountOf(first)].push_back(candidates_.size());
       candidates_.push_back({id,
-                             {shape.begin(), shape.end()},
-                             Sampled(NumbersOfValue(side, id, (*tensors)[0]))});
-      return absl::OkStatus();
-    };
-    for (const ValueId id : side.network().inputs()) {
-      NODEWISE_RETURN_IF_ERROR(add(id));
+                             {first.shape().begin(), first.shape().end()},
+                             Sampled(NumbersOfValue(side, id, first))});
     }
-    for (const OperationId id : side.network().order()) {
-      for (const ValueId output : side.network().operation(id).outputs) {
-        if (output == kNoValue || !side.Varies(output)) continue;
-        if (side.IsMade(output)) NODEWISE_RETURN_IF_ERROR(add(output));
-      }
-    }
-    return absl::OkStatus();
   }
 
   absl::Status TakeInputs() {
     const Network& reference = reference_.side->network();
     const Network& target = target_.side->network();
     for (size_t i = 0; i < reference.inputs().size(); ++i) {
-      const auto found = by_value_.find(target.inputs()[inputs_.places[i]]);
-      if (found == by_value_.end()) continue;
+      const auto found = CandidateOf(target.inputs()[inputs_.places[i]]);
+      if (!found.has_value()) continue;
       NODEWISE_RETURN_IF_ERROR(
           Take(reference.inputs()[i],
-               {found->second, ValuePair::Way::kInput, inputs_.layouts[i]}));
+               {*found, ValuePair::Way::kInput, inputs_.layouts[i]}));
     }
     return absl::OkStatus();
   }
@@ -171,9 +162,14 @@ class Pairer {
       if (!reference_.side->Varies(output) || !target_.side->Varies(partner)) {
         continue;
       }
-      forced_[reference_.side->ChainOf(output).made] =
-          target_.side->ChainOf(partner).made;
+      forced_[reference_.side->MadeOf(output)] = target_.side->MadeOf(partner);
     }
+  }
+
+  std::optional<size_t> CandidateOf(ValueId made) const {
+    const auto found = by_value_.find(made);
+    if (found == by_value_.end()) return std::nullopt;
+    return found->second;
   }
 
   // The target's chain that has a value of this name.
@@ -183,9 +179,7 @@ class Pairer {
     if (!target.HasValue(name)) return std::nullopt;
     const ValueId named = *target.FindValue(name);
     if (!target_.side->Varies(named)) return std::nullopt;
-    const auto found = by_value_.find(target_.side->ChainOf(named).made);
-    if (found == by_value_.end()) return std::nullopt;
-    return found->second;
+    return CandidateOf(target_.side->MadeOf(named));
   }
 
   // The pairs that a value is made of, as far as they are known, by number.
@@ -212,7 +206,7 @@ class Pairer {
         }
       }
     }
-    std::sort(sources.begin(), sources.end());
+    std::ranges::sort(sources);
     sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
     return sources;
   }
@@ -234,6 +228,11 @@ class Pairer {
            target_.side->PositionOf(made) <= earliest;
   }
 
+  bool MayHold(size_t candidate, const std::vector<double>& sampled) const {
+    return !candidates_[candidate].is_used &&
+           candidates_[candidate].sampled.size() == sampled.size();
+  }
+
   double DistanceTo(size_t candidate,
                     const std::vector<double>& sampled) const {
     const std::vector<double>& found = candidates_[candidate].sampled;
@@ -247,6 +246,20 @@ class Pairer {
     return is_coarse ? kNearIfCoarse : kNear;
   }
 
+  // Those with so many elements that may still go with the value.
+  std::vector<size_t> FreeCandidates(ValueId id, int64_t count) const {
+    const auto found = by_count_.find(count);
+    if (found == by_count_.end()) return {};
+    const size_t earliest = EarliestPosition(id);
+    std::vector<size_t> free = found->second;
+    std::erase_if(free, [&](size_t i) {
+      const Candidate& candidate = candidates_[i];
+      return candidate.is_used || IsTooEarly(candidate.made, earliest) ||
+             !StandsForFloats(*target_.side, candidate.made);
+    });
+    return free;
+  }
+
   // The free candidate that is nearest by its numbers in their order, and how
   // near the next one is.
   struct Nearest {
@@ -254,23 +267,13 @@ class Pairer {
     double distance = kInfinity;
     double next = kInfinity;
   };
-  Nearest NearestTo(ValueId id, size_t count,
-                    const std::vector<double>& sampled) const {
+  Nearest NearestTo(ValueId id, const std::vector<double>& sampled,
+                    int64_t count) const {
     Nearest nearest;
-    const auto found = by_count_.find(static_cast<int64_t>(count));
-    if (found == by_count_.end()) return nearest;
-    const size_t earliest = EarliestPosition(id);
-    for (const size_t i : found->second) {
-      const Candidate& candidate = candidates_[i];
-      if (candidate.is_used || IsTooEarly(candidate.made, earliest) ||
-          !StandsForFloats(*target_.side, candidate.made)) {
-        continue;
-      }
+    for (const size_t i : FreeCandidates(id, count)) {
       const double distance = DistanceTo(i, sampled);
       if (distance < nearest.distance) {
-        nearest.next = nearest.distance;
-        nearest.distance = distance;
-        nearest.candidate = i;
+        nearest = {i, distance, nearest.distance};
       } else {
         nearest.next = std::min(nearest.next, distance);
       }
@@ -306,16 +309,9 @@ class Pairer {
   // Numbers in another order: the other model has its channels last, say.
   std::optional<Choice> InOtherOrder(ValueId id, const NDArray& expected,
                                      const std::vector<double>& numbers) {
-    const auto found = by_count_.find(CountOf(expected));
-    if (found == by_count_.end()) return std::nullopt;
-    const size_t earliest = EarliestPosition(id);
     const double expected_size = SizeOf(Sampled(numbers));
-    for (const size_t i : found->second) {
+    for (const size_t i : FreeCandidates(id, CountOf(expected))) {
       const Candidate& candidate = candidates_[i];
-      if (candidate.is_used || IsTooEarly(candidate.made, earliest) ||
-          !StandsForFloats(*target_.side, candidate.made)) {
-        continue;
-      }
       // Another order changes no sum of squares.
       const double size = SizeOf(candidate.sampled);
       if (std::fabs(size - expected_size) > kNearIfCoarse * expected_size) {
@@ -345,8 +341,7 @@ class Pairer {
       }
       std::vector<double> a;
       std::vector<double> b;
-      const int64_t stride =
-          std::max<int64_t>(1, layout.count() / kMostSampled);
+      const int64_t stride = StrideOver(layout.count());
       for (int64_t i = 0; i < layout.count(); i += stride) {
         const int64_t place = PlaceOf(layout, i);
         if (place == kPaddingPlace) return true;
@@ -371,15 +366,15 @@ class Pairer {
     const NDArray& expected = (*tensors)[0];
     const auto forced = forced_.find(id);
     if (forced != forced_.end()) {
-      const auto found = by_value_.find(forced->second);
-      if (found == by_value_.end()) return absl::OkStatus();
-      return TakeForced(id, expected, found->second);
+      const auto found = CandidateOf(forced->second);
+      if (!found.has_value()) return absl::OkStatus();
+      return TakeForced(id, expected, *found);
     }
     if (!StandsForFloats(*reference_.side, id)) return absl::OkStatus();
     const std::vector<double> numbers =
         NumbersOfValue(*reference_.side, id, expected);
     const std::vector<double> sampled = Sampled(numbers);
-    const Nearest nearest = NearestTo(id, numbers.size(), sampled);
+    const Nearest nearest = NearestTo(id, sampled, CountOf(expected));
     std::optional<size_t> found = ByName(id, sampled, nearest);
     if (found.has_value()) {
       return TakeAsItLies(id, expected, *found, ValuePair::Way::kName);
@@ -405,10 +400,7 @@ class Pairer {
   std::optional<size_t> ByName(ValueId id, const std::vector<double>& sampled,
                                const Nearest& nearest) {
     const std::optional<size_t> named = OfName(id);
-    if (!named.has_value() || candidates_[*named].is_used ||
-        candidates_[*named].sampled.size() != sampled.size()) {
-      return std::nullopt;
-    }
+    if (!named.has_value() || !MayHold(*named, sampled)) return std::nullopt;
     const double distance = DistanceTo(*named, sampled);
     const bool is_another =
         (distance > kFar && (nearest.distance < kNear ||
@@ -472,18 +464,14 @@ class Pairer {
           !MayBeMeant(maker, user)) {
         continue;
       }
-      const auto candidate = by_value_.find(user.outputs[value.slot]);
-      if (candidate == by_value_.end() ||
-          candidates_[candidate->second].is_used ||
-          candidates_[candidate->second].sampled.size() != sampled.size()) {
-        continue;
-      }
+      const auto candidate = CandidateOf(user.outputs[value.slot]);
+      if (!candidate.has_value() || !MayHold(*candidate, sampled)) continue;
       const std::pair<bool, double> rank{user.kind() != maker.kind(),
                                          ConstantsDistance(maker, user)};
       is_tied = found.has_value() && rank == best;
       if (found.has_value() && rank >= best) continue;
       best = rank;
-      found = candidate->second;
+      found = candidate;
     }
     if (!found.has_value() || is_tied ||
         IsNextNearer(id, *found, DistanceTo(*found, sampled))) {
@@ -533,8 +521,7 @@ class Pairer {
             forms.push_back(output);
           }
         }
-        if (std::find(readers.begin(), readers.end(), use.user) ==
-            readers.end()) {
+        if (std::ranges::find(readers, use.user) == readers.end()) {
           readers.push_back(use.user);
         }
       }
@@ -578,7 +565,7 @@ class Pairer {
     std::vector<ValueId> partners;
     for (const ValueId input : operation.inputs) {
       if (input == kNoValue || !reference_.side->Varies(input)) continue;
-      const auto pair = pair_of_.find(reference_.side->ChainOf(input).made);
+      const auto pair = pair_of_.find(reference_.side->MadeOf(input));
       if (pair == pair_of_.end()) return {};
       partners.push_back(pairing_.pairs[pair->second].target.made);
     }
@@ -589,7 +576,7 @@ class Pairer {
     std::vector<ValueId> read;
     for (const ValueId input : operation.inputs) {
       if (input == kNoValue || !target_.side->Varies(input)) continue;
-      read.push_back(target_.side->ChainOf(input).made);
+      read.push_back(target_.side->MadeOf(input));
     }
     return read;
   }
@@ -650,14 +637,10 @@ class Pairer {
   }
 
   void ListAlone() {
-    const ModelSide& side = *reference_.side;
-    for (const OperationId id : side.network().order()) {
-      for (const ValueId output : side.network().operation(id).outputs) {
-        if (output == kNoValue || !side.Varies(output)) continue;
-        if (side.IsMade(output) && pair_of_.count(output) == 0 &&
-            StandsForFloats(side, output)) {
-          pairing_.reference_alone.push_back(output);
-        }
+    for (const ValueId made : reference_.side->MadeValues()) {
+      if (pair_of_.count(made) == 0 &&
+          StandsForFloats(*reference_.side, made)) {
+        pairing_.reference_alone.push_back(made);
       }
     }
     for (const Candidate& candidate : candidates_) {
@@ -681,39 +664,12 @@ class Pairer {
   ModelPairing pairing_;
 };
 
-}  // namespace
-
-std::optional<size_t> PartnerOfOutput(const Network& reference,
-                                      const Network& target, size_t output) {
-  const std::string& name = reference.value(reference.outputs()[output]).name;
-  for (size_t i = 0; i < target.outputs().size(); ++i) {
-    if (target.value(target.outputs()[i]).name == name) return i;
-  }
-  if (output < target.outputs().size()) return output;
-  return std::nullopt;
-}
-
-absl::StatusOr<ModelPairing> PairModels(RunningModel* reference,
-                                        RunningModel* target,
-                                        const MatchedInputs& inputs) {
-  return Pairer(reference, target, inputs).Run();
-}
-
-// Which input of one model is which of the other, and how it lies.
-
-namespace {
-
-int64_t CountOfShape(absl::Span<const int64_t> shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
-                         std::multiplies<>());
-}
-
 // The shape of a model's input, with the sizes of a tensor where the model
 // leaves them open; none if they do not go together.
 std::optional<std::vector<int64_t>> ShapeFor(const TensorType& type,
                                              const NDArray& given) {
   if (const auto sizes = type.sizes(); sizes.has_value()) {
-    if (CountOfShape(*sizes) != CountOf(given)) return std::nullopt;
+    if (Product(*sizes) != CountOf(given)) return std::nullopt;
     return *sizes;
   }
   return std::vector<int64_t>(given.shape().begin(), given.shape().end());
@@ -769,6 +725,22 @@ std::string NoteOf(const std::string& target, const std::string& reference,
 
 }  // namespace
 
+std::optional<size_t> PartnerOfOutput(const Network& reference,
+                                      const Network& target, size_t output) {
+  const std::string& name = reference.value(reference.outputs()[output]).name;
+  for (size_t i = 0; i < target.outputs().size(); ++i) {
+    if (target.value(target.outputs()[i]).name == name) return i;
+  }
+  if (output < target.outputs().size()) return output;
+  return std::nullopt;
+}
+
+absl::StatusOr<ModelPairing> PairModels(RunningModel* reference,
+                                        RunningModel* target,
+                                        const MatchedInputs& inputs) {
+  return Pairer(reference, target, inputs).Run();
+}
+
 absl::StatusOr<MatchedInputs> MatchModelInputs(
     const Network& reference, const Network& target,
     absl::Span<const NDArray> given) {
@@ -781,12 +753,9 @@ absl::StatusOr<MatchedInputs> MatchModelInputs(
     std::vector<size_t> order(given.size());
     std::iota(order.begin(), order.end(), size_t{0});
     // That of its name comes first, then that of its place, then the others.
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      const auto rank = [&](size_t place) {
-        const std::string& name = target.value(target.inputs()[place]).name;
-        return name == wanted.name ? 0 : place == i ? 1 : 2;
-      };
-      return rank(a) < rank(b);
+    std::ranges::stable_sort(order, {}, [&](size_t place) {
+      const std::string& name = target.value(target.inputs()[place]).name;
+      return name == wanted.name ? 0 : place == i ? 1 : 2;
     });
     std::optional<size_t> found;
     for (const size_t place : order) {
