@@ -82,25 +82,22 @@ absl::StatusOr<bool> MakePartial(const Network& network,
 }
 
 // Looks at the entries that match nothing.
-class GapCloser {
- public:
-  GapCloser(const GraphIndex& index, const Network& network,
-            absl::Span<const RecordedPair> pairs, Alignment* alignment)
-      : index_(index),
-        graph_(index.graph()),
-        network_(network),
-        pairs_(pairs),
-        entries_(alignment->entries),
-        held_(network.inputs().begin(), network.inputs().end()) {
-    for (const AlignedEntry& entry : entries_) {
-      for (const EntryMatch& match : entry.matches) held_.insert(match.value);
-    }
-  }
+struct GapCloser {
+  const GraphIndex& index;
+  const Network& network;
+  const absl::Span<const RecordedPair> pairs;
+  std::vector<AlignedEntry>& entries;
+  std::set<ValueId> held = {};  // By some entry.
+  std::map<OperationId, std::vector<PartialResult>> partials = {};
 
   absl::Status Run() {
-    for (AlignedEntry& entry : entries_) {
+    held.insert(network.inputs().begin(), network.inputs().end());
+    for (const AlignedEntry& entry : entries) {
+      for (const EntryMatch& match : entry.matches) held.insert(match.value);
+    }
+    for (AlignedEntry& entry : entries) {
       if (!entry.varies || !entry.matches.empty() ||
-          !graph_.IsFunction(index_.NodeOf(entry.entry))) {
+          !index.graph().IsFunction(index.NodeOf(entry.entry))) {
         continue;
       }
       entry.between = Between(entry.entry);
@@ -109,60 +106,59 @@ class GapCloser {
     return absl::OkStatus();
   }
 
- private:
   // The values that the nearest matched entries behind this one hold.
   std::vector<ValueId> HeldBehind(EntryId begin) const {
-    std::vector<ValueId> held;
+    std::vector<ValueId> behind;
     std::set<EntryId> seen = {begin};
     std::vector<EntryId> waiting = {begin};
     while (!waiting.empty()) {
       const EntryId next = waiting.back();
       waiting.pop_back();
-      for (const NodeId reader : index_.ReadersOf(next)) {
-        for (const EntryId made : EntriesOf(graph_, reader)) {
-          const AlignedEntry& entry = entries_[Index(made)];
+      for (const NodeId reader : index.ReadersOf(next)) {
+        for (const EntryId made : EntriesOf(index.graph(), reader)) {
+          const AlignedEntry& entry = entries[Index(made)];
           if (!entry.varies || !seen.insert(made).second) continue;
           if (entry.matches.empty()) {
             waiting.push_back(made);
           } else {
-            held.push_back(entry.matches[0].value);
+            behind.push_back(entry.matches[0].value);
           }
         }
       }
     }
-    return held;
+    return behind;
   }
 
   // What lies behind is held, too, but what makes it is inside.
   std::vector<OperationId> Between(EntryId entry) const {
     const std::vector<ValueId> begins = HeldBehind(entry);
     std::set<OperationId> between;
-    WalkBack(network_, begins, [&](const NetworkValue& value) {
+    WalkBack(network, begins, [&](const NetworkValue& value) {
       if (value.kind != NetworkValue::Kind::kOutput ||
-          (held_.count(value.id) > 0 && !Contains(begins, value.id))) {
+          (held.count(value.id) > 0 && !Contains(begins, value.id))) {
         return false;
       }
       between.insert(value.producer);
       return true;
     });
-    return InOrder(network_, between);
+    return InOrder(network, between);
   }
 
   absl::Status MatchPartly(AlignedEntry* entry) {
     if (entry->between.size() > kMostOperationsOfNode) return absl::OkStatus();
-    const auto recorded = RecordedEntry(index_, pairs_, entry->entry);
+    const auto recorded = RecordedEntry(index, pairs, entry->entry);
     if (!recorded.has_value()) return absl::OkStatus();
     std::optional<TensorMatcher> matcher;
     for (const OperationId id : entry->between) {
-      NODEWISE_ASSIGN_OR_RETURN(const auto* const partials, PartialsOf(id));
-      for (const PartialResult& partial : *partials) {
+      NODEWISE_ASSIGN_OR_RETURN(const auto* const some, PartialsOf(id));
+      for (const PartialResult& partial : *some) {
         if (!MayMatch(partial.facts, recorded->facts)) continue;
         if (!matcher.has_value()) {
           NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(*recorded));
         }
         const auto match = matcher->Match(partial.facts, partial.tensors);
         if (!match.has_value() || match->has_unknown_order) continue;
-        entry->matches.push_back({network_.operation(id).outputs[0],
+        entry->matches.push_back({network.operation(id).outputs[0],
                                   match->layout, match->distance, false,
                                   partial.without});
       }
@@ -174,8 +170,8 @@ class GapCloser {
   // What the operation makes without each of its optional inputs that do not
   // depend on inputs of the network: those are what is added later.
   absl::StatusOr<const std::vector<PartialResult>*> PartialsOf(OperationId id) {
-    const auto [found, is_new] = partials_.try_emplace(id);
-    const Operation& operation = network_.operation(id);
+    const auto [found, is_new] = partials.try_emplace(id);
+    const Operation& operation = network.operation(id);
     if (!is_new || operation.outputs.size() != 1) return &found->second;
     const OperatorDef& def = operation.attrs.def();
     for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
@@ -183,25 +179,16 @@ class GapCloser {
                                def.inputs[slot].kind == Param::Kind::kOptional;
       const ValueId input = operation.inputs[slot];
       if (!is_optional || input == kNoValue ||
-          network_.value(input).kind != NetworkValue::Kind::kConstant) {
+          network.value(input).kind != NetworkValue::Kind::kConstant) {
         continue;
       }
       PartialResult partial{slot, {}, {}};
       NODEWISE_ASSIGN_OR_RETURN(
-          const bool is_made,
-          MakePartial(network_, pairs_, operation, &partial));
+          const bool is_made, MakePartial(network, pairs, operation, &partial));
       if (is_made) found->second.push_back(std::move(partial));
     }
     return &found->second;
   }
-
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const Network& network_;
-  const absl::Span<const RecordedPair> pairs_;
-  std::vector<AlignedEntry>& entries_;
-  std::set<ValueId> held_;  // By some entry.
-  std::map<OperationId, std::vector<PartialResult>> partials_;
 };
 
 std::string Identifier(std::string name) {
@@ -281,9 +268,10 @@ std::vector<ValueId> VaryingValues(const Network& network) {
   for (const ValueId id : varying) varies[Index(id)] = true;
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
-    const bool reads = std::ranges::any_of(operation.inputs, [&](ValueId id) {
-      return id != kNoValue && varies[Index(id)];
-    });
+    const bool reads =
+        std::ranges::any_of(operation.inputs, [&](ValueId input) {
+          return input != kNoValue && varies[Index(input)];
+        });
     if (!reads) continue;
     for (const ValueId output : operation.outputs) {
       if (output == kNoValue) continue;
@@ -564,7 +552,8 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
         "were recorded, expected some of both",
         CountOf(compared, "tensor"), CountOf(sources.size(), "tensor")));
   }
-  NODEWISE_RETURN_IF_ERROR(GapCloser(index, network, pairs, &alignment).Run());
+  GapCloser gaps{index, network, pairs, alignment.entries};
+  NODEWISE_RETURN_IF_ERROR(gaps.Run());
   return alignment;
 }
 

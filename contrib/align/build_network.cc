@@ -130,49 +130,47 @@ const OperatorDef& CompiledNodeRow() {
   return row;
 }
 
-class BuildReader {
- public:
-  explicit BuildReader(std::shared_ptr<const GraphTarget> target)
-      : target_(std::move(target)),
-        index_(target_->index()),
-        graph_(target_->graph()),
-        network_(target_->name()),
-        values_(graph_.entries.size(), kNoValue) {}
+struct BuildReader {
+  const std::shared_ptr<const GraphTarget>& target;
+  const GraphIndex& index = target->index();
+  const Graph& graph = target->graph();
+  Network network = Network(target->name());
+  std::vector<ValueId> values =  // By entry.
+      std::vector<ValueId>(graph.entries.size(), kNoValue);
 
   absl::StatusOr<Network> Read() {
     NODEWISE_RETURN_IF_ERROR(
-        network_.SetOpset(kDomain, CompiledNodeRow().since));
+        network.SetOpset(kDomain, CompiledNodeRow().since));
     NODEWISE_RETURN_IF_ERROR(AddInputs());
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (!graph_.IsFunction(NodeId{n})) continue;
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!graph.IsFunction(NodeId{n})) continue;
       NODEWISE_RETURN_IF_ERROR(AddNode(NodeId{n}));
     }
     std::vector<ValueId> outputs;
-    for (const EntryRef& head : graph_.heads) {
-      outputs.push_back(values_[Index(graph_.EntryOf(head))]);
+    for (const EntryRef& head : graph.heads) {
+      outputs.push_back(values[Index(graph.EntryOf(head))]);
     }
-    NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(outputs)));
-    return std::move(network_);
+    NODEWISE_RETURN_IF_ERROR(network.SetOutputs(std::move(outputs)));
+    return std::move(network);
   }
 
- private:
   // Parameters may be in the library, too: an executor has them all.
   absl::Status AddInputs() {
-    NODEWISE_ASSIGN_OR_RETURN(const auto executor, target_->MakeExecutor());
-    const InputList& inputs = target_->inputs();
-    for (size_t i = 0; i < graph_.arg_nodes.size(); ++i) {
-      const EntryId entry = graph_.EntryOf(NodeId{graph_.arg_nodes[i]}, 0);
-      ValueId& value = values_[Index(entry)];
-      const std::string key = index_.KeyOf(NodeId{graph_.arg_nodes[i]});
+    NODEWISE_ASSIGN_OR_RETURN(const auto executor, target->MakeExecutor());
+    const InputList& inputs = target->inputs();
+    for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
+      const EntryId entry = graph.EntryOf(NodeId{graph.arg_nodes[i]}, 0);
+      ValueId& value = values[Index(entry)];
+      const std::string key = index.KeyOf(NodeId{graph.arg_nodes[i]});
       if (inputs.IsNeeded(i)) {
-        const GraphEntry& type = graph_.entry(entry);
-        NODEWISE_ASSIGN_OR_RETURN(value, network_.AddInput(key, TypeOf(type)));
+        const GraphEntry& type = graph.entry(entry);
+        NODEWISE_ASSIGN_OR_RETURN(value, network.AddInput(key, TypeOf(type)));
         continue;
       }
       NODEWISE_ASSIGN_OR_RETURN(const NDArray lent, executor->GetInput(i));
       NODEWISE_ASSIGN_OR_RETURN(NDArray data, lent.CopyToHost());
       NODEWISE_ASSIGN_OR_RETURN(value,
-                                network_.AddConstant(key, std::move(data)));
+                                network.AddConstant(key, std::move(data)));
     }
     return absl::OkStatus();
   }
@@ -181,28 +179,21 @@ class BuildReader {
     NewOperation operation;
     operation.attrs =
         OpAttrs::Of(&CompiledNodeRow(),
-                    CompiledNode{std::make_shared<LoneNode>(target_, node)});
-    operation.name = index_.KeyOf(node);
-    for (const EntryId read : ReadsOf(graph_, node)) {
-      operation.inputs.push_back(values_[Index(read)]);
+                    CompiledNode{std::make_shared<LoneNode>(target, node)});
+    operation.name = index.KeyOf(node);
+    for (const EntryId read : ReadsOf(graph, node)) {
+      operation.inputs.push_back(values[Index(read)]);
     }
-    for (const EntryId made : EntriesOf(graph_, node)) {
-      operation.outputs.push_back(index_.KeyOf(made));
+    for (const EntryId made : EntriesOf(graph, node)) {
+      operation.outputs.push_back(index.KeyOf(made));
     }
     NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
-                              network_.AddOperation(std::move(operation)));
-    for (uint32_t i = 0; i < graph_.OutputsOf(node); ++i) {
-      values_[Index(graph_.EntryOf(node, i))] =
-          network_.operation(id).outputs[i];
+                              network.AddOperation(std::move(operation)));
+    for (uint32_t i = 0; i < graph.OutputsOf(node); ++i) {
+      values[Index(graph.EntryOf(node, i))] = network.operation(id).outputs[i];
     }
     return absl::OkStatus();
   }
-
-  const std::shared_ptr<const GraphTarget> target_;
-  const GraphIndex& index_;
-  const Graph& graph_;
-  Network network_;
-  std::vector<ValueId> values_;  // By entry.
 };
 
 }  // namespace
@@ -219,7 +210,7 @@ absl::StatusOr<Network> NetworkOfBuild(
                     "to compare with",
                     target->name()));
   }
-  return BuildReader(target).Read();
+  return BuildReader{target}.Read();
 }
 
 }  // namespace nodewise

@@ -250,23 +250,23 @@ absl::Status CheckIsOrder(const Layout& layout) {
 }
 
 // Adds the operations one by one.
-class LayoutWriter {
- public:
-  LayoutWriter(const Layout& layout, ValueId at, const OpSet& operators,
-               Network* network)
-      : layout_(layout), at_(at), operators_(operators), network_(*network) {}
+struct LayoutWriter {
+  const Layout& layout;
+  ValueId at;
+  const OpSet& operators;
+  Network& network;
 
   absl::StatusOr<ValueId> Undo(absl::Span<const int64_t> source_shape) {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<SourceSide> sides,
                               SourceSides());
     Ints counts;
-    for (const Layout::Loop& loop : layout_.loops) counts.push_back(loop.count);
+    for (const Layout::Loop& loop : layout.loops) counts.push_back(loop.count);
     NODEWISE_RETURN_IF_ERROR(ReshapeTo(counts));
     // A repeated side is there only once.
     Ints order;
     Ints repeated;
-    for (size_t i = 0; i < layout_.loops.size(); ++i) {
-      if (layout_.loops[i].step != 0) continue;
+    for (size_t i = 0; i < layout.loops.size(); ++i) {
+      if (layout.loops[i].step != 0) continue;
       NODEWISE_RETURN_IF_ERROR(GatherAlong(i, {0}));
       repeated.push_back(static_cast<int64_t>(i));
     }
@@ -288,7 +288,7 @@ class LayoutWriter {
     }
     NODEWISE_RETURN_IF_ERROR(
         ReshapeTo({source_shape.begin(), source_shape.end()}));
-    return at_;
+    return at;
   }
 
   absl::StatusOr<ValueId> Apply(absl::Span<const int64_t> compiled_shape) {
@@ -296,12 +296,12 @@ class LayoutWriter {
                               SourceSides());
     Ints counts;
     Ints split;
-    Ints order(layout_.loops.size(), 0);
+    Ints order(layout.loops.size(), 0);
     for (const SourceSide& side : sides) {
       counts.push_back(side.count);
       for (const size_t loop : side.loops) {
         order[loop] = static_cast<int64_t>(split.size());
-        split.push_back(layout_.loops[loop].count);
+        split.push_back(layout.loops[loop].count);
       }
     }
     NODEWISE_RETURN_IF_ERROR(ReshapeTo(counts));
@@ -312,38 +312,37 @@ class LayoutWriter {
       counts[i] = sides[i].padded;
       NODEWISE_RETURN_IF_ERROR(AddZeros(i, padding));
     }
-    for (size_t i = 0; i < layout_.loops.size(); ++i) {
-      if (layout_.loops[i].step != 0) continue;
+    for (size_t i = 0; i < layout.loops.size(); ++i) {
+      if (layout.loops[i].step != 0) continue;
       order[i] = static_cast<int64_t>(split.size());
       split.push_back(1);
     }
     NODEWISE_RETURN_IF_ERROR(ReshapeTo(split));
     NODEWISE_RETURN_IF_ERROR(TransposeTo(order));
-    for (size_t i = 0; i < layout_.loops.size(); ++i) {
-      if (layout_.loops[i].step != 0) continue;
+    for (size_t i = 0; i < layout.loops.size(); ++i) {
+      if (layout.loops[i].step != 0) continue;
       NODEWISE_RETURN_IF_ERROR(
-          GatherAlong(i, Ints(static_cast<size_t>(layout_.loops[i].count), 0)));
+          GatherAlong(i, Ints(static_cast<size_t>(layout.loops[i].count), 0)));
     }
     NODEWISE_RETURN_IF_ERROR(
         ReshapeTo({compiled_shape.begin(), compiled_shape.end()}));
-    return at_;
+    return at;
   }
 
- private:
   // The sides in the network's order: that of their steps. Each step must be
   // what the sides inside of it go through.
   absl::StatusOr<std::vector<SourceSide>> SourceSides() const {
     std::vector<std::pair<int64_t, SourceSide>> found;
-    std::vector<bool> is_used(layout_.loops.size(), false);
-    for (const Layout::Padding& padding : layout_.paddings) {
+    std::vector<bool> is_used(layout.loops.size(), false);
+    for (const Layout::Padding& padding : layout.paddings) {
       is_used[padding.outer] = is_used[padding.inner] = true;
-      const int64_t padded = layout_.loops[padding.outer].count *
-                             layout_.loops[padding.inner].count;
-      found.push_back({layout_.loops[padding.inner].step,
+      const int64_t padded =
+          layout.loops[padding.outer].count * layout.loops[padding.inner].count;
+      found.push_back({layout.loops[padding.inner].step,
                        {{padding.outer, padding.inner}, padding.size, padded}});
     }
-    for (size_t i = 0; i < layout_.loops.size(); ++i) {
-      const Layout::Loop& loop = layout_.loops[i];
+    for (size_t i = 0; i < layout.loops.size(); ++i) {
+      const Layout::Loop& loop = layout.loops[i];
       if (is_used[i] || loop.step == 0) continue;
       found.push_back({loop.step, {{i}, loop.count, loop.count}});
     }
@@ -366,14 +365,14 @@ class LayoutWriter {
   // Adds an operation on what there is so far.
   template <typename Operator>
   absl::Status Then(const Operator& what, std::vector<ValueId> inputs = {}) {
-    inputs.insert(inputs.begin(), at_);
-    NODEWISE_ASSIGN_OR_RETURN(
-        at_, network_.Add(operators_, what, std::move(inputs)));
+    inputs.insert(inputs.begin(), at);
+    NODEWISE_ASSIGN_OR_RETURN(at,
+                              network.Add(operators, what, std::move(inputs)));
     return absl::OkStatus();
   }
 
   absl::Status ReshapeTo(const Ints& sizes) {
-    const auto now = network_.value(at_).type.sizes();
+    const auto now = network.value(at).type.sizes();
     if (now.has_value() && Ints(now->begin(), now->end()) == sizes) {
       return absl::OkStatus();
     }
@@ -394,10 +393,10 @@ class LayoutWriter {
   absl::Status AddZeros(size_t axis, const Ints& shape) {
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray zeros,
-        NDArray::Empty(shape, network_.value(at_).type.dtype, kCpu));
+        NDArray::Empty(shape, network.value(at).type.dtype, kCpu));
     std::memset(zeros.data(), 0, zeros.bytes());
     NODEWISE_ASSIGN_OR_RETURN(const ValueId padding,
-                              network_.AddConstant("", std::move(zeros)));
+                              network.AddConstant("", std::move(zeros)));
     return Then(ops::Concat{static_cast<int64_t>(axis)}, {padding});
   }
 
@@ -406,13 +405,8 @@ class LayoutWriter {
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
                               NDArray::Empty({count}, {kDLInt, 64, 1}, kCpu));
     std::copy(numbers.begin(), numbers.end(), tensor.As<int64_t>());
-    return network_.AddConstant("", std::move(tensor));
+    return network.AddConstant("", std::move(tensor));
   }
-
-  const Layout& layout_;
-  ValueId at_;
-  const OpSet& operators_;
-  Network& network_;
 };
 
 }  // namespace
@@ -537,14 +531,15 @@ absl::StatusOr<ValueId> AddLayoutUndone(const Layout& layout, ValueId compiled,
                                         const OpSet& operators,
                                         Network* network) {
   NODEWISE_RETURN_IF_ERROR(CheckIsOrder(layout));
-  return LayoutWriter(layout, compiled, operators, network).Undo(source_shape);
+  return LayoutWriter{layout, compiled, operators, *network}.Undo(source_shape);
 }
 
 absl::StatusOr<ValueId> AddLayout(const Layout& layout, ValueId source,
                                   absl::Span<const int64_t> compiled_shape,
                                   const OpSet& operators, Network* network) {
   NODEWISE_RETURN_IF_ERROR(CheckIsOrder(layout));
-  return LayoutWriter(layout, source, operators, network).Apply(compiled_shape);
+  return LayoutWriter{layout, source, operators, *network}.Apply(
+      compiled_shape);
 }
 
 }  // namespace nodewise

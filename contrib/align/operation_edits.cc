@@ -191,109 +191,108 @@ void AddOthersOf(absl::Span<const std::string_view> names,
   }
 }
 
-class EditVisit {
- public:
-  EditVisit(const Network& network, const Operation& operation,
-            const OpSet& operators,
-            absl::FunctionRef<bool(const OperationEdit&)> visit)
-      : network_(network),
-        operation_(operation),
-        operators_(operators),
-        visit_(visit),
-        slots_(operation.inputs.size()) {
-    std::iota(slots_.begin(), slots_.end(), 0);
-  }
+std::vector<size_t> AllSlots(const Operation& operation) {
+  std::vector<size_t> slots(operation.inputs.size());
+  std::iota(slots.begin(), slots.end(), size_t{0});
+  return slots;
+}
+
+// Tries the edits one by one, until there have been enough.
+struct EditVisit {
+  const Network& network;
+  const Operation& operation;
+  const OpSet& operators;
+  const absl::FunctionRef<bool(const OperationEdit&)> visit;
+  const std::vector<size_t> all_slots = AllSlots(operation);
 
   void Run() {
     (void)(TrySkipping() && TryDefaults() && TryOrders() && TryDropping() &&
            TryOtherOperators() && TryAttributes());
   }
 
- private:
   bool TrySkipping() const {
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      if (operation_.inputs[i] == kNoValue) continue;
-      const NetworkValue& read = network_.value(operation_.inputs[i]);
+    for (size_t i = 0; i < all_slots.size(); ++i) {
+      if (operation.inputs[i] == kNoValue) continue;
+      const NetworkValue& read = network.value(operation.inputs[i]);
       if (read.kind == NetworkValue::Kind::kConstant ||
-          operation_.outputs[0] == kNoValue ||
-          read.type != network_.value(operation_.outputs[0]).type) {
+          operation.outputs[0] == kNoValue ||
+          read.type != network.value(operation.outputs[0]).type) {
         continue;
       }
-      OperationEdit edit{"left out", operation_.attrs, {i}, true};
-      if (!visit_(edit)) return false;
+      OperationEdit edit{"left out", operation.attrs, {i}, true};
+      if (!visit(edit)) return false;
     }
     return true;
   }
 
   bool TryWith(std::string_view name, const AttrValue& now,
                AttrValue other) const {
-    std::vector<NamedAttr> attrs = NamedAttrsOf(operation_.attrs);
+    std::vector<NamedAttr> attrs = NamedAttrsOf(operation.attrs);
     const std::string what =
         fmt::format("{} {} instead of {}", name, TextOf(other), TextOf(now));
     const auto found = std::ranges::find(attrs, name, &NamedAttr::name);
     if (found != attrs.end()) attrs.erase(found);
     attrs.push_back({std::string(name), std::move(other)});
-    const auto made = MakeAttrs(operation_.def(), attrs);
-    return !made.ok() || visit_({what, *made, slots_});
+    const auto made = MakeAttrs(operation.def(), attrs);
+    return !made.ok() || visit({what, *made, all_slots});
   }
 
   // Each attribute as if it had not been given.
   bool TryDefaults() const {
-    const std::vector<NamedAttr> attrs = NamedAttrsOf(operation_.attrs);
+    const std::vector<NamedAttr> attrs = NamedAttrsOf(operation.attrs);
     for (size_t i = 0; i < attrs.size(); ++i) {
       std::vector<NamedAttr> fewer = attrs;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      const auto made = MakeAttrs(operation_.def(), fewer);
-      if (!made.ok() || *made == operation_.attrs) continue;
+      const auto made = MakeAttrs(operation.def(), fewer);
+      if (!made.ok() || *made == operation.attrs) continue;
       const std::string what =
           fmt::format("without {} {}", attrs[i].name, TextOf(attrs[i].value));
-      if (!visit_({what, *made, slots_})) return false;
+      if (!visit({what, *made, all_slots})) return false;
     }
     return true;
   }
 
   bool TryOrders() const {
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      for (size_t j = i + 1; j < slots_.size(); ++j) {
-        std::vector<size_t> slots = slots_;
+    for (size_t i = 0; i < all_slots.size(); ++i) {
+      for (size_t j = i + 1; j < all_slots.size(); ++j) {
+        std::vector<size_t> slots = all_slots;
         std::swap(slots[i], slots[j]);
         const std::string what =
             fmt::format("operands {} and {} swapped", i, j);
-        if (!visit_({what, operation_.attrs, std::move(slots)})) return false;
+        if (!visit({what, operation.attrs, std::move(slots)})) return false;
       }
     }
     return true;
   }
 
   bool TryDropping() const {
-    const OperatorDef& def = operation_.def();
-    for (size_t i = 0; i < slots_.size() && i < def.inputs.size(); ++i) {
+    const OperatorDef& def = operation.def();
+    for (size_t i = 0; i < all_slots.size() && i < def.inputs.size(); ++i) {
       if (def.inputs[i].kind != Param::Kind::kOptional ||
-          operation_.inputs[i] == kNoValue) {
+          operation.inputs[i] == kNoValue) {
         continue;
       }
-      std::vector<size_t> slots = slots_;
+      std::vector<size_t> slots = all_slots;
       slots[i] = OperationEdit::kDropped;
       const std::string what = fmt::format("without {}", def.inputs[i].name);
-      if (!visit_({what, operation_.attrs, std::move(slots)})) return false;
+      if (!visit({what, operation.attrs, std::move(slots)})) return false;
     }
     return true;
   }
 
   bool TryOtherOperators() const {
-    for (const OpAttrs& other :
-         OtherOperators(network_, operation_, operators_)) {
+    for (const OpAttrs& other : OtherOperators(network, operation, operators)) {
       const std::string what =
-          fmt::format("{} instead of {}", other.def().name, operation_.kind());
-      if (!visit_({what, other, slots_})) return false;
+          fmt::format("{} instead of {}", other.def().name, operation.kind());
+      if (!visit({what, other, all_slots})) return false;
     }
     return true;
   }
 
   bool TryAttributes() const {
-    for (const AttrField& field : operation_.def().fields) {
+    for (const AttrField& field : operation.def().fields) {
       if (field.is_tensor || field.is_graph) continue;
-      const std::optional<AttrValue> now = field.get(operation_.attrs.get());
+      const std::optional<AttrValue> now = field.get(operation.attrs.get());
       if (!now.has_value()) continue;
       for (AttrValue& other : OtherValues(*now)) {
         if (!TryWith(field.name, *now, std::move(other))) return false;
@@ -301,47 +300,37 @@ class EditVisit {
     }
     return true;
   }
-
-  const Network& network_;
-  const Operation& operation_;
-  const OpSet& operators_;
-  const absl::FunctionRef<bool(const OperationEdit&)> visit_;
-  std::vector<size_t> slots_;
 };
 
 using Numbers = std::vector<double>;
 
 // Tries changes of a constant, from those of all elements to those of a few.
-class ConstantVisit {
- public:
-  ConstantVisit(
-      const NDArray& constant,
-      absl::FunctionRef<bool(const NDArray&, const std::string&)> visit)
-      : constant_(constant),
-        shape_(constant.shape().begin(), constant.shape().end()),
-        numbers_(ToDoubles(constant)),
-        visit_(visit) {}
+struct ConstantVisit {
+  const NDArray& constant;
+  const absl::FunctionRef<bool(const NDArray&, const std::string&)> visit;
+  const std::vector<int64_t> shape = {constant.shape().begin(),
+                                      constant.shape().end()};
+  const Numbers unchanged = ToDoubles(constant);
 
   void Run() const {
-    if (numbers_.empty()) return;
-    const auto count = static_cast<int64_t>(numbers_.size());
-    (void)(Try(Numbers(numbers_.size()), "taken for zeros") &&
+    if (unchanged.empty()) return;
+    const auto count = static_cast<int64_t>(unchanged.size());
+    (void)(Try(Numbers(unchanged.size()), "taken for zeros") &&
            TryMapped("with the other sign", [](double x) { return -x; }) &&
-           (!IsInteger(constant_.dtype()) || TryIntegers()) &&
+           (!IsInteger(constant.dtype()) || TryIntegers()) &&
            TrySide(1, count, "by one element", "") && TryFirstSide() &&
            TryExchanges());
   }
 
- private:
   bool Try(const Numbers& numbers, const std::string& what) const {
-    if (numbers == numbers_) return true;
-    const auto changed = TensorOfNumbers(numbers, shape_, constant_.dtype());
-    return !changed.ok() || visit_(*changed, what);
+    if (numbers == unchanged) return true;
+    const auto changed = TensorOfNumbers(numbers, shape, constant.dtype());
+    return !changed.ok() || visit(*changed, what);
   }
 
   template <typename Map>
   bool TryMapped(const std::string& what, const Map& map) const {
-    Numbers numbers = numbers_;
+    Numbers numbers = unchanged;
     std::ranges::transform(numbers, numbers.begin(), map);
     return Try(numbers, what);
   }
@@ -350,9 +339,9 @@ class ConstantVisit {
     for (const double more : {1.0, -1.0}) {
       const char* const what = more > 0 ? "one larger" : "one smaller";
       if (!TryMapped(what, [more](double x) { return x + more; })) return false;
-      if (numbers_.size() > kFewIntegers || numbers_.size() == 1) continue;
-      for (size_t i = 0; i < numbers_.size(); ++i) {
-        Numbers numbers = numbers_;
+      if (unchanged.size() > kFewIntegers || unchanged.size() == 1) continue;
+      for (size_t i = 0; i < unchanged.size(); ++i) {
+        Numbers numbers = unchanged;
         numbers[i] += more;
         if (!Try(numbers, fmt::format("with element {} {}", i, what))) {
           return false;
@@ -381,26 +370,26 @@ class ConstantVisit {
   // Rows of a matrix, or whole filters: each try takes of what there is for
   // others.
   bool TryFirstSide() const {
-    if (shape_.size() < 2) return true;
-    const auto count = static_cast<int64_t>(numbers_.size());
-    return TrySide(count / shape_[0], shape_[0], "by one", " along side 0");
+    if (shape.size() < 2) return true;
+    const auto count = static_cast<int64_t>(unchanged.size());
+    return TrySide(count / shape[0], shape[0], "by one", " along side 0");
   }
 
   // Sides of one length exchanged, written as the layout that reads them so.
   bool TryExchanges() const {
-    const std::vector<int64_t> steps = StridesOf(shape_);
-    for (size_t i = 0; i < shape_.size(); ++i) {
-      for (size_t j = i + 1; j < shape_.size(); ++j) {
-        if (shape_[i] != shape_[j] || shape_[i] == 1) continue;
+    const std::vector<int64_t> steps = StridesOf(shape);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      for (size_t j = i + 1; j < shape.size(); ++j) {
+        if (shape[i] != shape[j] || shape[i] == 1) continue;
         Layout layout;
-        for (size_t k = 0; k < shape_.size(); ++k) {
-          layout.loops.push_back({shape_[k], steps[k]});
+        for (size_t k = 0; k < shape.size(); ++k) {
+          layout.loops.push_back({shape[k], steps[k]});
         }
         std::swap(layout.loops[i], layout.loops[j]);
-        Numbers numbers(numbers_.size());
+        Numbers numbers(unchanged.size());
         const std::vector<int64_t> places = PlacesOf(layout);
         for (size_t n = 0; n < numbers.size(); ++n) {
-          numbers[static_cast<size_t>(places[n])] = numbers_[n];
+          numbers[static_cast<size_t>(places[n])] = unchanged[n];
         }
         if (!Try(numbers,
                  fmt::format("with sides {} and {} exchanged", i, j))) {
@@ -414,20 +403,15 @@ class ConstantVisit {
   // `from` says for each step along a side which one stands there now.
   template <typename StepOf>
   Numbers Reordered(int64_t inner, int64_t count, const StepOf& from) const {
-    Numbers numbers(numbers_.size());
+    Numbers numbers(unchanged.size());
     for (size_t n = 0; n < numbers.size(); ++n) {
       const auto place = static_cast<int64_t>(n);
       const int64_t step = place / inner % count;
       numbers[n] =
-          numbers_[static_cast<size_t>(place + (from(step) - step) * inner)];
+          unchanged[static_cast<size_t>(place + (from(step) - step) * inner)];
     }
     return numbers;
   }
-
-  const NDArray& constant_;
-  const std::vector<int64_t> shape_;
-  const Numbers numbers_;
-  const absl::FunctionRef<bool(const NDArray&, const std::string&)> visit_;
 };
 
 bool HasExactNumbers(const NDArray& constant) {
@@ -451,7 +435,7 @@ std::vector<OpAttrs> OtherOperators(const Network& network,
 void VisitEdits(const Network& network, const Operation& operation,
                 const OpSet& operators,
                 absl::FunctionRef<bool(const OperationEdit& edit)> visit) {
-  EditVisit(network, operation, operators, visit).Run();
+  EditVisit{network, operation, operators, visit}.Run();
 }
 
 void VisitConstantEdits(
@@ -461,7 +445,7 @@ void VisitConstantEdits(
   const DLDataType dtype = constant.dtype();
   if (CountOf(constant) > kMostEditedNumbers) return;
   if (IsFloat(dtype) || (IsInteger(dtype) && HasExactNumbers(constant))) {
-    ConstantVisit(constant, visit).Run();
+    ConstantVisit{constant, visit}.Run();
   }
 }
 
