@@ -302,8 +302,7 @@ absl::StatusOr<std::vector<EntryMatch>> CutMatchesOf(
     candidates.push_back({i, &sources[i].recorded.facts});
   }
   const auto load = [&](size_t i) { return sources[i].recorded.Load(); };
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<PartMatch> parts,
-                            FindWholes(matcher, candidates, load));
+  NODEWISE_ASSIGN_OR_RETURN(auto parts, FindWholes(matcher, candidates, load));
   const bool is_joined = parts.empty();
   if (is_joined) {
     NODEWISE_ASSIGN_OR_RETURN(parts, FindParts(matcher, candidates, load));

@@ -201,8 +201,8 @@ struct BuildReader {
 absl::StatusOr<Network> NetworkOfBuild(
     const std::shared_ptr<const GraphTarget>& target) {
   const std::vector<DLDevice>& devices = target->devices();
-  const bool is_on_host = std::all_of(
-      devices.begin(), devices.end(),
+  const bool is_on_host = std::ranges::all_of(
+      devices,
       [](const DLDevice& device) { return device.device_type == kDLCPU; });
   if (!is_on_host) {
     return absl::UnimplementedError(

@@ -229,8 +229,7 @@ absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
     EntryId entry) const {
   const auto recorded = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (!recorded.has_value()) return std::nullopt;
-  NODEWISE_ASSIGN_OR_RETURN(TensorMatcher matcher,
-                            TensorMatcher::Of(*recorded));
+  NODEWISE_ASSIGN_OR_RETURN(auto matcher, TensorMatcher::Of(*recorded));
   if (aligned(entry).is_rounded) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                               precision_->Inherited(entry));
@@ -322,8 +321,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
   if (candidates.empty() && is_float && !is_cut) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const auto matcher, Read(entry));
   if (!matcher.has_value()) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<EntryMatch> matches,
-                            Compare(*matcher, candidates));
+  NODEWISE_ASSIGN_OR_RETURN(const auto matches, Compare(*matcher, candidates));
   if (matches.empty()) {
     NODEWISE_RETURN_IF_ERROR(ExplainByParts(entry, *matcher));
     if (walked.is_explained() || walked.nearest.has_value()) {
@@ -360,8 +358,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
 
 absl::StatusOr<double> GraphWalk::RoundoffOf(EntryId entry,
                                              ValueId value) const {
-  NODEWISE_ASSIGN_OR_RETURN(const double read,
-                            precision_->ReadBy(NodeOf(entry)));
+  NODEWISE_ASSIGN_OR_RETURN(const auto read, precision_->ReadBy(NodeOf(entry)));
   NODEWISE_ASSIGN_OR_RETURN(const double own, precision_->Of(entry));
   return std::max({UnitRoundoff(network().value(value).type.dtype),
                    UnitRoundoff(graph().entry(entry).dtype), read, own});
@@ -451,8 +448,7 @@ absl::Status GraphWalk::PinTo(EntryId entry, ValueId id, const Layout& layout) {
   has_other_shapes_ = has_other_shapes_ || !layout.other_shape.empty();
   for (const RecordedPair& pair : scene_.pairs) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t place, pair.compiled->Find(key));
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray compiled,
-                              pair.compiled->Load(place));
+    NODEWISE_ASSIGN_OR_RETURN(const auto compiled, pair.compiled->Load(place));
     NODEWISE_ASSIGN_OR_RETURN(const size_t known,
                               pair.network->Find({network().value(id).name}));
     const TensorSpool::Kept& kept = pair.network->kept()[known];

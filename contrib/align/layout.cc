@@ -257,8 +257,7 @@ struct LayoutWriter {
   Network& network;
 
   absl::StatusOr<ValueId> Undo(absl::Span<const int64_t> source_shape) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<SourceSide> sides,
-                              SourceSides());
+    NODEWISE_ASSIGN_OR_RETURN(const auto sides, SourceSides());
     Ints counts;
     for (const Layout::Loop& loop : layout.loops) counts.push_back(loop.count);
     NODEWISE_RETURN_IF_ERROR(ReshapeTo(counts));
@@ -292,8 +291,7 @@ struct LayoutWriter {
   }
 
   absl::StatusOr<ValueId> Apply(absl::Span<const int64_t> compiled_shape) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<SourceSide> sides,
-                              SourceSides());
+    NODEWISE_ASSIGN_OR_RETURN(const auto sides, SourceSides());
     Ints counts;
     Ints split;
     Ints order(layout.loops.size(), 0);

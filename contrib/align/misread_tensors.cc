@@ -136,8 +136,7 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
       }
       Guess guess{entry, id, Layout::SameOrder((*value)->facts.shape, shape),
                   kInfinity, 1};
-      NODEWISE_ASSIGN_OR_RETURN(const GraphWalk trial,
-                                WalkFrom(walk, guess, last));
+      NODEWISE_ASSIGN_OR_RETURN(const auto trial, WalkFrom(walk, guess, last));
       if (is_right(trial)) return guess;
     }
   }
@@ -191,8 +190,7 @@ absl::StatusOr<std::optional<Guess>> WrongOutputAt(GraphWalk& walk,
   }
   const Guess here = OutputGuess(entry, id, expected, shape);
   const double distance = found->DistanceIn(here.layout, (*value)->tensors);
-  NODEWISE_ASSIGN_OR_RETURN(const double clean,
-                            walk.CleanDistanceOf(entry, id));
+  NODEWISE_ASSIGN_OR_RETURN(const auto clean, walk.CleanDistanceOf(entry, id));
   if (distance <= clean && expected == shape) return std::nullopt;
   if (is_in_order) return here;
   // A tensor that was moved or turned wrongly may have come here through other

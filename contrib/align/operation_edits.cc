@@ -126,28 +126,15 @@ std::vector<Ints> OtherLists(const Ints& now) {
 
 // The words that attributes of ONNX's operators may have; which of them one
 // takes, it says itself.
-constexpr std::string_view kWords[] = {"nearest",
-                                       "linear",
-                                       "cubic",
-                                       "half_pixel",
-                                       "asymmetric",
-                                       "align_corners",
-                                       "pytorch_half_pixel",
-                                       "half_pixel_symmetric",
-                                       "tf_crop_and_resize",
-                                       "round_prefer_floor",
-                                       "round_prefer_ceil",
-                                       "floor",
-                                       "ceil",
-                                       "constant",
-                                       "reflect",
-                                       "edge",
-                                       "wrap",
-                                       "SAME_UPPER",
-                                       "SAME_LOWER",
-                                       "VALID",
-                                       "tanh",
-                                       "none"};
+constexpr std::array<std::string_view, 6> kWords[] = {
+    {"nearest", "linear", "cubic"},
+    {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel",
+     "half_pixel_symmetric", "tf_crop_and_resize"},
+    {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"},
+    {"constant", "reflect", "edge", "wrap"},
+    {"SAME_UPPER", "SAME_LOWER", "VALID"},
+    {"tanh", "none"},
+};
 
 std::vector<AttrValue> OtherValues(const AttrValue& now) {
   std::vector<AttrValue> others;
@@ -160,8 +147,12 @@ std::vector<AttrValue> OtherValues(const AttrValue& now) {
   } else if (const auto* const real = std::get_if<float>(&now)) {
     for (const float other : OtherNumbers(*real)) others.emplace_back(other);
   } else if (const auto* const word = std::get_if<std::string>(&now)) {
-    for (const std::string_view other : kWords) {
-      if (other != *word) others.emplace_back(std::string(other));
+    for (const auto& row : kWords) {
+      for (const std::string_view other : row) {
+        if (!other.empty() && other != *word) {
+          others.emplace_back(std::string(other));
+        }
+      }
     }
   } else if (const auto* const list = std::get_if<Ints>(&now)) {
     for (Ints& other : OtherLists(*list)) others.emplace_back(std::move(other));

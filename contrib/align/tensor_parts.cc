@@ -128,8 +128,7 @@ absl::StatusOr<std::optional<PartMatch>> PartAt(
         begin + shape[joined.side] > size) {
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                              load(candidate.place));
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, load(candidate.place));
     auto match = compiled.MatchIn(
         CutLayout(joined.layout, joined.shape, joined.side,
                   {1, size, begin, shape[joined.side]},
@@ -173,8 +172,7 @@ absl::StatusOr<std::vector<PartMatch>> FindWholes(
         !IsInRange(compiled.facts(), *candidate.facts)) {
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                              load(candidate.place));
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, load(candidate.place));
     auto match = PlaceIn(*candidate.facts, tensors, compiled);
     if (match.has_value()) {
       found.push_back({candidate.place, *std::move(match)});

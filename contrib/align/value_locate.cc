@@ -239,10 +239,8 @@ absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
   const auto compiled = RecordedEntry(scene.index, scene.pairs, entry);
   const auto source = RecordedValue(scene.network, scene.pairs, held.value);
   if (!compiled.has_value() || !source.has_value()) return 0;
-  NODEWISE_ASSIGN_OR_RETURN(const TensorMatcher found,
-                            TensorMatcher::Of(*compiled));
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> expected,
-                            source->Load());
+  NODEWISE_ASSIGN_OR_RETURN(const auto found, TensorMatcher::Of(*compiled));
+  NODEWISE_ASSIGN_OR_RETURN(const auto expected, source->Load());
   return found.DistanceIn(held.layout, expected);
 }
 
@@ -396,8 +394,7 @@ absl::Status Follow(CulpritSearch& search, const Guess& guess,
   culprit.distance = is_near ? walked.nearest->distance : kInfinity;
   culprit.gave_up = search.budget.gave_up();
   culprit.edits_tried = search.budget.tried();
-  NODEWISE_ASSIGN_OR_RETURN(const EntryBeside beside,
-                            BesideExpected(search, guess));
+  NODEWISE_ASSIGN_OR_RETURN(const auto beside, BesideExpected(search, guess));
   NameOperations(network, edits,
                  beside.found.has_value() && beside.found->IsOneNumber(),
                  &culprit);
@@ -418,8 +415,7 @@ absl::Status Follow(CulpritSearch& search, const Guess& guess,
 // may be, though it was not found.
 absl::StatusOr<bool> AcceptIfClean(CulpritSearch& search, Guess guess) {
   if (!guess.layout.other_shape.empty()) return false;
-  NODEWISE_ASSIGN_OR_RETURN(const EntryBeside beside,
-                            BesideExpected(search, guess));
+  NODEWISE_ASSIGN_OR_RETURN(const auto beside, BesideExpected(search, guess));
   guess.distance = beside.Distance(guess.layout);
   if (!beside.are_known() || guess.distance > beside.clean) return false;
   NODEWISE_RETURN_IF_ERROR(search.walk.Accept(guess));
@@ -457,8 +453,7 @@ absl::StatusOr<std::vector<FittingEdit>> EditsFor(CulpritSearch& search,
 // Takes the guess about its own node for right. What is behind an entry that
 // had been taken for another tensor is looked at anew.
 absl::Status FollowWithEdits(CulpritSearch& search, const Guess& guess) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<FittingEdit> edits,
-                            EditsFor(search, guess, 1));
+  NODEWISE_ASSIGN_OR_RETURN(const auto edits, EditsFor(search, guess, 1));
   if (guess.is_misread) search.walk.ReleaseBehind(guess.value);
   return Follow(search, guess, edits);
 }
@@ -513,8 +508,7 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
                                             NodeId node) {
   for (const EntryId entry : EntriesOf(search.walk.graph(), node)) {
     if (search.walk.entry(entry).is_explained()) continue;
-    NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
-                              NearGuesses(search, entry));
+    NODEWISE_ASSIGN_OR_RETURN(auto guesses, NearGuesses(search, entry));
     size_t left = guesses.size();
     for (Guess& guess : guesses) {
       // The nearest ones are likelier, and have half of what there is.
@@ -571,8 +565,7 @@ void AddUnfollowed(CulpritSearch& search, NodeId suspect) {
 // suspect alone.
 absl::Status PreferSuspect(CulpritSearch& search, NodeId suspect,
                            ExplainedGuess* found) {
-  NODEWISE_ASSIGN_OR_RETURN(ExplainedGuess alone,
-                            ExplainAlone(search, suspect));
+  NODEWISE_ASSIGN_OR_RETURN(auto alone, ExplainAlone(search, suspect));
   if (!alone.guess.has_value()) return absl::OkStatus();
   // A suspect that lacks an optional input is a part, if a later node has
   // it all.
@@ -630,8 +623,7 @@ absl::Status Examine(CulpritSearch& search, NodeId suspect) {
 
 // Outputs that no input changes have not been looked at so far.
 absl::Status AddWrongConstants(CulpritSearch& search) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> wrong,
-                            FindWrongConstants(search.walk));
+  NODEWISE_ASSIGN_OR_RETURN(const auto wrong, FindWrongConstants(search.walk));
   for (const Guess& guess : wrong) {
     ValueCulprit culprit = CulpritOf(search, guess);
     culprit.operations = Likeliest(search.walk.network(), culprit.region);
@@ -668,8 +660,7 @@ absl::Status FindCulprits(CulpritSearch& search) {
   while (search.result.culprits.size() < kMostCulprits) {
     search.budget = EditBudget(search.limits);
     const std::optional<NodeId> suspect = FirstSuspect(search.walk);
-    NODEWISE_ASSIGN_OR_RETURN(const std::optional<Guess> miss,
-                              FindNearMiss(search.walk));
+    NODEWISE_ASSIGN_OR_RETURN(const auto miss, FindNearMiss(search.walk));
     if (miss.has_value() &&
         (!suspect.has_value() || search.NodeOf(*miss) < *suspect)) {
       NODEWISE_RETURN_IF_ERROR(FollowWithEdits(search, *miss));

@@ -1,6 +1,7 @@
 #include "nodewise/two_models/compare_models.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -32,45 +33,36 @@ constexpr size_t kNoPair = SIZE_MAX;
 constexpr uint64_t kTools = 16;
 
 bool ComputesInIntegers(const Network& network) {
-  return std::any_of(
-      network.order().begin(), network.order().end(), [&](OperationId id) {
-        const std::string_view kind = network.operation(id).kind();
-        return kind == "QuantizeLinear" || kind == "DynamicQuantizeLinear" ||
-               IsOfIntegers(kind) || kind == "MatMulInteger" ||
-               kind == "ConvInteger";
-      });
+  return std::ranges::any_of(network.order(), [&](OperationId id) {
+    const std::string_view kind = network.operation(id).kind();
+    return kind == "QuantizeLinear" || kind == "DynamicQuantizeLinear" ||
+           IsOfIntegers(kind) || kind == "MatMulInteger" ||
+           kind == "ConvInteger";
+  });
 }
 
 // What the static quantiser of onnxruntime lowers unless it is told otherwise.
 // It passes all else by.
 bool IsQuantised(std::string_view kind) {
-  constexpr std::string_view kKinds[] = {"Add",         "ArgMax",
-                                         "AveragePool", "BatchNormalization",
-                                         "Clip",        "Concat",
-                                         "Conv",        "ConvTranspose",
-                                         "CumSum",      "Flatten",
-                                         "Gather",      "GatherElements",
-                                         "Gemm",        "GlobalAveragePool",
-                                         "MatMul",      "InstanceNormalization",
-                                         "MaxPool",     "LayerNormalization",
-                                         "Mul",         "LeakyRelu",
-                                         "Pad",         "Relu",
-                                         "Reshape",     "Resize",
-                                         "Sigmoid",     "Slice",
-                                         "Softmax",     "Split",
-                                         "Squeeze",     "TopK",
-                                         "Transpose",   "Unsqueeze",
-                                         "Where"};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) !=
-         std::end(kKinds);
+  constexpr std::array<std::string_view, 11> kKinds[] = {
+      {"Add", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Concat",
+       "Conv", "ConvTranspose", "CumSum", "Flatten", "Gather"},
+      {"GatherElements", "Gemm", "GlobalAveragePool", "MatMul",
+       "InstanceNormalization", "MaxPool", "LayerNormalization", "Mul",
+       "LeakyRelu", "Pad", "Relu"},
+      {"Reshape", "Resize", "Sigmoid", "Slice", "Softmax", "Split", "Squeeze",
+       "TopK", "Transpose", "Unsqueeze", "Where"},
+  };
+  return std::ranges::any_of(kKinds, [kind](const auto& row) {
+    return std::ranges::find(row, kind) != row.end();
+  });
 }
 
 bool HasFloats(const Network& network, DLDataType dtype) {
-  return std::any_of(
-      network.order().begin(), network.order().end(), [&](OperationId id) {
-        const ValueId output = network.operation(id).outputs[0];
-        return output != kNoValue && network.value(output).type.dtype == dtype;
-      });
+  return std::ranges::any_of(network.order(), [&](OperationId id) {
+    const ValueId output = network.operation(id).outputs[0];
+    return output != kNoValue && network.value(output).type.dtype == dtype;
+  });
 }
 
 // Whether two operations compute the same of what they are given, as far as
@@ -155,7 +147,7 @@ Layer LayerOf(const ModelSide& side, const ValueChain& chain,
 // numbers are is up to what computes with them.
 bool OnlyMoves(const Network& network,
                const std::vector<OperationId>& operations) {
-  return std::all_of(operations.begin(), operations.end(), [&](OperationId id) {
+  return std::ranges::all_of(operations, [&](OperationId id) {
     return OnlyMovesNumbers(network.operation(id).kind());
   });
 }
@@ -311,12 +303,11 @@ class ModelComparer {
   }
 
   bool ArePair(ValueId reference, ValueId target) const {
-    return std::any_of(result_.pairing.pairs.begin(),
-                       result_.pairing.pairs.end(), [&](const ValuePair& pair) {
-                         return pair.reference.made ==
-                                    reference_side_.MadeOf(reference) &&
-                                pair.target.made == target_side_.MadeOf(target);
-                       });
+    return std::ranges::any_of(
+        result_.pairing.pairs, [&](const ValuePair& pair) {
+          return pair.reference.made == reference_side_.MadeOf(reference) &&
+                 pair.target.made == target_side_.MadeOf(target);
+        });
   }
 
   void NoteShape(const std::string& name, const NDArray& found,
@@ -336,8 +327,7 @@ class ModelComparer {
       NODEWISE_ASSIGN_OR_RETURN(const NDArray found,
                                 InForm(found_[set][output], expected));
       found_[set][output] = found;
-      NODEWISE_ASSIGN_OR_RETURN(TensorComparison one,
-                                Compared(name, expected, found));
+      NODEWISE_ASSIGN_OR_RETURN(auto one, Compared(name, expected, found));
       if (!worst.has_value() ||
           one.metrics.difference_norm > worst->metrics.difference_norm) {
         worst = std::move(one);
@@ -415,11 +405,9 @@ class ModelComparer {
   // passes by.
   bool IsUnknownToQuantiser(const ModelLayer& layer) const {
     return WithoutTwin(layer).empty() &&
-           std::none_of(
-               layer.reference.begin(), layer.reference.end(),
-               [&](OperationId id) {
-                 return IsQuantised(request_.reference.operation(id).kind());
-               });
+           std::ranges::none_of(layer.reference, [&](OperationId id) {
+             return IsQuantised(request_.reference.operation(id).kind());
+           });
   }
 
   // A layer that the quantiser does not know asks for no tensor in 8 bits: it
@@ -434,8 +422,8 @@ class ModelComparer {
     for (size_t i = 0; i < around.size(); ++i) {
       const ValueChain& chain = result_.pairing.pairs[i].target;
       if (!target_side_.IsCoarse(chain.made) ||
-          std::any_of(around[i].begin(), around[i].end(),
-                      [&](size_t pair) { return !is_unknown_[pair]; })) {
+          std::ranges::any_of(
+              around[i], [&](size_t pair) { return !is_unknown_[pair]; })) {
         continue;
       }
       for (const size_t pair : around[i]) is_unknown_[pair] = false;
@@ -453,10 +441,9 @@ class ModelComparer {
     std::vector<OperationId> changed;
     std::vector<OperationId> left = layer.target;
     for (const OperationId id : layer.reference) {
-      const auto twin =
-          std::find_if(left.begin(), left.end(), [&](OperationId other) {
-            return AreTwins(request_.reference, id, request_.target, other);
-          });
+      const auto twin = std::ranges::find_if(left, [&](OperationId other) {
+        return AreTwins(request_.reference, id, request_.target, other);
+      });
       if (twin == left.end()) {
         changed.push_back(id);
       } else {
@@ -504,10 +491,10 @@ class ModelComparer {
     std::erase_if(result_.layers, [](const ModelLayer& layer) {
       return layer.alone == 0 && layer.own_error < kRounding;
     });
-    std::stable_sort(result_.layers.begin(), result_.layers.end(),
-                     [](const ModelLayer& a, const ModelLayer& b) {
-                       return a.alone > b.alone;
-                     });
+    std::ranges::stable_sort(result_.layers,
+                             [](const ModelLayer& a, const ModelLayer& b) {
+                               return a.alone > b.alone;
+                             });
     return absl::OkStatus();
   }
 
@@ -615,8 +602,7 @@ class ModelComparer {
   void ListKept() {
     const Network& network = request_.reference;
     const auto add_name = [&](const std::string& name) {
-      if (std::find(result_.keep.begin(), result_.keep.end(), name) ==
-          result_.keep.end()) {
+      if (std::ranges::find(result_.keep, name) == result_.keep.end()) {
         result_.keep.push_back(name);
       }
     };
@@ -650,10 +636,9 @@ class ModelComparer {
       const std::string_view kind = request_.reference.operation(id).kind();
       const bool is_merged =
           (kind == "Relu" || kind == "Clip") && layer.reference.size() > 1 &&
-          std::none_of(layer.target.begin(), layer.target.end(),
-                       [&](OperationId other) {
-                         return request_.target.operation(other).kind() == kind;
-                       });
+          std::ranges::none_of(layer.target, [&](OperationId other) {
+            return request_.target.operation(other).kind() == kind;
+          });
       if (!is_merged) kept.push_back(id);
     }
     return kept;
@@ -692,10 +677,9 @@ absl::StatusOr<Network> NetworkOfTensors(
 
 bool ModelComparison::AreOutputsWrong() const {
   if (!missing_outputs.empty()) return true;
-  return std::any_of(outputs.begin(), outputs.end(),
-                     [](const TensorComparison& output) {
-                       return output.verdict() == Verdict::kError;
-                     });
+  return std::ranges::any_of(outputs, [](const TensorComparison& output) {
+    return output.verdict() == Verdict::kError;
+  });
 }
 
 bool HaveOneContent(const NDArray& a, const NDArray& b) {

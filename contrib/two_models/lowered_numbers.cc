@@ -84,17 +84,16 @@ absl::StatusOr<std::vector<NarrowRange>> FindNarrowRanges(
     if (range == by_made.end()) continue;
     const ValueId meant =
         BehindMerged(reference->side->network(), pair.reference.made);
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
-                              reference->Tensors(meant));
+    NODEWISE_ASSIGN_OR_RETURN(const auto made, reference->Tensors(meant));
     const double share = ShareBeyond(made, range->second);
     if (share < kMostUsual) continue;
     narrow.push_back(
         {reference->side->network().value(pair.reference.made).name, share});
   }
-  std::stable_sort(narrow.begin(), narrow.end(),
-                   [](const NarrowRange& a, const NarrowRange& b) {
-                     return a.share > b.share;
-                   });
+  std::ranges::stable_sort(narrow,
+                           [](const NarrowRange& a, const NarrowRange& b) {
+                             return a.share > b.share;
+                           });
   return narrow;
 }
 
@@ -112,7 +111,7 @@ constexpr double kNearGrid = 0.02;
 // Returns how many steps of an even grid the numbers span: 15 for what 4 bits
 // hold. 0 if they are all the same; none if they lie on no grid of up to 255.
 std::optional<int> StepsOf(std::vector<double>* numbers) {
-  std::sort(numbers->begin(), numbers->end());
+  std::ranges::sort(*numbers);
   const double least = numbers->front();
   const double span = numbers->back() - least;
   if (span == 0) return 0;
@@ -192,7 +191,7 @@ std::optional<int> BitsOf(const std::vector<double>& numbers,
 bool AreRoundedTo(DLDataType dtype, const std::vector<double>& numbers) {
   const auto rounded = NDArray::Empty({1}, dtype, kCpu);
   if (!rounded.ok()) return false;
-  return std::all_of(numbers.begin(), numbers.end(), [&](double number) {
+  return std::ranges::all_of(numbers, [&](double number) {
     StoreDoubles(&number, 0, 1, *rounded);
     return ToDoubles(*rounded)[0] == number;
   });
@@ -220,7 +219,7 @@ bool AreWeights(const Network& network, const NetworkValue& value) {
   }
   if (IsFloat(value.data.dtype())) return value.data.dtype().bits <= 32;
   return IsInteger(value.data.dtype()) && value.data.dtype().bits <= 8 &&
-         std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
+         std::ranges::any_of(value.uses, [&](const Use& use) {
            return use.slot == 0 &&
                   network.operation(use.user).kind() == "DequantizeLinear";
          });
@@ -242,9 +241,8 @@ std::string MostAre(const std::vector<const NDArray*>& weights) {
   for (const NDArray* each : weights) {
     counts[TypeOf(*each)] += CountOf(*each);
   }
-  const auto most = std::max_element(
-      counts.begin(), counts.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::ranges::max_element(
+      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == counts.end() ? "" : most->first;
 }
 
@@ -255,7 +253,7 @@ std::optional<std::string> ShorterWeights(const Network& reference,
   const std::vector<const NDArray*> known = LargeWeights(reference);
   std::vector<const NDArray*> changed = LargeWeights(target);
   std::erase_if(changed, [&](const NDArray* one) {
-    return std::any_of(known.begin(), known.end(), [&](const NDArray* other) {
+    return std::ranges::any_of(known, [&](const NDArray* other) {
       return HaveOneContent(*one, *other);
     });
   });

@@ -147,9 +147,8 @@ absl::StatusOr<MixedModels::Outputs> MixedModels::RunMixed(
   }
   Mixture mixture{reference_, *on_reference_, std::vector<bool>(count), seed};
   for (size_t i = 0; i < count; ++i) {
-    const bool reads_changed =
-        std::any_of(reads_[i].begin(), reads_[i].end(),
-                    [&](size_t read) { return mixture.is_changed[read]; });
+    const bool reads_changed = std::ranges::any_of(
+        reads_[i], [&](size_t read) { return mixture.is_changed[read]; });
     if (!is_target[i] && !has_form[i] && !reads_changed) continue;
     // An input is made by neither model.
     const bool is_made = pairing_.pairs[i].way != ValuePair::Way::kInput;

@@ -1,6 +1,7 @@
 #include "contrib/two_models/model_side.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -135,11 +136,10 @@ absl::StatusOr<std::vector<NDArray>> Carried(const Layout& layout,
 }  // namespace
 
 bool OnlyMovesNumbers(std::string_view kind) {
-  constexpr std::string_view kMoves[] = {
-      "Reshape",  "Transpose", "Flatten",      "Squeeze",      "Unsqueeze",
-      "Identity", "Slice",     "DepthToSpace", "SpaceToDepth", "Expand"};
-  return std::find(std::begin(kMoves), std::end(kMoves), kind) !=
-         std::end(kMoves);
+  constexpr std::array<std::string_view, 10> kMoves = {
+      {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity",
+       "Slice", "DepthToSpace", "SpaceToDepth", "Expand"}};
+  return std::ranges::find(kMoves, kind) != kMoves.end();
 }
 
 bool IsOfIntegers(std::string_view kind) {
@@ -200,7 +200,7 @@ ModelSide::ModelSide(const Network& network)
 
 bool ModelSide::VariesIn(OperationId id) const {
   const std::vector<ValueId>& outputs = network_.operation(id).outputs;
-  return std::any_of(outputs.begin(), outputs.end(), [this](ValueId output) {
+  return std::ranges::any_of(outputs, [this](ValueId output) {
     return output != kNoValue && Varies(output);
   });
 }
