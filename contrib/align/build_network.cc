@@ -77,8 +77,7 @@ class LoneNode {
             {std::move(alone), target_->artefact().library, Params()},
             target_->devices()));
     NODEWISE_ASSIGN_OR_RETURN(
-        const RunnerMaker maker,
-        MakerOf(kind, {target->name(), std::move(target)}));
+        const auto maker, MakerOf(kind, {target->name(), std::move(target)}));
     NODEWISE_ASSIGN_OR_RETURN(runner_, maker());
     return absl::OkStatus();
   }

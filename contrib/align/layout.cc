@@ -390,8 +390,7 @@ struct LayoutWriter {
 
   absl::Status AddZeros(size_t axis, const Ints& shape) {
     NODEWISE_ASSIGN_OR_RETURN(
-        NDArray zeros,
-        NDArray::Empty(shape, network.value(at).type.dtype, kCpu));
+        auto zeros, NDArray::Empty(shape, network.value(at).type.dtype, kCpu));
     std::memset(zeros.data(), 0, zeros.bytes());
     NODEWISE_ASSIGN_OR_RETURN(const ValueId padding,
                               network.AddConstant("", std::move(zeros)));

@@ -513,8 +513,7 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
     for (Guess& guess : guesses) {
       // The nearest ones are likelier, and have half of what there is.
       NODEWISE_ASSIGN_OR_RETURN(
-          std::vector<FittingEdit> edits,
-          EditsFor(search, guess, std::min<size_t>(left--, 2)));
+          auto edits, EditsFor(search, guess, std::min<size_t>(left--, 2)));
       if (edits.empty()) continue;
       guess.alike = search.walk.SharedWith(guess.value);
       return ExplainedGuess{std::move(guess), std::move(edits)};
@@ -671,8 +670,7 @@ absl::Status FindCulprits(CulpritSearch& search) {
       continue;
     }
     NODEWISE_ASSIGN_OR_RETURN(
-        const std::optional<Guess> output,
-        FindWrongOutput(search.walk, search.GuessLimit()));
+        const auto output, FindWrongOutput(search.walk, search.GuessLimit()));
     if (!output.has_value()) break;
     NODEWISE_RETURN_IF_ERROR(FollowMisread(search, *output));
   }

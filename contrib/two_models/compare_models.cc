@@ -1,8 +1,18 @@
+// What makes two models of one network differ, layer by layer.
+//
+// First the values are paired. A layer is what lies between pairs: operations
+// of the reference, and those of the target that stand for them. Then each
+// layer of the target is put into the reference alone, which shows what it
+// costs where all else is right; the most costly ones are put back in the
+// target. Of a target with fewer bits a curve is drawn, from no layer kept to
+// all, and the number of layers to keep is read from it.
+
 #include "nodewise/two_models/compare_models.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -484,17 +494,15 @@ class ModelComparer {
       }
       std::vector<bool> is_target(result_.pairing.pairs.size());
       is_target[layer.pair] = true;
-      NODEWISE_ASSIGN_OR_RETURN(const auto outputs, mixed->Run(is_target));
+      NODEWISE_ASSIGN_OR_RETURN(const auto outputs, mixed->RunMixed(is_target));
       layer.alone = OutputError(expected_, outputs);
     }
     Progress(done, result_.layers.size());
     std::erase_if(result_.layers, [](const ModelLayer& layer) {
       return layer.alone == 0 && layer.own_error < kRounding;
     });
-    std::ranges::stable_sort(result_.layers,
-                             [](const ModelLayer& a, const ModelLayer& b) {
-                               return a.alone > b.alone;
-                             });
+    std::ranges::stable_sort(result_.layers, std::greater(),
+                             &ModelLayer::alone);
     return absl::OkStatus();
   }
 
@@ -503,8 +511,9 @@ class ModelComparer {
         std::min(request_.most_repaired, result_.layers.size());
     for (size_t i = 0; i < count; ++i) {
       ModelLayer& layer = result_.layers[i];
-      NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
-                                mixed->Run(TargetBut(KeptWith({layer.pair}))));
+      NODEWISE_ASSIGN_OR_RETURN(
+          const auto outputs,
+          mixed->RunMixed(TargetBut(KeptWith({layer.pair}))));
       layer.left = OutputError(expected_, outputs);
       NODEWISE_RETURN_IF_ERROR(CompareMade(followed, &layer));
     }
@@ -535,7 +544,8 @@ class ModelComparer {
       double error = result_.error;
       if (count > 0) {
         NODEWISE_ASSIGN_OR_RETURN(
-            const auto outputs, mixed->Run(TargetBut(KeptWith(First(count)))));
+            const auto outputs,
+            mixed->RunMixed(TargetBut(KeptWith(First(count)))));
         error = OutputError(expected_, outputs);
       }
       drawn.curve.push_back({count, error});
@@ -556,7 +566,7 @@ class ModelComparer {
     for (uint64_t tool = 1; tool <= tools; ++tool) {
       Progress(tool - 1, tools);
       NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
-                                mixed->RunElsewhere(is_target, tool));
+                                mixed->RunMixed(is_target, tool));
       drawn.suggested_error =
           std::max(drawn.suggested_error, OutputError(expected_, outputs));
     }

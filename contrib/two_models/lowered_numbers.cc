@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -90,10 +91,7 @@ absl::StatusOr<std::vector<NarrowRange>> FindNarrowRanges(
     narrow.push_back(
         {reference->side->network().value(pair.reference.made).name, share});
   }
-  std::ranges::stable_sort(narrow,
-                           [](const NarrowRange& a, const NarrowRange& b) {
-                             return a.share > b.share;
-                           });
+  std::ranges::stable_sort(narrow, std::greater(), &NarrowRange::share);
   return narrow;
 }
 
@@ -242,7 +240,7 @@ std::string MostAre(const std::vector<const NDArray*>& weights) {
     counts[TypeOf(*each)] += CountOf(*each);
   }
   const auto most = std::ranges::max_element(
-      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+      counts, {}, [](const auto& type) { return type.second; });
   return most == counts.end() ? "" : most->first;
 }
 

@@ -1,10 +1,18 @@
+// Runs in which some layers are of one model and all others of the other one.
+//
+// Both models run at once, pair by pair in the reference's order, each with
+// numbers pinned where the other one has made them. A layer of the target reads
+// the tensors of the pairs before it in the target's form, and its result goes
+// back in the reference's. What no change reaches is not computed again: the
+// numbers of the reference's own run are there.
+
 #include "contrib/two_models/mixed_models.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "nodewise/support/status_macros.h"
+#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 namespace {
@@ -13,13 +21,7 @@ namespace {
 constexpr double kRoundings = 1e-6;
 
 bool HaveSameBytes(absl::Span<const NDArray> a, absl::Span<const NDArray> b) {
-  for (size_t set = 0; set < a.size(); ++set) {
-    if (a[set].bytes() != b[set].bytes() ||
-        std::memcmp(a[set].data(), b[set].data(), a[set].bytes()) != 0) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::equal(a, b, &HaveOneContent);
 }
 
 }  // namespace
@@ -124,16 +126,6 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
                             reference.Tensors(pair.reference.made));
   mixture->is_changed[number] = !HaveSameBytes(now, own);
   return absl::OkStatus();
-}
-
-absl::StatusOr<MixedModels::Outputs> MixedModels::Run(
-    const std::vector<bool>& is_target) {
-  return RunMixed(is_target, std::nullopt);
-}
-
-absl::StatusOr<MixedModels::Outputs> MixedModels::RunElsewhere(
-    const std::vector<bool>& is_target, uint64_t seed) {
-  return RunMixed(is_target, seed);
 }
 
 absl::StatusOr<MixedModels::Outputs> MixedModels::RunMixed(

@@ -29,18 +29,15 @@ class MixedModels {
               const std::vector<std::vector<size_t>>& reads,
               RunningModel* reference, RunningModel* target);
 
-  // Runs with the target's layers where `is_target` says so, by pair.
-  absl::StatusOr<Outputs> Run(const std::vector<bool>& is_target);
-  // As Run(), by tools that round otherwise: floats change in their last bits
+  // Runs with the target's layers where `is_target` says so, by pair. With a
+  // seed, as by tools that round otherwise: floats change in their last bits
   // before they become coarse, by chance, and some take another step then.
-  absl::StatusOr<Outputs> RunElsewhere(const std::vector<bool>& is_target,
-                                       uint64_t seed);
+  absl::StatusOr<Outputs> RunMixed(const std::vector<bool>& is_target,
+                                   std::optional<uint64_t> seed = std::nullopt);
 
  private:
   struct Mixture;
 
-  absl::StatusOr<Outputs> RunMixed(const std::vector<bool>& is_target,
-                                   std::optional<uint64_t> seed);
   absl::Status PinTarget();
   absl::Status Follow(size_t number, bool is_target, bool has_form,
                       Mixture* mixture);

@@ -1,3 +1,10 @@
+// One of two models by itself. A quantiser puts operations between the ones
+// that compute, which leave the tensor what it is and only change its form; so
+// a value and the forms that were made of it one after the other are one chain,
+// and pairs are of chains. Numbers go from one model to the other by what they
+// stand for: integers become floats by the scale that some operation knows, and
+// integers again by the other model's.
+
 #include "contrib/two_models/model_side.h"
 
 #include <algorithm>
@@ -118,8 +125,7 @@ absl::StatusOr<std::vector<NDArray>> Carried(const Layout& layout,
     // Most pairs lie alike, and are of one type: then nothing is copied.
     if (are_plain && tensors[set].dtype() == like[set].dtype()) {
       NODEWISE_ASSIGN_OR_RETURN(
-          NDArray view,
-          tensors[set].View(like[set].shape(), like[set].dtype()));
+          auto view, tensors[set].View(like[set].shape(), like[set].dtype()));
       carried.push_back(std::move(view));
       continue;
     }
@@ -147,54 +153,36 @@ bool IsOfIntegers(std::string_view kind) {
 }
 
 ModelSide::ModelSide(const Network& network)
-    : network_(network),
-      varies_(network.data().values.size()),
-      first_(varies_.size(), kNoValue),
-      last_(varies_.size(), kNoValue),
-      lengths_(varies_.size()),
-      is_coarse_(varies_.size()),
-      positions_(varies_.size()) {
-  const auto begin = [this](ValueId id) {
-    first_[Index(id)] = id;
-    last_[Index(id)] = id;
-    is_coarse_[Index(id)] = IsCoarse(id);
+    : network_(network), values_(network.data().values.size()) {
+  const auto begin = [this](ValueId id, bool varies, size_t position) {
+    values_[Index(id)] = {varies, id, 0, position, id, false};
+    values_[Index(id)].is_coarse = IsCoarse(id);
   };
-  for (const ValueId id : network.inputs()) {
-    varies_[Index(id)] = true;
-    begin(id);
-  }
+  for (const ValueId id : network.inputs()) begin(id, true, 0);
   size_t position = 0;
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     ++position;
     takes_integers_ = takes_integers_ || IsOfIntegers(operation.kind());
-    bool varies = false;
-    for (const ValueId input : operation.inputs) {
-      varies = varies || (input != kNoValue && varies_[Index(input)]);
-    }
+    const bool varies = std::ranges::any_of(
+        operation.inputs,
+        [this](ValueId input) { return input != kNoValue && Varies(input); });
     for (const ValueId output : operation.outputs) {
-      if (output == kNoValue) continue;
-      varies_[Index(output)] = varies;
-      positions_[Index(output)] = position;
-      begin(output);
+      if (output != kNoValue) begin(output, varies, position);
     }
-    if (!varies || operation.inputs.empty() ||
-        operation.inputs[0] == kNoValue ||
-        !varies_[Index(operation.inputs[0])]) {
-      continue;
-    }
+    if (operation.inputs.empty()) continue;
     const ValueId input = operation.inputs[0];
+    if (input == kNoValue || !Varies(input)) continue;
     const ValueId output = operation.outputs[0];
     if (output == kNoValue || !OnlyChangesForm(network, operation)) continue;
-    const ValueId first = first_[Index(input)];
-    first_[Index(output)] = first;
-    lengths_[Index(output)] = lengths_[Index(input)] + 1;
-    is_coarse_[Index(first)] = is_coarse_[Index(first)] || IsCoarse(output);
+    ValueFacts& made = values_[Index(output)];
+    made.first = MadeOf(input);
+    made.length = values_[Index(input)].length + 1;
+    ValueFacts& first = values_[Index(made.first)];
+    first.is_coarse = first.is_coarse || IsCoarse(output);
     // Several operations may read a tensor in forms of their own; the form that
     // most was done to stands for all.
-    if (lengths_[Index(output)] > lengths_[Index(last_[Index(first)])]) {
-      last_[Index(first)] = output;
-    }
+    if (made.length > values_[Index(first.last)].length) first.last = output;
   }
 }
 
@@ -218,14 +206,13 @@ std::vector<ValueId> ModelSide::MadeValues() const {
 }
 
 ValueChain ModelSide::ChainOf(ValueId id) const {
-  const ValueId first = first_[Index(id)];
-  return {first, last_[Index(first)]};
+  const ValueId first = MadeOf(id);
+  return {first, values_[Index(first)].last};
 }
 
 bool ModelSide::IsCoarse(ValueId id) const {
-  if (first_[Index(id)] != kNoValue && is_coarse_[Index(first_[Index(id)])]) {
-    return true;
-  }
+  const ValueId first = MadeOf(id);
+  if (first != kNoValue && values_[Index(first)].is_coarse) return true;
   const DLDataType dtype = network_.value(id).type.dtype;
   return (IsFloat(dtype) && dtype.bits < 32) ||
          (IsInteger(dtype) && dtype.bits <= 16);

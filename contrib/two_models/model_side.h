@@ -32,15 +32,15 @@ class ModelSide {
 
   const Network& network() const { return network_; }
   // Whether the value depends on an input.
-  bool Varies(ValueId id) const { return varies_[Index(id)]; }
+  bool Varies(ValueId id) const { return values_[Index(id)].varies; }
   // Whether what the operation makes does.
   bool VariesIn(OperationId id) const;
   // The chain that the value belongs to.
   ValueChain ChainOf(ValueId id) const;
   // The first of the chain; kNoValue for what depends on no input.
-  ValueId MadeOf(ValueId id) const { return first_[Index(id)]; }
+  ValueId MadeOf(ValueId id) const { return values_[Index(id)].first; }
   // Whether the value is the first of its chain.
-  bool IsMade(ValueId id) const { return first_[Index(id)] == id; }
+  bool IsMade(ValueId id) const { return MadeOf(id) == id; }
   // The values that are the first of their chains and that operations make, in
   // the order of the network.
   std::vector<ValueId> MadeValues() const;
@@ -51,21 +51,26 @@ class ModelSide {
   // then a float is put into integers for its reader alone.
   bool takes_integers() const { return takes_integers_; }
   // Where the operation stands that makes the value; 0 for an input.
-  size_t PositionOf(ValueId id) const { return positions_[Index(id)]; }
+  size_t PositionOf(ValueId id) const { return values_[Index(id)].position; }
   // How integers stand for floats, by the operation that reads or makes them
   // with a constant scale; none for all else.
   std::optional<Layout::Quantisation> QuantisationOf(ValueId id) const;
 
  private:
+  struct ValueFacts {
+    bool varies = false;
+    ValueId first = kNoValue;  // The first value of the chain.
+    size_t length = 0;         // How many of the chain are before it.
+    size_t position = 0;
+    // Kept at the first of the chain: the last one, and whether any is coarse.
+    ValueId last = kNoValue;
+    bool is_coarse = false;
+  };
+
   std::optional<Layout::Quantisation> FindQuantisation(ValueId id) const;
 
   const Network& network_;
-  std::vector<bool> varies_;     // All by value.
-  std::vector<ValueId> first_;   // The first value of the chain.
-  std::vector<ValueId> last_;    // The last one; kept at the first.
-  std::vector<size_t> lengths_;  // How many of the chain are before it.
-  std::vector<bool> is_coarse_;  // Kept at the first of the chain.
-  std::vector<size_t> positions_;
+  std::vector<ValueFacts> values_;  // By value.
   bool takes_integers_ = false;
   mutable std::map<ValueId, std::optional<Layout::Quantisation>> known_;
 };
