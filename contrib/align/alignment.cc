@@ -236,7 +236,7 @@ absl::StatusOr<std::vector<NamedTensor>> InTypesOf(
   return typed;
 }
 
-std::vector<size_t> InputsOf(const InputList& list, bool needed) {
+std::vector<size_t> InputsWhere(const InputList& list, bool needed) {
   std::vector<size_t> inputs;
   for (size_t i = 0; i < list.size(); ++i) {
     if (list.IsNeeded(i) == needed) inputs.push_back(i);
@@ -282,37 +282,11 @@ std::vector<ValueId> VaryingValues(const Network& network) {
   return varying;
 }
 
-struct SourceTensor {
-  ValueId value;
-  RecordedTensor recorded;
-};
-
 void AddMatch(ValueId value, const std::optional<TensorMatch>& match,
               std::vector<EntryMatch>* matches) {
   if (!match.has_value()) return;
   matches->push_back(
       {value, match->layout, match->distance, match->has_unknown_order});
-}
-
-// Returns the tensors that the compiled one is a part of, or has as parts.
-absl::StatusOr<std::vector<EntryMatch>> CutMatchesOf(
-    const TensorMatcher& matcher, const std::vector<SourceTensor>& sources) {
-  std::vector<PartCandidate> candidates;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    candidates.push_back({i, &sources[i].recorded.facts});
-  }
-  const auto load = [&](size_t i) { return sources[i].recorded.Load(); };
-  NODEWISE_ASSIGN_OR_RETURN(auto parts, FindWholes(matcher, candidates, load));
-  const bool is_joined = parts.empty();
-  if (is_joined) {
-    NODEWISE_ASSIGN_OR_RETURN(parts, FindParts(matcher, candidates, load));
-  }
-  std::vector<EntryMatch> matches;
-  for (const PartMatch& part : parts) {
-    matches.push_back({sources[part.place].value, part.match.layout,
-                       part.match.distance, false, std::nullopt, is_joined});
-  }
-  return matches;
 }
 
 // Leaves the nearest ones, which are all as near as rounding allows.
@@ -356,10 +330,10 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
     }
     entry->is_rounded = !matches.empty();
     if (matches.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(matches, CutMatchesOf(*matcher, sources));
-      // All parts are there together, however near each one is.
-      if (!matches.empty() && matches[0].is_joined) return matches;
+      NODEWISE_ASSIGN_OR_RETURN(matches, FindWholes(*matcher, sources));
     }
+    // All parts are there together, however near each one is.
+    if (matches.empty()) return FindParts(*matcher, sources);
   }
   KeepNearest(&matches);
   return matches;
@@ -369,8 +343,8 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
 
 absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
                                                const InputList& network) {
-  const std::vector<size_t> needed = InputsOf(compiled, true);
-  const std::vector<size_t> given = InputsOf(network, true);
+  const std::vector<size_t> needed = InputsWhere(compiled, true);
+  const std::vector<size_t> given = InputsWhere(network, true);
   std::vector<std::string> names;
   for (const size_t input : given) names.push_back(network.Name(input));
   std::vector<size_t> pairs;
@@ -396,7 +370,7 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
 std::vector<size_t> PairsByPlace(const InputList& compiled,
                                  const InputList& network,
                                  absl::Span<const size_t> pairs) {
-  const std::vector<size_t> needed = InputsOf(compiled, true);
+  const std::vector<size_t> needed = InputsWhere(compiled, true);
   std::vector<size_t> by_place;
   for (size_t i = 0; i < pairs.size() && i < needed.size(); ++i) {
     const std::vector<std::string> name = {network.Name(pairs[i])};
@@ -416,7 +390,7 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                             MatchInputs(network->inputs(), given));
   RecordedPair recorded;
   NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, given));
-  const std::vector<size_t> needed = InputsOf(compiled->inputs(), true);
+  const std::vector<size_t> needed = InputsWhere(compiled->inputs(), true);
   std::vector<NamedTensor> compiled_inputs;
   for (size_t i = 0; i < needed.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(
@@ -432,7 +406,7 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
   options.sink = recorded.compiled.get();
   // Parameters are not looked at.
   std::set<std::string> unneeded;
-  for (const size_t i : InputsOf(compiled->inputs(), false)) {
+  for (const size_t i : InputsWhere(compiled->inputs(), false)) {
     unneeded.insert(compiled->inputs().Key(i));
   }
   options.select = [&unneeded](const std::string& node) {
@@ -458,7 +432,7 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
     keys.push_back(index.KeyOf(NodeId{node}));
   }
   std::vector<NamedTensor> inputs;
-  for (const size_t i : InputsOf(network->inputs(), true)) {
+  for (const size_t i : InputsWhere(network->inputs(), true)) {
     const std::string name = network->inputs().Name(i);
     const size_t key = PlaceOfName(keys, name);
     if (key == keys.size()) {

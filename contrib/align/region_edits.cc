@@ -366,34 +366,6 @@ void TryOperation(EditSearch& search, bool with_numbers,
 
 }  // namespace
 
-EditBudget EditBudget::Part(size_t parts) const {
-  EditBudget part = *this;
-  part.tried_ = 0;
-  part.gave_up_ = false;
-  part.left_ = (left_ + parts - 1) / parts;
-  part.time_ = time_.Part(parts);
-  return part;
-}
-
-void EditBudget::Spend(const EditBudget& part) {
-  left_ -= std::min(left_, part.tried_);
-  tried_ += part.tried_;
-}
-
-bool EditBudget::Take() {
-  if (left_ == 0) gave_up_ = true;
-  if (left_ == 0 || !HasTime()) return false;
-  --left_;
-  ++tried_;
-  return true;
-}
-
-bool EditBudget::HasTime() {
-  if (!time_.IsOver()) return true;
-  gave_up_ = true;
-  return false;
-}
-
 std::vector<FittingEdit> FindEdits(const RegionQuestion& question,
                                    EditBudget* budget) {
   EditSearch search{question, question.reference.network(), *budget, *budget};

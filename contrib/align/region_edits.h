@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -37,17 +38,37 @@ class EditBudget {
       : time_(limits.clock, limits.most_edit_ns), left_(limits.most_edits) {}
 
   // Returns a budget of one of so many equal parts of what is left.
-  EditBudget Part(size_t parts) const;
+  EditBudget Part(size_t parts) const {
+    EditBudget part = *this;
+    part.tried_ = 0;
+    part.gave_up_ = false;
+    part.left_ = (left_ + parts - 1) / parts;
+    part.time_ = time_.Part(parts);
+    return part;
+  }
   // Takes what a part of this one has used off it. The caller has to say that
   // the part was too small.
-  void Spend(const EditBudget& part);
+  void Spend(const EditBudget& part) {
+    left_ -= std::min(left_, part.tried_);
+    tried_ += part.tried_;
+  }
   void GiveUp() { gave_up_ = true; }
 
   // Returns whether one more change may be tried, and counts it; if not, that
   // is remembered.
-  bool Take();
+  bool Take() {
+    gave_up_ = gave_up_ || left_ == 0;
+    if (left_ == 0 || !HasTime()) return false;
+    --left_;
+    ++tried_;
+    return true;
+  }
   // Returns whether there is time left; if not, that is remembered, too.
-  bool HasTime();
+  bool HasTime() {
+    const bool is_over = time_.IsOver();
+    gave_up_ = gave_up_ || is_over;
+    return !is_over;
+  }
   size_t tried() const { return tried_; }
   bool gave_up() const { return gave_up_; }
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/align/alignment.h"
@@ -133,33 +132,22 @@ class TensorMatcher {
   mutable std::optional<double> roundoff_;    // RoundoffOfNumbers().
 };
 
-// A tensor of the network that a compiled one may be a part of, or have as one.
-struct PartCandidate {
-  size_t place = 0;  // The caller's own number for the tensor.
-  const TensorFacts* facts = nullptr;
+// A tensor that the network's own run has made.
+struct SourceTensor {
+  ValueId value = kNoValue;
+  RecordedTensor recorded;
 };
-
-struct PartMatch {
-  size_t place = 0;
-  TensorMatch match;
-};
-
-// Returns the contents of a candidate by set of inputs.
-using LoadTensors =
-    absl::FunctionRef<absl::StatusOr<std::vector<NDArray>>(size_t place)>;
 
 // Returns the tensors that the compiled one is a part of along one of their
 // sides, the nearest first; none if its few numbers are in many tensors. Fails
-// as `load` does.
-absl::StatusOr<std::vector<PartMatch>> FindWholes(
-    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
-    LoadTensors load);
+// as TensorSpool::Load().
+absl::StatusOr<std::vector<EntryMatch>> FindWholes(
+    const TensorMatcher& compiled, absl::Span<const SourceTensor> sources);
 
 // Returns the tensors that the compiled one has joined along one of their
-// sides, in their order there; none unless they are all of it. Fails as `load`
-// does.
-absl::StatusOr<std::vector<PartMatch>> FindParts(
-    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
-    LoadTensors load);
+// sides, in their order there; none unless they are all of it. Fails as
+// TensorSpool::Load().
+absl::StatusOr<std::vector<EntryMatch>> FindParts(
+    const TensorMatcher& compiled, absl::Span<const SourceTensor> sources);
 
 }  // namespace nodewise

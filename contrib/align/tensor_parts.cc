@@ -115,44 +115,48 @@ struct JoinedTensor {
   Layout layout;
 };
 
+using Sources = std::vector<const SourceTensor*>;
+
 // Returns the nearest tensor that begins there, if any.
-absl::StatusOr<std::optional<PartMatch>> PartAt(
-    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
-    LoadTensors load, const JoinedTensor& joined, int64_t begin) {
+absl::StatusOr<std::optional<EntryMatch>> PartAt(const TensorMatcher& compiled,
+                                                 const Sources& sources,
+                                                 const JoinedTensor& joined,
+                                                 int64_t begin) {
   const int64_t size = joined.shape[joined.side];
-  std::optional<PartMatch> nearest;
-  for (const PartCandidate& candidate : candidates) {
-    const std::vector<int64_t>& shape = candidate.facts->shape;
-    if (shape.size() != joined.shape.size() ||
-        WithSide(shape, joined.side, size) != joined.shape ||
-        begin + shape[joined.side] > size) {
+  std::optional<EntryMatch> nearest;
+  for (const SourceTensor* const source : sources) {
+    const TensorFacts& facts = source->recorded.facts;
+    if (facts.shape.size() != joined.shape.size() ||
+        WithSide(facts.shape, joined.side, size) != joined.shape ||
+        begin + facts.shape[joined.side] > size) {
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, load(candidate.place));
-    auto match = compiled.MatchIn(
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, source->recorded.Load());
+    const auto match = compiled.MatchIn(
         CutLayout(joined.layout, joined.shape, joined.side,
-                  {1, size, begin, shape[joined.side]},
+                  {1, size, begin, facts.shape[joined.side]},
                   fmt::format("joined along side {}", joined.side)),
-        *candidate.facts, tensors);
+        facts, tensors);
     if (match.has_value() &&
-        (!nearest.has_value() || match->distance < nearest->match.distance)) {
-      nearest = {candidate.place, *std::move(match)};
+        (!nearest.has_value() || match->distance < nearest->distance)) {
+      nearest = {source->value, match->layout, match->distance,
+                 false,         std::nullopt,  true};
     }
   }
   return nearest;
 }
 
-// Returns the tensors that are the joined one, or none if not all of it is
-// known.
-absl::StatusOr<std::vector<PartMatch>> PartsOf(
-    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
-    LoadTensors load, const JoinedTensor& joined) {
-  std::vector<PartMatch> parts;
+// Returns the tensors that the joined one consists of, or none if not all of it
+// is known.
+absl::StatusOr<std::vector<EntryMatch>> PartsOf(const TensorMatcher& compiled,
+                                                const Sources& sources,
+                                                const JoinedTensor& joined) {
+  std::vector<EntryMatch> parts;
   for (int64_t begin = 0; begin < joined.shape[joined.side];) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        auto next, PartAt(compiled, candidates, load, joined, begin));
-    if (!next.has_value()) return std::vector<PartMatch>();
-    begin += next->match.layout.cut->to;
+    NODEWISE_ASSIGN_OR_RETURN(auto next,
+                              PartAt(compiled, sources, joined, begin));
+    if (!next.has_value()) return std::vector<EntryMatch>();
+    begin += next->layout.cut->to;
     parts.push_back(*std::move(next));
   }
   if (parts.size() < 2) parts.clear();
@@ -161,54 +165,51 @@ absl::StatusOr<std::vector<PartMatch>> PartsOf(
 
 }  // namespace
 
-absl::StatusOr<std::vector<PartMatch>> FindWholes(
-    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
-    LoadTensors load) {
-  std::vector<PartMatch> found;
+absl::StatusOr<std::vector<EntryMatch>> FindWholes(
+    const TensorMatcher& compiled, absl::Span<const SourceTensor> sources) {
+  std::vector<EntryMatch> found;
   if (!compiled.HasManyNumbers()) return found;
-  for (const PartCandidate& candidate : candidates) {
-    if (candidate.facts->stats[0].elements <=
-            compiled.facts().stats[0].elements ||
-        !IsInRange(compiled.facts(), *candidate.facts)) {
+  const TensorFacts& part = compiled.facts();
+  for (const auto& [value, recorded] : sources) {
+    if (recorded.facts.stats[0].elements <= part.stats[0].elements ||
+        !IsInRange(part, recorded.facts)) {
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, load(candidate.place));
-    auto match = PlaceIn(*candidate.facts, tensors, compiled);
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded.Load());
+    const auto match = PlaceIn(recorded.facts, tensors, compiled);
     if (match.has_value()) {
-      found.push_back({candidate.place, *std::move(match)});
+      found.push_back({value, match->layout, match->distance});
     }
   }
-  std::ranges::stable_sort(
-      found, {}, [](const PartMatch& part) { return part.match.distance; });
+  std::ranges::stable_sort(found, {}, &EntryMatch::distance);
   return found;
 }
 
-absl::StatusOr<std::vector<PartMatch>> FindParts(
-    const TensorMatcher& compiled, absl::Span<const PartCandidate> candidates,
-    LoadTensors load) {
-  std::vector<PartMatch> found;
+absl::StatusOr<std::vector<EntryMatch>> FindParts(
+    const TensorMatcher& compiled, absl::Span<const SourceTensor> sources) {
+  std::vector<EntryMatch> found;
   if (!compiled.HasManyNumbers()) return found;
-  const TensorFacts& facts = compiled.facts();
-  std::vector<PartCandidate> possible;
-  for (const PartCandidate& candidate : candidates) {
-    if (candidate.facts->stats[0].elements < facts.stats[0].elements &&
-        IsInRange(*candidate.facts, facts)) {
-      possible.push_back(candidate);
+  const TensorFacts& whole = compiled.facts();
+  Sources possible;
+  for (const SourceTensor& source : sources) {
+    const TensorFacts& facts = source.recorded.facts;
+    if (facts.stats[0].elements < whole.stats[0].elements &&
+        IsInRange(facts, whole)) {
+      possible.push_back(&source);
     }
   }
-  // Several candidates may ask for the same joined tensor.
+  // Several tensors may be the first of the same joined one.
   std::set<std::pair<size_t, std::vector<int64_t>>> tried;
-  for (const PartCandidate& first : possible) {
-    const std::vector<int64_t>& shape = first.facts->shape;
+  for (const SourceTensor* const first : possible) {
+    const std::vector<int64_t>& shape = first->recorded.facts.shape;
     for (size_t side = 0; side < shape.size(); ++side) {
-      const int64_t size = SizeOfSide(shape, side, Product(facts.shape));
+      const int64_t size = SizeOfSide(shape, side, Product(whole.shape));
       if (size <= shape[side]) continue;
       JoinedTensor joined{side, WithSide(shape, side, size), {}};
       if (!tried.emplace(side, joined.shape).second) continue;
-      for (Layout& layout : LayoutsWithSides(joined.shape, facts.shape)) {
+      for (Layout& layout : LayoutsWithSides(joined.shape, whole.shape)) {
         joined.layout = std::move(layout);
-        NODEWISE_ASSIGN_OR_RETURN(found,
-                                  PartsOf(compiled, possible, load, joined));
+        NODEWISE_ASSIGN_OR_RETURN(found, PartsOf(compiled, possible, joined));
         if (!found.empty()) return found;
       }
     }

@@ -16,10 +16,8 @@
 #include <limits>
 #include <utility>
 
-#include "contrib/two_models/lowered_numbers.h"
 #include "contrib/two_models/mixed_models.h"
 #include "contrib/two_models/model_side.h"
-#include "contrib/two_models/pair_models.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"

@@ -1,5 +1,3 @@
-#include "contrib/two_models/lowered_numbers.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/two_models/model_side.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -108,5 +109,32 @@ std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,
 // `expected`; 1 for a difference from zeros alone.
 double RelativeDistance(absl::Span<const double> expected,
                         absl::Span<const double> found);
+
+// Returns which output of the target stands for one of the reference: that of
+// its name, or else the one in its place; none if there are fewer.
+std::optional<size_t> PartnerOfOutput(const Network& reference,
+                                      const Network& target, size_t output);
+
+// Pairs the values of two models that have been given the same inputs. The
+// reference is computed from what the target has made: at the end its values
+// are pinned to the target's numbers. Fails as reading back tensors does.
+absl::StatusOr<ModelPairing> PairModels(RunningModel* reference,
+                                        RunningModel* target,
+                                        const MatchedInputs& inputs);
+
+// Returns the tensors of which the reference makes numbers that the target's
+// integers cannot hold, the ones that lose most first. What a range leaves out
+// on purpose, as those of a Relu that a quantiser took into it, the reference
+// does not make. Fails as running the reference does.
+absl::StatusOr<std::vector<NarrowRange>> FindNarrowRanges(
+    const ModelPairing& pairing, const ModelSide& target,
+    RunningModel* reference);
+
+// Returns the type that the target's weights were brought to and the
+// reference's were not, by the numbers that they hold: "4-bit integers",
+// "float16". None if most of the weights that the reference does not have are
+// as exact as its own.
+std::optional<std::string> ShorterWeights(const Network& reference,
+                                          const Network& target);
 
 }  // namespace nodewise

@@ -1,4 +1,3 @@
-#include "contrib/two_models/pair_models.h"
 
 #include <algorithm>
 #include <cmath>
