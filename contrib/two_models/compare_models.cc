@@ -160,14 +160,10 @@ bool OnlyMoves(const Network& network,
   });
 }
 
-size_t WeightsOf(const Network& network, OperationId id) {
-  size_t count = 0;
-  for (const ValueId input : network.operation(id).inputs) {
-    if (input == kNoValue) continue;
-    const NetworkValue& value = network.value(input);
-    if (value.kind == NetworkValue::Kind::kConstant) {
-      count += static_cast<size_t>(CountOf(value.data));
-    }
+int64_t WeightsOf(const Network& network, OperationId id) {
+  int64_t count = 0;
+  for (const NDArray& constant : ConstantsOf(network, network.operation(id))) {
+    count += CountOf(constant);
   }
   return count;
 }
@@ -466,7 +462,7 @@ class ModelComparer {
     std::vector<OperationId> changed = WithoutTwin(*layer);
     if (changed.empty()) changed = layer->reference;
     OperationId known = changed.back();
-    size_t weights = 0;
+    int64_t weights = 0;
     for (const OperationId id : changed) {
       if (WeightsOf(network, id) <= weights) continue;
       weights = WeightsOf(network, id);

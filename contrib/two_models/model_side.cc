@@ -152,6 +152,19 @@ bool IsOfIntegers(std::string_view kind) {
   return kind.substr(0, 7) == "QLinear";
 }
 
+std::vector<NDArray> ConstantsOf(const Network& network,
+                                 const Operation& operation) {
+  std::vector<NDArray> constants;
+  for (const ValueId input : operation.inputs) {
+    if (input == kNoValue) continue;
+    const NetworkValue& value = network.value(input);
+    if (value.kind == NetworkValue::Kind::kConstant) {
+      constants.push_back(value.data);
+    }
+  }
+  return constants;
+}
+
 ModelSide::ModelSide(const Network& network)
     : network_(network), values_(network.data().values.size()) {
   const auto begin = [this](ValueId id, bool varies, size_t position) {

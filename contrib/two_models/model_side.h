@@ -23,6 +23,10 @@ bool OnlyMovesNumbers(std::string_view kind);
 // Whether the operator computes with integers that stand for floats.
 bool IsOfIntegers(std::string_view kind);
 
+// Returns the constants that the operation reads.
+std::vector<NDArray> ConstantsOf(const Network& network,
+                                 const Operation& operation);
+
 // The facts about one of two models before it is compared: which values depend
 // on inputs, which are one tensor in several forms, and how integers stand for
 // floats.

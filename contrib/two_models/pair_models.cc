@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -89,13 +90,17 @@ class Pairer {
  public:
   Pairer(RunningModel* reference, RunningModel* target,
          const MatchedInputs& inputs)
-      : reference_(*reference), target_(*target), inputs_(inputs) {}
+      : reference_(*reference),
+        target_(*target),
+        from_(*reference->side),
+        to_(*target->side),
+        inputs_(inputs) {}
 
   absl::StatusOr<ModelPairing> Run() {
     ListCandidates();
     NODEWISE_RETURN_IF_ERROR(TakeInputs());
     ForceOutputs();
-    for (const ValueId made : reference_.side->MadeValues()) {
+    for (const ValueId made : from_.MadeValues()) {
       NODEWISE_RETURN_IF_ERROR(Consider(made));
     }
     ListAlone();
@@ -111,6 +116,23 @@ class Pairer {
     Layout layout;
   };
 
+  // The free candidate that is nearest by its numbers in their order, and how
+  // near the next one is.
+  struct Nearest {
+    std::optional<size_t> candidate;
+    double distance = kInfinity;
+    double next = kInfinity;
+  };
+
+  // A value of the reference that a partner is looked for.
+  struct Wanted {
+    ValueId id = kNoValue;
+    NDArray tensor;               // In the first set of inputs.
+    std::vector<double> numbers;  // The numbers that it stands for.
+    std::vector<double> sampled;
+    Nearest nearest = {};
+  };
+
   absl::StatusOr<std::vector<double>> NumbersOfMade(RunningModel* model,
                                                     ValueId id) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, model->Tensors(id));
@@ -119,7 +141,7 @@ class Pairer {
 
   // A value that the target cannot compute is left out.
   void ListCandidates() {
-    const ModelSide& side = *target_.side;
+    const ModelSide& side = to_;
     const auto inputs = side.network().inputs();
     std::vector<ValueId> values(inputs.begin(), inputs.end());
     for (const ValueId made : side.MadeValues()) values.push_back(made);
@@ -136,8 +158,8 @@ class Pairer {
   }
 
   absl::Status TakeInputs() {
-    const Network& reference = reference_.side->network();
-    const Network& target = target_.side->network();
+    const Network& reference = from_.network();
+    const Network& target = to_.network();
     for (size_t i = 0; i < reference.inputs().size(); ++i) {
       const auto found = CandidateOf(target.inputs()[inputs_.places[i]]);
       if (!found.has_value()) continue;
@@ -151,17 +173,17 @@ class Pairer {
   // Outputs go together even if their numbers differ: it is for their
   // difference that the models are compared.
   void ForceOutputs() {
-    const Network& reference = reference_.side->network();
-    const Network& target = target_.side->network();
+    const Network& reference = from_.network();
+    const Network& target = to_.network();
     for (size_t i = 0; i < reference.outputs().size(); ++i) {
       const std::optional<size_t> place = PartnerOfOutput(reference, target, i);
       if (!place.has_value()) continue;
       const ValueId output = reference.outputs()[i];
       const ValueId partner = target.outputs()[*place];
-      if (!reference_.side->Varies(output) || !target_.side->Varies(partner)) {
+      if (!from_.Varies(output) || !to_.Varies(partner)) {
         continue;
       }
-      forced_[reference_.side->MadeOf(output)] = target_.side->MadeOf(partner);
+      forced_[from_.MadeOf(output)] = to_.MadeOf(partner);
     }
   }
 
@@ -173,12 +195,12 @@ class Pairer {
 
   // The target's chain that has a value of this name.
   std::optional<size_t> OfName(ValueId id) const {
-    const Network& target = target_.side->network();
-    const std::string& name = reference_.side->network().value(id).name;
+    const Network& target = to_.network();
+    const std::string& name = from_.network().value(id).name;
     if (!target.HasValue(name)) return std::nullopt;
     const ValueId named = *target.FindValue(name);
-    if (!target_.side->Varies(named)) return std::nullopt;
-    return CandidateOf(target_.side->MadeOf(named));
+    if (!to_.Varies(named)) return std::nullopt;
+    return CandidateOf(to_.MadeOf(named));
   }
 
   // The pairs that a value is made of, as far as they are known, by number.
@@ -213,23 +235,22 @@ class Pairer {
   // Numbers of the target come later than those that they are made of.
   size_t EarliestPosition(ValueId id) const {
     size_t earliest = 0;
-    for (const size_t pair : SourcesOf(*reference_.side, id, pair_of_)) {
-      earliest = std::max(
-          earliest, target_.side->PositionOf(pairing_.pairs[pair].target.made));
+    for (const size_t pair : SourcesOf(from_, id, pair_of_)) {
+      earliest =
+          std::max(earliest, to_.PositionOf(pairing_.pairs[pair].target.made));
     }
     return earliest;
   }
 
   // What an input holds may be any tensor, if it is the input of nothing.
   bool IsTooEarly(ValueId made, size_t earliest) const {
-    return target_.side->network().value(made).kind !=
-               NetworkValue::Kind::kInput &&
-           target_.side->PositionOf(made) <= earliest;
+    return to_.network().value(made).kind != NetworkValue::Kind::kInput &&
+           to_.PositionOf(made) <= earliest;
   }
 
-  bool MayHold(size_t candidate, const std::vector<double>& sampled) const {
+  bool MayHold(size_t candidate, const Wanted& wanted) const {
     return !candidates_[candidate].is_used &&
-           candidates_[candidate].sampled.size() == sampled.size();
+           candidates_[candidate].sampled.size() == wanted.sampled.size();
   }
 
   double DistanceTo(size_t candidate,
@@ -240,37 +261,29 @@ class Pairer {
   }
 
   double Limit(ValueId id, size_t candidate) const {
-    const bool is_coarse = reference_.side->IsCoarse(id) ||
-                           target_.side->IsCoarse(candidates_[candidate].made);
+    const bool is_coarse =
+        from_.IsCoarse(id) || to_.IsCoarse(candidates_[candidate].made);
     return is_coarse ? kNearIfCoarse : kNear;
   }
 
-  // Those with so many elements that may still go with the value.
-  std::vector<size_t> FreeCandidates(ValueId id, int64_t count) const {
-    const auto found = by_count_.find(count);
+  // Those with as many elements that may still go with the value.
+  std::vector<size_t> FreeCandidates(const Wanted& wanted) const {
+    const auto found = by_count_.find(CountOf(wanted.tensor));
     if (found == by_count_.end()) return {};
-    const size_t earliest = EarliestPosition(id);
+    const size_t earliest = EarliestPosition(wanted.id);
     std::vector<size_t> free = found->second;
     std::erase_if(free, [&](size_t i) {
       const Candidate& candidate = candidates_[i];
       return candidate.is_used || IsTooEarly(candidate.made, earliest) ||
-             !StandsForFloats(*target_.side, candidate.made);
+             !StandsForFloats(to_, candidate.made);
     });
     return free;
   }
 
-  // The free candidate that is nearest by its numbers in their order, and how
-  // near the next one is.
-  struct Nearest {
-    std::optional<size_t> candidate;
-    double distance = kInfinity;
-    double next = kInfinity;
-  };
-  Nearest NearestTo(ValueId id, const std::vector<double>& sampled,
-                    int64_t count) const {
+  Nearest NearestTo(const Wanted& wanted) const {
     Nearest nearest;
-    for (const size_t i : FreeCandidates(id, count)) {
-      const double distance = DistanceTo(i, sampled);
+    for (const size_t i : FreeCandidates(wanted)) {
+      const double distance = DistanceTo(i, wanted.sampled);
       if (distance < nearest.distance) {
         nearest = {i, distance, nearest.distance};
       } else {
@@ -286,7 +299,7 @@ class Pairer {
     constexpr double kRounding = 1e-3;
     constexpr size_t kMostSteps = 4;
     if (distance < kRounding) return false;
-    const Network& network = reference_.side->network();
+    const Network& network = from_.network();
     std::vector<ValueId> waiting = {id};
     for (size_t i = 0; i < waiting.size() && i < kMostSteps; ++i) {
       for (const Use& use : network.value(waiting[i]).uses) {
@@ -306,20 +319,20 @@ class Pairer {
   }
 
   // Numbers in another order: the other model has its channels last, say.
-  std::optional<Choice> InOtherOrder(ValueId id, const NDArray& expected,
-                                     const std::vector<double>& numbers) {
-    const double expected_size = SizeOf(Sampled(numbers));
-    for (const size_t i : FreeCandidates(id, CountOf(expected))) {
+  std::optional<Choice> InOtherOrder(const Wanted& wanted) {
+    const double expected_size = SizeOf(wanted.sampled);
+    for (const size_t i : FreeCandidates(wanted)) {
       const Candidate& candidate = candidates_[i];
       // Another order changes no sum of squares.
       const double size = SizeOf(candidate.sampled);
       if (std::fabs(size - expected_size) > kNearIfCoarse * expected_size) {
         continue;
       }
-      const auto tensor = NumbersOfMade(&target_, candidate.made);
-      if (!tensor.ok()) continue;
-      const auto layout = LayoutBetween(expected.shape(), candidate.shape,
-                                        numbers, *tensor, Limit(id, i));
+      const auto found = NumbersOfMade(&target_, candidate.made);
+      if (!found.ok()) continue;
+      const auto layout =
+          LayoutBetween(wanted.tensor.shape(), candidate.shape, wanted.numbers,
+                        *found, Limit(wanted.id, i));
       if (layout.has_value()) {
         return Choice{i, ValuePair::Way::kNumbers, *layout};
       }
@@ -362,82 +375,78 @@ class Pairer {
     // The target's numbers may not be legal inputs of an operation of the
     // reference: then there is nothing to compare.
     if (!tensors.ok()) return absl::OkStatus();
-    const NDArray& expected = (*tensors)[0];
     const auto forced = forced_.find(id);
     if (forced != forced_.end()) {
       const auto found = CandidateOf(forced->second);
       if (!found.has_value()) return absl::OkStatus();
-      return TakeForced(id, expected, *found);
+      return TakeForced(id, (*tensors)[0], *found);
     }
-    if (!StandsForFloats(*reference_.side, id)) return absl::OkStatus();
-    const std::vector<double> numbers =
-        NumbersOfValue(*reference_.side, id, expected);
-    const std::vector<double> sampled = Sampled(numbers);
-    const Nearest nearest = NearestTo(id, sampled, CountOf(expected));
-    std::optional<size_t> found = ByName(id, sampled, nearest);
-    if (found.has_value()) {
-      return TakeAsItLies(id, expected, *found, ValuePair::Way::kName);
-    }
-    found = ByNumbers(id, sampled, nearest);
+    if (!StandsForFloats(from_, id)) return absl::OkStatus();
+    Wanted wanted{
+        id, (*tensors)[0], NumbersOfValue(from_, id, (*tensors)[0]), {}};
+    wanted.sampled = Sampled(wanted.numbers);
+    wanted.nearest = NearestTo(wanted);
+    std::optional<size_t> found = ByName(wanted);
+    ValuePair::Way way = ValuePair::Way::kName;
     if (!found.has_value()) {
-      const auto moved = InOtherOrder(id, expected, numbers);
-      if (moved.has_value()) return Take(id, *moved);
-      found = ByPlace(id, sampled);
-      if (!found.has_value()) found = BySources(id, sampled, nearest);
+      way = ValuePair::Way::kNumbers;
+      found = ByNumbers(wanted);
     }
+    if (!found.has_value()) {
+      const auto moved = InOtherOrder(wanted);
+      if (moved.has_value()) return Take(id, *moved);
+      found = ByPlace(wanted);
+    }
+    if (!found.has_value()) found = BySources(wanted);
     if (!found.has_value()) return absl::OkStatus();
-    return TakeAsItLies(id, expected, *found, ValuePair::Way::kNumbers);
+    return Take(id, {*found, way,
+                     Layout::SameOrder(wanted.tensor.shape(),
+                                       candidates_[*found].shape)});
   }
 
-  absl::Status TakeAsItLies(ValueId id, const NDArray& expected,
-                            size_t candidate, ValuePair::Way way) {
-    return Take(id, {candidate, way,
-                     Layout::SameOrder(expected.shape(),
-                                       candidates_[candidate].shape)});
-  }
-
-  std::optional<size_t> ByName(ValueId id, const std::vector<double>& sampled,
-                               const Nearest& nearest) {
-    const std::optional<size_t> named = OfName(id);
-    if (!named.has_value() || !MayHold(*named, sampled)) return std::nullopt;
-    const double distance = DistanceTo(*named, sampled);
+  // A name is believed unless its numbers are another tensor's.
+  std::optional<size_t> ByName(const Wanted& wanted) {
+    const std::optional<size_t> named = OfName(wanted.id);
+    if (!named.has_value() || !MayHold(*named, wanted)) return std::nullopt;
+    const double distance = DistanceTo(*named, wanted.sampled);
     const bool is_another =
-        (distance > kFar && (nearest.distance < kNear ||
-                             !AreMadeAlike(id, candidates_[*named].made))) ||
-        IsNextNearer(id, *named, distance);
+        (distance > kFar &&
+         (wanted.nearest.distance < kNear ||
+          !AreMadeAlike(wanted.id, candidates_[*named].made))) ||
+        IsNextNearer(wanted.id, *named, distance);
     return is_another ? std::nullopt : named;
   }
 
   // Exporters number their values, so that a name may have moved to another
   // operation.
   bool AreMadeAlike(ValueId id, ValueId made) const {
-    const NetworkValue& one = reference_.side->network().value(id);
-    const NetworkValue& other = target_.side->network().value(made);
-    if (one.kind != NetworkValue::Kind::kOutput ||
-        other.kind != NetworkValue::Kind::kOutput) {
-      return true;
-    }
-    return reference_.side->network().operation(one.producer).kind() ==
-           target_.side->network().operation(other.producer).kind();
+    const auto kind = [](const Network& network, ValueId made) {
+      const NetworkValue& value = network.value(made);
+      const bool is_made = value.kind == NetworkValue::Kind::kOutput;
+      return is_made ? network.operation(value.producer).kind()
+                     : std::string_view();
+    };
+    const std::string_view one = kind(from_.network(), id);
+    const std::string_view other = kind(to_.network(), made);
+    return one.empty() || other.empty() || one == other;
   }
 
-  std::optional<size_t> ByNumbers(ValueId id,
-                                  const std::vector<double>& sampled,
-                                  const Nearest& nearest) {
+  std::optional<size_t> ByNumbers(const Wanted& wanted) {
+    const Nearest& nearest = wanted.nearest;
     if (!nearest.candidate.has_value()) return std::nullopt;
     // A few numbers are those of many tensors, unless one alone has them.
-    if (!HasManyNumbers(sampled) &&
-        (IsOneNumber(sampled) || nearest.distance > kNear ||
+    if (!HasManyNumbers(wanted.sampled) &&
+        (IsOneNumber(wanted.sampled) || nearest.distance > kNear ||
          nearest.next < kFar)) {
       return std::nullopt;
     }
-    double limit = Limit(id, *nearest.candidate);
+    double limit = Limit(wanted.id, *nearest.candidate);
     // Tensors that nothing is known of but their numbers may be wrong ones, if
     // they are like no other's.
     const bool is_alone = nearest.next > kTimesFarther * nearest.distance;
-    if (is_alone && target_.side->network().order().empty()) limit = kFar;
+    if (is_alone && to_.network().order().empty()) limit = kFar;
     if (nearest.distance >= limit ||
-        IsNextNearer(id, *nearest.candidate, nearest.distance)) {
+        IsNextNearer(wanted.id, *nearest.candidate, nearest.distance)) {
       return std::nullopt;
     }
     return nearest.candidate;
@@ -445,11 +454,9 @@ class Pairer {
 
   // Finds a result that the target makes of the partners of what is read here:
   // so a wrong layer has a partner, too, under any name.
-  std::optional<size_t> ByPlace(ValueId id,
-                                const std::vector<double>& sampled) {
-    const NetworkValue& value = reference_.side->network().value(id);
-    const Operation& maker =
-        reference_.side->network().operation(value.producer);
+  std::optional<size_t> ByPlace(const Wanted& wanted) {
+    const NetworkValue& value = from_.network().value(wanted.id);
+    const Operation& maker = from_.network().operation(value.producer);
     const auto partners = PartnersOfInputs(maker);
     if (partners.empty()) return std::nullopt;
     // One of the same kind comes before others that read the same, and then the
@@ -458,13 +465,13 @@ class Pairer {
     std::pair<bool, double> best{true, kInfinity};
     bool is_tied = false;
     for (const OperationId reader : ReadersOf(partners[0])) {
-      const Operation& user = target_.side->network().operation(reader);
+      const Operation& user = to_.network().operation(reader);
       if (ReadBy(user) != partners || value.slot >= user.outputs.size() ||
           !MayBeMeant(maker, user)) {
         continue;
       }
       const auto candidate = CandidateOf(user.outputs[value.slot]);
-      if (!candidate.has_value() || !MayHold(*candidate, sampled)) continue;
+      if (!candidate.has_value() || !MayHold(*candidate, wanted)) continue;
       const std::pair<bool, double> rank{user.kind() != maker.kind(),
                                          ConstantsDistance(maker, user)};
       is_tied = found.has_value() && rank == best;
@@ -473,7 +480,7 @@ class Pairer {
       found = candidate;
     }
     if (!found.has_value() || is_tied ||
-        IsNextNearer(id, *found, DistanceTo(*found, sampled))) {
+        IsNextNearer(wanted.id, *found, DistanceTo(*found, wanted.sampled))) {
       return std::nullopt;
     }
     return found;
@@ -484,24 +491,23 @@ class Pairer {
   bool MayBeMeant(const Operation& maker, const Operation& user) const {
     if (maker.kind() == user.kind()) return true;
     return !OnlyMovesNumbers(maker.kind()) && !OnlyMovesNumbers(user.kind()) &&
-           ConstantsOf(reference_.side->network(), maker).empty() &&
-           ConstantsOf(target_.side->network(), user).empty();
+           ConstantsOf(from_.network(), maker).empty() &&
+           ConstantsOf(to_.network(), user).empty();
   }
 
   // Finds a value that is made of the partners of the same tensors and has the
   // numbers of no other: a wrong layer that other operations compute.
-  std::optional<size_t> BySources(ValueId id,
-                                  const std::vector<double>& sampled,
-                                  const Nearest& nearest) {
-    if (!nearest.candidate.has_value() || !HasManyNumbers(sampled) ||
+  std::optional<size_t> BySources(const Wanted& wanted) {
+    const Nearest& nearest = wanted.nearest;
+    if (!nearest.candidate.has_value() || !HasManyNumbers(wanted.sampled) ||
         nearest.distance > kNearIfCoarse ||
         nearest.next < 2 * nearest.distance) {
       return std::nullopt;
     }
     const ValueId made = candidates_[*nearest.candidate].made;
-    if (SourcesOf(*reference_.side, id, pair_of_) !=
-            SourcesOf(*target_.side, made, pair_of_target_) ||
-        IsNextNearer(id, *nearest.candidate, nearest.distance)) {
+    if (SourcesOf(from_, wanted.id, pair_of_) !=
+            SourcesOf(to_, made, pair_of_target_) ||
+        IsNextNearer(wanted.id, *nearest.candidate, nearest.distance)) {
       return std::nullopt;
     }
     return nearest.candidate;
@@ -509,14 +515,14 @@ class Pairer {
 
   // The operations that read some form of a tensor of the target, each once.
   std::vector<OperationId> ReadersOf(ValueId made) const {
-    const Network& network = target_.side->network();
+    const Network& network = to_.network();
     std::vector<ValueId> forms = {made};
     std::vector<OperationId> readers;
     for (size_t i = 0; i < forms.size(); ++i) {
       for (const Use& use : network.value(forms[i]).uses) {
         if (use.slot == kBarrierSlot) continue;
         for (const ValueId output : network.operation(use.user).outputs) {
-          if (output != kNoValue && target_.side->MadeOf(output) == made) {
+          if (output != kNoValue && to_.MadeOf(output) == made) {
             forms.push_back(output);
           }
         }
@@ -531,10 +537,8 @@ class Pairer {
   // How far constants are apart that both operations read; infinite if they do
   // not go together.
   double ConstantsDistance(const Operation& one, const Operation& other) const {
-    const std::vector<NDArray> of_one =
-        ConstantsOf(reference_.side->network(), one);
-    const std::vector<NDArray> of_other =
-        ConstantsOf(target_.side->network(), other);
+    const std::vector<NDArray> of_one = ConstantsOf(from_.network(), one);
+    const std::vector<NDArray> of_other = ConstantsOf(to_.network(), other);
     if (of_one.size() != of_other.size()) return kInfinity;
     double distance = 0;
     for (size_t i = 0; i < of_one.size(); ++i) {
@@ -545,26 +549,13 @@ class Pairer {
     return distance;
   }
 
-  static std::vector<NDArray> ConstantsOf(const Network& network,
-                                          const Operation& operation) {
-    std::vector<NDArray> constants;
-    for (const ValueId input : operation.inputs) {
-      if (input == kNoValue) continue;
-      const NetworkValue& value = network.value(input);
-      if (value.kind == NetworkValue::Kind::kConstant) {
-        constants.push_back(value.data);
-      }
-    }
-    return constants;
-  }
-
   // The first values of the target's chains that stand for what an operation of
   // the reference reads; empty if one has no partner.
   std::vector<ValueId> PartnersOfInputs(const Operation& operation) const {
     std::vector<ValueId> partners;
     for (const ValueId input : operation.inputs) {
-      if (input == kNoValue || !reference_.side->Varies(input)) continue;
-      const auto pair = pair_of_.find(reference_.side->MadeOf(input));
+      if (input == kNoValue || !from_.Varies(input)) continue;
+      const auto pair = pair_of_.find(from_.MadeOf(input));
       if (pair == pair_of_.end()) return {};
       partners.push_back(pairing_.pairs[pair->second].target.made);
     }
@@ -574,8 +565,8 @@ class Pairer {
   std::vector<ValueId> ReadBy(const Operation& operation) const {
     std::vector<ValueId> read;
     for (const ValueId input : operation.inputs) {
-      if (input == kNoValue || !target_.side->Varies(input)) continue;
-      read.push_back(target_.side->MadeOf(input));
+      if (input == kNoValue || !to_.Varies(input)) continue;
+      read.push_back(to_.MadeOf(input));
     }
     return read;
   }
@@ -591,10 +582,8 @@ class Pairer {
     Layout layout = Layout::SameOrder(expected.shape(), found.shape);
     if (SidesBeyondOne(expected.shape()) != SidesBeyondOne(found.shape)) {
       const auto moved = LayoutBetween(
-          expected.shape(), found.shape,
-          NumbersOfValue(*reference_.side, id, expected),
-          NumbersOfValue(*target_.side, found.made, (*tensors)[0]),
-          kNearIfCoarse);
+          expected.shape(), found.shape, NumbersOfValue(from_, id, expected),
+          NumbersOfValue(to_, found.made, (*tensors)[0]), kNearIfCoarse);
       if (moved.has_value()) layout = *moved;
     }
     return Take(id, {candidate, ValuePair::Way::kOutput, layout});
@@ -605,8 +594,8 @@ class Pairer {
   absl::Status Take(ValueId id, const Choice& choice) {
     Candidate& candidate = candidates_[choice.candidate];
     ValuePair pair;
-    pair.reference = reference_.side->ChainOf(id);
-    pair.target = target_.side->ChainOf(candidate.made);
+    pair.reference = from_.ChainOf(id);
+    pair.target = to_.ChainOf(candidate.made);
     pair.layout = choice.layout;
     pair.way = choice.way;
     NODEWISE_ASSIGN_OR_RETURN(const auto made, reference_.Tensors(id));
@@ -614,17 +603,16 @@ class Pairer {
                               reference_.Tensors(pair.reference.read));
     NODEWISE_ASSIGN_OR_RETURN(const auto read,
                               target_.Tensors(pair.target.read));
-    auto taken = ToReference(pair, *reference_.side, *target_.side, read, made);
+    auto taken = ToReference(pair, from_, to_, read, made);
     // Sizes that depend on numbers may differ between sets: no pair then.
     if (!taken.ok()) return absl::OkStatus();
     if (choice.way != ValuePair::Way::kInput) {
       for (size_t set = 0; set < made.size(); ++set) {
-        pair.own_error =
-            std::max(pair.own_error,
-                     RelativeDistance(
-                         NumbersOfValue(*reference_.side, pair.reference.read,
-                                        expected[set]),
-                         NumbersOfValue(*reference_.side, id, (*taken)[set])));
+        pair.own_error = std::max(
+            pair.own_error,
+            RelativeDistance(
+                NumbersOfValue(from_, pair.reference.read, expected[set]),
+                NumbersOfValue(from_, id, (*taken)[set])));
       }
     }
     candidate.is_used = true;
@@ -636,16 +624,15 @@ class Pairer {
   }
 
   void ListAlone() {
-    for (const ValueId made : reference_.side->MadeValues()) {
-      if (pair_of_.count(made) == 0 &&
-          StandsForFloats(*reference_.side, made)) {
+    for (const ValueId made : from_.MadeValues()) {
+      if (pair_of_.count(made) == 0 && StandsForFloats(from_, made)) {
         pairing_.reference_alone.push_back(made);
       }
     }
     for (const Candidate& candidate : candidates_) {
       // A scale that is worked out from a tensor has none to go with.
       if (!candidate.is_used && candidate.sampled.size() > 1 &&
-          StandsForFloats(*target_.side, candidate.made)) {
+          StandsForFloats(to_, candidate.made)) {
         pairing_.target_alone.push_back(candidate.made);
       }
     }
@@ -653,6 +640,8 @@ class Pairer {
 
   RunningModel& reference_;
   RunningModel& target_;
+  const ModelSide& from_;  // The reference's side, and the target's.
+  const ModelSide& to_;
   const MatchedInputs& inputs_;
   std::vector<Candidate> candidates_;
   std::unordered_map<ValueId, size_t> by_value_;  // By the first of the chain.
