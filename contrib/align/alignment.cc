@@ -108,6 +108,8 @@ struct GapCloser {
 
   // The values that the nearest matched entries behind this one hold.
   std::vector<ValueId> HeldBehind(EntryId begin) const {
+    // Behind a matched entry nothing says more about this one, so that each way
+    // ends at the first.
     std::vector<ValueId> behind;
     std::set<EntryId> seen = {begin};
     std::vector<EntryId> waiting = {begin};
@@ -191,6 +193,7 @@ struct GapCloser {
   }
 };
 
+// Compilers write names as identifiers of C: `data.0` becomes `data_0`.
 std::string Identifier(std::string name) {
   for (char& c : name) {
     const bool is_kept = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -245,6 +248,7 @@ std::vector<size_t> InputsWhere(const InputList& list, bool needed) {
 }
 
 // Which tensors depend on what is given to a run.
+// Nodes stand in an order in which they can run, so that one pass is enough.
 std::vector<bool> VaryingEntries(const GraphIndex& index,
                                  const std::set<std::string>& given) {
   const Graph& graph = index.graph();
@@ -341,6 +345,8 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
 
 }  // namespace
 
+// Names come before places: two inputs of one type may stand in any order, and
+// a wrong pair would make every node look wrong.
 absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
                                                const InputList& network) {
   const std::vector<size_t> needed = InputsWhere(compiled, true);
@@ -381,6 +387,8 @@ std::vector<size_t> PairsByPlace(const InputList& compiled,
   return by_place;
 }
 
+// The compiled graph is given what the network reads and not what was given:
+// where the network has the shorter type, both have the rounded numbers.
 absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                                         absl::Span<const size_t> pairs,
                                         absl::Span<const NamedTensor> inputs) {
@@ -427,6 +435,8 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
   RecordedPair recorded;
   NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
   NODEWISE_RETURN_IF_ERROR(dump->Visit(*recorded.compiled));
+  // The graph does not say which of its inputs are parameters. Those that no
+  // input of the network goes with are taken for such.
   std::vector<std::string> keys;
   for (const uint32_t node : graph.arg_nodes) {
     keys.push_back(index.KeyOf(NodeId{node}));

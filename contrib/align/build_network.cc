@@ -56,6 +56,8 @@ class LoneNode {
   absl::StatusOr<std::vector<NamedTensor>> Run(const EvalArgs& args) {
     const std::lock_guard lock(mutex_);
     const std::string_view kind = runs_ == 0 ? KindOfFirstRun() : kPlain;
+    // The first run has a runner that guards it, and the second one makes the
+    // plain one that stays.
     if (runs_ < 2) NODEWISE_RETURN_IF_ERROR(MakeRunner(kind));
     std::vector<NamedTensor> inputs;
     for (size_t i = 0; i < names_.size(); ++i) {
@@ -120,6 +122,9 @@ const OperatorDef& CompiledNodeRow() {
                            .domain = kDomain,
                            .inputs = {Variadic("inputs")},
                            .outputs = {Param("first"), Variadic("others")}});
+    // What a node computes cannot be compared, so that a node is equal to
+    // itself alone. Otherwise all nodes that read the same would be taken for
+    // alike.
     made.equal = [](const void* a, const void* b) {
       return static_cast<const CompiledNode*>(a)->lone ==
              static_cast<const CompiledNode*>(b)->lone;
@@ -137,6 +142,8 @@ struct BuildReader {
   std::vector<ValueId> values =  // By entry.
       std::vector<ValueId>(graph.entries.size(), kNoValue);
 
+  // Entries are there before nodes read them: the graph has its nodes in the
+  // order in which they run.
   absl::StatusOr<Network> Read() {
     NODEWISE_RETURN_IF_ERROR(
         network.SetOpset(kDomain, CompiledNodeRow().since));

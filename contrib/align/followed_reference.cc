@@ -130,6 +130,7 @@ FollowedReference::ValueOf(ValueId id) {
     std::shared_ptr<Kept>& kept = computed_[Index(id)];
     kept = std::make_shared<Kept>();
     kept->facts = FactsOf(std::vector<NDArray>(1, data));
+    // A constant is the same with every set, and so are its statistics.
     kept->facts.stats.resize(sets_, kept->facts.stats[0]);
     // The network has it in memory anyway, unless it had to be copied.
     if (data.data() == value.data.data()) {
@@ -173,6 +174,8 @@ std::shared_ptr<FollowedReference::Kept> FollowedReference::Keep(
 
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
 FollowedReference::Open(ValueId id) const {
+  // Callers that have the value at the same time share it, and it leaves memory
+  // with the last of them.
   Kept& kept = *computed_[Index(id)];
   if (auto value = kept.value.lock(); value != nullptr) return value;
   auto value = std::make_shared<Value>();
@@ -188,6 +191,8 @@ FollowedReference::Open(ValueId id) const {
 
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
 FollowedReference::ValueNear(ValueId id, double roundoff, uint64_t seed) const {
+  // Only the pinned values next before it are moved: those further back have no
+  // way to it but through these.
   FollowedReference moved = *this;
   absl::Status status;
   WalkBack(network_, {id}, [&](const NetworkValue& value) {
@@ -221,6 +226,8 @@ absl::Status FollowedReference::Compute(OperationId id) {
     if (input == kNoValue) continue;
     NODEWISE_ASSIGN_OR_RETURN(reads.back(), Open(input));
   }
+  // An operation makes all of its outputs at once. Those that are pinned are
+  // made for nothing.
   std::vector<std::vector<NDArray>> made(operation.outputs.size());
   for (size_t set = 0; set < sets_; ++set) {
     Tensors inputs;

@@ -188,6 +188,8 @@ std::vector<ValueId> GraphWalk::SourcesOf(NodeId node) const {
   return sources;
 }
 
+// By the number of operations between and not as deep as possible, since the
+// nearest tensors are the likeliest.
 std::vector<ValueId> GraphWalk::ReachableFrom(
     const std::vector<ValueId>& sources) const {
   std::vector<ValueId> reachable = sources;
@@ -434,6 +436,8 @@ absl::StatusOr<std::optional<HeldTensor>> GraphWalk::DiscreteMatch(
   return std::nullopt;
 }
 
+// The shape and type are those of the network's own run, which knows them even
+// where the network leaves them open.
 absl::Status GraphWalk::PinTo(EntryId entry, ValueId id, const Layout& layout) {
   const TensorKey key{scene_.index.KeyOf(NodeOf(entry)),
                       scene_.index.OutputOf(entry)};
@@ -474,6 +478,8 @@ void GraphWalk::GiveUp(EntryId entry) {
   entries_[Index(entry)].by = WalkedEntry::By::kBlamed;
 }
 
+// What depends on the tensor has other numbers from now on than the alignment
+// has compared, and is marked, so that the walk compares it anew.
 absl::Status GraphWalk::Blame(const Guess& guess) {
   NODEWISE_RETURN_IF_ERROR(MakeFree(guess.entry, guess.value));
   WalkedEntry& walked = entries_[Index(guess.entry)];
@@ -535,6 +541,8 @@ std::vector<EntryId> GraphWalk::HoldersOf(ValueId id) const {
   return holders;
 }
 
+// A tensor that is made of the other one does not count: a Reshape has the same
+// numbers, too, and the two are not in doubt.
 std::vector<ValueId> GraphWalk::SharedWith(ValueId id) const {
   std::vector<ValueId> shared;
   std::vector<bool> ancestors;
@@ -583,6 +591,8 @@ absl::Status GraphWalk::MakeFree(EntryId entry, ValueId value) {
   return absl::OkStatus();
 }
 
+// An entry that is explained all the same ends the doubt for what is made of
+// it.
 std::vector<bool> GraphWalk::EntriesBehindUnknown() const {
   std::vector<bool> behind(entries_.size());
   for (uint32_t e = 0; e < entries_.size(); ++e) {

@@ -104,6 +104,9 @@ struct LayoutVisit {
   }
 
   // Returns false when there has been enough.
+  // Different ways of dividing and ordering sides may come to one order of
+  // elements, which is not to be compared twice. Padding is not seen in the
+  // loops alone, and such layouts are few.
   bool Try(const Layout& layout) {
     if (layout.paddings.empty()) {
       std::vector<std::pair<int64_t, int64_t>> key;
@@ -224,6 +227,8 @@ struct LayoutVisit {
   }
 };
 
+// Where a place lies in the network's tensor if the loops go over a tensor that
+// is longer or shorter along one side.
 int64_t PlaceAfter(const Layout::Cut& cut, int64_t place) {
   const int64_t outer = place / (cut.from * cut.inner);
   const int64_t step = place / cut.inner % cut.from - cut.begin;
@@ -506,6 +511,8 @@ std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
       return false;
     });
   };
+  // A tensor of the right size is no tensor of the wrong one, whichever shape
+  // it has.
   if (Product(source) == Product(compiled)) return layouts;
   if (source.size() == compiled.size()) {
     add({compiled.begin(), compiled.end()});

@@ -83,6 +83,9 @@ std::vector<float> OtherNumbers(float now) {
   return others;
 }
 
+// Lists are pads, strides, kernels and axes. They are read backwards or with
+// their halves exchanged (height and width, begin and end), or one number is
+// wrong.
 std::vector<Ints> OtherLists(const Ints& now) {
   std::vector<Ints> others;
   others.emplace_back(now.rbegin(), now.rend());
@@ -243,6 +246,8 @@ struct EditVisit {
     return true;
   }
 
+  // For operators that commute the result is the same, and the change explains
+  // nothing then.
   bool TryOrders() const {
     for (size_t i = 0; i < all_slots.size(); ++i) {
       for (size_t j = i + 1; j < all_slots.size(); ++j) {
@@ -256,6 +261,7 @@ struct EditVisit {
     return true;
   }
 
+  // A bias, say, or the zero point of a tensor.
   bool TryDropping() const {
     const OperatorDef& def = operation.def();
     for (size_t i = 0; i < all_slots.size() && i < def.inputs.size(); ++i) {

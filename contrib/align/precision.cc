@@ -22,6 +22,7 @@ namespace nodewise {
 namespace {
 
 template <typename T>
+// Whether rounding to the type leaves all numbers as they are.
 bool AreNumbersOf(absl::Span<const std::vector<double>> numbers) {
   for (const std::vector<double>& set : numbers) {
     for (const double number : set) {
@@ -248,6 +249,8 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
   return *(known = largest);
 }
 
+// This is asked while entries are still being matched, so that it looks at no
+// match but those of the entries before.
 absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
   std::optional<double>& known = inherited_[Index(entry)];
   if (known.has_value()) return *known;
@@ -322,6 +325,8 @@ absl::StatusOr<double> GraphPrecision::OfMatched(
   if (roundoff <= UnitRoundoff(kFloat32)) return 0;
   const double type = UnitRoundoff(compiled.facts.dtype);
   const double of_type = type > UnitRoundoff(source->facts.dtype) ? type : 0.0;
+  // A network that rounds by itself is compared as it is: only what the graph
+  // rounds more coarsely may be further off.
   NODEWISE_ASSIGN_OR_RETURN(const auto meant, source->Load());
   const double in_network =
       RoundoffOfNumbers(source->facts.dtype, NumbersOf(meant));

@@ -83,6 +83,8 @@ absl::StatusOr<NDArray> DrawSimilarTensor(const NDArray& like,
     }));
     return drawn;
   }
+  // Elements are chosen as bytes, so that NaN and types without arithmetic stay
+  // what they are.
   const size_t size = drawn.bytes() / static_cast<size_t>(count);
   auto* const to = drawn.As<uint8_t>();
   NODEWISE_ASSIGN_OR_RETURN(const NDArray from, like.CopyToHost());

@@ -62,6 +62,8 @@ struct RegionWriter {
     region.in_own_layout = written;
     NODEWISE_RETURN_IF_ERROR(region.in_own_layout.SetOutputs({own}));
     const GraphEntry& type = graph.entry(entry);
+    // Alone, the part reads exact numbers, so that the types decide how far it
+    // may be off.
     region.clean_distance =
         CleanDistance(network.value(expected).type.dtype, type.dtype);
     NODEWISE_ASSIGN_OR_RETURN(ValueId output, AddLayout(layout, own, type.shape,
@@ -146,6 +148,8 @@ struct RegionWriter {
     return absl::OkStatus();
   }
 
+  // A compiler may calculate in a shorter type than the network has, and the
+  // case has the node's types at its ends.
   absl::StatusOr<ValueId> Cast(ValueId id, DLDataType dtype) {
     const DLDataType now = written.value(id).type.dtype;
     if (now == dtype) return id;

@@ -75,6 +75,8 @@ bool HasFloats(const Network& network, DLDataType dtype) {
 
 // Whether two operations compute the same of what they are given, as far as
 // kind, attributes and constants say.
+// Inputs that are no constants are not compared: both operations lie between
+// the same pairs.
 bool AreTwins(const Network& network, OperationId id, const Network& other,
               OperationId other_id) {
   const Operation& a = network.operation(id);
@@ -96,6 +98,8 @@ bool AreTwins(const Network& network, OperationId id, const Network& other,
   return true;
 }
 
+// Integers come before floats: a model that computes in both was quantised, and
+// its floats are what is left of it.
 std::string LoweredTo(const Network& reference, const Network& target) {
   if (ComputesInIntegers(target) && !ComputesInIntegers(reference)) {
     return "8-bit integers";
@@ -256,6 +260,8 @@ class ModelComparer {
             FollowedReference(request_.target, request_.inputs, kMostBytes)};
   }
 
+  // All sets have the same inputs, so that the last one says which of them go
+  // together.
   absl::Status MatchInputs() {
     for (const std::vector<NDArray>& set : request_.inputs) {
       NODEWISE_ASSIGN_OR_RETURN(
@@ -364,6 +370,8 @@ class ModelComparer {
     return CompareTensors(item, *found, options);
   }
 
+  // Layers that only move numbers are not judged, unless the numbers come out
+  // wrong: then one was moved elsewhere.
   void ListLayers() {
     const std::vector<ValuePair>& pairs = result_.pairing.pairs;
     std::vector<size_t> in_reference(request_.reference.data().values.size(),
@@ -457,6 +465,8 @@ class ModelComparer {
     return changed;
   }
 
+  // People know a layer by its weights. Those that the target has as they are
+  // cannot be what makes the difference.
   void NameLayer(ModelLayer* layer) const {
     const Network& network = request_.reference;
     std::vector<OperationId> changed = WithoutTwin(*layer);

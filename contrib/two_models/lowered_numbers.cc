@@ -165,6 +165,8 @@ bool IsTelling(int64_t length, int bits) {
   return length >= (bits == 8 ? 128 : 16);
 }
 
+// Each way of sharing a scale is tried, the longest block first: the more
+// numbers lie on one grid, the less they do so by chance.
 std::optional<int> BitsOf(const std::vector<double>& numbers,
                           absl::Span<const int64_t> shape) {
   if (shape.size() < 2) return std::nullopt;
@@ -194,6 +196,8 @@ bool AreRoundedTo(DLDataType dtype, const std::vector<double>& numbers) {
   });
 }
 
+// Bfloat16 comes before float16 and both before integers: numbers of the former
+// are seldom numbers of the latter, and few numbers of a float lie on a grid.
 std::string TypeOf(const NDArray& weights) {
   const DLDataType dtype = weights.dtype();
   if (IsInteger(dtype)) return fmt::format("{}-bit integers", dtype.bits);

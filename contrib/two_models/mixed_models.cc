@@ -64,6 +64,8 @@ MixedModels::MixedModels(const ModelPairing& pairing,
       reference_(*reference),
       target_(*target) {}
 
+// A layer of the target may read a pair that no other layer has touched. Its
+// numbers are the reference's then, in the target's form.
 absl::Status MixedModels::PinTarget() {
   if (on_reference_.has_value()) return absl::OkStatus();
   RunningModel pinned = target_;

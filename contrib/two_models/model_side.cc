@@ -67,6 +67,8 @@ bool HasScales(std::string_view kind) {
   return kind == "DequantizeLinear" || IsOfIntegers(kind);
 }
 
+// Integers are rounded to the nearest step and clipped where the type ends, as
+// QuantizeLinear does it.
 absl::StatusOr<NDArray> FromNumbers(
     std::vector<double> numbers,
     const std::optional<Layout::Quantisation>& quantisation,
@@ -148,6 +150,7 @@ bool OnlyMovesNumbers(std::string_view kind) {
   return std::ranges::find(kMoves, kind) != kMoves.end();
 }
 
+// QLinearConv, QLinearMatMul and the others of onnxruntime.
 bool IsOfIntegers(std::string_view kind) {
   return kind.substr(0, 7) == "QLinear";
 }

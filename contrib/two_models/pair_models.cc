@@ -86,6 +86,11 @@ struct Candidate {
   bool is_used = false;
 };
 
+// Goes through the reference in its order, so that what a value is made of has
+// its partner before it. A partner is known by its name, by its numbers, by
+// these in another order, by what reads the same, or by what it is made of:
+// whichever comes first. Each kind of evidence has its limit, since a wrong
+// pair spoils all that is behind it.
 class Pairer {
  public:
   Pairer(RunningModel* reference, RunningModel* target,
@@ -233,6 +238,7 @@ class Pairer {
   }
 
   // Numbers of the target come later than those that they are made of.
+  // A partner before that would be made of less than the value is.
   size_t EarliestPosition(ValueId id) const {
     size_t earliest = 0;
     for (const size_t pair : SourcesOf(from_, id, pair_of_)) {
@@ -409,6 +415,8 @@ class Pairer {
     const std::optional<size_t> named = OfName(wanted.id);
     if (!named.has_value() || !MayHold(*named, wanted)) return std::nullopt;
     const double distance = DistanceTo(*named, wanted.sampled);
+    // A wrong layer of the same kind keeps its name. Another kind shows that
+    // the name has moved.
     const bool is_another =
         (distance > kFar &&
          (wanted.nearest.distance < kNear ||
@@ -571,6 +579,8 @@ class Pairer {
     return read;
   }
 
+  // An output need not have the numbers of its partner, but has its layout if
+  // any is near.
   absl::Status TakeForced(ValueId id, const NDArray& expected,
                           size_t candidate) {
     const Candidate& found = candidates_[candidate];
