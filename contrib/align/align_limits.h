@@ -42,9 +42,9 @@ inline constexpr double kSameWhenSorted = 1e-5;
 // nearer.
 inline constexpr double kAsNearTimes = 2;
 inline constexpr double kAsNearLeast = 1e-6;
-// What a layout that compilers use adds to the likeness of wrong numbers, which
-// is 1 at most: as much as a moderate likeness, and less for elements that keep
-// their order in another shape.
+// So much a layout that compilers use adds to the likeness of wrong numbers,
+// which is 1 at most: as much as a moderate likeness, and less for elements
+// that keep their order in another shape.
 inline constexpr double kUsualLayoutBonus = 0.5;
 inline constexpr double kSameOrderBonus = 0.3;
 
@@ -79,8 +79,8 @@ inline constexpr int64_t kTellingElements = 8192;
 // With fewer different sizes than these, numbers are multiples of some step and
 // numbers of every type.
 inline constexpr size_t kFewestTelling = 6;
-// What was quantised to 12 bits has that many steps, and with more of them the
-// numbers of any float are multiples of some step.
+// Numbers that were quantised to 12 bits have that many steps, and with more of
+// them the numbers of any float are multiples of some step.
 inline constexpr size_t kMostSteps = 4096;
 // How far a number may be from a multiple of the step, in steps; and how near
 // two numbers are one that was rounded twice, as a share of the largest.
@@ -136,7 +136,7 @@ inline constexpr size_t kMostUnexplained = 12;
 inline constexpr int kMostStepsOn = 4;
 // Sums in another order round otherwise, here as a share of the norm in double.
 inline constexpr double kSameNorm = 1e-9;
-// What lies behind an entry with a small error is so much nearer if the entry
+// Entries behind one with a small error are so much nearer if the entry
 // is taken for the tensor that it seems to be.
 inline constexpr double kNearMissTimes = 4;
 // An entry that holds another tensor than it should is tried as so many
@@ -168,7 +168,7 @@ inline constexpr int64_t kMostEditedNumbers = int64_t{1} << 23;
 // The number with few digits that is said may be so far from the fitted one.
 inline constexpr double kRoundNumberNear = 1e-3;
 // Steps of Gauss and Newton. Each takes two runs of what is behind the
-// operation, and a number that has not been found by then is none that fits.
+// operation, and no number fits that has not been found by then.
 inline constexpr int kMostFitSteps = 8;
 // How far the number is moved to see what depends on it: far enough to be seen
 // beside rounding, near enough to be linear.

@@ -1,6 +1,6 @@
 // The map: which tensors of the network each entry of the compiled graph holds.
 //
-// Both sides are run with the same inputs, several times, and whatever they
+// Both sides are run with the same inputs, several times, and all that they
 // make is kept. Each entry that depends on inputs is compared with all tensors
 // of the network: first as it is, then as nearly as its rounding allows, then
 // as a part of a tensor or as several that are joined. Tensors that are as near
@@ -131,7 +131,7 @@ struct GapCloser {
     return behind;
   }
 
-  // What lies behind is held, too, but what makes it is inside.
+  // The values behind are held, too, but what makes them is inside.
   std::vector<OperationId> Between(EntryId entry) const {
     const std::vector<ValueId> begins = HeldBehind(entry);
     std::set<OperationId> between;
@@ -169,8 +169,8 @@ struct GapCloser {
     return absl::OkStatus();
   }
 
-  // What the operation makes without each of its optional inputs that do not
-  // depend on inputs of the network: those are what is added later.
+  // Returns what the operation makes without each of its optional inputs that
+  // do not depend on inputs of the network: those are what is added later.
   absl::StatusOr<const std::vector<PartialResult>*> PartialsOf(OperationId id) {
     const auto [found, is_new] = partials.try_emplace(id);
     const Operation& operation = network.operation(id);

@@ -50,7 +50,7 @@ class Followers {
   std::set<NodeId> waiting_;
 };
 
-// What the search knows and has found so far.
+// The evidence of one search, and its result so far.
 struct BlameSearch {
   const GraphWalk& walk;
   const TimeLimit limit;
@@ -335,7 +335,7 @@ absl::Status TryInstead(BlameSearch& search, const TensorMatcher& matcher,
   return absl::OkStatus();
 }
 
-// What an operation makes of the wrong numbers may be these again (a Relu of
+// An operation may make the wrong numbers of themselves again (a Relu of
 // what is positive), and then the nodes behind are right with its result just
 // as well. The later tensor is taken: the fault is before it. Many operations
 // make zeros of zeros, so if the entry holds one number alone, only

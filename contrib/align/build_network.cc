@@ -122,7 +122,7 @@ const OperatorDef& CompiledNodeRow() {
                            .domain = kDomain,
                            .inputs = {Variadic("inputs")},
                            .outputs = {Param("first"), Variadic("others")}});
-    // What a node computes cannot be compared, so that a node is equal to
+    // The work of a node cannot be compared, so that a node is equal to
     // itself alone. Otherwise all nodes that read the same would be taken for
     // alike.
     made.equal = [](const void* a, const void* b) {

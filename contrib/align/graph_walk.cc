@@ -243,7 +243,7 @@ absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
 absl::StatusOr<std::vector<EntryMatch>> GraphWalk::Compare(
     const TensorMatcher& matcher, const std::vector<ValueId>& candidates) {
   std::vector<EntryMatch> matches;
-  // What matches as it is leaves nothing to more coarsely rounded numbers.
+  // An entry that matches as it is need not match as coarser numbers.
   for (const bool is_rounded : {false, true}) {
     if (!matches.empty()) break;
     for (const ValueId id : candidates) {
@@ -478,8 +478,8 @@ void GraphWalk::GiveUp(EntryId entry) {
   entries_[Index(entry)].by = WalkedEntry::By::kBlamed;
 }
 
-// What depends on the tensor has other numbers from now on than the alignment
-// has compared, and is marked, so that the walk compares it anew.
+// All that depends on the tensor has other numbers from now on than the
+// alignment has compared, and is marked, so that the walk compares it anew.
 absl::Status GraphWalk::Blame(const Guess& guess) {
   NODEWISE_RETURN_IF_ERROR(MakeFree(guess.entry, guess.value));
   WalkedEntry& walked = entries_[Index(guess.entry)];
@@ -574,8 +574,8 @@ absl::Status GraphWalk::MakeFree(EntryId entry, ValueId value) {
     if (tensor.value != value) UnpinIfNotHeld(tensor.value);
   }
   if (!IsPinned(value) || !MayBeMeant(value)) return absl::OkStatus();
-  // What was made of the value as another entry had it is no longer known, and
-  // other entries that were decided on keep what they are.
+  // All that was made of the value as another entry had it is unknown again,
+  // and other entries that were decided on keep what they are.
   reference_.ReleaseBehind(value);
   for (uint32_t e = 0; e < entries_.size(); ++e) {
     WalkedEntry& other = entries_[e];

@@ -34,7 +34,7 @@ struct Guess {
   EntryId entry{};
   ValueId value = kNoValue;
   Layout layout;
-  double distance = kInfinity;  // Of the entry from it, where that is known.
+  double distance = kInfinity;  // From the entry, where it is known.
   // The share of the next nodes that are explained then.
   double share = 0;
   // How many of these hold nothing but what they read.
@@ -50,8 +50,8 @@ struct Guess {
 
 // The findings of a walk about an entry.
 struct WalkedEntry {
-  // What says which tensors it holds. A walk that comes by again judges it anew
-  // only if it was by its numbers.
+  // The evidence for the tensors that it holds. A walk that comes by again
+  // judges it anew only if it was by its numbers.
   enum class By {
     kNumbers,  // They are those of the tensors, or of none so far.
     // GraphWalk::Accept(): it holds the first tensor, though only what is
@@ -142,7 +142,7 @@ class GraphWalk {
   absl::Span<const NodeId> ReadersOf(EntryId id) const {
     return scene_.index.ReadersOf(id);
   }
-  // Returns whether a node makes the entry: it is no input or parameter.
+  // Returns whether a node makes the entry: it is not an input or a parameter.
   bool IsMade(EntryId id) const { return graph().IsFunction(NodeOf(id)); }
   const WalkedEntry& entry(EntryId id) const { return entries_[Index(id)]; }
   FollowedReference& reference() { return reference_; }

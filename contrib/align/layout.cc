@@ -511,8 +511,7 @@ std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
       return false;
     });
   };
-  // A tensor of the right size is no tensor of the wrong one, whichever shape
-  // it has.
+  // Another shape with as many elements is a matter of the usual layouts.
   if (Product(source) == Product(compiled)) return layouts;
   if (source.size() == compiled.size()) {
     add({compiled.begin(), compiled.end()});

@@ -271,9 +271,9 @@ absl::StatusOr<bool> AreRight(const GraphWalk& walk, NodeId suspect,
       readers[reader].push_back(guess.value);
     }
   }
-  // What was right before and is not now speaks against the guess. Readers that
-  // are newly right speak for it, and two accused entries need two of them,
-  // since one reader with exchanged operands would look the same.
+  // A reader that was right before and is not now speaks against the guess.
+  // Readers that are newly right speak for it, and two accused entries need two
+  // of them, since one reader with exchanged operands would look the same.
   size_t gained = 0;
   for (const auto& [reader, sources] : readers) {
     NODEWISE_RETURN_IF_ERROR(trial.ExplainNode(reader));

@@ -187,7 +187,7 @@ absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
     }
     return absl::OkStatus();
   };
-  // What has no numbers to calculate with is taken for truth values.
+  // A type without numbers to calculate with is taken for truth values.
   const bool is_number = IsFloat(dtype) || IsInteger(dtype);
   NODEWISE_RETURN_IF_ERROR(is_number ? WithNumber(dtype, put) : put(Bool{}));
   return source;

@@ -69,7 +69,8 @@ std::optional<RecordedTensor> FindRecorded(
   return recorded;
 }
 
-// What distances are relative to. A tensor of zeros has no size of its own.
+// Returns what distances are relative to. A tensor of zeros has no size of its
+// own.
 double ScaleFor(double largest) { return largest > 0 ? largest : 1; }
 
 // How far two tensors may be apart that are the same: rounding errors of a
@@ -173,7 +174,7 @@ bool ForSamples(const Layout& layout, size_t elements, int64_t most,
   return true;
 }
 
-// The same for all elements.
+// Visits all elements in that way.
 template <typename Take>
 bool ForAll(const Layout& layout, size_t count, const Take& take) {
   if (layout.is_same_order()) {

@@ -270,7 +270,7 @@ absl::Status FillLedger(const WalkScene& scene,
 
 // --- The search ---
 
-// What is known and was found so far.
+// The evidence of the whole search, and its result so far.
 struct CulpritSearch {
   GraphWalk walk;
   const OpSet& operators;
@@ -367,7 +367,7 @@ void AddSets(const EntryBeside& beside, const Guess& guess,
           beside.clean;
 }
 
-// What a guess alone says of the culprit.
+// Returns what a guess alone says of the culprit.
 ValueCulprit CulpritOf(const CulpritSearch& search, const Guess& guess) {
   ValueCulprit culprit;
   culprit.node = search.NodeOf(guess);

@@ -1,4 +1,4 @@
-// What makes two models of one network differ, layer by layer.
+// Which layers make two models of one network differ.
 //
 // First the values are paired. A layer is what lies between pairs: operations
 // of the reference, and those of the target that stand for them. Then each
@@ -49,7 +49,7 @@ bool ComputesInIntegers(const Network& network) {
   });
 }
 
-// What the static quantiser of onnxruntime lowers unless it is told otherwise.
+// The static quantiser of onnxruntime lowers these unless it is told otherwise.
 // It passes all else by.
 bool IsQuantised(std::string_view kind) {
   constexpr std::array<std::string_view, 11> kKinds[] = {
@@ -75,7 +75,7 @@ bool HasFloats(const Network& network, DLDataType dtype) {
 
 // Whether two operations compute the same of what they are given, as far as
 // kind, attributes and constants say.
-// Inputs that are no constants are not compared: both operations lie between
+// Inputs that are not constants are not compared: both operations lie between
 // the same pairs.
 bool AreTwins(const Network& network, OperationId id, const Network& other,
               OperationId other_id) {
@@ -112,7 +112,7 @@ std::string LoweredTo(const Network& reference, const Network& target) {
   return "";
 }
 
-// What lies between pairs of one model.
+// The operations between pairs of one model.
 struct Layer {
   std::vector<OperationId> operations;  // In the order of the model.
   // Those that make what it reads of constants alone.
@@ -524,7 +524,8 @@ class ModelComparer {
     return absl::OkStatus();
   }
 
-  // What the layer makes, beside what the reference makes of the same numbers.
+  // Compares what the layer makes with what the reference makes of the same
+  // numbers.
   absl::Status CompareMade(RunningModel* followed, ModelLayer* layer) const {
     const ValueId id = result_.pairing.pairs[layer->pair].reference.made;
     NODEWISE_ASSIGN_OR_RETURN(const auto found, followed->Tensors(id));

@@ -25,7 +25,7 @@ struct Range {
   double low = 0, high = 0;
 };
 
-// What a value of integers holds, up to half a step beyond its ends.
+// Returns what a value of integers holds, up to half a step beyond its ends.
 std::optional<Range> RangeOf(const ModelSide& side, ValueId id) {
   const NetworkValue& value = side.network().value(id);
   const DLDataType type = value.type.dtype;

@@ -34,7 +34,7 @@ bool OnlyChangesForm(const Network& network, const Operation& operation) {
          IsFloat(network.value(operation.outputs[0]).type.dtype);
 }
 
-// What hands integers on, so that they stand for the same floats after it.
+// These hand integers on, so that they stand for the same floats after it.
 bool HandsOnIntegers(std::string_view kind) {
   return OnlyMovesNumbers(kind) || kind == "MaxPool" || kind == "Gather" ||
          kind == "Split";

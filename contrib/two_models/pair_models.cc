@@ -248,7 +248,7 @@ class Pairer {
     return earliest;
   }
 
-  // What an input holds may be any tensor, if it is the input of nothing.
+  // An input may hold any tensor, if it is the input of nothing.
   bool IsTooEarly(ValueId made, size_t earliest) const {
     return to_.network().value(made).kind != NetworkValue::Kind::kInput &&
            to_.PositionOf(made) <= earliest;

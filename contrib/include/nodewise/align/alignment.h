@@ -32,7 +32,7 @@ struct PairedInput {
   std::string network;
 };
 
-// What both sides made of the same inputs.
+// All that both sides made of the same inputs.
 struct RecordedPair {
   std::vector<PairedInput> inputs;
   std::unique_ptr<TensorSpool> compiled;  // Keys of entries.

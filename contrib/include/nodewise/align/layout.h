@@ -92,7 +92,7 @@ struct Layout {
   bool is_usual_ = false;
 };
 
-// What stands for an element of the compiled tensor that is padding, or comes
+// This stands for an element of the compiled tensor that is padding, or comes
 // from another tensor that was joined to this one.
 inline constexpr int64_t kPaddingPlace = -1;
 
@@ -120,7 +120,7 @@ void VisitLayouts(absl::Span<const int64_t> source,
 std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
                                        absl::Span<const int64_t> compiled);
 
-// What is known of a tensor without its contents. Its shape and type are the
+// The facts about a tensor without its contents. Its shape and type are the
 // same with each set of inputs.
 struct TensorFacts {
   std::vector<int64_t> shape;

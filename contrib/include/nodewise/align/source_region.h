@@ -14,8 +14,8 @@
 
 namespace nodewise {
 
-// What the network computes where a compiled graph has a node, as a network of
-// its own: so the node can be judged alone, on the inputs that it reads.
+// The operations of the network where a compiled graph has a node, as a network
+// of its own: so the node can be judged alone, on the inputs that it reads.
 
 // The nodes of a compiled graph that make an entry of what is known: the node
 // that makes it, and those before it that hold no tensor of the network, since

@@ -20,7 +20,7 @@ namespace nodewise {
 // that it was compiled from, though the graph does not say what its nodes
 // compute: by the values alone.
 
-// What is known about an entry of the graph. The state of a node is the last
+// The verdict about an entry of the graph. The state of a node is the last
 // one, in this order, of those of its entries.
 enum class EntryState {
   kConstant,  // It does not depend on inputs.
