@@ -128,9 +128,8 @@ bool MayHaveSize(const BlameSearch& search, EntryId entry, ValueId id,
 // The guesses about the entry: up to `most` tensors, each in a few layouts. Or
 // those for an entry whose size is not that of the tensor that it is meant to
 // be.
-absl::StatusOr<std::vector<Guess>> GuessesAbout(BlameSearch& search,
-                                                EntryId entry, size_t most,
-                                                bool of_wrong_size) {
+FoundGuesses GuessesAbout(BlameSearch& search, EntryId entry, size_t most,
+                          bool of_wrong_size) {
   std::vector<Guess> guesses;
   std::optional<TensorMatcher> matcher;
   if (!of_wrong_size) {
@@ -367,7 +366,7 @@ std::optional<NodeId> FirstSuspect(const GraphWalk& walk) {
   return walk.NodeOf(EntryId{static_cast<uint32_t>(first - fine.begin())});
 }
 
-absl::StatusOr<std::optional<Guess>> FindNearMiss(const GraphWalk& walk) {
+FoundGuess FindNearMiss(const GraphWalk& walk) {
   const std::vector<bool> fine = walk.FineEntries();
   for (uint32_t e = 0; e < walk.graph().entries.size(); ++e) {
     const WalkedEntry& walked = walk.entry(EntryId{e});
@@ -412,9 +411,8 @@ absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
   return BlameFound{std::move(search.best), search.gave_up};
 }
 
-absl::StatusOr<std::vector<Guess>> GuessesFor(const GraphWalk& walk,
-                                              EntryId entry, size_t most,
-                                              const TimeLimit& limit) {
+FoundGuesses GuessesFor(const GraphWalk& walk, EntryId entry, size_t most,
+                        const TimeLimit& limit) {
   BlameSearch search{walk, limit};
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
                             GuessesAbout(search, entry, most, false));

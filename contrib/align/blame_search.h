@@ -13,6 +13,9 @@ namespace nodewise {
 // Searches for the guess that explains what a walk has not explained. All fail
 // as GraphWalk does.
 
+using FoundGuess = absl::StatusOr<std::optional<Guess>>;
+using FoundGuesses = absl::StatusOr<std::vector<Guess>>;
+
 // Returns the first node that is not fine, though all that it has read is.
 std::optional<NodeId> FirstSuspect(const GraphWalk& walk);
 
@@ -30,14 +33,13 @@ absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
 // Returns the first entry that seems to be on the way between others and is a
 // tensor of the network with an error that hardly shows: taken for that tensor,
 // it explains the nodes behind it better. `share` is 1.
-absl::StatusOr<std::optional<Guess>> FindNearMiss(const GraphWalk& walk);
+FoundGuess FindNearMiss(const GraphWalk& walk);
 
 // Returns what the entry may be meant to be, the likeliest first: up to so many
 // tensors of the network, each in a few layouts, and then as many that it has
 // not the size of.
-absl::StatusOr<std::vector<Guess>> GuessesFor(const GraphWalk& walk,
-                                              EntryId entry, size_t most,
-                                              const TimeLimit& limit);
+FoundGuesses GuessesFor(const GraphWalk& walk, EntryId entry, size_t most,
+                        const TimeLimit& limit);
 
 // Returns whether a tensor of the network of that shape may lie in one of that
 // compiled shape.
@@ -52,9 +54,8 @@ bool MayLieIn(const std::vector<int64_t>& source,
 // compute something, or to move it otherwise. Then the node that reads the
 // result looks wrong. Returns the guess about such a node before the suspect
 // with which the suspect is right.
-absl::StatusOr<std::optional<Guess>> FindMovedBefore(const GraphWalk& walk,
-                                                     NodeId suspect,
-                                                     const TimeLimit& limit);
+FoundGuess FindMovedBefore(const GraphWalk& walk, NodeId suspect,
+                           const TimeLimit& limit);
 
 // The result may be another tensor than the readers need: a Less where a
 // Greater is meant, of a network that has that Less as well, or two outputs
@@ -62,21 +63,19 @@ absl::StatusOr<std::optional<Guess>> FindMovedBefore(const GraphWalk& walk,
 // which it is right: one that an entry should hold a tensor that no entry
 // holds, or two that exchange the tensors of two entries, if more than one
 // reader is right then. Empty if there are none.
-absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const GraphWalk& walk,
-                                                       NodeId suspect,
-                                                       const TimeLimit& limit);
+FoundGuesses FindExchangedBefore(const GraphWalk& walk, NodeId suspect,
+                                 const TimeLimit& limit);
 
 // Returns a guess about the first output of the graph that holds something else
 // than the network's output of its place, or that in another order or shape,
 // but for blocks (parts of a network have outputs in such layouts), though no
 // entry was blamed for it: about its node, or one before it that has moved what
 // it read. `share` is 1.
-absl::StatusOr<std::optional<Guess>> FindWrongOutput(GraphWalk& walk,
-                                                     const TimeLimit& limit);
+FoundGuess FindWrongOutput(GraphWalk& walk, const TimeLimit& limit);
 
 // Returns a guess about each output of the graph that no input changes and that
 // is not the network's output of its place.
-absl::StatusOr<std::vector<Guess>> FindWrongConstants(GraphWalk& walk);
+FoundGuesses FindWrongConstants(GraphWalk& walk);
 
 // Returns by place which entry of the graph is which output of the network.
 // Empty if the two have not as many outputs: without what is opaque, a network

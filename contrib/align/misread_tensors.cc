@@ -122,9 +122,9 @@ absl::StatusOr<GraphWalk> WalkFrom(const GraphWalk& walk, const Guess& guess,
 // Finds the guess about one of the entries with which `is_right` is true of the
 // walk that goes on from it as far as `last`.
 template <typename IsRight>
-absl::StatusOr<std::optional<Guess>> FindMeaning(
-    const GraphWalk& walk, const std::vector<EntryId>& entries, NodeId last,
-    const TimeLimit& limit, const IsRight& is_right) {
+FoundGuess FindMeaning(const GraphWalk& walk,
+                       const std::vector<EntryId>& entries, NodeId last,
+                       const TimeLimit& limit, const IsRight& is_right) {
   FollowedReference reference = walk.reference();
   for (const EntryId entry : entries) {
     const std::vector<int64_t>& shape = walk.ShapeOf(entry);
@@ -145,10 +145,8 @@ absl::StatusOr<std::optional<Guess>> FindMeaning(
 
 // Finds the guess about an entry in another shape than the network has, with
 // which the output is what the network makes of that.
-absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const GraphWalk& walk,
-                                                      EntryId output,
-                                                      ValueId meant,
-                                                      const TimeLimit& limit) {
+FoundGuess FindTurnedBefore(const GraphWalk& walk, EntryId output,
+                            ValueId meant, const TimeLimit& limit) {
   const NodeId last = walk.NodeOf(output);
   for (const EntryId entry : MovedBefore(walk, last, true)) {
     const std::vector<int64_t>& shape = walk.graph().entry(entry).shape;
@@ -174,9 +172,8 @@ absl::StatusOr<std::optional<Guess>> FindTurnedBefore(const GraphWalk& walk,
 
 // Returns the guess about the output, or about an entry before it; none if it
 // is what the network has in its place.
-absl::StatusOr<std::optional<Guess>> WrongOutputAt(GraphWalk& walk,
-                                                   EntryId entry, ValueId id,
-                                                   const TimeLimit& limit) {
+FoundGuess WrongOutputAt(GraphWalk& walk, EntryId entry, ValueId id,
+                         const TimeLimit& limit) {
   const WalkedEntry& walked = walk.entry(entry);
   const auto value = walk.reference().ValueOf(id);
   NODEWISE_ASSIGN_OR_RETURN(const auto found, walk.Read(entry));
@@ -288,9 +285,8 @@ absl::StatusOr<bool> AreRight(const GraphWalk& walk, NodeId suspect,
 
 }  // namespace
 
-absl::StatusOr<std::optional<Guess>> FindMovedBefore(const GraphWalk& walk,
-                                                     NodeId suspect,
-                                                     const TimeLimit& limit) {
+FoundGuess FindMovedBefore(const GraphWalk& walk, NodeId suspect,
+                           const TimeLimit& limit) {
   const EntryId made = walk.graph().EntryOf(suspect, 0);
   if (walk.entry(made).is_explained()) return std::nullopt;
   return FindMeaning(walk, MovedBefore(walk, suspect, false), suspect, limit,
@@ -299,9 +295,8 @@ absl::StatusOr<std::optional<Guess>> FindMovedBefore(const GraphWalk& walk,
                      });
 }
 
-absl::StatusOr<std::vector<Guess>> FindExchangedBefore(const GraphWalk& walk,
-                                                       NodeId suspect,
-                                                       const TimeLimit& limit) {
+FoundGuesses FindExchangedBefore(const GraphWalk& walk, NodeId suspect,
+                                 const TimeLimit& limit) {
   for (const EntryId read : ReadsOf(walk.graph(), suspect)) {
     if (!MayBeMisread(walk, read)) continue;
     size_t tried = 0;
@@ -330,8 +325,7 @@ std::vector<std::pair<EntryId, ValueId>> PairedOutputs(const GraphWalk& walk) {
   return pairs;
 }
 
-absl::StatusOr<std::optional<Guess>> FindWrongOutput(GraphWalk& walk,
-                                                     const TimeLimit& limit) {
+FoundGuess FindWrongOutput(GraphWalk& walk, const TimeLimit& limit) {
   const std::vector<bool> behind_unknown = walk.EntriesBehindUnknown();
   for (const auto& [entry, id] : PairedOutputs(walk)) {
     const WalkedEntry& walked = walk.entry(entry);
@@ -346,7 +340,7 @@ absl::StatusOr<std::optional<Guess>> FindWrongOutput(GraphWalk& walk,
   return std::nullopt;
 }
 
-absl::StatusOr<std::vector<Guess>> FindWrongConstants(GraphWalk& walk) {
+FoundGuesses FindWrongConstants(GraphWalk& walk) {
   std::vector<Guess> wrong;
   const auto pairs = PairedOutputs(walk);
   for (size_t i = 0; i < pairs.size(); ++i) {

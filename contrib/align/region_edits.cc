@@ -52,6 +52,7 @@ struct EditProgress {
 
 // The operation that is changed, what it reads, and what it makes unchanged.
 struct ChangedOperation {
+  EditSearch& search;
   const Operation& operation;
   FollowedReference reference;
   std::vector<SharedValue> inputs = {};  // By slot; null for what is not given.
@@ -83,8 +84,7 @@ bool ReadInputs(ChangedOperation* changed) {
 
 // Returns the results with the edit, if they are of the right type. A tensor of
 // the wrong size may have got it by any change of size.
-Results Compute(const EditSearch& search, const ChangedOperation& changed,
-                const OperationEdit& edit) {
+Results Compute(const ChangedOperation& changed, const OperationEdit& edit) {
   const TensorFacts& facts = changed.made->facts;
   std::vector<NDArray> made;
   for (size_t set = 0; set < changed.made->tensors.size(); ++set) {
@@ -103,7 +103,7 @@ Results Compute(const EditSearch& search, const ChangedOperation& changed,
     if (!result.ok()) return std::nullopt;
     const NDArray& tensor = result->outputs[0];
     if (!tensor.defined() || tensor.dtype() != facts.dtype ||
-        (search.question.layout.other_shape.empty() &&
+        (changed.search.question.layout.other_shape.empty() &&
          tensor.shape() != absl::MakeConstSpan(facts.shape))) {
       return std::nullopt;
     }
@@ -114,57 +114,53 @@ Results Compute(const EditSearch& search, const ChangedOperation& changed,
 
 // Returns what becomes of the tensor in question if the operation makes this;
 // null if it cannot be computed or has another shape.
-SharedValue Outcome(const EditSearch& search, const ChangedOperation& changed,
-                    Results made) {
+SharedValue Outcome(const ChangedOperation& changed, Results made) {
   if (!made.has_value()) return nullptr;
   FollowedReference edited = changed.reference;
   edited.Pin(changed.operation.outputs[0], *std::move(made));
-  const auto value = edited.ValueOf(search.question.expected);
-  const std::vector<int64_t>& shape = search.question.layout.other_shape;
+  const auto value = edited.ValueOf(changed.search.question.expected);
+  const std::vector<int64_t>& shape =
+      changed.search.question.layout.other_shape;
   const bool is_made =
       value.ok() && (shape.empty() || shape == (*value)->facts.shape);
   return is_made ? *value : nullptr;
 }
 
-void Try(EditSearch& search, const ChangedOperation& changed,
-         const OperationEdit& edit) {
-  const SharedValue value =
-      Outcome(search, changed, Compute(search, changed, edit));
+void Try(const ChangedOperation& changed, const OperationEdit& edit) {
+  const SharedValue value = Outcome(changed, Compute(changed, edit));
   if (value == nullptr) return;
-  const double distance = search.DistanceOf(value);
-  if (!(distance <= search.question.clean)) return;
-  search.edits.push_back({changed.operation.id, edit.what, distance,
-                          FittingEdit::Kind::kChange,
-                          Contains(edit.slots, OperationEdit::kDropped)});
+  const double distance = changed.search.DistanceOf(value);
+  if (!(distance <= changed.search.question.clean)) return;
+  changed.search.edits.push_back(
+      {changed.operation.id, edit.what, distance, FittingEdit::Kind::kChange,
+       Contains(edit.slots, OperationEdit::kDropped)});
 }
 
 // Returns the results with another tensor in the place of an input.
-Results ComputeWith(const EditSearch& search, ChangedOperation& changed,
-                    size_t slot, SharedValue other) {
+Results ComputeWith(ChangedOperation& changed, size_t slot, SharedValue other) {
   std::swap(changed.inputs[slot], other);
   Results made =
-      Compute(search, changed, {"", changed.operation.attrs, changed.Slots()});
+      Compute(changed, {"", changed.operation.attrs, changed.Slots()});
   std::swap(changed.inputs[slot], other);
   return made;
 }
 
 // Constants that it reads, changed.
-void TryConstants(EditSearch& search, ChangedOperation& changed) {
+void TryConstants(ChangedOperation& changed) {
   for (size_t i = 0; i < changed.inputs.size(); ++i) {
     if (changed.inputs[i] == nullptr) continue;
     const NetworkValue& value =
-        search.network.value(changed.operation.inputs[i]);
+        changed.search.network.value(changed.operation.inputs[i]);
     if (value.kind != NetworkValue::Kind::kConstant) continue;
     const SharedValue kept = changed.inputs[i];
     VisitConstantEdits(
         kept->tensors[0], [&](const NDArray& tensor, const std::string& what) {
-          if (!search.budget.Take()) return false;
+          if (!changed.search.budget.Take()) return false;
           auto other = std::make_shared<FollowedReference::Value>(*kept);
           for (NDArray& one : other->tensors) one = tensor;
           changed.inputs[i] = other;
-          Try(search, changed,
-              {fmt::format("{} {}", value.name, what), changed.operation.attrs,
-               changed.Slots()});
+          Try(changed, {fmt::format("{} {}", value.name, what),
+                        changed.operation.attrs, changed.Slots()});
           changed.inputs[i] = kept;
           return true;
         });
@@ -194,14 +190,14 @@ double WithFewDigits(const EditSearch& search, double number,
 // Gauss and Newton, from a number on: what is wanted changes nearly linearly
 // with it, or not at all. `format` takes the number, and `make` makes the
 // operation's results with it. Returns whether one fits.
-bool Fit(EditSearch& search, const ChangedOperation& changed, double from,
+bool Fit(const ChangedOperation& changed, double from,
          const std::string& format, absl::FunctionRef<Results(double)> make,
          FittingEdit::Kind kind = FittingEdit::Kind::kNumber) {
-  const RegionQuestion& question = search.question;
-  if (!search.budget.Take()) return false;
+  const RegionQuestion& question = changed.search.question;
+  if (!changed.search.budget.Take()) return false;
   const auto outcome_of = [&](double number) -> SharedValue {
-    if (!search.budget.HasTime()) return nullptr;
-    return Outcome(search, changed, make(number));
+    if (!changed.search.budget.HasTime()) return nullptr;
+    return Outcome(changed, make(number));
   };
   double number = from;
   for (int step = 0; step < kMostFitSteps; ++step) {
@@ -210,13 +206,13 @@ bool Fit(EditSearch& search, const ChangedOperation& changed, double from,
     const SharedValue here = outcome_of(number);
     const SharedValue there = outcome_of(probe);
     if (here == nullptr || there == nullptr) return false;
-    const double distance = search.DistanceOf(here);
+    const double distance = changed.search.DistanceOf(here);
     // The number as it is was no explanation.
     if (step > 0 && distance <= question.clean) {
-      const double round = WithFewDigits(search, number, outcome_of);
-      search.edits.push_back({changed.operation.id,
-                              fmt::format(fmt::runtime(format), round),
-                              distance, kind});
+      const double round = WithFewDigits(changed.search, number, outcome_of);
+      changed.search.edits.push_back({changed.operation.id,
+                                      fmt::format(fmt::runtime(format), round),
+                                      distance, kind});
       return true;
     }
     const double move = question.found.StepTowards(
@@ -229,8 +225,8 @@ bool Fit(EditSearch& search, const ChangedOperation& changed, double from,
 
 // `attrs` may be of another operator than the operation's own, which `prefix`
 // says then.
-void FitAttributes(EditSearch& search, const ChangedOperation& changed,
-                   const OpAttrs& attrs, const std::string& prefix) {
+void FitAttributes(const ChangedOperation& changed, const OpAttrs& attrs,
+                   const std::string& prefix) {
   for (const AttrField& field : attrs.def().fields) {
     if (field.is_tensor || field.is_graph) continue;
     const auto now = field.get(attrs.get());
@@ -238,8 +234,7 @@ void FitAttributes(EditSearch& search, const ChangedOperation& changed,
     const float from = std::get<float>(*now);
     const std::string than =
         prefix.empty() ? fmt::format(" instead of {:.4g}", from) : "";
-    Fit(search, changed, from,
-        prefix + std::string(field.name) + " {:.4g}" + than,
+    Fit(changed, from, prefix + std::string(field.name) + " {:.4g}" + than,
         [&](double number) -> Results {
           std::vector<NamedAttr> others = NamedAttrsOf(attrs);
           std::erase_if(others, [&](const NamedAttr& attr) {
@@ -249,7 +244,7 @@ void FitAttributes(EditSearch& search, const ChangedOperation& changed,
               {std::string(field.name), static_cast<float>(number)});
           const auto made = MakeAttrs(attrs.def(), others);
           if (!made.ok()) return std::nullopt;
-          return Compute(search, changed, {"", *made, changed.Slots()});
+          return Compute(changed, {"", *made, changed.Slots()});
         });
   }
 }
@@ -270,9 +265,9 @@ std::vector<NDArray> Scaled(std::vector<NDArray> tensors, double factor) {
 }
 
 // A number alone is told as what it is, all others by their factor.
-void FitConstant(EditSearch& search, ChangedOperation& changed, size_t slot) {
+void FitConstant(ChangedOperation& changed, size_t slot) {
   const NetworkValue& value =
-      search.network.value(changed.operation.inputs[slot]);
+      changed.search.network.value(changed.operation.inputs[slot]);
   const NDArray& first = changed.inputs[slot]->tensors[0];
   const bool is_number = CountOf(first) == 1;
   const double alone = is_number && value.kind == NetworkValue::Kind::kConstant
@@ -289,56 +284,56 @@ void FitConstant(EditSearch& search, ChangedOperation& changed, size_t slot) {
           ? value.name + " times {:.6g}"
           : value.name + " {:.4g}" + fmt::format(" instead of {:.4g}", alone);
   for (const double factor : factors) {
-    const bool fits =
-        Fit(search, changed, factor * unit, format, [&](double number) {
-          auto scaled =
-              std::make_shared<FollowedReference::Value>(*changed.inputs[slot]);
-          scaled->tensors = Scaled(std::move(scaled->tensors), number / unit);
-          return ComputeWith(search, changed, slot, std::move(scaled));
-        });
+    const bool fits = Fit(changed, factor * unit, format, [&](double number) {
+      auto scaled =
+          std::make_shared<FollowedReference::Value>(*changed.inputs[slot]);
+      scaled->tensors = Scaled(std::move(scaled->tensors), number / unit);
+      return ComputeWith(changed, slot, std::move(scaled));
+    });
     if (fits) return;
   }
 }
 
 // Floats that no operation of the region makes.
-bool IsFromOutside(const EditSearch& search, const ChangedOperation& changed,
-                   size_t slot) {
+bool IsFromOutside(const ChangedOperation& changed, size_t slot) {
   if (changed.inputs[slot] == nullptr ||
       !IsFloat(changed.inputs[slot]->facts.dtype)) {
     return false;
   }
   const NetworkValue& value =
-      search.network.value(changed.operation.inputs[slot]);
+      changed.search.network.value(changed.operation.inputs[slot]);
   return value.kind != NetworkValue::Kind::kOutput ||
-         !Contains(search.question.region, value.producer);
+         !Contains(changed.search.question.region, value.producer);
 }
 
 // Looks for the number with which the operation would make what was found: an
 // attribute, a factor of a constant, or one of the whole result. A result
 // that is wrong by one number is explained by some number; one that fits all
 // elements with all sets of inputs does not do so by chance.
-void FitNumbers(EditSearch& search, ChangedOperation& changed) {
+void FitNumbers(ChangedOperation& changed) {
   const Operation& operation = changed.operation;
-  FitAttributes(search, changed, operation.attrs, "");
+  FitAttributes(changed, operation.attrs, "");
   for (const OpAttrs& other :
-       OtherOperators(search.network, operation, search.question.operators)) {
+       OtherOperators(changed.search.network, operation,
+                      changed.search.question.operators)) {
     FitAttributes(
-        search, changed, other,
+        changed, other,
         fmt::format("{} instead of {}, ", other.def().name, operation.kind()));
   }
   for (size_t i = 0; i < changed.inputs.size(); ++i) {
-    if (IsFromOutside(search, changed, i)) FitConstant(search, changed, i);
+    if (IsFromOutside(changed, i)) FitConstant(changed, i);
   }
   if (!IsFloat(changed.made->facts.dtype)) return;
   Fit(
-      search, changed, 1, "its result times {:.6g}",
+      changed, 1, "its result times {:.6g}",
       [&](double factor) { return Scaled(changed.made->tensors, factor); },
       FittingEdit::Kind::kFactorOfResult);
 }
 
 void TryOperation(EditSearch& search, bool with_numbers,
                   EditProgress* progress) {
-  ChangedOperation changed{search.network.operation(progress->operation),
+  ChangedOperation changed{search,
+                           search.network.operation(progress->operation),
                            search.question.reference};
   progress->is_done = true;
   if (!ReadInputs(&changed)) return;
@@ -346,8 +341,8 @@ void TryOperation(EditSearch& search, bool with_numbers,
     // They are few, but take several runs each.
     EditBudget whole = search.budget;
     search.budget = whole.Part(2);
-    TryConstants(search, changed);
-    FitNumbers(search, changed);
+    TryConstants(changed);
+    FitNumbers(changed);
     whole.Spend(search.budget);
     if (search.budget.gave_up()) search.total.GiveUp();
     search.budget = whole;
@@ -359,7 +354,7 @@ void TryOperation(EditSearch& search, bool with_numbers,
                progress->is_done = search.budget.Take();
                if (!progress->is_done) return false;
                ++progress->edits;
-               Try(search, changed, edit);
+               Try(changed, edit);
                return true;
              });
 }

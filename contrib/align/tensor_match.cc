@@ -23,6 +23,8 @@
 namespace nodewise {
 namespace {
 
+using Numbers = std::vector<double>;
+
 // Sums over pairs of numbers, and what they say of how the two go together.
 struct PairSums {
   double n = 0, a = 0, b = 0, aa = 0, bb = 0, ab = 0;
@@ -193,7 +195,7 @@ bool ForAll(const Layout& layout, size_t count, const Take& take) {
 
 // No more than the samples is read: the network's tensor may lie on the disk.
 bool AreSamplesNear(const Layout& layout, const NDArray& source,
-                    const std::vector<double>& compiled, double far) {
+                    const Numbers& compiled, double far) {
   return ForSamples(layout, compiled.size(), kSampledElements,
                     [&](int64_t place, size_t element) {
                       double number = 0;
@@ -204,8 +206,8 @@ bool AreSamplesNear(const Layout& layout, const NDArray& source,
 }
 
 // Returns the largest distance, or infinity as soon as one is beyond `far`.
-double DistanceOf(const Layout& layout, const std::vector<double>& source,
-                  const std::vector<double>& compiled, double far) {
+double DistanceOf(const Layout& layout, const Numbers& source,
+                  const Numbers& compiled, double far) {
   double largest = 0;
   const bool is_near =
       ForAll(layout, compiled.size(), [&](size_t place, size_t element) {
@@ -217,15 +219,15 @@ double DistanceOf(const Layout& layout, const std::vector<double>& source,
 }
 
 // NaN go to the end: nothing is smaller or larger than they are.
-std::vector<double> Sorted(std::vector<double> numbers) {
+Numbers Sorted(Numbers numbers) {
   const auto end = std::partition(numbers.begin(), numbers.end(),
                                   [](double x) { return !std::isnan(x); });
   std::sort(numbers.begin(), end);
   return numbers;
 }
 
-double DistanceInAnyOrder(const std::vector<double>& source,
-                          const std::vector<double>& compiled, double far) {
+double DistanceInAnyOrder(const Numbers& source, const Numbers& compiled,
+                          double far) {
   if (source.size() != compiled.size()) return kInfinity;
   const auto count = static_cast<int64_t>(source.size());
   return DistanceOf(Layout::SameOrder({&count, 1}, {&count, 1}), Sorted(source),
@@ -233,8 +235,8 @@ double DistanceInAnyOrder(const std::vector<double>& source,
 }
 
 // Few of them are needed, and NaN, which are in no order, count each.
-bool AreMany(const std::vector<double>& source) {
-  std::vector<double> seen;
+bool AreMany(const Numbers& source) {
+  Numbers seen;
   for (const double number : source) {
     if (std::ranges::find(seen, number) != seen.end()) continue;
     seen.push_back(number);
@@ -245,8 +247,8 @@ bool AreMany(const std::vector<double>& source) {
 
 // Returns how alike two tensors are, from -1 to 1: 1 if one is a multiple of
 // the other, with something added. 0 if nothing can be said.
-double LikenessIn(const Layout& layout, const std::vector<double>& source,
-                  const std::vector<double>& compiled) {
+double LikenessIn(const Layout& layout, const Numbers& source,
+                  const Numbers& compiled) {
   PairSums sums;
   ForSamples(layout, compiled.size(), kLikenessElements,
              [&](int64_t place, size_t element) {
@@ -297,9 +299,8 @@ bool IsEndOfRange(double q) {
 
 // Sums over pairs of an integer and the float that it stands for. A clipped
 // number says nothing.
-PairSums SumOver(const Layout& layout,
-                 absl::Span<const std::vector<double>> source,
-                 absl::Span<const std::vector<double>> compiled,
+PairSums SumOver(const Layout& layout, absl::Span<const Numbers> source,
+                 absl::Span<const Numbers> compiled,
                  const Layout::Quantisation& ends) {
   PairSums sums;
   for (size_t set = 0; set < compiled.size(); ++set) {
@@ -316,9 +317,9 @@ PairSums SumOver(const Layout& layout,
 // nearest to the floats, by least squares over all sets; none if the two are
 // less alike than that, where 1 is on one line. Both are by set of inputs.
 std::optional<Layout::Quantisation> FitQuantisation(
-    const Layout& layout, absl::Span<const std::vector<double>> source,
-    const TensorFacts& compiled_facts,
-    absl::Span<const std::vector<double>> compiled, double least_likeness) {
+    const Layout& layout, absl::Span<const Numbers> source,
+    const TensorFacts& compiled_facts, absl::Span<const Numbers> compiled,
+    double least_likeness) {
   Layout::Quantisation how{1, 0, -kInfinity, kInfinity};
   double low = kInfinity;
   double high = -kInfinity;
@@ -368,13 +369,13 @@ std::optional<RecordedTensor> RecordedValue(
   return FindRecorded(pairs, &RecordedPair::network, {network.value(id).name});
 }
 
-std::vector<std::vector<double>> NumbersOf(absl::Span<const NDArray> tensors) {
-  std::vector<std::vector<double>> numbers;
+std::vector<Numbers> NumbersOf(absl::Span<const NDArray> tensors) {
+  std::vector<Numbers> numbers;
   for (const NDArray& tensor : tensors) numbers.push_back(ToDoubles(tensor));
   return numbers;
 }
 
-double LargestFinite(const std::vector<double>& numbers) {
+double LargestFinite(const Numbers& numbers) {
   double largest = 0;
   for (const double number : numbers) {
     if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
@@ -439,7 +440,7 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
     absl::Span<const NDArray> tensors) const {
   const double farthest = std::max(FarthestOf(source.dtype, facts_.dtype),
                                    FarthestRounded(source.dtype));
-  std::vector<double> scales;
+  Numbers scales;
   for (size_t set = 0; set < tensors.size(); ++set) {
     const double largest = LargestOf(source.stats[set]);
     scales.push_back(std::isfinite(largest) ? ScaleFor(largest) : 1);
@@ -462,7 +463,7 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
 bool TensorMatcher::HasManyNumbers() const { return AreMany(numbers_[0]); }
 
 bool TensorMatcher::IsOneNumber() const {
-  return std::ranges::all_of(numbers_, [&](const std::vector<double>& set) {
+  return std::ranges::all_of(numbers_, [&](const Numbers& set) {
     return std::ranges::all_of(
         set, [&](double number) { return number == numbers_[0][0]; });
   });
@@ -474,7 +475,7 @@ bool TensorMatcher::IsOneNumber() const {
 // all.
 std::optional<TensorMatch> TensorMatcher::MatchQuantised(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
-  const std::vector<std::vector<double>> numbers = NumbersOf(tensors);
+  const std::vector<Numbers> numbers = NumbersOf(tensors);
   std::optional<TensorMatch> best;
   VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
     if (LikenessIn(layout, numbers[0], numbers_[0]) < kQuantisedLikeness) {
@@ -497,8 +498,8 @@ std::optional<TensorMatch> TensorMatcher::MatchQuantised(
 std::optional<TensorMatch> TensorMatcher::MatchWithin(
     double farthest, const TensorFacts& source,
     absl::Span<const NDArray> tensors) const {
-  std::vector<std::vector<double>> numbers(tensors.size());
-  const auto numbers_of = [&](size_t set) -> const std::vector<double>& {
+  std::vector<Numbers> numbers(tensors.size());
+  const auto numbers_of = [&](size_t set) -> const Numbers& {
     if (numbers[set].empty()) numbers[set] = ToDoubles(tensors[set]);
     return numbers[set];
   };
@@ -556,7 +557,7 @@ std::optional<TensorMatch> TensorMatcher::MatchWithin(
 std::vector<Layout> TensorMatcher::LikelyLayouts(
     const TensorFacts& source, absl::Span<const NDArray> tensors,
     size_t most) const {
-  const std::vector<double> numbers = ToDoubles(tensors[0]);
+  const Numbers numbers = ToDoubles(tensors[0]);
   std::vector<std::pair<double, Layout>> scored;
   VisitLayouts(source.shape, facts_.shape, [&](const Layout& layout) {
     const double form = layout.is_usual()        ? kUsualLayoutBonus
@@ -572,8 +573,8 @@ std::vector<Layout> TensorMatcher::LikelyLayouts(
   if (scored.size() > most) scored.resize(most);
   std::vector<Layout> layouts;
   const bool is_quantised = IsFloat(source.dtype) && IsInteger(facts_.dtype);
-  const std::vector<std::vector<double>> all =
-      is_quantised ? NumbersOf(tensors) : std::vector<std::vector<double>>();
+  const std::vector<Numbers> all =
+      is_quantised ? NumbersOf(tensors) : std::vector<Numbers>();
   for (auto& [score, layout] : scored) {
     if (is_quantised) {
       const auto how = FitQuantisation(layout, all, facts_, numbers_, 0);
@@ -595,7 +596,7 @@ double TensorMatcher::DistanceIn(const Layout& layout,
 
 double TensorMatcher::DistanceInSet(const Layout& layout, const NDArray& tensor,
                                     size_t set) const {
-  const std::vector<double> numbers = ToDoubles(tensor);
+  const Numbers numbers = ToDoubles(tensor);
   return DistanceOf(layout, numbers, numbers_[set], kInfinity) /
          ScaleFor(LargestFinite(numbers));
 }
@@ -605,7 +606,7 @@ Difference TensorMatcher::DifferenceIn(const Layout& layout,
                                        bool finite_alone) const {
   Difference worst;
   for (size_t set = 0; set < tensors.size(); ++set) {
-    const std::vector<double> numbers = ToDoubles(tensors[set]);
+    const Numbers numbers = ToDoubles(tensors[set]);
     double largest = 0;
     double squares = 0;
     double count = 0;
@@ -636,8 +637,8 @@ double TensorMatcher::StepTowards(const Layout& layout,
   double along = 0;
   double length = 0;
   for (size_t set = 0; set < here.size(); ++set) {
-    const std::vector<double> from = ToDoubles(here[set]);
-    const std::vector<double> to = ToDoubles(there[set]);
+    const Numbers from = ToDoubles(here[set]);
+    const Numbers to = ToDoubles(there[set]);
     if (from.size() != to.size()) return 0;
     ForAll(layout, numbers_[set].size(), [&](size_t place, size_t element) {
       const double found = numbers_[set][element];

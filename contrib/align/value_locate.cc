@@ -477,8 +477,7 @@ absl::Status FollowExchanged(CulpritSearch& search,
 
 // Returns a few guesses about the entry that few operations are between, of
 // its size and of another one.
-absl::StatusOr<std::vector<Guess>> NearGuesses(const CulpritSearch& search,
-                                               EntryId entry) {
+FoundGuesses NearGuesses(const CulpritSearch& search, EntryId entry) {
   NODEWISE_ASSIGN_OR_RETURN(
       std::vector<Guess> guesses,
       GuessesFor(search.walk, entry, kMostNearGuesses, search.GuessLimit()));
