@@ -519,7 +519,7 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
     alignment.entries.push_back({EntryId{e}, varies[e], {}, false, {}});
   }
   // It looks at the entries that are matched already: those before each.
-  GraphPrecision precision(index, network, pairs, alignment);
+  GraphPrecision precision({index, network, pairs, alignment});
   size_t compared = 0;
   for (AlignedEntry& entry : alignment.entries) {
     if (!entry.varies) continue;

@@ -128,8 +128,7 @@ std::vector<bool> AncestorsOf(const Network& network, ValueId id) {
 
 GraphWalk::GraphWalk(const WalkScene& scene, FollowedReference reference)
     : scene_(scene),
-      precision_(std::make_shared<GraphPrecision>(
-          scene.index, scene.network, scene.pairs, scene.alignment)),
+      precision_(std::make_shared<GraphPrecision>(scene)),
       alike_(std::make_shared<const std::vector<std::vector<ValueId>>>(
           AlikeValues(scene.network))),
       reference_(std::move(reference)),

@@ -21,14 +21,6 @@
 
 namespace nodewise {
 
-// The things that are examined; all of them outlive the walk.
-struct WalkScene {
-  const GraphIndex& index;
-  const Network& network;
-  absl::Span<const RecordedPair> pairs;
-  const Alignment& alignment;
-};
-
 // A guess about what is wrong: this entry should hold this tensor.
 struct Guess {
   EntryId entry{};

@@ -115,6 +115,38 @@ double LargestIn(const TensorFacts& facts) {
   return largest;
 }
 
+// Half a step of an entry that was found to be quantised; 0 of others.
+double QuantisedRoundoff(const WalkScene& scene, EntryId entry) {
+  const AlignedEntry& aligned = scene.alignment.entries[Index(entry)];
+  if (aligned.matches.empty()) return 0;
+  const EntryMatch& match = aligned.matches[0];
+  if (!match.layout.quantisation.has_value()) return 0;
+  const auto source = RecordedValue(scene.network, scene.pairs, match.value);
+  if (!source.has_value()) return 0;
+  const double largest = LargestIn(source->facts);
+  return largest > 0 ? match.layout.quantisation->scale / 2 / largest : 0;
+}
+
+// The roundoff of an entry that holds a tensor of the network, as far as it is
+// larger than there. A network that rounds by itself is compared as it is.
+absl::StatusOr<double> MatchedRoundoff(const WalkScene& scene,
+                                       const RecordedTensor& compiled,
+                                       const EntryMatch& match) {
+  const auto source = RecordedValue(scene.network, scene.pairs, match.value);
+  if (!source.has_value()) return 0;
+  NODEWISE_ASSIGN_OR_RETURN(const auto found, compiled.Load());
+  const double roundoff =
+      RoundoffOfNumbers(compiled.facts.dtype, NumbersOf(found));
+  if (roundoff <= UnitRoundoff(kFloat32)) return 0;
+  const double type = UnitRoundoff(compiled.facts.dtype);
+  const double of_type = type > UnitRoundoff(source->facts.dtype) ? type : 0.0;
+  NODEWISE_ASSIGN_OR_RETURN(const auto meant, source->Load());
+  const double in_network =
+      RoundoffOfNumbers(source->facts.dtype, NumbersOf(meant));
+  const bool is_coarser = roundoff > kCoarserTimes * in_network;
+  return std::max(of_type, is_coarser ? roundoff : 0.0);
+}
+
 }  // namespace
 
 absl::StatusOr<NDArray> TensorOfNumbers(const std::vector<double>& numbers,
@@ -193,28 +225,20 @@ absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
   return source;
 }
 
-GraphPrecision::GraphPrecision(const GraphIndex& index, const Network& network,
-                               absl::Span<const RecordedPair> pairs,
-                               const Alignment& alignment)
-    : index_(index),
-      network_(network),
-      pairs_(pairs),
-      alignment_(alignment),
-      known_(index.graph().entries.size()),
-      inherited_(index.graph().entries.size()),
-      is_left_(index.graph().entries.size()) {
-  for (const auto& value : network.data().values) {
-    if (value.has_value() && value->kind == NetworkValue::Kind::kConstant &&
-        ElementBytes(value->data.dtype()) == 1 &&
-        CountOf(value->data) > kFewestWeights) {
-      has_short_weights_ = true;
-    }
-  }
+GraphPrecision::GraphPrecision(const WalkScene& scene)
+    : scene_(scene), known_(scene.index.graph().entries.size()) {
+  has_short_weights_ =
+      std::ranges::any_of(scene.network.data().values, [](const auto& value) {
+        return value.has_value() &&
+               value->kind == NetworkValue::Kind::kConstant &&
+               ElementBytes(value->data.dtype()) == 1 &&
+               CountOf(value->data) > kFewestWeights;
+      });
 }
 
 absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
   double largest = 0;
-  for (const EntryId read : ReadsOf(index_.graph(), node)) {
+  for (const EntryId read : ReadsOf(scene_.index.graph(), node)) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Of(read));
     largest = std::max(largest, roundoff);
   }
@@ -222,23 +246,23 @@ absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
 }
 
 absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
-  std::optional<double>& known = known_[Index(entry)];
+  std::optional<double>& known = known_[Index(entry)].roundoff;
   if (known.has_value()) return *known;
-  const AlignedEntry& aligned = alignment_.entries[Index(entry)];
-  const NodeId node = index_.NodeOf(entry);
+  const AlignedEntry& aligned = scene_.alignment.entries[Index(entry)];
+  const NodeId node = scene_.index.NodeOf(entry);
   if (!aligned.varies) return *(known = OfConstant(entry));
-  if (!index_.graph().IsFunction(node)) {
+  if (!scene_.index.graph().IsFunction(node)) {
     // An input: it has the same numbers on both sides, and yet says in which
     // type the graph goes on.
-    return *(known = UnitRoundoff(index_.graph().entry(entry).dtype));
+    return *(known = UnitRoundoff(scene_.index.graph().entry(entry).dtype));
   }
-  const auto recorded = RecordedEntry(index_, pairs_, entry);
+  const auto recorded = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (recorded.has_value() && !aligned.matches.empty()) {
     if (aligned.matches.front().layout.quantisation.has_value()) {
-      return *(known = OfQuantised(entry));
+      return *(known = QuantisedRoundoff(scene_, entry));
     }
-    NODEWISE_ASSIGN_OR_RETURN(known,
-                              OfMatched(*recorded, aligned.matches.front()));
+    NODEWISE_ASSIGN_OR_RETURN(
+        known, MatchedRoundoff(scene_, *recorded, aligned.matches.front()));
     return *known;
   }
   NODEWISE_ASSIGN_OR_RETURN(double largest, ReadBy(node));
@@ -252,19 +276,19 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
 // This is asked while entries are still being matched, so that it looks at no
 // match but those of the entries before.
 absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
-  std::optional<double>& known = inherited_[Index(entry)];
+  std::optional<double>& known = known_[Index(entry)].inherited;
   if (known.has_value()) return *known;
-  if (!alignment_.entries[Index(entry)].varies) {
+  if (!scene_.alignment.entries[Index(entry)].varies) {
     return *(known = OfConstant(entry));
   }
-  const Graph& graph = index_.graph();
-  const NodeId node = index_.NodeOf(entry);
+  const Graph& graph = scene_.index.graph();
+  const NodeId node = scene_.index.NodeOf(entry);
   double largest = 0;
   for (const EntryId read : ReadsOf(graph, node)) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Inherited(read));
-    largest = std::max({largest, roundoff, OfQuantised(read)});
+    largest = std::max({largest, roundoff, QuantisedRoundoff(scene_, read)});
   }
-  const auto recorded = RecordedEntry(index_, pairs_, entry);
+  const auto recorded = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (recorded.has_value() && graph.IsFunction(node)) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
     largest = std::max(largest, OfNumbers(entry, FirstNumbersOf(tensors)));
@@ -273,22 +297,23 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
 }
 
 bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
-  std::optional<bool>& known = is_left_[Index(entry)];
+  std::optional<bool>& known = known_[Index(entry)].is_left;
   if (known.has_value()) return *known;
-  const Graph& graph = index_.graph();
-  const NodeId maker = index_.NodeOf(entry);
-  const auto made = RecordedEntry(index_, pairs_, entry);
+  const Graph& graph = scene_.index.graph();
+  const NodeId maker = scene_.index.NodeOf(entry);
+  const auto made = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (!made.has_value() || !graph.IsFunction(maker)) return *(known = false);
   double smallest = kInfinity;
-  bool is_of_those_alone = alignment_.entries[Index(entry)].matches.empty();
+  bool is_of_those_alone =
+      scene_.alignment.entries[Index(entry)].matches.empty();
   bool reads_any = false;
   for (const EntryId id : ReadsOf(graph, maker)) {
-    const auto read = RecordedEntry(index_, pairs_, id);
+    const auto read = RecordedEntry(scene_.index, scene_.pairs, id);
     if (!read.has_value() || !IsFloat(read->facts.dtype)) continue;
     const double largest = LargestIn(read->facts);
     // A factor may be small.
     if (largest > 0) smallest = std::min(smallest, largest);
-    if (!alignment_.entries[Index(id)].varies) continue;
+    if (!scene_.alignment.entries[Index(id)].varies) continue;
     reads_any = true;
     is_of_those_alone = is_of_those_alone && IsWhatCancelledLeft(id);
   }
@@ -299,47 +324,17 @@ bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
 
 double GraphPrecision::OfNumbers(
     EntryId entry, absl::Span<const std::vector<double>> numbers) {
-  const DLDataType dtype = index_.graph().entry(entry).dtype;
+  const DLDataType dtype = scene_.index.graph().entry(entry).dtype;
   if (IsFloat(dtype) && IsWhatCancelledLeft(entry)) return UnitRoundoff(dtype);
   return RoundoffOfNumbers(dtype, numbers);
-}
-
-double GraphPrecision::OfQuantised(EntryId entry) const {
-  const AlignedEntry& aligned = alignment_.entries[Index(entry)];
-  if (aligned.matches.empty()) return 0;
-  const EntryMatch& match = aligned.matches[0];
-  if (!match.layout.quantisation.has_value()) return 0;
-  const auto source = RecordedValue(network_, pairs_, match.value);
-  if (!source.has_value()) return 0;
-  const double largest = LargestIn(source->facts);
-  return largest > 0 ? match.layout.quantisation->scale / 2 / largest : 0;
-}
-
-absl::StatusOr<double> GraphPrecision::OfMatched(
-    const RecordedTensor& compiled, const EntryMatch& match) const {
-  const auto source = RecordedValue(network_, pairs_, match.value);
-  if (!source.has_value()) return 0;
-  NODEWISE_ASSIGN_OR_RETURN(const auto found, compiled.Load());
-  const double roundoff =
-      RoundoffOfNumbers(compiled.facts.dtype, NumbersOf(found));
-  if (roundoff <= UnitRoundoff(kFloat32)) return 0;
-  const double type = UnitRoundoff(compiled.facts.dtype);
-  const double of_type = type > UnitRoundoff(source->facts.dtype) ? type : 0.0;
-  // A network that rounds by itself is compared as it is: only what the graph
-  // rounds more coarsely may be further off.
-  NODEWISE_ASSIGN_OR_RETURN(const auto meant, source->Load());
-  const double in_network =
-      RoundoffOfNumbers(source->facts.dtype, NumbersOf(meant));
-  const bool is_coarser = roundoff > kCoarserTimes * in_network;
-  return std::max(of_type, is_coarser ? roundoff : 0.0);
 }
 
 // Weights of eight bits make what is computed with them as coarse, unless the
 // network has such weights itself. Smaller constants are exact on both sides.
 double GraphPrecision::OfConstant(EntryId entry) const {
-  const GraphEntry& type = index_.graph().entry(entry);
+  const GraphEntry& type = scene_.index.graph().entry(entry);
   if (IsFloat(type.dtype)) return UnitRoundoff(type.dtype);
-  const bool is_weight = !alignment_.entries[Index(entry)].varies &&
+  const bool is_weight = !scene_.alignment.entries[Index(entry)].varies &&
                          Product(type.shape) > kFewestWeights;
   const bool is_short = IsInteger(type.dtype) && ElementBytes(type.dtype) == 1;
   return is_short && is_weight && !has_short_weights_ ? kEightBits : 0;

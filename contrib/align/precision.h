@@ -45,14 +45,19 @@ absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
                                    absl::Span<const int64_t> shape,
                                    DLDataType dtype);
 
+// The things that are examined; all of them outlive what looks at them.
+struct WalkScene {
+  const GraphIndex& index;
+  const Network& network;
+  absl::Span<const RecordedPair> pairs;
+  const Alignment& alignment;
+};
+
 // How coarsely a compiled graph calculates where its network does not: in
 // shorter types, or with quantised numbers. Not thread-safe.
 class GraphPrecision {
  public:
-  // All outlives this.
-  GraphPrecision(const GraphIndex& index, const Network& network,
-                 absl::Span<const RecordedPair> pairs,
-                 const Alignment& alignment);
+  explicit GraphPrecision(const WalkScene& scene);
 
   // Returns the largest roundoff of what the node reads where it is larger than
   // in the network: no result of the node can be nearer. 0 if there is none.
@@ -67,9 +72,13 @@ class GraphPrecision {
   absl::StatusOr<double> Inherited(EntryId entry);
 
  private:
-  absl::StatusOr<double> OfMatched(const RecordedTensor& compiled,
-                                   const EntryMatch& match) const;
-  double OfConstant(EntryId entry) const;
+  // Facts about an entry that were found already.
+  struct Known {
+    std::optional<double> roundoff;
+    std::optional<double> inherited;
+    std::optional<bool> is_left;
+  };
+
   // How coarse the numbers of an entry are: as they look, unless they are
   // what sums have left that cancelled. These are a few of the last bits, and
   // so numbers of shorter types, though nothing was rounded to these.
@@ -78,18 +87,12 @@ class GraphPrecision {
   // Returns whether the entry is that, or no tensor of the network and made of
   // nothing else.
   bool IsWhatCancelledLeft(EntryId entry);
-  // Half a step of an entry that was found to be quantised; 0 of others.
-  double OfQuantised(EntryId entry) const;
+  double OfConstant(EntryId entry) const;
 
-  const GraphIndex& index_;
-  const Network& network_;
-  const absl::Span<const RecordedPair> pairs_;
-  const Alignment& alignment_;
+  const WalkScene scene_;
   // The network has weights of eight bits itself.
   bool has_short_weights_ = false;
-  std::vector<std::optional<double>> known_;      // By entry.
-  std::vector<std::optional<double>> inherited_;  // By entry.
-  std::vector<std::optional<bool>> is_left_;      // By entry.
+  std::vector<Known> known_;  // By entry.
 };
 
 }  // namespace nodewise
