@@ -75,8 +75,8 @@ absl::Status MixedModels::PinTarget() {
     NODEWISE_ASSIGN_OR_RETURN(const auto read,
                               reference_.Tensors(pair.reference.read));
     NODEWISE_ASSIGN_OR_RETURN(
-        auto tensors,
-        ToTarget(pair, *reference_.side, *target_.side, read, like));
+        auto tensors, InFormOf(WhichModel::kTarget, pair, *reference_.side,
+                               *target_.side, read, like));
     pinned.values.Pin(pair.target.made, std::move(tensors));
   }
   on_reference_.emplace(std::move(pinned));
@@ -108,15 +108,16 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
                               reference.Tensors(pair.reference.read));
     NODEWISE_ASSIGN_OR_RETURN(made, mixture->Rounded(pair, std::move(made)));
     NODEWISE_ASSIGN_OR_RETURN(
-        auto tensors, ToTarget(pair, reference_side, target_side, made, form));
+        auto tensors, InFormOf(WhichModel::kTarget, pair, reference_side,
+                               target_side, made, form));
     target.values.Pin(pair.target.made, std::move(tensors));
   }
   if (is_target || (has_form && !has_form_by_reader_)) {
     NODEWISE_ASSIGN_OR_RETURN(const auto read,
                               target.Tensors(pair.target.read));
     NODEWISE_ASSIGN_OR_RETURN(
-        auto tensors,
-        ToReference(pair, reference_side, target_side, read, own));
+        auto tensors, InFormOf(WhichModel::kReference, pair, reference_side,
+                               target_side, read, own));
     NODEWISE_ASSIGN_OR_RETURN(const auto now,
                               reference.Tensors(pair.reference.made));
     // Where nothing has become of it, nothing behind it need be made anew.

@@ -87,16 +87,6 @@ absl::StatusOr<NDArray> FromNumbers(
   return tensor;
 }
 
-// A value of one of the models.
-struct ValueOfSide {
-  const ModelSide& side;
-  ValueId id;
-
-  std::optional<Layout::Quantisation> Quantisation() const {
-    return side.QuantisationOf(id);
-  }
-};
-
 // A layout leads from elements of the target's tensor to places in the
 // reference's, so that the way decides which of both is looked up.
 std::vector<double> Reordered(const Layout& layout, bool to_reference,
@@ -110,35 +100,6 @@ std::vector<double> Reordered(const Layout& layout, bool to_reference,
         numbers[to_reference ? i : place];
   }
   return placed;
-}
-
-// Takes the tensors, by set, from the form of one value to that of the other.
-absl::StatusOr<std::vector<NDArray>> Carried(const Layout& layout,
-                                             const ValueOfSide& from,
-                                             const ValueOfSide& to,
-                                             bool to_reference,
-                                             absl::Span<const NDArray> tensors,
-                                             absl::Span<const NDArray> like) {
-  const auto quantisation = to.Quantisation();
-  const bool are_plain = layout.is_same_order() && !quantisation.has_value() &&
-                         !from.Quantisation().has_value();
-  std::vector<NDArray> carried;
-  for (size_t set = 0; set < tensors.size(); ++set) {
-    // Most pairs lie alike, and are of one type: then nothing is copied.
-    if (are_plain && tensors[set].dtype() == like[set].dtype()) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          auto view, tensors[set].View(like[set].shape(), like[set].dtype()));
-      carried.push_back(std::move(view));
-      continue;
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        NDArray tensor,
-        FromNumbers(Reordered(layout, to_reference,
-                              NumbersOfValue(from.side, from.id, tensors[set])),
-                    quantisation, like[set]));
-    carried.push_back(std::move(tensor));
-  }
-  return carried;
 }
 
 }  // namespace
@@ -268,22 +229,34 @@ std::optional<Layout::Quantisation> ModelSide::FindQuantisation(
   return std::nullopt;
 }
 
-absl::StatusOr<std::vector<NDArray>> ToReference(
-    const ValuePair& pair, const ModelSide& reference, const ModelSide& target,
-    absl::Span<const NDArray> read, absl::Span<const NDArray> like) {
-  return Carried(pair.layout, {target, pair.target.read},
-                 {reference, pair.reference.made}, /*to_reference=*/true, read,
-                 like);
-}
-
-absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
+absl::StatusOr<std::vector<NDArray>> InFormOf(WhichModel which,
+                                              const ValuePair& pair,
                                               const ModelSide& reference,
                                               const ModelSide& target,
                                               absl::Span<const NDArray> read,
                                               absl::Span<const NDArray> like) {
-  return Carried(pair.layout, {reference, pair.reference.read},
-                 {target, pair.target.made}, /*to_reference=*/false, read,
-                 like);
+  const bool to_reference = which == WhichModel::kReference;
+  const ModelSide& from = to_reference ? target : reference;
+  const ValueId from_id = to_reference ? pair.target.read : pair.reference.read;
+  const auto quantisation = to_reference
+                                ? reference.QuantisationOf(pair.reference.made)
+                                : target.QuantisationOf(pair.target.made);
+  const bool are_plain = pair.layout.is_same_order() &&
+                         !quantisation.has_value() &&
+                         !from.QuantisationOf(from_id).has_value();
+  std::vector<NDArray> carried;
+  for (size_t set = 0; set < read.size(); ++set) {
+    // Most pairs lie alike, and are of one type: then nothing is copied.
+    auto tensor =
+        are_plain && read[set].dtype() == like[set].dtype()
+            ? read[set].View(like[set].shape(), like[set].dtype())
+            : FromNumbers(Reordered(pair.layout, to_reference,
+                                    NumbersOfValue(from, from_id, read[set])),
+                          quantisation, like[set]);
+    if (!tensor.ok()) return tensor.status();
+    carried.push_back(*std::move(tensor));
+  }
+  return carried;
 }
 
 std::vector<double> NumbersOfValue(const ModelSide& side, ValueId id,

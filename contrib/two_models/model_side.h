@@ -93,13 +93,12 @@ struct RunningModel {
   }
 };
 
-// Takes numbers of `pair` from one model to the other, in the form of the first
-// value of the other's chain; `like` is a tensor of that form. Fails as
+// Returns numbers of `pair`, which are the other model's, in the form of the
+// first value of this model's chain; `like` is a tensor of that form. Fails as
 // UndoLayout().
-absl::StatusOr<std::vector<NDArray>> ToReference(
-    const ValuePair& pair, const ModelSide& reference, const ModelSide& target,
-    absl::Span<const NDArray> read, absl::Span<const NDArray> like);
-absl::StatusOr<std::vector<NDArray>> ToTarget(const ValuePair& pair,
+enum class WhichModel { kReference, kTarget };
+absl::StatusOr<std::vector<NDArray>> InFormOf(WhichModel which,
+                                              const ValuePair& pair,
                                               const ModelSide& reference,
                                               const ModelSide& target,
                                               absl::Span<const NDArray> read,

@@ -613,7 +613,7 @@ class Pairer {
                               reference_.Tensors(pair.reference.read));
     NODEWISE_ASSIGN_OR_RETURN(const auto read,
                               target_.Tensors(pair.target.read));
-    auto taken = ToReference(pair, from_, to_, read, made);
+    auto taken = InFormOf(WhichModel::kReference, pair, from_, to_, read, made);
     // Sizes that depend on numbers may differ between sets: no pair then.
     if (!taken.ok()) return absl::OkStatus();
     if (choice.way != ValuePair::Way::kInput) {
@@ -773,8 +773,9 @@ absl::StatusOr<MatchedInputs> MatchModelInputs(
       pair.layout = *layout;
       const NDArray tensor[] = {given[place]};
       const NDArray form[] = {like};
-      NODEWISE_ASSIGN_OR_RETURN(auto tensors,
-                                ToReference(pair, to, from, tensor, form));
+      NODEWISE_ASSIGN_OR_RETURN(
+          auto tensors,
+          InFormOf(WhichModel::kReference, pair, to, from, tensor, form));
       const std::string note =
           NoteOf(target.value(target.inputs()[place]).name, wanted.name,
                  *layout, like.shape() != given[place].shape());
