@@ -13,9 +13,7 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "contrib/align/align_limits.h"

@@ -12,13 +12,11 @@
 
 #include "contrib/align/graph_walk.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "contrib/align/network_walk.h"
 #include "nodewise/op/op_def.h"

@@ -13,11 +13,8 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "contrib/align/align_limits.h"
 #include "contrib/align/layout_operations.h"

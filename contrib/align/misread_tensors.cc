@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "contrib/align/blame_search.h"
 #include "contrib/align/network_walk.h"

@@ -13,7 +13,6 @@
 #include <numeric>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "contrib/align/align_limits.h"
 #include "contrib/align/network_walk.h"

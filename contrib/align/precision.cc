@@ -14,7 +14,6 @@
 
 #include "contrib/align/align_limits.h"
 #include "contrib/align/network_walk.h"
-#include "contrib/align/tensor_match.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

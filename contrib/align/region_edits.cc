@@ -8,7 +8,6 @@
 
 #include "contrib/align/region_edits.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "contrib/align/align_limits.h"
 #include "contrib/align/tensor_match.h"
 #include "fmt/format.h"
-#include "nodewise/align/layout.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

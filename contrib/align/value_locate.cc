@@ -21,13 +21,11 @@
 #include "nodewise/align/value_locate.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "contrib/align/align_limits.h"
@@ -36,7 +34,6 @@
 #include "contrib/align/network_walk.h"
 #include "contrib/align/region_edits.h"
 #include "contrib/align/tensor_match.h"
-#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

@@ -12,9 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <utility>
 
 #include "contrib/two_models/mixed_models.h"
 #include "contrib/two_models/model_side.h"

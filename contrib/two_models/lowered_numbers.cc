@@ -1,18 +1,13 @@
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "contrib/two_models/model_side.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 namespace {

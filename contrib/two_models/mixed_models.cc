@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "nodewise/support/status_macros.h"
-#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 namespace {

@@ -11,7 +11,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "nodewise/op/tensor_loops.h"

@@ -4,8 +4,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -14,7 +12,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/two_models/compare_models.h"
 
 namespace nodewise {
 namespace {
