@@ -4,7 +4,7 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/progress.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/check_adapter.h"
 #include "nodewise/autotest/check_report.h"
@@ -31,53 +31,48 @@ constexpr const char* kProtocol = "adapter_protocol.py";
 class UseAdapter : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddPositional("ACTION",
-                           "check: changes operations behind the adapter, and "
-                           "looks whether these are named and no other; learn: "
-                           "measures how the runtime computes single operators "
-                           "otherwise than by their definitions; new: writes "
-                           "an adapter to begin with",
-                           &action_);
-    options->AddPositional("PROGRAM",
-                           "ort, or another runtime of docs/adapters.md, or "
-                           "exec:COMMAND, an adapter; of check also with a "
-                           "model of yours, ort:MODEL.onnx; of new: the file "
-                           "to write",
-                           &program_);
-    options->AddNumber("--faults", "N",
-                       "of check: how many operations are changed, one at a "
-                       "time (10)",
-                       {&faults_, 1, 10'000});
-    options->AddTexts("--network", "NAME",
-                      "of check: a network to try: demo, convolutional, "
-                      "transformer, quantised, recurrent or several_outputs; "
-                      "may be given again (all)",
-                      &networks_);
-    options->AddFlag("--spoil",
-                     "of check: exchanges what an operation makes for other "
-                     "numbers in the runtime, for one that has a file of its "
-                     "own, which no change of the model reaches",
-                     &spoils_);
-    options->AddTexts("--inputs", "FILE",
-                      "of check with a model of yours: inputs by their names "
-                      "from a .npz or .params file (drawn)",
-                      &inputs_.inputs_files);
-    options->AddTexts("--dim", "NAME=N",
-                      "of check with a model of yours: the size of a dimension "
-                      "by its name; may be given again",
-                      &dims_);
-    options->AddTexts("--op", "NAME",
-                      "of learn: an operator to try; may be given again (all)",
-                      &names_);
-    options->AddNumber("--configurations", "N",
-                       "of learn: how many uses of each operator are tried "
-                       "(32)",
-                       {&configurations_, 1, 1'000'000});
-    options->AddNumber("--seed", "N", "draws other uses and numbers (1)",
-                       {&seed_});
-    options->AddText("-o,--output", "FILE",
-                     "of learn: writes the rows to FILE, for locate --known",
-                     &output_);
+    options->Add({
+        {"ACTION", "",
+         "check: changes operations behind the adapter, and looks whether "
+         "these are named and no other; learn: measures how the runtime "
+         "computes single operators otherwise than by their definitions; new: "
+         "writes an adapter to begin with",
+         &action_},
+        {"PROGRAM", "",
+         "ort, or another runtime of docs/adapters.md, or exec:COMMAND, an "
+         "adapter; of check also with a model of yours, ort:MODEL.onnx; of "
+         "new: the file to write",
+         &program_},
+        {"--faults", "N",
+         "of check: how many operations are changed, one at a time (10)",
+         NumberOption{&faults_, 1, 10'000}},
+        {"--network", "NAME",
+         "of check: a network to try: demo, convolutional, transformer, "
+         "quantised, recurrent or several_outputs; may be given again (all)",
+         &networks_},
+        {"--spoil", "",
+         "of check: exchanges what an operation makes for other numbers in the "
+         "runtime, for one that has a file of its own, which no change of the "
+         "model reaches",
+         &spoils_},
+        {"--inputs", "FILE",
+         "of check with a model of yours: inputs by their names from a .npz or "
+         ".params file (drawn)",
+         &inputs_.inputs_files},
+        {"--dim", "NAME=N",
+         "of check with a model of yours: the size of a dimension by its name; "
+         "may be given again",
+         &dims_},
+        {"--op", "NAME",
+         "of learn: an operator to try; may be given again (all)", &names_},
+        {"--configurations", "N",
+         "of learn: how many uses of each operator are tried (32)",
+         NumberOption{&configurations_, 1, 1'000'000}},
+        {"--seed", "N", "draws other uses and numbers (1)",
+         NumberOption{&seed_}},
+        {"-o,--output", "FILE",
+         "of learn: writes the rows to FILE, for locate --known", &output_},
+    });
     AddForeignOptions(options, &foreign_);
   }
 
@@ -95,32 +90,26 @@ class UseAdapter : public Command {
                       Printable(action_)));
     }
     if (action_ == "new") NODEWISE_RETURN_IF_ERROR(CheckNoRuntime());
-    struct Given {
-      bool is_given;
-      const char* name;
-      const char* action;
+    const auto refuse = [&](const char* action, const GivenOptions& given) {
+      if (action_ == action) return absl::OkStatus();
+      return RefuseGiven(
+          given, "",
+          fmt::format(": means nothing for {}, expected {}", action_, action));
     };
-    const Given given[] = {
-        {faults_.has_value(), "--faults", "check"},
-        {!networks_.empty(), "--network", "check"},
-        {spoils_, "--spoil", "check"},
-        {!inputs_.inputs_files.empty(), "--inputs", "check"},
-        {!dims_.empty(), "--dim", "check"},
-        {!names_.empty(), "--op", "learn"},
-        {configurations_.has_value(), "--configurations", "learn"},
-        {!output_.empty(), "--output", "learn"},
-    };
-    for (const auto& [is_given, name, action] : given) {
-      if (!is_given || action_ == action) continue;
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: means nothing for {}, expected {}", name, action_, action));
-    }
-    return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(
+        refuse("check", {{faults_.has_value(), "--faults"},
+                         {!networks_.empty(), "--network"},
+                         {spoils_, "--spoil"},
+                         {!inputs_.inputs_files.empty(), "--inputs"},
+                         {!dims_.empty(), "--dim"}}));
+    return refuse("learn", {{!names_.empty(), "--op"},
+                            {configurations_.has_value(), "--configurations"},
+                            {!output_.empty(), "--output"}});
   }
 
   // Options about a runtime that runs mean nothing where none does.
   absl::Status CheckNoRuntime() const {
-    const std::pair<bool, const char*> given[] = {
+    const GivenOptions given = {
         {seed_.has_value(), "--seed"},
         {!foreign_.model.empty(), "--model"},
         {!foreign_.python.empty(), "--python"},
@@ -129,12 +118,8 @@ class UseAdapter : public Command {
         {!foreign_.runtime_options.empty(), "--runtime-option"},
         {foreign_.limit_s.has_value(), "--foreign-limit"},
     };
-    for (const auto& [is_given, name] : given) {
-      if (!is_given) continue;
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: means nothing for new, expected check or learn", name));
-    }
-    return absl::OkStatus();
+    return RefuseGiven(given, "",
+                       ": means nothing for new, expected check or learn");
   }
 
   // The protocol goes with it, so that it runs wherever the two are taken.
@@ -192,10 +177,10 @@ class UseAdapter : public Command {
     LoadOptions load;
     load.target.target = program_;
     load.model.dims = dims_;
-    InputOptions inputs = inputs_;
-    inputs.seed = seed;
+    load.inputs = inputs_;
+    load.inputs.seed = seed;
     NODEWISE_ASSIGN_OR_RETURN(Session session,
-                              LoadForeign(load, foreign_, inputs, report));
+                              LoadForeign(load, foreign_, report));
     // The report says what is wrong with it.
     if (report->status != Report::Status::kOk) return Tried();
     CheckedNetwork own{program_, session.network, session.NamedInputs()};
@@ -234,9 +219,7 @@ class UseAdapter : public Command {
       return RowsOf(known, runtime);
     };
     Progress progress("checking");
-    options.progress = [&](size_t done, size_t all) {
-      progress.Update(done, all);
-    };
+    options.progress = progress.Updater();
     NODEWISE_ASSIGN_OR_RETURN(
         const AdapterCheck check,
         CheckAdapter(tried.program, tried.networks, AllOperators(), options));
@@ -289,14 +272,15 @@ class UseAdapter : public Command {
     options.configurations = configurations_.value_or(options.configurations);
     absl::StatusOr<Learned> learned = Learned();
     {
+      // The bar is erased before anything is printed.
       Progress progress("learning");
-      options.progress = [&](size_t done, size_t all) {
-        progress.Update(done, all);
-      };
+      options.progress = progress.Updater();
       learned = LearnDeviations(rows, std::move(runtime), *candidate, options);
     }
     if (!learned.ok()) return At(program_, learned.status());
-    if (!output_.empty()) NODEWISE_RETURN_IF_ERROR(Write(learned->known));
+    if (!output_.empty()) {
+      NODEWISE_RETURN_IF_ERROR(WriteWholeFile(output_, TextOf(learned->known)));
+    }
     return ReportOf(*learned, options, output_);
   }
 
@@ -315,12 +299,6 @@ class UseAdapter : public Command {
       return std::find(names_.begin(), names_.end(), row->name) == names_.end();
     });
     return rows;
-  }
-
-  absl::Status Write(const KnownRuntime& known) const {
-    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(output_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(TextOf(known)));
-    return file.Commit();
   }
 
   std::string action_, program_, output_;
@@ -346,6 +324,6 @@ const CommandRow kAdapterCommand = {
     "\n"
     "Exit status: 0 if all deviations are of known classes, or all changed\n"
     "operations were named and no other; 1 if not; 2 if it did not run.\n",
-    [] { return std::unique_ptr<Command>(new UseAdapter()); }};
+    &MakeCommand<UseAdapter>};
 
 }  // namespace nodewise

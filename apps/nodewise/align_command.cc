@@ -19,29 +19,31 @@ class AlignWithModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &load_.target);
-    options->AddPositional("MODEL",
-                           "the ONNX model that it was compiled from, or "
-                           "another build of that",
-                           &model_);
-    AddDeviceOption(options, &load_.target);
-    AddInputOptions(options, &inputs_);
-    AddSetsOption(options, &sets_);
+    options->Add({
+        {"MODEL", "",
+         "the ONNX model that it was compiled from, or another build of that",
+         &model_},
+        DeviceOption(&load_.target),
+    });
+    AddInputOptions(options, &load_.inputs);
+    options->Add({
+        SetsOption(&sets_),
+    });
     AddModelOptions(options, &load_.model);
     AddOpaqueOption(options, &load_.model);
-    options->AddFlag("--all", "every line of lists that are cut otherwise",
-                     &all_);
+    options->Add({
+        AllLinesOption(&all_),
+    });
   }
 
   absl::StatusOr<Report> Run() override {
     Report report;
     LoadOptions load = load_;
     load.model = ModelOptions();
-    NODEWISE_ASSIGN_OR_RETURN(const Session session,
-                              LoadTarget(load, inputs_, &report));
+    NODEWISE_ASSIGN_OR_RETURN(const Session session, LoadTarget(load, &report));
     if (report.status != Report::Status::kOk) return report;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const Reference reference,
-        ReferenceNamed(model_, load_, inputs_, ForeignOptions()));
+    NODEWISE_ASSIGN_OR_RETURN(const Reference reference,
+                              ReferenceNamed(model_, load_, ForeignOptions()));
     KeepFreedMemory();
     DiagnosticList faults;
     const auto aligned =
@@ -56,7 +58,6 @@ class AlignWithModel : public Command {
 
  private:
   LoadOptions load_;
-  InputOptions inputs_;
   std::string model_;
   std::optional<uint64_t> sets_;
   bool all_ = false;
@@ -65,8 +66,7 @@ class AlignWithModel : public Command {
 }  // namespace
 
 const CommandRow kAlignCommand = {
-    "align",
-    "shows which tensor of its model each node of an artefact makes",
+    "align", "shows which tensor of its model each node of an artefact makes",
     "examples:\n"
     "  nodewise align build/net model.onnx --random-inputs 1\n"
     "  nodewise align net.so model.onnx --inputs all.npz --json\n"
@@ -75,8 +75,7 @@ const CommandRow kAlignCommand = {
     "names "
     "and\nfusion do not matter. Layouts that compilers use are undone.\n"
     "\nExit status: 0 if it could be done, 2 if not.\n",
-    [] { return std::unique_ptr<Command>(new AlignWithModel); },
-    /*missing=*/nullptr,
+    &MakeCommand<AlignWithModel>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <random>
@@ -9,7 +8,7 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
-#include "apps/nodewise/progress.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/autotest_report.h"
 #include "nodewise/autotest/autotest_run.h"
@@ -41,61 +40,56 @@ constexpr double kShrinkingShare = 0.2;
 class TestOperators : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddTexts("--op", "NAME",
-                      "an operator to test; may be given again (all)", &names_);
-    options->AddFlag("--networks",
-                     "whole networks of these operators instead of one "
-                     "operation at a time",
-                     &networks_);
-    options->AddText("--mutate", "PATH",
-                     "changed parts of this ONNX model, or of those in this "
-                     "folder, instead",
-                     &mutated_);
-    options->AddTexts("--pass", "NAME",
-                      "rewrites each network first: merge (quantised "
-                      "operations) or split; may be given again (none)",
-                      &passes_);
-    options->AddFlag("--attribute",
-                     "judges each finding again with one thing of the "
-                     "candidate switched off at a time",
-                     &attributes_);
-    options->AddText("--candidate", "NAME",
-                     "what is tested: onednn, c (the C that is emitted, "
-                     "compiled), graph (the reference's own kernels as a "
-                     "graph), ort, onnx (the evaluator of ONNX's own Python "
-                     "package), or exec:COMMAND (onednn)",
-                     &candidate_);
-    options->AddText("--with", "WHAT",
-                     "forward (the operators or networks), backward (the "
-                     "gradients of those that have one) or both (forward)",
-                     &with_);
-    options->AddNumber("--runs", "N", "how many sets of values (1000)",
-                       {&runs_, 1, kMostRuns});
-    options->AddNumber("--time", "SECONDS",
-                       "stops after so long, and runs without another limit "
-                       "unless --runs is given, too",
-                       {&seconds_, 1, kMostSeconds});
-    options->AddNumber("--seed", "N",
-                       "draws the same cases again (one drawn anew, and shown)",
-                       {&seed_});
-    options->AddNumber("--sets", "N",
-                       "how many sets of values for one configuration (16; "
-                       "of --networks 4)",
-                       {&sets_, 1, kMostSetsOfOne});
-    options->AddText("--shard", "I/N",
-                     "runs part I of N, from 1 on; all parts together are the "
-                     "whole run",
-                     &shard_);
-    options->AddNumber("--limit", "MS",
-                       "how long a case may take in this process (10000)",
-                       {&limit_ms_, 1, 86'400'000});
-    options->AddText("-o,--output", "DIR",
-                     "writes a folder for each finding into this new folder",
-                     &folder_);
-    options->AddText("--case", "FOLDER",
-                     "runs this case alone: a folder of -o, or of ONNX's own "
-                     "tests",
-                     &case_);
+    options->Add({
+        {"--op", "NAME", "an operator to test; may be given again (all)",
+         &names_},
+        {"--networks", "",
+         "whole networks of these operators instead of one operation at a time",
+         &networks_},
+        {"--mutate", "PATH",
+         "changed parts of this ONNX model, or of those in this folder, "
+         "instead",
+         &mutated_},
+        {"--pass", "NAME",
+         "rewrites each network first: merge (quantised operations) or split; "
+         "may be given again (none)",
+         &passes_},
+        {"--attribute", "",
+         "judges each finding again with one thing of the candidate switched "
+         "off at a time",
+         &attributes_},
+        {"--candidate", "NAME",
+         "what is tested: onednn, c (the C that is emitted, compiled), graph "
+         "(the reference's own kernels as a graph), ort, onnx (the evaluator "
+         "of ONNX's own Python package), or exec:COMMAND (onednn)",
+         &candidate_},
+        {"--with", "WHAT",
+         "forward (the operators or networks), backward (the gradients of "
+         "those that have one) or both (forward)",
+         &with_},
+        {"--runs", "N", "how many sets of values (1000)",
+         NumberOption{&runs_, 1, kMostRuns}},
+        {"--time", "SECONDS",
+         "stops after so long, and runs without another limit unless --runs is "
+         "given, too",
+         NumberOption{&seconds_, 1, kMostSeconds}},
+        {"--seed", "N",
+         "draws the same cases again (one drawn anew, and shown)",
+         NumberOption{&seed_}},
+        {"--sets", "N",
+         "how many sets of values for one configuration (16; of --networks 4)",
+         NumberOption{&sets_, 1, kMostSetsOfOne}},
+        {"--shard", "I/N",
+         "runs part I of N, from 1 on; all parts together are the whole run",
+         &shard_},
+        {"--limit", "MS", "how long a case may take in this process (10000)",
+         NumberOption{&limit_ms_, 1, 86'400'000}},
+        {"-o,--output", "DIR",
+         "writes a folder for each finding into this new folder", &folder_},
+        {"--case", "FOLDER",
+         "runs this case alone: a folder of -o, or of ONNX's own tests",
+         &case_},
+    });
     AddForeignOptions(options, &foreign_);
   }
 
@@ -165,20 +159,13 @@ class TestOperators : public Command {
 
   absl::Status ReadShard() {
     if (shard_.empty()) return absl::OkStatus();
-    const size_t slash = shard_.find('/');
-    const auto number = [](std::string_view text) -> uint64_t {
-      uint64_t value = 0;
-      const auto end =
-          std::from_chars(text.data(), text.data() + text.size(), value);
-      return end.ec == std::errc() && end.ptr == text.data() + text.size()
-                 ? value
-                 : 0;
-    };
-    const uint64_t part =
-        slash == std::string::npos ? 0 : number(shard_.substr(0, slash));
-    const uint64_t parts =
-        slash == std::string::npos ? 0 : number(shard_.substr(slash + 1));
-    if (part == 0 || parts < part) {
+    const std::string_view text = shard_;
+    const size_t slash = text.find('/');
+    uint64_t part = 0, parts = 0;
+    if (slash == std::string::npos ||
+        !ReadNumber(text.substr(0, slash), &part) ||
+        !ReadNumber(text.substr(slash + 1), &parts) || part == 0 ||
+        parts < part) {
       return absl::InvalidArgumentError(
           fmt::format("--shard: found \"{}\", expected I/N, such as 1/4",
                       Printable(shard_)));
@@ -300,21 +287,10 @@ class TestOperators : public Command {
     return absl::OkStatus();
   }
 
-  std::vector<std::string> names_;
-  std::string candidate_;
-  std::string with_;
-  bool networks_ = false;
-  std::string mutated_;
-  std::vector<std::string> passes_;
-  bool attributes_ = false;
-  std::optional<uint64_t> runs_;
-  std::optional<uint64_t> seconds_;
-  std::optional<uint64_t> seed_;
-  std::optional<uint64_t> sets_;
-  std::optional<uint64_t> limit_ms_;
-  std::string shard_;
-  std::string folder_;
-  std::string case_;
+  std::vector<std::string> names_, passes_;
+  std::string candidate_, with_, mutated_, shard_, folder_, case_;
+  bool networks_ = false, attributes_ = false;
+  std::optional<uint64_t> runs_, seconds_, seed_, sets_, limit_ms_;
   ForeignOptions foreign_;
   AutotestOptions options_;
   std::shared_ptr<const CCompiler> compiler_;
@@ -323,8 +299,7 @@ class TestOperators : public Command {
 }  // namespace
 
 const CommandRow kAutotestCommand = {
-    "autotest",
-    "tests operators and networks on random cases",
+    "autotest", "tests operators and networks on random cases",
     "examples:\n"
     "  nodewise autotest --op Conv --candidate onednn --runs 10000\n"
     "  nodewise autotest --candidate ort --time 600 -o findings\n"
@@ -334,8 +309,7 @@ const CommandRow kAutotestCommand = {
     "  nodewise autotest --mutate models --candidate c --runs 10000\n"
     "\nExit status: 0 if nothing was found, 1 if something was, 2 if it did "
     "not run.\n",
-    [] { return std::unique_ptr<Command>(new TestOperators); },
-    /*missing=*/nullptr,
+    &MakeCommand<TestOperators>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -1,11 +1,10 @@
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <utility>
 
+#include "apps/nodewise/build_parts.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/diagnose_dump.h"
-#include "apps/nodewise/model_options.h"
+#include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/report/comparison_report.h"
@@ -21,13 +20,14 @@
 namespace nodewise {
 namespace {
 
-absl::StatusOr<double> LimitOf(const char* option, const std::string& text) {
+// An option that was left out leaves the limit as the rule has it.
+absl::Status TakeLimit(const char* option, const std::string& text,
+                       double* limit) {
+  if (text.empty()) return absl::OkStatus();
   double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && stop == end && value >= 0 &&
-      std::isfinite(value)) {
-    return value;
+  if (ReadNumber(text, &value) && value >= 0 && std::isfinite(value)) {
+    *limit = value;
+    return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       fmt::format("{}: found \"{}\", expected a number from 0 on", option,
@@ -39,44 +39,40 @@ class CompareTensorSources : public Command {
   void AddOptions(OptionList* options) override {
     const std::string kinds =
         "a dump, a .npz, .npy, .params or .pb file, or an ONNX test set";
-    options->AddPositional("EXPECTED", "the reference: " + kinds, &expected_);
-    options->AddPositional("ACTUAL", "what is compared with it, as EXPECTED",
-                           &actual_);
-    options->AddText("--rule", "NAME", RuleHelp(), &rule_);
-    options->AddText("--atol", "X", "the absolute part of --rule tolerance (0)",
-                     &atol_);
-    options->AddText("--rtol", "X", "the relative part of --rule tolerance (0)",
-                     &rtol_);
-    options->AddText("--threshold", "X", "the limit of --rule absolute (1e-5)",
-                     &threshold_);
-    options->AddText("--map", "FILE",
-                     "which tensors are compared: on each line the name in "
-                     "EXPECTED and that in ACTUAL",
-                     &map_);
-    options->AddFlag("--fuzzy",
-                     "pairs what has no partner of its name by spelling, order "
-                     "and words of the names",
-                     &is_fuzzy_);
-    options->AddFlag("--convert",
-                     "compares elements of different types as the numbers they "
-                     "are",
-                     &may_convert_);
-    options->AddFlag("--strict",
-                     "warnings and tensors that only one side has count as "
-                     "differences",
-                     &is_strict_);
-    options->AddText("--sort", "HOW",
-                     "error: the worst first, and what a network is given "
-                     "last; order: as the reference has them (error)",
-                     &sort_);
-    options->AddFlag("--all", "every line of lists that are cut otherwise",
-                     &all_);
+    options->Add({
+        {"EXPECTED", "", "the reference: " + kinds, &expected_},
+        {"ACTUAL", "", "what is compared with it, as EXPECTED", &actual_},
+        {"--rule", "NAME", RuleHelp(), &rule_},
+        {"--atol", "X", "the absolute part of --rule tolerance (0)", &atol_},
+        {"--rtol", "X", "the relative part of --rule tolerance (0)", &rtol_},
+        {"--threshold", "X", "the limit of --rule absolute (1e-5)",
+         &threshold_},
+        {"--map", "FILE",
+         "which tensors are compared: on each line the name in EXPECTED and "
+         "that in ACTUAL",
+         &map_},
+        {"--fuzzy", "",
+         "pairs what has no partner of its name by spelling, order and words "
+         "of the names",
+         &is_fuzzy_},
+        {"--convert", "",
+         "compares elements of different types as the numbers they are",
+         &may_convert_},
+        {"--strict", "",
+         "warnings and tensors that only one side has count as differences",
+         &is_strict_},
+        {"--sort", "HOW",
+         "error: the worst first, and what a network is given last; order: as "
+         "the reference has them (error)",
+         &sort_},
+        AllLinesOption(&all_),
+    });
     AddOpaqueOption(options, &model_);
   }
 
   absl::StatusOr<Report> Run() override {
     if (IsModel(expected_) || IsModel(actual_)) return RunWithModel();
-    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, actual_));
+    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(GivenOf(model_), actual_));
     SourceOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
     options.compare.may_convert = may_convert_;
@@ -162,18 +158,11 @@ class CompareTensorSources : public Command {
           "--rule tolerance: found no tolerance, expected --atol or --rtol");
     }
     NODEWISE_RETURN_IF_ERROR(CheckMeant(*rule, has_tolerance));
-    if (!atol_.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(rule->tolerance.absolute,
-                                LimitOf("--atol", atol_));
-    }
-    if (!rtol_.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(rule->tolerance.relative,
-                                LimitOf("--rtol", rtol_));
-    }
-    if (!threshold_.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(rule->tolerance.absolute,
-                                LimitOf("--threshold", threshold_));
-    }
+    Tolerance& tolerance = rule->tolerance;
+    NODEWISE_RETURN_IF_ERROR(TakeLimit("--atol", atol_, &tolerance.absolute));
+    NODEWISE_RETURN_IF_ERROR(TakeLimit("--rtol", rtol_, &tolerance.relative));
+    NODEWISE_RETURN_IF_ERROR(
+        TakeLimit("--threshold", threshold_, &tolerance.absolute));
     return rule;
   }
 
@@ -191,6 +180,8 @@ class CompareTensorSources : public Command {
     return absl::OkStatus();
   }
 
+  // What cannot be judged is not fine, unless one side alone has it: networks
+  // that were compiled otherwise have other tensors.
   bool Differs(const Comparison& comparison) const {
     using Kind = SkippedTensor::Kind;
     const size_t faults = comparison.CountOf(Verdict::kError) +
@@ -227,6 +218,6 @@ const CommandRow kCompareCommand = {
     "\nExit status: 0 if they agree, 1 if a tensor is wrong or inconclusive, "
     "or of\nanother type, 2 if nothing could be compared, or a dump is cut "
     "short.\n",
-    [] { return std::unique_ptr<Command>(new CompareTensorSources); }};
+    &MakeCommand<CompareTensorSources>};
 
 }  // namespace nodewise

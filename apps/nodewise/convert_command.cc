@@ -1,54 +1,52 @@
-#include <memory>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "apps/nodewise/build_parts.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/model_passes.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact_folder.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/target_support.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
-std::vector<std::string> LinesOf(const std::string& text) {
-  return absl::StrSplit(text, '\n', absl::SkipEmpty());
-}
-
 class ConvertModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddPositional("MODEL", "an ONNX model", &load_.target.target);
-    options->AddText("-o,--output", "DIR",
-                     "the folder to write, with graph.json and params.params",
-                     &output_);
-    options->AddText("--emit", "LANGUAGE",
-                     "c: write the functions too, as lib.c, to be compiled to "
-                     "lib.so; the graph names those",
-                     &emit_);
-    options->AddText("--passes", "LIST",
-                     "changes the network first: names of passes with commas "
-                     "between them; help lists those that there are",
-                     &load_.passes);
-    options->AddText("--text", "FILE",
-                     "writes the network as text, after the passes; - is "
-                     "stdout. Needs no -o",
-                     &text_);
+    options->Add({
+        {"MODEL", "", "an ONNX model", &load_.target.target},
+        {"-o,--output", "DIR",
+         "the folder to write, with graph.json and params.params", &output_},
+        {"--emit", "LANGUAGE",
+         "c: write the functions too, as lib.c, to be compiled to lib.so; the "
+         "graph names those",
+         &emit_},
+        {"--passes", "LIST",
+         "changes the network first: names of passes with commas between them; "
+         "help lists those that there are",
+         &load_.passes},
+        {"--text", "FILE",
+         "writes the network as text, after the passes; - is stdout. Needs no "
+         "-o",
+         &text_},
+    });
     AddLoweringOptions(options, &load_.lowering);
-    AddInputOptions(options, &inputs_);
+    AddInputOptions(options, &load_.inputs);
     AddModelOptions(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
-    options->AddFlag("--sensitivity",
-                     "ranks the operations by what --precision does to the "
-                     "outputs through each; needs no -o",
-                     &load_.precision.sensitivity);
+    options->Add({
+        {"--sensitivity", "",
+         "ranks the operations by what --precision does to the outputs through "
+         "each; needs no -o",
+         &load_.precision.sensitivity},
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -101,7 +99,7 @@ class ConvertModel : public Command {
   }
 
   absl::StatusOr<Session> Load(Report* report) const {
-    NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(load_, inputs_));
+    NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(load_));
     DiagnosticList faults;
     InputFiles files;
     // A file that is not a model is refused as one.
@@ -117,20 +115,15 @@ class ConvertModel : public Command {
   absl::Status WriteText(const Network& network, Report* report) const {
     const std::string text = NetworkToText(network.data());
     if (text_ == "-") {
-      for (std::string& line : LinesOf(report->text.ToString())) {
-        report->notes.push_back(std::move(line));
-      }
+      const std::vector<std::string> lines =
+          absl::StrSplit(report->text.ToString(), '\n', absl::SkipEmpty());
+      report->notes.insert(report->notes.end(), lines.begin(), lines.end());
       report->text.clear();
       report->text += text;
       report->json.Add("network", text);
       return absl::OkStatus();
     }
-    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(text_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(text));
-    NODEWISE_RETURN_IF_ERROR(file.Commit());
-    report->text += fmt::format("wrote {}\n", Printable(text_));
-    report->json.Add("text", text_);
-    return absl::OkStatus();
+    return WriteAskedFile(text_, text, "text", report);
   }
 
   // If there is no C for an operation, the folder stays as it is.
@@ -150,10 +143,11 @@ class ConvertModel : public Command {
     const Artefact& artefact = loaded.target->artefact();
     const size_t operations = loaded.network->order().size();
     const size_t params = artefact.params.tensors.size();
-    size_t functions = 0;
-    for (const GraphNode& node : artefact.graph.nodes) {
-      functions += node.kind == GraphNode::Kind::kInput ? 0 : 1;
-    }
+    const auto functions = static_cast<size_t>(
+        std::count_if(artefact.graph.nodes.begin(), artefact.graph.nodes.end(),
+                      [](const GraphNode& node) {
+                        return node.kind != GraphNode::Kind::kInput;
+                      }));
     report->text += fmt::format(
         "{}: {} in {}, {}\nwrote {}\n", Printable(load_.target.target),
         CountOf(operations, "operation"), CountOf(functions, "function node"),
@@ -170,10 +164,7 @@ class ConvertModel : public Command {
   }
 
   LoadOptions load_;
-  InputOptions inputs_;  // They decide the sizes that the model leaves open.
-  std::string output_;
-  std::string emit_;
-  std::string text_;
+  std::string output_, emit_, text_;
 };
 
 }  // namespace
@@ -194,6 +185,6 @@ const CommandRow kConvertCommand = {
     "nodewise,\nor with --emit c of the library that a C compiler makes of "
     "lib.c.\n"
     "\nExit status: 0 it was written, 2 it was not.\n",
-    [] { return std::unique_ptr<Command>(new ConvertModel); }};
+    &MakeCommand<ConvertModel>};
 
 }  // namespace nodewise

@@ -1,11 +1,10 @@
 #include "apps/nodewise/debug_run.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <utility>
 
-#include "apps/nodewise/progress.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
@@ -16,14 +15,16 @@
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 #include "nodewise/sweep/sweep.h"
 #include "nodewise/tensors/model_order.h"
 
 namespace nodewise {
 namespace {
 
+using Tensors = std::vector<NamedTensor>;
+
 absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
+  constexpr std::string_view kAbove = "abs>";
   StopValues values;
   for (const std::string& word : words) {
     const std::string_view text = word;
@@ -31,11 +32,10 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
       values.nan = true;
     } else if (text == "inf") {
       values.infinity = true;
-    } else if (text.starts_with("abs>")) {
+    } else if (text.starts_with(kAbove)) {
       double limit = 0;
-      const char* const end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data() + 4, end, limit);
-      if (error != std::errc() || stop != end || !(limit >= 0)) {
+      // A limit that is NaN would never be exceeded.
+      if (!ReadNumber(text.substr(kAbove.size()), &limit) || !(limit >= 0)) {
         return absl::InvalidArgumentError(fmt::format(
             "--stop-on: found \"{}\", expected a number behind abs>", word));
       }
@@ -87,8 +87,8 @@ absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
   return run;
 }
 
-absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
-                                       const Session& loaded, Report* report) {
+absl::StatusOr<Tensors> Stepped(const DebugRunOptions& options,
+                                const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(
       const RunnerMaker maker,
@@ -104,6 +104,8 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
   report->notes.insert(report->notes.end(), result->notes.begin(),
                        result->notes.end());
   ShowStop(*result, !options.stop_on.empty(), report);
+  // Inside a graph a tensor may have its channels last; outputs of the whole
+  // graph are in the model's order already.
   if (result->stopped.has_value()) {
     for (NamedTensor& output : result->outputs) {
       NODEWISE_ASSIGN_OR_RETURN(const EntryId entry,
@@ -112,11 +114,10 @@ absl::StatusOr<DebugRunResult> Stepped(const DebugRunOptions& options,
           output.tensor, InModelOrder(target.index(), entry, output.tensor));
     }
   }
-  return DebugRunResult{std::move(result->outputs)};
+  return std::move(result->outputs);
 }
 
-absl::StatusOr<DebugRunResult> Sanitized(const Session& loaded,
-                                         Report* report) {
+absl::StatusOr<Tensors> Sanitized(const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   absl::Status made;
   auto checked =
@@ -129,11 +130,11 @@ absl::StatusOr<DebugRunResult> Sanitized(const Session& loaded,
   ShowSanitized(*checked, report);
   ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, checked->outputs),
             report);
-  return DebugRunResult{std::move(checked->outputs)};
+  return std::move(checked->outputs);
 }
 
-absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
-                                        const Session& loaded, Report* report) {
+absl::StatusOr<Tensors> Isolated(const DebugRunOptions& options,
+                                 const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                             MakerOfDebugExecutors(target, loaded.inputs)({}));
@@ -144,18 +145,18 @@ absl::StatusOr<DebugRunResult> Isolated(const DebugRunOptions& options,
   const auto isolated = RunIsolated(executor.get(), isolation);
   if (!isolated.ok()) return At(target.name(), isolated.status());
   ShowIsolated(*isolated, executor->index(), report);
-  DebugRunResult result;
   if (CountFaults(isolated->findings) > 0) {
     report->text += "outputs: not compared, since nodes failed\n";
-    return result;
+    return Tensors();
   }
-  NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
-  ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, result.outputs),
-            report);
-  return result;
+  NODEWISE_ASSIGN_OR_RETURN(Tensors outputs, FetchOutputs(*executor));
+  // A run in one process could crash here after all, so it has its own.
+  ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, outputs), report);
+  return outputs;
 }
 
-absl::StatusOr<DebugRunResult> Swept(const Session& loaded, Report* report) {
+// There are as many runs as ways to run, so no outputs stand for all of them.
+absl::StatusOr<Tensors> Swept(const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   SweepOptions options;
   Progress progress("sweep");
@@ -166,7 +167,7 @@ absl::StatusOr<DebugRunResult> Swept(const Session& loaded, Report* report) {
   NODEWISE_RETURN_IF_ERROR(made);
   if (!swept.ok()) return At(target.name(), swept.status());
   ShowSwept(*swept, report);
-  return DebugRunResult();
+  return Tensors();
 }
 
 }  // namespace
@@ -186,8 +187,8 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
   return ParseStopOn(options.stop_on).status();
 }
 
-absl::StatusOr<DebugRunResult> DebugRun(const DebugRunOptions& options,
-                                        const Session& loaded, Report* report) {
+absl::StatusOr<std::vector<NamedTensor>> DebugRun(
+    const DebugRunOptions& options, const Session& loaded, Report* report) {
   if (options.sanitize) return Sanitized(loaded, report);
   if (options.isolate) return Isolated(options, loaded, report);
   if (options.sweep) return Swept(loaded, report);

@@ -32,14 +32,15 @@ namespace fs = std::filesystem;
 class Demonstrate : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddNumber("--seed", "N",
-                       "draws the weights, the input and which operation is "
-                       "compiled wrongly (1)",
-                       {&seed_});
-    options->AddText("-o,--output", "DIR",
-                     "where the model, the artefact and the culprit go "
-                     "(nodewise_demo)",
-                     &folder_);
+    options->Add({
+        {"--seed", "N",
+         "draws the weights, the input and which operation is compiled wrongly "
+         "(1)",
+         NumberOption{&seed_}},
+        {"-o,--output", "DIR",
+         "where the model, the artefact and the culprit go (nodewise_demo)",
+         &folder_},
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -216,15 +217,13 @@ class Demonstrate : public Command {
 }  // namespace
 
 const CommandRow kDemoCommand = {
-    "demo",
-    "shows the main job: an artefact that is wrong, and its culprit",
+    "demo", "shows the main job: an artefact that is wrong, and its culprit",
     "examples:\n"
     "  nodewise demo\n"
     "  nodewise demo --seed 3 -o d\n"
     "\nExit status: 0 if the operation that was changed is named and no other, "
     "1 if\nnot, 2 if it did not run.\n",
-    [] { return std::unique_ptr<Command>(new Demonstrate); },
-    /*missing=*/nullptr,
+    &MakeCommand<Demonstrate>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -3,6 +3,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "apps/nodewise/build_parts.h"
+#include "nodewise/diagnose/diagnose.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/report/answer_report.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
@@ -10,15 +14,14 @@
 namespace nodewise {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A folder or a graph is a build of its own, and so is a library if the target
 // is one, too: it holds everything.
 bool IsBuildOfItsOwn(const std::string& build, const std::string& target) {
-  std::error_code error;
-  const auto is_library = [&error](const std::string& path) {
-    const std::string end = fs::path(path).extension().string();
-    return !fs::is_directory(path, error) && end != ".json" && end != ".onnx";
+  const auto is_library = [](const std::filesystem::path& path) {
+    std::error_code error;
+    const std::string end = path.extension().string();
+    return !std::filesystem::is_directory(path, error) && end != ".json" &&
+           end != ".onnx";
   };
   return !is_library(build) || is_library(target);
 }
@@ -29,44 +32,40 @@ LoadOptions OptionsOfBuild(const LoadOptions& load, const std::string& build) {
     options.target.library = build;
     return options;
   }
-  options.target = TargetOptions();
+  // The files that were named are those of TARGET.
   options.target.target = build;
-  options.target.devices = load.target.devices;
-  options.target.function = load.target.function;
+  options.target.library = options.target.params = "";
   return options;
 }
 
 }  // namespace
 
-void AddSetsOption(OptionList* options, std::optional<uint64_t>* sets) {
+CommandOption SetsOption(std::optional<uint64_t>* sets) {
+  // Each set costs a run of both sides.
   constexpr uint64_t kMostSets = 100;
-  options->AddNumber("--sets", "N",
-                     "how many sets of inputs both sides run with, where these "
-                     "are two models or a compiled network and its model: the "
-                     "given one, and others drawn like it (1 or 2)",
-                     {sets, 1, kMostSets});
+  return {"--sets", "N",
+          "how many sets of inputs both sides run with, where these are two "
+          "models or a compiled network and its model: the given one, and "
+          "others drawn like it (1 or 2)",
+          NumberOption{sets, 1, kMostSets}};
 }
 
 absl::StatusOr<Reference> ReferenceNamed(const std::string& text,
                                          const LoadOptions& load,
-                                         const InputOptions& inputs,
                                          const ForeignOptions& foreign) {
   Reference reference;
   if (text.empty() || text == "interpreter") {
     NODEWISE_ASSIGN_OR_RETURN(reference.spec.model, SpecOf(load.model));
     return reference;
   }
-  LoadOptions options = load;
-  options.target = TargetOptions();
-  options.target.target = text;
-  options.stand_ins.clear();
   if (NamesProgram(text)) {
+    // Options about graphs may be meant for TARGET, and mean nothing here.
     LoadOptions model;
     model.target.target = text;
     model.model = load.model;
+    model.inputs = load.inputs;
     reference.kind = Reference::Kind::kProgram;
-    NODEWISE_ASSIGN_OR_RETURN(reference.spec,
-                              ForeignSpec(model, foreign, inputs));
+    NODEWISE_ASSIGN_OR_RETURN(reference.spec, ForeignSpec(model, foreign));
     return reference;
   }
   if (IsDump(text)) {
@@ -74,23 +73,38 @@ absl::StatusOr<Reference> ReferenceNamed(const std::string& text,
     reference.spec.path = text;
     return reference;
   }
+  LoadOptions options = load;
+  options.target = TargetOptions();
+  options.target.target = text;
+  options.stand_ins.clear();
   reference.kind =
       IsModelOrText(text) ? Reference::Kind::kModel : Reference::Kind::kBuild;
-  NODEWISE_ASSIGN_OR_RETURN(reference.spec, SpecOf(options, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(reference.spec, SpecOf(options));
   return reference;
 }
 
 absl::StatusOr<Reference> SeriesNamed(const std::vector<std::string>& builds,
-                                      const LoadOptions& load,
-                                      const InputOptions& inputs) {
+                                      const LoadOptions& load) {
   Reference reference;
   reference.kind = Reference::Kind::kBuilds;
   for (const std::string& build : builds) {
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec,
-                              SpecOf(OptionsOfBuild(load, build), inputs));
+                              SpecOf(OptionsOfBuild(load, build)));
     reference.builds.push_back(std::move(spec));
   }
   return reference;
+}
+
+absl::StatusOr<Report> DiagnoseDump(const std::string& dump,
+                                    const std::string& model,
+                                    const ModelSpec& spec) {
+  Question question;
+  question.target.name = question.target.dump = dump;
+  question.reference = ModelReference(model);
+  question.reference.spec.model = spec;
+  KeepFreedMemory();
+  NODEWISE_ASSIGN_OR_RETURN(const Answer answer, Diagnose(question));
+  return ReportOf(answer);
 }
 
 }  // namespace nodewise

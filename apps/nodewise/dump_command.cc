@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
@@ -19,13 +18,14 @@
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/thread_pool.h"
+#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
-constexpr uint64_t kMostRuns = 1'000'000;
+// Each run leaves a dump, and its times until the table is made.
+constexpr uint64_t kMostRunsDumped = 1'000'000;
 
 // Moves the bar while a run goes on.
 class ProgressObserver : public NodeObserver {
@@ -45,32 +45,31 @@ class ProgressObserver : public NodeObserver {
 class DumpNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddLoadOptions(options, &load_, &inputs_);
-    options->AddText("--dump-root", "DIR",
-                     "where the dump goes (a fresh folder in $TMPDIR or /tmp)",
-                     &record_.root);
-    options->AddText("--what", "LIST",
-                     "tensor, stats or tensor,stats (tensor): whole tensors, "
-                     "or what they are like",
-                     &what_);
-    options->AddText("--select", "REGEX",
-                     "only nodes in whose name, function or key this is found",
-                     &record_.select);
-    options->AddText("--nodes", "A:B", "only the nodes numbered A to B",
-                     &nodes_);
-    options->AddNumber("--max-bytes", "N",
-                       "leaves out whole tensors that would make more",
-                       {&max_bytes_, 1});
-    options->AddNumber("--runs", "N", "runs N times, a dump each (1)",
-                       {&runs_, 1, kMostRuns});
-    options->AddNumber("--threads", "N",
-                       "threads for the compiled code's parallel loops",
-                       {&threads_, 1, kMaxTasks});
-    options->AddFlag("--no-table",
-                     "leaves out the table of the nodes' times in these runs",
-                     &no_table_);
+    AddLoadOptions(options, &load_);
+    options->Add({
+        {"--dump-root", "DIR",
+         "where the dump goes (a fresh folder in $TMPDIR or /tmp)",
+         &record_.root},
+        {"--what", "LIST",
+         "tensor, stats or tensor,stats (tensor): whole tensors, or what they "
+         "are like",
+         &what_},
+        {"--select", "REGEX",
+         "only nodes in whose name, function or key this is found",
+         &record_.select},
+        {"--nodes", "A:B", "only the nodes numbered A to B", &nodes_},
+        {"--max-bytes", "N", "leaves out whole tensors that would make more",
+         NumberOption{&max_bytes_, 1}},
+        {"--runs", "N", "runs N times, a dump each (1)",
+         NumberOption{&runs_, 1, kMostRunsDumped}},
+        ThreadsOption(&threads_),
+        {"--no-table", "",
+         "leaves out the table of the nodes' times in these runs", &no_table_},
+    });
     AddForeignOptions(options, &foreign_);
-    AddObservationOption(options, &foreign_);
+    options->Add({
+        ObservationOption(&foreign_),
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -79,12 +78,10 @@ class DumpNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(TakeNodes());
     record_.max_bytes = max_bytes_.value_or(0);
     if (NamesProgram(load_.target.target)) return DumpOtherProgram();
-    NODEWISE_RETURN_IF_ERROR(
-        CheckNoForeignOptions(foreign_, load_.target.target, load_.model));
-    if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, load_));
+    UseThreads(threads_);
     Report report;
-    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadTarget(load_, inputs_, &report));
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded, LoadTarget(load_, &report));
     if (report.status != Report::Status::kOk) return report;
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
@@ -102,20 +99,21 @@ class DumpNetwork : public Command {
   }
 
  private:
-  absl::StatusOr<Report> DumpOtherProgram() const {
+  absl::StatusOr<Report> DumpOtherProgram() {
     const std::string& target = load_.target.target;
     if (threads_.has_value()) {
       return absl::InvalidArgumentError(fmt::format(
           "--threads: means nothing for {}, which another program runs",
           target));
     }
+    // That program may know operations which are not known here.
+    load_.keeps_opaque = true;
     Report report;
-    LoadOptions load = load_;
-    load.keeps_opaque = true;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadForeign(load, foreign_, inputs_, &report));
+                              LoadForeign(load_, foreign_, &report));
     if (report.status != Report::Status::kOk) return report;
     ShowTarget(loaded, &report);
+    // It is there that names are selected, and may leave none.
     auto dump =
         DumpForeign(*loaded.program, {loaded.network, loaded.model_file},
                     loaded.NamedInputs(), record_, runs_.value_or(1));
@@ -130,10 +128,8 @@ class DumpNetwork : public Command {
   absl::Status TakeWhat() {
     if (what_.empty()) return absl::OkStatus();
     record_.tensors = record_.stats = false;
-    std::string_view rest = what_;
-    while (true) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      const std::string_view word = rest.substr(0, comma);
+    for (const std::string& word :
+         std::vector<std::string>(absl::StrSplit(what_, ','))) {
       if (word == "tensor" || word == "tensors") {
         record_.tensors = true;
       } else if (word == "stats") {
@@ -144,28 +140,25 @@ class DumpNetwork : public Command {
             "comma{}",
             word, DidYouMean(word, {"tensor", "stats"})));
       }
-      if (comma == rest.size()) return absl::OkStatus();
-      rest.remove_prefix(comma + 1);
     }
+    return absl::OkStatus();
   }
 
   absl::Status TakeNodes() {
     if (nodes_.empty()) return absl::OkStatus();
     const size_t colon = nodes_.find(':');
+    // An end that is left open stays as far out as it is.
     const auto number = [](std::string_view text, uint32_t* value) {
-      if (text.empty()) return true;
-      const char* const end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data(), end, *value);
-      return error == std::errc() && stop == end;
+      return text.empty() || ReadNumber(text, value);
     };
     const std::string_view text = nodes_;
-    if (colon == std::string::npos ||
-        !number(text.substr(0, colon), &record_.first_node) ||
-        !number(text.substr(colon + 1), &record_.last_node)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--nodes: found \"{}\", expected A:B, as in 3:7, 3: or :7", nodes_));
+    if (colon != std::string::npos &&
+        number(text.substr(0, colon), &record_.first_node) &&
+        number(text.substr(colon + 1), &record_.last_node)) {
+      return absl::OkStatus();
     }
-    return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format(
+        "--nodes: found \"{}\", expected A:B, as in 3:7, 3: or :7", nodes_));
   }
 
   // The options that may have selected no node.
@@ -233,7 +226,6 @@ class DumpNetwork : public Command {
   }
 
   LoadOptions load_;
-  InputOptions inputs_;
   RecordOptions record_;
   std::string what_, nodes_;
   std::optional<uint64_t> max_bytes_, runs_, threads_;
@@ -244,16 +236,14 @@ class DumpNetwork : public Command {
 }  // namespace
 
 const CommandRow kDumpCommand = {
-    "dump",
-    "records every tensor of a run, as TVM's debugger lays them out",
+    "dump", "records every tensor of a run, as TVM's debugger lays them out",
     "examples:\n"
     "  nodewise dump build/mlp --random-inputs 1 --dump-root d\n"
     "  nodewise dump build/mlp --random-inputs 1 --what stats --select conv\n"
     "  nodewise dump ort:model.onnx --random-inputs 1 --dump-root d\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run or the dump could not be written.\n",
-    [] { return std::unique_ptr<Command>(new DumpNetwork); },
-    /*missing=*/nullptr,
+    &MakeCommand<DumpNetwork>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -2,12 +2,11 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/model_options.h"
+#include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
@@ -17,18 +16,18 @@ namespace {
 class ExtractModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddPositional("MODEL", "an ONNX model", &model_);
-    options->AddTexts("--from", "NAME",
-                      "a value that becomes an input, or an operation whose "
-                      "inputs do; may be given again. Without any: the inputs "
-                      "of the model",
-                      &from_);
-    options->AddTexts("--to", "NAME",
-                      "a value that becomes an output, or an operation whose "
-                      "outputs do; may be given again",
-                      &to_);
-    options->AddText("-o,--output", "FILE", "the ONNX model to write",
-                     &output_);
+    options->Add({
+        {"MODEL", "", "an ONNX model", &model_},
+        {"--from", "NAME",
+         "a value that becomes an input, or an operation whose inputs do; may "
+         "be given again. Without any: the inputs of the model",
+         &from_},
+        {"--to", "NAME",
+         "a value that becomes an output, or an operation whose outputs do; "
+         "may be given again",
+         &to_},
+        {"-o,--output", "FILE", "the ONNX model to write", &output_},
+    });
     AddModelOptions(options, &options_);
   }
 
@@ -54,7 +53,8 @@ class ExtractModel : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const auto to, Find(*network, to_, false));
     const auto part = ExtractNetwork(*network, from, to);
     if (!part.ok()) return At(model_, part.status());
-    NODEWISE_RETURN_IF_ERROR(Write(*part));
+    NODEWISE_ASSIGN_OR_RETURN(const std::string bytes, ExportOnnx(*part));
+    NODEWISE_RETURN_IF_ERROR(WriteWholeFile(output_, bytes));
     Show(*part, &report);
     return report;
   }
@@ -97,13 +97,6 @@ class ExtractModel : public Command {
         model_, MessageOf(status)));
   }
 
-  absl::Status Write(const Network& network) const {
-    NODEWISE_ASSIGN_OR_RETURN(const std::string bytes, ExportOnnx(network));
-    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(output_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(bytes));
-    return file.Commit();
-  }
-
   void Show(const Network& network, Report* report) const {
     report->text += fmt::format("{}: {}, {}, {}\nwrote {}\n", Printable(model_),
                                 CountOf(network.order().size(), "operation"),
@@ -123,10 +116,8 @@ class ExtractModel : public Command {
     return names;
   }
 
-  std::string model_;
-  std::vector<std::string> from_;
-  std::vector<std::string> to_;
-  std::string output_;
+  std::string model_, output_;
+  std::vector<std::string> from_, to_;
   ModelOptions options_;
 };
 
@@ -138,6 +129,6 @@ const CommandRow kExtractCommand = {
     "  nodewise extract model.onnx --to conv1 -o front.onnx\n"
     "  nodewise extract model.onnx --from a --from b --to c -o part.onnx\n"
     "\nExit status: 0 it was written, 2 it was not.\n",
-    [] { return std::unique_ptr<Command>(new ExtractModel); }};
+    &MakeCommand<ExtractModel>};
 
 }  // namespace nodewise

@@ -13,32 +13,23 @@ namespace {
 
 constexpr std::string_view kOrt = "ort:";
 constexpr std::string_view kExec = "exec:";
+// A day, as for a node that runs in a process of its own.
 constexpr uint64_t kMostLimitS = 86'400;
 
-bool IsOrt(const std::string& target) { return target.starts_with(kOrt); }
-
-// Refuses options that are for adapters, or for onnxruntime's alone.
+// Refuses options that are for adapters, or for onnxruntime's alone: a command
+// of the user's own knows nothing of them.
 absl::Status CheckAdapterOptions(const ForeignOptions& options,
                                  const std::string& target) {
-  const bool has_adapter = NamesProgram(target) && !target.starts_with(kExec);
-  struct Given {
-    bool is_given;
-    const char* name;
-    bool is_known;
-  };
-  const Given given[] = {
-      {!options.python.empty(), "--python", has_adapter},
-      {!options.runtime_options.empty(), "--runtime-option", has_adapter},
-      {!options.ort_provider.empty(), "--ort-provider", IsOrt(target)},
-      {!options.ort_level.empty(), "--ort-level", IsOrt(target)},
-  };
-  for (const auto& [is_given, name, is_known] : given) {
-    if (!is_given || is_known) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: means nothing for {}, expected ort:MODEL.onnx with it",
-                    name, target));
-  }
-  return absl::OkStatus();
+  const bool lacks_adapter = !NamesProgram(target) || target.starts_with(kExec);
+  const bool is_other = !target.starts_with(kOrt);
+  return RefuseGiven(
+      {{!options.python.empty() && lacks_adapter, "--python"},
+       {!options.runtime_options.empty() && lacks_adapter, "--runtime-option"},
+       {!options.ort_provider.empty() && is_other, "--ort-provider"},
+       {!options.ort_level.empty() && is_other, "--ort-level"}},
+      "",
+      fmt::format(": means nothing for {}, expected ort:MODEL.onnx with it",
+                  target));
 }
 
 absl::Status CheckLevel(const ForeignOptions& options) {
@@ -67,61 +58,53 @@ absl::Status CheckGiven(const ForeignOptions& options,
 // Options about a graph, or about what computes it, mean nothing here.
 absl::Status CheckNoGraphOptions(const LoadOptions& load,
                                  const std::string& target) {
-  const TargetOptions& files = load.target;
   const LoweringOptions& lowering = load.lowering;
-  const std::pair<bool, const char*> given[] = {
-      {!files.library.empty(), "--lib"},
-      {!files.params.empty(), "--params"},
-      {!files.devices.empty(), "--device"},
-      {!files.function.empty(), "--function"},
-      {lowering.reference, "--reference"},
-      {!lowering.backend.empty(), "--backend"},
-      {lowering.no_fuse, "--no-fuse"},
-      {lowering.no_reuse, "--no-reuse"},
-      {lowering.no_layouts, "--no-layouts"},
-      {load.keeps_opaque && !load.model.opaque.empty(), "--opaque"},
-  };
-  for (const auto& [is_given, name] : given) {
-    if (!is_given) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: means nothing for {}, which another program runs", name, target));
-  }
-  return absl::OkStatus();
+  GivenOptions given = GivenOf(load.target);
+  given.insert(given.end(),
+               {{lowering.reference, "--reference"},
+                {!lowering.backend.empty(), "--backend"},
+                {lowering.no_fuse, "--no-fuse"},
+                {lowering.no_reuse, "--no-reuse"},
+                {lowering.no_layouts, "--no-layouts"},
+                {load.keeps_opaque && !load.model.opaque.empty(), "--opaque"}});
+  return RefuseGiven(
+      given, "",
+      fmt::format(": means nothing for {}, which another program runs",
+                  target));
 }
 
 }  // namespace
 
 void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
-  options->AddText("--model", "FILE",
-                   "of TARGET exec:COMMAND: the ONNX model to run",
-                   &foreign->model);
-  options->AddText("--python", "PROGRAM",
-                   "of TARGET ort:MODEL.onnx and its like: the Python that has "
-                   "the runtime ($NODEWISE_PYTHON, or python3)",
-                   &foreign->python);
-  options->AddText("--ort-provider", "NAME",
-                   "of ort: the execution provider (CPU)",
-                   &foreign->ort_provider);
-  options->AddText("--ort-level", "LEVEL",
-                   "of ort: its graph optimisations: disabled, basic, extended "
-                   "or all (all)",
-                   &foreign->ort_level);
-  options->AddTexts("--runtime-option", "NAME=VALUE",
-                    "of openvino: and its like: an option of the runtime; may "
-                    "be given again (docs/adapters.md lists them)",
-                    &foreign->runtime_options);
-  options->AddNumber(
-      "--foreign-limit", "S",
-      "of ort: and exec: how many seconds one run of the program "
-      "may take (600)",
-      {&foreign->limit_s, 1, kMostLimitS});
+  options->Add({
+      {"--model", "FILE", "of TARGET exec:COMMAND: the ONNX model to run",
+       &foreign->model},
+      {"--python", "PROGRAM",
+       "of TARGET ort:MODEL.onnx and its like: the Python that has the runtime "
+       "($NODEWISE_PYTHON, or python3)",
+       &foreign->python},
+      {"--ort-provider", "NAME", "of ort: the execution provider (CPU)",
+       &foreign->ort_provider},
+      {"--ort-level", "LEVEL",
+       "of ort: its graph optimisations: disabled, basic, extended or all "
+       "(all)",
+       &foreign->ort_level},
+      {"--runtime-option", "NAME=VALUE",
+       "of openvino: and its like: an option of the runtime; may be given "
+       "again (docs/adapters.md lists them)",
+       &foreign->runtime_options},
+      {"--foreign-limit", "S",
+       "of ort: and exec: how many seconds one run of the program may take "
+       "(600)",
+       NumberOption{&foreign->limit_s, 1, kMostLimitS}},
+  });
 }
 
-void AddObservationOption(OptionList* options, ForeignOptions* foreign) {
-  options->AddNumber("--at-once", "N",
-                     "of ort: and exec: how many values are asked for in one "
-                     "run of the program (all)",
-                     {&foreign->at_once, 1});
+CommandOption ObservationOption(ForeignOptions* foreign) {
+  return {"--at-once", "N",
+          "of ort: and exec: how many values are asked for in one run of the "
+          "program (all)",
+          NumberOption{&foreign->at_once, 1}};
 }
 
 void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model) {
@@ -129,29 +112,26 @@ void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model) {
   model->opaque_limit_s = options.limit_s;
 }
 
-absl::Status CheckNoForeignOptions(const ForeignOptions& given_options,
-                                   const std::string& target,
-                                   const ModelOptions& model) {
-  ForeignOptions options = given_options;
-  if (!model.opaque.empty()) {
+// ShareWithOpaque() has given its options to the program of --opaque, so that
+// these have a meaning wherever there is one.
+absl::Status CheckNoForeignOptions(const ForeignOptions& given,
+                                   const LoadOptions& load) {
+  ForeignOptions options = given;
+  if (!load.model.opaque.empty()) {
     options.python.clear();
     options.runtime_options.clear();
     options.limit_s.reset();
   }
+  const std::string& target = load.target.target;
   NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));
-  const std::pair<bool, const char*> given[] = {
-      {!options.model.empty(), "--model"},
-      {options.limit_s.has_value(), "--foreign-limit"},
-      {options.at_once.has_value(), "--at-once"},
-  };
-  for (const auto& [is_given, name] : given) {
-    if (!is_given) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: means nothing for {}, expected exec:COMMAND or ort:MODEL.onnx "
-        "with it",
-        name, target));
-  }
-  return absl::OkStatus();
+  return RefuseGiven(
+      {{!options.model.empty(), "--model"},
+       {options.limit_s.has_value(), "--foreign-limit"},
+       {options.at_once.has_value(), "--at-once"}},
+      "",
+      fmt::format(": means nothing for {}, expected exec:COMMAND or "
+                  "ort:MODEL.onnx with it",
+                  target));
 }
 
 ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text) {
@@ -177,9 +157,10 @@ absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
   return program;
 }
 
+// The model is read here as if it were TARGET itself: its inputs and its sizes
+// are those of the model, whichever program runs it.
 absl::StatusOr<TargetSpec> ForeignSpec(const LoadOptions& load,
-                                       const ForeignOptions& foreign,
-                                       const InputOptions& inputs) {
+                                       const ForeignOptions& foreign) {
   const std::string& name = load.target.target;
   NODEWISE_RETURN_IF_ERROR(CheckGiven(foreign, name));
   NODEWISE_ASSIGN_OR_RETURN(ForeignTarget target,
@@ -187,20 +168,16 @@ absl::StatusOr<TargetSpec> ForeignSpec(const LoadOptions& load,
   NODEWISE_RETURN_IF_ERROR(CheckNoGraphOptions(load, name));
   LoadOptions model = load;
   model.target.target = target.model_file;
-  NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(model, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(model));
   spec.program = ProgramOf(std::move(target));
   return spec;
 }
 
 absl::StatusOr<Session> LoadForeign(const LoadOptions& load,
                                     const ForeignOptions& foreign,
-                                    const InputOptions& inputs,
                                     Report* report) {
-  NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec,
-                            ForeignSpec(load, foreign, inputs));
-  DiagnosticList faults;
-  auto opened = OpenTarget(spec, &faults);
-  return Opened(std::move(opened), faults, report);
+  NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, ForeignSpec(load, foreign));
+  return OpenReported(spec, report);
 }
 
 }  // namespace nodewise

@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/input_options.h"
 #include "apps/nodewise/load_options.h"
 #include "nodewise/foreign/known_programs.h"
 
@@ -25,8 +24,8 @@ struct ForeignOptions {
 };
 
 void AddForeignOptions(OptionList* options, ForeignOptions* foreign);
-// Adds, for verbs that look inside, how much of it the program shows at a time.
-void AddObservationOption(OptionList* options, ForeignOptions* foreign);
+// For verbs that look inside: how much of it the program shows at a time.
+CommandOption ObservationOption(ForeignOptions* foreign);
 
 // Has the program that runs opaque operations take the options about programs.
 void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model);
@@ -34,8 +33,7 @@ void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model);
 // Fails with kInvalidArgument if one of them is given with another TARGET, and
 // is not for what runs opaque operations either.
 absl::Status CheckNoForeignOptions(const ForeignOptions& options,
-                                   const std::string& target,
-                                   const ModelOptions& model);
+                                   const LoadOptions& load);
 
 // Returns what the options mean for the program that the text names.
 ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text);
@@ -51,12 +49,11 @@ absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
 // Returns what is to be opened where TARGET names a program. Fails with
 // kInvalidArgument for options that mean nothing there.
 absl::StatusOr<TargetSpec> ForeignSpec(const LoadOptions& load,
-                                       const ForeignOptions& foreign,
-                                       const InputOptions& inputs);
+                                       const ForeignOptions& foreign);
 
 // Opens it, as LoadTarget() does.
 absl::StatusOr<Session> LoadForeign(const LoadOptions& load,
                                     const ForeignOptions& foreign,
-                                    const InputOptions& inputs, Report* report);
+                                    Report* report);
 
 }  // namespace nodewise

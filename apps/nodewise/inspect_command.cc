@@ -1,10 +1,10 @@
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/model_options.h"
-#include "apps/nodewise/target_options.h"
+#include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/report/inspection.h"
@@ -21,27 +21,28 @@ namespace fs = std::filesystem;
 class InspectFiles : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddFlag("--all", "every line of lists that are cut otherwise",
-                     &all_);
-    options->AddText("--function", "NAME",
-                     "of a VM library, the function whose graph to show: main, "
-                     "if it has one",
-                     &function_);
-    options->AddText(
-        "--node", "NAME",
-        "of an ONNX model, one operation: what it reads and makes, "
-        "and the module and line of the program that it is from",
-        &node_);
-    options->AddText("--recover", "OUT",
-                     "writes the complete tensors of a dump or a .params file "
-                     "that was cut short to OUT",
-                     &recover_);
+    options->Add({
+        AllLinesOption(&all_),
+        {"--function", "NAME",
+         "of a VM library, the function whose graph to show: main, if it has "
+         "one",
+         &function_},
+        {"--node", "NAME",
+         "of an ONNX model, one operation: what it reads and makes, and the "
+         "module and line of the program that it is from",
+         &node_},
+        {"--recover", "OUT",
+         "writes the complete tensors of a dump or a .params file that was cut "
+         "short to OUT",
+         &recover_},
+    });
     AddModelOptions(options, &model_);
-    options->AddPositional("FILE",
-                           "graph JSONs, compiled libraries, ONNX models, "
-                           ".params, .npy, .npz and .pb files, or folders with "
-                           "an artefact or a dump",
-                           &paths_);
+    options->Add({
+        {"FILE", "",
+         "graph JSONs, compiled libraries, ONNX models, .params, .npy, .npz "
+         "and .pb files, or folders with an artefact or a dump",
+         &paths_},
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -70,7 +71,9 @@ class InspectFiles : public Command {
   // Refuses options that apply to none of the files. An unreadable file counts
   // as one to which they apply: its reader will say what is wrong.
   absl::Status CheckOptionsAreMeant() const {
-    if (!model_.any() && function_.empty() && node_.empty()) {
+    const bool has_model_options = std::ranges::any_of(
+        GivenOf(model_), [](const auto& option) { return option.first; });
+    if (!has_model_options && function_.empty() && node_.empty()) {
       return absl::OkStatus();
     }
     bool has_model = false;
@@ -81,7 +84,7 @@ class InspectFiles : public Command {
       has_vm_library = has_vm_library || !kind.ok() ||
                        (*kind == FileKind::kLibrary && MayBeVmLibrary(file));
     }
-    if ((model_.any() || !node_.empty()) && !has_model) {
+    if ((has_model_options || !node_.empty()) && !has_model) {
       return absl::InvalidArgumentError(fmt::format(
           "{}: found no .onnx file, expected one with it",
           !node_.empty() ? "--node"
@@ -112,9 +115,15 @@ class InspectFiles : public Command {
 
   void AddFolder(const std::string& path, Report* report) const {
     const auto files = FindArtefact(path);
-    if (!files.ok()) return AddError(files.status(), report);
+    if (!files.ok()) {
+      report->errors.push_back(FindingOf(files.status()));
+      return;
+    }
     const auto params = ParamNamesIn(files->params);
-    if (!params.ok()) return AddError(params.status(), report);
+    if (!params.ok()) {
+      report->errors.push_back(FindingOf(params.status()));
+      return;
+    }
     for (const std::string& file : PathsIn(*files)) {
       AddFile(file, *params, report);
     }
@@ -128,19 +137,11 @@ class InspectFiles : public Command {
     inspection.function = function_;
     inspection.node = node_;
     absl::Status status = InspectFile(path, params, spec_, &inspection);
-    if (status.ok()) status = RecoverTo(path, &inspection);
+    if (status.ok() && !recover_.empty()) {
+      status = Recover(path, recover_, &inspection);
+    }
     ShowInspection(path, inspection, report);
-    if (!status.ok()) AddError(status, report);
-  }
-
-  absl::Status RecoverTo(const std::string& path,
-                         Inspection* inspection) const {
-    if (recover_.empty()) return absl::OkStatus();
-    return Recover(path, recover_, inspection);
-  }
-
-  static void AddError(const absl::Status& status, Report* report) {
-    report->errors.push_back(FindingOf(status));
+    if (!status.ok()) report->errors.push_back(FindingOf(status));
   }
 
   std::vector<std::string> paths_;
@@ -162,6 +163,6 @@ const CommandRow kInspectCommand = {
     "  nodewise inspect model.onnx --dim batch=1\n"
     "  nodewise inspect model.onnx --node conv1\n"
     "\nExit status: 0, or 2 if a file is damaged or of no known kind.\n",
-    [] { return std::unique_ptr<Command>(new InspectFiles); }};
+    &MakeCommand<InspectFiles>};
 
 }  // namespace nodewise

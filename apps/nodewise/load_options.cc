@@ -1,16 +1,91 @@
 #include "apps/nodewise/load_options.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "apps/nodewise/foreign_target.h"
 #include "fmt/format.h"
+#include "nodewise/device/device.h"
 #include "nodewise/foreign/known_programs.h"
+#include "nodewise/onnx/onnx_model.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/vm/vm_library.h"
 
 namespace nodewise {
 namespace {
 
+absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const auto type = ParseDeviceType(text.substr(0, colon));
+  if (!type.ok()) return At("--device", type.status());
+  DLDevice device = MakeDevice(*type, 0);
+  if (colon < text.size() &&
+      (!ReadNumber(std::string_view(text).substr(colon + 1),
+                   &device.device_id) ||
+       device.device_id < 0)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--device: found \"{}\", expected NAME or NAME:ID, as in cpu:0", text));
+  }
+  const auto found = FindDevice(device);
+  if (!found.ok()) return At("--device " + text, found.status());
+  return device;
+}
+
+absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
+    const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                            SplitAtEquals("--dim", text, "NAME=N"));
+  int64_t size = 0;
+  if (ReadNumber(parts.value, &size) && size >= 0) {
+    return std::pair(std::move(parts.name), size);
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("--dim: found \"{}\", expected NAME=N, as in batch=1", text));
+}
+
+absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
+  NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                            SplitAtEquals("--freeze", text, "NAME=FILE"));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                            ReadOneTensor(parts.value, {parts.name}));
+  return NamedTensor{std::move(parts.name), std::move(tensor)};
+}
+
+// None if nothing was said.
+absl::StatusOr<std::optional<Backend>> BackendOf(
+    const LoweringOptions& options) {
+  if (options.backend.empty()) {
+    return options.reference ? std::optional(Backend::kReference)
+                             : std::nullopt;
+  }
+  if (options.backend == "reference") return Backend::kReference;
+  if (options.backend != "onednn") {
+    return absl::InvalidArgumentError(
+        fmt::format("--backend: found \"{}\", expected onednn or reference",
+                    options.backend));
+  }
+  if (!options.reference) return Backend::kFastest;
+  return absl::InvalidArgumentError(
+      "--backend onednn: contradicts --reference");
+}
+
+// Names the options that give the unknown sides of an input their sizes.
+std::string HowToSize(const std::string& name, const TensorType& type) {
+  if (!type.has_rank()) return "";
+  std::string options;
+  for (size_t i = 0; i < type.shape->size(); ++i) {
+    const Dim& side = (*type.shape)[i];
+    if (side.is_known()) continue;
+    options += fmt::format(" --dim {}=N", NameOfSide(name, i, side));
+  }
+  return ":" + options;
+}
+
+// Verbs that can have another program run TARGET look for that before they come
+// here, so a name of one means nothing for this verb.
 absl::Status CheckIsHere(const std::string& target) {
   if (!NamesProgram(target)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
@@ -19,60 +94,297 @@ absl::Status CheckIsHere(const std::string& target) {
       target));
 }
 
+// An option that is read and then ignored would leave the user believing that
+// it had done something.
 absl::Status CheckMeant(const LoadOptions& options) {
   const std::string& target = options.target.target;
   if (IsModelOrText(target)) return CheckModelTarget(options.target);
-  NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(options.model, target));
-  NODEWISE_RETURN_IF_ERROR(CheckNoLoweringOptions(options.lowering, target));
-  return CheckNoPrecisionChoice(options.precision, target);
-}
-
-// Other verbs show more of it.
-void NotePrecision(const Session& session, Report* report) {
-  if (session.precision == nullptr) return;
-  report->notes.push_back(PrecisionLine(*session.precision));
+  NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(GivenOf(options.model), target));
+  const LoweringOptions& lowering = options.lowering;
+  const PrecisionChoice& precision = options.precision;
+  return CheckNoModelOptions({{lowering.reference, "--reference"},
+                              {lowering.no_fuse, "--no-fuse"},
+                              {lowering.no_reuse, "--no-reuse"},
+                              {lowering.no_layouts, "--no-layouts"},
+                              {!precision.precision.empty(), "--precision"},
+                              {!precision.calibrate.empty(), "--calibrate"},
+                              {!precision.calibration.empty(), "--calibration"},
+                              {!precision.keep.empty(), "--keep"}},
+                             target);
 }
 
 }  // namespace
 
-void AddStandInOption(OptionList* options,
-                      std::vector<std::string>* expressions) {
-  options->AddTexts("--stand-in", "REGEX",
-                    "has the reference compute the nodes in whose name, key or "
-                    "function it is found; may be repeated",
-                    expressions);
+void AddTargetOptions(OptionList* options, TargetOptions* target) {
+  options->Add({
+      {"TARGET", "",
+       "an artefact folder, a factory or VM library, a graph JSON with --lib "
+       "and --params, or an ONNX model; run, dump, profile and locate take "
+       "ort:MODEL.onnx and its like (docs/adapters.md), and exec:COMMAND",
+       &target->target},
+      {"--lib", "FILE", "the compiled library to use", &target->library},
+      {"--params", "FILE", "the parameters to use", &target->params},
+      {"--function", "NAME",
+       "of a VM library, the function to use: main, if it has one",
+       &target->function},
+  });
 }
 
-void AddLoadOptions(OptionList* options, LoadOptions* load,
-                    InputOptions* inputs) {
+CommandOption DeviceOption(TargetOptions* target) {
+  return {"--device", "NAME[:ID]",
+          "where to run: cpu (the default); may be given again for graphs on "
+          "several devices",
+          &target->devices};
+}
+
+absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target) {
+  TargetSpec spec;
+  spec.path = target.target;
+  spec.library = target.library;
+  spec.params = target.params;
+  spec.function = target.function;
+  for (const std::string& text : target.devices) {
+    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, ParseDevice(text));
+    spec.devices.push_back(device);
+  }
+  if (std::none_of(spec.devices.begin(), spec.devices.end(),
+                   [](DLDevice device) { return device == kCpu; })) {
+    spec.devices.push_back(kCpu);
+  }
+  return spec;
+}
+
+GivenOptions GivenOf(const TargetOptions& target) {
+  return {{!target.library.empty(), "--lib"},
+          {!target.params.empty(), "--params"},
+          {!target.devices.empty(), "--device"},
+          {!target.function.empty(), "--function"}};
+}
+
+absl::Status CheckModelTarget(const TargetOptions& target) {
+  return RefuseGiven(GivenOf(target),
+                     target.target + ": is an ONNX model, expected no ", "");
+}
+
+std::vector<std::string> PathsIn(const ArtefactFiles& files) {
+  std::vector<std::string> paths = {files.graph, files.library, files.params};
+  std::erase(paths, "");
+  return paths;
+}
+
+bool MayBeVmLibrary(const std::string& path) {
+  const auto library = OpenVmLibrary(path);
+  return !library.ok() || *library != nullptr;
+}
+
+void AddModelOptions(OptionList* options, ModelOptions* model) {
+  options->Add({
+      {"--dim", "NAME=N",
+       "of an ONNX model: the size of a dimension by its name, or by "
+       "INPUT:SIDE, as in x:0=1, where it has none; may be given again",
+       &model->dims},
+      {"--freeze", "NAME=FILE",
+       "of an ONNX model: an input that is always this tensor; may be given "
+       "again",
+       &model->freeze},
+      {"--seed", "N",
+       "of an ONNX model: what random operators draw from that have no seed of "
+       "their own (1)",
+       NumberOption{&model->seed}},
+  });
+}
+
+// Builds without ONNX have no operations that could be opaque.
+void AddOpaqueOption(OptionList* options, ModelOptions* model) {
+#ifdef NODEWISE_USE_ONNX
+  options->Add({{"--opaque", "PROGRAM",
+                 "of an ONNX model: what runs the operations that are not "
+                 "known here, each as a model of its own: ort or exec:COMMAND",
+                 &model->opaque}});
+#else
+  (void)options, (void)model;
+#endif
+}
+
+absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options) {
+  ModelSpec spec;
+  spec.seed = options.seed;
+  for (const std::string& text : options.dims) {
+    NODEWISE_ASSIGN_OR_RETURN(auto dim, ParseDim(text));
+    spec.dims.push_back(std::move(dim));
+  }
+  for (const std::string& text : options.freeze) {
+    NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadFrozen(text));
+    spec.freeze.push_back(std::move(tensor));
+  }
+  if (options.opaque.empty()) return spec;
+  ForeignOptions foreign;
+  foreign.python = options.opaque_python;
+  foreign.limit_s = options.opaque_limit_s;
+  NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
+                            ProgramNamed("--opaque", options.opaque, foreign));
+  spec.opaque_program =
+      std::make_shared<const ForeignTarget>(std::move(program));
+  return spec;
+}
+
+GivenOptions GivenOf(const ModelOptions& options) {
+  return {{!options.dims.empty(), "--dim"},
+          {!options.freeze.empty(), "--freeze"},
+          {options.seed.has_value(), "--seed"},
+          {!options.opaque.empty(), "--opaque"}};
+}
+
+CommandOption BackendOption(LoweringOptions* lowering) {
+  return {"--backend", "NAME",
+          "what computes the nodes of a model, or of a folder that convert "
+          "made: onednn, with the reference for what that has not, or "
+          "reference",
+          &lowering->backend};
+}
+
+void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
+  options->Add({
+      {"--no-fuse", "", "of an ONNX model: one node for each operation",
+       &lowering->no_fuse},
+      {"--no-reuse", "", "of an ONNX model: memory of its own for each tensor",
+       &lowering->no_reuse},
+      {"--no-layouts", "",
+       "of an ONNX model: every tensor in the order of the model, never with "
+       "its channels last",
+       &lowering->no_layouts},
+  });
+}
+
+absl::StatusOr<LoweringSpec> SpecOf(const LoweringOptions& options) {
+  LoweringSpec spec;
+  NODEWISE_ASSIGN_OR_RETURN(spec.backend, BackendOf(options));
+  // The reference is asked for to see each operation by itself.
+  spec.fuses = !options.no_fuse && !options.reference;
+  spec.reuses_storage = !options.no_reuse;
+  spec.chooses_layouts = !options.no_layouts;
+  return spec;
+}
+
+absl::Status CheckNoModelOptions(const GivenOptions& options,
+                                 const std::string& target) {
+  return RefuseGiven(options,
+                     target + ": is not an .onnx file, expected one with ", "");
+}
+
+void AddInputOptions(OptionList* options, InputOptions* inputs) {
+  options->Add({
+      {"--input", "NAME=FILE",
+       "an input from a .npy, .npz, .params or .pb file; once for each input",
+       &inputs->inputs},
+      {"--inputs", "FILE",
+       "inputs by their names from a .npz or .params file; may be given again",
+       &inputs->inputs_files},
+      {"--random-inputs", "SEED",
+       "draws the inputs that are not given; one seed gives the same values "
+       "everywhere",
+       NumberOption{&inputs->seed}},
+  });
+}
+
+absl::StatusOr<InputSpec> SpecOf(const InputOptions& options) {
+  InputSpec spec;
+  spec.seed = options.seed;
+  for (const std::string& argument : options.inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
+                              SplitAtEquals("--input", argument, "NAME=FILE"));
+    spec.files.push_back({std::move(parts.name), std::move(parts.value)});
+  }
+  // A file without a name gives all inputs whose names it has.
+  for (const std::string& file : options.inputs_files) {
+    spec.files.push_back({"", file});
+  }
+  spec.hints.how_to_give = [](const std::string& name) {
+    return fmt::format("--input {}=FILE, --inputs FILE or --random-inputs SEED",
+                       name);
+  };
+  spec.hints.how_to_size = &HowToSize;
+  return spec;
+}
+
+void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
+  options->Add({
+      {"--precision", "NAME",
+       "of an ONNX model: fp16, bf16 or int8, as far as its operators take it",
+       &choice->precision},
+      {"--calibrate", "FILE",
+       "sample inputs for --precision: a .npz or .params file with all of "
+       "them, an ONNX test set, or random:SEED; may be given again",
+       &choice->calibrate},
+      {"--calibration", "METHOD",
+       "how int8 takes ranges from them: minmax, percentile (99.9) or "
+       "percentile=N (minmax)",
+       &choice->calibration},
+      {"--keep", "REGEX", "operations in whose name this is found stay float32",
+       &choice->keep},
+  });
+}
+
+CommandOption StandInOption(std::vector<std::string>* expressions) {
+  return {"--stand-in", "REGEX",
+          "has the reference compute the nodes in whose name, key or function "
+          "it is found; may be repeated",
+          expressions};
+}
+
+void AddLoadOptions(OptionList* options, LoadOptions* load) {
   AddTargetOptions(options, &load->target);
-  AddDeviceOption(options, &load->target);
-  AddInputOptions(options, inputs);
-  AddReferenceOption(options, &load->lowering);
+  options->Add({DeviceOption(&load->target)});
+  AddInputOptions(options, &load->inputs);
+  options->Add({
+      {"--reference", "",
+       "computes an ONNX model slowly but surely, by the definitions of its "
+       "operators, one node for each",
+       &load->lowering.reference},
+      BackendOption(&load->lowering),
+  });
   AddLoweringOptions(options, &load->lowering);
   AddModelOptions(options, &load->model);
   AddOpaqueOption(options, &load->model);
   AddPrecisionOptions(options, &load->precision);
-  AddStandInOption(options, &load->stand_ins);
+  options->Add({StandInOption(&load->stand_ins)});
 }
 
-absl::StatusOr<TargetSpec> SpecOf(const LoadOptions& options,
-                                  const InputOptions& inputs) {
+absl::StatusOr<TargetSpec> SpecOf(const LoadOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckIsHere(options.target.target));
   NODEWISE_RETURN_IF_ERROR(CheckMeant(options));
   NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options.target));
   NODEWISE_ASSIGN_OR_RETURN(spec.lowering, SpecOf(options.lowering));
   NODEWISE_ASSIGN_OR_RETURN(spec.model, SpecOf(options.model));
   NODEWISE_ASSIGN_OR_RETURN(spec.precision, SpecOf(options.precision));
-  NODEWISE_ASSIGN_OR_RETURN(spec.inputs, SpecOf(inputs));
+  NODEWISE_ASSIGN_OR_RETURN(spec.inputs, SpecOf(options.inputs));
   spec.stand_ins = options.stand_ins;
   spec.passes = options.passes;
   spec.keeps_opaque = options.keeps_opaque;
   return spec;
 }
 
+absl::StatusOr<Session> LoadTarget(const LoadOptions& options, Report* report,
+                                   OpenSizes open) {
+  NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options));
+  spec.keeps_open_sizes = open == OpenSizes::kKept;
+  NODEWISE_ASSIGN_OR_RETURN(Session session, OpenReported(spec, report));
+  // A line is enough here: convert, which made it so, shows more.
+  if (session.precision != nullptr) {
+    report->notes.push_back(PrecisionLine(*session.precision));
+  }
+  return session;
+}
+
+absl::StatusOr<Session> OpenReported(const TargetSpec& spec, Report* report) {
+  DiagnosticList faults;
+  auto opened = OpenTarget(spec, &faults);
+  return Opened(std::move(opened), faults, report);
+}
+
 absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
                                const DiagnosticList& faults, Report* report) {
+  // The status is then only the first of the faults.
   if (faults.HasErrors()) {
     report->AddErrors(faults);
     return Session();
@@ -82,30 +394,15 @@ absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
   return session;
 }
 
-absl::StatusOr<Session> LoadTarget(const LoadOptions& options,
-                                   const InputOptions& inputs, Report* report,
-                                   OpenSizes open) {
-  NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options, inputs));
-  spec.keeps_open_sizes = open == OpenSizes::kKept;
-  DiagnosticList faults;
-  auto opened = OpenTarget(spec, &faults);
-  NODEWISE_ASSIGN_OR_RETURN(Session session,
-                            Opened(std::move(opened), faults, report));
-  NotePrecision(session, report);
-  return session;
-}
-
-absl::StatusOr<Session> LoadWithoutInputs(const LoadOptions& options,
-                                          const InputOptions& inputs,
-                                          Report* report) {
-  NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(options, inputs));
-  DiagnosticList faults;
-  InputFiles files;
-  auto opened = OpenWithoutInputs(spec, &files, &faults);
-  NODEWISE_ASSIGN_OR_RETURN(Session session,
-                            Opened(std::move(opened), faults, report));
-  NotePrecision(session, report);
-  return session;
+absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
+                                           const std::string& text,
+                                           std::string_view expected) {
+  const size_t equals = text.find('=');
+  if (equals != 0 && equals != std::string::npos && equals + 1 != text.size()) {
+    return NameAndValue{text.substr(0, equals), text.substr(equals + 1)};
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{}: found \"{}\", expected {}", option, text, expected));
 }
 
 }  // namespace nodewise

@@ -7,7 +7,7 @@
 #include "apps/nodewise/diagnose_options.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/progress.h"
+#include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/diagnose/diagnose.h"
 #include "nodewise/graph/dumped_graph.h"
@@ -24,7 +24,9 @@
 namespace nodewise {
 namespace {
 
-constexpr int kMostRunsAgain = 10'000;
+// Further runs would find nothing that so many have not found.
+constexpr uint64_t kMostRunsAgain = 10'000;
+// More than a report can show, and still a number that memory can hold.
 constexpr uint64_t kMostSamples = 1'000'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
 // Instead of a file of inputs.
@@ -34,87 +36,90 @@ class LocateCulprit : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &load_.target);
-    AddDeviceOption(options, &load_.target);
-    AddInputOptions(options, &inputs_);
-    options->AddText("--reference", "REF",
-                     "what is right: the model that TARGET was made of, also "
-                     "before a quantiser or simplifier; another build; "
-                     "ort:MODEL.onnx, or exec:COMMAND with --model; or "
-                     "interpreter, the operators' definitions (interpreter)",
-                     &reference_);
-    options->AddText("--method", "NAME",
-                     "auto; intermediate: nodes are run once, on what they "
-                     "read and from end to end, and no more; bisect: halves "
-                     "the network, or with --reference the functions of both "
-                     "builds; recursive: for each node what leads to it is "
-                     "run, in little memory; or replay: TARGET is a dump, and "
-                     "nothing of it runs (auto)",
-                     &method_);
-    options->AddList("--series", "BUILD...",
-                     "builds in their order, the first one good and the last "
-                     "one bad: finds the first bad one and its functions. A "
-                     "library goes with the graph and parameters of TARGET",
-                     &series_);
-    options->AddText("--samples", "DIR",
-                     "many inputs: runs every file and folder of inputs in "
-                     "DIR, and examines those with the largest errors",
-                     &samples_);
-    options->AddNumber("--worst", "K",
-                       "how many of the samples with the largest errors are "
-                       "examined (3)",
-                       {&worst_, 1, kMostSamples});
-    options->AddNumber("--repeats", "N",
-                       "how often auto runs TARGET again, to find nodes that "
-                       "are not deterministic (12; 1 for another program)",
-                       {&repeats_, 0, kMostRunsAgain});
-    options->AddNumber("--node-timeout", "SECONDS",
-                       "how long a node may take before it hangs (60)",
-                       {&node_timeout_, 1, kMostSeconds});
-    AddStandInOption(options, &load_.stand_ins);
-    options->AddFlag("--strict",
-                     "accuses every node that is beyond its bound, also where "
-                     "that is too little to matter for anything",
-                     &is_strict_);
-    options->AddText("--known", "FILE",
-                     "of ort: and exec: what nodewise adapter learn has "
-                     "measured of the runtime",
-                     &known_);
-    options->AddNumber("--top", "N", "how many culprits are shown (10)",
-                       {&top_, 1, kMostSamples});
-    options->AddText("--repro", "DIR",
-                     "writes each culprit as a folder of its own in DIR, which "
-                     "shows the failure wherever it is moved to",
-                     &repro_);
-    options->AddFlag("--anonymous",
-                     "with --repro: the folders may be given to strangers, "
-                     "since names are replaced, and weights and inputs where "
-                     "the failure survives it; what stays is listed",
-                     &is_anonymous_);
-    AddBackendOption(options, &load_.lowering);
+    options->Add({
+        DeviceOption(&load_.target),
+    });
+    AddInputOptions(options, &load_.inputs);
+    options->Add({
+        {"--reference", "REF",
+         "what is right: the model that TARGET was made of, also before a "
+         "quantiser or simplifier; another build; ort:MODEL.onnx, or "
+         "exec:COMMAND with --model; or interpreter, the operators' "
+         "definitions (interpreter)",
+         &reference_},
+        {"--method", "NAME",
+         "auto; intermediate: nodes are run once, on what they read and from "
+         "end to end, and no more; bisect: halves the network, or with "
+         "--reference the functions of both builds; recursive: for each node "
+         "what leads to it is run, in little memory; or replay: TARGET is a "
+         "dump, and nothing of it runs (auto)",
+         &method_},
+        {"--series", "BUILD...",
+         "builds in their order, the first one good and the last one bad: "
+         "finds the first bad one and its functions. A library goes with the "
+         "graph and parameters of TARGET",
+         &series_, true},
+        {"--samples", "DIR",
+         "many inputs: runs every file and folder of inputs in DIR, and "
+         "examines those with the largest errors",
+         &samples_},
+        {"--worst", "K",
+         "how many of the samples with the largest errors are examined (3)",
+         NumberOption{&worst_, 1, kMostSamples}},
+        {"--repeats", "N",
+         "how often auto runs TARGET again, to find nodes that are not "
+         "deterministic (12; 1 for another program)",
+         NumberOption{&repeats_, 0, kMostRunsAgain}},
+        {"--node-timeout", "SECONDS",
+         "how long a node may take before it hangs (60)",
+         NumberOption{&node_timeout_, 1, kMostSeconds}},
+        StandInOption(&load_.stand_ins),
+        {"--strict", "",
+         "accuses every node that is beyond its bound, also where that is too "
+         "little to matter for anything",
+         &is_strict_},
+        {"--known", "FILE",
+         "of ort: and exec: what nodewise adapter learn has measured of the "
+         "runtime",
+         &known_},
+        {"--top", "N", "how many culprits are shown (10)",
+         NumberOption{&top_, 1, kMostSamples}},
+        {"--repro", "DIR",
+         "writes each culprit as a folder of its own in DIR, which shows the "
+         "failure wherever it is moved to",
+         &repro_},
+        {"--anonymous", "",
+         "with --repro: the folders may be given to strangers, since names are "
+         "replaced, and weights and inputs where the failure survives it; what "
+         "stays is listed",
+         &is_anonymous_},
+        BackendOption(&load_.lowering),
+    });
     AddLoweringOptions(options, &load_.lowering);
     AddModelOptions(options, &load_.model);
     AddOpaqueOption(options, &load_.model);
     AddPrecisionOptions(options, &load_.precision);
     AddForeignOptions(options, &foreign_);
-    AddObservationOption(options, &foreign_);
-    options->AddText("--referee", "RUNNER",
-                     "what else computes a node that the reference accuses: "
-                     "ort or exec:COMMAND",
-                     &referee_);
-    options->AddText("--trust", "SIDE",
-                     "target or reference: which of two builds is right whose "
-                     "nodes do not say what they compute (neither: only where "
-                     "they differ is said)",
-                     &trust_);
-    options->AddText("--third", "BUILD",
-                     "a third build of that network, which decides which of "
-                     "the two is right",
-                     &third_);
-    options->AddFlag("--special-inputs",
-                     "beside a model by its values: one more set of inputs, "
-                     "with NaN and infinities in some places",
-                     &has_special_);
-    AddSetsOption(options, &sets_);
+    options->Add({
+        ObservationOption(&foreign_),
+        {"--referee", "RUNNER",
+         "what else computes a node that the reference accuses: ort or "
+         "exec:COMMAND",
+         &referee_},
+        {"--trust", "SIDE",
+         "target or reference: which of two builds is right whose nodes do not "
+         "say what they compute (neither: only where they differ is said)",
+         &trust_},
+        {"--third", "BUILD",
+         "a third build of that network, which decides which of the two is "
+         "right",
+         &third_},
+        {"--special-inputs", "",
+         "beside a model by its values: one more set of inputs, with NaN and "
+         "infinities in some places",
+         &has_special_},
+        SetsOption(&sets_),
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -125,11 +130,9 @@ class LocateCulprit : public Command {
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOfTarget(question));
     if (!repro_.empty()) NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
     Report report;
-    DiagnosticList faults;
-    auto opened = OpenTarget(spec, &faults);
-    NODEWISE_ASSIGN_OR_RETURN(question.target,
-                              Opened(std::move(opened), faults, &report));
+    NODEWISE_ASSIGN_OR_RETURN(question.target, OpenReported(spec, &report));
     if (report.status != Report::Status::kOk) return report;
+    // The recursive method is there to need little memory.
     if (question.method != Method::kRecursive) KeepFreedMemory();
     NODEWISE_ASSIGN_OR_RETURN(const Answer answer, Ask(question));
     report = ReportOf(answer, top_.value_or(kShownCulprits));
@@ -138,6 +141,7 @@ class LocateCulprit : public Command {
   }
 
  private:
+  // Each part of the search has a bar of its own.
   absl::StatusOr<Answer> Ask(Question& question) const {
     std::optional<Progress> progress;
     std::string shown;
@@ -158,7 +162,7 @@ class LocateCulprit : public Command {
     if (node_timeout_.has_value()) {
       question->node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
     }
-    const std::vector<std::string>& files = inputs_.inputs_files;
+    const std::vector<std::string>& files = load_.inputs.inputs_files;
     if (!samples_.empty() && !files.empty()) {
       return absl::InvalidArgumentError(
           "--inputs: means nothing with --samples");
@@ -167,8 +171,8 @@ class LocateCulprit : public Command {
     // own.
     if (files.size() == 1 && files[0] == kExact) {
       question->uses_exact_inputs = true;
-      inputs_.inputs_files.clear();
-      if (!inputs_.seed.has_value()) inputs_.seed = 1;
+      load_.inputs.inputs_files.clear();
+      if (!load_.inputs.seed.has_value()) load_.inputs.seed = 1;
     }
     question->is_strict = is_strict_;
     question->known_file = known_;
@@ -205,20 +209,21 @@ class LocateCulprit : public Command {
             "--series: is given with --reference, expected one of the two");
       }
       NODEWISE_ASSIGN_OR_RETURN(question->reference,
-                                SeriesNamed(series_, load_, inputs_));
+                                SeriesNamed(series_, load_));
       return absl::OkStatus();
     }
-    auto reference =
-        ReferenceNamed(reference_, WithOpaqueProgram(), inputs_, foreign_);
+    auto reference = ReferenceNamed(reference_, WithOpaqueProgram(), foreign_);
     if (!reference.ok()) return At("--reference", reference.status());
     question->reference = *std::move(reference);
     if (third_.empty()) return absl::OkStatus();
-    auto third = ReferenceNamed(third_, load_, inputs_, foreign_);
+    auto third = ReferenceNamed(third_, load_, foreign_);
     if (!third.ok()) return At("--third", third.status());
     question->third = std::move(third->spec);
     return absl::OkStatus();
   }
 
+  // The order matters: a dump runs nothing, a program knows no graph, and only
+  // then is TARGET something that is loaded here.
   absl::StatusOr<TargetSpec> SpecOfTarget(const Question& question) {
     const std::string& target = load_.target.target;
     if (question.method == Method::kReplay || LooksLikeDump()) {
@@ -231,14 +236,13 @@ class LocateCulprit : public Command {
     LoadOptions load = WithOpaqueProgram();
     // Sizes and frozen inputs are the reference's where it alone is a model.
     if (IsModel(reference_) && !IsModel(target)) load.model = ModelOptions();
-    if (NamesProgram(target)) return ForeignSpec(load, foreign_, inputs_);
+    if (NamesProgram(target)) return ForeignSpec(load, foreign_);
     if (referee_.empty() && !NamesProgram(reference_)) {
-      NODEWISE_RETURN_IF_ERROR(
-          CheckNoForeignOptions(foreign_, target, load_.model));
+      NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, load_));
     }
     // All builds of a series are run with the inputs of the first.
     if (!series_.empty()) return question.reference.builds[0];
-    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(load, inputs_));
+    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(load));
     spec.samples = samples_;
     return spec;
   }
@@ -268,16 +272,17 @@ class LocateCulprit : public Command {
 
   absl::Status CheckNothingRuns() const {
     const TargetOptions& target = load_.target;
+    const InputOptions& inputs = load_.inputs;
     const LoweringOptions& lowering = load_.lowering;
     const bool has_model = IsModel(reference_);
-    const std::pair<bool, const char*> given[] = {
+    const GivenOptions given = {
         {!target.library.empty(), "--lib"},
         {!target.params.empty(), "--params"},
         {!target.function.empty(), "--function"},
         {!target.devices.empty(), "--device"},
-        {!inputs_.inputs.empty(), "--input"},
-        {!inputs_.inputs_files.empty(), "--inputs"},
-        {inputs_.seed.has_value(), "--random-inputs"},
+        {!inputs.inputs.empty(), "--input"},
+        {!inputs.inputs_files.empty(), "--inputs"},
+        {inputs.seed.has_value(), "--random-inputs"},
         {!lowering.backend.empty(), "--backend"},
         {lowering.no_fuse, "--no-fuse"},
         {lowering.no_reuse, "--no-reuse"},
@@ -290,16 +295,11 @@ class LocateCulprit : public Command {
         {!load_.precision.keep.empty(), "--keep"},
         {!samples_.empty(), "--samples"},
     };
-    for (const auto& [is_given, name] : given) {
-      if (!is_given) continue;
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: means nothing for a dump, of which nothing runs", name));
-    }
-    return absl::OkStatus();
+    return RefuseGiven(given, "",
+                       ": means nothing for a dump, of which nothing runs");
   }
 
   LoadOptions load_;
-  InputOptions inputs_;
   std::string reference_, method_, repro_, referee_, samples_, trust_, third_,
       known_;
   std::vector<std::string> series_;
@@ -339,8 +339,7 @@ const CommandRow kLocateCommand = {
     "\nExit status: 0 if no node is at fault and the outputs are right, 1 if a "
     "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
     "and no culprit\nwas found.\n",
-    [] { return std::unique_ptr<Command>(new LocateCulprit); },
-    /*missing=*/nullptr,
+    &MakeCommand<LocateCulprit>,
     /*runs_code=*/true,
     /*more_help=*/&SearchTableText};
 

@@ -11,24 +11,110 @@
 #include <vector>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/option_names.h"
-#include "apps/nodewise/output_path.h"
 #include "apps/nodewise/supervisor.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/version.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
 using Arguments = std::vector<std::string>;
+
+// Messages of the libraries say what can be done, and here that is an option.
+// A switch, so that the compiler asks for the name of a new way.
+std::string_view OptionOf(Way way) {
+  switch (way) {
+    case Way::kLibraryFile:
+      return "--lib";
+    case Way::kFunction:
+      return "--function";
+    case Way::kMachine:
+      return "--target";
+    case Way::kUnfused:
+      return "--no-fuse";
+    case Way::kDims:
+      return "--dim";
+    case Way::kFreeze:
+      return "--freeze";
+    case Way::kInputs:
+      return "--inputs FILE";
+    case Way::kOpaqueProgram:
+      return "--opaque ort";
+    case Way::kSanitizer:
+      return "nodewise run --sanitize";
+    case Way::kMoreTime:
+      return "--node-timeout";
+    case Way::kRecovery:
+      return "nodewise inspect --recover";
+    case Way::kNodeTable:
+      return "nodewise profile --csv";
+    case Way::kEveryLine:
+      return "--all";
+    case Way::kCounters:
+      return "nodewise profile --counter";
+    case Way::kNodeByNode:
+      return "locate --method auto";
+    case Way::kModelBeside:
+      return "nodewise locate --reference MODEL.onnx";
+    case Way::kSeed:
+      return "--seed";
+    case Way::kWholeDocument:
+      return "--json";
+    case Way::kKeep:
+      return "--keep";
+    case Way::kVerification:
+      return "nodewise verify";
+    case Way::kRuntimeOption:
+      return "--runtime-option";
+    case Way::kModelOfProgram:
+      return "--model FILE";
+    case Way::kReference:
+      return "--reference";
+    case Way::kMethod:
+      return "--method";
+    case Way::kRepeats:
+      return "--repeats";
+    case Way::kExactInputs:
+      return "--inputs exact";
+    case Way::kReferee:
+      return "--referee";
+    case Way::kStrict:
+      return "--strict";
+    case Way::kLearning:
+      return "nodewise adapter learn";
+    case Way::kKnownFile:
+      return "--known";
+    case Way::kReproFolder:
+      return "--repro";
+    case Way::kAnonymous:
+      return "--anonymous";
+    case Way::kInputSets:
+      return "--sets";
+    case Way::kSpecialInputs:
+      return "--special-inputs";
+    case Way::kTrust:
+      return "--trust";
+    case Way::kThird:
+      return "--third";
+    case Way::kSeries:
+      return "--series";
+    case Way::kSamples:
+      return "--samples";
+    case Way::kMostSamples:
+      return "--worst";
+    case Way::kMostCulprits:
+      return "--top";
+  }
+  return "";
+}
 
 // Looks only before any "--".
 bool Has(const Arguments& arguments, std::string_view option) {
@@ -60,12 +146,14 @@ struct Invocation {
 
   explicit Invocation(const CommandRow& command_row) : row(command_row) {
     command->AddOptions(&options);
-    options.AddFlag(
-        "--json", "one JSON document on stdout, and nothing else there", &json);
-    options.AddText("--archive", "FILE",
-                    "writes that document to FILE, with what a picture or a "
-                    "page needs; nodewise report shows it again",
-                    &archive);
+    options.Add({
+        {"--json", "", "one JSON document on stdout, and nothing else there",
+         &json},
+        {"--archive", "FILE",
+         "writes that document to FILE, with what a picture or a page needs; "
+         "nodewise report shows it again",
+         &archive},
+    });
   }
 };
 
@@ -229,12 +317,8 @@ void SayBusError(int) {
 // Returns false, and says so, if writing fails.
 bool WriteArchive(const Report& report, const Task& task) {
   if (task.archive.empty()) return true;
-  auto file = OutputFile::Create(task.archive);
-  absl::Status status = file.status();
-  if (status.ok()) {
-    status = file->Write(DocumentOf(report, {task.verb, task.command}));
-  }
-  if (status.ok()) status = file->Commit();
+  const absl::Status status = WriteWholeFile(
+      task.archive, DocumentOf(report, {task.verb, task.command}));
   if (status.ok()) return true;
   PrintToStderr(
       fmt::format("nodewise: --archive: {}\n", Printable(MessageOf(status))));
@@ -348,7 +432,7 @@ int Main(Arguments arguments) {
 int main(int argc, char** argv) {
   // Compiled code leaves it for its own environment, and comes back from there.
   const nodewise::DefaultFloatEnvironment floats;
-  nodewise::UseOptionNames();
+  nodewise::SetNamesOfWays(&nodewise::OptionOf);
   nodewise::EndWithStatus("nodewise", 2);
   nodewise::FillClosedDescriptors();
   nodewise::main_process = getpid();

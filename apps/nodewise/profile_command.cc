@@ -5,8 +5,6 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/output_path.h"
-#include "apps/nodewise/progress.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profile_table.h"
@@ -20,15 +18,15 @@
 #include "nodewise/report/tensor_digest.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
 
+// All times of all runs stay in memory until the table is made.
 constexpr uint64_t kMostRuns = 1'000'000;
+// The profiler takes its numbers as TVM's functions do.
 constexpr uint64_t kMostInt = INT32_MAX;
 // Two builds are told apart by as many pairs of runs.
 constexpr uint64_t kRunsAgainst = 30;
@@ -60,71 +58,65 @@ struct IsolatedNumbers {
 class ProfileNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddLoadOptions(options, &load_, &inputs_);
+    AddLoadOptions(options, &load_);
     AddForeignOptions(options, &foreign_);
-    options->AddNumber("--runs", "N",
-                       "in place: N timed passes, each paired with a plain "
-                       "run (10)",
-                       {&runs_, 1, kMostRuns});
-    options->AddNumber("--warm-up", "N", "pairs before those (3)",
-                       {&warm_up_, 0, kMostRuns});
-    options->AddFlag("--isolated",
-                     "times every node by itself too, as TVM's debugger does; "
-                     "so does each option that begins with \"isolated\"",
-                     &isolated_);
+    options->Add({
+        {"--runs", "N",
+         "in place: N timed passes, each paired with a plain run (10)",
+         NumberOption{&runs_, 1, kMostRuns}},
+        {"--warm-up", "N", "pairs before those (3)",
+         NumberOption{&warm_up_, 0, kMostRuns}},
+        {"--isolated", "",
+         "times every node by itself too, as TVM's debugger does; so does each "
+         "option that begins with \"isolated\"",
+         &isolated_},
+    });
     AddIsolatedOptions(options);
-    options->AddTexts("--counter", "NAME",
-                      "reads a counter of the processor or the kernel around "
-                      "every node: cycles, instructions, cache-misses, "
-                      "page-faults, ...; may be given again",
-                      &counters_);
-    options->AddNumber("--threads", "N",
-                       "threads for the compiled code's parallel loops",
-                       {&threads_, 1, kMaxTasks});
-    options->AddText("--sort", "ORDER", "rows by time, or in graph order",
-                     &sort_);
-    options->AddText("--layout", "NAME",
-                     "clock: with start and end times; measurements: as TVM "
-                     "0.9 and later (clock; measurements with --isolated)",
-                     &layout_);
-    options->AddNumber("--top", "N",
-                       "only the N slowest nodes, or the first N rows in the "
-                       "order of --sort",
-                       {&top_, 1, kMostInt});
-    options->AddFlag("--all",
-                     "every row of lists that are cut otherwise, for --against "
-                     "and other programs",
-                     &all_);
-    options->AddFlag("--csv", "a CSV with all figures in place of the table",
-                     &csv_);
-    options->AddText("--by", "GROUPS",
-                     "time by kind (of operator) or by module, in place of the "
-                     "table of nodes",
-                     &by_);
-    options->AddNumber("--depth", "N",
-                       "modules by so many parts of their names (as many as "
-                       "tell two apart)",
-                       {&depth_, 1, kMostInt});
-    options->AddText("--against", "TARGET",
-                     "another build of the network, run in turns with this one "
-                     "on the same inputs: which nodes are slower here",
-                     &against_);
-    options->AddText("--trace", "FILE",
-                     "writes a trace that Perfetto and chrome://tracing open",
-                     &trace_);
+    options->Add({
+        {"--counter", "NAME",
+         "reads a counter of the processor or the kernel around every node: "
+         "cycles, instructions, cache-misses, page-faults, ...; may be given "
+         "again",
+         &counters_},
+        ThreadsOption(&threads_),
+        {"--sort", "ORDER", "rows by time, or in graph order", &sort_},
+        {"--layout", "NAME",
+         "clock: with start and end times; measurements: as TVM 0.9 and later "
+         "(clock; measurements with --isolated)",
+         &layout_},
+        {"--top", "N",
+         "only the N slowest nodes, or the first N rows in the order of --sort",
+         NumberOption{&top_, 1, kMostInt}},
+        {"--all", "",
+         "every row of lists that are cut otherwise, for --against and other "
+         "programs",
+         &all_},
+        {"--csv", "", "a CSV with all figures in place of the table", &csv_},
+        {"--by", "GROUPS",
+         "time by kind (of operator) or by module, in place of the table of "
+         "nodes",
+         &by_},
+        {"--depth", "N",
+         "modules by so many parts of their names (as many as tell two apart)",
+         NumberOption{&depth_, 1, kMostInt}},
+        {"--against", "TARGET",
+         "another build of the network, run in turns with this one on the same "
+         "inputs: which nodes are slower here",
+         &against_},
+        {"--trace", "FILE",
+         "writes a trace that Perfetto and chrome://tracing open", &trace_},
+    });
   }
 
   absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckWords());
     ShareWithOpaque(foreign_, &load_.model);
     if (NamesProgram(load_.target.target)) return RunProgram();
-    NODEWISE_RETURN_IF_ERROR(
-        CheckNoForeignOptions(foreign_, load_.target.target, load_.model));
+    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, load_));
     NODEWISE_RETURN_IF_ERROR(At("--trace", CheckFilePath(trace_)));
-    if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    UseThreads(threads_);
     Report report;
-    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadTarget(load_, inputs_, &report));
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded, LoadTarget(load_, &report));
     if (report.status != Report::Status::kOk) return report;
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
@@ -153,23 +145,23 @@ class ProfileNetwork : public Command {
 
  private:
   void AddIsolatedOptions(OptionList* options) {
-    options->AddNumber("--number", "N", "isolated: calls in a repeat (10)",
-                       {&numbers_.number, 1, kMostInt});
-    options->AddNumber("--repeat", "N", "isolated: measurements (1)",
-                       {&numbers_.repeat, 1, kMostRuns});
-    options->AddNumber("--min-repeat-ms", "MS",
-                       "isolated: more calls until a repeat takes this (0)",
-                       {&numbers_.min_repeat_ms, 0, kMostInt});
-    options->AddNumber("--limit-zero-time", "N",
-                       "isolated: gives up after N repeats of no time (100)",
-                       {&numbers_.limit_zero_time, 0, kMostInt});
-    options->AddNumber("--cooldown-ms", "MS",
-                       "isolated: sleeps between repeats (0)",
-                       {&numbers_.cooldown_ms, 0, kMostInt});
-    options->AddNumber(
-        "--repeats-to-cooldown", "N",
-        "isolated: sleeps after the first of every N repeats (1)",
-        {&numbers_.repeats_to_cooldown, 1, kMostInt});
+    options->Add({
+        {"--number", "N", "isolated: calls in a repeat (10)",
+         NumberOption{&numbers_.number, 1, kMostInt}},
+        {"--repeat", "N", "isolated: measurements (1)",
+         NumberOption{&numbers_.repeat, 1, kMostRuns}},
+        {"--min-repeat-ms", "MS",
+         "isolated: more calls until a repeat takes this (0)",
+         NumberOption{&numbers_.min_repeat_ms, 0, kMostInt}},
+        {"--limit-zero-time", "N",
+         "isolated: gives up after N repeats of no time (100)",
+         NumberOption{&numbers_.limit_zero_time, 0, kMostInt}},
+        {"--cooldown-ms", "MS", "isolated: sleeps between repeats (0)",
+         NumberOption{&numbers_.cooldown_ms, 0, kMostInt}},
+        {"--repeats-to-cooldown", "N",
+         "isolated: sleeps after the first of every N repeats (1)",
+         NumberOption{&numbers_.repeats_to_cooldown, 1, kMostInt}},
+    });
   }
 
   absl::Status CheckWords() const {
@@ -210,6 +202,8 @@ class ProfileNetwork : public Command {
     options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
     if (IsIsolated()) options.isolated = numbers_.Options();
     options.watches_workers = !trace_.empty();
+    // A counter that this machine lacks is left out, and said to be; a name
+    // that means nothing is an error of the user's.
     std::vector<std::unique_ptr<Collector>> collectors;
     std::vector<std::string> notes;
     for (const std::string& name : counters_) {
@@ -245,7 +239,7 @@ class ProfileNetwork : public Command {
     }
     Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadForeign(load_, foreign_, inputs_, &report));
+                              LoadForeign(load_, foreign_, &report));
     if (report.status != Report::Status::kOk) return report;
     Progress progress("profile");
     const auto times = TimeOperations(
@@ -276,11 +270,11 @@ class ProfileNetwork : public Command {
     other.target = {};
     other.target.target = against_;
     other.target.devices = load_.target.devices;
-    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(other, inputs_));
+    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(other));
+    // Drawn numbers would depend on how each build calls its inputs.
     spec.inputs = {};
     spec.inputs.tensors = loaded.NamedInputs();
-    DiagnosticList faults;
-    return Opened(OpenTarget(spec, &faults), faults, report);
+    return OpenReported(spec, report);
   }
 
   // Runs both in turns, so that what slows the machine down slows both.
@@ -301,6 +295,7 @@ class ProfileNetwork : public Command {
     for (uint64_t run = 0; run < warm_up + runs; ++run) {
       update(run, warm_up + runs);
       for (size_t turn = 0; turn < 2; ++turn) {
+        // Who begins changes, since the second run finds warmer caches.
         const size_t side = (turn + run) % 2;
         const absl::Status status = executors[side]->RunTimed();
         if (!status.ok()) {
@@ -349,25 +344,16 @@ class ProfileNetwork : public Command {
                         ProfileJson(executor.index(), summary, profile));
   }
 
-  absl::Status WriteTrace(const std::string& trace) const {
-    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(trace_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(trace));
-    return file.Commit();
-  }
-
   void ShowTrace(const DebugExecutor& executor, const Profile& profile,
                  Report* report) const {
     const absl::Status status =
-        WriteTrace(ProfileTrace(executor.index(), profile));
+        WriteWholeFile(trace_, ProfileTrace(executor.index(), profile));
     if (!status.ok()) return report->AddError(status);
-    if (!csv_) {
-      report->text += fmt::format("wrote {}\n", Printable(trace_));
-    }
+    if (!csv_) report->text += fmt::format("wrote {}\n", Printable(trace_));
     report->json.Add("trace", trace_);
   }
 
   LoadOptions load_;
-  InputOptions inputs_;
   ForeignOptions foreign_;
   std::optional<uint64_t> runs_, warm_up_, threads_, top_;
   IsolatedNumbers numbers_;
@@ -382,8 +368,7 @@ class ProfileNetwork : public Command {
 }  // namespace
 
 const CommandRow kProfileCommand = {
-    "profile",
-    "times every node, in place and by itself",
+    "profile", "times every node, in place and by itself",
     "examples:\n"
     "  nodewise profile build/mlp --random-inputs 1\n"
     "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time\n"
@@ -394,8 +379,7 @@ const CommandRow kProfileCommand = {
     "  nodewise profile ort:model.onnx --random-inputs 1\n"
     "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
     "failed,\n2 if it did not run.\n",
-    [] { return std::unique_ptr<Command>(new ProfileNetwork); },
-    /*missing=*/nullptr,
+    &MakeCommand<ProfileNetwork>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -2,12 +2,8 @@
 #include <string>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/output_path.h"
-#include "fmt/format.h"
 #include "nodewise/report/archive.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -15,13 +11,13 @@ namespace {
 class ShowArchive : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    options->AddPositional("ARCHIVE",
-                           "what a verb has written with --archive, or printed "
-                           "with --json",
-                           &archive_);
-    options->AddText("--svg", "FILE",
-                     "writes a picture of the graph around the culprits",
-                     &svg_);
+    options->Add({
+        {"ARCHIVE", "",
+         "what a verb has written with --archive, or printed with --json",
+         &archive_},
+        {"--svg", "FILE", "writes a picture of the graph around the culprits",
+         &svg_},
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -34,17 +30,13 @@ class ShowArchive : public Command {
       report.AddError(At(archive_, picture.status()));
       return report;
     }
-    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(svg_));
-    NODEWISE_RETURN_IF_ERROR(file.Write(*picture));
-    NODEWISE_RETURN_IF_ERROR(file.Commit());
-    report.text += fmt::format("wrote {}\n", Printable(svg_));
-    report.json.Add("written", svg_);
+    NODEWISE_RETURN_IF_ERROR(
+        WriteAskedFile(svg_, *picture, "written", &report));
     return report;
   }
 
  private:
-  std::string archive_;
-  std::string svg_;
+  std::string archive_, svg_;
 };
 
 }  // namespace
@@ -59,6 +51,6 @@ const CommandRow kReportCommand = {
     "\nNothing runs. An archive is the document of --json; --archive keeps "
     "more in it.\n"
     "\nExit status: 0 it was shown, 2 it was not.\n",
-    [] { return std::unique_ptr<Command>(new ShowArchive); }};
+    &MakeCommand<ShowArchive>};
 
 }  // namespace nodewise

@@ -1,5 +1,4 @@
-#include <charconv>
-#include <memory>
+#include <algorithm>
 #include <utility>
 
 #include "apps/nodewise/command.h"
@@ -18,6 +17,7 @@
 namespace nodewise {
 namespace {
 
+// More parts than a network has nodes leave most of them empty.
 constexpr uint64_t kMostShards = 1'000'000;
 
 // One of `count` parts of a list: every count-th item, from this one on.
@@ -29,16 +29,13 @@ struct Shard {
 absl::StatusOr<Shard> ParseShard(const std::string& text) {
   Shard shard;
   if (text.empty()) return shard;
-  const char* const end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, shard.index);
-  const bool has_slash =
-      first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
-  if (has_slash) {
-    const auto second = std::from_chars(first.ptr + 1, end, shard.count);
-    if (second.ec == std::errc() && second.ptr == end && shard.index >= 1 &&
-        shard.index <= shard.count && shard.count <= kMostShards) {
-      return shard;
-    }
+  const std::string_view whole = text;
+  const size_t slash = std::min(whole.find('/'), whole.size());
+  if (ReadNumber(whole.substr(0, slash), &shard.index) &&
+      slash != whole.size() &&
+      ReadNumber(whole.substr(slash + 1), &shard.count) && shard.index >= 1 &&
+      shard.index <= shard.count && shard.count <= kMostShards) {
+    return shard;
   }
   return absl::InvalidArgumentError(
       fmt::format("--shard: found \"{}\", expected I/N, such as 1/4 for the "
@@ -49,26 +46,27 @@ absl::StatusOr<Shard> ParseShard(const std::string& text) {
 class WriteRepros : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddLoadOptions(options, &load_, &inputs_);
-    options->AddText("--node", "NAME",
-                     "the node, by its name or that of an operation in it",
-                     &node_);
-    options->AddFlag("--all-nodes",
-                     "every node that computes something else than those "
-                     "before it, each in a folder of its own in DIR",
-                     &all_nodes_);
-    options->AddText("--shard", "I/N",
-                     "with --all-nodes: the I-th of N parts of them", &shard_);
-    options->AddText("-o,--output", "DIR", "the folder to write", &output_);
-    options->AddNumber("--shrink-runs", "N",
-                       "how often a wrong node runs at most, to make its "
-                       "inputs simpler; 0: they stay as they are (64)",
-                       {&shrink_runs_, 0, 1'000'000});
-    options->AddFlag("--anonymous",
-                     "the folders may be given to strangers: names are "
-                     "replaced, and weights and inputs where the failure "
-                     "survives it; what stays is listed",
-                     &is_anonymous_);
+    AddLoadOptions(options, &load_);
+    options->Add({
+        {"--node", "NAME",
+         "the node, by its name or that of an operation in it", &node_},
+        {"--all-nodes", "",
+         "every node that computes something else than those before it, each "
+         "in a folder of its own in DIR",
+         &all_nodes_},
+        {"--shard", "I/N", "with --all-nodes: the I-th of N parts of them",
+         &shard_},
+        {"-o,--output", "DIR", "the folder to write", &output_},
+        {"--shrink-runs", "N",
+         "how often a wrong node runs at most, to make its inputs simpler; 0: "
+         "they stay as they are (64)",
+         NumberOption{&shrink_runs_, 0, 1'000'000}},
+        {"--anonymous", "",
+         "the folders may be given to strangers: names are replaced, and "
+         "weights and inputs where the failure survives it; what stays is "
+         "listed",
+         &is_anonymous_},
+    });
   }
 
   absl::StatusOr<Report> Run() override {
@@ -76,8 +74,7 @@ class WriteRepros : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const Shard shard, ParseShard(shard_));
     NODEWISE_RETURN_IF_ERROR(CheckReproFolder(output_));
     Report report;
-    NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadTarget(load_, inputs_, &report));
+    NODEWISE_ASSIGN_OR_RETURN(const Session loaded, LoadTarget(load_, &report));
     if (report.status != Report::Status::kOk) return report;
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<ReproFolder> folders,
                               Choose(*loaded.target, shard));
@@ -138,7 +135,6 @@ class WriteRepros : public Command {
   }
 
   LoadOptions load_;
-  InputOptions inputs_;
   std::string node_, shard_, output_;
   bool all_nodes_ = false, is_anonymous_ = false;
   std::optional<uint64_t> shrink_runs_;
@@ -147,8 +143,7 @@ class WriteRepros : public Command {
 }  // namespace
 
 const CommandRow kReproCommand = {
-    "repro",
-    "cuts a node out as a folder that shows what it computes",
+    "repro", "cuts a node out as a folder that shows what it computes",
     "examples:\n"
     "  nodewise repro net --random-inputs 1 --node conv1 -o conv1\n"
     "  cd conv1 && nodewise locate . --inputs data/inputs.params\n"
@@ -158,8 +153,7 @@ const CommandRow kReproCommand = {
     "\nThe folder can be moved anywhere; its README has the one command. For a "
     "node\nthat is wrong, nodewise locate --repro DIR writes it by itself.\n"
     "\nExit status: 0 it was written, 2 it was not.\n",
-    [] { return std::unique_ptr<Command>(new WriteRepros); },
-    /*missing=*/nullptr,
+    &MakeCommand<WriteRepros>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -2,11 +2,11 @@
 #include <optional>
 #include <utility>
 
+#include "apps/nodewise/build_parts.h"
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/debug_run_options.h"
+#include "apps/nodewise/debug_run.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
-#include "apps/nodewise/output_path.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/report/model_report.h"
@@ -15,34 +15,74 @@
 #include "nodewise/report/tensor_digest.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
-#ifdef NODEWISE_USE_PROFILER
-#include "apps/nodewise/debug_run.h"
-#else
-#include "apps/nodewise/no_profiler.h"
-#endif
-
 namespace nodewise {
+
+// Each way to run is a branch of its own, so that one of them is enough to
+// name.
+std::string_view DebugRunOptions::Given() const {
+  if (!until.empty()) return "--until";
+  if (!patches.empty()) return "--patch";
+  if (!stop_on.empty()) return "--stop-on";
+  if (sanitize) return "--sanitize";
+  if (isolate) return "--isolate";
+  if (sweep) return "--sweep";
+  return time_limit_ms.has_value() ? "--time-limit-ms" : "";
+}
+
 namespace {
 
+// A day, in ms: the most that a run of a node in its own process may be given.
+constexpr uint64_t kLongestLimit = 86'400'000;
+// Every run leaves a time in memory, for the table of them.
 constexpr uint64_t kMostRepeats = 1'000'000;
+
+void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug) {
+  options->Add({
+      {"--until", "NODE",
+       "stops after this node and shows what it made; NODE is a name or "
+       "#NUMBER",
+       &debug->until},
+      {"--patch", "ENTRY=FILE",
+       "gives NODE or NODE:OUTPUT the tensor of that name in a file, or its "
+       "only one, instead of running it; may be given again",
+       &debug->patches},
+      {"--stop-on", "VALUE",
+       "stops at the first node that makes such a value: nan, inf or "
+       "abs>LIMIT; may be given again",
+       &debug->stop_on},
+      {"--sanitize", "",
+       "finds nodes that write or read memory that is not theirs, and faults "
+       "of the storage plan",
+       &debug->sanitize},
+      {"--isolate", "",
+       "runs every node in a process of its own, so that one that crashes or "
+       "hangs is named",
+       &debug->isolate},
+      {"--time-limit-ms", "MS", "with --isolate: for one node (10000)",
+       NumberOption{&debug->time_limit_ms, 1, kLongestLimit}},
+      {"--sweep", "",
+       "repeats the run over thread counts and buffer addresses, and finds "
+       "nodes that do not always make the same",
+       &debug->sweep},
+  });
+}
 
 class RunNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
-    AddLoadOptions(options, &load_, &inputs_);
-    options->AddText("-o,--output", "FILE",
-                     "writes the outputs to a .npz, .params or (a single one) "
-                     ".npy or .pb file",
-                     &output_);
-    options->AddNumber("--repeat", "N", "runs N times, to time it",
-                       {&repeat_, 1, kMostRepeats});
-    options->AddNumber("--threads", "N",
-                       "threads for the compiled code's parallel loops",
-                       {&threads_, 1, kMaxTasks});
+    AddLoadOptions(options, &load_);
+    options->Add({
+        {"-o,--output", "FILE",
+         "writes the outputs to a .npz, .params or (a single one) .npy or .pb "
+         "file",
+         &output_},
+        {"--repeat", "N", "runs N times, to time it",
+         NumberOption{&repeat_, 1, kMostRepeats}},
+        ThreadsOption(&threads_),
+    });
     AddDebugRunOptions(options, &debug_);
     AddForeignOptions(options, &foreign_);
   }
@@ -51,16 +91,15 @@ class RunNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
     ShareWithOpaque(foreign_, &load_.model);
     if (NamesProgram(target())) return RunInOtherProgram();
-    NODEWISE_RETURN_IF_ERROR(
-        CheckNoForeignOptions(foreign_, target(), load_.model));
-    if (threads_.has_value()) SetNumThreads(static_cast<int>(*threads_));
+    NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, load_));
+    UseThreads(threads_);
     NODEWISE_RETURN_IF_ERROR(CheckDebugging());
     Report report;
     // A model that is looked into must be a graph.
     NODEWISE_ASSIGN_OR_RETURN(
         const Session loaded,
         LoadTarget(
-            load_, inputs_, &report,
+            load_, &report,
             debug_.Given().empty() ? OpenSizes::kKept : OpenSizes::kRefused));
     if (report.status != Report::Status::kOk) return report;
     if (loaded.network != nullptr) KeepFreedMemory();
@@ -75,7 +114,7 @@ class RunNetwork : public Command {
  private:
   const std::string& target() const { return load_.target.target; }
 
-  absl::StatusOr<Report> RunInOtherProgram() const {
+  absl::StatusOr<Report> RunInOtherProgram() {
     const std::string_view given =
         threads_.has_value() ? "--threads" : debug_.Given();
     if (!given.empty()) {
@@ -83,11 +122,11 @@ class RunNetwork : public Command {
           fmt::format("{}: means nothing for {}, which another program runs",
                       given, target()));
     }
+    // That program may know operations which are not known here.
+    load_.keeps_opaque = true;
     Report report;
-    LoadOptions load = load_;
-    load.keeps_opaque = true;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
-                              LoadForeign(load, foreign_, inputs_, &report));
+                              LoadForeign(load_, foreign_, &report));
     if (report.status != Report::Status::kOk) return report;
     NODEWISE_RETURN_IF_ERROR(RunNetworkOf(loaded, &report));
     if (keeps_archive()) AddDigestsOf(loaded, &report);
@@ -100,13 +139,10 @@ class RunNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.network->outputs().size()));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, MakeNetworkRunner(loaded));
-    RunOptions options;
-    options.repeats = repeat_.value_or(1);
-    const auto result = runner->Run(loaded.NamedInputs(), options);
+    const auto result = runner->Run(loaded.NamedInputs(), PlainOptions());
     if (!result.ok()) return At(loaded.name, result.status());
     ShowTarget(loaded, report);
-    ShowResult(*result, report);
-    return absl::OkStatus();
+    return ShowResult(*result, report);
   }
 
   absl::Status RunGraph(const Session& loaded, Report* report) const {
@@ -119,21 +155,25 @@ class RunNetwork : public Command {
         const RunnerMaker maker,
         MakerOf("plain", RunnerTarget{target(), loaded.target}));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
-    RunOptions options;
-    options.repeats = repeat_.value_or(1);
-    const auto result =
-        runner->Run(NameInputs(runner->inputs(), loaded.inputs), options);
+    const auto result = runner->Run(NameInputs(runner->inputs(), loaded.inputs),
+                                    PlainOptions());
     if (!result.ok()) return At(target(), result.status());
     ShowTarget(loaded, report);
     ShowKernels(loaded, report);
-    ShowResult(*result, report);
-    return absl::OkStatus();
+    return ShowResult(*result, report);
   }
 
-  void ShowResult(const RunResult& result, Report* report) const {
+  RunOptions PlainOptions() const {
+    RunOptions options;
+    options.repeats = repeat_.value_or(1);
+    return options;
+  }
+
+  absl::Status ShowResult(const RunResult& result, Report* report) const {
     ShowOutputs(result.outputs, report);
     ShowTimes(result.durations_ns, report);
     Write(result.outputs, report);
+    return absl::OkStatus();
   }
 
 #ifdef NODEWISE_USE_PROFILER
@@ -152,14 +192,13 @@ class RunNetwork : public Command {
 
   absl::Status RunDebugged(const Session& loaded, Report* report) const {
     ShowTarget(loaded, report);
-    NODEWISE_ASSIGN_OR_RETURN(const DebugRunResult result,
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               DebugRun(debug_, loaded, report));
     ShowKernels(loaded, report);
-    ShowOutputs(result.outputs, report);
+    ShowOutputs(outputs, report);
+    // A file says that its tensors can be relied on.
     const bool could_judge = report->status != Report::Status::kError;
-    if (could_judge && !result.outputs.empty()) {
-      Write(result.outputs, report);
-    }
+    if (could_judge && !outputs.empty()) Write(outputs, report);
     return absl::OkStatus();
   }
 #else
@@ -169,6 +208,7 @@ class RunNetwork : public Command {
   }
 #endif
 
+  // What the run has found stands, even where the file cannot be written.
   void Write(const std::vector<NamedTensor>& outputs, Report* report) const {
     if (output_.empty()) return;
     const absl::Status status = WriteTensorFile(output_, outputs);
@@ -178,10 +218,8 @@ class RunNetwork : public Command {
   }
 
   LoadOptions load_;
-  InputOptions inputs_;
   std::string output_;
-  std::optional<uint64_t> repeat_;
-  std::optional<uint64_t> threads_;
+  std::optional<uint64_t> repeat_, threads_;
   DebugRunOptions debug_;
   ForeignOptions foreign_;
 };
@@ -189,8 +227,7 @@ class RunNetwork : public Command {
 }  // namespace
 
 const CommandRow kRunCommand = {
-    "run",
-    "runs a network and shows its outputs",
+    "run", "runs a network and shows its outputs",
     "examples:\n"
     "  nodewise run build/mlp --random-inputs 1\n"
     "  nodewise run build/mlp --input data=x.npy --output y.npz\n"
@@ -204,8 +241,7 @@ const CommandRow kRunCommand = {
     "--random-inputs 1\n"
     "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not,\n"
     "or the outputs could not be written; then there is no file.\n",
-    [] { return std::unique_ptr<Command>(new RunNetwork); },
-    /*missing=*/nullptr,
+    &MakeCommand<RunNetwork>,
     /*runs_code=*/true};
 
 }  // namespace nodewise

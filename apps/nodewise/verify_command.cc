@@ -1,8 +1,7 @@
 #include <utility>
 
 #include "apps/nodewise/command.h"
-#include "apps/nodewise/model_options.h"
-#include "apps/nodewise/target_options.h"
+#include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/report/verification_report.h"
@@ -29,24 +28,25 @@ class VerifyTarget : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &target_);
-    options->AddTexts("--target", "NAME",
-                      "what it is to run on: a device of an artefact (those of "
-                      "this build); onednn, c or reference for a network; may "
-                      "be given again",
-                      &targets_);
-    options->AddFlag("--strict",
-                     "of an ONNX model: nodes that stand before what they read "
-                     "are an error, as the specification has it, not a warning",
-                     &is_strict_);
+    options->Add({
+        {"--target", "NAME",
+         "what it is to run on: a device of an artefact (those of this build); "
+         "onednn, c or reference for a network; may be given again",
+         &targets_},
+        {"--strict", "",
+         "of an ONNX model: nodes that stand before what they read are an "
+         "error, as the specification has it, not a warning",
+         &is_strict_},
+    });
     AddModelOptions(options, &model_);
   }
 
   absl::StatusOr<Report> Run() override {
     const bool is_model = IsModel(target_.target);
     if (!is_model) {
-      NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(model_, target_.target));
-      NODEWISE_RETURN_IF_ERROR(
-          CheckNoneGiven({{is_strict_, "--strict"}}, target_.target));
+      GivenOptions given = GivenOf(model_);
+      given.emplace_back(is_strict_, "--strict");
+      NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(given, target_.target));
     }
     if (is_model || IsNetworkText(target_.target)) {
       NODEWISE_RETURN_IF_ERROR(CheckModelTarget(target_));
@@ -117,6 +117,6 @@ const CommandRow kVerifyCommand = {
     "  nodewise verify build/opencl-net --target opencl\n"
     "\nExit status: 0 no errors (warnings may be), 1 errors, 2 a file cannot "
     "be read.\n",
-    [] { return std::unique_ptr<Command>(new VerifyTarget); }};
+    &MakeCommand<VerifyTarget>};
 
 }  // namespace nodewise

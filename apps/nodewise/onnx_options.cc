@@ -1,11 +1,14 @@
-// What the options about precision mean.
+// What the options about precision and passes mean: only a build with the
+// operators of ONNX can lower or change a network.
 
-#include <charconv>
-#include <string_view>
+#include <algorithm>
 #include <utility>
 
-#include "apps/nodewise/precision_options.h"
+#include "apps/nodewise/build_parts.h"
+#include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
+#include "nodewise/passes/pass_list.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -14,33 +17,17 @@ namespace {
 constexpr std::string_view kRandom = "random:";
 
 absl::StatusOr<uint64_t> SeedIn(const std::string& text) {
-  const char* const begin = text.data() + kRandom.size();
-  const char* const end = text.data() + text.size();
   uint64_t seed = 0;
-  const auto [stop, error] = std::from_chars(begin, end, seed);
-  if (error == std::errc() && stop == end) return seed;
+  if (ReadNumber(std::string_view(text).substr(kRandom.size()), &seed)) {
+    return seed;
+  }
   return absl::InvalidArgumentError(
       fmt::format("--calibrate: found \"{}\", expected random:SEED with a "
                   "whole number, as in random:1",
                   text));
 }
 
-absl::Status CheckNothingElse(const PrecisionChoice& choice) {
-  const std::pair<bool, const char*> given[] = {
-      {!choice.calibrate.empty(), "--calibrate"},
-      {!choice.calibration.empty(), "--calibration"},
-      {!choice.keep.empty(), "--keep"},
-      {choice.sensitivity, "--sensitivity"},
-  };
-  for (const auto& [is_given, name] : given) {
-    if (!is_given) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is given without --precision", name));
-  }
-  return absl::OkStatus();
-}
-
-// A model without samples cannot be calibrated.
+// A model without samples cannot be calibrated, nor its operations ranked.
 absl::Status CheckHasSamples(const PrecisionChoice& choice) {
   const bool is_int8 = choice.precision == ToString(Precision::kInt8);
   if (!choice.calibrate.empty() || (!is_int8 && !choice.sensitivity)) {
@@ -57,7 +44,12 @@ absl::Status CheckHasSamples(const PrecisionChoice& choice) {
 absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice& choice) {
   PrecisionSpec spec;
   if (choice.precision.empty()) {
-    NODEWISE_RETURN_IF_ERROR(CheckNothingElse(choice));
+    NODEWISE_RETURN_IF_ERROR(
+        RefuseGiven({{!choice.calibrate.empty(), "--calibrate"},
+                     {!choice.calibration.empty(), "--calibration"},
+                     {!choice.keep.empty(), "--keep"},
+                     {choice.sensitivity, "--sensitivity"}},
+                    "", ": is given without --precision"));
     return spec;
   }
   auto precision = ParsePrecision(choice.precision);
@@ -66,6 +58,7 @@ absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice& choice) {
   NODEWISE_RETURN_IF_ERROR(CheckHasSamples(choice));
   for (const std::string& text : choice.calibrate) {
     SampleSpec sample{text};
+    // A drawn sample has a seed in the place of a path.
     if (text.starts_with(kRandom)) {
       sample.path.clear();
       NODEWISE_ASSIGN_OR_RETURN(sample.seed, SeedIn(text));
@@ -80,6 +73,23 @@ absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice& choice) {
   spec.measures_errors = choice.measure_errors;
   spec.ranks_operations = choice.sensitivity;
   return spec;
+}
+
+std::string PassHelp() {
+  size_t width = 0;
+  for (const PassRow& row : PassRows()) {
+    width = std::max(width, row.name.size());
+  }
+  std::string text = "passes, in the order in which --passes names them:\n";
+  for (const PassRow& row : PassRows()) {
+    text += fmt::format("  {:<{}}  {}\n", row.name, width, row.what);
+  }
+  return text;
+}
+
+absl::Status CheckPasses(const std::string& list) {
+  return list.empty() ? absl::OkStatus()
+                      : At("--passes", ParsePassList(list).status());
 }
 
 }  // namespace nodewise

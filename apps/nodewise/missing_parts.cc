@@ -1,0 +1,97 @@
+// The verbs and options that a build lacks; they say why. Each kind of build
+// that lacks something compiles this file.
+
+#include "apps/nodewise/build_parts.h"
+#include "apps/nodewise/command.h"
+#include "apps/nodewise/load_options.h"
+#include "fmt/format.h"
+
+#if !defined(NODEWISE_USE_PROFILER) || !defined(NODEWISE_USE_ONNX)
+
+namespace nodewise {
+
+absl::Status NeedsProfiler(std::string_view what) {
+  return absl::UnimplementedError(fmt::format(
+      "{}: needs the debug executor, and this build was configured with "
+      "USE_PROFILER OFF (set USE_PROFILER ON in config.cmake, or "
+      "-DUSE_PROFILER=ON)",
+      what));
+}
+
+namespace {
+
+constexpr CommandRow MissingRow(const char* name, const char* summary,
+                                absl::Status (*why)()) {
+  return {.name = name, .summary = summary, .examples = "", .missing = why};
+}
+
+// Where both are missing, the debug executor is named: the operators alone
+// would not bring the verb back.
+absl::Status NeedsMore(std::string_view verb) {
+#ifndef NODEWISE_USE_PROFILER
+  return NeedsProfiler(verb);
+#else
+  return absl::UnimplementedError(fmt::format(
+      "{}: needs the operators of ONNX, and this build was configured with "
+      "USE_ONNX OFF (set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)",
+      verb));
+#endif
+}
+
+}  // namespace
+
+#ifndef NODEWISE_USE_PROFILER
+const CommandRow kProfileCommand =
+    MissingRow("profile", "times every node (not in this build)",
+               [] { return NeedsProfiler("profile"); });
+
+const CommandRow kDumpCommand =
+    MissingRow("dump", "records every tensor of a run (not in this build)",
+               [] { return NeedsProfiler("dump"); });
+#endif
+
+#ifndef NODEWISE_USE_ONNX
+absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice&) {
+  return PrecisionSpec();
+}
+
+std::string PassHelp() { return "this build has no passes\n"; }
+
+absl::Status CheckPasses(const std::string& list) {
+  return list.empty() ? absl::OkStatus()
+                      : absl::UnimplementedError("this build has no operators");
+}
+#endif
+
+const CommandRow kDemoCommand = MissingRow(
+    "demo", "shows the main job on a made-up network (not in this build)",
+    [] { return NeedsMore("demo"); });
+
+const CommandRow kLocateCommand =
+    MissingRow("locate", "names the node that is wrong (not in this build)",
+               [] { return NeedsMore("locate"); });
+
+const CommandRow kAlignCommand =
+    MissingRow("align", "matches a network with its model (not in this build)",
+               [] { return NeedsMore("align"); });
+
+const CommandRow kAutotestCommand = MissingRow(
+    "autotest", "tests operators on random cases (not in this build)",
+    [] { return NeedsMore("autotest"); });
+
+const CommandRow kAdapterCommand = MissingRow(
+    "adapter", "measures what is usual for a runtime (not in this build)",
+    [] { return NeedsMore("adapter"); });
+
+const CommandRow kReproCommand =
+    MissingRow("repro", "cuts a node out as a folder (not in this build)",
+               [] { return NeedsMore("repro"); });
+
+absl::StatusOr<Report> DiagnoseDump(const std::string&, const std::string&,
+                                    const ModelSpec&) {
+  return NeedsMore("compare of a dump with a model");
+}
+
+}  // namespace nodewise
+
+#endif
