@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <variant>
 
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
@@ -19,22 +20,11 @@ absl::Status BadValue(std::string_view found, std::string_view expected) {
       fmt::format("found \"{}\", expected {}", Printable(found), expected));
 }
 
-absl::Status SetText(const std::string& value, std::string* text) {
-  if (value.empty()) return BadValue(value, "a value");
-  *text = value;
-  return absl::OkStatus();
-}
-
-absl::Status SetSwitch(const std::string& value, bool* is_on) {
-  if (value != "true" && value != "false" && value != "1" && value != "0") {
-    return BadValue(value, "true or false");
-  }
-  *is_on = value == "true" || value == "1";
-  return absl::OkStatus();
-}
-
-absl::Status SetComparator(std::string value, DebuggerFlags* flags) {
-  const std::string found = value;
+// Glow's classes are called IntermediateLayerComparator and
+// RecursiveLayerComparator; either ending may be left out, and letters may be
+// small.
+absl::Status SetComparator(const std::string& found, DebuggerFlags* flags) {
+  std::string value = found;
   std::transform(value.begin(), value.end(), value.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   for (const std::string_view suffix : {"comparator", "layer"}) {
@@ -47,7 +37,8 @@ absl::Status SetComparator(std::string value, DebuggerFlags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status SetThreshold(const std::string& value, double* threshold) {
+absl::Status SetThreshold(const std::string& value, DebuggerFlags* flags) {
+  double* const threshold = &flags->threshold;
   const char* const end = value.data() + value.size();
   const auto [stop, error] = std::from_chars(value.data(), end, *threshold);
   const bool is_number = error == std::errc() && stop == end;
@@ -57,102 +48,72 @@ absl::Status SetThreshold(const std::string& value, double* threshold) {
   return BadValue(value, "a number from 0, as in 1e-5");
 }
 
-// A flag; a switch may stand without a value.
+// Where the value of a flag goes; a function reads what is not plain text.
+using FlagPlace =
+    std::variant<bool DebuggerFlags::*, std::string DebuggerFlags::*,
+                 std::vector<std::string> DebuggerFlags::*,
+                 absl::Status (*)(const std::string&, DebuggerFlags*)>;
+
+// A flag. That of a bool is a switch, which may stand without a value.
 struct FlagRow {
   const char* name;
   const char* value;  // What stands for it in the help; null for a switch.
   const char* help;
-  absl::Status (*set)(const std::string& value, DebuggerFlags* flags);
+  FlagPlace place;
 };
 
 constexpr FlagRow kFlags[] = {
     {"model", "FILE", "the ONNX model, or a .zip file that holds it (needed)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->model);
-     }},
+     &DebuggerFlags::model},
     {"inputs", "FILE",
      "sample inputs: a TensorProto, a graph with initializers, .npz, .npy or "
      ".params; may be given again (needed)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->inputs.emplace_back());
-     }},
-    {"input", "FILE", "the same as -inputs",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->inputs.emplace_back());
-     }},
+     &DebuggerFlags::inputs},
+    {"input", "FILE", "the same as -inputs", &DebuggerFlags::inputs},
     {"backend", "NAME",
      "what is tested: Interpreter, also called reference; OneDNN, also called "
      "CPU; c, the C that is emitted; ort, onnxruntime; onnx, the evaluator of "
      "ONNX's package; exec:COMMAND, any program (Interpreter)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->backend);
-     }},
+     &DebuggerFlags::backend},
     {"comparator", "NAME",
      "Intermediate: all layers at once; Recursive: one after the other, in "
      "little memory (Intermediate)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetComparator(value, flags);
-     }},
+     &SetComparator},
     {"threshold", "NUMBER",
      "the largest absolute error of an element that is right (1e-5, where what "
      "is beyond it must be beyond the bounds of its rounding errors, too)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetThreshold(value, &flags->threshold);
-     }},
+     &SetThreshold},
     {"dump_tensors", nullptr,
      "writes the inputs and the reference's outputs of broken layers to files; "
      "-dump_tensors=false: nothing (true)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->dump_tensors);
-     }},
+     &DebuggerFlags::dump_tensors},
     {"dump_dir", "DIR", "the folder of these files (the current one)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->dump_dir);
-     }},
+     &DebuggerFlags::dump_dir},
     {"glow_global_fp16", nullptr,
      "converts the network to float16 first, for both backends",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->fp16);
-     }},
+     &DebuggerFlags::fp16},
     {"glow_clip_fp16", nullptr,
      "where that makes float16 of a number beyond its range, makes the largest "
      "number",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->clip_fp16);
-     }},
+     &DebuggerFlags::clip_fp16},
     {"glow_global_fused_scale_offset_fp16", nullptr,
      "rounds scales and offsets that lie behind rows of bytes to float16",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->fused_fp16);
-     }},
+     &DebuggerFlags::fused_fp16},
     {"glow_global_force_sls_fp16_accum", nullptr,
      "sums up rows of bytes in float16 where the sums are of that type",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->sls_fp16);
-     }},
+     &DebuggerFlags::sls_fp16},
     {"alone", nullptr,
      "tries every layer alone, also those that match in the network",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->all_alone);
-     }},
+     &DebuggerFlags::all_alone},
     {"python", "PROGRAM", "the Python that runs ort and onnx (python3)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->python);
-     }},
+     &DebuggerFlags::python},
     {"compiler", "COMMAND", "the compiler of the backend c (cc -O2)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetText(value, &flags->compiler);
-     }},
+     &DebuggerFlags::compiler},
     {"fuse", nullptr,
      "computes operations together where backends do; -fuse=false: each "
      "operation is a layer (true)",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->fuse);
-     }},
-    {"help", nullptr, "this text",
-     [](const std::string& value, DebuggerFlags* flags) {
-       return SetSwitch(value, &flags->wants_help);
-     }},
+     &DebuggerFlags::fuse},
+    {"help", nullptr, "this text", &DebuggerFlags::wants_help},
 };
 
 // Flags of Glow's other tools that change what is calculated, and why there is
@@ -178,6 +139,51 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"glow_use_tracked_dummy_quant_params", kStoredScales},
 };
 
+absl::Status SetFlag(const FlagRow& row, const std::string& value,
+                     DebuggerFlags* flags) {
+  if (const auto* read = std::get_if<3>(&row.place)) {
+    return (*read)(value, flags);
+  }
+  if (const auto* is_on = std::get_if<0>(&row.place)) {
+    if (value != "true" && value != "false" && value != "1" && value != "0") {
+      return BadValue(value, "true or false");
+    }
+    flags->*(*is_on) = value == "true" || value == "1";
+    return absl::OkStatus();
+  }
+  if (value.empty()) return BadValue(value, "a value");
+  if (const auto* text = std::get_if<1>(&row.place)) {
+    flags->*(*text) = value;
+  } else {
+    (flags->*std::get<2>(row.place)).push_back(value);
+  }
+  return absl::OkStatus();
+}
+
+// Most flags with their values are shorter. Longer ones have the beginning of
+// their description pushed to the right, and no line of their own.
+constexpr size_t kFlagColumn = 23;
+constexpr size_t kFlagsWidth = 80;
+
+// Breaks the text into lines that fit behind the column of flags.
+std::string Wrapped(std::string_view text) {
+  std::string wrapped;
+  size_t column = kFlagColumn;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    if (column + 1 + word.size() >= kFlagsWidth) {
+      wrapped += "\n" + std::string(kFlagColumn, ' ');
+      column = kFlagColumn;
+    }
+    wrapped.append(" ").append(word);
+    column += 1 + word.size();
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return wrapped + "\n";
+}
+
+// A flag of Glow's that is missing here on purpose is answered with the reason,
+// since advice on spelling would mislead.
 absl::StatusOr<const FlagRow*> FindFlag(const std::string& argument,
                                         const std::string& name) {
   std::vector<std::string> names;
@@ -206,8 +212,10 @@ absl::StatusOr<const FlagRow*> FindFlag(const std::string& argument,
 absl::StatusOr<DebuggerFlags> ParseFlags(
     absl::Span<const std::string> arguments) {
   DebuggerFlags flags;
+  // The loop may take two arguments at a time: a flag, and its value.
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
+    // An argument without a dash has no name; FindFlag() refuses it.
     const size_t equals = argument.find('=');
     const size_t dashes = argument.starts_with("--")  ? 2
                           : argument.starts_with('-') ? 1
@@ -228,10 +236,11 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
       }
       value = arguments[++i];
     }
-    const absl::Status status = row->set(value, &flags);
+    const absl::Status status = SetFlag(*row, value, &flags);
     if (!status.ok()) return At("-" + name, status);
   }
   if (flags.wants_help) return flags;
+  // Glow's debugger cannot do without these either.
   for (const auto& [is_missing, name] :
        {std::pair(flags.model.empty(), "model"),
         std::pair(flags.inputs.empty(), "inputs")}) {
@@ -241,30 +250,6 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
   }
   return flags;
 }
-
-namespace {
-
-constexpr size_t kFlagColumn = 23;
-constexpr size_t kFlagsWidth = 80;
-
-// Breaks the text into lines that fit behind the column of flags.
-std::string Wrapped(std::string_view text) {
-  std::string wrapped;
-  size_t column = kFlagColumn;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    if (column + 1 + word.size() >= kFlagsWidth) {
-      wrapped += "\n" + std::string(kFlagColumn, ' ');
-      column = kFlagColumn;
-    }
-    wrapped.append(" ").append(word);
-    column += 1 + word.size();
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-  }
-  return wrapped + "\n";
-}
-
-}  // namespace
 
 std::string FlagsHelp() {
   std::string help =

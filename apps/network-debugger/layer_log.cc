@@ -17,6 +17,7 @@
 namespace nodewise {
 namespace {
 
+// A prefix, a role and a number must fit the 255 bytes of a file's name, too.
 constexpr size_t kLongestName = 100;
 
 void Print(std::string_view text) {
@@ -47,6 +48,7 @@ std::string ErrorText(const TensorComparison& output) {
                      worst.element, got, expected);
 }
 
+// With bounds there is no one threshold, so their own words are shown.
 std::string CountText(const std::string& role, const TensorComparison& output,
                       std::optional<double> threshold) {
   const Metrics& metrics = output.metrics;
@@ -62,11 +64,14 @@ std::string CountText(const std::string& role, const TensorComparison& output,
 
 }  // namespace
 
+// Names of layers come from the model's file, and must not end a line.
 void LogLine(std::string_view text, CodePlace place) {
   Print(PlaceText(place) + PrintableLines(text) + "\n");
 }
 
 absl::Status LayerLog::Begins(const Layer& layer) {
+  // Lines about the layer are as far to the right as this one's text, as those
+  // of Glow are.
   const CodePlace place = CodePlace::Here();
   indent_ = PlaceText(place).size();
   LogLine(fmt::format("Verifying layer: {}\tType: {}", Printable(layer.name),

@@ -1,16 +1,21 @@
-#include "apps/network-debugger/model_file.h"
+#include "apps/network-debugger/input_files.h"
 
+#include <algorithm>
 #include <charconv>
+#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/runner/input_list.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/archive.h"
+#include "nodewise/tensors/tensor_group.h"
 
 namespace nodewise {
 namespace {
@@ -20,8 +25,11 @@ namespace {
 constexpr uint8_t kGraphTag = 7 << 3 | 2;
 constexpr uint8_t kInitializerTag = 5 << 3 | 2;
 
+// Archives of PyTorch's may have thousands of members.
 constexpr size_t kNamedMembers = 8;
 
+// The length is a varint: seven bits a byte, the lowest first, and the highest
+// bit says that more follow.
 void AppendMessage(uint8_t tag, std::string_view message, std::string* bytes) {
   bytes->push_back(static_cast<char>(tag));
   size_t size = message.size();
@@ -40,7 +48,7 @@ std::string_view LastPart(std::string_view name) {
 // What an archive holds as Glow writes it.
 class GlowArchive {
  public:
-  explicit GlowArchive(const FileArchive& archive, std::string where)
+  GlowArchive(const FileArchive& archive, std::string where)
       : archive_(archive), where_(std::move(where)) {}
 
   // `model` is the member of that name. The constants follow its graph as
@@ -65,6 +73,7 @@ class GlowArchive {
   }
 
  private:
+  // Glow writes the number as text, and a line end may follow it.
   absl::StatusOr<uint64_t> CountWeights(const std::string& folder) const {
     NODEWISE_ASSIGN_OR_RETURN(std::string text,
                               archive_.Read(folder + "weights"));
@@ -127,6 +136,90 @@ absl::StatusOr<Network> LoadModelFile(const std::string& path,
   const absl::Span<const uint8_t> bytes(
       reinterpret_cast<const uint8_t*>(model.data()), model.size());
   return ImportOnnx(bytes, path, "", AllOperators(), options, diagnostics);
+}
+
+namespace {
+
+// Collects the tensors of file after file until every input has one; then a
+// sample is complete, and the next file begins another.
+class SampleReader {
+ public:
+  explicit SampleReader(const Network& network) : list_(ListInputs(network)) {}
+
+  absl::Status Read(const std::string& path) {
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
+                              ReadTensorGroup(path));
+    // A file of one tensor often has no name for it, or another one.
+    if (tensors.size() == 1 && list_->size() == 1) {
+      tensors[0].name = list_->Key(0);
+    }
+    for (NamedTensor& tensor : tensors) {
+      const absl::Status status = Add(path, std::move(tensor));
+      if (!status.ok()) return At(path, status);
+    }
+    sample_.from += sample_.from.empty() ? path : ", " + path;
+    if (Missing().empty()) samples_.push_back(std::exchange(sample_, {}));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<SampleInputs>> Finish() {
+    if (sample_.from.empty()) return std::move(samples_);
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no tensor for {}, expected one for each input of "
+                    "the model",
+                    sample_.from, ListOf(Missing())));
+  }
+
+ private:
+  absl::Status Add(const std::string& path, NamedTensor tensor) {
+    NODEWISE_ASSIGN_OR_RETURN(const size_t input, list_->Find(tensor.name));
+    if (!list_->Fits(input, tensor.tensor)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "tensor {} is {}, expected {}", Printable(tensor.name),
+          TypeToString(tensor.tensor.shape(), tensor.tensor.dtype()),
+          list_->TypeText(input)));
+    }
+    const std::string key = list_->Key(input);
+    if (Has(key)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "tensor {} was there before, in {}, and {} is missing",
+          Printable(tensor.name), sample_.from.empty() ? path : sample_.from,
+          ListOf(Missing())));
+    }
+    sample_.inputs.push_back({key, std::move(tensor.tensor)});
+    return absl::OkStatus();
+  }
+
+  bool Has(const std::string& key) const {
+    return std::any_of(
+        sample_.inputs.begin(), sample_.inputs.end(),
+        [&](const NamedTensor& given) { return given.name == key; });
+  }
+
+  std::vector<std::string> Missing() const {
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < list_->size(); ++i) {
+      if (list_->IsNeeded(i) && !Has(list_->Key(i))) {
+        missing.push_back(list_->Key(i));
+      }
+    }
+    return missing;
+  }
+
+  const std::unique_ptr<const InputList> list_;
+  SampleInputs sample_;  // Given by the files since the last complete one.
+  std::vector<SampleInputs> samples_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<SampleInputs>> ReadSamples(
+    absl::Span<const std::string> files, const Network& network) {
+  SampleReader reader(network);
+  for (const std::string& file : files) {
+    NODEWISE_RETURN_IF_ERROR(reader.Read(file));
+  }
+  return reader.Finish();
 }
 
 }  // namespace nodewise
