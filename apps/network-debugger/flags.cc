@@ -240,7 +240,7 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
     if (!status.ok()) return At("-" + name, status);
   }
   if (flags.wants_help) return flags;
-  // Glow's debugger cannot do without these either.
+  // Only help needs neither of them.
   for (const auto& [is_missing, name] :
        {std::pair(flags.model.empty(), "model"),
         std::pair(flags.inputs.empty(), "inputs")}) {

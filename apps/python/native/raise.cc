@@ -1,6 +1,9 @@
 #include "apps/python/native/raise.h"
 
 #include <nanobind/nanobind.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -43,6 +46,54 @@ void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
   }
   if (texts.empty()) Raise(status);
   RaiseFindings(texts);
+}
+
+namespace {
+
+std::atomic<bool> g_is_interrupted = false;
+std::atomic<bool> g_is_running = false;  // On the main thread.
+std::atomic<void (*)(int)> g_pythons = nullptr;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void OnInterrupt(int signal) {
+  if (g_is_running.load(std::memory_order_relaxed)) {
+    g_is_interrupted.store(true, std::memory_order_relaxed);
+  }
+  g_pythons.load(std::memory_order_relaxed)(signal);
+}
+
+bool IsMainThread() {
+  thread_local const bool is_main = syscall(SYS_gettid) == getpid();
+  return is_main;
+}
+
+}  // namespace
+
+void WatchInterrupts() {
+  struct sigaction before {};
+  if (sigaction(SIGINT, nullptr, &before) != 0) return;
+  if ((before.sa_flags & SA_SIGINFO) != 0) return;
+  const auto handler = before.sa_handler;
+  if (handler == SIG_DFL || handler == SIG_IGN || handler == OnInterrupt) {
+    return;
+  }
+  g_pythons.store(handler, std::memory_order_relaxed);
+  before.sa_handler = OnInterrupt;
+  sigaction(SIGINT, &before, nullptr);
+}
+
+InterruptibleRun::InterruptibleRun() {
+  if (IsMainThread()) g_is_running.store(true, std::memory_order_relaxed);
+}
+
+InterruptibleRun::~InterruptibleRun() {
+  if (!IsMainThread()) return;
+  g_is_running.store(false, std::memory_order_relaxed);
+  g_is_interrupted.store(false, std::memory_order_relaxed);
+}
+
+const std::atomic<bool>& InterruptibleRun::is_interrupted() {
+  return g_is_interrupted;
 }
 
 }  // namespace nodewise

@@ -16,8 +16,7 @@ import typing
 
 from nodewise._answer import Answer, Culprit, Finding, Source, Verdict
 from nodewise._errors import Error, WrongResult
-from nodewise._runner import Runner, runner
-from nodewise._runtime import Runtime, runtime
+from nodewise._runner import Runner, Runtime, runner, runtime
 from nodewise._vm_trace import VmTrace, trace_vm
 from nodewise.verbs import (align, compare, convert, diagnose, dump, extract,
                             inspect, locate, profile, repro, run, run_autotest,
@@ -25,8 +24,8 @@ from nodewise.verbs import (align, compare, convert, diagnose, dump, extract,
 
 if typing.TYPE_CHECKING:
     from nodewise import autotest, testing
-    from nodewise._metrics import Metric, top1
-    from nodewise._sample_comparison import OutputComparison, SampleComparison
+    from nodewise._sample_comparison import (Metric, OutputComparison,
+                                             SampleComparison, top1)
     from nodewise._samples import compare_samples
     from nodewise._session import Session, load
     from nodewise._tensors import Tensor, TensorFile, tensors
@@ -43,7 +42,7 @@ __all__ = ["Answer", "Culprit", "Error", "Finding", "Metric",
 # the verbs work without it, and an import costs no more than its own files.
 _LATER = {"Session": "_session", "load": "_session", "Tensor": "_tensors",
           "TensorFile": "_tensors", "tensors": "_tensors",
-          "Metric": "_metrics", "top1": "_metrics",
+          "Metric": "_sample_comparison", "top1": "_sample_comparison",
           "OutputComparison": "_sample_comparison",
           "SampleComparison": "_sample_comparison",
           "compare_samples": "_samples"}

@@ -14,9 +14,8 @@ import numpy
 from nodewise import _runner
 from nodewise._arrays import array_of, is_tensor
 from nodewise._errors import Error
-from nodewise._limits import Limits
-from nodewise._metrics import Tally, tallies_of
-from nodewise._sample_comparison import OutputErrors, SampleComparison
+from nodewise._sample_comparison import (Limits, OutputErrors,
+                                         SampleComparison, Tally, tallies_of)
 
 if TYPE_CHECKING:
     from nodewise._session import Session

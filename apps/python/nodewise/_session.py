@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from nodewise import _arguments
+from nodewise._call import Arguments
 from nodewise._errors import Error
 
 try:
@@ -210,7 +210,7 @@ def _open(target: Target, inputs: list[tuple[str, _native.Tensor]],
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="nodewise_"))
-        arguments = _arguments.Arguments(folder, stack)
+        arguments = Arguments(folder, stack)
         arguments.add_target("target", target)
         path = arguments.list[0]
         try:

@@ -6,8 +6,7 @@ import os  # pylint: disable=unused-import
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, Union
 
-from nodewise._runner import Runner
-from nodewise._runtime import Runtime
+from nodewise._runner import Runner, Runtime
 
 
 class SupportsArray(Protocol):  # pylint: disable=too-few-public-methods

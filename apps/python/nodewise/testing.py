@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 
 from nodewise import _close, verbs
 from nodewise._answer import Answer
-from nodewise._runtime import runtime
+from nodewise._runner import runtime
 
 __all__ = ["assert_close", "assert_matches"]
 

@@ -3,21 +3,64 @@
 from __future__ import annotations
 
 import collections.abc
+import inspect
 import operator
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional, Union
 
+from nodewise._arrays import array_of
 from nodewise.autotest import case as cases
-from nodewise.autotest import compare
-from nodewise.autotest.generators import Generator, Nothing, random_tensor
-from nodewise.autotest.modules import make_alike
-from nodewise.autotest.program import pair_of, text_of
-from nodewise.autotest.sides import Scope, Side, side_of
-from nodewise.autotest.signature import kinds_of
-from nodewise.autotest.tensors import (DrawnTensor, ask_for_gradient,
-                                       literal)
+from nodewise.autotest.generators import (DrawnTensor, Generator, Nothing,
+                                          ask_for_gradient, literal,
+                                          random_tensor)
+from nodewise.autotest.program import Scope, Side, pair_of, side_of, text_of
+
+
+def kinds_of(function: Any) -> dict[Union[int, str], Any]:
+    """The type that each parameter of a function wants, by name and place, as
+    far as its signature says."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # Many functions written in C have none.
+        return {}
+    try:
+        hints = typing.get_type_hints(
+            getattr(function, "__init__") if isinstance(function, type)
+            else function)
+    except Exception:  # pylint: disable=broad-except
+        hints = {}
+    kinds: dict[Union[int, str], Any] = {}
+    for i, each in enumerate(parameters):
+        kind = hints.get(each.name)
+        if kind is None and isinstance(each.default, (bool, float)):
+            kind = type(each.default)
+        kinds[i] = kinds[each.name] = kind
+    return kinds
+
+
+def make_alike(case: cases.Case, sides: tuple, pair: tuple, made: Any) -> None:
+    """Gives a new module of the candidate the reference's parameters."""
+    if id(pair[1]) in case.modules:
+        return
+    case.modules[id(pair[1])] = made
+    states = [{key: array_of(value)
+               for key, value in module.state_dict().items()}
+              for module in pair]
+    both = {key: value for key, value in states[1].items()
+            if key in states[0] and states[0][key].shape == value.shape}
+    if not both:
+        return
+    pair[0].load_state_dict({**pair[0].state_dict(), **{
+        key: sides[0].tensor(value) for key, value in both.items()}})
+    # The reference's are written down, too: they were drawn by its library.
+    name, _ = made.code_of_dual_object()
+    case.program.add(pair_of(
+        lambda side: f"{name}.load_state_dict({{**{name}.state_dict(), "
+        + ", ".join(f"{key!r}: {sides[side].tensor_code(literal(value))}"
+                    for key, value in both.items()) + "})"))
+
 
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
               "matmul", "and_", "or_", "xor", "lshift", "rshift")
@@ -204,9 +247,9 @@ def _done(sides, where, code, does, may_change=False):
             case.program.add(code)
         return pair[1]
     made = DualObject(sides, pair, case.program.assign(code))
-    if compare.is_module(pair[1]) and compare.is_module(pair[0]):
+    if cases.is_module(pair[1]) and cases.is_module(pair[0]):
         make_alike(case, sides, pair, made)
-    if compare.is_data(pair[1]):
+    if cases.is_data(pair[1]):
         case.last = made
     return made
 

@@ -11,7 +11,7 @@ is not here.
 
 from nodewise._errors import Error as TVMError
 from nodewise.tvm import contrib, nd, relay, runtime
-from nodewise.tvm._module import (Device, Module, context, cpu, cuda, device,
+from nodewise.tvm.runtime import (Device, Module, context, cpu, cuda, device,
                                   get_global_func, gpu, metal, opencl, rocm,
                                   vulkan)
 from nodewise.tvm.nd import NDArray

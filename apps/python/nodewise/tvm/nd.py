@@ -24,8 +24,8 @@ class NDArray:
 
     @property
     def device(self):
-        from nodewise.tvm import _module  # pylint: disable=import-outside-toplevel,cyclic-import
-        return _module.cpu()
+        from nodewise.tvm import runtime  # pylint: disable=import-outside-toplevel,cyclic-import
+        return runtime.cpu()
 
     ctx = device
 
@@ -128,13 +128,13 @@ def _check_host(device):
 
 
 def cpu(dev_id=0):
-    from nodewise.tvm import _module  # pylint: disable=import-outside-toplevel,cyclic-import
-    return _module.cpu(dev_id)
+    from nodewise.tvm import runtime  # pylint: disable=import-outside-toplevel,cyclic-import
+    return runtime.cpu(dev_id)
 
 
 def device(dev_type, dev_id=0):
-    from nodewise.tvm import _module  # pylint: disable=import-outside-toplevel,cyclic-import
-    return _module.device(dev_type, dev_id)
+    from nodewise.tvm import runtime  # pylint: disable=import-outside-toplevel,cyclic-import
+    return runtime.device(dev_type, dev_id)
 
 
 context = device

@@ -2,7 +2,7 @@
 
 from nodewise._errors import Error
 from nodewise.tvm import nd
-from nodewise.tvm._module import get_global_func
+from nodewise.tvm.runtime import get_global_func
 
 
 def create(graph_json_str, libmod, device):

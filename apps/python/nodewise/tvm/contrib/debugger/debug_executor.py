@@ -3,7 +3,7 @@
 import os
 import struct
 
-from nodewise.tvm._module import get_global_func
+from nodewise.tvm.runtime import get_global_func
 from nodewise.tvm.contrib import graph_executor
 
 
