@@ -28,6 +28,8 @@ namespace {
 constexpr const char* kTemplate = "adapter_template.py";
 constexpr const char* kProtocol = "adapter_protocol.py";
 
+// Everything about adapters themselves: whether one hides faults of its runtime
+// or makes some, what is usual for that runtime, and a file to begin with.
 class UseAdapter : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -83,11 +85,10 @@ class UseAdapter : public Command {
   }
 
  private:
+  // Three actions share a list of options, of which each has its own.
   absl::Status CheckGiven() const {
     if (action_ != "learn" && action_ != "check" && action_ != "new") {
-      return absl::InvalidArgumentError(
-          fmt::format("ACTION: found \"{}\", expected check, learn or new",
-                      Printable(action_)));
+      return BadValue("ACTION", Printable(action_), "check, learn or new");
     }
     if (action_ == "new") NODEWISE_RETURN_IF_ERROR(CheckNoRuntime());
     const auto refuse = [&](const char* action, const GivenOptions& given) {
@@ -130,6 +131,7 @@ class UseAdapter : public Command {
     const std::string protocol =
         (fs::path(path).parent_path() / kProtocol).string();
     NODEWISE_RETURN_IF_ERROR(CopyAdapterFile(kTemplate, path));
+    // Several adapters in a folder share the protocol.
     const bool has_protocol = CheckReadable(protocol).ok();
     if (!has_protocol) {
       NODEWISE_RETURN_IF_ERROR(CopyAdapterFile(kProtocol, protocol));
@@ -164,6 +166,7 @@ class UseAdapter : public Command {
     std::vector<CheckedNetwork> networks;
   };
 
+  // "ort:model.onnx" has one, "ort" and "exec:command" have none.
   bool HasModel() const {
     return !foreign_.model.empty() ||
            (NamesProgram(program_) && !program_.starts_with("exec:"));
@@ -183,6 +186,7 @@ class UseAdapter : public Command {
                               LoadForeign(load, foreign_, report));
     // The report says what is wrong with it.
     if (report->status != Report::Status::kOk) return Tried();
+    // Some runtimes read the model's own file, beside its data, so it is named.
     CheckedNetwork own{program_, session.network, session.NamedInputs()};
     own.model_file = session.model_file;
     return Tried{session.program, {std::move(own)}};
@@ -214,6 +218,7 @@ class UseAdapter : public Command {
                               HasModel() ? OwnModel(options.seed, &report)
                                          : SmallNetworks(options.seed));
     if (report.status != Report::Status::kOk) return report;
+    // Deviations that are usual for the runtime are not held against it.
     const std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
     options.known = [&](const std::string& runtime) {
       return RowsOf(known, runtime);
@@ -223,6 +228,7 @@ class UseAdapter : public Command {
     NODEWISE_ASSIGN_OR_RETURN(
         const AdapterCheck check,
         CheckAdapter(tried.program, tried.networks, AllOperators(), options));
+    // Opening a model may have left notes, which come first.
     Report checked = ReportOf(check, options);
     checked.notes.insert(checked.notes.begin(), report.notes.begin(),
                          report.notes.end());
@@ -247,6 +253,8 @@ class UseAdapter : public Command {
       CheckedNetwork checked{std::string(zoo.name),
                              std::make_shared<const Network>(std::move(made)),
                              {}};
+      // Each input has a stream of its own by its name, so that a further input
+      // changes no other.
       for (const ValueId id : checked.network->inputs()) {
         const NetworkValue& value = checked.network->value(id);
         RandomSource random(seed, value.name);
@@ -265,6 +273,7 @@ class UseAdapter : public Command {
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                               ProgramNamed("PROGRAM", program_, foreign_));
     NODEWISE_ASSIGN_OR_RETURN(std::string runtime, RuntimeOf(program));
+    // Single operators run as they do in autotest.
     const auto candidate =
         ForeignCandidate(program_, program.command, program.limits);
     LearnOptions options;
@@ -291,9 +300,8 @@ class UseAdapter : public Command {
     for (const OperatorDef* row : rows) known.emplace_back(row->name);
     for (const std::string& name : names_) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      return absl::InvalidArgumentError(
-          fmt::format("--op: found \"{}\", expected an operator{}",
-                      Printable(name), DidYouMean(name, known)));
+      return BadValue("--op", Printable(name),
+                      "an operator" + DidYouMean(name, known));
     }
     std::erase_if(rows, [this](const OperatorDef* row) {
       return std::find(names_.begin(), names_.end(), row->name) == names_.end();

@@ -15,6 +15,8 @@
 namespace nodewise {
 namespace {
 
+// Runs both sides on the same inputs and pairs their tensors by values; nothing
+// is judged, so that the exit status only says whether it could be done.
 class AlignWithModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -38,12 +40,14 @@ class AlignWithModel : public Command {
 
   absl::StatusOr<Report> Run() override {
     Report report;
+    // Options about models are meant for MODEL, and not for the artefact.
     LoadOptions load = load_;
     load.model = ModelOptions();
     NODEWISE_ASSIGN_OR_RETURN(const Session session, LoadTarget(load, &report));
     if (report.status != Report::Status::kOk) return report;
     NODEWISE_ASSIGN_OR_RETURN(const Reference reference,
                               ReferenceNamed(model_, load_, ForeignOptions()));
+    // The reference makes and drops a tensor for each operation.
     KeepFreedMemory();
     DiagnosticList faults;
     const auto aligned =

@@ -25,10 +25,13 @@
 namespace nodewise {
 namespace {
 
-constexpr uint64_t kMostRuns = 1'000'000'000;
+// The bound of a run that only time ends.
+constexpr uint64_t kMostTestRuns = 1'000'000'000;
 constexpr uint64_t kMostSetsOfOne = 4096;
 constexpr uint64_t kMostSeconds = 7 * 86'400;
 constexpr uint64_t kUsualRuns = 1000;
+// To make a configuration ready costs more than to run it, above all where C is
+// compiled, so several sets of values share one; networks vary more by shape.
 constexpr uint64_t kUsualSets = 16;
 constexpr uint64_t kUsualSetsOfNetworks = 4;
 // Findings of networks are of any operator.
@@ -37,6 +40,8 @@ constexpr int64_t kUsualLimitMs = 10'000;
 // The share of a limited time that may go into shrinking one finding.
 constexpr double kShrinkingShare = 0.2;
 
+// Draws operations or networks with values, runs them in the candidate and by
+// their definitions, and makes what differs as small as it can.
 class TestOperators : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -68,7 +73,7 @@ class TestOperators : public Command {
          "those that have one) or both (forward)",
          &with_},
         {"--runs", "N", "how many sets of values (1000)",
-         NumberOption{&runs_, 1, kMostRuns}},
+         NumberOption{&runs_, 1, kMostTestRuns}},
         {"--time", "SECONDS",
          "stops after so long, and runs without another limit unless --runs is "
          "given, too",
@@ -102,24 +107,30 @@ class TestOperators : public Command {
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
                               Rows());
+    // One compiler serves all candidates: looking whether it works takes longer
+    // than most cases.
     if (candidate_ == "c") {
       NODEWISE_ASSIGN_OR_RETURN(compiler_, CCompiler::Create());
     }
     auto made = MakeAutotestCandidate(ForCandidate());
     if (!made.ok()) return At("--candidate", made.status());
     const std::unique_ptr<Candidate> candidate = *std::move(made);
+    // A case is repeated as it was, and draws nothing.
     if (!case_.empty()) return RunCase(*candidate);
     if (!folder_.empty()) {
       NODEWISE_RETURN_IF_ERROR(MakeFindingsFolder(folder_));
     }
     KeepFreedMemory();
+    // The report says which seed was drawn, so that the run can be repeated.
     options_.seed = seed_.value_or(std::random_device()());
     options_.runs =
-        runs_.value_or(seconds_.has_value() ? kMostRuns : kUsualRuns);
+        runs_.value_or(seconds_.has_value() ? kMostTestRuns : kUsualRuns);
     options_.sets =
         sets_.value_or(DrawsNetworks() ? kUsualSetsOfNetworks : kUsualSets);
     if (DrawsNetworks()) options_.most_findings = kMostNetworks;
     options_.seconds = static_cast<double>(seconds_.value_or(0));
+    // Shrinking goes on while findings are still to be made, so it has a share
+    // of the time, which is never too little to make anything smaller.
     if (seconds_.has_value()) {
       options_.most_shrinking_seconds =
           std::clamp(options_.seconds * kShrinkingShare, 5.0, 60.0);
@@ -139,6 +150,7 @@ class TestOperators : public Command {
     if (compiler_ != nullptr && !result.unavailable.ok()) {
       return result.unavailable;
     }
+    // Only findings cost more runs here, and there are few.
     if (attributes_) {
       const auto variants = VariantsOf(ForCandidate());
       for (AutotestFinding& finding : result.findings) {
@@ -166,9 +178,7 @@ class TestOperators : public Command {
         !ReadNumber(text.substr(0, slash), &part) ||
         !ReadNumber(text.substr(slash + 1), &parts) || part == 0 ||
         parts < part) {
-      return absl::InvalidArgumentError(
-          fmt::format("--shard: found \"{}\", expected I/N, such as 1/4",
-                      Printable(shard_)));
+      return BadValue("--shard", Printable(shard_), "I/N, such as 1/4");
     }
     options_.shard = part - 1;
     options_.shards = parts;
@@ -186,9 +196,7 @@ class TestOperators : public Command {
       options_.with = with;
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(
-        fmt::format("--with: found \"{}\", expected forward, backward or both",
-                    Printable(with_)));
+    return BadValue("--with", Printable(with_), "forward, backward or both");
   }
 
   // The rows of the operators, in the order of names and versions.
@@ -220,10 +228,9 @@ class TestOperators : public Command {
           "--op: {} has no cases of its own (--networks draws If, Loop, Scan)",
           Printable(missing[0])));
     }
-    return absl::InvalidArgumentError(
-        fmt::format("--op: found \"{}\", expected the name of an operator of "
-                    "ONNX{}",
-                    Printable(missing[0]), DidYouMean(missing[0], known)));
+    return BadValue(
+        "--op", Printable(missing[0]),
+        "the name of an operator of ONNX" + DidYouMean(missing[0], known));
   }
 
   CandidateOptions ForCandidate() const {
@@ -243,6 +250,7 @@ class TestOperators : public Command {
   absl::StatusOr<std::unique_ptr<CaseSource>> MakeSource(
       absl::Span<const OperatorDef* const> rows, Candidate& candidate) const {
     if (!DrawsNetworks()) return OperatorSource(rows, options_.with);
+    // Operators take turns within one source; networks need one for each way.
     if (options_.with != AutotestWith::kBoth) {
       return NetworksWith(options_.with, rows, candidate);
     }
@@ -272,6 +280,7 @@ class TestOperators : public Command {
     return GradientSource(std::move(source));
   }
 
+  // A folder's number is that of the finding in the report.
   absl::Status WriteFolders(const AutotestResult& result,
                             Report* report) const {
     if (folder_.empty()) return absl::OkStatus();

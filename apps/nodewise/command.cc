@@ -59,6 +59,8 @@ absl::Status StoreNumber(const std::string& name, const std::string& text,
       number.most == UINT64_MAX ? "" : fmt::format(" to {}", number.most)));
 }
 
+// Puts what CLI11 has found behind an option where its verb wants it; `texts`
+// is empty for an option that was left out. Flags have been set already.
 absl::Status Store(const CommandOption& option,
                    std::vector<std::string> texts) {
   if (option.is_positional() && texts.empty()) {
@@ -216,6 +218,7 @@ std::vector<std::string> OptionList::SharedWith(
 absl::Status OptionList::SortRest(
     const std::vector<std::string>& rest,
     std::vector<std::vector<std::string>>* given) const {
+  // A single dash is a value: for --text it stands for stdout.
   std::vector<std::string> names;
   for (const CommandOption& option : options_) names.push_back(option.name);
   const auto dashes = std::find(rest.begin(), rest.end(), "--");
@@ -225,6 +228,8 @@ absl::Status OptionList::SortRest(
     return absl::InvalidArgumentError(
         fmt::format("unknown option {}{}", name, DidYouMean(name, names)));
   }
+  // Positionals take one argument each, in the order of their declaration; the
+  // last one takes what is left, if it takes many.
   size_t place = 0;
   for (auto it = rest.begin(); it != rest.end(); ++it) {
     if (it == dashes) continue;
@@ -282,6 +287,8 @@ void UseThreads(const std::optional<uint64_t>& threads) {
   if (threads.has_value()) SetNumThreads(static_cast<int>(*threads));
 }
 
+// The message names one option even if several are wrong: the user takes them
+// away one by one, or reads the page of the verb.
 absl::Status RefuseGiven(const GivenOptions& options, std::string_view before,
                          std::string_view after) {
   for (const auto& [is_given, name] : options) {
@@ -292,8 +299,16 @@ absl::Status RefuseGiven(const GivenOptions& options, std::string_view before,
   return absl::OkStatus();
 }
 
+absl::Status BadValue(std::string_view option, std::string_view found,
+                      std::string_view expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: found \"{}\", expected {}", option, found, expected));
+}
+
 absl::Status CheckFilePath(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
+  // Whether the folder may be written to shows when it is: permissions say
+  // little for root, and a disk may be full by then.
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, error)) {
@@ -316,6 +331,8 @@ absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
         "{}: extension is \"{}\", expected .npz, .params, .npy or .pb", path,
         extension));
   }
+  // How many outputs there are is only known when the network is loaded; before
+  // that, this is asked with one.
   if (holds_one && num_outputs > 1) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: {} outputs do not go into a {} file, expected .npz or .params",
@@ -324,6 +341,8 @@ absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
   return CheckFilePath(path);
 }
 
+// Until Commit() the old file stays as it is, so that a run which fails halfway
+// leaves no half of a file.
 absl::Status WriteWholeFile(const std::string& path, std::string_view content) {
   NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   NODEWISE_RETURN_IF_ERROR(file.Write(content));

@@ -93,6 +93,10 @@ using GivenOptions = std::vector<std::pair<bool, const char*>>;
 absl::Status RefuseGiven(const GivenOptions& options, std::string_view before,
                          std::string_view after);
 
+// Returns kInvalidArgument: "--sort: found \"x\", expected time or graph".
+absl::Status BadValue(std::string_view option, std::string_view found,
+                      std::string_view expected);
+
 // Reads a number that takes up all of `text`; returns whether there is one.
 template <typename T>
 bool ReadNumber(std::string_view text, T* number) {

@@ -29,11 +29,11 @@ absl::Status TakeLimit(const char* option, const std::string& text,
     *limit = value;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: found \"{}\", expected a number from 0 on", option,
-                  Printable(text)));
+  return BadValue(option, Printable(text), "a number from 0 on");
 }
 
+// Nothing runs here: both sides are files that something has left behind. A
+// model on one side turns the question into that of locate.
 class CompareTensorSources : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -86,6 +86,8 @@ class CompareTensorSources : public Command {
     }
     NODEWISE_ASSIGN_OR_RETURN(auto expected, OpenTensorSource(expected_));
     NODEWISE_ASSIGN_OR_RETURN(auto actual, OpenTensorSource(actual_));
+    // A dump of a network of ours may have channels last where the other side
+    // has the order of the model.
     expected = InModelOrder(std::move(expected));
     actual = InModelOrder(std::move(actual));
     NODEWISE_ASSIGN_OR_RETURN(const Comparison comparison,
@@ -97,10 +99,14 @@ class CompareTensorSources : public Command {
     const auto order = ParseComparisonOrder(sort_);
     if (!order.ok()) return At("--sort", order.status());
     const ComparisonView view{all_ ? 0 : kShownLines, *order};
+    // Only two dumps of one graph can say where a difference begins; for all
+    // else the status says why not, which is not worth a word.
     const auto where = WhereDumpsDiffer(expected_, actual_, comparison);
     ShowComparison(comparison, where.ok() ? &*where : nullptr, view, &report);
     if (where.ok()) AddGraph(*where->index, &report.json);
     if (keeps_archive()) AddDigestsOf(*expected, *actual, &report);
+    // A dump that was cut short has been compared as far as it goes, and that
+    // is shown, but it cannot be called equal.
     if (Differs(comparison)) report.status = Report::Status::kDiffers;
     for (TensorSource* source : {expected.get(), actual.get()}) {
       const absl::Status complete = source->CheckComplete();
@@ -121,6 +127,7 @@ class CompareTensorSources : public Command {
 
   // Compares a model with a dump of what was compiled from it.
   absl::StatusOr<Report> RunWithModel() const {
+    // The search has rules of its own, by operators, and pairs by values.
     const bool judges_otherwise = !rule_.empty() || !atol_.empty() ||
                                   !rtol_.empty() || !threshold_.empty() ||
                                   !map_.empty() || is_fuzzy_ || may_convert_ ||
@@ -137,6 +144,7 @@ class CompareTensorSources : public Command {
   }
 
   static std::string RuleHelp() {
+    // A new rule appears in the help by being in the table.
     std::string help = "what judges, bounds unless told:";
     for (const RuleName& row : AllRules())
       help += fmt::format(" {},", row.name);
@@ -147,6 +155,7 @@ class CompareTensorSources : public Command {
   // A tolerance says which rule it belongs to.
   absl::StatusOr<Rule> ChosenRule() const {
     const bool has_tolerance = !atol_.empty() || !rtol_.empty();
+    // Bounds need no number of the user's, so they judge where nothing is said.
     std::string name = rule_;
     if (name.empty() && has_tolerance) name = "tolerance";
     if (name.empty() && !threshold_.empty()) name = "absolute";
@@ -166,6 +175,7 @@ class CompareTensorSources : public Command {
     return rule;
   }
 
+  // A limit that the rule does not look at would be believed to judge.
   absl::Status CheckMeant(const Rule& rule, bool has_tolerance) const {
     if (has_tolerance && rule.kind != Rule::Kind::kTolerance) {
       return absl::InvalidArgumentError(

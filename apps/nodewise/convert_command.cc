@@ -17,6 +17,8 @@
 namespace nodewise {
 namespace {
 
+// Reads a model, changes it as it is told, and writes what is left as a graph
+// with parameters, as C besides, or as text.
 class ConvertModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -51,6 +53,7 @@ class ConvertModel : public Command {
 
   absl::StatusOr<Report> Run() override {
     Report report;
+    // A list of passes needs no file to be right.
     if (load_.passes == "help") {
       report.text += PassHelp();
       return report;
@@ -64,24 +67,29 @@ class ConvertModel : public Command {
     load_.keeps_opaque = !writes && !text_.empty();
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded, Load(&report));
     if (report.status != Report::Status::kOk) return report;
+    // The text may have them: it is for reading, and runs nowhere.
     if (writes && !loaded.opaque->operators.empty()) {
       return absl::UnimplementedError(fmt::format(
           "{}: has opaque operations, which no artefact can hold ({}), "
           "expected a part without them (nodewise extract)",
           Printable(load_.target.target), loaded.opaque->text));
     }
+    // What was changed is shown even where nothing is written.
     if (loaded.precision != nullptr) ShowPrecision(*loaded.precision, &report);
     if (loaded.passes != nullptr) ShowPasses(*loaded.passes, &report);
     if (!text_.empty()) {
       NODEWISE_RETURN_IF_ERROR(WriteText(*loaded.network, &report));
     }
     if (!writes) return report;
+    // The report comes last, so that it never speaks of a folder that is not
+    // there.
     NODEWISE_RETURN_IF_ERROR(Write(loaded.target->artefact()));
     Show(loaded, &report);
     return report;
   }
 
  private:
+  // Each of these is an answer of its own; without all three there is none.
   absl::Status CheckOptions() const {
     if (output_.empty() && text_.empty() && !load_.precision.sensitivity) {
       return absl::InvalidArgumentError(
@@ -104,6 +112,7 @@ class ConvertModel : public Command {
     InputFiles files;
     // A file that is not a model is refused as one.
     const bool stays_network = load_.keeps_opaque || !IsModelOrText(spec.path);
+    // Inputs that were given decide sizes; then they must fit, and are checked.
     auto opened = stays_network ? OpenNetwork(spec, &files, &faults)
                   : !spec.inputs.is_empty()
                       ? OpenTarget(spec, &faults)

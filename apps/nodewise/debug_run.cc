@@ -36,15 +36,14 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
       double limit = 0;
       // A limit that is NaN would never be exceeded.
       if (!ReadNumber(text.substr(kAbove.size()), &limit) || !(limit >= 0)) {
-        return absl::InvalidArgumentError(fmt::format(
-            "--stop-on: found \"{}\", expected a number behind abs>", word));
+        return BadValue("--stop-on", word, "a number behind abs>");
       }
       // Each asks for a stop, so the smallest limit counts.
       values.above = std::min(values.above.value_or(limit), limit);
     } else {
-      return absl::InvalidArgumentError(fmt::format(
-          "--stop-on: found \"{}\", expected nan, inf or abs>LIMIT{}", word,
-          DidYouMean(word, {"nan", "inf"})));
+      return BadValue(
+          "--stop-on", word,
+          "nan, inf or abs>LIMIT" + DidYouMean(word, {"nan", "inf"}));
     }
   }
   return values;
@@ -56,21 +55,21 @@ absl::StatusOr<TensorPatch> ParsePatch(const GraphIndex& index,
   // A node's name may hold "=", a file's rarely does.
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--patch: found \"{}\", expected ENTRY=FILE, as in conv1:0=x.npy",
-        text));
+    return BadValue("--patch", text, "ENTRY=FILE, as in conv1:0=x.npy");
   }
   const std::string entry = text.substr(0, equals);
   const std::string file = text.substr(equals + 1);
   if (!file.empty()) return ReadPatch(index, entry, file, "--patch");
+  // A misspelt node is worse than a file that is missing, and is said first.
   const auto known = index.FindEntry(entry);
   if (!known.ok()) return At("--patch", known.status());
-  return absl::InvalidArgumentError(
-      fmt::format("--patch: found \"{}\", expected a file behind the =", text));
+  return BadValue("--patch", text, "a file behind the =");
 }
 
 absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
                                        const GraphIndex& index) {
+  // This run is to make what a plain one makes, so the floating-point
+  // environment goes from node to node as it does there.
   RunOptions run;
   run.leaves_floats = true;
   for (const std::string& text : options.patches) {
@@ -87,6 +86,8 @@ absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
   return run;
 }
 
+// Runs node by node, up to one of them or to a value, with tensors of the
+// user's in the place of some that nodes make.
 absl::StatusOr<Tensors> Stepped(const DebugRunOptions& options,
                                 const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
@@ -117,6 +118,9 @@ absl::StatusOr<Tensors> Stepped(const DebugRunOptions& options,
   return std::move(result->outputs);
 }
 
+// Runs the network several times, with memory around each tensor watched. The
+// outputs are compared with those of a run that nothing watches, since memory
+// that is laid out otherwise may hide a fault, or make one.
 absl::StatusOr<Tensors> Sanitized(const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   absl::Status made;
@@ -133,6 +137,8 @@ absl::StatusOr<Tensors> Sanitized(const Session& loaded, Report* report) {
   return std::move(checked->outputs);
 }
 
+// Each node has a process of its own, so that a crash names it and the run goes
+// on with the next.
 absl::StatusOr<Tensors> Isolated(const DebugRunOptions& options,
                                  const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
@@ -173,6 +179,7 @@ absl::StatusOr<Tensors> Swept(const Session& loaded, Report* report) {
 }  // namespace
 
 absl::Status CheckDebugRun(const DebugRunOptions& options) {
+  // --until, --patch and --stop-on are one way to run, and go together.
   const bool steps = !options.until.empty() || !options.patches.empty() ||
                      !options.stop_on.empty();
   if (steps + options.sanitize + options.isolate + options.sweep > 1) {

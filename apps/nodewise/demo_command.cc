@@ -29,6 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Makes a model, compiles it with one operation exchanged, as a faulty compiler
+// would, and has locate name that operation from the two files alone.
 class Demonstrate : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -45,6 +47,7 @@ class Demonstrate : public Command {
 
   absl::StatusOr<Report> Run() override {
     if (folder_.empty()) folder_ = "nodewise_demo";
+    // Seeds count from 1, and take one exchange after the other.
     exchange_ = DemoExchanges()[(seed() - 1) % DemoExchanges().size()];
     // The network is so small that threads would wait for each other.
     SetNumThreads(1);
@@ -83,6 +86,8 @@ class Demonstrate : public Command {
     NODEWISE_ASSIGN_OR_RETURN(
         const Network wrong,
         MakeExchangedDemo(AllOperators(), seed(), exchange_));
+    // Every operation has C, so that none is left to functions of ours, which
+    // would say what they compute.
     LowerOptions plain;
     plain.makers = {CKernels()};
     NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(wrong, "net", plain));
@@ -93,10 +98,14 @@ class Demonstrate : public Command {
   }
 
   absl::Status CompileC(const CCompiler& compiler, const Lowered& lowered) {
+    // Names of operators are taken out: locate must find the culprit by what
+    // nodes compute, as in an artefact that says nothing of itself.
     NODEWISE_ASSIGN_OR_RETURN(const SilentBuild build,
                               SilencedC(lowered.graph, AllOperators()));
     NODEWISE_ASSIGN_OR_RETURN(const std::string library,
                               compiler.Compile(build.source, "-O2"));
+    // The compiler leaves its library in a temporary folder, which may be on
+    // another file system, so that it is copied and not renamed.
     const fs::path place = fs::path(At("net")) / "lib.so";
     std::error_code error;
     fs::remove(place, error);  // What a demonstration before this one has left.
@@ -111,6 +120,8 @@ class Demonstrate : public Command {
                                               place.string(), error.message()));
   }
 
+  // Without a compiler the functions that are built in play the part of a
+  // library; they cannot be written to a folder.
   absl::Status Withhold(Lowered lowered) {
     SilentBuild build =
         Silenced(std::move(lowered.graph), BuiltInFunctions(AllOperators()));
@@ -143,6 +154,8 @@ class Demonstrate : public Command {
     return Diagnose(question);
   }
 
+  // The report of locate, with what was done before it, and the truth behind
+  // it.
   Report Told(const Answer& answer) const {
     Report report;
     report.text += fmt::format(
@@ -157,6 +170,7 @@ class Demonstrate : public Command {
     if (in_memory_ == nullptr) {
       report.text += fmt::format("  {}\n\n", CommandLine());
     }
+    // The status is not that of locate: here finding a culprit is what is fine.
     const Report told = ReportOf(answer);
     report.text += told.text;
     report.json = told.json;
@@ -173,6 +187,7 @@ class Demonstrate : public Command {
         ShellWord(At("net")), ShellWord(At("model.onnx")), seed());
   }
 
+  // To name others besides would not help anyone to find it.
   bool IsFound(const Answer& answer) const {
     if (answer.culprits.size() != 1) return false;
     const std::vector<std::string>& named = answer.culprits[0].operations;

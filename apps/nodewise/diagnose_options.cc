@@ -26,6 +26,7 @@ bool IsBuildOfItsOwn(const std::string& build, const std::string& target) {
   return !is_library(build) || is_library(target);
 }
 
+// Everything but the files goes for all builds of a series.
 LoadOptions OptionsOfBuild(const LoadOptions& load, const std::string& build) {
   LoadOptions options = load;
   if (!IsBuildOfItsOwn(build, load.target.target)) {
@@ -73,6 +74,7 @@ absl::StatusOr<Reference> ReferenceNamed(const std::string& text,
     reference.spec.path = text;
     return reference;
   }
+  // Files and stand-ins that were named are those of TARGET.
   LoadOptions options = load;
   options.target = TargetOptions();
   options.target.target = text;
@@ -99,6 +101,7 @@ absl::StatusOr<Report> DiagnoseDump(const std::string& dump,
                                     const std::string& model,
                                     const ModelSpec& spec) {
   Question question;
+  // A target that is only a name and a dump: there is nothing to open.
   question.target.name = question.target.dump = dump;
   question.reference = ModelReference(model);
   question.reference.spec.model = spec;

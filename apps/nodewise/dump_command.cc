@@ -86,12 +86,14 @@ class DumpNetwork : public Command {
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
+    // The plan is made here, and fails where no node is selected.
     NODEWISE_RETURN_IF_ERROR(
         At(SelectingOptions(), executor->StartRecording(record_)));
     ShowTarget(loaded, &report);
     ShowKernels(loaded, &report);
     ShowPlan(*executor->dump_plan(), &report);
     if (keeps_archive()) AddDigestsOf(loaded, &report);
+    // Watching must not have changed what the network computes.
     if (RunAll(executor.get(), &report)) {
       ShowCheck(CheckAgainstPlain(target, loaded.inputs, *executor), &report);
     }
@@ -125,6 +127,7 @@ class DumpNetwork : public Command {
     return report;
   }
 
+  // "tensors" is accepted, too: it is what one would say.
   absl::Status TakeWhat() {
     if (what_.empty()) return absl::OkStatus();
     record_.tensors = record_.stats = false;
@@ -135,10 +138,9 @@ class DumpNetwork : public Command {
       } else if (word == "stats") {
         record_.stats = true;
       } else {
-        return absl::InvalidArgumentError(fmt::format(
-            "--what: found \"{}\", expected tensor, stats or both with a "
-            "comma{}",
-            word, DidYouMean(word, {"tensor", "stats"})));
+        return BadValue("--what", word,
+                        "tensor, stats or both with a comma" +
+                            DidYouMean(word, {"tensor", "stats"}));
       }
     }
     return absl::OkStatus();
@@ -157,8 +159,7 @@ class DumpNetwork : public Command {
         number(text.substr(colon + 1), &record_.last_node)) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(fmt::format(
-        "--nodes: found \"{}\", expected A:B, as in 3:7, 3: or :7", nodes_));
+    return BadValue("--nodes", nodes_, "A:B, as in 3:7, 3: or :7");
   }
 
   // The options that may have selected no node.
@@ -167,6 +168,7 @@ class DumpNetwork : public Command {
     return record_.select.empty() ? "--nodes" : "--select, --nodes";
   }
 
+  // Says before the run what it will leave: a dump may fill a disk.
   void ShowPlan(const DumpPlan& plan, Report* report) const {
     report->json.Add("entries", uint64_t{plan.items.size()});
     report->json.Add("tensor_bytes", uint64_t{plan.tensor_bytes});
@@ -189,6 +191,7 @@ class DumpNetwork : public Command {
   bool RunAll(DebugExecutor* executor, Report* report) const {
     Progress bar("dump");
     ProgressObserver progress(executor->graph(), &bar);
+    // It watches these runs alone, and not the plain one that follows.
     executor->AddObserver(&progress);
     RecordedRunOptions options;
     options.runs = static_cast<int>(runs_.value_or(1));
@@ -197,6 +200,7 @@ class DumpNetwork : public Command {
     executor->RemoveObserver(&progress);
     ShowTable(executor->index(), recorded, report);
     const bool has_run = recorded.status.ok();
+    // A run that failed is the last one, and its dump lacks what came after.
     for (size_t i = 0; i < recorded.dumps.size(); ++i) {
       const bool is_whole = has_run || i + 1 < recorded.dumps.size();
       report->text +=
@@ -211,6 +215,7 @@ class DumpNetwork : public Command {
     return has_run;
   }
 
+  // TVM's debug executor prints such a table in the same call.
   void ShowTable(const GraphIndex& index, const RecordedRuns& recorded,
                  Report* report) const {
     if (no_table_ || recorded.table.empty()) return;

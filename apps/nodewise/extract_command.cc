@@ -13,6 +13,7 @@
 namespace nodewise {
 namespace {
 
+// A part of a model shows a fault as well as the whole, and is easier to send.
 class ExtractModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -42,6 +43,7 @@ class ExtractModel : public Command {
     }
     Report report;
     NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options_));
+    // All faults of the model are reported, not the first alone.
     DiagnosticList diagnostics;
     const auto network = LoadModel(model_, spec, &diagnostics);
     if (!network.ok()) {
@@ -65,12 +67,16 @@ class ExtractModel : public Command {
   absl::StatusOr<std::vector<ValueId>> Find(
       const Network& network, const std::vector<std::string>& names,
       bool is_from) const {
+    // Each value once, in the order in which it was named: that is the order of
+    // the part's inputs and outputs.
     std::vector<ValueId> values;
     std::set<ValueId> taken;
     const auto add = [&](ValueId id) {
       if (id != kNoValue && taken.insert(id).second) values.push_back(id);
     };
     for (const std::string& name : names) {
+      // Models may have a value and an operation of one name; the value counts,
+      // since an operation can be named by what it makes.
       const auto value = network.FindValue(name);
       if (value.ok()) {
         add(*value);
@@ -80,6 +86,7 @@ class ExtractModel : public Command {
       if (!operation.ok()) return NoSuchName(value.status());
       const Operation& found = network.operation(*operation);
       for (const ValueId id : is_from ? found.inputs : found.outputs) {
+        // A constant goes with the operation, and need not become an input.
         const bool is_constant =
             id != kNoValue &&
             network.value(id).kind == NetworkValue::Kind::kConstant;

@@ -32,6 +32,8 @@ absl::Status CheckAdapterOptions(const ForeignOptions& options,
                   target));
 }
 
+// The library checks levels as well, and calls them by what they are in its own
+// interface; here the option is named.
 absl::Status CheckLevel(const ForeignOptions& options) {
   const std::vector<std::string> levels = OrtLevels();
   if (options.ort_level.empty() ||
@@ -39,11 +41,12 @@ absl::Status CheckLevel(const ForeignOptions& options) {
           levels.end()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "--ort-level: found \"{}\", expected disabled, basic, extended or all{}",
-      Printable(options.ort_level), DidYouMean(options.ort_level, levels)));
+  return BadValue("--ort-level", Printable(options.ort_level),
+                  "disabled, basic, extended or all" +
+                      DidYouMean(options.ort_level, levels));
 }
 
+// Checks what is said of a TARGET that does name a program.
 absl::Status CheckGiven(const ForeignOptions& options,
                         const std::string& target) {
   NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));
@@ -107,6 +110,8 @@ CommandOption ObservationOption(ForeignOptions* foreign) {
           NumberOption{&foreign->at_once, 1}};
 }
 
+// All programs of a run share one Python and one limit. A second Python can be
+// named in an exec: command.
 void ShareWithOpaque(const ForeignOptions& options, ModelOptions* model) {
   model->opaque_python = options.python;
   model->opaque_limit_s = options.limit_s;
@@ -144,6 +149,7 @@ ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text) {
   if (options.limit_s.has_value()) {
     spec.limit_ms = static_cast<int64_t>(*options.limit_s) * 1000;
   }
+  // 0 stands for all values in one run.
   spec.most_at_once = options.at_once.value_or(0);
   return spec;
 }
@@ -151,6 +157,8 @@ ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text) {
 absl::StatusOr<ForeignTarget> ProgramNamed(const std::string& option,
                                            const std::string& text,
                                            const ForeignOptions& options) {
+  // Only onnxruntime has levels, so a level beside another program is refused
+  // elsewhere.
   if (text == "ort") NODEWISE_RETURN_IF_ERROR(CheckLevel(options));
   auto program = ProgramForParts(SpecOf(options, text));
   if (!program.ok()) return At(option, program.status());

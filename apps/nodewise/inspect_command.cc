@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Reads files and shows what is in them; a fault in one does not keep the
+// others from being shown.
 class InspectFiles : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -51,11 +53,13 @@ class InspectFiles : public Command {
           "--recover: found {} files, expected one", paths_.size()));
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptionsAreMeant());
+    // Read once, for all files.
     NODEWISE_ASSIGN_OR_RETURN(spec_, SpecOf(model_));
     Report report;
     report.json.BeginArray("files");
     for (const std::string& path : paths_) {
       std::error_code error;
+      // A dump is one thing, although its files lie in a folder.
       if (fs::is_directory(path, error) && !IsDump(path)) {
         AddFolder(path, &report);
       } else {
@@ -63,6 +67,7 @@ class InspectFiles : public Command {
       }
     }
     report.json.EndArray();
+    // What could be read has been shown by then.
     if (!report.errors.empty()) report.status = Report::Status::kError;
     return report;
   }
@@ -76,6 +81,8 @@ class InspectFiles : public Command {
     if (!has_model_options && function_.empty() && node_.empty()) {
       return absl::OkStatus();
     }
+    // One file that they apply to is enough: *.onnx and a library may be named
+    // together.
     bool has_model = false;
     bool has_vm_library = false;
     for (const std::string& file : AllFiles()) {
@@ -119,6 +126,7 @@ class InspectFiles : public Command {
       report->errors.push_back(FindingOf(files.status()));
       return;
     }
+    // A graph alone does not say which of its inputs are parameters.
     const auto params = ParamNamesIn(files->params);
     if (!params.ok()) {
       report->errors.push_back(FindingOf(params.status()));
@@ -131,6 +139,7 @@ class InspectFiles : public Command {
 
   void AddFile(const std::string& path, const ParamNames& params,
                Report* report) const {
+    // What was found before an error is shown as well.
     Inspection inspection;
     inspection.max_lines = all_ ? 0 : kShownLines;
     inspection.may_be_cut = !recover_.empty();

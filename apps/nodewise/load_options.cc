@@ -17,6 +17,8 @@
 namespace nodewise {
 namespace {
 
+// Takes "cuda:1", or "cuda" for the first one. A device that this machine lacks
+// is an error here, before anything large is read.
 absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
   const size_t colon = std::min(text.find(':'), text.size());
   const auto type = ParseDeviceType(text.substr(0, colon));
@@ -26,14 +28,14 @@ absl::StatusOr<DLDevice> ParseDevice(const std::string& text) {
       (!ReadNumber(std::string_view(text).substr(colon + 1),
                    &device.device_id) ||
        device.device_id < 0)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--device: found \"{}\", expected NAME or NAME:ID, as in cpu:0", text));
+    return BadValue("--device", text, "NAME or NAME:ID, as in cpu:0");
   }
   const auto found = FindDevice(device);
   if (!found.ok()) return At("--device " + text, found.status());
   return device;
 }
 
+// A side of length 0 is allowed: models have empty tensors.
 absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
     const std::string& text) {
   NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
@@ -42,10 +44,11 @@ absl::StatusOr<std::pair<std::string, int64_t>> ParseDim(
   if (ReadNumber(parts.value, &size) && size >= 0) {
     return std::pair(std::move(parts.name), size);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--dim: found \"{}\", expected NAME=N, as in batch=1", text));
+  return BadValue("--dim", text, "NAME=N, as in batch=1");
 }
 
+// The file may hold several tensors, or one of another name; which one is meant
+// is the business of ReadOneTensor().
 absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
   NODEWISE_ASSIGN_OR_RETURN(NameAndValue parts,
                             SplitAtEquals("--freeze", text, "NAME=FILE"));
@@ -61,19 +64,21 @@ absl::StatusOr<std::optional<Backend>> BackendOf(
     return options.reference ? std::optional(Backend::kReference)
                              : std::nullopt;
   }
+  // It contradicts nothing if both options ask for the reference.
   if (options.backend == "reference") return Backend::kReference;
   if (options.backend != "onednn") {
-    return absl::InvalidArgumentError(
-        fmt::format("--backend: found \"{}\", expected onednn or reference",
-                    options.backend));
+    return BadValue("--backend", options.backend, "onednn or reference");
   }
   if (!options.reference) return Backend::kFastest;
   return absl::InvalidArgumentError(
       "--backend onednn: contradicts --reference");
 }
 
-// Names the options that give the unknown sides of an input their sizes.
+// A network that lacks the length of a side cannot draw its input or plan its
+// memory. Names the options that give the unknown sides of an input their
+// sizes.
 std::string HowToSize(const std::string& name, const TensorType& type) {
+  // Without a rank there is no telling how many sides need a length.
   if (!type.has_rank()) return "";
   std::string options;
   for (size_t i = 0; i < type.shape->size(); ++i) {
@@ -147,6 +152,8 @@ absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target) {
     NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, ParseDevice(text));
     spec.devices.push_back(device);
   }
+  // Graphs for another device still have functions that a compiler left on the
+  // host, and these need the CPU; it is last, so that the others come first.
   if (std::none_of(spec.devices.begin(), spec.devices.end(),
                    [](DLDevice device) { return device == kCpu; })) {
     spec.devices.push_back(kCpu);
@@ -166,6 +173,7 @@ absl::Status CheckModelTarget(const TargetOptions& target) {
                      target.target + ": is an ONNX model, expected no ", "");
 }
 
+// A factory library has its graph and parameters in it, and no other files.
 std::vector<std::string> PathsIn(const ArtefactFiles& files) {
   std::vector<std::string> paths = {files.graph, files.library, files.params};
   std::erase(paths, "");
@@ -217,6 +225,8 @@ absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options) {
     NODEWISE_ASSIGN_OR_RETURN(NamedTensor tensor, ReadFrozen(text));
     spec.freeze.push_back(std::move(tensor));
   }
+  // The program is found here, so that its absence is an error of the option,
+  // and not of the first operation that needs it.
   if (options.opaque.empty()) return spec;
   ForeignOptions foreign;
   foreign.python = options.opaque_python;
@@ -299,6 +309,8 @@ absl::StatusOr<InputSpec> SpecOf(const InputOptions& options) {
   for (const std::string& file : options.inputs_files) {
     spec.files.push_back({"", file});
   }
+  // The library knows of inputs that are missing, but not what options are
+  // called.
   spec.hints.how_to_give = [](const std::string& name) {
     return fmt::format("--input {}=FILE, --inputs FILE or --random-inputs SEED",
                        name);
@@ -332,6 +344,7 @@ CommandOption StandInOption(std::vector<std::string>* expressions) {
           expressions};
 }
 
+// The order is that of the help: first what is run, then on what, then how.
 void AddLoadOptions(OptionList* options, LoadOptions* load) {
   AddTargetOptions(options, &load->target);
   options->Add({DeviceOption(&load->target)});
@@ -351,6 +364,8 @@ void AddLoadOptions(OptionList* options, LoadOptions* load) {
 }
 
 absl::StatusOr<TargetSpec> SpecOf(const LoadOptions& options) {
+  // What is said wrongly is found before any file is opened, as far as that can
+  // be known from the options alone.
   NODEWISE_RETURN_IF_ERROR(CheckIsHere(options.target.target));
   NODEWISE_RETURN_IF_ERROR(CheckMeant(options));
   NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options.target));
@@ -366,6 +381,7 @@ absl::StatusOr<TargetSpec> SpecOf(const LoadOptions& options) {
 
 absl::StatusOr<Session> LoadTarget(const LoadOptions& options, Report* report,
                                    OpenSizes open) {
+  // Where sizes are kept open, the session has a network and no graph.
   NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options));
   spec.keeps_open_sizes = open == OpenSizes::kKept;
   NODEWISE_ASSIGN_OR_RETURN(Session session, OpenReported(spec, report));
@@ -397,12 +413,12 @@ absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
 absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
                                            const std::string& text,
                                            std::string_view expected) {
+  // At the first one: a file's name may hold another.
   const size_t equals = text.find('=');
   if (equals != 0 && equals != std::string::npos && equals + 1 != text.size()) {
     return NameAndValue{text.substr(0, equals), text.substr(equals + 1)};
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: found \"{}\", expected {}", option, text, expected));
+  return BadValue(option, text, expected);
 }
 
 }  // namespace nodewise

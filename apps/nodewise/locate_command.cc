@@ -24,14 +24,17 @@
 namespace nodewise {
 namespace {
 
-// Further runs would find nothing that so many have not found.
+// Each of them is a whole run of TARGET.
 constexpr uint64_t kMostRunsAgain = 10'000;
-// More than a report can show, and still a number that memory can hold.
+// The bound of --worst and of --top; real lists are far shorter.
 constexpr uint64_t kMostSamples = 1'000'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
-// Instead of a file of inputs.
+// It stands in the place of a file of inputs. A file of that name can still be
+// given as ./exact.
 constexpr std::string_view kExact = "exact";
 
+// What is asked is a Question: what is right, what is judged, and how it is
+// searched. This class only fills one in; Diagnose() decides what to do.
 class LocateCulprit : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -128,6 +131,7 @@ class LocateCulprit : public Command {
     NODEWISE_RETURN_IF_ERROR(SetSettings(&question));
     NODEWISE_RETURN_IF_ERROR(SetReference(&question));
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOfTarget(question));
+    // A long search would be lost for want of a folder.
     if (!repro_.empty()) NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
     Report report;
     NODEWISE_ASSIGN_OR_RETURN(question.target, OpenReported(spec, &report));
@@ -162,6 +166,7 @@ class LocateCulprit : public Command {
     if (node_timeout_.has_value()) {
       question->node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
     }
+    // Each sample is a whole set of inputs.
     const std::vector<std::string>& files = load_.inputs.inputs_files;
     if (!samples_.empty() && !files.empty()) {
       return absl::InvalidArgumentError(
@@ -189,19 +194,21 @@ class LocateCulprit : public Command {
     return SetTrust(question);
   }
 
+  // Two builds whose nodes do not say what they compute only differ: which of
+  // them is right has to come from the user.
   absl::Status SetTrust(Question* question) const {
     if (trust_ == "target") {
       question->trust = Trust::kTarget;
     } else if (trust_ == "reference") {
       question->trust = Trust::kReference;
     } else if (!trust_.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("--trust: found \"{}\", expected target or reference",
-                      Printable(trust_)));
+      return BadValue("--trust", Printable(trust_), "target or reference");
     }
     return absl::OkStatus();
   }
 
+  // SpecOfTarget() looks at what this has set: all builds of a series have the
+  // inputs of the first. Nothing is opened yet.
   absl::Status SetReference(Question* question) {
     if (!series_.empty()) {
       if (!reference_.empty()) {
@@ -237,6 +244,7 @@ class LocateCulprit : public Command {
     // Sizes and frozen inputs are the reference's where it alone is a model.
     if (IsModel(reference_) && !IsModel(target)) load.model = ModelOptions();
     if (NamesProgram(target)) return ForeignSpec(load, foreign_);
+    // A referee or a reference that is a program takes these options.
     if (referee_.empty() && !NamesProgram(reference_)) {
       NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, load_));
     }
@@ -253,6 +261,7 @@ class LocateCulprit : public Command {
   LoadOptions WithOpaqueProgram() const {
     LoadOptions load = load_;
     const std::string& target = load.target.target;
+    // TARGET comes first where both are programs.
     const std::string& program = NamesProgram(target) ? target : reference_;
     if (NamesProgram(program) && load.model.opaque.empty() &&
         (NamesProgram(target) || IsModel(target))) {
@@ -261,6 +270,7 @@ class LocateCulprit : public Command {
     return load;
   }
 
+  // Without --method a dump is replayed, since there is nothing in it to run.
   bool LooksLikeDump() const {
     const std::string& target = load_.target.target;
     if (!method_.empty() || !IsDump(target)) return false;
@@ -274,6 +284,7 @@ class LocateCulprit : public Command {
     const TargetOptions& target = load_.target;
     const InputOptions& inputs = load_.inputs;
     const LoweringOptions& lowering = load_.lowering;
+    // The model beside a dump is read, and has options of its own.
     const bool has_model = IsModel(reference_);
     const GivenOptions given = {
         {!target.library.empty(), "--lib"},

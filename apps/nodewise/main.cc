@@ -184,6 +184,7 @@ Report BadUse(std::string_view where, const absl::Status& status,
   return report;
 }
 
+// Help is not in the table of verbs, and may be what was misspelt.
 Report UnknownCommand(const std::string& name) {
   std::vector<std::string> names = {"help"};
   std::string listed = "help";
@@ -208,6 +209,7 @@ Report MissingCommand(const CommandRow& row) {
 // Returns the command that says which node ended the process.
 std::string IsolatingCommand(const CommandRow& row,
                              const Arguments& arguments) {
+  // Each of these is another way to run, or writes a file again.
   const std::vector<std::string> except = {
       "--output",   "--repeat", "--until",   "--patch",         "--stop-on",
       "--sanitize", "--sweep",  "--isolate", "--time-limit-ms", "--archive"};
@@ -242,6 +244,7 @@ struct Task {
 
 Task current_task;
 
+// The archive's path is checked before the verb runs: its work would be lost.
 absl::StatusOr<Report> TryCommand(const CommandRow& row,
                                   const Arguments& arguments) {
   Invocation invocation(row);
@@ -269,6 +272,7 @@ Report RunCommand(const CommandRow& row, const Arguments& arguments) {
   } catch (...) {
     report = StatusOfHandled(row.name);
   }
+  // A report that lacks something for want of memory must not look complete.
   if (report.ok()) {
     const auto shortage = FirstShortage();
     const bool is_said = report->status == Report::Status::kError;
@@ -331,6 +335,7 @@ int Show(Report report, const Task& task) {
   if (std::string note = NoteOfLeftThread(); !note.empty()) {
     report.notes.push_back(std::move(note));
   }
+  // Wherever such findings were made, they are shown with every verb.
   report.float_findings = TakeFloatFindings();
   if (!WriteArchive(report, task)) return 2;
   const std::string text =
@@ -390,6 +395,8 @@ int Main(Arguments arguments) {
   }
   Arguments command = {"nodewise"};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  // Looked for before the options are parsed, as errors of the parsing are a
+  // document, too.
   const bool json = Has(arguments, "--json");
   std::string verb = arguments[0];
   arguments.erase(arguments.begin());
@@ -411,6 +418,7 @@ int Main(Arguments arguments) {
     return Show(MissingCommand(*row), current_task);
   }
   if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
+  // What a network's functions print would end up amid the document.
   if (json || Has(arguments, "--csv")) current_task.out = KeepStdoutForUs();
   const auto work = [&] {
     main_process = getpid();
@@ -420,6 +428,7 @@ int Main(Arguments arguments) {
     });
     return Show(RunCommand(*row, arguments), current_task);
   };
+  // Code that is not ours may end its process, which must still be reported.
   if (!row->runs_code) return work();
   return RunSupervised(work, [&](const Finding& end) {
     return Show(EarlyEnd(end, *row, arguments), current_task);

@@ -21,10 +21,8 @@ absl::StatusOr<uint64_t> SeedIn(const std::string& text) {
   if (ReadNumber(std::string_view(text).substr(kRandom.size()), &seed)) {
     return seed;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--calibrate: found \"{}\", expected random:SEED with a "
-                  "whole number, as in random:1",
-                  text));
+  return BadValue("--calibrate", text,
+                  "random:SEED with a whole number, as in random:1");
 }
 
 // A model without samples cannot be calibrated, nor its operations ranked.
@@ -41,6 +39,8 @@ absl::Status CheckHasSamples(const PrecisionChoice& choice) {
 
 }  // namespace
 
+// Float16 and bfloat16 need no samples: only the ranges of int8 come from
+// numbers that a run has seen.
 absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice& choice) {
   PrecisionSpec spec;
   if (choice.precision.empty()) {
@@ -76,6 +76,7 @@ absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice& choice) {
 }
 
 std::string PassHelp() {
+  // The names line up, however long that of the next pass will be.
   size_t width = 0;
   for (const PassRow& row : PassRows()) {
     width = std::max(width, row.name.size());
@@ -87,6 +88,7 @@ std::string PassHelp() {
   return text;
 }
 
+// A list that names no pass would fail only when the model has been read.
 absl::Status CheckPasses(const std::string& list) {
   return list.empty() ? absl::OkStatus()
                       : At("--passes", ParsePassList(list).status());

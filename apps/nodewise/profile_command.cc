@@ -40,6 +40,7 @@ struct IsolatedNumbers {
     return number || repeat || min_repeat_ms || limit_zero_time ||
            cooldown_ms || repeats_to_cooldown;
   }
+  // What was not said stays as the profiler has it, which is as in TVM.
   RepeatOptions Options() const {
     RepeatOptions options;
     const auto take = [](const std::optional<uint64_t>& from, int* to) {
@@ -55,6 +56,9 @@ struct IsolatedNumbers {
   }
 };
 
+// Times nodes where they run, in the network, and each pass is paired with one
+// that nothing watches; --isolated times each node by itself besides, as TVM's
+// debugger does.
 class ProfileNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -121,6 +125,7 @@ class ProfileNetwork : public Command {
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
+    // What comes then is about both builds, and has no table of one.
     if (!against_.empty()) {
       return RunAgainst(loaded, executor.get(), std::move(report));
     }
@@ -164,13 +169,15 @@ class ProfileNetwork : public Command {
     });
   }
 
+  // Options that shape the table mean nothing where another thing is shown in
+  // its place, and are refused, as silence would look like obedience.
   absl::Status CheckWords() const {
     const auto check = [](const char* option, const std::string& word,
                           const char* a, const char* b) {
       if (word.empty() || word == a || word == b) return absl::OkStatus();
-      return absl::InvalidArgumentError(
-          fmt::format("{}: found \"{}\", expected {} or {}{}", option, word, a,
-                      b, DidYouMean(word, {a, b})));
+      return BadValue(
+          option, word,
+          fmt::format("{} or {}{}", a, b, DidYouMean(word, {a, b})));
     };
     NODEWISE_RETURN_IF_ERROR(check("--sort", sort_, "time", "graph"));
     NODEWISE_RETURN_IF_ERROR(check("--by", by_, "kind", "module"));
@@ -201,6 +208,7 @@ class ProfileNetwork : public Command {
     options.runs = static_cast<int>(runs_.value_or(options.runs));
     options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
     if (IsIsolated()) options.isolated = numbers_.Options();
+    // Only a trace shows what the other threads do, and looking costs time.
     options.watches_workers = !trace_.empty();
     // A counter that this machine lacks is left out, and said to be; a name
     // that means nothing is an error of the user's.
@@ -254,6 +262,7 @@ class ProfileNetwork : public Command {
 #endif
   }
 
+  // 0 stands for all of them.
   size_t MostRows() const {
     return all_ ? 0 : static_cast<size_t>(top_.value_or(kShownLines));
   }
@@ -286,6 +295,7 @@ class ProfileNetwork : public Command {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto second,
         MakerOfDebugExecutors(*other.target, other.inputs)({}));
+    // The first of each pair is this build, the second the other one.
     Profile profiles[2] = {BeginProfile(), BeginProfile()};
     DebugExecutor* const executors[2] = {executor, second.get()};
     const uint64_t runs = runs_.value_or(kRunsAgainst);
@@ -295,7 +305,8 @@ class ProfileNetwork : public Command {
     for (uint64_t run = 0; run < warm_up + runs; ++run) {
       update(run, warm_up + runs);
       for (size_t turn = 0; turn < 2; ++turn) {
-        // Who begins changes, since the second run finds warmer caches.
+        // They take turns at being first, so that neither always runs behind
+        // the other.
         const size_t side = (turn + run) % 2;
         const absl::Status status = executors[side]->RunTimed();
         if (!status.ok()) {
@@ -323,13 +334,16 @@ class ProfileNetwork : public Command {
     if (layout_ == "measurements" || (layout_.empty() && IsIsolated())) {
       table.layout = TableLayout::kMeasurements;
     }
+    // "The N slowest" is what --top asks for unless an order is named.
     table.sort_by_time = sort_ == "time" || (sort_.empty() && top_.has_value());
     table.max_rows = static_cast<size_t>(top_.value_or(0));
     table.line_width = LineWidth();
+    // A CSV is read by programs: all else would have to be cut away first.
     if (csv_) {
       report->notes.insert(report->notes.end(), profile.notes.begin(),
                            profile.notes.end());
     } else {
+      // Groups of nodes stand in the place of the table of nodes.
       if (!Grouping().has_value()) {
         report->text +=
             "\n" + ProfileTable(graph, summary, profile, table) + "\n\n";

@@ -8,6 +8,8 @@
 namespace nodewise {
 namespace {
 
+// An archive has what was found out, so that it can be shown long after the
+// network and its files are gone.
 class ShowArchive : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -25,6 +27,7 @@ class ShowArchive : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const Archive archive, ReadArchive(archive_));
     Report report = ReportOf(archive);
     if (svg_.empty()) return report;
+    // The text of an archive without a graph is worth showing all the same.
     const auto picture = PictureOf(archive);
     if (!picture.ok()) {
       report.AddError(At(archive_, picture.status()));

@@ -26,6 +26,8 @@ struct Shard {
   uint64_t count = 1;
 };
 
+// Parts are for machines that share the work: together they have every node,
+// and none twice.
 absl::StatusOr<Shard> ParseShard(const std::string& text) {
   Shard shard;
   if (text.empty()) return shard;
@@ -43,6 +45,8 @@ absl::StatusOr<Shard> ParseShard(const std::string& text) {
                   Printable(text)));
 }
 
+// Runs the network once and writes nodes as folders, each with the inputs that
+// the node had in that run.
 class WriteRepros : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -79,6 +83,7 @@ class WriteRepros : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<ReproFolder> folders,
                               Choose(*loaded.target, shard));
     ShowTarget(loaded, &report);
+    // One node goes into the folder itself, many into folders below it.
     if (all_nodes_) NODEWISE_RETURN_IF_ERROR(MakeReproRoot(output_));
     ReproFolderOptions options;
     options.shrink.most_runs = shrink_runs_.value_or(options.shrink.most_runs);
@@ -97,6 +102,7 @@ class WriteRepros : public Command {
       return absl::InvalidArgumentError(
           "-o: is missing, expected the folder to write");
     }
+    // Exactly one of the two.
     if (node_.empty() != all_nodes_) {
       return absl::InvalidArgumentError(
           "--node: expected a node, or --all-nodes instead");
@@ -113,6 +119,8 @@ class WriteRepros : public Command {
     std::vector<ReproFolder> folders;
     const GraphIndex& index = target.index();
     if (!all_nodes_) {
+      // Compilers fuse operations, and the user may know the name of one of
+      // them.
       auto node = index.FindNode(node_);
       if (!node.ok()) {
         const auto covering = NodeCovering(target.graph(), node_);
@@ -126,6 +134,7 @@ class WriteRepros : public Command {
     const std::vector<NodeId> nodes =
         DistinctNodes(target.graph(), AllOperators());
     for (size_t i = shard.index - 1; i < nodes.size(); i += shard.count) {
+      // The folder's name must not tell what its content hides.
       const std::string name =
           is_anonymous_ ? HiddenName(target.graph(), nodes[i], AllOperators())
                         : index.KeyOf(nodes[i]);

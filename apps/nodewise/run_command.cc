@@ -70,6 +70,8 @@ void AddDebugRunOptions(OptionList* options, DebugRunOptions* debug) {
   });
 }
 
+// Runs in one of four ways: as a graph, under the debug executor, as a network
+// in the interpreter, or in another program. All of them end with outputs.
 class RunNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -88,6 +90,7 @@ class RunNetwork : public Command {
   }
 
   absl::StatusOr<Report> Run() override {
+    // The number of outputs is not known yet; the extension is.
     NODEWISE_RETURN_IF_ERROR(CheckOutputPath(output_, 1));
     ShareWithOpaque(foreign_, &load_.model);
     if (NamesProgram(target())) return RunInOtherProgram();
@@ -102,10 +105,12 @@ class RunNetwork : public Command {
             load_, &report,
             debug_.Given().empty() ? OpenSizes::kKept : OpenSizes::kRefused));
     if (report.status != Report::Status::kOk) return report;
+    // The interpreter makes and drops a tensor for each operation.
     if (loaded.network != nullptr) KeepFreedMemory();
     NODEWISE_RETURN_IF_ERROR(loaded.target == nullptr
                                  ? RunNetworkOf(loaded, &report)
                                  : RunGraph(loaded, &report));
+    // Where nothing runs an opaque operation, what depends on it is missing.
     if (loaded.opaque != nullptr) AddMissingOutputs(*loaded.opaque, &report);
     if (keeps_archive()) AddDigestsOf(loaded, &report);
     return report;

@@ -14,6 +14,7 @@ namespace {
 
 // Returns the names of all devices that TVM has a number for.
 std::string DeviceNames() {
+  // DLPack's numbers are small; they have gaps, which have no name.
   constexpr int kLastType = 64;
   std::string names;
   for (int type = 1; type <= kLastType; ++type) {
@@ -24,6 +25,8 @@ std::string DeviceNames() {
   return names;
 }
 
+// Reads all of a network and runs nothing of it. A model and an artefact have
+// different faults, and different things that they are to run on.
 class VerifyTarget : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -43,6 +46,7 @@ class VerifyTarget : public Command {
 
   absl::StatusOr<Report> Run() override {
     const bool is_model = IsModel(target_.target);
+    // A text of a network is one already, and has no dimensions to fill in.
     if (!is_model) {
       GivenOptions given = GivenOf(model_);
       given.emplace_back(is_strict_, "--strict");
@@ -80,6 +84,7 @@ class VerifyTarget : public Command {
     NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
     NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
                               VerifyArtefact(files, options));
+    // Warnings are shown, but the exit status only counts errors.
     Report report;
     std::vector<Finding> warnings;
     AddFindingLines(FindingsOf(found.items(), finding_kinds::kFaultyFile), "",
@@ -90,6 +95,7 @@ class VerifyTarget : public Command {
   }
 
   static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
+    // Only a library of bytecode may have several functions to choose from.
     const bool may_choose =
         files.graph.empty() && MayBeVmLibrary(files.library);
     if (files.function.empty() || may_choose) return absl::OkStatus();

@@ -13,12 +13,22 @@
 namespace nodewise {
 namespace {
 
+// Only such sizes can be decided by giving inputs; others come from the data.
 bool HasOpenInputs(const Network& network) {
   const auto list = ListInputs(network);
   for (size_t i = 0; i < list->size(); ++i) {
     if (!list->Type(i).is_static()) return true;
   }
   return false;
+}
+
+// Inputs and parameters are nodes of a graph, too, which nothing runs.
+std::vector<NodeId> FunctionNodes(const Graph& graph) {
+  std::vector<NodeId> nodes;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.IsFunction(NodeId{n})) nodes.push_back(NodeId{n});
+  }
+  return nodes;
 }
 
 bool HasTypeOf(const NDArray& a, const NDArray& b) {
@@ -77,6 +87,7 @@ absl::Status LoadedNetwork::OpenFirst(DiagnosticList* diagnostics) {
   return MakeReady();
 }
 
+// What is a graph runs under the debug executor, all else in the reference.
 absl::Status LoadedNetwork::MakeReady() {
   outputs_.clear();
   if (session_.target == nullptr) {
@@ -93,7 +104,9 @@ absl::Status LoadedNetwork::MakeReady() {
 }
 
 std::vector<LoadedNetwork::Input> LoadedNetwork::Inputs() const {
-  std::unique_ptr<InputList> own;
+  // With open sizes the model is asked, whose types say what is open; the graph
+  // has only the sizes that were given last.
+  std::unique_ptr<const InputList> own;
   const InputList* list = nullptr;
   if (session_.target != nullptr && open_ == nullptr) {
     list = &session_.target->inputs();
@@ -111,10 +124,8 @@ std::vector<LoadedNetwork::Input> LoadedNetwork::Inputs() const {
 std::vector<std::string> LoadedNetwork::Nodes() const {
   std::vector<std::string> keys;
   if (executor_ != nullptr) {
-    const GraphIndex& index = executor_->index();
-    for (uint32_t n = 0; n < executor_->graph().nodes.size(); ++n) {
-      if (!executor_->graph().IsFunction(NodeId{n})) continue;
-      keys.push_back(index.KeyOf(NodeId{n}));
+    for (const NodeId node : FunctionNodes(executor_->graph())) {
+      keys.push_back(executor_->index().KeyOf(node));
     }
   } else if (runner_ != nullptr) {
     for (const OperationId id : session_.network->order()) {
@@ -167,6 +178,8 @@ bool LoadedNetwork::Keep(const NamedTensor& input) {
   return has_same_type;
 }
 
+// The model is compiled anew for the sizes at hand. Patches are given up: they
+// had the sizes before.
 absl::Status LoadedNetwork::Resize() {
   executor_ = nullptr;
   runner_ = nullptr;
@@ -202,6 +215,8 @@ absl::Status LoadedNetwork::GiveInputs() {
   return absl::OkStatus();
 }
 
+// A graph of fixed sizes has memory for its inputs, and the executor checks
+// them. All else keeps copies, since a later call may change the sizes.
 absl::Status LoadedNetwork::Set(absl::Span<const NamedTensor> inputs) {
   if (inputs.empty()) return absl::OkStatus();
   if (open_ == nullptr && executor_ != nullptr) {
@@ -215,10 +230,13 @@ absl::Status LoadedNetwork::Set(absl::Span<const NamedTensor> inputs) {
     if (!Keep({input.name, std::move(copy)})) is_same = false;
     bound_.erase(input.name);
   }
+  // Sizes that stay cost no new executor.
   if (open_ != nullptr && !is_same) return Resize();
   return executor_ == nullptr ? absl::OkStatus() : executor_->SetInputs(inputs);
 }
 
+// The tensor is kept as well where sizes are open: after a change of sizes the
+// next executor reads the same memory.
 absl::Status LoadedNetwork::Bind(const NamedTensor& input) {
   if (open_ != nullptr) {
     NODEWISE_RETURN_IF_ERROR(CheckFit({input}));
@@ -238,6 +256,8 @@ absl::StatusOr<NDArray> LoadedNetwork::InputMemory(const std::string& name) {
   return executor->GetInput(number);
 }
 
+// Everything between nodes needs the executor. The message says which of the
+// two reasons there is for its absence, and what can be done.
 absl::StatusOr<DebugExecutor*> LoadedNetwork::Debugger(const char* what) const {
   if (executor_ != nullptr) return executor_.get();
   if (runner_ == nullptr) {
@@ -268,6 +288,8 @@ absl::Status LoadedNetwork::GiveOutputsMemory() {
 
 absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunGraph(bool is_timed) {
   NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
+  // What patches, stops or records runs node by node; else nothing is watched,
+  // and the run costs what it costs without a debugger.
   const bool is_plain =
       executor_->CheckPlain().ok() && executor_->dump_plan() == nullptr;
   const NotedRun run("");
@@ -276,6 +298,7 @@ absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunGraph(bool is_timed) {
                                          : executor_->RunPlain();
   NODEWISE_RETURN_IF_ERROR(status);
   if (!is_plain) NODEWISE_RETURN_IF_ERROR(executor_->dump_status());
+  // Each array keeps a mark alive by which the next run knows of it.
   std::vector<NDArray> made;
   for (Output& output : outputs_) {
     auto lent = std::make_shared<NDArray>(output.memory);
@@ -285,12 +308,17 @@ absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunGraph(bool is_timed) {
   return made;
 }
 
+absl::StatusOr<RunResult> LoadedNetwork::RunInto(TensorSink* sink) {
+  RunOptions options;
+  options.sink = sink;
+  options.patches = patches_;
+  return runner_->Run(given_, options);
+}
+
+// Its outputs are new with each run, so that nothing is lent.
 absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunNetwork() {
   KeepingSink sink("", *cancel_);
-  RunOptions options;
-  options.sink = &sink;
-  options.patches = patches_;
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(given_, options));
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, RunInto(&sink));
   std::vector<NDArray> made;
   for (NamedTensor& output : result.outputs) {
     made.push_back(std::move(output.tensor));
@@ -309,6 +337,7 @@ absl::StatusOr<std::vector<int64_t>> LoadedNetwork::TimeRuns(uint32_t runs) {
                             Debugger("time its runs"));
   NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
   NODEWISE_RETURN_IF_ERROR(executor->CheckPlain());
+  // The loop is here, so that no call of Python's stands between the runs.
   std::vector<int64_t> durations;
   for (uint32_t run = 0; run < runs; ++run) {
     const NotedRun noted("");
@@ -324,11 +353,9 @@ LoadedNetwork::Times() const {
   NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
                             Debugger("time its nodes"));
   std::vector<std::pair<std::string, int64_t>> times;
-  const TimedRun& run = executor->times();
-  for (uint32_t n = 0; n < executor->graph().nodes.size(); ++n) {
-    if (!executor->graph().IsFunction(NodeId{n})) continue;
-    times.emplace_back(executor->index().KeyOf(NodeId{n}),
-                       run.nodes[n].Duration());
+  for (const NodeId node : FunctionNodes(executor->graph())) {
+    times.emplace_back(executor->index().KeyOf(node),
+                       executor->times().nodes[Index(node)].Duration());
   }
   return times;
 }
@@ -336,11 +363,9 @@ LoadedNetwork::Times() const {
 // The reference keeps nothing, and makes the same again.
 absl::StatusOr<NDArray> LoadedNetwork::ReadOfNetwork(const std::string& value) {
   KeepingSink sink(value, *cancel_);
-  RunOptions options;
-  options.sink = &sink;
-  options.patches = patches_;
-  NODEWISE_RETURN_IF_ERROR(runner_->Run(given_, options).status());
+  NODEWISE_RETURN_IF_ERROR(RunInto(&sink).status());
   if (sink.kept().defined()) return sink.kept();
+  // Nothing of that name came by: a name is likely to be misspelt.
   std::vector<std::string> names;
   for (const OperationId id : session_.network->order()) {
     for (const ValueId output : session_.network->operation(id).outputs) {
@@ -373,6 +398,8 @@ absl::StatusOr<NDArray> LoadedNetwork::Read(const std::string& entry) {
 
 absl::Status LoadedNetwork::Patch(const std::string& entry,
                                   const NDArray& tensor) {
+  // The reference takes patches with each run; the caller may change the
+  // tensor.
   if (runner_ != nullptr) {
     std::erase_if(patches_,
                   [&](const TensorPatch& each) { return each.entry == entry; });
@@ -409,6 +436,7 @@ absl::Status LoadedNetwork::RunUntil(const std::string& node) {
   NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
                             Debugger("stop at a node"));
   NODEWISE_ASSIGN_OR_RETURN(const NodeId id, executor->index().FindNode(node));
+  // A node that has run already belongs to the next pass.
   if (Index(id) < Index(executor->Position())) {
     NODEWISE_RETURN_IF_ERROR(Restart());
   }
@@ -438,9 +466,9 @@ absl::StatusOr<std::string> LoadedNetwork::Position() const {
   NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
                             Debugger("say where it is"));
   // Inputs do not run, and are passed by the next step.
-  const Graph& graph = executor->graph();
-  for (uint32_t n = Index(executor->Position()); n < graph.nodes.size(); ++n) {
-    if (graph.IsFunction(NodeId{n})) return executor->index().KeyOf(NodeId{n});
+  const uint32_t at = Index(executor->Position());
+  for (const NodeId node : FunctionNodes(executor->graph())) {
+    if (Index(node) >= at) return executor->index().KeyOf(node);
   }
   return "";
 }

@@ -108,6 +108,8 @@ class LoadedNetwork {
   absl::StatusOr<DebugExecutor*> Debugger(const char* what) const;
   absl::Status GiveOutputsMemory();
   absl::StatusOr<std::vector<NDArray>> RunGraph(bool is_timed);
+  // Runs what is not a graph, and hands every value of the run to `sink`.
+  absl::StatusOr<RunResult> RunInto(TensorSink* sink);
   absl::StatusOr<std::vector<NDArray>> RunNetwork();
   absl::StatusOr<NDArray> ReadOfNetwork(const std::string& value);
 

@@ -63,6 +63,7 @@ nb::dlpack::dtype ToPython(DLDataType type) {
 // only bytes of that size, since numpy has no name for it.
 NDArray FromArray(const Array& array, const std::optional<std::string>& type) {
   DLTensor tensor{};
+  // DLTensor has no const for memory that may only be read.
   tensor.data = const_cast<void*>(array.data_handle());
   tensor.byte_offset = array.byte_offset();
   tensor.device = kCpu;
@@ -86,7 +87,8 @@ NDArray FromArray(const Array& array, const std::optional<std::string>& type) {
   return NDArray::Borrow(tensor, std::make_shared<Array>(array));
 }
 
-// Hands the memory to Python, as long as `self` lives. `is_raw` gives elements
+// The caller may be numpy, torch or anything else that takes DLPack. Hands the
+// memory to Python, as long as `self` lives. `is_raw` gives elements
 // as unsigned integers of their size, regardless of their type.
 nb::object Lend(nb::handle self, bool is_raw) {
   const auto& array = nb::cast<const NDArray&>(self);
@@ -220,6 +222,7 @@ std::string TypeNameOf(nb::handle value) {
   return nb::cast<std::string>(value.type().attr("__name__"));
 }
 
+// Python's numbers have no bounds, those of the runtime have 64 bits.
 Value NumberOf(nb::handle value, size_t place) {
   int64_t number = 0;
   if (nb::try_cast(value, number)) return number;
@@ -267,6 +270,7 @@ Value ValueFromPython(nb::handle value, size_t place) {
       place, TypeNameOf(value))));
 }
 
+// Bytes that are not UTF-8 come back as they were when the text is passed on.
 nb::object TextOf(const std::string& text) {
   return nb::steal(PyUnicode_DecodeUTF8(
       text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
@@ -321,6 +325,8 @@ nb::object PythonFromValue(const Value& value) {
   return nb::none();
 }
 
+// Values are made of Python's while its lock is held, and the call runs without
+// it, as it may take long.
 nb::object CallFunction(const HeldFunction& held, const nb::args& args) {
   std::vector<Value> values;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -336,6 +342,7 @@ nb::object FindGlobal(const std::string& name) {
   return nb::cast(HeldFunction{std::move(function)});
 }
 
+// Objects that are not modules have no functions; host code asks all the same.
 nb::object FunctionOf(const HeldObject& held, const std::string& name) {
   auto* const module = dynamic_cast<Module*>(held.object.get());
   if (module == nullptr) return nb::none();
@@ -459,6 +466,8 @@ auto Locked(Result (LoadedNetwork::*method)(Values...) const) {
   };
 }
 
+// load() of _session.py has checked the options, and says what is wrong in the
+// words of Python.
 TargetSpec SpecOf(const std::string& path, const Named& inputs,
                   const Named& frozen, const nb::dict& options) {
   const auto text = [&](const char* name) {
@@ -495,6 +504,7 @@ std::unique_ptr<HeldNetwork> Open(const std::string& path, const Named& inputs,
                                   const Named& frozen,
                                   const nb::dict& options) {
   TargetSpec spec = SpecOf(path, inputs, frozen, options);
+  // Python's own handler may have come after the module was imported.
   WatchInterrupts();
   DiagnosticList diagnostics;
   auto opened = Unlocked([&] {
@@ -510,6 +520,7 @@ std::vector<std::pair<std::string, std::string>> InputsOf(
     LoadedNetwork& network) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const LoadedNetwork::Input& input : network.Inputs()) {
+    // Parameters can be set as well, and no run waits for them.
     if (!input.is_needed) continue;
     rows.emplace_back(input.name, ToString(input.type));
   }

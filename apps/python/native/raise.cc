@@ -24,6 +24,7 @@ namespace nb = nanobind;
   }
   const nb::object error =
       nb::module_::import_("nodewise._errors").attr("Error");
+  // nanobind has no type for an exception that is written in Python.
   const nb::object raised = error(findings);
   PyErr_SetObject(error.ptr(), raised.ptr());
   throw nb::python_error();
@@ -44,12 +45,14 @@ void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
   for (const Diagnostic& each : diagnostics.items()) {
     if (each.severity == Severity::kError) texts.push_back(each.ToString());
   }
+  // Warnings are no reason to raise, and the status says what else is wrong.
   if (texts.empty()) Raise(status);
   RaiseFindings(texts);
 }
 
 namespace {
 
+// What a handler of signals may touch is atomic and takes no lock.
 std::atomic<bool> g_is_interrupted = false;
 std::atomic<bool> g_is_running = false;  // On the main thread.
 std::atomic<void (*)(int)> g_pythons = nullptr;
@@ -63,6 +66,7 @@ void OnInterrupt(int signal) {
 }
 
 bool IsMainThread() {
+  // Asked once for each thread: a run must cost no call of the system.
   thread_local const bool is_main = syscall(SYS_gettid) == getpid();
   return is_main;
 }
@@ -72,6 +76,7 @@ bool IsMainThread() {
 void WatchInterrupts() {
   struct sigaction before {};
   if (sigaction(SIGINT, nullptr, &before) != 0) return;
+  // Python's handler takes the number alone; another one is not Python's.
   if ((before.sa_flags & SA_SIGINFO) != 0) return;
   const auto handler = before.sa_handler;
   if (handler == SIG_DFL || handler == SIG_IGN || handler == OnInterrupt) {
