@@ -99,8 +99,8 @@ class TestOperators : public Command {
   }
 
   absl::StatusOr<Report> Run() override {
-    NODEWISE_RETURN_IF_ERROR(ReadShard());
-    NODEWISE_RETURN_IF_ERROR(ReadWith());
+    NODEWISE_RETURN_IF_ERROR(TakeShard());
+    NODEWISE_RETURN_IF_ERROR(TakeWith());
     if (networks_ && !mutated_.empty()) {
       return absl::InvalidArgumentError(
           "--networks and --mutate: expected one of them, not both");
@@ -169,15 +169,10 @@ class TestOperators : public Command {
     return ReportOfCase(finding, candidate.name());
   }
 
-  absl::Status ReadShard() {
+  absl::Status TakeShard() {
     if (shard_.empty()) return absl::OkStatus();
-    const std::string_view text = shard_;
-    const size_t slash = text.find('/');
     uint64_t part = 0, parts = 0;
-    if (slash == std::string::npos ||
-        !ReadNumber(text.substr(0, slash), &part) ||
-        !ReadNumber(text.substr(slash + 1), &parts) || part == 0 ||
-        parts < part) {
+    if (!ReadShard(shard_, &part, &parts)) {
       return BadValue("--shard", Printable(shard_), "I/N, such as 1/4");
     }
     options_.shard = part - 1;
@@ -185,7 +180,7 @@ class TestOperators : public Command {
     return absl::OkStatus();
   }
 
-  absl::Status ReadWith() {
+  absl::Status TakeWith() {
     constexpr std::pair<std::string_view, AutotestWith> kWords[] = {
         {"", AutotestWith::kForward},
         {"forward", AutotestWith::kForward},

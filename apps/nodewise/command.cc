@@ -341,6 +341,14 @@ absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
   return CheckFilePath(path);
 }
 
+bool ReadShard(std::string_view text, uint64_t* part, uint64_t* parts) {
+  const size_t slash = text.find('/');
+  return slash != std::string_view::npos &&
+         ReadNumber(text.substr(0, slash), part) &&
+         ReadNumber(text.substr(slash + 1), parts) && *part >= 1 &&
+         *part <= *parts;
+}
+
 // Until Commit() the old file stays as it is, so that a run which fails halfway
 // leaves no half of a file.
 absl::Status WriteWholeFile(const std::string& path, std::string_view content) {

@@ -105,6 +105,9 @@ bool ReadNumber(std::string_view text, T* number) {
   return error == std::errc() && stop == end;
 }
 
+// Reads "I/N", the I-th of N parts, from 1 on; returns whether it is that.
+bool ReadShard(std::string_view text, uint64_t* part, uint64_t* parts);
+
 // Checks before the run, which would otherwise be wasted, whether a file can be
 // written, as far as that can be known. An empty path means no file.
 absl::Status CheckFilePath(const std::string& path);

@@ -80,22 +80,22 @@ class LocateCulprit : public Command {
         {"--strict", "",
          "accuses every node that is beyond its bound, also where that is too "
          "little to matter for anything",
-         &is_strict_},
+         &question_.is_strict},
         {"--known", "FILE",
          "of ort: and exec: what nodewise adapter learn has measured of the "
          "runtime",
-         &known_},
+         &question_.known_file},
         {"--top", "N", "how many culprits are shown (10)",
          NumberOption{&top_, 1, kMostSamples}},
         {"--repro", "DIR",
          "writes each culprit as a folder of its own in DIR, which shows the "
          "failure wherever it is moved to",
-         &repro_},
+         &question_.repro_folder},
         {"--anonymous", "",
          "with --repro: the folders may be given to strangers, since names are "
          "replaced, and weights and inputs where the failure survives it; what "
          "stays is listed",
-         &is_anonymous_},
+         &question_.is_anonymous},
         BackendOption(&load_.lowering),
     });
     AddLoweringOptions(options, &load_.lowering);
@@ -120,25 +120,26 @@ class LocateCulprit : public Command {
         {"--special-inputs", "",
          "beside a model by its values: one more set of inputs, with NaN and "
          "infinities in some places",
-         &has_special_},
-        SetsOption(&sets_),
+         &question_.has_special_inputs},
+        SetsOption(&question_.input_sets),
     });
   }
 
   absl::StatusOr<Report> Run() override {
     ShareWithOpaque(foreign_, &load_.model);
-    Question question;
-    NODEWISE_RETURN_IF_ERROR(SetSettings(&question));
-    NODEWISE_RETURN_IF_ERROR(SetReference(&question));
-    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOfTarget(question));
+    NODEWISE_RETURN_IF_ERROR(SetSettings());
+    NODEWISE_RETURN_IF_ERROR(SetReference());
+    NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOfTarget());
     // A long search would be lost for want of a folder.
-    if (!repro_.empty()) NODEWISE_RETURN_IF_ERROR(CheckReproFolder(repro_));
+    if (!question_.repro_folder.empty()) {
+      NODEWISE_RETURN_IF_ERROR(CheckReproFolder(question_.repro_folder));
+    }
     Report report;
-    NODEWISE_ASSIGN_OR_RETURN(question.target, OpenReported(spec, &report));
+    NODEWISE_ASSIGN_OR_RETURN(question_.target, OpenReported(spec, &report));
     if (report.status != Report::Status::kOk) return report;
     // The recursive method is there to need little memory.
-    if (question.method != Method::kRecursive) KeepFreedMemory();
-    NODEWISE_ASSIGN_OR_RETURN(const Answer answer, Ask(question));
+    if (question_.method != Method::kRecursive) KeepFreedMemory();
+    NODEWISE_ASSIGN_OR_RETURN(const Answer answer, Ask());
     report = ReportOf(answer, top_.value_or(kShownCulprits));
     if (keeps_archive()) AddDigestsOf(answer.target, &report);
     return report;
@@ -146,25 +147,25 @@ class LocateCulprit : public Command {
 
  private:
   // Each part of the search has a bar of its own.
-  absl::StatusOr<Answer> Ask(Question& question) const {
+  absl::StatusOr<Answer> Ask() {
     std::optional<Progress> progress;
     std::string shown;
-    question.progress = [&](std::string_view what, size_t done, size_t total) {
+    question_.progress = [&](std::string_view what, size_t done, size_t total) {
       if (what != shown) progress.emplace(shown = what);
       progress->Update(done, total);
     };
-    return Diagnose(question);
+    return Diagnose(question_);
   }
 
-  absl::Status SetSettings(Question* question) {
+  absl::Status SetSettings() {
     if (!method_.empty()) {
       auto method = ParseMethod(method_);
       if (!method.ok()) return At("--method", method.status());
-      question->method = *method;
+      question_.method = *method;
     }
-    if (repeats_.has_value()) question->repeats = static_cast<int>(*repeats_);
+    if (repeats_.has_value()) question_.repeats = static_cast<int>(*repeats_);
     if (node_timeout_.has_value()) {
-      question->node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
+      question_.node_limit_ms = static_cast<int64_t>(*node_timeout_) * 1000;
     }
     // Each sample is a whole set of inputs.
     const std::vector<std::string>& files = load_.inputs.inputs_files;
@@ -175,32 +176,26 @@ class LocateCulprit : public Command {
     // The network's own inputs do not matter to nodes that get inputs of their
     // own.
     if (files.size() == 1 && files[0] == kExact) {
-      question->uses_exact_inputs = true;
+      question_.uses_exact_inputs = true;
       load_.inputs.inputs_files.clear();
       if (!load_.inputs.seed.has_value()) load_.inputs.seed = 1;
     }
-    question->is_strict = is_strict_;
-    question->known_file = known_;
-    question->input_sets = sets_;
-    question->has_special_inputs = has_special_;
-    question->repro_folder = repro_;
-    question->is_anonymous = is_anonymous_;
-    if (worst_.has_value()) question->most_samples = *worst_;
+    if (worst_.has_value()) question_.most_samples = *worst_;
     if (!referee_.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                                 ProgramNamed("--referee", referee_, foreign_));
-      question->referee = ProgramOf(std::move(program));
+      question_.referee = ProgramOf(std::move(program));
     }
-    return SetTrust(question);
+    return SetTrust();
   }
 
   // Two builds whose nodes do not say what they compute only differ: which of
   // them is right has to come from the user.
-  absl::Status SetTrust(Question* question) const {
+  absl::Status SetTrust() {
     if (trust_ == "target") {
-      question->trust = Trust::kTarget;
+      question_.trust = Trust::kTarget;
     } else if (trust_ == "reference") {
-      question->trust = Trust::kReference;
+      question_.trust = Trust::kReference;
     } else if (!trust_.empty()) {
       return BadValue("--trust", Printable(trust_), "target or reference");
     }
@@ -209,31 +204,31 @@ class LocateCulprit : public Command {
 
   // SpecOfTarget() looks at what this has set: all builds of a series have the
   // inputs of the first. Nothing is opened yet.
-  absl::Status SetReference(Question* question) {
+  absl::Status SetReference() {
     if (!series_.empty()) {
       if (!reference_.empty()) {
         return absl::InvalidArgumentError(
             "--series: is given with --reference, expected one of the two");
       }
-      NODEWISE_ASSIGN_OR_RETURN(question->reference,
+      NODEWISE_ASSIGN_OR_RETURN(question_.reference,
                                 SeriesNamed(series_, load_));
       return absl::OkStatus();
     }
     auto reference = ReferenceNamed(reference_, WithOpaqueProgram(), foreign_);
     if (!reference.ok()) return At("--reference", reference.status());
-    question->reference = *std::move(reference);
+    question_.reference = *std::move(reference);
     if (third_.empty()) return absl::OkStatus();
     auto third = ReferenceNamed(third_, load_, foreign_);
     if (!third.ok()) return At("--third", third.status());
-    question->third = std::move(third->spec);
+    question_.third = std::move(third->spec);
     return absl::OkStatus();
   }
 
   // The order matters: a dump runs nothing, a program knows no graph, and only
   // then is TARGET something that is loaded here.
-  absl::StatusOr<TargetSpec> SpecOfTarget(const Question& question) {
+  absl::StatusOr<TargetSpec> SpecOfTarget() const {
     const std::string& target = load_.target.target;
-    if (question.method == Method::kReplay || LooksLikeDump()) {
+    if (question_.method == Method::kReplay || LooksLikeDump()) {
       NODEWISE_RETURN_IF_ERROR(CheckNothingRuns());
       TargetSpec spec;
       spec.path = target;
@@ -249,7 +244,7 @@ class LocateCulprit : public Command {
       NODEWISE_RETURN_IF_ERROR(CheckNoForeignOptions(foreign_, load_));
     }
     // All builds of a series are run with the inputs of the first.
-    if (!series_.empty()) return question.reference.builds[0];
+    if (!series_.empty()) return question_.reference.builds[0];
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(load));
     spec.samples = samples_;
     return spec;
@@ -311,12 +306,11 @@ class LocateCulprit : public Command {
   }
 
   LoadOptions load_;
-  std::string reference_, method_, repro_, referee_, samples_, trust_, third_,
-      known_;
+  std::string reference_, method_, referee_, samples_, trust_, third_;
   std::vector<std::string> series_;
-  std::optional<uint64_t> repeats_, node_timeout_, worst_, sets_, top_;
+  std::optional<uint64_t> repeats_, node_timeout_, worst_, top_;
   ForeignOptions foreign_;
-  bool has_special_ = false, is_strict_ = false, is_anonymous_ = false;
+  Question question_;
 };
 
 }  // namespace

@@ -14,7 +14,8 @@
 #include "apps/nodewise/supervisor.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
-#include "nodewise/graph/finding.h"
+#include "fmt/ranges.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
@@ -31,86 +32,87 @@ using Arguments = std::vector<std::string>;
 // Messages of the libraries say what can be done, and here that is an option.
 // A switch, so that the compiler asks for the name of a new way.
 std::string_view OptionOf(Way way) {
+  using enum Way;
   switch (way) {
-    case Way::kLibraryFile:
+    case kLibraryFile:
       return "--lib";
-    case Way::kFunction:
+    case kFunction:
       return "--function";
-    case Way::kMachine:
+    case kMachine:
       return "--target";
-    case Way::kUnfused:
+    case kUnfused:
       return "--no-fuse";
-    case Way::kDims:
+    case kDims:
       return "--dim";
-    case Way::kFreeze:
+    case kFreeze:
       return "--freeze";
-    case Way::kInputs:
+    case kInputs:
       return "--inputs FILE";
-    case Way::kOpaqueProgram:
+    case kOpaqueProgram:
       return "--opaque ort";
-    case Way::kSanitizer:
+    case kSanitizer:
       return "nodewise run --sanitize";
-    case Way::kMoreTime:
+    case kMoreTime:
       return "--node-timeout";
-    case Way::kRecovery:
+    case kRecovery:
       return "nodewise inspect --recover";
-    case Way::kNodeTable:
+    case kNodeTable:
       return "nodewise profile --csv";
-    case Way::kEveryLine:
+    case kEveryLine:
       return "--all";
-    case Way::kCounters:
+    case kCounters:
       return "nodewise profile --counter";
-    case Way::kNodeByNode:
+    case kNodeByNode:
       return "locate --method auto";
-    case Way::kModelBeside:
+    case kModelBeside:
       return "nodewise locate --reference MODEL.onnx";
-    case Way::kSeed:
+    case kSeed:
       return "--seed";
-    case Way::kWholeDocument:
+    case kWholeDocument:
       return "--json";
-    case Way::kKeep:
+    case kKeep:
       return "--keep";
-    case Way::kVerification:
+    case kVerification:
       return "nodewise verify";
-    case Way::kRuntimeOption:
+    case kRuntimeOption:
       return "--runtime-option";
-    case Way::kModelOfProgram:
+    case kModelOfProgram:
       return "--model FILE";
-    case Way::kReference:
+    case kReference:
       return "--reference";
-    case Way::kMethod:
+    case kMethod:
       return "--method";
-    case Way::kRepeats:
+    case kRepeats:
       return "--repeats";
-    case Way::kExactInputs:
+    case kExactInputs:
       return "--inputs exact";
-    case Way::kReferee:
+    case kReferee:
       return "--referee";
-    case Way::kStrict:
+    case kStrict:
       return "--strict";
-    case Way::kLearning:
+    case kLearning:
       return "nodewise adapter learn";
-    case Way::kKnownFile:
+    case kKnownFile:
       return "--known";
-    case Way::kReproFolder:
+    case kReproFolder:
       return "--repro";
-    case Way::kAnonymous:
+    case kAnonymous:
       return "--anonymous";
-    case Way::kInputSets:
+    case kInputSets:
       return "--sets";
-    case Way::kSpecialInputs:
+    case kSpecialInputs:
       return "--special-inputs";
-    case Way::kTrust:
+    case kTrust:
       return "--trust";
-    case Way::kThird:
+    case kThird:
       return "--third";
-    case Way::kSeries:
+    case kSeries:
       return "--series";
-    case Way::kSamples:
+    case kSamples:
       return "--samples";
-    case Way::kMostSamples:
+    case kMostSamples:
       return "--worst";
-    case Way::kMostCulprits:
+    case kMostCulprits:
       return "--top";
   }
   return "";
@@ -173,30 +175,30 @@ const CommandRow* FindCommand(std::string_view name) {
   return nullptr;
 }
 
-// Reports bad use: the error and where to read more.
-Report BadUse(std::string_view where, const absl::Status& status,
-              const std::string& help) {
-  Finding error = FindingOf(At(where, status));
-  error.hint += error.hint.empty() ? help : "; " + help;
+Report ErrorReport(Finding error) {
   Report report;
   report.status = Report::Status::kError;
   report.errors.push_back(std::move(error));
   return report;
 }
 
+// Reports bad use: the error and where to read more.
+Report BadUse(std::string_view where, const absl::Status& status,
+              const std::string& help) {
+  Finding error = FindingOf(At(where, status));
+  error.hint += error.hint.empty() ? help : "; " + help;
+  return ErrorReport(std::move(error));
+}
+
 // Help is not in the table of verbs, and may be what was misspelt.
 Report UnknownCommand(const std::string& name) {
   std::vector<std::string> names = {"help"};
-  std::string listed = "help";
-  for (const CommandRow& row : Commands()) {
-    names.push_back(row.name);
-    listed += fmt::format(", {}", row.name);
-  }
+  for (const CommandRow& row : Commands()) names.push_back(row.name);
   return BadUse("verb " + name,
-                absl::InvalidArgumentError(
-                    fmt::format("there is no such verb, expected one of "
-                                "{}{}",
-                                listed, DidYouMean(name, names))),
+                absl::InvalidArgumentError(fmt::format(
+                    "there is no such verb, expected one of "
+                    "{}{}",
+                    fmt::join(names, ", "), DidYouMean(name, names))),
                 "nodewise help");
 }
 
@@ -219,15 +221,11 @@ std::string IsolatingCommand(const CommandRow& row,
   return ShellLine(shared);
 }
 
-Report EarlyEnd(const Finding& finding, const CommandRow& row,
+Report EarlyEnd(Finding finding, const CommandRow& row,
                 const Arguments& arguments) {
-  Report report;
-  report.status = Report::Status::kError;
-  report.errors.push_back(finding);
-  report.errors.back().hint =
-      fmt::format("each node in a process of its own: {}",
-                  IsolatingCommand(row, arguments));
-  return report;
+  finding.hint = fmt::format("each node in a process of its own: {}",
+                             IsolatingCommand(row, arguments));
+  return ErrorReport(std::move(finding));
 }
 
 // The process that shows the report.

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "apps/nodewise/command.h"
@@ -31,18 +30,12 @@ struct Shard {
 absl::StatusOr<Shard> ParseShard(const std::string& text) {
   Shard shard;
   if (text.empty()) return shard;
-  const std::string_view whole = text;
-  const size_t slash = std::min(whole.find('/'), whole.size());
-  if (ReadNumber(whole.substr(0, slash), &shard.index) &&
-      slash != whole.size() &&
-      ReadNumber(whole.substr(slash + 1), &shard.count) && shard.index >= 1 &&
-      shard.index <= shard.count && shard.count <= kMostShards) {
+  if (ReadShard(text, &shard.index, &shard.count) &&
+      shard.count <= kMostShards) {
     return shard;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--shard: found \"{}\", expected I/N, such as 1/4 for the "
-                  "first of four parts",
-                  Printable(text)));
+  return BadValue("--shard", Printable(text),
+                  "I/N, such as 1/4 for the first of four parts");
 }
 
 // Runs the network once and writes nodes as folders, each with the inputs that
