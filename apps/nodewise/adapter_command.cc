@@ -321,17 +321,18 @@ class UseAdapter : public Command {
 
 const CommandRow kAdapterCommand = {
     "adapter", "tries an adapter, or measures what is usual for its runtime",
-    "examples:\n"
-    "  nodewise adapter new my_runtime.py\n"
-    "  nodewise adapter check openvino --runtime-option precision=f32\n"
-    "  nodewise adapter check exec:'python3 my_runtime.py'\n"
-    "  nodewise adapter check torch:model.onnx --spoil \\\n"
-    "      --runtime-option module=model.pt2\n"
-    "  nodewise adapter learn ort -o known.txt\n"
-    "  nodewise adapter learn exec:'python3 my_runtime.py' --op Tanh\n"
-    "\n"
-    "Exit status: 0 if all deviations are of known classes, or all changed\n"
-    "operations were named and no other; 1 if not; 2 if it did not run.\n",
+    R"(examples:
+  nodewise adapter new my_runtime.py
+  nodewise adapter check openvino --runtime-option precision=f32
+  nodewise adapter check exec:'python3 my_runtime.py'
+  nodewise adapter check torch:model.onnx --spoil \
+      --runtime-option module=model.pt2
+  nodewise adapter learn ort -o known.txt
+  nodewise adapter learn exec:'python3 my_runtime.py' --op Tanh
+
+Exit status: 0 if all deviations are of known classes, or all changed
+operations were named and no other; 1 if not; 2 if it did not run.
+)",
     &MakeCommand<UseAdapter>};
 
 }  // namespace nodewise

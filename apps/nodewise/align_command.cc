@@ -71,14 +71,16 @@ class AlignWithModel : public Command {
 
 const CommandRow kAlignCommand = {
     "align", "shows which tensor of its model each node of an artefact makes",
-    "examples:\n"
-    "  nodewise align build/net model.onnx --random-inputs 1\n"
-    "  nodewise align net.so model.onnx --inputs all.npz --json\n"
-    "  nodewise align new.so old.so --random-inputs 1\n"
-    "\nBoth are run and their tensors are paired by their values, so that "
-    "names "
-    "and\nfusion do not matter. Layouts that compilers use are undone.\n"
-    "\nExit status: 0 if it could be done, 2 if not.\n",
+    R"(examples:
+  nodewise align build/net model.onnx --random-inputs 1
+  nodewise align net.so model.onnx --inputs all.npz --json
+  nodewise align new.so old.so --random-inputs 1
+
+Both are run and their tensors are paired by their values, so that names and
+fusion do not matter. Layouts that compilers use are undone.
+
+Exit status: 0 if it could be done, 2 if not.
+)",
     &MakeCommand<AlignWithModel>,
     /*runs_code=*/true};
 

@@ -304,15 +304,15 @@ class TestOperators : public Command {
 
 const CommandRow kAutotestCommand = {
     "autotest", "tests operators and networks on random cases",
-    "examples:\n"
-    "  nodewise autotest --op Conv --candidate onednn --runs 10000\n"
-    "  nodewise autotest --candidate ort --time 600 -o findings\n"
-    "  nodewise autotest --candidate c --seed 7 --shard 2/4 --runs 100000\n"
-    "  nodewise autotest --networks --candidate ort --ort-level all "
-    "--attribute\n"
-    "  nodewise autotest --mutate models --candidate c --runs 10000\n"
-    "\nExit status: 0 if nothing was found, 1 if something was, 2 if it did "
-    "not run.\n",
+    R"(examples:
+  nodewise autotest --op Conv --candidate onednn --runs 10000
+  nodewise autotest --candidate ort --time 600 -o findings
+  nodewise autotest --candidate c --seed 7 --shard 2/4 --runs 100000
+  nodewise autotest --networks --candidate ort --ort-level all --attribute
+  nodewise autotest --mutate models --candidate c --runs 10000
+
+Exit status: 0 if nothing was found, 1 if something was, 2 if it did not run.
+)",
     &MakeCommand<TestOperators>,
     /*runs_code=*/true};
 

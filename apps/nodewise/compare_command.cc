@@ -214,20 +214,22 @@ class CompareTensorSources : public Command {
 
 const CommandRow kCompareCommand = {
     "compare", "compares two sets of tensors, and says whether they may differ",
-    "examples:\n"
-    "  nodewise compare expected.npz actual.npz\n"
-    "  nodewise compare dumps/run_0 dumps/run_1 --json\n"
-    "  nodewise compare a.npz b.npz --atol 1e-4 --rtol 1e-3\n"
-    "  nodewise compare onnx.npz dump --fuzzy --rule ascend\n"
-    "  nodewise compare dump model.onnx\n"
-    "\nOf two dumps of one graph it says which node differs though what it "
-    "reads is\nalike: there it begins.\n"
-    "\nBeside the model that it was compiled from, a dump is searched for the "
-    "broken\nnode as locate --reference MODEL does it, and nothing of it runs."
-    "\n"
-    "\nExit status: 0 if they agree, 1 if a tensor is wrong or inconclusive, "
-    "or of\nanother type, 2 if nothing could be compared, or a dump is cut "
-    "short.\n",
+    R"(examples:
+  nodewise compare expected.npz actual.npz
+  nodewise compare dumps/run_0 dumps/run_1 --json
+  nodewise compare a.npz b.npz --atol 1e-4 --rtol 1e-3
+  nodewise compare onnx.npz dump --fuzzy --rule ascend
+  nodewise compare dump model.onnx
+
+Of two dumps of one graph it says which node differs though what it reads is
+alike: there it begins.
+
+Beside the model that it was compiled from, a dump is searched for the broken
+node as locate --reference MODEL does it, and nothing of it runs.
+
+Exit status: 0 if they agree, 1 if a tensor is wrong or inconclusive, or of
+another type, 2 if nothing could be compared, or a dump is cut short.
+)",
     &MakeCommand<CompareTensorSources>};
 
 }  // namespace nodewise

@@ -178,22 +178,22 @@ class ConvertModel : public Command {
 
 }  // namespace
 
-const CommandRow kConvertCommand = {
-    "convert", "makes an artefact folder of an ONNX model",
-    "examples:\n"
-    "  nodewise convert model.onnx -o net && nodewise run net "
-    "--random-inputs 1\n"
-    "  nodewise convert model.onnx --dim batch=1 --no-fuse -o net\n"
-    "  nodewise convert model.onnx --emit c -o net &&\n"
-    "    cc -O2 -shared -fPIC net/lib.c -o net/lib.so -lm\n"
-    "  nodewise convert model.onnx --precision int8 --calibrate x.npz -o net\n"
-    "  nodewise convert model.onnx --precision int8 --calibrate x.npz "
-    "--sensitivity\n"
-    "  nodewise convert model.onnx --passes merge_quantised --text after.txt\n"
-    "\nThe folder needs no model afterwards; its functions are part of "
-    "nodewise,\nor with --emit c of the library that a C compiler makes of "
-    "lib.c.\n"
-    "\nExit status: 0 it was written, 2 it was not.\n",
-    &MakeCommand<ConvertModel>};
+const CommandRow kConvertCommand = {"convert",
+                                    "makes an artefact folder of an ONNX model",
+                                    R"(examples:
+  nodewise convert model.onnx -o net && nodewise run net --random-inputs 1
+  nodewise convert model.onnx --dim batch=1 --no-fuse -o net
+  nodewise convert model.onnx --emit c -o net &&
+    cc -O2 -shared -fPIC net/lib.c -o net/lib.so -lm
+  nodewise convert model.onnx --precision int8 --calibrate x.npz -o net
+  nodewise convert model.onnx --precision int8 --calibrate x.npz --sensitivity
+  nodewise convert model.onnx --passes merge_quantised --text after.txt
+
+The folder needs no model afterwards; its functions are part of nodewise,
+or with --emit c of the library that a C compiler makes of lib.c.
+
+Exit status: 0 it was written, 2 it was not.
+)",
+                                    &MakeCommand<ConvertModel>};
 
 }  // namespace nodewise

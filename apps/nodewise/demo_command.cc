@@ -233,11 +233,13 @@ class Demonstrate : public Command {
 
 const CommandRow kDemoCommand = {
     "demo", "shows the main job: an artefact that is wrong, and its culprit",
-    "examples:\n"
-    "  nodewise demo\n"
-    "  nodewise demo --seed 3 -o d\n"
-    "\nExit status: 0 if the operation that was changed is named and no other, "
-    "1 if\nnot, 2 if it did not run.\n",
+    R"(examples:
+  nodewise demo
+  nodewise demo --seed 3 -o d
+
+Exit status: 0 if the operation that was changed is named and no other, 1 if
+not, 2 if it did not run.
+)",
     &MakeCommand<Demonstrate>,
     /*runs_code=*/true};
 

@@ -242,12 +242,14 @@ class DumpNetwork : public Command {
 
 const CommandRow kDumpCommand = {
     "dump", "records every tensor of a run, as TVM's debugger lays them out",
-    "examples:\n"
-    "  nodewise dump build/mlp --random-inputs 1 --dump-root d\n"
-    "  nodewise dump build/mlp --random-inputs 1 --what stats --select conv\n"
-    "  nodewise dump ort:model.onnx --random-inputs 1 --dump-root d\n"
-    "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
-    "failed,\n2 if it did not run or the dump could not be written.\n",
+    R"(examples:
+  nodewise dump build/mlp --random-inputs 1 --dump-root d
+  nodewise dump build/mlp --random-inputs 1 --what stats --select conv
+  nodewise dump ort:model.onnx --random-inputs 1 --dump-root d
+
+Exit status: 0, 1 if the outputs were not those of a plain run or it failed,
+2 if it did not run or the dump could not be written.
+)",
     &MakeCommand<DumpNetwork>,
     /*runs_code=*/true};
 

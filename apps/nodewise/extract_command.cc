@@ -130,12 +130,14 @@ class ExtractModel : public Command {
 
 }  // namespace
 
-const CommandRow kExtractCommand = {
-    "extract", "cuts a part out of an ONNX model",
-    "examples:\n"
-    "  nodewise extract model.onnx --to conv1 -o front.onnx\n"
-    "  nodewise extract model.onnx --from a --from b --to c -o part.onnx\n"
-    "\nExit status: 0 it was written, 2 it was not.\n",
-    &MakeCommand<ExtractModel>};
+const CommandRow kExtractCommand = {"extract",
+                                    "cuts a part out of an ONNX model",
+                                    R"(examples:
+  nodewise extract model.onnx --to conv1 -o front.onnx
+  nodewise extract model.onnx --from a --from b --to c -o part.onnx
+
+Exit status: 0 it was written, 2 it was not.
+)",
+                                    &MakeCommand<ExtractModel>};
 
 }  // namespace nodewise

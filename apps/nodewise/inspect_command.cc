@@ -166,12 +166,14 @@ class InspectFiles : public Command {
 
 const CommandRow kInspectCommand = {
     "inspect", "shows what is in a file, running nothing of it",
-    "examples:\n"
-    "  nodewise inspect build/mlp\n"
-    "  nodewise inspect lib.so params.params --json\n"
-    "  nodewise inspect model.onnx --dim batch=1\n"
-    "  nodewise inspect model.onnx --node conv1\n"
-    "\nExit status: 0, or 2 if a file is damaged or of no known kind.\n",
+    R"(examples:
+  nodewise inspect build/mlp
+  nodewise inspect lib.so params.params --json
+  nodewise inspect model.onnx --dim batch=1
+  nodewise inspect model.onnx --node conv1
+
+Exit status: 0, or 2 if a file is damaged or of no known kind.
+)",
     &MakeCommand<InspectFiles>};
 
 }  // namespace nodewise

@@ -318,32 +318,32 @@ class LocateCulprit : public Command {
 const CommandRow kLocateCommand = {
     "locate",
     "names the node that makes a network's results wrong",
-    "examples:\n"
-    "  nodewise locate model.onnx --random-inputs 1\n"
-    "  nodewise locate build/net --inputs all.npz --json\n"
-    "  nodewise locate model.onnx --input x=x.npy --method intermediate\n"
-    "  nodewise locate new --reference old --random-inputs 1\n"
-    "  nodewise locate new.so --reference old.so --third older.so "
-    "--random-inputs 1\n"
-    "  nodewise locate build/net --random-inputs 1 --stand-in '^vendor'\n"
-    "  nodewise locate build/net --inputs exact\n"
-    "  nodewise locate new --reference old --method bisect --random-inputs 1\n"
-    "  nodewise locate net --series v1.so v2.so v3.so --random-inputs 1\n"
-    "  nodewise locate build/net --inputs all.npz --repro culprits\n"
-    "  nodewise locate ort:model.onnx --random-inputs 1\n"
-    "  nodewise locate model.onnx --random-inputs 1 --referee ort\n"
-    "  nodewise locate net --random-inputs 1 --reference ort:model.onnx\n"
-    "  nodewise locate model.onnx --random-inputs 1 --method recursive\n"
-    "  nodewise locate build/net --samples data --worst 5\n"
-    "  nodewise locate dumps --method replay\n"
-    "\n--inputs exact gives every node that only moves, chooses, adds and "
-    "multiplies\nnumbers zeros and small whole numbers, weights too, with "
-    "which "
-    "it must be right\nbit for bit; the others are judged as always, on drawn "
-    "inputs.\n"
-    "\nExit status: 0 if no node is at fault and the outputs are right, 1 if a "
-    "culprit\nis named, 2 if nothing could be judged, or the outputs are wrong "
-    "and no culprit\nwas found.\n",
+    R"(examples:
+  nodewise locate model.onnx --random-inputs 1
+  nodewise locate build/net --inputs all.npz --json
+  nodewise locate model.onnx --input x=x.npy --method intermediate
+  nodewise locate new --reference old --random-inputs 1
+  nodewise locate new.so --reference old.so --third older.so --random-inputs 1
+  nodewise locate build/net --random-inputs 1 --stand-in '^vendor'
+  nodewise locate build/net --inputs exact
+  nodewise locate new --reference old --method bisect --random-inputs 1
+  nodewise locate net --series v1.so v2.so v3.so --random-inputs 1
+  nodewise locate build/net --inputs all.npz --repro culprits
+  nodewise locate ort:model.onnx --random-inputs 1
+  nodewise locate model.onnx --random-inputs 1 --referee ort
+  nodewise locate net --random-inputs 1 --reference ort:model.onnx
+  nodewise locate model.onnx --random-inputs 1 --method recursive
+  nodewise locate build/net --samples data --worst 5
+  nodewise locate dumps --method replay
+
+--inputs exact gives every node that only moves, chooses, adds and multiplies
+numbers zeros and small whole numbers, weights too, with which it must be right
+bit for bit; the others are judged as always, on drawn inputs.
+
+Exit status: 0 if no node is at fault and the outputs are right, 1 if a culprit
+is named, 2 if nothing could be judged, or the outputs are wrong and no culprit
+was found.
+)",
     &MakeCommand<LocateCulprit>,
     /*runs_code=*/true,
     /*more_help=*/&SearchTableText};

@@ -381,19 +381,21 @@ class ProfileNetwork : public Command {
 
 }  // namespace
 
-const CommandRow kProfileCommand = {
-    "profile", "times every node, in place and by itself",
-    "examples:\n"
-    "  nodewise profile build/mlp --random-inputs 1\n"
-    "  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time\n"
-    "  nodewise profile build/mlp --random-inputs 1 --trace t.json\n"
-    "  nodewise profile model.onnx --dim batch=1 --random-inputs 1\n"
-    "  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5\n"
-    "  nodewise profile build/new --against build/old --random-inputs 1\n"
-    "  nodewise profile ort:model.onnx --random-inputs 1\n"
-    "\nExit status: 0, 1 if the outputs were not those of a plain run or it "
-    "failed,\n2 if it did not run.\n",
-    &MakeCommand<ProfileNetwork>,
-    /*runs_code=*/true};
+const CommandRow kProfileCommand = {"profile",
+                                    "times every node, in place and by itself",
+                                    R"(examples:
+  nodewise profile build/mlp --random-inputs 1
+  nodewise profile build/mlp --random-inputs 1 --runs 100 --sort time
+  nodewise profile build/mlp --random-inputs 1 --trace t.json
+  nodewise profile model.onnx --dim batch=1 --random-inputs 1
+  nodewise profile build/mlp --random-inputs 1 --isolated --repeat 5
+  nodewise profile build/new --against build/old --random-inputs 1
+  nodewise profile ort:model.onnx --random-inputs 1
+
+Exit status: 0, 1 if the outputs were not those of a plain run or it failed,
+2 if it did not run.
+)",
+                                    &MakeCommand<ProfileNetwork>,
+                                    /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -46,14 +46,15 @@ class ShowArchive : public Command {
 
 const CommandRow kReportCommand = {
     "report", "shows again what was found out, from an archive",
-    "examples:\n"
-    "  nodewise locate net --reference model.onnx --random-inputs 1 "
-    "--archive a.json\n"
-    "  nodewise report a.json\n"
-    "  nodewise report a.json --svg culprit.svg\n"
-    "\nNothing runs. An archive is the document of --json; --archive keeps "
-    "more in it.\n"
-    "\nExit status: 0 it was shown, 2 it was not.\n",
+    R"(examples:
+  nodewise locate net --reference model.onnx --random-inputs 1 --archive a.json
+  nodewise report a.json
+  nodewise report a.json --svg culprit.svg
+
+Nothing runs. An archive is the document of --json; --archive keeps more in it.
+
+Exit status: 0 it was shown, 2 it was not.
+)",
     &MakeCommand<ShowArchive>};
 
 }  // namespace nodewise

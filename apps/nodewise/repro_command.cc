@@ -146,15 +146,18 @@ class WriteRepros : public Command {
 
 const CommandRow kReproCommand = {
     "repro", "cuts a node out as a folder that shows what it computes",
-    "examples:\n"
-    "  nodewise repro net --random-inputs 1 --node conv1 -o conv1\n"
-    "  cd conv1 && nodewise locate . --inputs data/inputs.params\n"
-    "  nodewise repro model.onnx --random-inputs 1 --all-nodes -o cases\n"
-    "  nodewise repro net --inputs x.npz --all-nodes --shard 1/4 -o cases\n"
-    "  nodewise repro net --inputs x.npz --node conv1 --anonymous -o conv1\n"
-    "\nThe folder can be moved anywhere; its README has the one command. For a "
-    "node\nthat is wrong, nodewise locate --repro DIR writes it by itself.\n"
-    "\nExit status: 0 it was written, 2 it was not.\n",
+    R"(examples:
+  nodewise repro net --random-inputs 1 --node conv1 -o conv1
+  cd conv1 && nodewise locate . --inputs data/inputs.params
+  nodewise repro model.onnx --random-inputs 1 --all-nodes -o cases
+  nodewise repro net --inputs x.npz --all-nodes --shard 1/4 -o cases
+  nodewise repro net --inputs x.npz --node conv1 --anonymous -o conv1
+
+The folder can be moved anywhere; its README has the one command. For a node
+that is wrong, nodewise locate --repro DIR writes it by itself.
+
+Exit status: 0 it was written, 2 it was not.
+)",
     &MakeCommand<WriteRepros>,
     /*runs_code=*/true};
 

@@ -231,22 +231,21 @@ class RunNetwork : public Command {
 
 }  // namespace
 
-const CommandRow kRunCommand = {
-    "run", "runs a network and shows its outputs",
-    "examples:\n"
-    "  nodewise run build/mlp --random-inputs 1\n"
-    "  nodewise run build/mlp --input data=x.npy --output y.npz\n"
-    "  nodewise run graph.json --lib lib.so --params params.params "
-    "--inputs all.npz\n"
-    "  nodewise run build/mlp --random-inputs 1 --stop-on nan\n"
-    "  nodewise run model.onnx --input x=input_0.pb\n"
-    "  nodewise run model.onnx --reference --random-inputs 1 --until conv1\n"
-    "  nodewise run ort:model.onnx --ort-level disabled --random-inputs 1\n"
-    "  nodewise run 'exec:./runtime --fast' --model model.onnx "
-    "--random-inputs 1\n"
-    "\nExit status: 0 it ran, 1 it ran and something was found, 2 it did not,\n"
-    "or the outputs could not be written; then there is no file.\n",
-    &MakeCommand<RunNetwork>,
-    /*runs_code=*/true};
+const CommandRow kRunCommand = {"run", "runs a network and shows its outputs",
+                                R"(examples:
+  nodewise run build/mlp --random-inputs 1
+  nodewise run build/mlp --input data=x.npy --output y.npz
+  nodewise run graph.json --lib lib.so --params params.params --inputs all.npz
+  nodewise run build/mlp --random-inputs 1 --stop-on nan
+  nodewise run model.onnx --input x=input_0.pb
+  nodewise run model.onnx --reference --random-inputs 1 --until conv1
+  nodewise run ort:model.onnx --ort-level disabled --random-inputs 1
+  nodewise run 'exec:./runtime --fast' --model model.onnx --random-inputs 1
+
+Exit status: 0 it ran, 1 it ran and something was found, 2 it did not,
+or the outputs could not be written; then there is no file.
+)",
+                                &MakeCommand<RunNetwork>,
+                                /*runs_code=*/true};
 
 }  // namespace nodewise

@@ -116,13 +116,14 @@ class VerifyTarget : public Command {
 
 const CommandRow kVerifyCommand = {
     "verify", "lists every fault of a network, running none of it",
-    "examples:\n"
-    "  nodewise verify build/mlp\n"
-    "  nodewise verify graph.json --lib lib.so --params params.params\n"
-    "  nodewise verify model.onnx --target onednn\n"
-    "  nodewise verify build/opencl-net --target opencl\n"
-    "\nExit status: 0 no errors (warnings may be), 1 errors, 2 a file cannot "
-    "be read.\n",
+    R"(examples:
+  nodewise verify build/mlp
+  nodewise verify graph.json --lib lib.so --params params.params
+  nodewise verify model.onnx --target onednn
+  nodewise verify build/opencl-net --target opencl
+
+Exit status: 0 no errors (warnings may be), 1 errors, 2 a file cannot be read.
+)",
     &MakeCommand<VerifyTarget>};
 
 }  // namespace nodewise
