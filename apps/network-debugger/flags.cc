@@ -62,6 +62,7 @@ struct FlagRow {
   FlagPlace place;
 };
 
+// Names that begin with "glow_" are those of Glow's own command line.
 constexpr FlagRow kFlags[] = {
     {"model", "FILE", "the ONNX model, or a .zip file that holds it (needed)",
      &DebuggerFlags::model},
@@ -139,6 +140,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"glow_use_tracked_dummy_quant_params", kStoredScales},
 };
 
+// The name of the flag is put in front of a message by the caller.
 absl::Status SetFlag(const FlagRow& row, const std::string& value,
                      DebuggerFlags* flags) {
   if (const auto* read = std::get_if<3>(&row.place)) {
@@ -251,6 +253,8 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
   return flags;
 }
 
+// The order is that of the table: what is needed first, then Glow's flags, then
+// those that Glow does not have.
 std::string FlagsHelp() {
   std::string help =
       "network-debugger finds the layers of a network that a backend computes "

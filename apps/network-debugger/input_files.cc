@@ -105,6 +105,8 @@ std::string OnlyName(const std::vector<std::string>& names, Predicate fits) {
   return found;
 }
 
+// Glow's own name comes first; an archive of another tool is likely to have one
+// model in it.
 absl::StatusOr<std::string> ReadModelIn(const FileArchive& archive,
                                         const std::string& path) {
   const std::vector<std::string> names = archive.Names();
@@ -190,6 +192,7 @@ class SampleReader {
     return absl::OkStatus();
   }
 
+  // A sample has few inputs.
   bool Has(const std::string& key) const {
     return std::any_of(
         sample_.inputs.begin(), sample_.inputs.end(),

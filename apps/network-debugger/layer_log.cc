@@ -39,6 +39,7 @@ std::string PlaceText(CodePlace place) {
 std::string ErrorText(const TensorComparison& output) {
   const ElementDifference& worst = output.Worst();
   std::string got, expected;
+  // Nine digits tell float32 apart, seventeen float64.
   for (const int digits : {6, 9, 17}) {
     got = fmt::format("{:.{}g}", worst.actual, digits);
     expected = fmt::format("{:.{}g}", worst.expected, digits);
@@ -96,6 +97,8 @@ absl::Status LayerLog::IsBroken(const BrokenLayer& broken) {
   return Dump(broken);
 }
 
+// A layer that inherits errors, ends its run or cannot be judged has the reason
+// between its first line and its last.
 absl::Status LayerLog::Ends(const LayerResult& result) {
   const bool says_why = result.verdict == NodeVerdict::kInherits ||
                         result.verdict == NodeVerdict::kInconclusive ||

@@ -134,6 +134,7 @@ absl::Status RunCompiler(std::vector<std::string> arguments) {
 }
 
 // Compiles the functions of the module's graph, which names them from then on.
+// The folder is gone when this returns, and the library stays mapped.
 absl::StatusOr<LayerBackend> CompileC(const DebuggerFlags& flags,
                                       LayerModule* mod) {
   NODEWISE_ASSIGN_OR_RETURN(EmittedC emitted,
@@ -240,6 +241,7 @@ absl::StatusOr<OpenedBackend> Load(const DebuggerFlags& flags,
   auto network = LoadModelFile(flags.model, import, &diagnostics);
   if (!network.ok()) return AllOf(diagnostics, network.status());
   NODEWISE_ASSIGN_OR_RETURN(*samples, ReadSamples(flags.inputs, *network));
+  // Layers are compiled for fixed sizes.
   BindSizes((*samples)[0].inputs, &*network);
   if (flags.fp16) {
     PrecisionOptions options;
@@ -264,6 +266,7 @@ bool JudgesByBounds(const DebuggerFlags& flags) {
   return flags.threshold == kGlowThreshold;
 }
 
+// Both backends get the one module, so that their layers are the same.
 LayerQuestion QuestionOf(const DebuggerFlags& flags,
                          const OpenedBackend& opened) {
   LayerQuestion question{opened.mod, opened.backend};
@@ -275,6 +278,7 @@ LayerQuestion QuestionOf(const DebuggerFlags& flags,
   return question;
 }
 
+// Glow prints no summary; these lines come behind all that it prints.
 void LogResult(const DebuggerFlags& flags, const Answer& answer) {
   const LayerCost& cost = *answer.evidence.cost;
   const LocateResult& located = *answer.evidence.located;

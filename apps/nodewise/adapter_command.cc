@@ -172,6 +172,7 @@ class UseAdapter : public Command {
            (NamesProgram(program_) && !program_.starts_with("exec:"));
   }
 
+  // The inputs that were not given are drawn, as those of small networks are.
   absl::StatusOr<Tried> OwnModel(uint64_t seed, Report* report) const {
     if (!networks_.empty()) {
       return absl::InvalidArgumentError(
@@ -208,6 +209,8 @@ class UseAdapter : public Command {
     return Tried{ProgramOf(std::move(program)), std::move(networks)};
   }
 
+  // Changes an operation of a network, runs both in the runtime, and looks
+  // whether locate names what was changed.
   absl::StatusOr<Report> Check() const {
     AdapterCheckOptions options;
     options.seed = seed_.value_or(options.seed);
@@ -235,6 +238,7 @@ class UseAdapter : public Command {
     return checked;
   }
 
+  // Small networks of several kinds, with weights and inputs by the seed.
   absl::StatusOr<std::vector<CheckedNetwork>> Networks(uint64_t seed) const {
     std::vector<ZooNetwork> chosen;
     for (const std::string& name : networks_) {
@@ -268,6 +272,8 @@ class UseAdapter : public Command {
     return networks;
   }
 
+  // Compares single operators with their definitions; what differs in a known
+  // way is no fault of the runtime's, and becomes a row.
   absl::StatusOr<Report> Learn() {
     NODEWISE_ASSIGN_OR_RETURN(const auto rows, Rows());
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
@@ -293,6 +299,7 @@ class UseAdapter : public Command {
     return ReportOf(*learned, options, output_);
   }
 
+  // A misspelt operator is an error even among others that exist.
   absl::StatusOr<std::vector<const OperatorDef*>> Rows() const {
     std::vector<const OperatorDef*> rows = RowsToLearn(AllOperators());
     if (names_.empty()) return rows;

@@ -49,6 +49,7 @@ class AlignWithModel : public Command {
                               ReferenceNamed(model_, load_, ForeignOptions()));
     // The reference makes and drops a tensor for each operation.
     KeepFreedMemory();
+    // All faults of the reference are shown, not the first alone.
     DiagnosticList faults;
     const auto aligned =
         AlignWith(session, reference, sets_.value_or(kInputSets), &faults);

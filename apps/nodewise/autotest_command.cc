@@ -163,6 +163,7 @@ class TestOperators : public Command {
   }
 
  private:
+  // The folder says what it was found with, and nothing is drawn.
   absl::StatusOr<Report> RunCase(Candidate& candidate) const {
     NODEWISE_ASSIGN_OR_RETURN(const AutotestFinding finding,
                               JudgeFolder(case_, candidate));
@@ -180,6 +181,7 @@ class TestOperators : public Command {
     return absl::OkStatus();
   }
 
+  // Forward unless told, since not every operator has a gradient.
   absl::Status TakeWith() {
     constexpr std::pair<std::string_view, AutotestWith> kWords[] = {
         {"", AutotestWith::kForward},
@@ -200,6 +202,7 @@ class TestOperators : public Command {
     std::vector<std::string> known;
     std::vector<std::string> missing = names_;
     for (const OperatorDef* row : AllOperators().rows()) {
+      // Operators with a body, as If and Loop, are drawn in networks alone.
       if (!HasSpace(*row)) continue;
       known.emplace_back(row->name);
       const bool is_named =
@@ -228,6 +231,8 @@ class TestOperators : public Command {
         "the name of an operator of ONNX" + DidYouMean(missing[0], known));
   }
 
+  // The same for the candidate and for its variants with something switched
+  // off.
   CandidateOptions ForCandidate() const {
     CandidateOptions options;
     options.name = candidate_;
@@ -240,6 +245,7 @@ class TestOperators : public Command {
     return options;
   }
 
+  // Both make whole networks, whose cases cost more than those of operators.
   bool DrawsNetworks() const { return networks_ || !mutated_.empty(); }
 
   absl::StatusOr<std::unique_ptr<CaseSource>> MakeSource(

@@ -250,6 +250,7 @@ absl::Status OptionList::SortRest(
   return absl::OkStatus();
 }
 
+// Options are too many to be named here; help lists them.
 std::string OptionList::Usage() const {
   std::string usage;
   for (const CommandOption& option : options_) {
@@ -278,6 +279,7 @@ CommandOption AllLinesOption(bool* all) {
   return {"--all", "", "every line of lists that are cut otherwise", all};
 }
 
+// The bound is that of the thread pool, which knows no more tasks.
 CommandOption ThreadsOption(std::optional<uint64_t>* threads) {
   return {"--threads", "N", "threads for the compiled code's parallel loops",
           NumberOption{threads, 1, kMaxTasks}};

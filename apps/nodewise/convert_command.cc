@@ -60,6 +60,7 @@ class ConvertModel : public Command {
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
     NODEWISE_RETURN_IF_ERROR(CheckPasses(load_.passes));
+    // This verb shows them; others would run the reference for nothing.
     load_.precision.measure_errors = true;
     if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
     const bool writes = !output_.empty();
@@ -148,6 +149,8 @@ class ConvertModel : public Command {
     return WriteArtefactFolder(output_, texts, artefact.params);
   }
 
+  // Fused operations share a node, so that there are fewer nodes than
+  // operations.
   void Show(const Session& loaded, Report* report) const {
     const Artefact& artefact = loaded.target->artefact();
     const size_t operations = loaded.network->order().size();

@@ -73,6 +73,8 @@ class Demonstrate : public Command {
                                               folder_, error.message()));
   }
 
+  // The seed makes the same model each time, and it takes the place of an old
+  // one.
   absl::Status WriteModel() const {
     NODEWISE_ASSIGN_OR_RETURN(const Network model,
                               MakeDemoNetwork(AllOperators(), seed()));
@@ -134,6 +136,7 @@ class Demonstrate : public Command {
     return absl::OkStatus();
   }
 
+  // The question is the one that the command line in the report would ask.
   absl::StatusOr<Answer> Ask() {
     TargetSpec spec;
     spec.path = At("net");
@@ -181,6 +184,7 @@ class Demonstrate : public Command {
     return report;
   }
 
+  // A folder's name may hold blanks.
   std::string CommandLine() const {
     return fmt::format(
         "nodewise locate {} --reference {} --random-inputs {} --repro DIR",

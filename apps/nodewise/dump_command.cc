@@ -42,6 +42,8 @@ class ProgressObserver : public NodeObserver {
   Progress& progress_;
 };
 
+// Runs the network and keeps what every node makes, in folders that TVM's own
+// tools read as well.
 class DumpNetwork : public Command {
  public:
   void AddOptions(OptionList* options) override {
@@ -172,6 +174,7 @@ class DumpNetwork : public Command {
   void ShowPlan(const DumpPlan& plan, Report* report) const {
     report->json.Add("entries", uint64_t{plan.items.size()});
     report->json.Add("tensor_bytes", uint64_t{plan.tensor_bytes});
+    // The document has all of them; the text is cut where it becomes long.
     std::vector<std::string> left_out;
     for (const DumpPlan::Item& item : plan.left_out) {
       left_out.push_back(item.key);
@@ -194,6 +197,7 @@ class DumpNetwork : public Command {
     // It watches these runs alone, and not the plain one that follows.
     executor->AddObserver(&progress);
     RecordedRunOptions options;
+    // The bound of --runs keeps it an int.
     options.runs = static_cast<int>(runs_.value_or(1));
     options.table.line_width = LineWidth();
     const RecordedRuns recorded = RunRecorded(executor, options);

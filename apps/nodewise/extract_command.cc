@@ -104,6 +104,7 @@ class ExtractModel : public Command {
         model_, MessageOf(status)));
   }
 
+  // The names of inputs and outputs are what a caller needs next.
   void Show(const Network& network, Report* report) const {
     report->text += fmt::format("{}: {}, {}, {}\nwrote {}\n", Printable(model_),
                                 CountOf(network.order().size(), "operation"),

@@ -52,6 +52,7 @@ class InspectFiles : public Command {
       return absl::InvalidArgumentError(fmt::format(
           "--recover: found {} files, expected one", paths_.size()));
     }
+    // Files are looked at before the first one is shown.
     NODEWISE_RETURN_IF_ERROR(CheckOptionsAreMeant());
     // Read once, for all files.
     NODEWISE_ASSIGN_OR_RETURN(spec_, SpecOf(model_));
@@ -120,6 +121,7 @@ class InspectFiles : public Command {
     return all;
   }
 
+  // Shows each file of an artefact as if it had been named.
   void AddFolder(const std::string& path, Report* report) const {
     const auto files = FindArtefact(path);
     if (!files.ok()) {

@@ -161,6 +161,7 @@ absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target) {
   return spec;
 }
 
+// TARGET itself is always given, and is not among them.
 GivenOptions GivenOf(const TargetOptions& target) {
   return {{!target.library.empty(), "--lib"},
           {!target.params.empty(), "--params"},
@@ -245,6 +246,7 @@ GivenOptions GivenOf(const ModelOptions& options) {
           {!options.opaque.empty(), "--opaque"}};
 }
 
+// Verbs that have a --reference of their own take this one alone.
 CommandOption BackendOption(LoweringOptions* lowering) {
   return {"--backend", "NAME",
           "what computes the nodes of a model, or of a folder that convert "
@@ -337,6 +339,7 @@ void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
   });
 }
 
+// Locate has it as well, where a function is suspected or missing.
 CommandOption StandInOption(std::vector<std::string>* expressions) {
   return {"--stand-in", "REGEX",
           "has the reference compute the nodes in whose name, key or function "

@@ -124,6 +124,7 @@ bool Has(const Arguments& arguments, std::string_view option) {
   return std::find(arguments.begin(), end, option) != end;
 }
 
+// The verbs come from the table, so that none is forgotten here.
 std::string MainHelp() {
   std::string help =
       "nodewise runs compiled neural networks and says what is wrong with "
@@ -159,6 +160,7 @@ struct Invocation {
   }
 };
 
+// Makes a command to ask it for its options; it never runs.
 std::string HelpOf(const CommandRow& row) {
   const Invocation invocation(row);
   return fmt::format("nodewise {}: {}\n\nusage: nodewise {}{}\n\n{}\n{}{}",
@@ -202,6 +204,8 @@ Report UnknownCommand(const std::string& name) {
                 "nodewise help");
 }
 
+// A build may lack what a verb needs; it says so, since a verb that is unknown
+// would look like a spelling mistake.
 Report MissingCommand(const CommandRow& row) {
   Report report;
   report.AddError(row.missing());
@@ -283,6 +287,7 @@ Report RunCommand(const CommandRow& row, const Arguments& arguments) {
 }
 
 // Returns false, and says so, if writing to stdout fails.
+// A full disk shows only when the buffer is flushed.
 bool Print(const std::string& text, std::FILE* out = stdout) {
   const bool printed =
       std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
@@ -344,6 +349,7 @@ int Show(Report report, const Task& task) {
   for (const std::string& note : report.notes) {
     PrintToStderr(fmt::format("nodewise: note: {}\n", Printable(note)));
   }
+  // Notes and warnings go to stderr, so that stdout has the answer alone.
   for (const Finding& finding : report.float_findings) {
     PrintToStderr(fmt::format("nodewise: warning: {}\n", LineOf(finding)));
   }
@@ -391,6 +397,7 @@ int Main(Arguments arguments) {
     PrintToStderr(MainHelp());
     return 2;
   }
+  // The document says how it was asked for.
   Arguments command = {"nodewise"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   // Looked for before the options are parsed, as errors of the parsing are a
@@ -401,6 +408,7 @@ int Main(Arguments arguments) {
   if (verb == "--version") {
     return Print(fmt::format("nodewise {}\n", Version())) ? 0 : 2;
   }
+  // "nodewise help VERB" and "nodewise VERB --help" are the same.
   bool wants_help = Has(arguments, "--help") || Has(arguments, "-h");
   if (verb == "help" || verb == "--help" || verb == "-h") {
     if (arguments.empty() || wants_help || arguments[0] == "help") {

@@ -20,6 +20,8 @@ absl::Status NeedsProfiler(std::string_view what) {
 
 namespace {
 
+// The verb stays in the list of verbs, with why it is missing: help of one
+// build is often read with another at hand.
 constexpr CommandRow MissingRow(const char* name, const char* summary,
                                 absl::Status (*why)()) {
   return {.name = name, .summary = summary, .examples = "", .missing = why};
@@ -51,6 +53,8 @@ const CommandRow kDumpCommand =
 #endif
 
 #ifndef NODEWISE_USE_ONNX
+// Options about precision are declared in every build, and refused where TARGET
+// is not a model; a model cannot be read here at all.
 absl::StatusOr<PrecisionSpec> SpecOf(const PrecisionChoice&) {
   return PrecisionSpec();
 }

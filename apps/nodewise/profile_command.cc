@@ -134,6 +134,7 @@ class ProfileNetwork : public Command {
     ShowTarget(loaded, &report);
     ShowKernels(loaded, &report);
     Show(*executor, loaded, summary, profile, &report);
+    // Times of a run that computes something else would be of no use.
     const OutputCheck check =
         CheckAgainstPlain(target, loaded.inputs, *executor);
     ShowCheck(check, &report);
@@ -205,6 +206,7 @@ class ProfileNetwork : public Command {
 
   absl::StatusOr<Profile> Measure(DebugExecutor* executor) const {
     Profiler::Options options;
+    // The profiler knows how many runs are usual.
     options.runs = static_cast<int>(runs_.value_or(options.runs));
     options.warm_up = static_cast<int>(warm_up_.value_or(options.warm_up));
     if (IsIsolated()) options.isolated = numbers_.Options();
@@ -267,6 +269,7 @@ class ProfileNetwork : public Command {
     return all_ ? 0 : static_cast<size_t>(top_.value_or(kShownLines));
   }
 
+  // CheckWords() has refused all other words.
   std::optional<ProfileGrouping> Grouping() const {
     if (by_.empty()) return std::nullopt;
     return by_ == "kind" ? ProfileGrouping::kKind : ProfileGrouping::kModule;
@@ -358,6 +361,7 @@ class ProfileNetwork : public Command {
                         ProfileJson(executor.index(), summary, profile));
   }
 
+  // A trace that cannot be written does not take the times away.
   void ShowTrace(const DebugExecutor& executor, const Profile& profile,
                  Report* report) const {
     const absl::Status status =

@@ -81,6 +81,7 @@ class WriteRepros : public Command {
     ReproFolderOptions options;
     options.shrink.most_runs = shrink_runs_.value_or(options.shrink.most_runs);
     options.is_anonymous = is_anonymous_;
+    // What was written before an error is not reported, but stays.
     WrittenRepros written;
     const absl::Status status = WriteReproFolders(
         loaded.target, loaded.NamedInputs(), folders, options, &written);

@@ -119,6 +119,7 @@ class RunNetwork : public Command {
  private:
   const std::string& target() const { return load_.target.target; }
 
+  // Nothing can be looked into there: only its outputs come back.
   absl::StatusOr<Report> RunInOtherProgram() {
     const std::string_view given =
         threads_.has_value() ? "--threads" : debug_.Given();
@@ -150,6 +151,7 @@ class RunNetwork : public Command {
     return ShowResult(*result, report);
   }
 
+  // The plain executor is the one that a program would use: no node is watched.
   absl::Status RunGraph(const Session& loaded, Report* report) const {
     NODEWISE_RETURN_IF_ERROR(
         CheckOutputPath(output_, loaded.target->graph().heads.size()));
@@ -182,6 +184,7 @@ class RunNetwork : public Command {
   }
 
 #ifdef NODEWISE_USE_PROFILER
+  // Each way to look into a run decides itself how often it runs.
   absl::Status CheckDebugging() const {
     NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
     if (!debug_.Given().empty() && repeat_.has_value()) {

@@ -12,7 +12,8 @@
 namespace nodewise {
 namespace {
 
-// Returns the names of all devices that TVM has a number for.
+// A misspelt device is answered with the list of all that there are. Returns
+// the names of all devices that TVM has a number for.
 std::string DeviceNames() {
   // DLPack's numbers are small; they have gaps, which have no name.
   constexpr int kLastType = 64;
@@ -65,6 +66,8 @@ class VerifyTarget : public Command {
   }
 
  private:
+  // An artefact may lack any of its files; the report says which were looked
+  // at.
   absl::StatusOr<Report> VerifyFiles() const {
     VerifyOptions options;
     options.built_ins = BuiltIns();

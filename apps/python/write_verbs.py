@@ -91,6 +91,20 @@ wrote part.onnx
 >>> print(answer.text.splitlines()[-1])
 nothing found
 """}
+# What the file begins with, before the types.
+HEAD = '''"""The verbs of the command as functions. Made by write_verbs.py."""
+
+# pylint: disable=too-many-arguments,too-many-locals,redefined-builtin
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodewise._call import call as _call
+
+if TYPE_CHECKING:
+    from nodewise._answer import Answer
+'''
 # Each answer has what these print.
 LEFT_OUT = ("--json", "--archive", "--csv")
 WIDTH = 79
@@ -210,32 +224,13 @@ def function_of(command, verb, name):
 
 def main():
     command = sys.argv[1]
-    print('"""The verbs of the command as functions. Made by '
-          'write_verbs.py."""')
-    print()
-    print("# pylint: disable=too-many-arguments,too-many-locals,"
-          "redefined-builtin")
-    print()
-    print("from __future__ import annotations")
-    print()
-    print("from typing import TYPE_CHECKING")
-    print()
-    print("from nodewise._call import call as _call")
-    print()
-    print("if TYPE_CHECKING:")
-    print("    from nodewise._answer import Answer")
     kinds = sorted({*TYPES.values(), *OPTION_TYPES.values(), "Value",
                     "Target"})
-    print(textwrap.fill(f"from nodewise._types import ({', '.join(kinds)})",
-                        WIDTH, initial_indent="    ",
-                        subsequent_indent=" " * 33))
-    for verb, name in VERBS.items():
-        print()
-        print()
-        print(function_of(command, verb, name))
-    print()
-    print()
-    print("diagnose = locate")
+    head = HEAD + textwrap.fill(
+        f"from nodewise._types import ({', '.join(kinds)})", WIDTH,
+        initial_indent="    ", subsequent_indent=" " * 33)
+    functions = [function_of(command, *each) for each in VERBS.items()]
+    print("\n\n\n".join([head, *functions, "diagnose = locate"]))
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ using tvm_host::TypeTable;
 
 // --- Object -----------------------------------------------------------------
 
+// TVM's headers ask for the index of a type when it is first used, and keep it.
 uint32_t Object::GetOrAllocRuntimeTypeIndex(
     const std::string& key, uint32_t static_tindex, uint32_t parent_tindex,
     uint32_t type_child_slots, bool type_child_slots_can_overflow) {
@@ -107,12 +108,14 @@ TVM_REGISTER_OBJECT_TYPE(PackedFuncObj);
 
 namespace {
 
+// The runtime has functions for what TVM's C API has no entry for.
 NDArray CallForArray(Arguments* arguments, const char* function) {
   TVMRetValue result;
   Give(arguments->Call(function), &result);
   return result;
 }
 
+// The C API has no const; what is passed so is only read.
 DLTensor* Mutable(const DLTensor* tensor) {
   return const_cast<DLTensor*>(tensor);
 }
@@ -124,6 +127,7 @@ DLTensor* TensorOf(const NDArray& array) {
 
 }  // namespace
 
+// The C API allocates as well, but takes no scope of memory.
 NDArray NDArray::Empty(ShapeTuple shape, DLDataType dtype, Device dev,
                        Optional<String> mem_scope) {
   Arguments arguments;
@@ -164,6 +168,7 @@ NDArray NDArray::FromDLPack(DLManagedTensor* tensor) {
   return RuntimeArray::Wrap(array);
 }
 
+// A null array is refused here: sharing it would read its first bytes.
 DLManagedTensor* NDArray::ToDLPack() const {
   TensorOf(*this);
   return tvm_host::ShareByDlpack(*this);
@@ -201,6 +206,8 @@ NDArray NDArray::CopyTo(const Device& dev, Optional<String> mem_scope) const {
 #endif
 
 #if TVM_HOST_VERSION >= 9
+// The caller may drop the tensor's shape, which the array then has of its own;
+// the elements stay the caller's.
 NDArray NDArray::FromExternalDLTensor(const DLTensor& dl_tensor) {
   struct Shared {
     DLManagedTensor managed;
@@ -217,6 +224,8 @@ NDArray NDArray::FromExternalDLTensor(const DLTensor& dl_tensor) {
   return FromDLPack(&shared->managed);
 }
 
+// Compiled code may load whole vectors, so that the address must be as aligned
+// as that of an array which was allocated for it.
 bool NDArray::AbilityOfZeroCopyForDLTensor(DLTensor* tensor,
                                            const Device& dev) {
   const auto address =
@@ -244,6 +253,7 @@ namespace {
                      " has no " + what);
 }
 
+// Modules with a cycle of imports would look for a function for ever.
 bool IsReached(ModuleNode* from, const ModuleNode* wanted) {
   if (from == wanted) return true;
   return std::any_of(
@@ -259,6 +269,8 @@ Module Module::LoadFromFile(Name file_name, Name format) {
   return Module(make_object<RuntimeModule>(module));
 }
 
+// A module's own function comes first; imports are asked in their order, and
+// each asks its own.
 PackedFunc ModuleNode::GetFunction(Name name, bool query_imports) {
   PackedFunc function = GetFunction(name, GetObjectPtr<Object>(this));
   if (function != nullptr || !query_imports) return function;
@@ -273,6 +285,8 @@ void ModuleNode::Import(Module other) {
   if (IsReached(other.operator->(), this)) {
     throw RuntimeError("a module cannot import one that imports it");
   }
+  // The runtime must know of imports between its own modules, since it looks
+  // for functions there without asking this program.
   auto* const here = dynamic_cast<RuntimeModule*>(this);
   auto* const there = dynamic_cast<RuntimeModule*>(other.operator->());
   if (here != nullptr && there != nullptr) {
@@ -299,6 +313,8 @@ const PackedFunc* ModuleNode::GetFuncFromEnv(Name name) {
   return registered;
 }
 
+// Only what compiles networks saves modules; a program that runs them has no
+// use for these, but TVM's headers declare them.
 void ModuleNode::SaveToFile(Name, Name) { Refuse(this, "file form"); }
 void ModuleNode::SaveToBinary(dmlc::Stream*) { Refuse(this, "binary form"); }
 Text ModuleNode::GetSource(Name) { Refuse(this, "source"); }
@@ -358,6 +374,8 @@ TVMFunctionHandle FindGlobal(Name name) {
 
 }  // namespace
 
+// The function itself comes with set_body(), so that a name without one may
+// exist for a moment; the runtime hears of it only then.
 Registry& Registry::Register(Name name, bool can_override) {
   Manager& manager = Manager::Get();
   const std::lock_guard<std::recursive_mutex> lock(manager.mutex);
@@ -382,6 +400,8 @@ Registry& Registry::set_body(PackedFunc f) {
   return *this;
 }
 
+// What the program registered is found as the runtime's function, too, so that
+// one table decides which of several was registered last.
 const PackedFunc* Registry::Get(Name name) {
   Manager& manager = Manager::Get();
   const std::lock_guard<std::recursive_mutex> lock(manager.mutex);
@@ -411,10 +431,12 @@ std::vector<Text> Registry::ListNames() {
   return std::vector<Text>(names, names + count);
 }
 
+// Only a host in Python has signals of its own to look at here.
 void EnvCheckSignals() {}
 
 // --- Logging and types of one's own -----------------------------------------
 
+// Errors come from the runtime, whose stack is not this program's.
 std::string Backtrace() { return ""; }
 
 namespace detail {
@@ -432,6 +454,7 @@ const char* LogMessage::level_strings_[] = {
 
 }  // namespace detail
 
+// Types of one's own are registered with a compiler, and there is none here.
 std::string GetCustomTypeName(uint8_t type_code) {
   throw RuntimeError("no custom type has the code " +
                      std::to_string(type_code));

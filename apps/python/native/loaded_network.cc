@@ -31,6 +31,7 @@ std::vector<NodeId> FunctionNodes(const Graph& graph) {
   return nodes;
 }
 
+// Only a change of these makes another graph.
 bool HasTypeOf(const NDArray& a, const NDArray& b) {
   return a.dtype() == b.dtype() &&
          std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(),
@@ -135,6 +136,8 @@ std::vector<std::string> LoadedNetwork::Nodes() const {
   return keys;
 }
 
+// The names are known before the sizes are, so that they can be asked for
+// first.
 std::vector<std::string> LoadedNetwork::Outputs() const {
   std::vector<std::string> names;
   if (executor_ != nullptr) {
@@ -165,6 +168,7 @@ absl::Status LoadedNetwork::CheckFit(
   return absl::OkStatus();
 }
 
+// There are few inputs, so that a list is as fast as a table.
 bool LoadedNetwork::Keep(const NamedTensor& input) {
   const auto known = std::find_if(
       given_.begin(), given_.end(),
@@ -202,6 +206,7 @@ absl::Status LoadedNetwork::Resize() {
   return GiveInputs();
 }
 
+// A new executor knows nothing of what was set before.
 absl::Status LoadedNetwork::GiveInputs() {
   if (executor_ == nullptr) return absl::OkStatus();
   for (const NamedTensor& input : given_) {
@@ -414,6 +419,7 @@ absl::Status LoadedNetwork::Patch(const std::string& entry,
   return executor->Patch(id, *tensor);
 }
 
+// Nodes make their own tensors again with the next run, not at once.
 absl::Status LoadedNetwork::ClearPatches() {
   patches_.clear();
   if (executor_ != nullptr) executor_->ClearPatches();
@@ -473,6 +479,7 @@ absl::StatusOr<std::string> LoadedNetwork::Position() const {
   return "";
 }
 
+// The dump begins with the next run; one that is under way is not recorded.
 absl::Status LoadedNetwork::Record(const std::string& folder) {
   NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("record"));
   if (folder.empty()) {

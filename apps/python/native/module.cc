@@ -54,6 +54,7 @@ DLDataType FromPython(nb::dlpack::dtype type) {
   return {type.code, type.bits, type.lanes};
 }
 
+// Booleans of both kinds leave as those that numpy and torch know.
 nb::dlpack::dtype ToPython(DLDataType type) {
   if (type == kBool || type == kFfiBool) return {kDTypeBool, 8, 1};
   return {type.code, type.bits, type.lanes};
@@ -171,6 +172,7 @@ class TensorFile : private TensorSink {
     NDArray lasting;
   };
 
+  // Visits the source, so that it must be whole before that.
   explicit TensorFile(std::unique_ptr<TensorSource> source)
       : source_(std::move(source)) {}
 
@@ -230,6 +232,8 @@ Value NumberOf(nb::handle value, size_t place) {
       fmt::format("argument {}: is an int of more than 64 bits", place)));
 }
 
+// The order matters: a bool is an int of Python's, and a tensor of ours may
+// look like other things, too.
 Value ValueFromPython(nb::handle value, size_t place) {
   if (value.is_none()) return Value();
   // Booleans are among them, as in TVM up to 0.17.
@@ -336,6 +340,7 @@ nb::object CallFunction(const HeldFunction& held, const nb::args& args) {
       ValueOf(Unlocked([&] { return held.function.CallValues(values); })));
 }
 
+// None stands for what is not there; Python raises where that is an error.
 nb::object FindGlobal(const std::string& name) {
   PackedFunc function = FindFunction(name);
   if (!function) return nb::none();
@@ -389,6 +394,7 @@ void BindFunctions(nb::module_& module) {
 
 using Named = std::vector<std::pair<std::string, NDArray>>;
 
+// Tensors are counted references, so that no element is copied.
 std::vector<NamedTensor> TensorsOf(const Named& named) {
   std::vector<NamedTensor> tensors;
   tensors.reserve(named.size());
@@ -445,7 +451,7 @@ class HeldNetwork {
   }
 
  private:
-  const std::string name_;
+  const std::string name_;  // Stays known after close().
   std::mutex mutex_;
   std::unique_ptr<LoadedNetwork> loaded_;
 };
@@ -490,6 +496,7 @@ TargetSpec SpecOf(const std::string& path, const Named& inputs,
   if (options.contains("seed")) {
     spec.model.seed = nb::cast<uint64_t>(options["seed"]);
   }
+  // Without a backend the session chooses, by what the model has.
   if (text("backend") == "reference") {
     spec.lowering.backend = Backend::kReference;
   } else if (text("backend") == "onednn") {

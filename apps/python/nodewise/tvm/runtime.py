@@ -55,32 +55,17 @@ def device(dev_type, dev_id=0):
 context = device  # As it was called up to 0.7.
 
 
-def cpu(dev_id=0):
-    return Device(_DEVICES["cpu"], dev_id)
+def _maker(name):
+    def make(dev_id=0):
+        return Device(_DEVICES[name], dev_id)
+    make.__name__ = make.__qualname__ = name
+    return make
 
 
-def cuda(dev_id=0):
-    """A device that host code may ask whether it exists."""
-    return Device(_DEVICES["cuda"], dev_id)
-
-
+# Host code may ask of any of them whether it exists.
+cpu, cuda, opencl = _maker("cpu"), _maker("cuda"), _maker("opencl")
+vulkan, metal, rocm = _maker("vulkan"), _maker("metal"), _maker("rocm")
 gpu = cuda  # As it was called up to 0.7.
-
-
-def opencl(dev_id=0):
-    return Device(_DEVICES["opencl"], dev_id)
-
-
-def vulkan(dev_id=0):
-    return Device(_DEVICES["vulkan"], dev_id)
-
-
-def metal(dev_id=0):
-    return Device(_DEVICES["metal"], dev_id)
-
-
-def rocm(dev_id=0):
-    return Device(_DEVICES["rocm"], dev_id)
 
 
 def native_of(value):
@@ -205,11 +190,9 @@ class BenchmarkResult:
     def __init__(self, results):
         import numpy  # pylint: disable=import-outside-toplevel
         self.results = tuple(results)
-        self.mean = float(numpy.mean(self.results))
-        self.median = float(numpy.median(self.results))
-        self.min = float(numpy.min(self.results))
-        self.max = float(numpy.max(self.results))
-        self.std = float(numpy.std(self.results))
+        self.mean, self.median, self.min, self.max, self.std = (
+            float(figure(self.results)) for figure in (
+                numpy.mean, numpy.median, numpy.min, numpy.max, numpy.std))
 
     def __repr__(self):
         return (f"BenchmarkResult(min={self.min}, mean={self.mean}, "
