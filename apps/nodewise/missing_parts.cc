@@ -20,8 +20,8 @@ absl::Status NeedsProfiler(std::string_view what) {
 
 namespace {
 
-// The verb stays in the list of verbs, with why it is missing: help of one
-// build is often read with another at hand.
+// The verb stays in the list of verbs, so that asking for it says why it is
+// missing and how it comes back.
 constexpr CommandRow MissingRow(const char* name, const char* summary,
                                 absl::Status (*why)()) {
   return {.name = name, .summary = summary, .examples = "", .missing = why};

@@ -128,11 +128,12 @@ class DualObject:
                       for key, each in named.items()]
             return f"{self._code[side]}({', '.join(texts)})"
 
-        return _done(self._sides, where, pair_of(code),
-                     lambda side: self._pair[side](
-                         *(of_side(each, side) for each in given),
-                         **{key: of_side(each, side)
-                            for key, each in named.items()}), True)
+        return self._done(where, code, lambda side: self._pair[side](
+            *of_side(given, side), **of_side(named, side)), True)
+
+    def _done(self, where: str, code: Callable[[int], str],
+              does: Callable[[int], Any], may_change: bool = False) -> Any:
+        return _done(self._sides, where, pair_of(code), does, may_change)
 
     def _operation(self) -> str:
         """What it is called in every case, without the names of variables."""
@@ -144,37 +145,34 @@ class DualObject:
 
     def __getitem__(self, key: Any) -> Any:
         key = _resolved(key, self._sides)
-        code = pair_of(
-            lambda side: f"{self._code[side]}[{text_of(key, side)}]")
-        return _done(self._sides, "[]", code, lambda side: operator.getitem(
-            self._pair[side], of_side(key, side)))
+        return self._done(
+            "[]", lambda side: f"{self._code[side]}[{text_of(key, side)}]",
+            lambda side: self._pair[side][of_side(key, side)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         key, value = (_resolved(each, self._sides) for each in (key, value))
-        code = pair_of(
-            lambda side: f"{self._code[side]}.__setitem__("
-            f"{text_of(key, side)}, {text_of(value, side)})")
-        _done(self._sides, "[]=", code, lambda side: operator.setitem(
-            self._pair[side], of_side(key, side), of_side(value, side)), True)
+        self._done("[]=", lambda side: f"{self._code[side]}.__setitem__("
+                   f"{text_of(key, side)}, {text_of(value, side)})",
+                   lambda side: operator.setitem(
+                       self._pair[side], of_side(key, side),
+                       of_side(value, side)), True)
 
     def __len__(self) -> int:
-        code = pair_of(lambda side: f"len({self._code[side]})")
-        return int(_done(self._sides, "len", code,
-                         lambda side: len(self._pair[side])))
+        return int(self._done("len", lambda side: f"len({self._code[side]})",
+                              lambda side: len(self._pair[side])))
 
     def __iter__(self) -> Iterator[Any]:
         parts = self
         if not hasattr(self._pair[1], "__getitem__") or isinstance(
                 self._pair[1], collections.abc.Mapping):
-            code = pair_of(lambda side: f"list({self._code[side]})")
-            parts = _done(self._sides, "list", code,
-                          lambda side: list(self._pair[side]))
+            parts = self._done("list", lambda side: f"list({self._code[side]})",
+                               lambda side: list(self._pair[side]))
         return (parts[i] for i in range(len(parts)))
 
     def __enter__(self) -> Any:
-        code = pair_of(lambda side: f"{self._code[side]}.__enter__()")
-        return _done(self._sides, "with", code,
-                     lambda side: self._pair[side].__enter__(), True)
+        return self._done("with",
+                          lambda side: f"{self._code[side]}.__enter__()",
+                          lambda side: self._pair[side].__enter__(), True)
 
     def __exit__(self, *_: Any) -> None:
         # An error that has ended the block is raised as it is, on neither side.
@@ -280,13 +278,17 @@ def _resolved(value: Any, sides: tuple[Side, Side]) -> Any:
     if type(value).__module__ == "numpy" and hasattr(value, "ndim") and (
             type(value).__name__ == "ndarray"):
         return _dual_tensor(DrawnTensor(value, literal(value), False), sides)
+    return _within(value, lambda each: _resolved(each, sides))
+
+
+def _within(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value of several with each of them changed; any other as it is."""
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-        return type(value)(_resolved(each, sides) for each in value)
+        return type(value)(change(each) for each in value)
     if isinstance(value, dict):
-        return {key: _resolved(each, sides) for key, each in value.items()}
+        return {key: change(each) for key, each in value.items()}
     if isinstance(value, slice):
-        return slice(*(_resolved(each, sides) for each in (
-            value.start, value.stop, value.step)))
+        return slice(*map(change, (value.start, value.stop, value.step)))
     return value
 
 
@@ -311,14 +313,7 @@ def of_side(value: Any, side: int) -> Any:
     """What a value is on one side."""
     if isinstance(value, DualObject):
         return value._pair[side]  # pylint: disable=protected-access
-    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-        return type(value)(of_side(each, side) for each in value)
-    if isinstance(value, dict):
-        return {key: of_side(each, side) for key, each in value.items()}
-    if isinstance(value, slice):
-        return slice(*(of_side(each, side) for each in (
-            value.start, value.stop, value.step)))
-    return value
+    return _within(value, lambda each: of_side(each, side))
 
 
 # pylint: disable-next=too-many-arguments
