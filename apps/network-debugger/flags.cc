@@ -15,6 +15,7 @@
 namespace nodewise {
 namespace {
 
+// What was found comes from a command line, and may hold any bytes.
 absl::Status BadValue(std::string_view found, std::string_view expected) {
   return absl::InvalidArgumentError(
       fmt::format("found \"{}\", expected {}", Printable(found), expected));
@@ -28,6 +29,7 @@ absl::Status SetComparator(const std::string& found, DebuggerFlags* flags) {
   std::transform(value.begin(), value.end(), value.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   for (const std::string_view suffix : {"comparator", "layer"}) {
+    // The longer ending comes off first: "recursivelayercomparator".
     if (value.ends_with(suffix)) value.resize(value.size() - suffix.size());
   }
   if (value != "intermediate" && value != "recursive") {
@@ -228,6 +230,7 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
                                     : std::max(equals, dashes) - dashes);
     NODEWISE_ASSIGN_OR_RETURN(const FlagRow* const row,
                               FindFlag(argument, name));
+    // A switch that stands alone is on.
     std::string value = "true";
     if (equals != std::string::npos) {
       value = argument.substr(equals + 1);

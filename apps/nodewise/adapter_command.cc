@@ -136,6 +136,7 @@ class UseAdapter : public Command {
     if (!has_protocol) {
       NODEWISE_RETURN_IF_ERROR(CopyAdapterFile(kProtocol, protocol));
     }
+    // What to do next is a part of the answer.
     Report report;
     report.json.Add("file", path);
     report.text += fmt::format(
@@ -240,6 +241,7 @@ class UseAdapter : public Command {
 
   // Small networks of several kinds, with weights and inputs by the seed.
   absl::StatusOr<std::vector<CheckedNetwork>> Networks(uint64_t seed) const {
+    // In the order in which they were named, or that of the table.
     std::vector<ZooNetwork> chosen;
     for (const std::string& name : networks_) {
       auto zoo = FindZooNetwork(name);
@@ -275,6 +277,7 @@ class UseAdapter : public Command {
   // Compares single operators with their definitions; what differs in a known
   // way is no fault of the runtime's, and becomes a row.
   absl::StatusOr<Report> Learn() {
+    // Names are checked before the program is started for the first time.
     NODEWISE_ASSIGN_OR_RETURN(const auto rows, Rows());
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                               ProgramNamed("PROGRAM", program_, foreign_));
@@ -285,6 +288,7 @@ class UseAdapter : public Command {
     LearnOptions options;
     options.seed = seed_.value_or(options.seed);
     options.configurations = configurations_.value_or(options.configurations);
+    // Assigned within the block, and needed behind it.
     absl::StatusOr<Learned> learned = Learned();
     {
       // The bar is erased before anything is printed.

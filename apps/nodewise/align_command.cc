@@ -21,6 +21,7 @@ class AlignWithModel : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &load_.target);
+    // MODEL is declared behind TARGET, so that it comes second on the line.
     options->Add({
         {"MODEL", "",
          "the ONNX model that it was compiled from, or another build of that",

@@ -200,6 +200,7 @@ class TestOperators : public Command {
   absl::StatusOr<std::vector<const OperatorDef*>> Rows() const {
     std::vector<const OperatorDef*> rows;
     std::vector<std::string> known;
+    // Names are crossed out as they are found; what is left does not exist.
     std::vector<std::string> missing = names_;
     for (const OperatorDef* row : AllOperators().rows()) {
       // Operators with a body, as If and Loop, are drawn in networks alone.

@@ -76,6 +76,7 @@ class CompareTensorSources : public Command {
     SourceOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
     options.compare.may_convert = may_convert_;
+    // The report shows where the worst element lies.
     options.compare.describe = true;
     options.pair_fuzzily = is_fuzzy_;
     if (map_.empty()) {
@@ -137,6 +138,7 @@ class CompareTensorSources : public Command {
           "compare: finds a model, expected a dump of what was compiled from "
           "it beside it, and no option about pairs and rules");
     }
+    // Either side may be the model: the dump is what is judged.
     const bool is_second = IsModel(actual_);
     NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(model_));
     return DiagnoseDump(is_second ? expected_ : actual_,

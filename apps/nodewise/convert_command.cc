@@ -138,9 +138,11 @@ class ConvertModel : public Command {
 
   // If there is no C for an operation, the folder stays as it is.
   absl::Status Write(const Artefact& artefact) const {
+    // The text of the graph is written as it stands, and not made anew.
     ArtefactTexts texts;
     texts.graph = artefact.graph.text.text;
     if (!emit_.empty()) {
+      // The graph that comes back names the functions of the C.
       auto emitted = EmitModelC(artefact.graph);
       if (!emitted.ok()) return At(load_.target.target, emitted.status());
       texts.graph = emitted->graph.text.text;
@@ -164,6 +166,7 @@ class ConvertModel : public Command {
         "{}: {} in {}, {}\nwrote {}\n", Printable(load_.target.target),
         CountOf(operations, "operation"), CountOf(functions, "function node"),
         CountOf(params, "parameter"), Printable(output_));
+    // The library is the user's to make: flags and targets are theirs.
     if (!emit_.empty()) {
       report->text +=
           fmt::format("compile its functions, in that folder, with\n  {}\n",

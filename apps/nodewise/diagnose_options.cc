@@ -70,6 +70,7 @@ absl::StatusOr<Reference> ReferenceNamed(const std::string& text,
     return reference;
   }
   if (IsDump(text)) {
+    // Nothing of a dump is opened before the search wants it.
     reference.kind = Reference::Kind::kDump;
     reference.spec.path = text;
     return reference;
@@ -92,6 +93,7 @@ absl::StatusOr<Reference> SeriesNamed(const std::vector<std::string>& builds,
   for (const std::string& build : builds) {
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec,
                               SpecOf(OptionsOfBuild(load, build)));
+    // Opened one by one later: a series may have more builds than fit memory.
     reference.builds.push_back(std::move(spec));
   }
   return reference;

@@ -94,6 +94,7 @@ class DumpNetwork : public Command {
     ShowTarget(loaded, &report);
     ShowKernels(loaded, &report);
     ShowPlan(*executor->dump_plan(), &report);
+    // The archive says of which files it speaks.
     if (keeps_archive()) AddDigestsOf(loaded, &report);
     // Watching must not have changed what the network computes.
     if (RunAll(executor.get(), &report)) {
@@ -148,6 +149,7 @@ class DumpNetwork : public Command {
     return absl::OkStatus();
   }
 
+  // Numbers are those of the graph, inputs and parameters among them.
   absl::Status TakeNodes() {
     if (nodes_.empty()) return absl::OkStatus();
     const size_t colon = nodes_.find(':');
@@ -165,6 +167,7 @@ class DumpNetwork : public Command {
   }
 
   // The options that may have selected no node.
+  // The message is about both if both may have left nothing.
   std::string SelectingOptions() const {
     if (nodes_.empty()) return "--select";
     return record_.select.empty() ? "--nodes" : "--select, --nodes";

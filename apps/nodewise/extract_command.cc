@@ -33,6 +33,7 @@ class ExtractModel : public Command {
   }
 
   absl::StatusOr<Report> Run() override {
+    // A part may begin with the model's inputs, but its end has to be named.
     if (to_.empty()) {
       return absl::InvalidArgumentError(
           "--to: is missing, expected what the part is to end with");

@@ -106,6 +106,7 @@ class InspectFiles : public Command {
   }
 
   // Includes the files in folders with an artefact, and excludes dumps.
+  // A path that does not exist stays in the list: its reader will say so.
   std::vector<std::string> AllFiles() const {
     std::vector<std::string> all;
     for (const std::string& path : paths_) {
@@ -124,16 +125,10 @@ class InspectFiles : public Command {
   // Shows each file of an artefact as if it had been named.
   void AddFolder(const std::string& path, Report* report) const {
     const auto files = FindArtefact(path);
-    if (!files.ok()) {
-      report->errors.push_back(FindingOf(files.status()));
-      return;
-    }
+    if (!files.ok()) return AddError(files.status(), report);
     // A graph alone does not say which of its inputs are parameters.
     const auto params = ParamNamesIn(files->params);
-    if (!params.ok()) {
-      report->errors.push_back(FindingOf(params.status()));
-      return;
-    }
+    if (!params.ok()) return AddError(params.status(), report);
     for (const std::string& file : PathsIn(*files)) {
       AddFile(file, *params, report);
     }
@@ -152,7 +147,12 @@ class InspectFiles : public Command {
       status = Recover(path, recover_, &inspection);
     }
     ShowInspection(path, inspection, report);
-    if (!status.ok()) report->errors.push_back(FindingOf(status));
+    if (!status.ok()) AddError(status, report);
+  }
+
+  // The status follows when all files have been shown.
+  static void AddError(const absl::Status& status, Report* report) {
+    report->errors.push_back(FindingOf(status));
   }
 
   std::vector<std::string> paths_;

@@ -120,6 +120,8 @@ absl::Status CheckMeant(const LoadOptions& options) {
 
 }  // namespace
 
+// What TARGET may be differs a little from verb to verb; the help says all of
+// it.
 void AddTargetOptions(OptionList* options, TargetOptions* target) {
   options->Add({
       {"TARGET", "",
@@ -395,6 +397,7 @@ absl::StatusOr<Session> LoadTarget(const LoadOptions& options, Report* report,
   return session;
 }
 
+// Messages about the files go through a list, since there may be many of them.
 absl::StatusOr<Session> OpenReported(const TargetSpec& spec, Report* report) {
   DiagnosticList faults;
   auto opened = OpenTarget(spec, &faults);

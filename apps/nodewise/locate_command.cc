@@ -157,6 +157,8 @@ class LocateCulprit : public Command {
     return Diagnose(question_);
   }
 
+  // What was not said keeps the question's own value: the search knows what is
+  // usual for it.
   absl::Status SetSettings() {
     if (!method_.empty()) {
       auto method = ParseMethod(method_);
@@ -217,6 +219,7 @@ class LocateCulprit : public Command {
     auto reference = ReferenceNamed(reference_, WithOpaqueProgram(), foreign_);
     if (!reference.ok()) return At("--reference", reference.status());
     question_.reference = *std::move(reference);
+    // No program comes with the third build that could run opaque operations.
     if (third_.empty()) return absl::OkStatus();
     auto third = ReferenceNamed(third_, load_, foreign_);
     if (!third.ok()) return At("--third", third.status());

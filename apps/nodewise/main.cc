@@ -170,6 +170,7 @@ std::string HelpOf(const CommandRow& row) {
                      row.examples);
 }
 
+// There are so few verbs that a table by name would cost more than it saves.
 const CommandRow* FindCommand(std::string_view name) {
   for (const CommandRow& row : Commands()) {
     if (name == row.name) return &row;
@@ -340,6 +341,7 @@ int Show(Report report, const Task& task) {
   }
   // Wherever such findings were made, they are shown with every verb.
   report.float_findings = TakeFloatFindings();
+  // The archive comes first: a report on stdout says that it is there.
   if (!WriteArchive(report, task)) return 2;
   const std::string text =
       task.json ? DocumentOf(report, {task.verb, task.command})
@@ -393,6 +395,7 @@ void FillClosedDescriptors() {
 }
 
 int Main(Arguments arguments) {
+  // Without a verb there is no answer, so the help is an error's here.
   if (arguments.empty()) {
     PrintToStderr(MainHelp());
     return 2;

@@ -14,6 +14,7 @@
 namespace nodewise {
 namespace {
 
+// In the place of a file of samples.
 constexpr std::string_view kRandom = "random:";
 
 absl::StatusOr<uint64_t> SeedIn(const std::string& text) {

@@ -129,6 +129,7 @@ class ProfileNetwork : public Command {
     if (!against_.empty()) {
       return RunAgainst(loaded, executor.get(), std::move(report));
     }
+    // A summary is what all tables and documents are made of.
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
     const ProfileSummary summary = SummariseProfile(executor->index(), profile);
     ShowTarget(loaded, &report);
@@ -301,6 +302,7 @@ class ProfileNetwork : public Command {
     // The first of each pair is this build, the second the other one.
     Profile profiles[2] = {BeginProfile(), BeginProfile()};
     DebugExecutor* const executors[2] = {executor, second.get()};
+    // More runs than for one build: a difference is smaller than a time.
     const uint64_t runs = runs_.value_or(kRunsAgainst);
     const uint64_t warm_up = warm_up_.value_or(Profiler::Options().warm_up);
     Progress progress("profile");

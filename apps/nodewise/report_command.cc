@@ -23,6 +23,7 @@ class ShowArchive : public Command {
   }
 
   absl::StatusOr<Report> Run() override {
+    // A file that cannot be written is refused before anything is read.
     NODEWISE_RETURN_IF_ERROR(At("--svg", CheckFilePath(svg_)));
     NODEWISE_ASSIGN_OR_RETURN(const Archive archive, ReadArchive(archive_));
     Report report = ReportOf(archive);

@@ -18,6 +18,8 @@ constexpr std::chrono::milliseconds kInterval(100);
 
 }  // namespace
 
+// A pipe or a file has no width, and what reads it would be misled by cut
+// lines.
 size_t LineWidth() {
   if (isatty(STDOUT_FILENO) == 0) return 0;
   winsize size{};

@@ -59,6 +59,7 @@ class VerifyTarget : public Command {
       spec.refuse_unsorted = is_strict_;
       NODEWISE_ASSIGN_OR_RETURN(Report report,
                                 VerifyNetwork(target_.target, spec, targets_));
+      // A list, as that of an artefact.
       report.json.Add("files", std::vector<std::string>{target_.target});
       return report;
     }
@@ -70,6 +71,7 @@ class VerifyTarget : public Command {
   // at.
   absl::StatusOr<Report> VerifyFiles() const {
     VerifyOptions options;
+    // A graph may call functions that are built in instead of a library's.
     options.built_ins = BuiltIns();
     for (const std::string& name : targets_) {
       auto type = ParseDeviceType(name);

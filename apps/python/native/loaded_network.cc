@@ -122,6 +122,7 @@ std::vector<LoadedNetwork::Input> LoadedNetwork::Inputs() const {
   return inputs;
 }
 
+// Neither is there while sizes are open, and then the list is empty.
 std::vector<std::string> LoadedNetwork::Nodes() const {
   std::vector<std::string> keys;
   if (executor_ != nullptr) {
@@ -254,6 +255,7 @@ absl::Status LoadedNetwork::Bind(const NamedTensor& input) {
   return executor->SetInputZeroCopy(number, input.tensor);
 }
 
+// Parameters have memory as inputs do.
 absl::StatusOr<NDArray> LoadedNetwork::InputMemory(const std::string& name) {
   NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
                             Debugger("hand out the memory of an input"));
@@ -491,6 +493,7 @@ absl::Status LoadedNetwork::Record(const std::string& folder) {
   return executor->StartRecording(std::move(record));
 }
 
+// A question and no request, so that it cannot fail.
 std::string LoadedNetwork::DumpFolder() const {
   return executor_ == nullptr ? "" : executor_->dump_folder();
 }

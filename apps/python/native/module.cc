@@ -114,6 +114,7 @@ nb::object Lend(nb::handle self, bool is_raw) {
                               : lent.template operator()<>();
 }
 
+// _tensors.py gives these numpy's names and types.
 void BindTensor(nb::module_& module) {
   nb::class_<NDArray>(module, "Tensor")
       .def_static("of", &FromArray, nb::arg("array").noconvert(),
@@ -201,6 +202,7 @@ NDArray FindTensor(TensorFile& file, const std::string& name) {
   return ValueOf(Unlocked([&] { return file.Find(name); }));
 }
 
+// _tensors.py makes a mapping of it.
 void BindTensorFiles(nb::module_& module) {
   nb::class_<TensorFile>(module, "TensorFile")
       .def_prop_ro("name", &TensorFile::name)
@@ -220,6 +222,7 @@ struct HeldDevice {
   DLDevice device;
 };
 
+// For messages: "list", not "<class 'list'>".
 std::string TypeNameOf(nb::handle value) {
   return nb::cast<std::string>(value.type().attr("__name__"));
 }
@@ -362,10 +365,12 @@ std::vector<std::string> FunctionNamesOf(const HeldObject& held) {
   return module->AllFunctionNames();
 }
 
+// The contents of the file decide what becomes of it, not its name.
 HeldObject LoadLibrary(const std::string& path) {
   return {ValueOf(Unlocked([&] { return LoadModule(path); }))};
 }
 
+// nodewise.tvm gives these the names that TVM has for them.
 void BindFunctions(nb::module_& module) {
   nb::class_<HeldDevice>(module, "Device")
       .def("__init__",

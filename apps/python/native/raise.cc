@@ -40,6 +40,7 @@ void Raise(const absl::Status& status) {
   RaiseFindings({std::string(MessageOf(status))});
 }
 
+// One Error has all of them, as the command prints all of them.
 void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
   std::vector<std::string> texts;
   for (const Diagnostic& each : diagnostics.items()) {
@@ -58,6 +59,7 @@ std::atomic<bool> g_is_running = false;  // On the main thread.
 std::atomic<void (*)(int)> g_pythons = nullptr;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// Python's handler is called in any case: it makes a note, and raises later.
 void OnInterrupt(int signal) {
   if (g_is_running.load(std::memory_order_relaxed)) {
     g_is_interrupted.store(true, std::memory_order_relaxed);
@@ -91,6 +93,7 @@ InterruptibleRun::InterruptibleRun() {
   if (IsMainThread()) g_is_running.store(true, std::memory_order_relaxed);
 }
 
+// An interrupt that came too late for this run must not end the next one.
 InterruptibleRun::~InterruptibleRun() {
   if (!IsMainThread()) return;
   g_is_running.store(false, std::memory_order_relaxed);
