@@ -93,7 +93,7 @@ absl::StatusOr<Reference> SeriesNamed(const std::vector<std::string>& builds,
   for (const std::string& build : builds) {
     NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec,
                               SpecOf(OptionsOfBuild(load, build)));
-    // Opened one by one later: a series may have more builds than fit memory.
+    // Only described: the search opens the builds that it looks at.
     reference.builds.push_back(std::move(spec));
   }
   return reference;

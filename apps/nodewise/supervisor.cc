@@ -37,6 +37,7 @@ namespace {
 constexpr int kMostLooksAtEnd = 10;
 constexpr timespec kLookAgain = {1, 0};
 
+// What a process is sent for a fault of its own code.
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                                  SIGABRT, SIGTRAP, SIGSYS};
 
@@ -243,6 +244,8 @@ class Supervisor {
     kill(worker, number);
   }
 
+  // A terminal sends Ctrl-C to both, and the worker may be gone before this
+  // process has looked.
   void DrainSignals() {
     siginfo_t info{};
     while (const int number = signals_.Next(&info, {0, 0})) {
@@ -250,6 +253,8 @@ class Supervisor {
     }
   }
 
+  // The shell's job is this process: it stops as the worker has, and has the
+  // worker go on when it is continued itself.
   static void StopToo() {
     raise(SIGSTOP);
     kill(worker, SIGCONT);
@@ -334,6 +339,8 @@ int StatusOf(const WorkerReport& report, const Supervisor& supervisor,
   return status;
 }
 
+// Shared with the forked process, so that it can be read when that is gone. No
+// pages are reserved, since memory may be short already.
 WorkerReport* MakeReport() {
   void* const memory =
       mmap(nullptr, sizeof(WorkerReport), PROT_READ | PROT_WRITE,
@@ -372,6 +379,7 @@ int RunSupervised(absl::FunctionRef<int()> work,
   if (worker == 0) {
     worker = getpid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // The parent may have ended before the request took effect.
     if (getppid() != parent) _exit(2);
     CatchCrashes();
     RunMark::Use(&report_of_worker->mark);
