@@ -274,8 +274,8 @@ class UseAdapter : public Command {
     return networks;
   }
 
-  // Compares single operators with their definitions; what differs in a known
-  // way is no fault of the runtime's, and becomes a row.
+  // Compares single operators with their definitions. A difference of a known
+  // class is not held against the runtime, and becomes a row.
   absl::StatusOr<Report> Learn() {
     // Names are checked before the program is started for the first time.
     NODEWISE_ASSIGN_OR_RETURN(const auto rows, Rows());

@@ -232,8 +232,7 @@ class TestOperators : public Command {
         "the name of an operator of ONNX" + DidYouMean(missing[0], known));
   }
 
-  // The same for the candidate and for its variants with something switched
-  // off.
+  // Variants with something switched off begin with the candidate's options.
   CandidateOptions ForCandidate() const {
     CandidateOptions options;
     options.name = candidate_;

@@ -46,7 +46,7 @@ void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
   for (const Diagnostic& each : diagnostics.items()) {
     if (each.severity == Severity::kError) texts.push_back(each.ToString());
   }
-  // Warnings are no reason to raise, and the status says what else is wrong.
+  // Warnings alone do not say why it failed, and the status does.
   if (texts.empty()) Raise(status);
   RaiseFindings(texts);
 }
