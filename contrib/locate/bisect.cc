@@ -2,38 +2,190 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
-#include "contrib/locate/accumulated_rule.h"
-#include "contrib/locate/bisect_path.h"
-#include "contrib/locate/bisect_verdicts.h"
-#include "contrib/locate/kept_run.h"
-#include "contrib/locate/question_search.h"
-#include "contrib/locate/reference_rest.h"
-#include "contrib/locate/stand_in_search.h"
-#include "contrib/locate/wrong_outputs.h"
+#include "contrib/locate/halving.h"
+#include "contrib/locate/node_report.h"
+#include "contrib/locate/observed_run.h"
+#include "contrib/locate/output_error.h"
 #include "fmt/format.h"
+#include "nodewise/locate/node_check.h"
 #include "nodewise/support/status_macros.h"
+
+// One run of the candidate keeps the tensors that live at the cuts which
+// halving may ask for first, so that most questions are a run of the reference
+// alone, from a cut to the end. The node that is found is then judged with all
+// before it by what they read, in a run of its own. All of this holds only if
+// further runs of the candidate have the same bits, so each of them is compared
+// with the first.
 
 namespace nodewise {
 namespace {
+
+// In the order of Masking.
+constexpr std::string_view kMaskingNames[] = {"no", "possible", "yes"};
+
+// Each round finds what makes more than half of the error that is left, so that
+// less than a ten-thousandth of it can be left after as many.
+constexpr size_t kMostMendings = 16;
+
+// Returns the place of a node's report; their number if it has none.
+size_t PlaceOfReport(NodeId node, const LocateResult& located) {
+  const auto found = std::ranges::find(located.nodes, node, &NodeReport::node);
+  return static_cast<size_t>(found - located.nodes.begin());
+}
+
+bool HasReport(NodeId node, const LocateResult& located) {
+  return PlaceOfReport(node, located) < located.nodes.size();
+}
+
+// Culprits name reports by their places, which change here.
+void SortByNode(LocateResult* located) {
+  std::vector<NodeId> culprits;
+  for (const Culprit& culprit : located->culprits) {
+    culprits.push_back(located->nodes[culprit.report].node);
+  }
+  std::ranges::sort(located->nodes, {}, &NodeReport::node);
+  for (size_t i = 0; i < culprits.size(); ++i) {
+    located->culprits[i].report = PlaceOfReport(culprits[i], *located);
+  }
+  std::ranges::sort(located->culprits, {}, &Culprit::report);
+}
+
+// The new reports of one round.
+struct NewReports {
+  const GraphIndex& index;
+  const LocateResult& located;
+  std::vector<NodeReport> reports = {};
+
+  void Add(NodeReport report) {
+    if (!HasReport(report.node, located)) reports.push_back(std::move(report));
+  }
+  NodeReport* Find(NodeId node) {
+    const auto found = std::ranges::find(reports, node, &NodeReport::node);
+    return found == reports.end() ? nullptr : &*found;
+  }
+
+  // Only what the nodes that were judged have read counts, and the outputs,
+  // which the caller reads.
+  void NoteWrittenOver(const Overwriting& found) {
+    const size_t end = index.graph().nodes.size();
+    if (Index(found.reader) != end) {
+      NodeReport* const reader = Find(found.reader);
+      if (reader == nullptr) return;
+      reader->evidence.read_overwritten = true;
+    }
+    if (Index(found.writer) == end) return;
+    if (Find(found.writer) == nullptr) {
+      Add(ReportUnchecked(index, found.writer,
+                          "it is not among the nodes up to the one found"));
+    }
+    NodeReport* const writer = Find(found.writer);
+    if (writer != nullptr) writer->evidence.wrote_over = true;
+  }
+};
+
+// Adds the reports of the nodes that were checked, and of the nodes that wrote
+// over what these read, unless a node has one already. `first` is the node that
+// was found: it is not healthy, even if the check says so. Returns the new
+// culprits' nodes, which are added to the result in the order of their nodes.
+std::vector<NodeId> AddVerdicts(const GraphIndex& index,
+                                const NodeChecks& checks,
+                                const RunHashes& hashes, NodeId first,
+                                LocateResult* located) {
+  NewReports added{index, *located};
+  for (const NodeCheck& checked : checks.nodes) {
+    added.Add(ReportOf(index, checked));
+  }
+  for (const SkippedNode& skipped : checks.skipped) {
+    added.Add(ReportUnchecked(index, skipped.node, skipped.why));
+  }
+  const auto overwritten = FindOverwritten(index, hashes);
+  for (const Overwriting& found : overwritten) added.NoteWrittenOver(found);
+  std::vector<NodeId> accused;
+  for (NodeReport& report : added.reports) {
+    // The outputs show its error, however small it is here.
+    if (report.node == first) report.evidence.accumulated = Verdict::kError;
+    Conclude(index, overwritten, &report);
+    if (Accuses(report.verdict)) {
+      accused.push_back(report.node);
+      AddCulprit(report, VictimsOf(index, overwritten, report.node), located);
+    } else {
+      located->nodes.push_back(std::move(report));
+    }
+  }
+  SortByNode(located);
+  return accused;
+}
+
+// Adds a report and a culprit for a node that is not deterministic.
+void AddUnsteady(const GraphIndex& index, NodeId node, LocateResult* located) {
+  NodeReport report = ReportUnchecked(index, node, "not asked");
+  report.evidence.is_steady = false;
+  Conclude(index, {}, &report);
+  AddCulprit(std::move(report), {}, located);
+}
+
+// Adds the nodes that ended runs, which are culprits, and those that the
+// reference computed because it was asked to: nothing else is said of them.
+void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
+                 LocateResult* located) {
+  std::set<std::string> keys(stand_ins.asked_for.begin(),
+                             stand_ins.asked_for.end());
+  for (const NodeFailure& failure : stand_ins.failures) {
+    keys.insert(failure.node);
+  }
+  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+    const NodeId node{n};
+    if (!keys.contains(index.KeyOf(node)) || HasReport(node, *located)) {
+      continue;
+    }
+    located->nodes.push_back(ReportUnchecked(index, node, ""));
+  }
+  SortByNode(located);
+  NoteFailures(stand_ins, located);
+  std::erase_if(located->culprits, [&](const Culprit& culprit) {
+    return keys.contains(located->nodes[culprit.report].key);
+  });
+  for (size_t i = 0; i < located->nodes.size(); ++i) {
+    NodeReport& report = located->nodes[i];
+    if (!keys.contains(report.key)) continue;
+    Conclude(index, {}, &report);
+    if (!Accuses(report.verdict)) continue;
+    located->culprits.push_back({i, std::nullopt, {}});
+  }
+  SortByNode(located);
+}
+
+// Returns whether an error before the node may be masked, by the reports. Nodes
+// that the reference computes mask nothing.
+Masking MaskingBefore(NodeId first, const LocateResult& located) {
+  Masking masking = Masking::kNone;
+  for (const NodeReport& report : located.nodes) {
+    if (report.node >= first || report.was_replaced()) continue;
+    if (report.verdict == NodeVerdict::kInconclusive) {
+      masking = std::max(masking, Masking::kPossible);
+    }
+    // A plan fault spoils what another node reads.
+    if (Accuses(report.verdict) && report.verdict != NodeVerdict::kPlanFault) {
+      masking = Masking::kCertain;
+    }
+  }
+  return masking;
+}
 
 std::vector<size_t> AllHeads(const Graph& graph) {
   std::vector<size_t> heads(graph.heads.size());
   std::iota(heads.begin(), heads.end(), size_t{0});
   return heads;
 }
-
-std::vector<EntryId> Joined(std::vector<EntryId> a,
-                            const std::vector<EntryId>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Each round finds what makes more than half of the error that is left.
-constexpr size_t kMostMendings = 16;
 
 class Bisector {
  public:
@@ -51,20 +203,20 @@ class Bisector {
 
   absl::StatusOr<BisectResult> Run() {
     NODEWISE_RETURN_IF_ERROR(Search());
-    AddStandIns(index_, search_.stand_ins(), &result_);
+    AddStandIns(index_, search_.stand_ins(), &result_.located);
     if (result_.first.has_value()) NoteFirst();
     return std::move(result_);
   }
 
-  // Returns how often the candidate and the reference have run.
+  // How often the candidate and the reference have run, also where Run() fails.
   size_t candidate_runs() const { return result_.candidate_runs; }
   size_t reference_runs() const { return result_.reference_runs; }
 
  private:
   absl::Status Search() {
-    NODEWISE_RETURN_IF_ERROR(rest_.Prepare(path_.nodes()));
+    NODEWISE_RETURN_IF_ERROR(rest_.Prepare(path_.nodes));
     // No run comes to its end.
-    if (search_.is_cut()) return absl::OkStatus();
+    if (search_.is_cut) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(RunBoth());
     if (wrong_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, AskEndsAgain());
@@ -85,7 +237,7 @@ class Bisector {
 
   // The two ends: the candidate's run, all of it, and the reference's.
   absl::Status RunBoth() {
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers().candidate());
+    NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers.candidate());
     if (!candidate_->Can(Capability::kTensors)) {
       return absl::UnimplementedError(fmt::format(
           "{}: cannot hand out what its nodes make, which bisecting needs",
@@ -94,61 +246,70 @@ class Bisector {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               RunCandidate());
     NODEWISE_ASSIGN_OR_RETURN(reference_, RunRest(0, kept_));
-    NODEWISE_ASSIGN_OR_RETURN(
-        wrong_, WrongOutputs::Find(reference_, outputs, tolerance_,
-                                   &result_.located.outputs));
+    NODEWISE_ASSIGN_OR_RETURN(wrong_,
+                              FindWrongOutputs(reference_, outputs, tolerance_,
+                                               &result_.located.outputs));
     at_first_ = wrong_;
     NODEWISE_RETURN_IF_ERROR(ChoosePath());
     result_.nodes_on_path = path_.size();
     return absl::OkStatus();
   }
 
-  KeptRun RunOf(KeptRunOptions run) const {
+  ObservedRun RunOf(ObserveOptions run) const {
     run.node_limit_ms = options_.node_limit_ms;
+    run.with_node_inputs = candidate_->Can(Capability::kNodeInputs);
+    run.with_hashes = true;
     return {*candidate_, index_, request_.inputs, std::move(run)};
   }
 
   // Runs all of the candidate, and keeps what the first questions need.
   absl::StatusOr<std::vector<NamedTensor>> RunCandidate() {
-    std::vector<EntryId> keeps = path_.given();
+    std::vector<EntryId> keeps = path_.given;
     if (path_.size() > 1) {
       const auto cuts = path_.CutsBetween(0, path_.size(), options_.most_bytes);
-      keeps = Joined(std::move(keeps), path_.LiveAtAny(cuts));
+      std::ranges::copy(path_.LiveAt(cuts), std::back_inserter(keeps));
     }
-    KeptRun run = RunOf({std::move(keeps), {}, patches_});
+    ObservedRun run = RunOf({.keeps = std::move(keeps), .patches = patches_});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
     hashes_ = run.hashes();
     kept_ = std::move(run.kept());
-    return run.outputs();
+    return run.result().outputs;
   }
 
   // Only what the wrong outputs depend on counts.
   absl::Status ChoosePath() {
     if (wrong_.empty()) return absl::OkStatus();
-    path_ = BisectPath(index_, wrong_.heads());
+    path_ = BisectPath(index_, wrong_.heads);
     if (path_.size() > 0) return absl::OkStatus();
     return absl::FailedPreconditionError(fmt::format(
         "{}: output {} is an input of the network, which no node makes, and "
         "something has written over it",
-        candidate_->name(), wrong_.names()[0]));
+        candidate_->name(), wrong_.names[0]));
+  }
+
+  ByEntry<NDArray> Given() const {
+    ByEntry<NDArray> given(graph_);
+    for (const EntryId entry : path_.given) given[entry] = kept_[entry];
+    return given;
   }
 
   // The reference computes what lies behind a cut, from what lies before it.
   absl::StatusOr<std::vector<NDArray>> RunRest(size_t cut,
                                                const ByEntry<NDArray>& made) {
-    ByEntry<NDArray> tensors(graph_);
-    for (const EntryId entry : path_.given()) tensors[entry] = kept_[entry];
-    for (const EntryId entry : path_.LiveAt(cut)) tensors[entry] = made[entry];
+    ByEntry<NDArray> tensors = Given();
+    for (const EntryId entry : path_.LiveAt({cut})) {
+      tensors[entry] = made[entry];
+    }
     ++result_.reference_runs;
-    return rest_.Run(absl::MakeConstSpan(path_.nodes()).subspan(cut),
-                     std::move(tensors), path_.outputs());
+    return rest_.Run(absl::MakeConstSpan(path_.nodes).subspan(cut),
+                     std::move(tensors), path_.outputs);
   }
 
   const BisectQuestion& Note(size_t taken, double left,
                              bool is_repeated = false) {
     const std::string last =
-        taken == 0 ? "" : index_.KeyOf(path_.nodes()[taken - 1]);
+        taken == 0 ? "" : index_.KeyOf(path_.nodes[taken - 1]);
     result_.questions.push_back({taken, last, left, is_repeated, round_});
     if (options_.progress) {
       // Both ends and the answer are asked twice.
@@ -171,8 +332,7 @@ class Bisector {
   }
 
   bool IsKept(size_t cut) const {
-    const std::vector<EntryId> live = path_.LiveAt(cut);
-    return std::all_of(live.begin(), live.end(), [this](EntryId entry) {
+    return std::ranges::all_of(path_.LiveAt({cut}), [this](EntryId entry) {
       return kept_[entry].defined();
     });
   }
@@ -188,12 +348,16 @@ class Bisector {
       }
     }
     const auto cuts = path_.CutsBetween(low, high, options_.most_bytes);
-    DropAllButGiven();
-    KeptRun run = RunOf(
-        {path_.LiveAtAny(cuts), path_.nodes()[cuts.back() - 1], patches_});
+    const std::vector<EntryId> live = path_.LiveAt(cuts);
+    // What was kept for other cuts is let go first: both together might take
+    // twice the memory that there is for them.
+    kept_ = Given();
+    ObservedRun run = RunOf({.keeps = live,
+                             .last = path_.nodes[cuts.back() - 1],
+                             .patches = patches_});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
-    for (const EntryId entry : path_.LiveAtAny(cuts)) {
+    for (const EntryId entry : live) {
       kept_[entry] = run.kept()[entry];
       const RunHashes::Hash hash = run.hashes().made[entry];
       if (hash.has_value() && hash != hashes_.made[entry]) {
@@ -203,13 +367,7 @@ class Bisector {
     if (IsKept(cut)) return absl::OkStatus();
     return absl::NotFoundError(
         fmt::format("{}: has not handed out all that nodes behind {} read",
-                    candidate_->name(), index_.KeyOf(path_.nodes()[cut - 1])));
-  }
-
-  void DropAllButGiven() {
-    ByEntry<NDArray> given(graph_);
-    for (const EntryId entry : path_.given()) given[entry] = kept_[entry];
-    kept_ = std::move(given);
+                    candidate_->name(), index_.KeyOf(path_.nodes[cut - 1])));
   }
 
   absl::Status Changes(EntryId entry) const {
@@ -230,11 +388,11 @@ class Bisector {
           "the reference makes other outputs when it runs again, so that no "
           "answer could be trusted");
     }
-    KeptRun run = RunOf({});
+    ObservedRun run = RunOf({});
     NODEWISE_RETURN_IF_ERROR(run.Run());
     ++result_.candidate_runs;
     NODEWISE_ASSIGN_OR_RETURN(const double all,
-                              wrong_.ShareLeftIn(run.outputs()));
+                              wrong_.ShareLeftIn(run.result().outputs));
     Note(path_.size(), all, true);
     return CheckSteady(run.hashes());
   }
@@ -242,13 +400,14 @@ class Bisector {
   // Compares a further run of the candidate with the first.
   absl::StatusOr<bool> CheckSteady(const RunHashes& other) {
     bool is_steady = true;
-    for (const NodeId node : path_.nodes()) {
+    for (const NodeId node : path_.nodes) {
       if (IsSteady(graph_, node, hashes_, other)) continue;
-      AddUnsteady(index_, node, &result_);
+      AddUnsteady(index_, node, &result_.located);
       is_steady = false;
     }
     if (!is_steady) return false;
-    for (const size_t head : wrong_.heads()) {
+    // Something that is no node of the path may have written to an output.
+    for (const size_t head : wrong_.heads) {
       if (hashes_.outputs[head] == other.outputs[head]) continue;
       return Changes(graph_.EntryOf(graph_.heads[head]));
     }
@@ -259,31 +418,38 @@ class Bisector {
   // found are judged by what they read, and the two questions that decided are
   // asked again. Returns whether there are culprits that can be mended.
   absl::StatusOr<bool> Confirm(size_t found) {
-    KeptRun run = RunOf(
-        {Joined(path_.LiveAt(found - 1), path_.LiveAt(found)), {}, patches_});
+    ObservedRun run =
+        RunOf({.keeps = path_.LiveAt({found - 1, found}), .patches = patches_});
     ByNode<bool> is_judged(graph_);
-    for (size_t i = 0; i < found; ++i) is_judged[path_.nodes()[i]] = true;
-    NodeCheckOptions check;
-    check.with_accumulated = true;
-    check.selects = [&](NodeId node) { return is_judged[node]; };
+    for (size_t i = 0; i < found; ++i) is_judged[path_.nodes[i]] = true;
     NODEWISE_ASSIGN_OR_RETURN(
         const NodeChecks checks,
-        CheckNodes(index_, request_.operators, run, check));
-    ++result_.candidate_runs;
-    ++result_.reference_runs;
+        Check(&run, true, [&](NodeId node) { return is_judged[node]; }));
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, CheckSteady(run.hashes()));
     if (!is_steady) return false;
     NODEWISE_RETURN_IF_ERROR(AskAgain(found - 1, run.kept()));
     NODEWISE_RETURN_IF_ERROR(AskAgain(found, run.kept()));
-    const NodeId node = path_.nodes()[found - 1];
-    accused_ = AddVerdicts(index_, checks, hashes_, node, &result_);
+    const NodeId node = path_.nodes[found - 1];
+    accused_ = AddVerdicts(index_, checks, hashes_, node, &result_.located);
     if (round_ == 0) first_ = node;
     NoteFirst();
     return HaveReplacements(checks);
   }
 
+  // Has the reference follow a run of the candidate, for some nodes.
+  absl::StatusOr<NodeChecks> Check(ObservedRun* run, bool with_accumulated,
+                                   std::function<bool(NodeId)> selects) {
+    NODEWISE_ASSIGN_OR_RETURN(NodeChecks checks,
+                              CheckNodes(index_, request_.operators, *run,
+                                         {.with_accumulated = with_accumulated,
+                                          .selects = std::move(selects)}));
+    ++result_.candidate_runs;
+    ++result_.reference_runs;
+    return checks;
+  }
+
   void NoteFirst() {
-    result_.first = ReportOn(first_, result_.located);
+    result_.first = PlaceOfReport(first_, result_.located);
     result_.masking = MaskingBefore(first_, result_.located);
   }
 
@@ -292,20 +458,10 @@ class Bisector {
   bool HaveReplacements(const NodeChecks& checks) {
     replacements_.clear();
     for (const NodeCheck& check : checks.nodes) {
-      if (std::find(accused_.begin(), accused_.end(), check.node) !=
-          accused_.end()) {
-        AddPatches(check, &replacements_);
-      }
+      if (std::ranges::find(accused_, check.node) == accused_.end()) continue;
+      AddPatches(check, check.expected, &replacements_);
     }
     return !replacements_.empty() && candidate_->Can(Capability::kPatches);
-  }
-
-  static void AddPatches(const NodeCheck& check,
-                         std::vector<TensorPatch>* patches) {
-    for (uint32_t slot = 0; slot < check.expected.size(); ++slot) {
-      patches->push_back({fmt::format("{}:{}", check.key, slot),
-                          check.expected[slot], "the reference", check.key});
-    }
   }
 
   // Has the candidate run with the reference's tensors in place of all
@@ -325,7 +481,7 @@ class Bisector {
                               at_first_.ShareLeftIn(outputs));
     NoteShare(left);
     NODEWISE_ASSIGN_OR_RETURN(
-        wrong_, WrongOutputs::Find(reference_, outputs, tolerance_, nullptr));
+        wrong_, FindWrongOutputs(reference_, outputs, tolerance_, nullptr));
     if (wrong_.empty() || ++round_ == kMostMendings) return false;
     NODEWISE_RETURN_IF_ERROR(ChoosePath());
     Note(0, 0);
@@ -339,16 +495,12 @@ class Bisector {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.located.culprits) {
       const NodeId node = result_.located.nodes[culprit.report].node;
-      KeptRun run = RunOf({{}, {}, patches});
-      NodeCheckOptions check;
-      check.selects = [node](NodeId id) { return id == node; };
+      ObservedRun run = RunOf({.patches = patches});
       NODEWISE_ASSIGN_OR_RETURN(
           const NodeChecks checks,
-          CheckNodes(index_, request_.operators, run, check));
-      ++result_.candidate_runs;
-      ++result_.reference_runs;
+          Check(&run, false, [node](NodeId id) { return id == node; }));
       for (const NodeCheck& checked : checks.nodes) {
-        AddPatches(checked, &patches);
+        AddPatches(checked, checked.expected, &patches);
       }
     }
     return patches;
@@ -368,13 +520,12 @@ class Bisector {
   }
 
   absl::Status AskAgain(size_t cut, const ByEntry<NDArray>& made) {
-    const auto is_same = [this, cut](const BisectQuestion& question) {
-      return question.taken == cut && question.round == round_;
-    };
     // The ends have been asked twice.
     if (cut == 0 || cut == path_.size()) return absl::OkStatus();
-    const auto before = std::find_if(result_.questions.begin(),
-                                     result_.questions.end(), is_same);
+    const auto before = std::ranges::find_if(
+        result_.questions, [&](const BisectQuestion& question) {
+          return question.taken == cut && question.round == round_;
+        });
     const double first_left = before->left;
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOf(cut, made));
     Note(cut, left, true);
@@ -382,7 +533,7 @@ class Bisector {
     return absl::FailedPreconditionError(fmt::format(
         "{}: with its nodes up to {}, {:.3g} of the error was left in one run "
         "and {:.3g} in another, so that no answer could be trusted",
-        candidate_->name(), index_.KeyOf(path_.nodes()[cut - 1]), first_left,
+        candidate_->name(), index_.KeyOf(path_.nodes[cut - 1]), first_left,
         left));
   }
 
@@ -401,10 +552,8 @@ class Bisector {
   ByEntry<NDArray> kept_;
   std::vector<NDArray> reference_;  // The outputs as the reference makes them.
   WrongOutputs wrong_;
-  WrongOutputs at_first_;  // Before anything was mended.
-  // The stand-ins for culprits of the rounds before, and for those of this one
-  // if they are replaced one by one.
-  double left_before_ = 1;
+  WrongOutputs at_first_;   // Before anything was mended.
+  double left_before_ = 1;  // The share of that error before this round.
   // What stands in for culprits of the rounds before, and for those of this one
   // if they are replaced one by one.
   std::vector<TensorPatch> patches_;
@@ -418,29 +567,21 @@ class Bisector {
 }  // namespace
 
 std::string_view NameOf(Masking masking) {
-  switch (masking) {
-    case Masking::kNone:
-      return "no";
-    case Masking::kPossible:
-      return "possible";
-    case Masking::kCertain:
-      return "yes";
-  }
-  return "";
+  return kMaskingNames[static_cast<size_t>(masking)];
 }
 
 absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
                                     const BisectOptions& options) {
-  StandInSearch search({request.stand_ins, request.with_stand_ins},
-                       {request.candidate});
+  StandInSearch search{
+      request.stand_ins, request.with_stand_ins, {request.candidate}};
   for (size_t candidate_runs = 0, reference_runs = 0;;) {
     Bisector bisector(request, options, search);
     auto result = bisector.Run();
     if (result.ok()) {
       result->candidate_runs += candidate_runs;
       result->reference_runs += reference_runs;
-      if (!search.why_cut().empty()) {
-        result->located.notes.push_back(search.why_cut());
+      if (!search.why_cut.empty()) {
+        result->located.notes.push_back(search.why_cut);
       }
       return result;
     }

@@ -1,12 +1,15 @@
 #include "nodewise/locate/exact_inputs.h"
 
 #include <algorithm>
-#include <set>
+#include <functional>
 #include <utility>
 
-#include "fmt/format.h"
+#include "absl/functional/function_ref.h"
+#include "contrib/locate/output_error.h"
+#include "contrib/locate/partial_graph.h"
 #include "nodewise/interp/carried_bounds.h"
 #include "nodewise/interp/exact_tensors.h"
+#include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
@@ -15,11 +18,13 @@
 namespace nodewise {
 namespace {
 
+// Runs the candidate, which is the same for all.
+using RunWith = absl::FunctionRef<absl::StatusOr<RunResult>(const RunOptions&)>;
+
 constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};
 
 bool IsAllOnes(const std::vector<int64_t>& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [](int64_t x) { return x == 1; });
+  return std::ranges::all_of(numbers, [](int64_t x) { return x == 1; });
 }
 
 // Whether the places of a window overlap as Winograd's algorithm needs it.
@@ -51,147 +56,100 @@ bool MayBeInexact(const Network& network) {
   return false;
 }
 
-// One node of the candidate's graph.
-class ExactChecker {
- public:
-  ExactChecker(const GraphIndex& index, NodeId node)
-      : index_(index), graph_(index.graph()), node_(node) {}
-
-  absl::Status Check(const OpSet& operators, Runner& candidate,
-                     const std::vector<NamedTensor>& inputs, uint64_t seed,
-                     ExactCheck* check) {
-    NODEWISE_ASSIGN_OR_RETURN(const Region region, RegionOfNode(operators));
-    NODEWISE_ASSIGN_OR_RETURN(const ExactTensors exact,
-                              DrawExactTensors(region.network, seed));
-    RunOptions options;
-    NODEWISE_ASSIGN_OR_RETURN(options.patches, PatchesOf(exact.inputs));
-    options.stop = StopRule{index_.KeyOf(node_), "the node", std::nullopt};
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult made,
-                              candidate.Run(inputs, options));
-    NODEWISE_RETURN_IF_ERROR(Compare(exact, made.outputs, check));
-    check->has_other_weights =
-        std::any_of(region.is_constant.begin(), region.is_constant.end(),
-                    [](bool is_constant) { return is_constant; });
-    if (check->verdict() == Verdict::kError && MayBeInexact(region.network)) {
-      NODEWISE_RETURN_IF_ERROR(
-          AllowInexact(region, exact, made.outputs, check));
-    }
-    return absl::OkStatus();
+// An entry that the node reads twice can only be one tensor.
+absl::StatusOr<std::vector<TensorPatch>> PatchesFor(
+    const GraphIndex& index, NodeId node, const std::vector<NDArray>& inputs) {
+  std::vector<TensorPatch> patches;
+  const Graph& graph = index.graph();
+  const std::vector<EntryId> read = EntriesReadBy(graph, node);
+  if (read.size() != graph.node(node).inputs.size()) {
+    return absl::UnimplementedError("reads one tensor twice");
   }
-
- private:
-  absl::StatusOr<Region> RegionOfNode(const OpSet& operators) const {
-    const GraphNode& node = graph_.node(node_);
-    std::vector<NDArray> tensors;
-    const auto add = [&](EntryId entry) -> absl::Status {
-      NODEWISE_ASSIGN_OR_RETURN(
-          NDArray tensor, NDArray::Empty(graph_.entry(entry).shape,
-                                         graph_.entry(entry).dtype, kCpu));
-      tensors.push_back(std::move(tensor));
-      return absl::OkStatus();
-    };
-    for (const EntryRef& ref : node.inputs) {
-      NODEWISE_RETURN_IF_ERROR(add(graph_.EntryOf(ref)));
-    }
-    const uint32_t outputs = graph_.OutputsOf(node_);
-    for (uint32_t slot = 0; slot < outputs; ++slot) {
-      NODEWISE_RETURN_IF_ERROR(add(graph_.EntryOf(node_, slot)));
-    }
-    std::vector<const DLTensor*> arguments;
-    for (const NDArray& tensor : tensors) arguments.push_back(tensor.tensor());
-    return RegionOf({node.function, node.attrs, arguments, outputs}, operators);
+  for (size_t i = 0; i < read.size(); ++i) {
+    patches.push_back(
+        {index.KeyOf(read[i]), inputs[i], "exact inputs", index.KeyOf(node)});
   }
+  return patches;
+}
 
-  // An entry that the node reads twice can only be one tensor.
-  absl::StatusOr<std::vector<TensorPatch>> PatchesOf(
-      const std::vector<NDArray>& inputs) const {
-    std::vector<TensorPatch> patches;
-    std::set<EntryId> seen;
-    const std::vector<EntryRef>& refs = graph_.node(node_).inputs;
-    for (size_t i = 0; i < refs.size(); ++i) {
-      const EntryId entry = graph_.EntryOf(refs[i]);
-      if (!seen.insert(entry).second) {
-        return absl::UnimplementedError("reads one tensor twice");
-      }
-      patches.push_back({index_.KeyOf(entry), inputs[i], "exact inputs",
-                         index_.KeyOf(node_)});
-    }
-    return patches;
+// Turns errors that the proved bound allows into a remark.
+absl::Status AllowInexact(const Region& region, const ExactTensors& exact,
+                          const std::vector<NamedTensor>& made,
+                          ExactCheck* check) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<BoundedTensor> bounded,
+      InterpretCarryingBounds(region.network, exact.inputs));
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (check->outputs[i].metrics.non_finite() > 0) return absl::OkStatus();
+    const Bounds& bounds = bounded[i].bounds;
+    const BoundCheck found = CheckBounds(*exact.expected[i], *made[i].tensor,
+                                         bounds.proved, bounds.expected, {});
+    if (found.outside + found.outside_fallback > 0) return absl::OkStatus();
   }
-
-  absl::Status Compare(const ExactTensors& exact,
-                       const std::vector<NamedTensor>& made,
-                       ExactCheck* check) const {
-    if (made.size() != exact.expected.size()) {
-      return absl::NotFoundError("the run has not handed out what it made");
-    }
-    for (uint32_t slot = 0; slot < made.size(); ++slot) {
-      const TensorKey key{index_.KeyOf(node_), slot, TensorRole::kOutput,
-                          "reference"};
-      TensorItem item{key};
-      item.tensor = exact.expected[slot].tensor();
-      NODEWISE_ASSIGN_OR_RETURN(
-          TensorComparison compared,
-          CompareTensors(item, *made[slot].tensor, kBitForBit));
-      check->outputs.push_back(std::move(compared));
-    }
-    return absl::OkStatus();
+  check->is_inexact = true;
+  for (TensorComparison& output : check->outputs) {
+    if (!output.is_wrong()) continue;
+    output.judgement = {
+        Verdict::kPass,
+        "not exact, but within the proved bound, as Winograd's algorithm is",
+        ""};
   }
+  return absl::OkStatus();
+}
 
-  // Turns errors that the proved bound allows into a remark.
-  static absl::Status AllowInexact(const Region& region,
-                                   const ExactTensors& exact,
-                                   const std::vector<NamedTensor>& made,
-                                   ExactCheck* check) {
+// Fails with the reason why the node cannot be checked.
+absl::Status TryExactly(const GraphIndex& index, const OpSet& operators,
+                        NodeId node, RunWith run, uint64_t seed,
+                        ExactCheck* check) {
+  NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                            RegionOfNode(index.graph(), node, operators));
+  NODEWISE_ASSIGN_OR_RETURN(const ExactTensors exact,
+                            DrawExactTensors(region.network, seed));
+  RunOptions options;
+  NODEWISE_ASSIGN_OR_RETURN(options.patches,
+                            PatchesFor(index, node, exact.inputs));
+  options.stop = StopRule{index.KeyOf(node), "the node", std::nullopt};
+  NODEWISE_ASSIGN_OR_RETURN(const RunResult result, run(options));
+  const std::vector<NamedTensor>& made = result.outputs;
+  if (made.size() != exact.expected.size()) {
+    return absl::NotFoundError("the run has not handed out what it made");
+  }
+  for (uint32_t slot = 0; slot < made.size(); ++slot) {
     NODEWISE_ASSIGN_OR_RETURN(
-        const std::vector<BoundedTensor> bounded,
-        InterpretCarryingBounds(region.network, exact.inputs));
-    for (size_t i = 0; i < made.size(); ++i) {
-      if (check->outputs[i].metrics.non_finite() > 0) return absl::OkStatus();
-      const Bounds& bounds = bounded[i].bounds;
-      const BoundCheck found = CheckBounds(*exact.expected[i], *made[i].tensor,
-                                           bounds.proved, bounds.expected, {});
-      if (found.outside + found.outside_fallback > 0) return absl::OkStatus();
-    }
-    check->is_inexact = true;
-    for (TensorComparison& output : check->outputs) {
-      if (!output.is_wrong()) continue;
-      output.judgement = {
-          Verdict::kPass,
-          "not exact, but within the proved bound, as Winograd's algorithm is",
-          ""};
-    }
-    return absl::OkStatus();
+        TensorComparison compared,
+        CompareNodeOutput(index.KeyOf(node), slot, exact.expected[slot],
+                          *made[slot].tensor, kBitForBit));
+    check->outputs.push_back(std::move(compared));
   }
-
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const NodeId node_;
-};
+  check->has_other_weights =
+      std::ranges::any_of(region.is_constant, std::identity());
+  if (check->verdict() == Verdict::kError && MayBeInexact(region.network)) {
+    return AllowInexact(region, exact, made, check);
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
 std::optional<Verdict> ExactCheck::verdict() const {
   if (outputs.empty()) return std::nullopt;
-  Verdict worst = Verdict::kPass;
-  for (const TensorComparison& output : outputs) {
-    worst = std::max(worst, output.verdict());
-  }
-  return worst;
+  return std::ranges::max_element(outputs, {}, &TensorComparison::verdict)
+      ->verdict();
 }
 
 ExactCheck CheckExactly(const GraphIndex& index, const OpSet& operators,
                         NodeId node, Runner& candidate,
                         const std::vector<NamedTensor>& inputs, uint64_t seed) {
   ExactCheck check;
+  const auto run = [&](const RunOptions& options) {
+    return candidate.Run(inputs, options);
+  };
   const absl::Status status =
-      ExactChecker(index, node)
-          .Check(operators, candidate, inputs, seed, &check);
-  if (!status.ok()) {
-    check = ExactCheck();
-    check.why_not = std::string(MessageOf(status));
-  }
-  return check;
+      TryExactly(index, operators, node, run, seed, &check);
+  if (status.ok()) return check;
+  ExactCheck unchecked;
+  unchecked.why_not = std::string(MessageOf(status));
+  return unchecked;
 }
 
 }  // namespace nodewise

@@ -50,7 +50,7 @@ std::vector<std::string_view> WordsIn(std::string_view line) {
 // Words of the table have no blanks.
 std::string Exchanged(std::string_view text, char from, char to) {
   std::string changed(text);
-  std::replace(changed.begin(), changed.end(), from, to);
+  std::ranges::replace(changed, from, to);
   return changed;
 }
 

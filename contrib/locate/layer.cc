@@ -1,11 +1,17 @@
-#include "nodewise/locate/layer.h"
-
 #include <algorithm>
+#include <cctype>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/locate/layer_comparator.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -69,8 +75,7 @@ class RoleNames {
   ValueId Origin(ValueId id) const {
     while (network_.value(id).kind == NetworkValue::Kind::kOutput) {
       const OperationId maker = network_.value(id).producer;
-      if (std::find(operations_.begin(), operations_.end(), maker) !=
-          operations_.end()) {
+      if (std::ranges::find(operations_, maker) != operations_.end()) {
         break;
       }
       id = network_.operation(maker).inputs[0];
@@ -86,7 +91,7 @@ void AddName(std::string name, const std::vector<std::string>& others,
              std::vector<std::string>* names) {
   const auto is_in = [](const std::vector<std::string>& all,
                         const std::string& one) {
-    return std::find(all.begin(), all.end(), one) != all.end();
+    return std::ranges::find(all, one) != all.end();
   };
   const auto is_taken = [&](const std::string& one) {
     return is_in(*names, one) || is_in(others, one);
@@ -123,7 +128,7 @@ absl::StatusOr<std::vector<ValueId>> JoinInputs(const Graph& graph, NodeId node,
   const std::vector<EntryRef>& refs = graph.node(node).inputs;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     const EntryId entry = graph.EntryOf(refs[slot]);
-    const auto found = std::find(entries.begin(), entries.end(), entry);
+    const auto found = std::ranges::find(entries, entry);
     if (found == entries.end()) {
       entries.push_back(entry);
       left.push_back(slots[slot]);
@@ -260,6 +265,79 @@ absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
     AddName(roles.OfOutput(output), layer.inputs, &layer.outputs);
   }
   return layer;
+}
+
+namespace {
+
+struct BackendRow {
+  const char* name;
+  Backend backend;
+};
+
+// CPU is what users of Glow call the one that is fast on CPUs.
+constexpr BackendRow kBackends[] = {
+    {"Interpreter", Backend::kReference},
+    {"reference", Backend::kReference},
+    {"OneDNN", Backend::kFastest},
+    {"CPU", Backend::kFastest},
+};
+
+std::string LowerCase(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
+                                            std::string name, bool fuse,
+                                            Backend layouts,
+                                            std::vector<ImportedCall> calls) {
+  LowerOptions options = LoweringFor(AllOperators(), layouts);
+  options.fuse = fuse;
+  if (!fuse) calls.clear();
+  if (!calls.empty()) {
+    options.is_observed = [&calls](const Network& all, ValueId id) {
+      return CallOf(calls, all.value(id).name) == nullptr;
+    };
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
+                            Lower(network, name + ": graph JSON", options));
+  return LayerModule{std::move(name),
+                     std::move(lowered.graph),
+                     {std::move(lowered.params)},
+                     {},
+                     std::make_shared<const Network>(network),
+                     std::move(calls)};
+}
+
+LayerBackend::LayerBackend(std::string name) : name_(std::move(name)) {}
+
+LayerBackend::LayerBackend(std::string name, Ref<Library> functions)
+    : name_(std::move(name)), functions_(std::move(functions)) {}
+
+LayerBackend::LayerBackend(std::string name, ForeignCommand program)
+    : name_(std::move(name)), program_(std::move(program)) {}
+
+absl::StatusOr<Ref<Library>> LayerBackend::Functions() const {
+  if (functions_ || program_.has_value()) return functions_;
+  for (const BackendRow& row : kBackends) {
+    if (LowerCase(row.name) != LowerCase(name_)) continue;
+    return Ref<Library>(BuiltInFunctions(AllOperators(), row.backend));
+  }
+  const std::vector<std::string> names = LayerBackendNames();
+  return absl::NotFoundError(
+      fmt::format("backend {}: there is none of that name, expected one of "
+                  "{}{}",
+                  Printable(name_), ListOf(names), DidYouMean(name_, names)));
+}
+
+std::vector<std::string> LayerBackendNames() {
+  std::vector<std::string> names;
+  for (const BackendRow& row : kBackends) names.emplace_back(row.name);
+  return names;
 }
 
 }  // namespace nodewise

@@ -1,30 +1,37 @@
 #include "nodewise/locate/layer_comparator.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "contrib/locate/layer_sides.h"
-#include "contrib/locate/live_set.h"
+#include "contrib/locate/node_report.h"
+#include "contrib/locate/observed_run.h"
+#include "contrib/locate/output_error.h"
 #include "contrib/locate/partial_graph.h"
 #include "contrib/locate/tiled_check.h"
 #include "fmt/format.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/machine.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_collector.h"
+
+// Both comparators find out for each layer what the reference reads and makes,
+// and how what the candidate makes in the network compares with that; Judge()
+// says what follows. They differ in what they hold meanwhile: all of the
+// reference's tensors, or those of one layer, which takes two runs for each.
 
 namespace nodewise {
 namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
-
-bool AnyIsWrong(absl::Span<const TensorComparison> outputs) {
-  return std::any_of(
-      outputs.begin(), outputs.end(),
-      [](const TensorComparison& output) { return output.is_wrong(); });
-}
 
 // Judges a node that ran alone by what the reference makes of the same inputs,
 // and its bounds.
@@ -87,12 +94,9 @@ Verdict AloneVerdict(const std::vector<TensorComparison>& outputs) {
 }
 
 const TensorComparison& WorstOf(const std::vector<TensorComparison>& outputs) {
-  return *std::max_element(
-      outputs.begin(), outputs.end(),
-      [](const TensorComparison& a, const TensorComparison& b) {
-        if (a.verdict() != b.verdict()) return a.verdict() < b.verdict();
-        return a.metrics.absolute_needed < b.metrics.absolute_needed;
-      });
+  return *std::ranges::max_element(outputs, {}, [](const auto& output) {
+    return std::pair(output.verdict(), output.metrics.absolute_needed);
+  });
 }
 
 // The reference stands in for a layer that has ended a run, so that what was
@@ -133,6 +137,152 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
         "it reads is right there: rounding errors that it enlarges, or the "
         "places of its tensors in memory, or chance";
   }
+}
+
+// Sees what layers make, and keeps or compares it by node and output.
+class LayerSink : public TensorSink {
+ public:
+  using Takes = std::function<absl::Status(EntryId, const TensorItem&)>;
+
+  LayerSink(const LayerSides& sides, Takes takes)
+      : graph_(sides.graph()),
+        nodes_(sides.index()),
+        takes_(std::move(takes)) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    const auto entry = nodes_.MadeEntryOf(item);
+    const bool is_of_layer = entry.has_value() && item.tensor != nullptr &&
+                             IsLayer(graph_, *nodes_.NodeOf(item));
+    return is_of_layer ? takes_(*entry, item) : absl::OkStatus();
+  }
+
+ private:
+  const Graph& graph_;
+  const KeyedNodes nodes_;
+  const Takes takes_;
+};
+
+// Compares what the candidate makes with what the reference made, and keeps no
+// tensor of it.
+struct MadeComparer {
+  absl::Status Compare(EntryId entry, const TensorItem& item) {
+    const NodeId node = sides.index().NodeOf(entry);
+    LayerValues& layer = values[node];
+    auto compared = sides.CompareInNetwork(node, item.key.slot,
+                                           reference[entry], *item.tensor);
+    if (!compared.ok()) {
+      layer.compared.Update(compared.status());
+      return absl::OkStatus();
+    }
+    // A program hands out the outputs of a layer in any order.
+    const auto place = std::ranges::lower_bound(
+        layer.in_network, item.key.slot, {},
+        [](const TensorComparison& one) { return one.key.slot; });
+    layer.in_network.insert(place, *std::move(compared));
+    return absl::OkStatus();
+  }
+
+  const LayerSides& sides;
+  const ByEntry<NDArray>& reference;
+  ByNode<LayerValues> values;
+};
+
+// Keeps what one node reads of other nodes.
+class ReadKeeper : public TensorSink {
+ public:
+  ReadKeeper(const Graph& graph, NodeId node)
+      : read_(graph.node(node).inputs.size()) {
+    for (const EntryRef& ref : graph.node(node).inputs) {
+      is_kept_.push_back(graph.IsFunction(NodeId{ref.node}));
+    }
+  }
+
+  absl::Status Take(const TensorItem& item) override {
+    if (item.key.role != TensorRole::kInput || item.tensor == nullptr ||
+        item.key.slot >= read_.size() || !is_kept_[item.key.slot]) {
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(read_[item.key.slot], item.Keep());
+    return absl::OkStatus();
+  }
+
+  // By input; undefined for what the network was given.
+  const std::vector<NDArray>& read() const { return read_; }
+
+ private:
+  std::vector<NDArray> read_;
+  std::vector<bool> is_kept_;
+};
+
+// How a part is run whose last node alone is looked at.
+RunOptions OptionsOf(const Graph& part, TensorSink* sink) {
+  RunOptions options;
+  options.sink = sink;
+  options.with_node_inputs = true;
+  options.in_little_memory = true;
+  const NodeId last{static_cast<uint32_t>(part.nodes.size() - 1)};
+  options.select = [key = GraphIndex(part).KeyOf(last)](
+                       const std::string& one) { return one == key; };
+  return options;
+}
+
+// What the node read, each entry once.
+std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
+                            const ReadKeeper& keeper) {
+  std::vector<NDArray> read;
+  const Graph& graph = sides.graph();
+  const std::vector<EntryRef>& refs = graph.node(node).inputs;
+  for (const EntryId entry : EntriesReadBy(graph, node)) {
+    const auto ref = std::ranges::find(
+        refs, entry, [&](const EntryRef& one) { return graph.EntryOf(one); });
+    const NDArray& tensor =
+        keeper.read()[static_cast<size_t>(ref - refs.begin())];
+    read.push_back(tensor.defined() ? tensor : sides.GivenFor(entry));
+  }
+  return read;
+}
+
+// What the last node of a part reads and makes on the reference.
+absl::StatusOr<LayerValues> RunOnReference(
+    const LayerSides& sides, const LayerPart& part,
+    const std::vector<NamedTensor>& inputs) {
+  const NodeId node = part.nodes.back();
+  ReadKeeper keeper(sides.graph(), node);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunResult run,
+      sides.RunReference(WithSoundStorage(part.graph), inputs,
+                         OptionsOf(part.graph, &keeper)));
+  LayerValues values;
+  values.read = ReadBy(sides, node, keeper);
+  values.expected = Unnamed(run.outputs);
+  return values;
+}
+
+NodeReport ReportOfLayer(const LayerResult& result) {
+  NodeReport report;
+  report.node = result.layer.node;
+  report.key = result.layer.name;
+  report.covers = result.layer.covers;
+  report.verdict = result.verdict;
+  report.reason = result.reason;
+  report.received = result.received;
+  NodeCheck check;
+  check.outputs = result.alone;
+  check.accumulated = result.in_network;
+  report.made = check.MadeError();
+  report.passed_on = check.PassedOnError();
+  for (const TensorComparison& output : result.in_network) {
+    report.evidence.accumulated =
+        std::max(report.evidence.accumulated, output.verdict());
+  }
+  report.evidence.isolated = result.verdict == NodeVerdict::kInconclusive
+                                 ? Verdict::kInconclusive
+                                 : IsolatedVerdict(check);
+  if (check.outputs.empty()) check.outputs = result.in_network;
+  if (check.outputs.empty()) return report;
+  report.worst = check.Worst();
+  if (report.reason.empty()) report.reason = report.worst->judgement.reason;
+  return report;
 }
 
 }  // namespace
@@ -178,15 +328,15 @@ absl::StatusOr<bool> LayerComparator::verify(
         "{}: has no layer, expected at least one node that is called",
         mod_.name));
   }
-  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) {
+  return std::ranges::all_of(layers_, [](const auto& layer) {
     return layer.verdict == NodeVerdict::kHealthy;
   });
 }
 
 std::vector<LayerResult> LayerComparator::culprits() const {
   std::vector<LayerResult> broken;
-  std::copy_if(layers_.begin(), layers_.end(), std::back_inserter(broken),
-               [](const LayerResult& layer) { return Accuses(layer.verdict); });
+  std::ranges::copy_if(layers_, std::back_inserter(broken), Accuses,
+                       &LayerResult::verdict);
   return broken;
 }
 
@@ -247,8 +397,8 @@ absl::Status LayerComparator::TryAlone(LayerSides& sides,
   for (uint32_t slot = 0; slot < run.outputs.size(); ++slot) {
     NODEWISE_ASSIGN_OR_RETURN(
         TensorComparison compared,
-        CompareLayerOutput(result->layer.name, slot, values.expected[slot],
-                           *run.outputs[slot].tensor, {sides.rule()}));
+        CompareNodeOutput(result->layer.name, slot, values.expected[slot],
+                          *run.outputs[slot].tensor, {sides.rule()}));
     result->alone.push_back(std::move(compared));
   }
   return absl::OkStatus();
@@ -259,8 +409,12 @@ void LayerComparator::NoteRead(const Graph& graph, LayerResult* result) const {
     while (graph.nodes[ref.node].function == kNopFunction) {
       ref = graph.nodes[ref.node].inputs[0];
     }
-    const LayerResult* const maker = FindLayer(NodeId{ref.node});
-    if (maker == nullptr || ref.output >= maker->in_network.size()) continue;
+    const auto maker =
+        std::ranges::find(layers_, NodeId{ref.node},
+                          [](const auto& result) { return result.layer.node; });
+    if (maker == layers_.end() || ref.output >= maker->in_network.size()) {
+      continue;
+    }
     const TensorComparison& read = maker->in_network[ref.output];
     result->received = std::max(result->received, RelativeError(read));
     result->read_wrong |= read.is_wrong() ||
@@ -269,13 +423,100 @@ void LayerComparator::NoteRead(const Graph& graph, LayerResult* result) const {
   }
 }
 
-const LayerResult* LayerComparator::FindLayer(NodeId node) const {
-  const auto found = std::lower_bound(layers_.begin(), layers_.end(), node,
-                                      [](const LayerResult& result, NodeId id) {
-                                        return result.layer.node < id;
-                                      });
-  const bool is_there = found != layers_.end() && found->layer.node == node;
-  return is_there ? &*found : nullptr;
+absl::Status IntermediateLayerComparator::Compare(LayerSides& sides) {
+  const Graph& graph = sides.graph();
+  const std::vector<NamedTensor> inputs = sides.InputsOf(graph);
+  RunOptions options;
+  ByEntry<NDArray> made(graph);  // By the reference's layers.
+  LayerSink reference(
+      sides, [&](EntryId entry, const TensorItem& item) -> absl::Status {
+        NODEWISE_ASSIGN_OR_RETURN(made[entry], item.Keep());
+        return absl::OkStatus();
+      });
+  options.sink = &reference;
+  NODEWISE_RETURN_IF_ERROR(
+      sides.RunReference(WithSoundStorage(graph), inputs, options).status());
+  LayerPart all{graph, {}};
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    all.nodes.push_back(NodeId{n});
+  }
+  MadeComparer comparer{sides, made, ByNode<LayerValues>(graph)};
+  LayerSink candidate(sides, [&](EntryId entry, const TensorItem& item) {
+    return comparer.Compare(entry, item);
+  });
+  options.sink = &candidate;
+  const auto forget = [&] { comparer.values = ByNode<LayerValues>(graph); };
+  NODEWISE_RETURN_IF_ERROR(
+      sides.RunCandidate(all, inputs, options, forget).status());
+  for (const NodeId node : FunctionNodesOf(graph)) {
+    if (!IsLayer(graph, node)) continue;
+    LayerValues& values = comparer.values[node];
+    for (const EntryId entry : EntriesReadBy(graph, node)) {
+      values.read.push_back(made[entry].defined() ? made[entry]
+                                                  : sides.GivenFor(entry));
+    }
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
+      values.expected.push_back(made[entry]);
+    }
+    NODEWISE_RETURN_IF_ERROR(Judge(sides, node, std::move(values)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecursiveLayerComparator::Compare(LayerSides& sides) {
+  ReturnLargeBlocksAtOnce();
+  const Graph& graph = sides.graph();
+  for (const NodeId node : FunctionNodesOf(graph)) {
+    if (!IsLayer(graph, node)) continue;
+    LayerPart part;
+    part.graph = GraphUpTo(graph, node, &part.nodes);
+    const std::vector<NamedTensor> inputs = sides.InputsOf(part.graph);
+    NODEWISE_ASSIGN_OR_RETURN(LayerValues values,
+                              RunOnReference(sides, part, inputs));
+    ReturnFreedMemory();
+    NODEWISE_ASSIGN_OR_RETURN(
+        RunResult found,
+        sides.RunCandidate(part, inputs, OptionsOf(part.graph, nullptr)));
+    for (uint32_t slot = 0; slot < found.outputs.size(); ++slot) {
+      auto compared = sides.CompareInNetwork(node, slot, values.expected[slot],
+                                             *found.outputs[slot].tensor);
+      if (compared.ok()) {
+        values.in_network.push_back(*std::move(compared));
+      } else {
+        values.compared.Update(compared.status());
+      }
+    }
+    found.outputs.clear();  // Before memory is needed to try it alone.
+    ReturnFreedMemory();
+    NODEWISE_RETURN_IF_ERROR(Judge(sides, node, std::move(values)));
+    ReturnFreedMemory();
+  }
+  return absl::OkStatus();
+}
+
+LocateResult LocatedLayers(const LayerModule& mod,
+                           const LayerComparator& comparator) {
+  LocateResult located;
+  for (const LayerResult& result : comparator.layers()) {
+    if (Accuses(result.verdict)) {
+      located.culprits.push_back({located.nodes.size(), std::nullopt, {}});
+    }
+    located.nodes.push_back(ReportOfLayer(result));
+  }
+  std::vector<NodeFailure> failures;
+  for (const LayerResult& result : comparator.layers()) {
+    if (result.failure.has_value()) failures.push_back(*result.failure);
+  }
+  NoteFailures({{}, failures}, &located);
+  for (const EntryRef& head : mod.graph.heads) {
+    for (const LayerResult& result : comparator.layers()) {
+      if (Index(result.layer.node) == head.node &&
+          head.output < result.in_network.size()) {
+        located.outputs.push_back(result.in_network[head.output]);
+      }
+    }
+  }
+  return located;
 }
 
 }  // namespace nodewise

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
-#include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/node_report.h"
+#include "contrib/locate/output_error.h"
+#include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
+#include "nodewise/ir/subnetwork.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/stand_in.h"
@@ -32,13 +35,48 @@ const LayerModule& WithResidentParams(const LayerModule& mod) {
   return mod;
 }
 
-std::set<std::string> InputNamesOf(const Graph& graph) {
+// Returns those of the tensors that a graph has as inputs.
+std::vector<NamedTensor> GivenTo(const Graph& graph,
+                                 const std::vector<NamedTensor>& all) {
   std::set<std::string> names;
   for (const uint32_t node : graph.arg_nodes) {
     names.insert(graph.nodes[node].name);
   }
+  std::vector<NamedTensor> given;
+  for (const NamedTensor& each : all) {
+    if (names.contains(each.name)) given.push_back(each);
+  }
+  return given;
+}
+
+// What a node's outputs are called in the network that it was made of.
+absl::StatusOr<std::vector<std::string>> ValuesOf(const Graph& graph,
+                                                  NodeId node) {
+  NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                            RegionOfNode(graph, node, AllOperators()));
+  std::vector<std::string> names;
+  for (const ValueId output : region.network.outputs()) {
+    names.push_back(region.network.value(output).name);
+  }
   return names;
 }
+
+// Hands on what a program calls by values as outputs of nodes.
+struct NodeOutputSink : public TensorSink {
+  explicit NodeOutputSink(TensorSink* next) : inner(*next) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    const auto found = keys.find(item.key.node);
+    if (found == keys.end() || item.is_network_input) return absl::OkStatus();
+    return inner.Take({.key = found->second,
+                       .tensor = item.tensor,
+                       .lasting = item.lasting,
+                       .why_absent = item.why_absent});
+  }
+
+  TensorSink& inner;
+  std::unordered_map<std::string, TensorKey> keys;  // By value.
+};
 
 }  // namespace
 
@@ -56,10 +94,7 @@ LayerSides::LayerSides(const LayerModule& mod,
 absl::StatusOr<std::shared_ptr<const GraphTarget>> LayerSides::TargetOf(
     const Side& side, Graph part, Params given) const {
   if (given.tensors.empty()) {
-    const std::set<std::string> names = InputNamesOf(part);
-    for (const NamedTensor& param : mod_.params.tensors) {
-      if (names.contains(param.name)) given.tensors.push_back(param);
-    }
+    given.tensors = GivenTo(part, mod_.params.tensors);
   }
   const std::string name = mod_.name + " on " + side.backend.name();
   return GraphTarget::FromArtefact(
@@ -137,19 +172,13 @@ const NodeFailure* LayerSides::FailureOf(NodeId node) const {
 }
 
 std::vector<NamedTensor> LayerSides::InputsOf(const Graph& part) const {
-  const std::set<std::string> names = InputNamesOf(part);
-  std::vector<NamedTensor> inputs;
-  for (const NamedTensor& input : inputs_) {
-    if (names.contains(input.name)) inputs.push_back(input);
-  }
-  return inputs;
+  return GivenTo(part, inputs_);
 }
 
 NDArray LayerSides::GivenFor(EntryId entry) const {
   const std::string& name = graph().node(index_.NodeOf(entry)).name;
-  for (const NamedTensor& input : inputs_) {
-    if (input.name == name) return input.tensor;
-  }
+  const auto input = std::ranges::find(inputs_, name, &NamedTensor::name);
+  if (input != inputs_.end()) return input->tensor;
   const NDArray* const param = mod_.params.Find(name);
   return param == nullptr ? NDArray() : *param;
 }
@@ -157,19 +186,101 @@ NDArray LayerSides::GivenFor(EntryId entry) const {
 absl::StatusOr<TensorComparison> LayerSides::CompareInNetwork(
     NodeId node, uint32_t slot, const NDArray& expected,
     const DLTensor& found) const {
-  CompareOptions options;
-  options.rule = rule_;
-  if (HasBounds()) options = AccumulatedOptions(tolerance_, expected.dtype());
-  return CompareLayerOutput(index_.KeyOf(node), slot, expected, found, options);
+  const CompareOptions options =
+      HasBounds() ? AccumulatedOptions(tolerance_, expected.dtype())
+                  : CompareOptions{rule_};
+  return CompareNodeOutput(index_.KeyOf(node), slot, expected, found, options);
 }
 
-absl::StatusOr<TensorComparison> CompareLayerOutput(
-    const std::string& node, uint32_t slot, const NDArray& expected,
-    const DLTensor& found, const CompareOptions& options) {
-  const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
-  TensorItem item{key};
-  item.tensor = expected.tensor();
-  return CompareTensors(item, found, options);
+// The candidate of a comparison as a program that compiles models by itself.
+// Its tensors have the names of the network's values, by which layers know
+// theirs.
+
+absl::StatusOr<RunResult> LayerSides::RunProgram(
+    const LayerPart& part, const RunOptions& options) const {
+  if (mod_.network == nullptr) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: has no network, expected one for a backend that is a program",
+        mod_.name));
+  }
+  if (!part.given.tensors.empty()) return RunAlone(part);
+  if (options.sink != nullptr) return RunWhole(options);
+  return RunUpTo(part.nodes.back());
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> LayerSides::RunnerOf(
+    Network network, std::optional<std::vector<std::string>> observed) const {
+  ForeignTarget target;
+  target.name = mod_.name + " on " + candidate_.backend.name();
+  target.command = *candidate_.backend.program();
+  target.network = std::make_shared<const Network>(std::move(network));
+  target.observed = std::move(observed);
+  return MakeForeignRunner(std::move(target));
+}
+
+absl::StatusOr<RunResult> LayerSides::RunWhole(
+    const RunOptions& options) const {
+  const std::vector<std::string> all = ObservableValues(*mod_.network);
+  const std::set<std::string> observable(all.begin(), all.end());
+  NodeOutputSink sink(options.sink);
+  std::vector<std::string> observed;
+  for (const NodeId node : FunctionNodesOf(graph())) {
+    if (!IsLayer(graph(), node)) continue;
+    NODEWISE_ASSIGN_OR_RETURN(const auto names, ValuesOf(graph(), node));
+    for (uint32_t slot = 0; slot < names.size(); ++slot) {
+      sink.keys.emplace(names[slot], TensorKey{index_.KeyOf(node), slot});
+      if (observable.contains(names[slot])) observed.push_back(names[slot]);
+    }
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                            RunnerOf(*mod_.network, std::move(observed)));
+  RunOptions own;
+  own.sink = &sink;
+  return runner->Run(inputs_, own);
+}
+
+absl::StatusOr<RunResult> LayerSides::RunUpTo(NodeId node) const {
+  NODEWISE_ASSIGN_OR_RETURN(const auto names, ValuesOf(graph(), node));
+  std::vector<ValueId> ends;
+  for (const std::string& name : names) {
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId end, mod_.network->FindValue(name));
+    ends.push_back(end);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Network part,
+                            ExtractNetwork(*mod_.network, {}, ends));
+  std::vector<NamedTensor> inputs;
+  for (const ValueId id : part.inputs()) {
+    const auto input =
+        std::ranges::find(inputs_, part.value(id).name, &NamedTensor::name);
+    if (input != inputs_.end()) inputs.push_back(*input);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, RunnerOf(std::move(part)));
+  return runner->Run(inputs);
+}
+
+// The layer alone has the network's constants as constants, too, so that it is
+// compiled as it would be there.
+absl::StatusOr<RunResult> LayerSides::RunAlone(const LayerPart& part) const {
+  const NodeId last{static_cast<uint32_t>(part.graph.nodes.size() - 1)};
+  NODEWISE_ASSIGN_OR_RETURN(Region region,
+                            RegionOfNode(part.graph, last, AllOperators()));
+  Network network = std::move(region.network);
+  const std::vector<ValueId> slots(network.inputs().begin(),
+                                   network.inputs().end());
+  std::vector<NamedTensor> inputs;
+  const std::vector<EntryRef>& refs = part.graph.node(last).inputs;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const NDArray* const given =
+        part.given.Find(part.graph.nodes[refs[slot].node].name);
+    if (given == nullptr) continue;  // The run says what is missing.
+    if (slot < region.is_constant.size() && region.is_constant[slot]) {
+      NODEWISE_RETURN_IF_ERROR(network.Freeze(slots[slot], *given));
+    } else {
+      inputs.push_back({network.value(slots[slot]).name, *given});
+    }
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, RunnerOf(std::move(network)));
+  return runner->Run(inputs);
 }
 
 }  // namespace nodewise

@@ -124,9 +124,4 @@ class LayerSides {
   const Tolerance tolerance_;  // In the network, if bounds judge alone.
 };
 
-// Compares an output of a node with the reference's.
-absl::StatusOr<TensorComparison> CompareLayerOutput(
-    const std::string& node, uint32_t slot, const NDArray& expected,
-    const DLTensor& found, const CompareOptions& options);
-
 }  // namespace nodewise

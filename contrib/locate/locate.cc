@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "contrib/locate/accumulated_rule.h"
-#include "contrib/locate/misreported.h"
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
-#include "contrib/locate/run_hashes.h"
-#include "contrib/locate/spoiler.h"
-#include "contrib/locate/stand_in_search.h"
-#include "contrib/locate/subnormal_blame.h"
+#include "contrib/locate/partial_graph.h"
+#include "contrib/locate/second_look.h"
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
 #include "nodewise/support/float_environment.h"
@@ -23,14 +20,52 @@
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
+// A turn of the search has three parts. The candidate runs, once with the
+// reference behind it and often for the hashes alone. What the runs show of
+// each node is joined into a verdict. Then each node that is accused is
+// measured by how much of the error of the outputs is gone with it repaired,
+// which excuses nodes whose errors matter nowhere.
+//
+// A node that ends a run ends the turn; the next one has the reference in its
+// place (StandInSearch).
+
 namespace nodewise {
 namespace {
 
-constexpr size_t kNamedNodes = 8;
-// How many culprits of another program are measured where all are known.
+constexpr size_t kMostNamedValues = 8;  // In a note.
+// How many culprits of another program are measured where all are known: each
+// share is a start of that program, and reports show ten culprits at most.
 constexpr size_t kFewConfirmed = 6;
 // The least share of a wrong output's error that matters.
 constexpr double kLeastShare = 0.05;
+
+// Hashes what several runs hand out, one after the other, but for the outputs
+// as the caller gets them.
+class RunsSink : public TensorSink {
+ public:
+  // The index must outlive it.
+  explicit RunsSink(const GraphIndex& index) : index_(index) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    // No other mark separates the runs than that the first tensor comes again.
+    if (!first_.has_value()) first_ = item.key;
+    if (item.key == *first_) runs_.emplace_back(index_);
+    return runs_.back().Take(item);
+  }
+  // Returns the runs, also one that has not come to its end.
+  std::vector<RunHashes> Finish() {
+    std::vector<RunHashes> hashes;
+    for (HashSink& run : runs_) hashes.push_back(run.Finish({}));
+    return hashes;
+  }
+  // Returns how many runs have begun.
+  size_t begun() const { return runs_.size(); }
+
+ private:
+  const GraphIndex& index_;
+  std::optional<TensorKey> first_;  // The first tensor of every run.
+  std::vector<HashSink> runs_;
+};
 
 class Locator {
  public:
@@ -40,8 +75,6 @@ class Locator {
       : request_(request),
         options_(options),
         search_(search),
-        makers_(search.makers()),
-        is_cut_(search.is_cut()),
         index_(request.index),
         graph_(request.index.graph()),
         tolerance_(AccumulatedTolerance(graph_)),
@@ -49,7 +82,7 @@ class Locator {
 
   // Runs the candidate and has the reference follow it.
   absl::Status Look() {
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, makers_.candidate());
+    NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers.candidate());
     NODEWISE_RETURN_IF_ERROR(StartOften());
     // To run often is also the cheapest way to find out whether all runs come
     // to an end.
@@ -63,11 +96,13 @@ class Locator {
     CompareRuns();
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
     CheckWithExactInputs();
-    NoteOverwritten();
+    NoteOverwritten(index_, overwritten_,
+                    fmt::format(" ({} says which function it was)",
+                                NameOf(Way::kSanitizer)),
+                    &result_);
     for (const NodeFloats& found : floats_) {
       const auto node = index_.FindNode(found.key);
-      NodeReport* const report = node.ok() ? FindReport(*node) : nullptr;
-      if (report != nullptr) NoteFloats(found.change, report);
+      if (node.ok()) NoteFloats(found.change, FindReport(*node, &result_));
     }
     NoteFailures(search_.stand_ins(), &result_);
     for (NodeReport& report : result_.nodes) {
@@ -97,24 +132,32 @@ class Locator {
     }
     const auto node = index_.FindNode(failure->node);
     if (!node.ok()) return status;
-    const absl::Status blamed =
-        BlameSpoiler(index_, *candidate_, request_.inputs, *node, "fail",
-                     options_.node_limit_ms);
+    const absl::Status blamed = BlameSpoiler(SuspectOf(*node), "fail");
     return blamed.ok() ? status : blamed;
   }
 
  private:
+  Suspect SuspectOf(NodeId node) {
+    return {index_, *candidate_, request_.inputs, node, options_.node_limit_ms};
+  }
+
+  ObservedRun RunOf(Runner& runner, ObserveOptions options = {}) const {
+    options.node_limit_ms = options_.node_limit_ms;
+    return {runner, index_, request_.inputs, std::move(options)};
+  }
+
   // A node that looks broken may be so only after another one has run.
   absl::Status BlameSpoilers() {
+    // Each takes two runs for every halving of the nodes before it. One spoiler
+    // is enough: the search begins anew with the reference in its place.
     constexpr size_t kMostTried = 4;
     size_t tried = 0;
-    if (is_cut_ || !options_.checks_storage) return absl::OkStatus();
+    if (search_.is_cut || !options_.checks_storage) return absl::OkStatus();
     for (const NodeReport& report : result_.nodes) {
       if (report.verdict != NodeVerdict::kBroken) continue;
       if (tried++ == kMostTried) break;
       NODEWISE_RETURN_IF_ERROR(
-          BlameSpoiler(index_, *candidate_, request_.inputs, report.node,
-                       "compute something else", options_.node_limit_ms));
+          BlameSpoiler(SuspectOf(report.node), "compute something else"));
     }
     return absl::OkStatus();
   }
@@ -122,7 +165,9 @@ class Locator {
   // Where only what is handed out says what nodes read, it may be another thing
   // than what the candidate computes with.
   void ForgiveMisreported() {
-    if (is_cut_ || !options_.only_handed_out || options_.is_strict) return;
+    if (search_.is_cut || !options_.only_handed_out || options_.is_strict) {
+      return;
+    }
     std::vector<NodeId> wrong;
     for (const NodeReport& report : result_.nodes) {
       const bool is_wrong =
@@ -132,11 +177,10 @@ class Locator {
     std::vector<std::string> names;
     for (const Misreported& misreported :
          FindMisreported(index_, checks_, wrong)) {
-      NodeReport& report = *FindReport(misreported.node);
+      NodeReport& report = *FindReport(misreported.node, &result_);
       report.evidence.is_misreported = misreported.is_seen;
       report.evidence.has_no_consequence = !misreported.is_seen;
-      report.cause = std::nullopt;
-      Conclude(index_, overwritten_, &report);
+      ConcludeWithoutCause(&report);
       for (const NodeId reader : misreported.readers) ForgiveReader(reader);
       if (misreported.is_seen) names.push_back(report.key);
     }
@@ -144,27 +188,31 @@ class Locator {
     result_.notes.push_back(fmt::format(
         "{}: what is handed out for {} is not what the runtime computes with: "
         "those that read it are right on what it should be",
-        CountOf(names.size(), "value"), ListOf(names, kNamedNodes)));
+        CountOf(names.size(), "value"), ListOf(names, kMostNamedValues)));
   }
 
   // It was judged on what it has not read.
   void ForgiveReader(NodeId node) {
-    for (NodeCheck& check : checks_.nodes) {
-      if (check.node != node) continue;
-      check.outputs = check.on_right_inputs;
-      NodeReport& report = *FindReport(node);
-      report.evidence.isolated = IsolatedVerdict(check);
-      report.evidence.is_large = false;
-      report.worst = check.Worst();
-      report.made = check.MadeError();
-      report.cause = std::nullopt;
-      Conclude(index_, overwritten_, &report);
-    }
+    const auto check = std::ranges::find(checks_.nodes, node, &NodeCheck::node);
+    if (check == checks_.nodes.end()) return;
+    check->outputs = check->on_right_inputs;
+    NodeReport& report = *FindReport(node, &result_);
+    report.evidence.isolated = IsolatedVerdict(*check);
+    report.evidence.is_large = false;
+    report.worst = check->Worst();
+    report.made = check->MadeError();
+    ConcludeWithoutCause(&report);
+  }
+
+  // What was found to explain the numbers explains the wrong ones.
+  void ConcludeWithoutCause(NodeReport* report) const {
+    report->cause = std::nullopt;
+    Conclude(index_, overwritten_, report);
   }
 
   // Begins to run the candidate again and again.
   absl::Status StartOften() {
-    if (is_cut_) return absl::OkStatus();
+    if (search_.is_cut) return absl::OkStatus();
     RunOptions run;
     run.node_limit_ms = options_.node_limit_ms;
     run.repeats = static_cast<uint64_t>(std::max(options_.repeats, 0));
@@ -172,14 +220,14 @@ class Locator {
       run.sink = &runs_sink_;
       run.with_node_inputs = true;
       run.hashes_suffice = true;
-    } else if (!search_.failures().empty()) {
+    } else if (!search_.failures.empty()) {
       run.repeats = 1;  // Who fails once may not be the only one.
     } else {
       return absl::OkStatus();
     }
     often_ = run.repeats;
-    if (makers_.elsewhere) {
-      NODEWISE_ASSIGN_OR_RETURN(elsewhere_, makers_.elsewhere());
+    if (search_.makers.elsewhere) {
+      NODEWISE_ASSIGN_OR_RETURN(elsewhere_, search_.makers.elsewhere());
     }
     Runner& runner = elsewhere_ != nullptr ? *elsewhere_ : *candidate_;
     NODEWISE_ASSIGN_OR_RETURN(running_often_,
@@ -189,12 +237,12 @@ class Locator {
 
   absl::Status FinishOften() {
     if (running_often_ == nullptr) return absl::OkStatus();
-    const absl::StatusOr<RunResult> result = running_often_->Finish();
-    const absl::Status& status = result.status();
+    const auto result = running_often_->Finish();
     running_often_.reset();
     if (result.ok()) AddFloats(result->floats);
-    runs_ += status.ok() ? often_ : std::max<size_t>(runs_sink_.begun(), 1) - 1;
-    NODEWISE_RETURN_IF_ERROR(status);
+    // The run that has begun last is the one that did not come to its end.
+    runs_ += result.ok() ? often_ : std::max<size_t>(runs_sink_.begun(), 1) - 1;
+    NODEWISE_RETURN_IF_ERROR(result.status());
     hashes_of_runs_ = runs_sink_.Finish();
     return absl::OkStatus();
   }
@@ -205,58 +253,56 @@ class Locator {
 
   // Runs the candidate once; the reference follows it node by node.
   absl::Status Observe() {
-    HashSink hashes(index_);
-    ObservedRun run(*candidate_, request_.inputs, &hashes);
-    run.SetNodeLimit(options_.node_limit_ms);
+    ObservedRun run =
+        RunOf(*candidate_, {.with_hashes = true, .may_be_cut = search_.is_cut});
     NODEWISE_RETURN_IF_ERROR(CheckRun(&run));
     ++runs_;
-    AddFloats(run.floats());
-    hashes_ = hashes.Finish(run.outputs());
-    result_.runtime = run.runtime();
-    overwritten_ = FindOverwritten(index_, index_.plan(), hashes_);
+    AddFloats(run.result().floats);
+    hashes_ = run.hashes();
+    result_.runtime = run.result().runtime;
+    overwritten_ = FindOverwritten(index_, hashes_);
     NODEWISE_ASSIGN_OR_RETURN(result_.outputs,
-                              CompareNetworkOutputs(checks_.reference_outputs,
-                                                    run.outputs(), tolerance_));
+                              CompareOutputs(run.result().outputs));
     for (const NodeCheck& checked : checks_.nodes) {
       result_.nodes.push_back(ReportOf(index_, checked));
     }
     for (const SkippedNode& skipped : checks_.skipped) {
-      result_.nodes.push_back(ReportOf(index_, skipped));
+      result_.nodes.push_back(
+          ReportUnchecked(index_, skipped.node, skipped.why));
     }
-    std::sort(result_.nodes.begin(), result_.nodes.end(),
-              [](const NodeReport& a, const NodeReport& b) {
-                return a.node < b.node;
-              });
+    std::ranges::sort(result_.nodes, {}, &NodeReport::node);
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<TensorComparison>> CompareOutputs(
+      const std::vector<NamedTensor>& outputs) const {
+    return CompareNetworkOutputs(checks_.reference_outputs, outputs,
+                                 tolerance_);
   }
 
   // A run that is cut is judged as far as it has come, which may be nowhere.
   absl::Status CheckRun(ObservedRun* run) {
-    CutRun cut(run);
-    TensorSource& source = is_cut_ ? static_cast<TensorSource&>(cut) : *run;
-    NodeCheckOptions check;
-    check.with_accumulated = true;
-    check.asks_readers = options_.only_handed_out;
-    check.progress = options_.progress;
     int64_t left_ns = options_.most_explain_ns;
-    check.explain = [&](const WrongNode& node) -> std::optional<Cause> {
+    const auto explain = [&](const WrongNode& node) -> std::optional<Cause> {
       if (left_ns <= 0) return std::nullopt;
       const int64_t start_ns = ClockNanoseconds();
       std::optional<Cause> cause = CauseOf(node, request_.operators);
       left_ns -= ClockNanoseconds() - start_ns;
       return cause;
     };
-    auto checks = CheckNodes(index_, request_.operators, source, check);
+    auto checks = CheckNodes(index_, request_.operators, *run,
+                             {.with_accumulated = true,
+                              .asks_readers = options_.only_handed_out,
+                              .explain = explain,
+                              .progress = options_.progress});
     if (checks.ok()) {
       checks_ = *std::move(checks);
       return absl::OkStatus();
     }
-    if (!is_cut_ || !absl::IsFailedPrecondition(checks.status())) {
+    if (!search_.is_cut || !absl::IsFailedPrecondition(checks.status())) {
       return checks.status();
     }
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      const NodeId node{n};
-      if (!graph_.IsFunction(node)) continue;
+    for (const NodeId node : FunctionNodesOf(graph_)) {
       checks_.skipped.push_back(
           {node, index_.KeyOf(node), std::string(MessageOf(checks.status()))});
     }
@@ -266,49 +312,45 @@ class Locator {
   void CompareRuns() {
     for (const RunHashes& other : hashes_of_runs_) {
       for (NodeReport& report : result_.nodes) {
-        if (!IsSteady(graph_, report.node, hashes_, other)) {
-          report.evidence.is_steady = false;
-        }
+        report.evidence.is_steady &=
+            IsSteady(graph_, report.node, hashes_, other);
       }
     }
   }
 
   // A plan fault may hide in anything that looks wrong.
   absl::Status CheckPrivately() {
-    if (!options_.checks_storage || !makers_.with_private_storage || is_cut_) {
+    if (!options_.checks_storage || !search_.makers.with_private_storage ||
+        search_.is_cut) {
       return absl::OkStatus();
     }
-    const auto looks_wrong = [this](NodeId node) {
-      const NodeReport* const report = FindReport(node);
-      return report != nullptr && report->worst.has_value() &&
-             report->evidence.isolated == Verdict::kError;
+    const auto looks_wrong = [](const NodeReport& report) {
+      return report.worst.has_value() &&
+             report.evidence.isolated == Verdict::kError;
     };
-    const bool any = std::any_of(
-        result_.nodes.begin(), result_.nodes.end(),
-        [&](const NodeReport& report) { return looks_wrong(report.node); });
+    const bool any = std::ranges::any_of(result_.nodes, looks_wrong);
     if (!any && overwritten_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                              makers_.with_private_storage());
-    ObservedRun run(*runner, request_.inputs);
-    run.SetNodeLimit(options_.node_limit_ms);
-    if (!any) return KeepPrivateOutputs(&run);
-    NodeCheckOptions check;
-    check.selects = looks_wrong;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const NodeChecks checks,
-        CheckNodes(index_, request_.operators, run, check));
-    for (const NodeCheck& checked : checks.nodes) {
-      FindReport(checked.node)->evidence.isolated_privately =
-          IsolatedVerdict(checked);
+                              search_.makers.with_private_storage());
+    ObservedRun run = RunOf(*runner);
+    if (any) {
+      const auto selects = [&](NodeId node) {
+        const NodeReport* const report = FindReport(node, &result_);
+        return report != nullptr && looks_wrong(*report);
+      };
+      NODEWISE_ASSIGN_OR_RETURN(
+          const NodeChecks checks,
+          CheckNodes(index_, request_.operators, run, {.selects = selects}));
+      for (const NodeCheck& checked : checks.nodes) {
+        FindReport(checked.node, &result_)->evidence.isolated_privately =
+            IsolatedVerdict(checked);
+      }
+    } else {
+      // Only the outputs of this run are of interest: the share of a plan fault
+      // is how much better they are.
+      NODEWISE_RETURN_IF_ERROR(run.Run());
     }
-    private_outputs_ = run.outputs();
-    return absl::OkStatus();
-  }
-
-  absl::Status KeepPrivateOutputs(ObservedRun* run) {
-    HashSink hashes(index_);
-    NODEWISE_RETURN_IF_ERROR(run->Visit(hashes));
-    private_outputs_ = run->outputs();
+    private_outputs_ = run.result().outputs;
     return absl::OkStatus();
   }
 
@@ -329,32 +371,16 @@ class Locator {
     }
   }
 
-  void NoteOverwritten() {
-    for (const Overwriting& found : overwritten_) {
-      NodeReport* const reader = FindReport(found.reader);
-      if (reader != nullptr) reader->evidence.read_overwritten = true;
-      NodeReport* const writer = FindReport(found.writer);
-      if (writer != nullptr) {
-        writer->evidence.wrote_over = true;
-        continue;
-      }
-      result_.notes.push_back(fmt::format(
-          "{}: something has written over it, but by the storage plan no node "
-          "does ({} says which function it was)",
-          index_.KeyOf(found.victim), NameOf(Way::kSanitizer)));
-    }
-  }
-
   void NoteKnown() {
     if (options_.known == nullptr || result_.runtime.empty()) return;
     const std::vector<KnownDeviation> rows = options_.known(result_.runtime);
     result_.is_runtime_known =
-        std::any_of(rows.begin(), rows.end(),
-                    [](const KnownDeviation& row) { return !row.is_of_any; });
+        !std::ranges::all_of(rows, &KnownDeviation::is_of_any);
     for (NodeReport& report : result_.nodes) {
       if (report.verdict != NodeVerdict::kBroken || !report.worst.has_value()) {
         continue;
       }
+      // "float32 (1, 64)": rows are of the type alone.
       const std::string& type = report.worst->type;
       report.known =
           FindKnown(rows, report.operators, type.substr(0, type.find(' ')),
@@ -375,54 +401,52 @@ class Locator {
       result_.culprits.push_back(std::move(culprit));
     }
     // Nothing is known of the outputs of a run that was cut.
-    if (is_cut_) return absl::OkStatus();
-    const OutputError error = ErrorOf(result_.outputs);
+    if (search_.is_cut) return absl::OkStatus();
+    error_ = ErrorOf(result_.outputs);
     // Shares excuse nothing where the outputs are right: then those that have
     // an excuse need not be measured, which takes a run each.
     const bool are_outputs_wrong = result_.AreOutputsWrong();
     if (!options_.is_strict && !are_outputs_wrong) {
-      NODEWISE_RETURN_IF_ERROR(ExcuseSmall(error));
+      NODEWISE_RETURN_IF_ERROR(ExcuseSmall());
     }
-    if (error.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares(error));
+    if (error_.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares());
     if (!options_.is_strict && are_outputs_wrong) {
-      NODEWISE_RETURN_IF_ERROR(ExcuseSmall(error));
+      NODEWISE_RETURN_IF_ERROR(ExcuseSmall());
     }
-    if (error.any() && CanBeJoined()) {
-      NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll(error));
+    if (error_.any() && CanBeJoined()) {
+      NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll());
     }
-    std::stable_sort(result_.culprits.begin(), result_.culprits.end(),
-                     [this](const Culprit& a, const Culprit& b) {
-                       return WeightOf(a) > WeightOf(b);
-                     });
+    // Those that end runs matter whatever their share, which is not known.
+    std::ranges::stable_sort(
+        result_.culprits, std::greater(), [this](const Culprit& culprit) {
+          return std::pair(NodeOf(culprit).failure.has_value(),
+                           culprit.share.value_or(-INFINITY));
+        });
     return absl::OkStatus();
   }
 
   // Measures the shares of the culprits with the largest errors.
-  absl::Status MeasureShares(const OutputError& error) {
+  absl::Status MeasureShares() {
     std::vector<Culprit*> measured;
     for (Culprit& culprit : result_.culprits) {
       if (!NodeOf(culprit).failure.has_value()) measured.push_back(&culprit);
     }
-    std::stable_sort(measured.begin(), measured.end(),
-                     [this](const Culprit* a, const Culprit* b) {
-                       return NodeOf(*a).made > NodeOf(*b).made;
-                     });
+    std::ranges::stable_sort(
+        measured, std::greater(),
+        [this](const Culprit* culprit) { return NodeOf(*culprit).made; });
     size_t most = options_.most_confirmed;
     if (options_.only_handed_out && measured.size() > kFewConfirmed) {
-      NODEWISE_ASSIGN_OR_RETURN(const bool are_enough, DoLargeExplain(error));
+      NODEWISE_ASSIGN_OR_RETURN(const bool are_enough, DoLargeExplain());
       if (are_enough) {
         most = kFewConfirmed;
         std::erase_if(measured, [this](const Culprit* culprit) {
-          return !NodeOf(*culprit).evidence.is_large;
+          return !IsFarOff(*culprit);
         });
       }
     }
     if (measured.size() > most) measured.resize(most);
     for (Culprit* const culprit : measured) {
-      const NodeReport& report = NodeOf(*culprit);
-      NODEWISE_ASSIGN_OR_RETURN(
-          culprit->share,
-          ShareOf(report, PatchesOf(checks_, report.node), error));
+      NODEWISE_ASSIGN_OR_RETURN(culprit->share, ShareOf(NodeOf(*culprit)));
     }
     return absl::OkStatus();
   }
@@ -430,21 +454,15 @@ class Locator {
   // Whether so little of the error is left with all nodes right that are far
   // off, that no other one can matter. Each share is a start of the program, so
   // that those of a few are enough then.
-  absl::StatusOr<bool> DoLargeExplain(const OutputError& error) {
+  absl::StatusOr<bool> DoLargeExplain() {
     if (options_.is_strict || !IsAllElseRight()) return false;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto share,
-        ShareWith(ReferencesOf([this](const Culprit& culprit) {
-                    return NodeOf(culprit).evidence.is_large;
-                  }),
-                  error));
-    share_of_large_ = share;
-    return share.value_or(0) >= 1 - kLeastShare;
+    NODEWISE_ASSIGN_OR_RETURN(share_of_large_, ShareWith(ReferencesOf(true)));
+    return *share_of_large_ >= 1 - kLeastShare;
   }
 
   // Nodes whose errors matter nowhere are not culprits: neither beyond the
   // tolerance of their types, nor the reason why an output is wrong.
-  absl::Status ExcuseSmall(const OutputError& error) {
+  absl::Status ExcuseSmall() {
     // Many small errors may matter together, as where all is computed in a
     // shorter type.
     constexpr double kLeastShareOfAll = 0.5;
@@ -459,34 +477,26 @@ class Locator {
       return report.verdict == NodeVerdict::kBroken &&
              (!report.evidence.is_large || is_known) && !matters;
     };
-    const auto small = static_cast<size_t>(std::count_if(
-        result_.culprits.begin(), result_.culprits.end(), is_small));
+    const auto small =
+        static_cast<size_t>(std::ranges::count_if(result_.culprits, is_small));
     if (small == 0) return absl::OkStatus();
     if (are_outputs_wrong && small == result_.culprits.size() &&
         CanBeJoined()) {
-      NODEWISE_ASSIGN_OR_RETURN(const auto share, ShareOfAll(error));
-      if (share.value_or(0) >= kLeastShareOfAll) return absl::OkStatus();
+      NODEWISE_ASSIGN_OR_RETURN(const double share, ShareOfAll());
+      if (share >= kLeastShareOfAll) return absl::OkStatus();
     }
-    for (const Culprit& culprit : result_.culprits) {
-      if (!is_small(culprit)) continue;
+    std::erase_if(result_.culprits, [&](const Culprit& culprit) {
+      if (!is_small(culprit)) return false;
       result_.nodes[culprit.report].verdict = NodeVerdict::kDeviates;
-    }
-    std::erase_if(result_.culprits, [this](const Culprit& culprit) {
-      return NodeOf(culprit).verdict == NodeVerdict::kDeviates;
+      return true;
     });
     return absl::OkStatus();
   }
 
-  // Culprits that matter more come first.
-  std::pair<bool, double> WeightOf(const Culprit& culprit) const {
-    return {NodeOf(culprit).failure.has_value(),
-            culprit.share.value_or(-INFINITY)};
-  }
-
   // Whether what all culprits should have made can be tried together.
   bool CanBeJoined() const {
-    const auto measured = std::count_if(
-        result_.culprits.begin(), result_.culprits.end(),
+    const auto measured = std::ranges::count_if(
+        result_.culprits,
         [](const Culprit& culprit) { return culprit.share.has_value(); });
     return measured > 1 && result_.culprits.size() <= options_.most_confirmed &&
            result_.CountOf(NodeVerdict::kPlanFault) == 0;
@@ -495,11 +505,13 @@ class Locator {
   const NodeReport& NodeOf(const Culprit& culprit) const {
     return result_.nodes[culprit.report];
   }
+  bool IsFarOff(const Culprit& culprit) const {
+    return NodeOf(culprit).evidence.is_large;
+  }
 
   absl::Status JudgeRemarks() {
-    if (is_cut_) return absl::OkStatus();
-    ObservedRun run(*candidate_, request_.inputs);
-    run.SetNodeLimit(options_.node_limit_ms);
+    if (search_.is_cut) return absl::OkStatus();
+    ObservedRun run = RunOf(*candidate_);
     return BlameForSubnormals(
         {index_, request_.operators, run, checks_.reference_outputs,
          options_.most_confirmed},
@@ -510,115 +522,86 @@ class Locator {
   // culprits do.
   bool IsAllElseRight() const {
     return checks_.skipped.empty() &&
-           std::all_of(result_.nodes.begin(), result_.nodes.end(),
-                       [](const NodeReport& report) {
-                         return report.verdict == NodeVerdict::kBroken ||
-                                report.verdict == NodeVerdict::kDeviates ||
-                                report.evidence.isolated == Verdict::kPass;
-                       });
+           std::ranges::all_of(result_.nodes, [](const NodeReport& report) {
+             return report.verdict == NodeVerdict::kBroken ||
+                    report.verdict == NodeVerdict::kDeviates ||
+                    report.evidence.isolated == Verdict::kPass;
+           });
   }
 
-  // What the reference's run of the network makes for some of the culprits.
-  template <typename Selects>
-  std::vector<TensorPatch> ReferencesOf(Selects selects) const {
+  // What the reference's run of the network makes for the culprits, or for
+  // those of them that are far off.
+  std::vector<TensorPatch> ReferencesOf(bool only_far_off) const {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.culprits) {
-      if (!selects(culprit)) continue;
-      const auto more =
-          PatchesOf(checks_, NodeOf(culprit).node, &NodeCheck::reference);
-      patches.insert(patches.end(), more.begin(), more.end());
+      if (only_far_off && !IsFarOff(culprit)) continue;
+      const auto check = std::ranges::find(checks_.nodes, NodeOf(culprit).node,
+                                           &NodeCheck::node);
+      if (check != checks_.nodes.end()) {
+        AddPatches(*check, check->reference, &patches);
+      }
     }
     return patches;
   }
 
   // The right outputs of a culprit depend on those before it: each is asked for
   // in a run in which they are right.
-  absl::StatusOr<std::optional<double>> ShareOfAll(const OutputError& error) {
-    const bool are_large = std::all_of(
-        result_.culprits.begin(), result_.culprits.end(),
-        [this](const Culprit& each) { return NodeOf(each).evidence.is_large; });
-    if (are_large && share_of_large_.has_value()) return share_of_large_;
-    if (IsAllElseRight()) {
-      return ShareWith(ReferencesOf([](const Culprit&) { return true; }),
-                       error);
-    }
+  absl::StatusOr<double> ShareOfAll() {
+    const bool are_large = std::ranges::all_of(
+        result_.culprits,
+        [this](const Culprit& culprit) { return IsFarOff(culprit); });
+    if (are_large && share_of_large_.has_value()) return *share_of_large_;
+    if (IsAllElseRight()) return ShareWith(ReferencesOf(false));
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.culprits) {
-      const NodeReport& report = result_.nodes[culprit.report];
-      if (report.failure.has_value()) continue;
-      const NodeId node = report.node;
-      ObservedRun run(*candidate_, request_.inputs, patches);
-      run.SetNodeLimit(options_.node_limit_ms);
-      NodeCheckOptions check;
-      check.selects = [node](NodeId id) { return id == node; };
+      if (NodeOf(culprit).failure.has_value()) continue;
+      const auto is_this = [node = NodeOf(culprit).node](NodeId id) {
+        return id == node;
+      };
+      ObservedRun run = RunOf(*candidate_, {.patches = patches});
       NODEWISE_ASSIGN_OR_RETURN(
           const NodeChecks checks,
-          CheckNodes(index_, request_.operators, run, check));
-      std::vector<TensorPatch> more = PatchesOf(checks, node);
-      patches.insert(patches.end(), more.begin(), more.end());
+          CheckNodes(index_, request_.operators, run, {.selects = is_this}));
+      for (const NodeCheck& check : checks.nodes) {
+        AddPatches(check, check.expected, &patches);
+      }
     }
-    return ShareWith(patches, error);
+    return ShareWith(std::move(patches));
   }
 
   // A plan fault is gone where every tensor has memory of its own; any other
-  // where the network goes on with what the node should have made.
-  absl::StatusOr<std::optional<double>> ShareOf(
-      const NodeReport& report, const std::vector<TensorPatch>& patches,
-      const OutputError& error) {
+  // where the network goes on with what the reference makes of what the node
+  // read: so only its own error goes, and what it inherited stays.
+  absl::StatusOr<std::optional<double>> ShareOf(const NodeReport& report) {
     if (report.verdict == NodeVerdict::kPlanFault) {
       if (private_outputs_.empty()) return std::nullopt;
-      NODEWISE_ASSIGN_OR_RETURN(
-          const auto left, CompareNetworkOutputs(checks_.reference_outputs,
-                                                 private_outputs_, tolerance_));
-      return ShareGone(error, ErrorOf(left));
+      NODEWISE_ASSIGN_OR_RETURN(const auto left,
+                                CompareOutputs(private_outputs_));
+      return ShareGone(error_, ErrorOf(left));
+    }
+    std::vector<TensorPatch> patches;
+    const auto check =
+        std::ranges::find(checks_.nodes, report.node, &NodeCheck::node);
+    if (check != checks_.nodes.end()) {
+      AddPatches(*check, check->expected, &patches);
     }
     if (patches.empty()) return std::nullopt;
-    return ShareWith(patches, error);
+    return ShareWith(std::move(patches));
   }
 
-  absl::StatusOr<std::optional<double>> ShareWith(
-      const std::vector<TensorPatch>& patches, const OutputError& error) {
+  absl::StatusOr<double> ShareWith(std::vector<TensorPatch> patches) {
     RunOptions run;
-    run.patches = patches;
+    run.patches = std::move(patches);
     run.node_limit_ms = options_.node_limit_ms;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
                               candidate_->Run(request_.inputs, run));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto left, CompareNetworkOutputs(checks_.reference_outputs,
-                                               result.outputs, tolerance_));
-    return ShareGone(error, ErrorOf(left));
-  }
-
-  // The results that the reference makes of what the node read, unless told
-  // otherwise: so only its own error goes, and what it inherited stays.
-  static std::vector<TensorPatch> PatchesOf(
-      const NodeChecks& checks, NodeId node,
-      std::vector<NDArray> NodeCheck::*right = &NodeCheck::expected) {
-    std::vector<TensorPatch> patches;
-    for (const NodeCheck& check : checks.nodes) {
-      if (check.node != node) continue;
-      for (uint32_t slot = 0; slot < (check.*right).size(); ++slot) {
-        patches.push_back({fmt::format("{}:{}", check.key, slot),
-                           (check.*right)[slot], "the reference", check.key});
-      }
-    }
-    return patches;
-  }
-
-  // Null for what is not a function node.
-  NodeReport* FindReport(NodeId node) {
-    const auto found = std::lower_bound(
-        result_.nodes.begin(), result_.nodes.end(), node,
-        [](const NodeReport& report, NodeId id) { return report.node < id; });
-    const bool is_there = found != result_.nodes.end() && found->node == node;
-    return is_there ? &*found : nullptr;
+    NODEWISE_ASSIGN_OR_RETURN(const auto left, CompareOutputs(result.outputs));
+    return ShareGone(error_, ErrorOf(left));
   }
 
   const LocateRequest& request_;
   const LocateOptions& options_;
   const StandInSearch& search_;
-  const CandidateMakers& makers_;
-  const bool is_cut_;
   const GraphIndex& index_;
   const Graph& graph_;
   const Tolerance tolerance_;  // The tolerance of the outputs.
@@ -634,6 +617,7 @@ class Locator {
   std::vector<RunHashes> hashes_of_runs_;
   std::vector<Overwriting> overwritten_;
   std::vector<NamedTensor> private_outputs_;
+  OutputError error_;  // Of the outputs; what shares are of.
   // The share of culprits that are far off.
   std::optional<double> share_of_large_;
   LocateResult result_;
@@ -669,37 +653,35 @@ double NodeReport::gain() const {
   return std::max(passed_on - made, 0.0) / received;
 }
 
-bool LocateResult::AreOutputsWrong() const {
-  return std::any_of(
-      outputs.begin(), outputs.end(),
-      [](const TensorComparison& output) { return output.is_wrong(); });
-}
+bool LocateResult::AreOutputsWrong() const { return AnyIsWrong(outputs); }
 
 size_t LocateResult::CountOf(NodeVerdict verdict) const {
-  return static_cast<size_t>(std::count_if(
-      nodes.begin(), nodes.end(),
-      [&](const NodeReport& report) { return report.verdict == verdict; }));
+  return static_cast<size_t>(
+      std::ranges::count(nodes, verdict, &NodeReport::verdict));
 }
 
 absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
                                     const LocateOptions& options) {
   const DefaultFloatEnvironment floats;
-  StandInSearch search(
-      {request.stand_ins, request.with_stand_ins},
-      {request.candidate, request.with_private_storage, request.elsewhere});
+  StandInSearch search{
+      request.stand_ins,
+      request.with_stand_ins,
+      {request.candidate, request.with_private_storage, request.elsewhere}};
   std::vector<std::string> notes;
   for (bool is_first = true;; is_first = false) {
     Locator locator(request, options, search);
     const absl::Status looked = locator.Look();
+    // The search for stray writes goes on while the candidate runs. Where it
+    // finds some, what has just been looked at is spoiled and not judged.
     if (is_first) {
       NODEWISE_RETURN_IF_ERROR(
           ReplaceStrayWriters(request, options, &search, &notes));
-      if (!search.failures().empty()) continue;
+      if (!search.failures.empty()) continue;
     }
     auto result =
         looked.ok() ? locator.Judge() : absl::StatusOr<LocateResult>(looked);
     if (result.ok()) {
-      if (!search.why_cut().empty()) notes.push_back(search.why_cut());
+      if (!search.why_cut.empty()) notes.push_back(search.why_cut);
       result->notes.insert(result->notes.end(), notes.begin(), notes.end());
       return result;
     }

@@ -1,11 +1,17 @@
 #include "nodewise/locate/locate_target.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
+#include "contrib/locate/output_error.h"
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/private_storage.h"
@@ -45,21 +51,126 @@ bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
          bytes * kRuns * kTimes < AvailableMemory() / kShare;
 }
 
-// The other storage is only planned if such a run is asked for.
-RunnerMaker PrivateRunnersOf(const std::shared_ptr<const GraphTarget>& graph) {
-  return [graph]() -> absl::StatusOr<std::unique_ptr<Runner>> {
-    const Artefact& artefact = graph->artefact();
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto apart,
-        GraphTarget::FromArtefact(
-            graph->name() + " with memory of its own for each tensor",
-            {WithPrivateStorage(artefact.graph), artefact.library,
-             artefact.params},
-            graph->devices()));
-    NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, RunnersOf(apart));
-    return maker();
-  };
+// The target with memory of its own for each tensor.
+absl::StatusOr<std::shared_ptr<const GraphTarget>> ApartOf(
+    const GraphTarget& target, std::string_view how) {
+  const Artefact& artefact = target.artefact();
+  return GraphTarget::FromArtefact(
+      fmt::format("{} {}", target.name(), how),
+      {WithPrivateStorage(artefact.graph), artefact.library, artefact.params},
+      target.devices());
 }
+
+class SampleSearch {
+ public:
+  SampleSearch(const SamplesRequest& request, const SamplesOptions& options)
+      : request_(request),
+        options_(options),
+        tolerance_(AccumulatedTolerance(request.graph)) {}
+
+  absl::StatusOr<SamplesResult> Run() {
+    if (request_.samples.empty()) {
+      return absl::InvalidArgumentError(
+          "there are no samples, expected one or more");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.candidate());
+    NODEWISE_ASSIGN_OR_RETURN(reference_, request_.reference());
+    for (size_t i = 0; i < request_.samples.size(); ++i) {
+      auto ranked = Measure(i);
+      if (ranked.ok()) {
+        result_.ranked.push_back(*std::move(ranked));
+      } else {
+        result_.failed.push_back({i, ranked.status()});
+      }
+      if (options_.progress) {
+        options_.progress(i + 1, request_.samples.size());
+      }
+    }
+    std::ranges::stable_sort(result_.ranked, std::greater(), BadnessOf);
+    LocateWorst();
+    CollectVerdicts();
+    return std::move(result_);
+  }
+
+ private:
+  // What makes a sample worse than another one: no outputs at all, then
+  // elements that are not finite, then how large the error is.
+  static std::tuple<bool, uint64_t, double> BadnessOf(
+      const RankedSample& sample) {
+    return {!sample.why_no_outputs.empty(), sample.non_finite,
+            std::isnan(sample.error) ? INFINITY : sample.error};
+  }
+
+  // Runs both sides on a sample. The reference comes first: a sample that it
+  // refuses is not the candidate's fault.
+  absl::StatusOr<RankedSample> Measure(size_t sample) {
+    RankedSample ranked;
+    ranked.sample = sample;
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs,
+                              request_.samples[sample].read());
+    const auto right = reference_->Run(inputs);
+    if (!right.ok()) return At("the reference", right.status());
+    RunOptions run;
+    run.node_limit_ms = options_.node_limit_ms;
+    const auto found = candidate_->Run(inputs, run);
+    if (!found.ok()) {
+      ranked.is_wrong = true;
+      ranked.why_no_outputs = std::string(MessageOf(found.status()));
+      return ranked;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto compared, CompareNetworkOutputs(Unnamed(right->outputs),
+                                                   found->outputs, tolerance_));
+    const OutputError error = ErrorOf(compared);
+    ranked.non_finite = error.non_finite;
+    ranked.error = error.size;
+    ranked.is_wrong = AnyIsWrong(compared);
+    return ranked;
+  }
+
+  void LocateWorst() {
+    const size_t count = std::min(options_.most_located, result_.ranked.size());
+    for (size_t i = 0; i < count; ++i) {
+      RankedSample& ranked = result_.ranked[i];
+      const auto inputs = request_.samples[ranked.sample].read();
+      auto located = inputs.ok() ? request_.locate(*inputs) : inputs.status();
+      if (located.ok()) {
+        ranked.located = *std::move(located);
+      } else {
+        ranked.not_located = located.status();
+      }
+    }
+  }
+
+  void CollectVerdicts() {
+    std::map<std::pair<std::string, NodeVerdict>, size_t> numbers;
+    for (const RankedSample& ranked : result_.ranked) {
+      if (!ranked.located.has_value()) continue;
+      for (const NodeReport& report : ranked.located->nodes) {
+        const bool counts = Accuses(report.verdict) ||
+                            report.verdict == NodeVerdict::kInconclusive;
+        if (!counts) continue;
+        const auto [at, is_new] = numbers.try_emplace(
+            {report.key, report.verdict}, result_.recurring.size());
+        if (is_new) {
+          result_.recurring.push_back({report.key, report.verdict, {}});
+        }
+        result_.recurring[at->second].samples.push_back(ranked.sample);
+      }
+    }
+    std::ranges::stable_sort(
+        result_.recurring, std::greater(), [](const RecurringVerdict& verdict) {
+          return std::pair(Accuses(verdict.kind), verdict.samples.size());
+        });
+  }
+
+  const SamplesRequest& request_;
+  const SamplesOptions& options_;
+  const Tolerance tolerance_;
+  std::unique_ptr<Runner> candidate_;
+  std::unique_ptr<Runner> reference_;
+  SamplesResult result_;
+};
 
 }  // namespace
 
@@ -67,7 +178,15 @@ absl::StatusOr<CandidateMakers> MakersOf(
     const std::shared_ptr<const GraphTarget>& target) {
   CandidateMakers makers;
   NODEWISE_ASSIGN_OR_RETURN(makers.candidate, RunnersOf(target));
-  makers.with_private_storage = PrivateRunnersOf(target);
+  // The other storage is only planned if such a run is asked for.
+  makers.with_private_storage =
+      [target]() -> absl::StatusOr<std::unique_ptr<Runner>> {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto apart,
+        ApartOf(*target, "with memory of its own for each tensor"));
+    NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, RunnersOf(apart));
+    return maker();
+  };
   const RunnerTarget guarded{target->name(), target};
   if (CanBeGuarded(guarded)) {
     NODEWISE_ASSIGN_OR_RETURN(makers.elsewhere, MakerOf(kElsewhere, guarded));
@@ -82,7 +201,7 @@ absl::StatusOr<CandidateMakers> MakersWithStandIns(
   NODEWISE_ASSIGN_OR_RETURN(
       const auto graph,
       WithStandIns(target, operators, [replaced](const std::string& node) {
-        return replaced.count(node) > 0;
+        return replaced.contains(node);
       }));
   return MakersOf(graph);
 }
@@ -139,13 +258,8 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
 
 absl::StatusOr<RunnerMaker> MakerOfReference(
     const std::shared_ptr<const GraphTarget>& target, const OpSet& operators) {
-  const Artefact& artefact = target->artefact();
-  NODEWISE_ASSIGN_OR_RETURN(
-      const auto apart,
-      GraphTarget::FromArtefact(target->name() + " by the reference",
-                                {WithPrivateStorage(artefact.graph),
-                                 artefact.library, artefact.params},
-                                target->devices()));
+  NODEWISE_ASSIGN_OR_RETURN(const auto apart,
+                            ApartOf(*target, "by the reference"));
   NODEWISE_ASSIGN_OR_RETURN(
       const auto replaced,
       WithStandIns(*apart, operators, [](const std::string&) { return true; }));
@@ -167,6 +281,17 @@ absl::StatusOr<SamplesResult> LocateSamplesInTarget(
   return LocateInSamples({request.target->graph(), samples,
                           std::move(candidate), std::move(reference), locate},
                          samples_options);
+}
+
+size_t SamplesResult::num_located() const {
+  return std::ranges::count_if(ranked, [](const RankedSample& sample) {
+    return sample.located.has_value();
+  });
+}
+
+absl::StatusOr<SamplesResult> LocateInSamples(const SamplesRequest& request,
+                                              const SamplesOptions& options) {
+  return SampleSearch(request, options).Run();
 }
 
 }  // namespace nodewise

@@ -2,21 +2,36 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "contrib/locate/accumulated_rule.h"
-#include "contrib/locate/mixture_runs.h"
+#include "absl/status/statusor.h"
+#include "contrib/locate/halving.h"
 #include "contrib/locate/node_report.h"
+#include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
-#include "contrib/locate/question_search.h"
+#include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
+#include "nodewise/graph/by_node.h"
+#include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/mixed_target.h"
 #include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
+#include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
+
+// A question is a run of a whole mixture, and its answer the share of the error
+// that is left. SmallestSet() finds functions that make more than half of it
+// together and not without any one of them; these are taken out, and what is
+// left is asked about in the same way, until its outputs are right.
 
 namespace nodewise {
 namespace {
@@ -31,34 +46,132 @@ constexpr uint64_t kAgain = 2;
 // As many nodes of a guilty function are compared, to show an element.
 constexpr size_t kComparedNodes = 16;
 
-using Items = std::vector<size_t>;
+using Outputs = std::vector<NamedTensor>;
+using FunctionSet = std::vector<size_t>;  // In MixResult::functions.
 
-bool HaveSameBits(const std::vector<NamedTensor>& a,
-                  const std::vector<NamedTensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].tensor.bytes() != b[i].tensor.bytes() ||
-        std::memcmp(a[i].tensor.data(), b[i].tensor.data(),
-                    a[i].tensor.bytes()) != 0) {
-      return false;
+bool ComputesInLibrary(const Graph& graph, NodeId id) {
+  const std::string& function = graph.node(id).function;
+  return graph.IsFunction(id) && function != kNopFunction &&
+         function != kCopyFunction;
+}
+
+// Only builds with USE_PROFILER have the first two kinds, and only "plain"
+// cannot look into runs.
+absl::StatusOr<std::unique_ptr<Runner>> SafestRunnerOf(
+    const std::shared_ptr<const GraphTarget>& graph) {
+  const RunnerTarget target{graph->name(), graph};
+  for (const std::string_view name : {"guarded", "debug"}) {
+    for (const RunnerKind& kind : RunnerKinds()) {
+      if (kind.name == name && kind.takes(target)) return kind.make(target);
     }
   }
-  return true;
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, MakerOf("plain", target));
+  return maker();
 }
+
+// Returns the functions that nodes of both call, in the order of their first
+// nodes. Nodes that call the same function on both sides stand or fall
+// together.
+std::vector<MixedFunction> FunctionsOf(const GraphTarget& candidate,
+                                       const GraphTarget& reference) {
+  std::map<std::string, std::string> names;  // The reference's, by key.
+  for (uint32_t n = 0; n < reference.graph().nodes.size(); ++n) {
+    names[reference.index().KeyOf(NodeId{n})] =
+        reference.graph().nodes[n].function;
+  }
+  std::vector<MixedFunction> functions;
+  std::map<std::pair<std::string, std::string>, size_t> known;
+  for (const NodeId node : FunctionNodesOf(candidate.graph())) {
+    if (!ComputesInLibrary(candidate.graph(), node)) continue;
+    const std::string& ours = candidate.graph().node(node).function;
+    const std::string& theirs = names[candidate.index().KeyOf(node)];
+    const auto [found, is_new] =
+        known.emplace(std::pair(ours, theirs), functions.size());
+    if (is_new) functions.push_back({ours, theirs, {}});
+    functions[found->second].nodes.push_back(node);
+  }
+  return functions;
+}
+
+bool HaveSameBits(const Outputs& a, const Outputs& b) {
+  return std::ranges::equal(a, b, [](const auto& one, const auto& two) {
+    const NDArray &x = one.tensor, &y = two.tensor;
+    return x.bytes() == y.bytes() &&
+           std::memcmp(x.data(), y.data(), x.bytes()) == 0;
+  });
+}
+
+// The runs of two builds, and of mixtures of them, on the same inputs. Each has
+// a process of its own where the target can be run like that: then a node that
+// ends it is in the status (FailureOf()). One thread at a time.
+struct MixtureRuns {
+  // The candidate's functions of these nodes of its graph with the reference's
+  // of all others, some times one after the other: returns the last outputs.
+  absl::StatusOr<Outputs> RunMixed(const ByNode<bool>& from_candidate,
+                                   uint64_t repeats) {
+    if (runner == nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(runner, SafestRunnerOf(mixed.target()));
+    }
+    // A child is a copy of this process, and calls what is chosen here.
+    mixed.Choose(from_candidate);
+    return Run(*runner, repeats);
+  }
+
+  // A build as it is.
+  absl::StatusOr<Outputs> RunOnce(
+      const std::shared_ptr<const GraphTarget>& target) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto its_runner, SafestRunnerOf(target));
+    return Run(*its_runner, 1);
+  }
+
+  absl::StatusOr<Outputs> Run(Runner& to_run, uint64_t repeats) {
+    count += repeats;
+    RunOptions run;
+    run.repeats = repeats;
+    run.node_limit_ms = node_limit_ms;
+    NODEWISE_ASSIGN_OR_RETURN(RunResult result, to_run.Run(inputs, run));
+    return std::move(result.outputs);
+  }
+
+  // As RunMixed(), and returns tensors that nodes make: undefined where the run
+  // has not handed one out. None if the runner does not show tensors.
+  absl::StatusOr<ByEntry<NDArray>> TensorsOf(
+      const ByNode<bool>& from_candidate, const std::vector<EntryId>& entries) {
+    const GraphIndex& index = candidate->index();
+    if (runner == nullptr || !runner->Can(Capability::kTensors)) {
+      return ByEntry<NDArray>(index.graph());
+    }
+    mixed.Choose(from_candidate);
+    ++count;
+    ObservedRun run(*runner, index, inputs,
+                    {.keeps = entries,
+                     .last = index.NodeOf(entries.back()),
+                     .node_limit_ms = node_limit_ms});
+    NODEWISE_RETURN_IF_ERROR(run.Run());
+    return std::move(run.kept());
+  }
+
+  const std::shared_ptr<const GraphTarget> candidate;
+  const std::shared_ptr<const GraphTarget> reference;
+  MixedTarget mixed;
+  const std::vector<NamedTensor>& inputs;
+  const int64_t node_limit_ms;
+  std::unique_ptr<Runner> runner = nullptr;  // Runs mixtures.
+  size_t count = 0;  // How often anything has begun to run.
+};
 
 // One turn of the search.
 class Mixer {
  public:
   // The reference's functions stand in for those that nodes with failures call.
   // All must outlive this.
-  Mixer(std::shared_ptr<const GraphTarget> candidate,
-        std::shared_ptr<const GraphTarget> reference, MixtureRuns* runs,
-        const MixOptions& options, const NodeFailures& failures)
-      : candidate_(std::move(candidate)),
-        reference_(std::move(reference)),
-        runs_(*runs),
+  Mixer(MixtureRuns* runs, const MixOptions& options,
+        const NodeFailures& failures)
+      : runs_(*runs),
         options_(options),
         failures_(failures),
-        graph_(candidate_->graph()),
+        index_(runs->candidate->index()),
+        graph_(index_.graph()),
         tolerance_(AccumulatedTolerance(graph_)) {}
 
   absl::StatusOr<MixResult> Run() {
@@ -68,7 +181,7 @@ class Mixer {
       if (!result_.is_in_storage) NODEWISE_RETURN_IF_ERROR(FindGuilty());
     }
     NODEWISE_RETURN_IF_ERROR(ReportGuilty());
-    result_.runs = runs_.count();
+    result_.runs = runs_.count;
     return std::move(result_);
   }
 
@@ -79,11 +192,11 @@ class Mixer {
   // The ends of the question: each build as it is, but for functions that end
   // it.
   absl::Status RunBoth() {
-    result_.functions = FunctionsOf(*candidate_, *reference_);
+    result_.functions = FunctionsOf(*runs_.candidate, *runs_.reference);
     for (const NodeFailure& failure : failures_) {
       ending_.emplace(FunctionOf(failure.node), &failure);
     }
-    auto right = runs_.RunReference();
+    auto right = runs_.RunOnce(runs_.reference);
     if (FailureOf(right.status()).has_value()) {
       return Ends(right.status(), "it is taken for right, and must itself run");
     }
@@ -96,7 +209,7 @@ class Mixer {
 
   absl::Status RunWrong() {
     if (failures_.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(wrong_, runs_.RunCandidate());
+      NODEWISE_ASSIGN_OR_RETURN(wrong_, runs_.RunOnce(runs_.candidate));
       has_candidate_run_ = true;
       return absl::OkStatus();
     }
@@ -104,7 +217,8 @@ class Mixer {
     const auto failure = FailureOf(wrong.status());
     if (failure.has_value() && ending_.contains(FunctionOf(failure->node))) {
       return Ends(wrong.status(), "and so it does with the function of " +
-                                      reference_->name() + " in its place");
+                                      runs_.reference->name() +
+                                      " in its place");
     }
     NODEWISE_ASSIGN_OR_RETURN(wrong_, std::move(wrong));
     return absl::OkStatus();
@@ -120,28 +234,25 @@ class Mixer {
   // Returns the number of functions for a node that calls none of them.
   size_t FunctionOf(const std::string& key) const {
     const auto calls = [&](const MixedFunction& function) {
-      return std::any_of(function.nodes.begin(), function.nodes.end(),
-                         [&](NodeId node) { return KeyOf(node) == key; });
+      return std::ranges::any_of(
+          function.nodes, [&](NodeId node) { return KeyOf(node) == key; });
     };
-    return static_cast<size_t>(std::find_if(result_.functions.begin(),
-                                            result_.functions.end(), calls) -
+    return static_cast<size_t>(std::ranges::find_if(result_.functions, calls) -
                                result_.functions.begin());
   }
 
   absl::StatusOr<std::vector<TensorComparison>> Compare(
-      const std::vector<NamedTensor>& outputs) const {
+      const Outputs& outputs) const {
     if (outputs.size() != right_.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: has {}, expected {}, as {} has", candidate_->name(),
-                      CountOf(outputs.size(), "output"), right_.size(),
-                      reference_->name()));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: has {}, expected {}, as {} has", runs_.candidate->name(),
+          CountOf(outputs.size(), "output"), right_.size(),
+          runs_.reference->name()));
     }
-    std::vector<NDArray> right;
-    for (const NamedTensor& output : right_) right.push_back(output.tensor);
-    return CompareNetworkOutputs(right, outputs, tolerance_);
+    return CompareNetworkOutputs(Unnamed(right_), outputs, tolerance_);
   }
 
-  ByNode<bool> NodesOf(const Items& functions) const {
+  ByNode<bool> NodesOf(const FunctionSet& functions) const {
     ByNode<bool> chosen(graph_);
     for (const size_t function : functions) {
       for (const NodeId node : result_.functions[function].nodes) {
@@ -152,24 +263,22 @@ class Mixer {
   }
 
   // Runs these functions of the candidate with the others of the reference.
-  absl::StatusOr<std::vector<NamedTensor>> RunMixed(const Items& functions,
-                                                    uint64_t repeats = 1) {
+  absl::StatusOr<Outputs> RunMixed(const FunctionSet& functions,
+                                   uint64_t repeats = 1) {
     return runs_.RunMixed(NodesOf(functions), repeats);
   }
 
   // Notes which share of the whole error is left in these outputs.
-  absl::StatusOr<double> NoteLeft(const Items& functions,
-                                  const std::vector<NamedTensor>& outputs,
+  absl::StatusOr<double> NoteLeft(const FunctionSet& functions,
+                                  const Outputs& outputs,
                                   bool is_repeated = false) {
     NODEWISE_ASSIGN_OR_RETURN(const auto compared, Compare(outputs));
-    are_last_wrong_ = std::any_of(
-        compared.begin(), compared.end(),
-        [](const TensorComparison& output) { return output.is_wrong(); });
+    are_last_wrong_ = AnyIsWrong(compared);
     return Note(functions, 1 - ShareGone(error_, ErrorOf(compared)),
                 is_repeated);
   }
 
-  double Note(const Items& functions, double left, bool is_repeated) {
+  double Note(const FunctionSet& functions, double left, bool is_repeated) {
     const std::string last =
         functions.empty() ? "" : result_.functions[functions.back()].candidate;
     result_.questions.push_back({functions.size(), last, left, is_repeated});
@@ -180,15 +289,14 @@ class Mixer {
     return left;
   }
 
-  absl::StatusOr<double> Ask(const Items& functions, bool is_repeated = false) {
+  absl::StatusOr<double> Ask(const FunctionSet& functions,
+                             bool is_repeated = false) {
     const auto outputs = RunMixed(functions, is_repeated ? kAgain : 1);
     if (outputs.ok()) return NoteLeft(functions, *outputs, is_repeated);
     const auto failure = FailureOf(outputs.status());
-    const auto is_ours = [&](size_t function) {
-      return std::find(functions.begin(), functions.end(), function) !=
-             functions.end();
-    };
-    if (!failure.has_value() || is_ours(FunctionOf(failure->node))) {
+    if (!failure.has_value() ||
+        std::ranges::find(functions, FunctionOf(failure->node)) !=
+            functions.end()) {
       return outputs.status();
     }
     // The results of the candidate's functions end one of the reference's.
@@ -197,7 +305,7 @@ class Mixer {
   }
 
   // As Ask(), or what it answered before.
-  absl::StatusOr<double> AskOnce(const Items& functions) {
+  absl::StatusOr<double> AskOnce(const FunctionSet& functions) {
     const auto known = answers_.find(functions);
     if (known != answers_.end()) return known->second;
     NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(functions));
@@ -206,8 +314,8 @@ class Mixer {
   }
 
   // All functions of the candidate that come to an end.
-  Items Mixable() const {
-    Items all(result_.functions.size());
+  FunctionSet Mixable() const {
+    FunctionSet all(result_.functions.size());
     std::iota(all.begin(), all.end(), size_t{0});
     std::erase_if(all, [this](size_t item) { return ending_.contains(item); });
     return all;
@@ -216,21 +324,23 @@ class Mixer {
   // With the functions of one build alone, a mixture is that build, but for the
   // storage, which is always the candidate's.
   absl::Status AskEnds() {
-    const Items all = Mixable();
+    const FunctionSet all = Mixable();
     const auto none = RunMixed({});
     if (FailureOf(none.status()).has_value()) {
-      return Ends(none.status(), "with all functions of " + reference_->name() +
+      return Ends(none.status(), "with all functions of " +
+                                     runs_.reference->name() +
                                      ": it is in how the tensors of " +
-                                     candidate_->name() + " share memory");
+                                     runs_.candidate->name() + " share memory");
     }
     NODEWISE_RETURN_IF_ERROR(none.status());
     NODEWISE_ASSIGN_OR_RETURN(none_left_, NoteLeft({}, *none));
     NODEWISE_ASSIGN_OR_RETURN(const auto again, RunMixed({}, kAgain));
     NODEWISE_RETURN_IF_ERROR(NoteLeft({}, again, true).status());
-    if (!HaveSameBits(*none, again)) return Changes(reference_->name());
+    if (!HaveSameBits(*none, again)) return Changes(runs_.reference->name());
     NODEWISE_ASSIGN_OR_RETURN(const auto all_taken, RunMixed(all, kAgain));
     NODEWISE_RETURN_IF_ERROR(NoteLeft(all, all_taken).status());
-    if (!HaveSameBits(all_taken, wrong_)) return Changes(candidate_->name());
+    if (!HaveSameBits(all_taken, wrong_))
+      return Changes(runs_.candidate->name());
     result_.is_in_storage = result_.questions.front().is_yes();
     return absl::OkStatus();
   }
@@ -244,20 +354,21 @@ class Mixer {
 
   // Finds guilty functions until those that are left make no error.
   absl::Status FindGuilty() {
-    Items left = Mixable();
+    FunctionSet left = Mixable();
     double share = 1;  // The share of the whole error that `left` makes.
     for (size_t round = 0; round < kMostGuiltySets; ++round) {
       const double half = share / 2;
       if (left.empty() || none_left_ > half) break;
-      const auto holds = [&](const Items& items) -> absl::StatusOr<bool> {
+      const auto holds = [&](const FunctionSet& items) -> absl::StatusOr<bool> {
         NODEWISE_ASSIGN_OR_RETURN(const double answer, AskOnce(items));
         return !(answer <= half);
       };
-      NODEWISE_ASSIGN_OR_RETURN(const Items found, SmallestSet(left, holds));
+      NODEWISE_ASSIGN_OR_RETURN(const FunctionSet found,
+                                SmallestSet(left, holds));
       NODEWISE_RETURN_IF_ERROR(AskAgain(found));
       AddGuilty(found);
       std::erase_if(left, [&](size_t item) {
-        return std::find(found.begin(), found.end(), item) != found.end();
+        return std::ranges::find(found, item) != found.end();
       });
       NODEWISE_ASSIGN_OR_RETURN(share, Ask(left));
       if (round == 0 && found.size() == 1) share_of_first_ = 1 - share;
@@ -266,7 +377,7 @@ class Mixer {
     return absl::OkStatus();
   }
 
-  void AddGuilty(const Items& found) {
+  void AddGuilty(const FunctionSet& found) {
     for (const size_t function : found) {
       GuiltyFunction guilty{function, found};
       std::erase(guilty.together_with, function);
@@ -275,20 +386,17 @@ class Mixer {
   }
 
   // The answer is asked for twice.
-  absl::Status AskAgain(const Items& found) {
+  absl::Status AskAgain(const FunctionSet& found) {
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(found));
     NODEWISE_ASSIGN_OR_RETURN(const double again, Ask(found, true));
-    return left == again ? absl::OkStatus() : Changes(candidate_->name());
+    return left == again ? absl::OkStatus() : Changes(runs_.candidate->name());
   }
 
   absl::Status ReportGuilty() {
     for (const auto& [function, failure] : ending_) {
       if (function < result_.functions.size()) AddGuilty({function});
     }
-    std::sort(result_.guilty.begin(), result_.guilty.end(),
-              [](const GuiltyFunction& a, const GuiltyFunction& b) {
-                return a.function < b.function;
-              });
+    std::ranges::sort(result_.guilty, {}, &GuiltyFunction::function);
     for (const GuiltyFunction& guilty : result_.guilty) {
       const auto ending = ending_.find(guilty.function);
       if (ending != ending_.end()) {
@@ -296,29 +404,25 @@ class Mixer {
         continue;
       }
       NODEWISE_ASSIGN_OR_RETURN(NodeReport report, ReportOn(guilty));
-      Culprit culprit{result_.located.nodes.size(), std::nullopt, {}};
-      NODEWISE_ASSIGN_OR_RETURN(culprit.share, ShareOf(guilty.function));
-      result_.located.nodes.push_back(std::move(report));
-      result_.located.culprits.push_back(std::move(culprit));
+      NODEWISE_ASSIGN_OR_RETURN(const double share, ShareOf(guilty.function));
+      AddCulprit(std::move(report), {}, &result_.located);
+      result_.located.culprits.back().share = share;
     }
     return absl::OkStatus();
   }
 
   void ReportEnding(size_t guilty, const NodeFailure& failure) {
     const MixedFunction& function = result_.functions[guilty];
-    LocateResult& located = result_.located;
     for (const NodeId node : function.nodes) {
-      located.stand_ins.push_back(KeyOf(node));
+      result_.located.stand_ins.push_back(KeyOf(node));
       if (KeyOf(node) != failure.node) continue;
-      NodeReport report =
-          ReportOf(candidate_->index(), SkippedNode{node, KeyOf(node), ""});
+      NodeReport report = ReportUnchecked(index_, node, "");
       NoteFailure(failure, &report);
-      Conclude(candidate_->index(), {}, &report);
+      Conclude(index_, {}, &report);
       report.reason +=
           fmt::format(", in function {}", Printable(function.candidate)) +
           CallersOf(function);
-      located.culprits.push_back({located.nodes.size(), std::nullopt, {}});
-      located.nodes.push_back(std::move(report));
+      AddCulprit(std::move(report), {}, &result_.located);
     }
   }
 
@@ -328,7 +432,7 @@ class Mixer {
         share_of_first_.has_value()) {
       return *share_of_first_;
     }
-    Items others = Mixable();
+    FunctionSet others = Mixable();
     std::erase(others, function);
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(others));
     return 1 - left;
@@ -339,8 +443,7 @@ class Mixer {
     NODEWISE_ASSIGN_OR_RETURN(auto worst, CompareNodes(guilty));
     const NodeId node =
         worst.has_value() ? worst->first : function.nodes.front();
-    NodeReport report = ReportOf(candidate_->index(),
-                                 SkippedNode{node, KeyOf(node), "not asked"});
+    NodeReport report = ReportUnchecked(index_, node, "not asked");
     report.evidence.isolated = Verdict::kError;
     report.verdict = NodeVerdict::kBroken;
     report.reason = ReasonOf(function, guilty);
@@ -348,9 +451,7 @@ class Mixer {
     return report;
   }
 
-  const std::string& KeyOf(NodeId node) const {
-    return candidate_->index().KeyOf(node);
-  }
+  const std::string& KeyOf(NodeId node) const { return index_.KeyOf(node); }
 
   std::string ReasonOf(const MixedFunction& function,
                        const GuiltyFunction& guilty) const {
@@ -383,7 +484,7 @@ class Mixer {
   // least. None if nothing differs, or runs do not show their tensors.
   absl::StatusOr<std::optional<std::pair<NodeId, TensorComparison>>>
   CompareNodes(const GuiltyFunction& guilty) {
-    Items taken = guilty.together_with;
+    FunctionSet taken = guilty.together_with;
     const ByNode<bool> without = NodesOf(taken);
     taken.push_back(guilty.function);
     const std::vector<EntryId> entries = EntriesOf(guilty.function);
@@ -398,13 +499,16 @@ class Mixer {
     for (const EntryId entry : entries) {
       const NDArray &right = (*expected)[entry], &wrong = (*found)[entry];
       if (!right.defined() || !wrong.defined()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
-                                CompareEntry(entry, right, wrong));
+      const NodeId node = index_.NodeOf(entry);
+      NODEWISE_ASSIGN_OR_RETURN(
+          TensorComparison compared,
+          CompareNodeOutput(KeyOf(node), index_.OutputOf(entry), right, *wrong,
+                            AccumulatedOptions(tolerance_, right.dtype())));
       if (compared.is_equal()) continue;
       if (worst.has_value() && worst->second.verdict() >= compared.verdict()) {
         continue;
       }
-      worst.emplace(candidate_->index().NodeOf(entry), std::move(compared));
+      worst.emplace(node, std::move(compared));
     }
     return worst;
   }
@@ -413,42 +517,27 @@ class Mixer {
     std::vector<EntryId> entries;
     const std::vector<NodeId>& nodes = result_.functions[function].nodes;
     for (size_t i = 0; i < nodes.size() && i < kComparedNodes; ++i) {
-      for (uint32_t slot = 0; slot < graph_.OutputsOf(nodes[i]); ++slot) {
-        entries.push_back(graph_.EntryOf(nodes[i], slot));
-      }
+      const std::vector<EntryId> made = EntriesMadeBy(graph_, nodes[i]);
+      entries.insert(entries.end(), made.begin(), made.end());
     }
     return entries;
   }
 
-  absl::StatusOr<TensorComparison> CompareEntry(EntryId entry,
-                                                const NDArray& expected,
-                                                const NDArray& found) const {
-    const GraphIndex& index = candidate_->index();
-    const TensorKey key{KeyOf(index.NodeOf(entry)), index.OutputOf(entry),
-                        TensorRole::kOutput, "reference"};
-    TensorItem item{key};
-    item.tensor = expected.tensor();
-    return CompareTensors(item, *found,
-                          AccumulatedOptions(tolerance_, expected.dtype()));
-  }
-
-  const std::shared_ptr<const GraphTarget> candidate_;
-  const std::shared_ptr<const GraphTarget> reference_;
   MixtureRuns& runs_;
   const MixOptions& options_;
   const NodeFailures& failures_;
+  const GraphIndex& index_;
   const Graph& graph_;
   const Tolerance tolerance_;  // The tolerance of the outputs.
   // The functions of the candidate that end runs: by their numbers.
   std::map<size_t, const NodeFailure*> ending_;
   bool has_candidate_run_ = false;
-  std::vector<NamedTensor> right_;  // The outputs of both.
-  std::vector<NamedTensor> wrong_;
+  Outputs right_, wrong_;  // The outputs of both.
   OutputError error_;
   double none_left_ = 0;  // With no function of the candidate.
   bool are_last_wrong_ = false;
   std::optional<double> share_of_first_;
-  std::map<Items, double> answers_;
+  std::map<FunctionSet, double> answers_;
   MixResult result_;
 };
 
@@ -458,19 +547,18 @@ absl::StatusOr<MixResult> MixBuilds(
     std::shared_ptr<const GraphTarget> candidate,
     std::shared_ptr<const GraphTarget> reference,
     const std::vector<NamedTensor>& inputs, const MixOptions& options) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      MixtureRuns runs,
-      MixtureRuns::Create(candidate, reference, inputs, options.node_limit_ms));
+  NODEWISE_ASSIGN_OR_RETURN(MixedTarget mixed,
+                            MixedTarget::Create(*candidate, *reference));
+  MixtureRuns runs{candidate, reference, std::move(mixed), inputs,
+                   options.node_limit_ms};
   // Each turn finds one more node that ends runs.
   for (NodeFailures failures;;) {
-    Mixer mixer(candidate, reference, &runs, options, failures);
+    Mixer mixer(&runs, options, failures);
     auto result = mixer.Run();
     auto failure = FailureOf(result.status());
-    const auto is_known = [&](const NodeFailure& known) {
-      return known.node == failure->node;
-    };
     if (!failure.has_value() ||
-        std::any_of(failures.begin(), failures.end(), is_known)) {
+        std::ranges::find(failures, failure->node, &NodeFailure::node) !=
+            failures.end()) {
       return result;
     }
     if (mixer.has_candidate_run()) {

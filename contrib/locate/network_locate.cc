@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "contrib/locate/accumulated_rule.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "contrib/locate/output_error.h"
-#include "contrib/locate/part_search.h"
 #include "fmt/format.h"
+#include "nodewise/compare/compare.h"
 #include "nodewise/foreign/observation_search.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/interpreter.h"
@@ -20,31 +25,233 @@
 #include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_collector.h"
+
+// Another program is asked for what is inside as outputs of its model, and that
+// may change what it computes: operations that it fuses otherwise are computed
+// apart. So the first question is whether the fault is still there when it is
+// looked at, and the second one which values may be looked at with it. What
+// lies between these is judged as one node.
 
 namespace nodewise {
 namespace {
 
-constexpr size_t kNamedValues = 8;
+using Names = std::vector<std::string>;
+
+constexpr size_t kNamedValues = 8;  // In a note.
+// Each value is a run of the candidate. Fewer at a time would take more turns,
+// and what is left in the end is judged together.
+constexpr size_t kMostTogether = 24;
 
 // Takes tensors and remembers only which did not come.
-class AbsentSink : public TensorSink {
- public:
+struct AbsentSink : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
-    if (item.tensor == nullptr) absent_[item.key.node] = item.why_absent;
+    if (item.tensor == nullptr) absent[item.key.node] = item.why_absent;
     return absl::OkStatus();
   }
-  // By name, with the reasons.
-  const std::map<std::string, std::string>& absent() const { return absent_; }
+
+  std::map<std::string, std::string> absent;  // By name, with the reasons.
+};
+
+Names ChosenOf(const Names& all, absl::Span<const size_t> chosen) {
+  Names names;
+  for (const size_t i : chosen) names.push_back(all[i]);
+  return names;
+}
+
+std::string WithVerb(const Names& names) {
+  return ListOf(names, kNamedValues) + (names.size() == 1 ? " is" : " are");
+}
+
+Names EvenlyOf(const Names& all) {
+  Names some;
+  for (size_t i = 1; i <= kMostTogether; ++i) {
+    some.push_back(all[i * all.size() / (kMostTogether + 1)]);
+  }
+  return some;
+}
+
+// Looks for the first value that something makes otherwise than the reference,
+// where it hands out nothing but outputs: by models that end earlier. A few of
+// the values are tried at a time, evenly over what is left. What a right one is
+// made of is left out, and so is what the first wrong one is not made of.
+class PartSearch {
+ public:
+  // `inputs` are in the order of the network's. REQUIRES: `request` has
+  // by_parts, and all outlive this.
+  PartSearch(const NetworkLocateRequest& request, const Network& network,
+             const std::vector<NDArray>& inputs, const Tolerance& tolerance)
+      : request_(request),
+        network_(network),
+        inputs_(inputs),
+        tolerance_(tolerance) {}
+
+  // Returns the values that are to be observed: what lies between those that
+  // are right and the first one that is not, and what is read there. Fails as
+  // running the candidate or the reference.
+  absl::StatusOr<Names> Run() {
+    left_ = request_.observable;
+    while (left_.size() > kMostTogether) {
+      const Names tried = EvenlyOf(left_);
+      NODEWISE_ASSIGN_OR_RETURN(const auto are_wrong, AreWrong(tried));
+      const size_t before = left_.size();
+      Narrow(tried, are_wrong);
+      if (left_.size() == before) break;
+    }
+    // More than can be run where none of the models that end earlier does.
+    if (left_.size() > kMostTogether) left_ = EvenlyOf(left_);
+    const Names chosen = WithWhatIsRead();
+    runs_ += chosen.size();
+    found_ = wrong_.empty()
+                 ? right_.empty() ? std::string("all values were looked at")
+                                  : fmt::format("all is right up to {}", right_)
+                 : fmt::format("{} is the first that is off{}", wrong_,
+                               right_.empty()
+                                   ? std::string()
+                                   : fmt::format(", and {} is right", right_));
+    return chosen;
+  }
+
+  // Returns how many models were run.
+  size_t runs() const { return runs_; }
+  // In words: up to where all is right, and from where on it is not.
+  const std::string& what_was_found() const { return found_; }
 
  private:
-  std::map<std::string, std::string> absent_;
+  // All values of a large model need not fit the memory: each turn keeps its
+  // own.
+  absl::Status Refer(const Names& values) {
+    reference_.clear();
+    const std::set<std::string> wanted(values.begin(), values.end());
+    InterpretOptions options;
+    options.observe = [&](const OperationRun& run) {
+      for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
+        if (run.operation.outputs[i] == kNoValue) continue;
+        const std::string& name = network_.value(run.operation.outputs[i]).name;
+        if (wanted.contains(name)) reference_[name] = run.result.outputs[i];
+      }
+      return false;
+    };
+    return Interpret(network_, inputs_, options).status();
+  }
+
+  // Values that cannot be had are not among them.
+  absl::StatusOr<std::map<std::string, bool>> AreWrong(const Names& values) {
+    NODEWISE_RETURN_IF_ERROR(Refer(values));
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, request_.by_parts(values));
+    TensorCollector made;
+    RunOptions run;
+    run.sink = &made;
+    NODEWISE_RETURN_IF_ERROR(runner->Run(request_.inputs, run).status());
+    runs_ += values.size();
+    std::map<std::string, bool> are_wrong;
+    for (const std::string& name : values) {
+      const auto tensor = made.Find({name});
+      if (!tensor.ok()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(
+          const auto compared,
+          CompareNetworkOutputs({reference_[name]}, {{name, *tensor}},
+                                tolerance_));
+      are_wrong[name] = AnyIsWrong(compared);
+    }
+    return are_wrong;
+  }
+
+  // A wrong value may be hidden by what is made of it, so what a right one is
+  // made of need not all be right; it is what is likely, and the outputs are
+  // wrong.
+  void Narrow(const Names& tried,
+              const std::map<std::string, bool>& are_wrong) {
+    const auto is = [&](const std::string& name, bool wrong) {
+      const auto known = are_wrong.find(name);
+      return known != are_wrong.end() && known->second == wrong;
+    };
+    std::set<ValueId> out;
+    for (const std::string& name : tried) {
+      if (is(name, true)) {
+        wrong_ = name;
+        const std::set<ValueId> before = BeforeAndAt(name);
+        std::erase_if(left_, [&](const std::string& value) {
+          return !before.contains(*network_.FindValue(value));
+        });
+        break;
+      }
+      if (!is(name, false)) continue;
+      right_ = name;
+      out.merge(BeforeAndAt(name));
+    }
+    std::erase_if(left_, [&](const std::string& value) {
+      return out.contains(*network_.FindValue(value));
+    });
+  }
+
+  // The value, and all that it is made of.
+  std::set<ValueId> BeforeAndAt(const std::string& value) const {
+    std::vector<ValueId> waiting = {*network_.FindValue(value)};
+    std::set<ValueId> found(waiting.begin(), waiting.end());
+    while (!waiting.empty()) {
+      const ValueId next = waiting.back();
+      waiting.pop_back();
+      for (const ValueId input : ReadFor(next)) {
+        if (found.insert(input).second) waiting.push_back(input);
+      }
+    }
+    return found;
+  }
+
+  std::vector<ValueId> ReadFor(ValueId id) const {
+    const NetworkValue& value = network_.value(id);
+    if (value.kind != NetworkValue::Kind::kOutput) return {};
+    std::vector<ValueId> read = network_.operation(value.producer).inputs;
+    std::erase(read, kNoValue);
+    return read;
+  }
+
+  // The values that are left are to be judged on what was read for them, and
+  // must be apart from what comes before and after it: what these hand on to
+  // each other is wanted, too.
+  Names WithWhatIsRead() const {
+    std::set<ValueId> wanted;
+    std::set<ValueId> before;
+    for (const std::string& name : left_) {
+      const ValueId id = *network_.FindValue(name);
+      wanted.insert(id);
+      before.merge(BeforeAndAt(name));
+      for (const ValueId read : ReadFor(id)) wanted.insert(read);
+    }
+    for (const ValueId id : before) {
+      for (const Use& use : network_.value(id).uses) {
+        const auto& made = network_.operation(use.user).outputs;
+        const bool is_before = std::ranges::any_of(
+            made, [&](ValueId output) { return before.contains(output); });
+        if (!is_before) wanted.insert(id);
+      }
+    }
+    Names chosen;
+    for (const std::string& name : request_.observable) {
+      if (wanted.contains(*network_.FindValue(name))) chosen.push_back(name);
+    }
+    return chosen;
+  }
+
+  const NetworkLocateRequest& request_;
+  const Network& network_;
+  const std::vector<NDArray>& inputs_;
+  const Tolerance tolerance_;
+  // The values that are tried, by name.
+  std::map<std::string, NDArray> reference_;
+  Names left_;  // In the order of the run; among them is the first wrong one.
+  std::string right_, wrong_;  // The last of each; empty: none.
+  size_t runs_ = 0;
+  std::string found_;
 };
 
 class NetworkLocator {
  public:
-  NetworkLocator(const NetworkLocateRequest& request,
+  // `network` is that of the request, with all sizes. All must outlive this.
+  NetworkLocator(const NetworkLocateRequest& request, const Network& network,
                  const LocateOptions& options)
-      : request_(request), options_(options) {}
+      : request_(request), network_(network), options_(options) {}
 
   absl::StatusOr<NetworkLocated> Run() {
     // Whether there is a graph at all is known before anything runs.
@@ -53,7 +260,7 @@ class NetworkLocator {
     // First: a program that cannot run says so before anything takes long.
     NODEWISE_ASSIGN_OR_RETURN(plain_, OutputsWith({}, nullptr));
     NODEWISE_RETURN_IF_ERROR(Refer());
-    NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> observed, Choose());
+    NODEWISE_ASSIGN_OR_RETURN(Names observed, Choose());
     if (observed.size() != request_.observable.size()) {
       NODEWISE_ASSIGN_OR_RETURN(graph, LowerWith(observed));
     }
@@ -81,23 +288,22 @@ class NetworkLocator {
           located_.opinions,
           AskReferee(request, located_.result, request_.referee));
     }
-    std::vector<std::string>& notes = located_.result.notes;
+    Names& notes = located_.result.notes;
     notes.insert(notes.begin(), notes_.begin(), notes_.end());
     return std::move(located_);
   }
 
  private:
   absl::StatusOr<std::shared_ptr<const Lowered>> LowerWith(
-      const std::vector<std::string>& observed) const {
+      const Names& observed) const {
     const std::set<std::string> names(observed.begin(), observed.end());
     LowerOptions options;
     options.reuse_storage = false;
     options.is_observed = [&](const Network& network, ValueId id) {
       return names.contains(network.value(id).name);
     };
-    NODEWISE_ASSIGN_OR_RETURN(
-        Lowered lowered,
-        Lower(request_.network, request_.network.name(), options));
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
+                              Lower(network_, network_.name(), options));
     return std::make_shared<const Lowered>(std::move(lowered));
   }
 
@@ -119,34 +325,30 @@ class NetworkLocator {
       report.verdict = NodeVerdict::kBroken;
       report.reason += fmt::format(
           ", and the runtime itself makes something else when {} handed out",
-          ListOf(dropped_, kNamedValues) +
-              (dropped_.size() == 1 ? " is" : " are"));
+          WithVerb(dropped_));
       result.culprits.push_back({i, std::nullopt, {}});
     }
   }
 
   bool HasDropped(const NodeReport& report) const {
-    return std::any_of(
-        dropped_.begin(), dropped_.end(), [&](const std::string& name) {
-          const auto value = request_.network.FindValue(name);
-          if (!value.ok()) return false;
-          const OperationId maker = request_.network.value(*value).producer;
-          return maker != kNoOperation &&
-                 std::count(report.covers.begin(), report.covers.end(),
-                            request_.network.operation(maker).name) > 0;
-        });
+    return std::ranges::any_of(dropped_, [&](const std::string& name) {
+      const auto value = network_.FindValue(name);
+      if (!value.ok()) return false;
+      const OperationId maker = network_.value(*value).producer;
+      return maker != kNoOperation &&
+             std::ranges::count(report.covers, network_.operation(maker).name) >
+                 0;
+    });
   }
 
   // Whether every culprit does only what is known of the runtime.
   bool AreCulpritsKnown() const {
-    const std::vector<Culprit>& culprits = located_.result.culprits;
+    const auto is_known = [this](const Culprit& culprit) {
+      const auto& known = located_.result.nodes[culprit.report].known;
+      return known.has_value() && known->is_within();
+    };
     return !options_.is_strict &&
-           std::all_of(culprits.begin(), culprits.end(),
-                       [this](const Culprit& culprit) {
-                         const auto& known =
-                             located_.result.nodes[culprit.report].known;
-                         return known.has_value() && known->is_within();
-                       });
+           std::ranges::all_of(located_.result.culprits, is_known);
   }
 
   // Where no node is to blame and outputs differ all the same, the network may
@@ -160,7 +362,7 @@ class NetworkLocator {
       return absl::OkStatus();
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<Bounds> bounds,
-                              SampledBounds(request_.network, inputs_));
+                              SampledBounds(network_, inputs_));
     for (size_t i = 0; i < plain_.size(); ++i) {
       if (!unseen_[i].is_wrong()) continue;
       TensorItem item{unseen_[i].key};
@@ -184,10 +386,10 @@ class NetworkLocator {
 
   // What the reference makes of the inputs.
   absl::Status Refer() {
-    for (const ValueId id : request_.network.inputs()) {
-      const std::string& name = request_.network.value(id).name;
-      const auto given = std::find_if(
-          request_.inputs.begin(), request_.inputs.end(),
+    for (const ValueId id : network_.inputs()) {
+      const std::string& name = network_.value(id).name;
+      const auto given = std::ranges::find_if(
+          request_.inputs,
           [&](const NamedTensor& input) { return input.name == name; });
       if (given == request_.inputs.end()) {
         return absl::InvalidArgumentError(
@@ -196,15 +398,15 @@ class NetworkLocator {
       inputs_.push_back(given->tensor);
     }
     const int64_t start_ns = ClockNanoseconds();
-    NODEWISE_ASSIGN_OR_RETURN(reference_, Interpret(request_.network, inputs_));
+    NODEWISE_ASSIGN_OR_RETURN(reference_, Interpret(network_, inputs_));
     refer_ns_ = ClockNanoseconds() - start_ns;
     return absl::OkStatus();
   }
 
   // Runs the candidate with these values observed, or with none looked at for
   // a null sink, and returns its outputs.
-  absl::StatusOr<std::vector<NamedTensor>> OutputsWith(
-      const std::vector<std::string>& observed, TensorSink* sink) const {
+  absl::StatusOr<std::vector<NamedTensor>> OutputsWith(const Names& observed,
+                                                       TensorSink* sink) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, request_.candidate(observed));
     RunOptions run;
     run.sink = sink;
@@ -213,15 +415,10 @@ class NetworkLocator {
     return std::move(result.outputs);
   }
 
-  absl::StatusOr<std::vector<TensorComparison>> CompareWithReference(
-      absl::Span<const NamedTensor> outputs) const {
-    return CompareNetworkOutputs(reference_, outputs, tolerance_);
-  }
-
   // Returns what is to be observed.
-  absl::StatusOr<std::vector<std::string>> Choose() {
+  absl::StatusOr<Names> Choose() {
     const std::vector<NamedTensor>& unseen = plain_;
-    std::vector<std::string> asked = request_.observable;
+    Names asked = request_.observable;
     AbsentSink sink;
     auto seen = OutputsWith(asked, &sink);
     if (absl::IsUnavailable(seen.status()) && !asked.empty()) {
@@ -236,15 +433,17 @@ class NetworkLocator {
     }
     if (!seen.ok()) return seen.status();
     NODEWISE_RETURN_IF_ERROR(NoteChange(unseen, *seen));
-    NODEWISE_ASSIGN_OR_RETURN(unseen_, CompareWithReference(unseen));
-    const bool hands_out_none = sink.absent().size() == asked.size();
+    NODEWISE_ASSIGN_OR_RETURN(
+        unseen_, CompareNetworkOutputs(reference_, unseen, tolerance_));
+    const bool hands_out_none = sink.absent.size() == asked.size();
     if (hands_out_none && !request_.observable.empty() &&
-        request_.by_parts != nullptr && IsAnyWrong(unseen_)) {
+        request_.by_parts != nullptr && AnyIsWrong(unseen_)) {
       return ChooseByParts();
     }
-    const std::vector<std::string> observed = HandedOut(asked, sink);
-    NODEWISE_ASSIGN_OR_RETURN(const auto looked_at,
-                              CompareWithReference(*seen));
+    const Names observed = HandedOut(asked, sink);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto looked_at,
+        CompareNetworkOutputs(reference_, *seen, tolerance_));
     for (size_t i = 0; i < unseen_.size(); ++i) {
       if (looked_at[i].is_wrong() && !unseen_[i].is_wrong()) {
         notes_.push_back(fmt::format(
@@ -260,20 +459,14 @@ class NetworkLocator {
     return Search(observed, vanishing);
   }
 
-  static bool IsAnyWrong(absl::Span<const TensorComparison> outputs) {
-    return std::any_of(
-        outputs.begin(), outputs.end(),
-        [](const TensorComparison& output) { return output.is_wrong(); });
-  }
-
   // Returns the values around the first one that is off, as far as models that
   // end at them say: a few dozen, however many there are.
-  absl::StatusOr<std::vector<std::string>> ChooseByParts() {
+  absl::StatusOr<Names> ChooseByParts() {
     is_by_parts_ = true;
-    PartSearch search(request_, inputs_, tolerance_);
-    NODEWISE_ASSIGN_OR_RETURN(std::vector<std::string> chosen, search.Run());
+    PartSearch search(request_, network_, inputs_, tolerance_);
+    NODEWISE_ASSIGN_OR_RETURN(Names chosen, search.Run());
     for (const std::string& name : request_.observable) {
-      if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) {
+      if (std::ranges::find(chosen, name) == chosen.end()) {
         located_.unobserved.push_back(name);
       }
     }
@@ -290,10 +483,9 @@ class NetworkLocator {
   absl::StatusOr<bool> IsSteady(const std::vector<NamedTensor>& unseen) {
     constexpr double kSmallPart = 0.01;
     NODEWISE_ASSIGN_OR_RETURN(const auto again, OutputsWith({}, nullptr));
-    std::vector<NDArray> first;
-    for (const NamedTensor& output : unseen) first.push_back(output.tensor);
-    NODEWISE_ASSIGN_OR_RETURN(const auto moved,
-                              CompareNetworkOutputs(first, again, tolerance_));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto moved,
+        CompareNetworkOutputs(Unnamed(unseen), again, tolerance_));
     for (size_t i = 0; i < moved.size(); ++i) {
       if (RelativeError(moved[i]) > kSmallPart * RelativeError(unseen_[i])) {
         return false;
@@ -303,13 +495,12 @@ class NetworkLocator {
   }
 
   // Returns those that came, and notes why the others did not.
-  std::vector<std::string> HandedOut(const std::vector<std::string>& asked,
-                                     const AbsentSink& sink) {
-    std::vector<std::string> observed;
-    std::vector<std::string> absent;
+  Names HandedOut(const Names& asked, const AbsentSink& sink) {
+    Names observed;
+    Names absent;
     for (const std::string& name : asked) {
-      const auto found = sink.absent().find(name);
-      if (found == sink.absent().end()) {
+      const auto found = sink.absent.find(name);
+      if (found == sink.absent.end()) {
         observed.push_back(name);
         continue;
       }
@@ -330,7 +521,7 @@ class NetworkLocator {
   // that hands out none for all of them would take as many runs.
   absl::StatusOr<bool> CanHandOutOne() const {
     if (request_.by_parts == nullptr) return true;
-    const std::vector<std::string>& all = request_.observable;
+    const Names& all = request_.observable;
     for (const size_t i : {size_t{0}, all.size() / 2, all.size() - 1}) {
       AbsentSink sink;
       const auto made = OutputsWith({all[i]}, &sink);
@@ -342,41 +533,34 @@ class NetworkLocator {
 
   // Returns the values that can be asked for together, where asking for all
   // makes the runtime fail.
-  absl::StatusOr<std::vector<std::string>> AskForLess(
-      const absl::Status& failure) {
-    const std::vector<std::string>& all = request_.observable;
-    const auto named = [&](absl::Span<const size_t> values) {
-      std::vector<std::string> names;
-      for (const size_t i : values) names.push_back(all[i]);
-      return names;
-    };
+  absl::StatusOr<Names> AskForLess(const absl::Status& failure) {
+    const Names& all = request_.observable;
     NODEWISE_ASSIGN_OR_RETURN(
         const ObservationSearch search,
         SearchObservable(
             all.size(), request_.most_search_runs,
             [&](absl::Span<const size_t> values) -> absl::StatusOr<bool> {
               AbsentSink sink;
-              const auto made = OutputsWith(named(values), &sink);
+              const auto made = OutputsWith(ChosenOf(all, values), &sink);
               if (absl::IsUnavailable(made.status())) return false;
               NODEWISE_RETURN_IF_ERROR(made.status());
               return true;
             }));
-    located_.unobserved = named(search.dropped);
+    located_.unobserved = ChosenOf(all, search.dropped);
     notes_.push_back(fmt::format(
         "the runtime fails when it is asked for all values inside: {}; {} of "
         "{} can be had together, without {}",
         MessageOf(failure), search.kept.size(), all.size(),
         ListOf(located_.unobserved, kNamedValues)));
-    return named(search.kept);
+    return ChosenOf(all, search.kept);
   }
 
   // Says how much it changes the outputs that what is inside is handed out.
   absl::Status NoteChange(absl::Span<const NamedTensor> unseen,
                           absl::Span<const NamedTensor> seen) {
-    std::vector<NDArray> as_read;
-    for (const NamedTensor& output : unseen) as_read.push_back(output.tensor);
-    NODEWISE_ASSIGN_OR_RETURN(const auto changed,
-                              CompareNetworkOutputs(as_read, seen, tolerance_));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto changed,
+        CompareNetworkOutputs(Unnamed(unseen), seen, tolerance_));
     located_.change = 0;
     for (size_t i = 0; i < changed.size(); ++i) {
       const double change = RelativeError(changed[i]);
@@ -403,18 +587,16 @@ class NetworkLocator {
         vanishing.push_back(i);
       }
     }
-    std::stable_sort(
-        vanishing.begin(), vanishing.end(), [&](size_t a, size_t b) {
-          return RelativeError(unseen_[a]) > RelativeError(unseen_[b]);
-        });
+    std::ranges::stable_sort(vanishing, [&](size_t a, size_t b) {
+      return RelativeError(unseen_[a]) > RelativeError(unseen_[b]);
+    });
     return vanishing;
   }
 
   // Observes as much as leaves more than half of the error of all these
   // outputs; where nothing does, of the worst alone.
-  absl::StatusOr<std::vector<std::string>> Search(
-      const std::vector<std::string>& observable,
-      const std::vector<size_t>& vanishing) {
+  absl::StatusOr<Names> Search(const Names& observable,
+                               const std::vector<size_t>& vanishing) {
     located_.vanishes = true;
     NODEWISE_ASSIGN_OR_RETURN(ObservationSearch search,
                               SearchWith(observable, vanishing));
@@ -432,45 +614,40 @@ class NetworkLocator {
           "observes: ask for it alone",
           unseen_[vanishing[i]].key.Name(), unseen_[followed[0]].key.Name()));
     }
-    std::vector<std::string> kept;
-    for (const size_t i : search.kept) kept.push_back(observable[i]);
-    return kept;
+    return ChosenOf(observable, search.kept);
   }
 
   absl::StatusOr<ObservationSearch> SearchWith(
-      const std::vector<std::string>& observable,
-      const std::vector<size_t>& followed) const {
+      const Names& observable, const std::vector<size_t>& followed) const {
     return SearchObservable(
         observable.size(), request_.most_search_runs,
         [&](absl::Span<const size_t> values) -> absl::StatusOr<bool> {
-          std::vector<std::string> names;
-          for (const size_t i : values) names.push_back(observable[i]);
           AbsentSink sink;
-          NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
-                                    OutputsWith(names, &sink));
+          NODEWISE_ASSIGN_OR_RETURN(
+              const auto outputs,
+              OutputsWith(ChosenOf(observable, values), &sink));
           return AreLeft(followed, outputs);
         });
   }
 
   absl::StatusOr<bool> AreLeft(const std::vector<size_t>& followed,
                                absl::Span<const NamedTensor> outputs) const {
-    NODEWISE_ASSIGN_OR_RETURN(const auto found, CompareWithReference(outputs));
-    return std::all_of(followed.begin(), followed.end(),
-                       [&](size_t i) { return IsLeft(i, found[i]); });
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto found,
+        CompareNetworkOutputs(reference_, outputs, tolerance_));
+    return std::ranges::all_of(followed,
+                               [&](size_t i) { return IsLeft(i, found[i]); });
   }
 
-  void NoteVanished(const std::vector<std::string>& observable,
-                    const ObservationSearch& search,
+  void NoteVanished(const Names& observable, const ObservationSearch& search,
                     const std::vector<size_t>& followed) {
-    std::vector<std::string> dropped;
-    for (const size_t i : search.dropped) dropped.push_back(observable[i]);
-    std::vector<std::string> outputs;
+    Names dropped = ChosenOf(observable, search.dropped);
+    Names outputs;
     for (const size_t i : followed) outputs.push_back(unseen_[i].key.Name());
     notes_.push_back(fmt::format(
         "vanishes when observed: most of the error of {} is gone when {} "
         "handed out, so the operations around {} were judged as one{}",
-        ListOf(outputs, kNamedValues),
-        ListOf(dropped, kNamedValues) + (dropped.size() == 1 ? " is" : " are"),
+        ListOf(outputs, kNamedValues), WithVerb(dropped),
         dropped.size() == 1 ? "it" : "them",
         search.is_complete ? ""
                            : fmt::format(" (the search was ended after {})",
@@ -489,6 +666,7 @@ class NetworkLocator {
   }
 
   const NetworkLocateRequest& request_;
+  const Network& network_;
   const LocateOptions& options_;
   Tolerance tolerance_;          // The tolerance of the outputs.
   std::vector<NDArray> inputs_;  // In the order of the network's.
@@ -498,9 +676,9 @@ class NetworkLocator {
   std::vector<TensorComparison> unseen_;  // The outputs of the file as it is.
   bool is_by_parts_ = false;
   // What makes the error vanish when it is handed out.
-  std::vector<std::string> dropped_;
+  Names dropped_;
   NetworkLocated located_;
-  std::vector<std::string> notes_;
+  Names notes_;
 };
 
 }  // namespace
@@ -508,19 +686,11 @@ class NetworkLocator {
 absl::StatusOr<NetworkLocated> LocateInNetwork(
     const NetworkLocateRequest& request, const LocateOptions& options) {
   if (!HasOpenSizes(request.network)) {
-    return NetworkLocator(request, options).Run();
+    return NetworkLocator(request, request.network, options).Run();
   }
   Network sized = request.network;
   NODEWISE_RETURN_IF_ERROR(FindSizes(request.inputs, &sized));
-  const NetworkLocateRequest of_sized{sized,
-                                      request.operators,
-                                      request.candidate,
-                                      request.observable,
-                                      request.inputs,
-                                      request.most_search_runs,
-                                      request.referee,
-                                      request.by_parts};
-  return NetworkLocator(of_sized, options).Run();
+  return NetworkLocator(request, sized, options).Run();
 }
 
 }  // namespace nodewise

@@ -1,12 +1,16 @@
 #include "nodewise/locate/node_check.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "contrib/locate/accumulated_rule.h"
+#include "contrib/locate/observed_run.h"
+#include "contrib/locate/output_error.h"
+#include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/graph/by_node.h"
@@ -14,14 +18,41 @@
 #include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/locate/verdict.h"
+#include "nodewise/locate/locate.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
+
+absl::Status CheckGivenNumbers(absl::Span<const NamedTensor> inputs) {
+  for (const NamedTensor& input : inputs) {
+    const NDArray& tensor = input.tensor;
+    if (!IsFloat(tensor.dtype()) || tensor.dtype().lanes != 1) continue;
+    const auto count = NumElements(tensor.shape());
+    std::vector<double> numbers(static_cast<size_t>(count.value_or(0)));
+    if (!DecodeToDoubles(tensor.dtype(), tensor.data(), numbers.size(),
+                         numbers.data())) {
+      continue;
+    }
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (!std::isnan(numbers[i])) continue;
+      return absl::FailedPreconditionError(fmt::format(
+          "input {}: element {} is NaN, expected numbers: what it reaches is "
+          "NaN on both sides and counts as equal, so that it is not judged "
+          "(give numbers; {} names the nodes that are given NaN)",
+          Printable(input.name), i, NameOf(Way::kNodeByNode)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 absl::StatusOr<NDArray> KeepReadable(const TensorItem& item) {
@@ -48,7 +79,7 @@ std::string OperatorsOf(const Region& region) {
   std::vector<std::string> names;
   for (const OperationId id : SourceOperations(region)) {
     const std::string name(region.network.operation(id).def().name);
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (std::ranges::find(names, name) == names.end()) {
       names.push_back(name);
     }
   }
@@ -57,14 +88,6 @@ std::string OperatorsOf(const Region& region) {
     names = {names[0], names[1], "...", names.back()};
   }
   return fmt::format("{}", fmt::join(names, "+"));
-}
-
-double LargestError(absl::Span<const TensorComparison> outputs) {
-  double largest = 0;
-  for (const TensorComparison& output : outputs) {
-    largest = std::max(largest, RelativeError(output));
-  }
-  return largest;
 }
 
 // Checks each node as soon as the run has handed out what it made.
@@ -76,6 +99,7 @@ class NodeChecker : public TensorSink {
         ops_(ops),
         options_(options),
         index_(index),
+        nodes_(index),
         made_(graph_),
         reference_(graph_),
         error_(graph_),
@@ -84,18 +108,12 @@ class NodeChecker : public TensorSink {
         should_be_(graph_),
         read_(graph_),
         is_done_(graph_),
-        tolerance_(AccumulatedTolerance(graph_)) {
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      nodes_.emplace(index_.KeyOf(NodeId{n}), NodeId{n});
-    }
-  }
+        tolerance_(AccumulatedTolerance(graph_)) {}
 
   absl::Status Take(const TensorItem& item) override {
-    const auto found = nodes_.find(item.key.node);
-    if (found == nodes_.end() || item.tensor == nullptr) {
-      return absl::OkStatus();
-    }
-    const NodeId node = found->second;
+    const auto found = nodes_.NodeOf(item);
+    if (!found.has_value() || item.tensor == nullptr) return absl::OkStatus();
+    const NodeId node = *found;
     if (item.key.role == TensorRole::kInput) return TakeRead(node, item);
     if (item.key.slot >= graph_.OutputsOf(node)) return absl::OkStatus();
     const EntryId entry = graph_.EntryOf(node, item.key.slot);
@@ -109,9 +127,8 @@ class NodeChecker : public TensorSink {
   }
 
   NodeChecks Finish() {
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      const NodeId node{n};
-      if (!graph_.IsFunction(node) || is_done_[node]) continue;
+    for (const NodeId node : FunctionNodesOf(graph_)) {
+      if (is_done_[node]) continue;
       Skip(node, "the run has not handed out what it made");
     }
     if (options_.with_accumulated) {
@@ -178,26 +195,23 @@ class NodeChecker : public TensorSink {
       return absl::NotFoundError(
           fmt::format("the run has not handed out its output {}", slot));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const Region region,
-                              RegionOfNode(node, inputs, made));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Region region,
+        RegionOfTensors(graph_.node(node), inputs, made, ops_));
     check->operators = OperatorsOf(region);
     auto reference = RunWithLazyBounds(region.network, inputs);
     if (!reference.ok()) return At("the reference", reference.status());
     const std::vector<NDArray>& expected = (*reference)->outputs();
-    for (uint32_t slot = 0; slot < made.size(); ++slot) {
-      auto compared = CompareOutput(check->key, slot, expected[slot],
-                                    *made[slot], &(*reference)->bounds(slot));
-      if (!compared.ok()) return compared.status();
-      check->outputs.push_back(*std::move(compared));
-    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        check->outputs, CompareByBounds(check->key, reference->get(), made));
     if (options_.with_accumulated) {
       NODEWISE_RETURN_IF_ERROR(
           Accumulate(region, inputs, expected, made, check));
     }
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
-      for (uint32_t slot = 0; slot < made.size(); ++slot) {
-        check->reference.push_back(reference_[graph_.EntryOf(node, slot)]);
+      for (const EntryId entry : EntriesMadeBy(graph_, node)) {
+        check->reference.push_back(reference_[entry]);
       }
     }
     if (options_.asks_readers) {
@@ -232,13 +246,9 @@ class NodeChecker : public TensorSink {
       NODEWISE_ASSIGN_OR_RETURN(
           const auto reference,
           RunWithLazyBounds(region.network, std::move(inputs)));
-      for (uint32_t slot = 0; slot < made.size(); ++slot) {
-        NODEWISE_ASSIGN_OR_RETURN(
-            TensorComparison compared,
-            CompareOutput(check->key, slot, reference->outputs()[slot],
-                          *made[slot], &reference->bounds(slot)));
-        check->on_right_inputs.push_back(std::move(compared));
-      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          check->on_right_inputs,
+          CompareByBounds(check->key, reference.get(), made));
     }
     if (!IsLarge(check->outputs)) return absl::OkStatus();
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
@@ -258,7 +268,7 @@ class NodeChecker : public TensorSink {
       if (slot >= operation.inputs.size()) return NDArray();
       const ValueId id = operation.inputs[slot];
       const auto all = region.inputs();
-      const auto input = std::find(all.begin(), all.end(), id);
+      const auto input = std::ranges::find(all, id);
       if (input != all.end()) {
         return inputs[static_cast<size_t>(input - all.begin())];
       }
@@ -275,25 +285,27 @@ class NodeChecker : public TensorSink {
     return inputs;
   }
 
-  absl::StatusOr<TensorComparison> CompareOutput(const std::string& node,
-                                                 uint32_t slot,
-                                                 const NDArray& reference,
-                                                 const DLTensor& made,
-                                                 BoundSource* bounds) const {
-    const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
-    TensorItem item{key};
-    item.tensor = reference.tensor();
-    if (bounds == nullptr) {
-      return CompareTensors(item, made,
-                            AccumulatedOptions(tolerance_, reference.dtype()));
+  // Compares what a node made with what the reference makes of the same inputs.
+  absl::StatusOr<std::vector<TensorComparison>> CompareByBounds(
+      const std::string& node, BoundedRun* reference,
+      const std::vector<NDArray>& made) const {
+    std::vector<TensorComparison> compared;
+    for (uint32_t slot = 0; slot < made.size(); ++slot) {
+      const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
+      BoundSource& bounds = reference->bounds(slot);
+      TensorItem item{.key = key,
+                      .tensor = reference->outputs()[slot].tensor(),
+                      .bound_source = &bounds};
+      if (options_.with_all_bounds) {
+        NODEWISE_ASSIGN_OR_RETURN(const BoundSpans all, bounds.All());
+        item.proved_bounds = all.proved;
+        item.expected_bounds = all.expected;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(TensorComparison one,
+                                CompareTensors(item, *made[slot]));
+      compared.push_back(std::move(one));
     }
-    item.bound_source = bounds;
-    if (options_.with_all_bounds) {
-      NODEWISE_ASSIGN_OR_RETURN(const BoundSpans all, bounds->All());
-      item.proved_bounds = all.proved;
-      item.expected_bounds = all.expected;
-    }
-    return CompareTensors(item, made);
+    return compared;
   }
 
   // Has the reference go on from its own results. `expected` is what it makes
@@ -326,9 +338,11 @@ class NodeChecker : public TensorSink {
       const EntryId entry = graph_.EntryOf(check->node, slot);
       reference_[entry] = reference[slot];
       check->made_non_finite += non_finite_[entry];
-      NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
-                                CompareOutput(check->key, slot, reference[slot],
-                                              *made[slot], nullptr));
+      NODEWISE_ASSIGN_OR_RETURN(
+          TensorComparison compared,
+          CompareNodeOutput(
+              check->key, slot, reference[slot], *made[slot],
+              AccumulatedOptions(tolerance_, reference[slot].dtype())));
       error_[entry] = RelativeError(compared);
       check->accumulated.push_back(std::move(compared));
     }
@@ -358,15 +372,6 @@ class NodeChecker : public TensorSink {
     return inputs;
   }
 
-  absl::StatusOr<Region> RegionOfNode(NodeId id, absl::Span<const NDArray> in,
-                                      absl::Span<const NDArray> out) const {
-    const GraphNode& node = graph_.node(id);
-    std::vector<const DLTensor*> arguments;
-    for (const NDArray& tensor : in) arguments.push_back(tensor.tensor());
-    for (const NDArray& tensor : out) arguments.push_back(tensor.tensor());
-    return RegionOf({node.function, node.attrs, arguments, out.size()}, ops_);
-  }
-
   // Lets go what no later node reads.
   void DropAfter(NodeId node) {
     read_[node].clear();
@@ -381,15 +386,12 @@ class NodeChecker : public TensorSink {
     for (const EntryRef& ref : graph_.node(node).inputs) {
       drop(graph_.EntryOf(ref));
     }
-    for (uint32_t slot = 0; slot < graph_.OutputsOf(node); ++slot) {
-      drop(graph_.EntryOf(node, slot));
-    }
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) drop(entry);
   }
 
   // The reference goes on with what the node made.
   void StandIn(NodeId node) {
-    for (uint32_t slot = 0; slot < graph_.OutputsOf(node); ++slot) {
-      const EntryId entry = graph_.EntryOf(node, slot);
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       if (!reference_[entry].defined()) reference_[entry] = made_[entry];
     }
   }
@@ -404,7 +406,7 @@ class NodeChecker : public TensorSink {
   const OpSet& ops_;
   const NodeCheckOptions& options_;
   const GraphIndex& index_;
-  std::unordered_map<std::string, NodeId> nodes_;  // By key.
+  const KeyedNodes nodes_;
   ByEntry<NDArray> made_;
   // With accumulated errors: the reference's run of the whole network, how far
   // the run is from it, and what in the run is not finite.
@@ -422,18 +424,15 @@ class NodeChecker : public TensorSink {
 }  // namespace
 
 const TensorComparison& NodeCheck::Worst() const {
-  return *std::max_element(
-      outputs.begin(), outputs.end(),
-      [](const TensorComparison& a, const TensorComparison& b) {
+  return *std::ranges::max_element(
+      outputs, [](const TensorComparison& a, const TensorComparison& b) {
         if (a.verdict() != b.verdict()) return a.verdict() < b.verdict();
         return ErrorOverBound(a) < ErrorOverBound(b);
       });
 }
 
 bool NodeCheck::IsEqual() const {
-  return std::all_of(
-      outputs.begin(), outputs.end(),
-      [](const TensorComparison& output) { return output.is_equal(); });
+  return std::ranges::all_of(outputs, &TensorComparison::is_equal);
 }
 
 double NodeCheck::MadeError() const { return LargestError(outputs); }
@@ -441,22 +440,17 @@ double NodeCheck::MadeError() const { return LargestError(outputs); }
 double NodeCheck::PassedOnError() const { return LargestError(accumulated); }
 
 size_t NodeChecks::CountOf(Verdict verdict) const {
-  return static_cast<size_t>(
-      std::count_if(nodes.begin(), nodes.end(), [&](const NodeCheck& check) {
-        return check.Worst().verdict() == verdict;
-      }));
+  return static_cast<size_t>(std::ranges::count(
+      nodes, verdict,
+      [](const NodeCheck& check) { return check.Worst().verdict(); }));
 }
 
 size_t NodeChecks::CountEqual() const {
-  return static_cast<size_t>(
-      std::count_if(nodes.begin(), nodes.end(),
-                    [](const NodeCheck& check) { return check.IsEqual(); }));
+  return static_cast<size_t>(std::ranges::count_if(nodes, &NodeCheck::IsEqual));
 }
 
 const NodeCheck* NodeChecks::FirstWrong() const {
-  const auto found =
-      std::find_if(nodes.begin(), nodes.end(),
-                   [](const NodeCheck& check) { return check.IsWrong(); });
+  const auto found = std::ranges::find_if(nodes, &NodeCheck::IsWrong);
   return found == nodes.end() ? nullptr : &*found;
 }
 

@@ -1,6 +1,7 @@
 #include "contrib/locate/node_report.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -12,8 +13,29 @@
 namespace nodewise {
 namespace {
 
+// In the order of NodeVerdict.
+constexpr std::string_view kVerdictNames[] = {"healthy",
+                                              "intended infinity",
+                                              "inherits",
+                                              "deviates",
+                                              "inconclusive",
+                                              "bad input",
+                                              "not deterministic",
+                                              "plan fault",
+                                              "changes floats",
+                                              "broken",
+                                              "side effect",
+                                              "overrun",
+                                              "hangs",
+                                              "crashes"};
+static_assert(std::size(kVerdictNames) ==
+              static_cast<size_t>(NodeVerdict::kCrashes) + 1);
+
+// A reason is one line; all victims of a culprit are in Culprit::victims.
 constexpr size_t kNamedVictims = 3;
-// An error larger than this share of its proved bound is near to it.
+// An error larger than this share of its proved bound is near to it. Bounds are
+// for the worst case, so what comes near to one is unusual enough for a run
+// with exact inputs.
 constexpr double kNearShare = 0.5;
 
 NodeReport EmptyReport(const GraphIndex& index, NodeId node) {
@@ -97,7 +119,103 @@ std::string ReasonOf(const GraphIndex& index,
   }
 }
 
+// Has the reference stand in for all nodes that have failed. Returns false if
+// it cannot, with the reason.
+absl::StatusOr<bool> MakeStandIns(StandInSearch* search, std::string* why_not) {
+  if (!search->with_stand_ins) return false;
+  std::vector<std::string> nodes;
+  for (const NodeFailure& failure : search->failures) {
+    nodes.push_back(failure.node);
+  }
+  auto made = search->with_stand_ins(nodes);
+  // Nodes are bound when a runner is made, so one is made to see whether all of
+  // them say what they compute.
+  const absl::Status status =
+      made.ok() ? made->candidate().status() : made.status();
+  if (absl::IsUnimplemented(status)) {
+    *why_not = std::string(MessageOf(status));
+    return false;
+  }
+  NODEWISE_RETURN_IF_ERROR(status);
+  search->makers = *std::move(made);
+  return true;
+}
+
+bool IsAskedFor(absl::Span<const std::string> asked_for,
+                const std::string& node) {
+  return std::ranges::find(asked_for, node) != asked_for.end();
+}
+
 }  // namespace
+
+std::string_view NameOf(NodeVerdict verdict) {
+  return kVerdictNames[static_cast<size_t>(verdict)];
+}
+
+bool Accuses(NodeVerdict verdict) {
+  return verdict == NodeVerdict::kBroken ||
+         verdict == NodeVerdict::kPlanFault ||
+         verdict == NodeVerdict::kNotDeterministic ||
+         verdict == NodeVerdict::kChangesFloats ||
+         verdict == NodeVerdict::kBadInput ||
+         verdict == NodeVerdict::kSideEffect ||
+         verdict == NodeVerdict::kOverrun || EndsRuns(verdict);
+}
+
+bool EndsRuns(NodeVerdict verdict) {
+  return verdict == NodeVerdict::kCrashes || verdict == NodeVerdict::kHangs;
+}
+
+// What is nearer to the machine comes first: a node that ends runs, spoils
+// memory or makes other bits each time may look like anything in a comparison
+// of numbers, so that no comparison counts against such evidence. Then comes
+// what the node made of what it read, and last what it read.
+NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
+  // All else that was seen of such a node is what the reference made.
+  if (evidence.crashed) return NodeVerdict::kCrashes;
+  if (evidence.hung) return NodeVerdict::kHangs;
+  if (evidence.wrote_astray) return NodeVerdict::kOverrun;
+  if (evidence.has_side_effect) return NodeVerdict::kSideEffect;
+  if (evidence.is_stand_in) return NodeVerdict::kInconclusive;
+  if (evidence.is_misreported) return NodeVerdict::kInconclusive;
+  // A node that is not steady may look like anything in the single runs.
+  if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;
+  if (evidence.wrote_over) return NodeVerdict::kPlanFault;
+  if (evidence.isolated == Verdict::kError) {
+    if (evidence.has_no_consequence) return NodeVerdict::kDeviates;
+    const bool is_right_privately =
+        evidence.isolated_privately == Verdict::kPass;
+    return is_right_privately ? NodeVerdict::kPlanFault : NodeVerdict::kBroken;
+  }
+  if (evidence.exact == Verdict::kError) return NodeVerdict::kBroken;
+  if (evidence.changed_floats) return NodeVerdict::kChangesFloats;
+  const bool is_exact = evidence.exact == Verdict::kPass;
+  if (evidence.isolated == Verdict::kInconclusive && !is_exact) {
+    return NodeVerdict::kInconclusive;
+  }
+  if (evidence.read_overwritten) return NodeVerdict::kInherits;
+  if (evidence.was_given_nan) return NodeVerdict::kBadInput;
+  // Small errors that add up are inherited, too: the node itself is right.
+  if (evidence.accumulated == Verdict::kError) return NodeVerdict::kInherits;
+  if (evidence.made_infinity || evidence.made_nan) {
+    return NodeVerdict::kIntendedInfinity;
+  }
+  return NodeVerdict::kHealthy;
+}
+
+Verdict IsolatedVerdict(const NodeCheck& check) {
+  Verdict worst = Verdict::kPass;
+  for (const TensorComparison& output : check.outputs) {
+    worst = std::max(worst, WeighedVerdict(output));
+  }
+  return worst;
+}
+
+bool IsLarge(absl::Span<const TensorComparison> outputs) {
+  return std::ranges::any_of(outputs, [](const TensorComparison& output) {
+    return output.is_large && WeighedVerdict(output) == Verdict::kError;
+  });
+}
 
 NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   NodeReport report = EmptyReport(index, check.node);
@@ -128,14 +246,38 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   return report;
 }
 
-NodeReport ReportOf(const GraphIndex& index, const SkippedNode& skipped) {
-  NodeReport report = EmptyReport(index, skipped.node);
+NodeReport ReportUnchecked(const GraphIndex& index, NodeId node,
+                           std::string_view why) {
+  NodeReport report = EmptyReport(index, node);
   report.evidence.isolated = Verdict::kInconclusive;
-  report.reason = "not checked: " + skipped.why;
+  report.reason = fmt::format("not checked: {}", why);
   return report;
 }
 
+void AddCulprit(NodeReport report, std::vector<std::string> victims,
+                LocateResult* result) {
+  result->culprits.push_back(
+      {result->nodes.size(), std::nullopt, std::move(victims)});
+  result->nodes.push_back(std::move(report));
+}
+
+NodeReport* FindReport(NodeId node, LocateResult* result) {
+  const auto found =
+      std::ranges::lower_bound(result->nodes, node, {}, &NodeReport::node);
+  const bool is_there = found != result->nodes.end() && found->node == node;
+  return is_there ? &*found : nullptr;
+}
+
+void AddPatches(const NodeCheck& check, const std::vector<NDArray>& right,
+                std::vector<TensorPatch>* patches) {
+  for (size_t slot = 0; slot < right.size(); ++slot) {
+    patches->push_back({fmt::format("{}:{}", check.key, slot), right[slot],
+                        "the reference", check.key});
+  }
+}
+
 void NoteFloats(const FloatChange& change, NodeReport* report) {
+  if (report == nullptr) return;
   report->floats = change;
   report->evidence.changed_floats = true;
 }
@@ -143,14 +285,19 @@ void NoteFloats(const FloatChange& change, NodeReport* report) {
 void NoteFailure(const NodeFailure& failure, NodeReport* report) {
   report->failure = failure;
   report->reason = failure.what;
-  if (failure.kind == NodeFailure::Kind::kHang) {
-    report->evidence.hung = true;
-  } else if (failure.kind == NodeFailure::Kind::kStrayWrite) {
-    report->evidence.wrote_astray = true;
-  } else if (failure.kind == NodeFailure::Kind::kSideEffect) {
-    report->evidence.has_side_effect = true;
-  } else {
-    report->evidence.crashed = true;
+  NodeEvidence& evidence = report->evidence;
+  switch (failure.kind) {
+    case NodeFailure::Kind::kHang:
+      evidence.hung = true;
+      break;
+    case NodeFailure::Kind::kStrayWrite:
+      evidence.wrote_astray = true;
+      break;
+    case NodeFailure::Kind::kSideEffect:
+      evidence.has_side_effect = true;
+      break;
+    default:
+      evidence.crashed = true;
   }
 }
 
@@ -158,13 +305,10 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
   const NodeFailure* const cut =
       stand_ins.is_cut ? &stand_ins.failures.back() : nullptr;
   for (NodeReport& report : result->nodes) {
-    const auto failed = std::find_if(
-        stand_ins.failures.begin(), stand_ins.failures.end(),
-        [&](const NodeFailure& failure) { return failure.node == report.key; });
+    const auto failed =
+        std::ranges::find(stand_ins.failures, report.key, &NodeFailure::node);
     const bool has_failed = failed != stand_ins.failures.end();
-    const bool is_asked_for =
-        std::find(stand_ins.asked_for.begin(), stand_ins.asked_for.end(),
-                  report.key) != stand_ins.asked_for.end();
+    const bool is_asked_for = IsAskedFor(stand_ins.asked_for, report.key);
     if (has_failed) {
       NoteFailure(*failed, &report);
     } else if (is_asked_for) {
@@ -180,6 +324,24 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
     if (!has_failed || &*failed != cut) {
       result->stand_ins.push_back(report.key);
     }
+  }
+}
+
+void NoteOverwritten(const GraphIndex& index,
+                     absl::Span<const Overwriting> overwritten,
+                     std::string_view hint, LocateResult* result) {
+  for (const Overwriting& found : overwritten) {
+    NodeReport* const reader = FindReport(found.reader, result);
+    if (reader != nullptr) reader->evidence.read_overwritten = true;
+    NodeReport* const writer = FindReport(found.writer, result);
+    if (writer != nullptr) {
+      writer->evidence.wrote_over = true;
+      continue;
+    }
+    result->notes.push_back(
+        fmt::format("{}: something has written over it, but by the storage "
+                    "plan no node does{}",
+                    index.KeyOf(found.victim), hint));
   }
 }
 
@@ -215,11 +377,8 @@ void AddExactCheck(const ExactCheck& check, NodeReport* report) {
     report->on_exact_inputs = "no exact inputs: " + check.why_not;
     return;
   }
-  const TensorComparison& worst = *std::max_element(
-      check.outputs.begin(), check.outputs.end(),
-      [](const TensorComparison& a, const TensorComparison& b) {
-        return a.verdict() < b.verdict();
-      });
+  const TensorComparison& worst =
+      *std::ranges::max_element(check.outputs, {}, &TensorComparison::verdict);
   if (worst.is_wrong()) {
     report->worst = worst;
     report->evidence.is_large |= IsLarge(check.outputs);
@@ -259,6 +418,34 @@ std::vector<std::string> VictimsOf(const GraphIndex& index,
                                   ReaderName(index, found.reader)));
   }
   return victims;
+}
+
+absl::StatusOr<bool> StandInSearch::Replace(const NodeFailures& known,
+                                            std::string* why_not) {
+  failures = known;
+  NODEWISE_ASSIGN_OR_RETURN(const bool are_replaced,
+                            MakeStandIns(this, why_not));
+  if (!are_replaced) failures.clear();
+  return are_replaced;
+}
+
+absl::Status StandInSearch::GoOnAfter(const absl::Status& status, size_t runs) {
+  auto failure = FailureOf(status);
+  if (!failure.has_value()) return status;
+  const bool has_failed =
+      std::ranges::find(failures, failure->node, &NodeFailure::node) !=
+      failures.end();
+  if (has_failed || IsAskedFor(asked_for, failure->node)) {
+    return WithWhatItMeans(status, *failure);
+  }
+  // A side effect was asked for, again and again.
+  if (runs > 0 && failure->kind != NodeFailure::Kind::kSideEffect) {
+    failure->what += fmt::format(" (not before, in {})", CountOf(runs, "run"));
+  }
+  failures.push_back(*std::move(failure));
+  NODEWISE_ASSIGN_OR_RETURN(const bool goes_on, MakeStandIns(this, &why_cut));
+  is_cut = !goes_on;
+  return absl::OkStatus();
 }
 
 }  // namespace nodewise

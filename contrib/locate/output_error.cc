@@ -1,15 +1,81 @@
 #include "contrib/locate/output_error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "contrib/locate/accumulated_rule.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
+
+Tolerance AccumulatedTolerance(const Graph& graph) {
+  Tolerance widest;
+  for (const GraphEntry& entry : graph.entries) {
+    const Tolerance one = ToleranceOf({Rule::Kind::kByType}, entry.dtype);
+    if (one.relative > widest.relative) widest = one;
+  }
+  return widest;
+}
+
+CompareOptions AccumulatedOptions(Tolerance tolerance, DLDataType dtype) {
+  CompareOptions options;
+  // Types whose own tolerance is nothing are integers: an index or a label that
+  // is one off means something else, however short the floats before it are.
+  const bool is_exact = ToleranceOf({Rule::Kind::kByType}, dtype).relative == 0;
+  if (!is_exact) options.rule = {Rule::Kind::kTolerance, tolerance};
+  return options;
+}
+
+absl::StatusOr<TensorComparison> CompareNodeOutput(
+    const std::string& node, uint32_t slot, const NDArray& expected,
+    const DLTensor& found, const CompareOptions& options) {
+  const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
+  return CompareTensors({.key = key, .tensor = expected.tensor()}, found,
+                        options);
+}
+
+absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
+    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
+    Tolerance tolerance) {
+  std::vector<TensorComparison> compared;
+  for (size_t i = 0; i < outputs.size() && i < reference.size(); ++i) {
+    const auto& [name, found] = outputs[i];
+    if (!reference[i].defined() || !found.defined()) {
+      return absl::NotFoundError(fmt::format(
+          "output {}: the {} has not handed it out", Printable(name),
+          reference[i].defined() ? "run" : "reference"));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        TensorComparison output,
+        CompareNodeOutput(name, 0, reference[i], *found,
+                          AccumulatedOptions(tolerance, reference[i].dtype())));
+    const TensorStats stats = StatsOf(*found);
+    output.has_non_finite = stats.nans + stats.infinities > 0;
+    compared.push_back(std::move(output));
+  }
+  return compared;
+}
+
+std::vector<NDArray> Unnamed(absl::Span<const NamedTensor> tensors) {
+  std::vector<NDArray> unnamed;
+  for (const NamedTensor& each : tensors) unnamed.push_back(each.tensor);
+  return unnamed;
+}
+
+bool AnyIsWrong(absl::Span<const TensorComparison> outputs) {
+  return std::ranges::any_of(outputs, &TensorComparison::is_wrong);
+}
+
+double LargestError(absl::Span<const TensorComparison> outputs) {
+  double largest = 0;
+  for (const TensorComparison& output : outputs) {
+    largest = std::max(largest, RelativeError(output));
+  }
+  return largest;
+}
 
 OutputError ErrorOf(absl::Span<const TensorComparison> outputs) {
   OutputError error;
@@ -24,36 +90,15 @@ OutputError ErrorOf(absl::Span<const TensorComparison> outputs) {
 }
 
 double ShareGone(const OutputError& error, const OutputError& left) {
+  // No finite error weighs anything against an infinity or a NaN, so these are
+  // counted alone as long as there are any; and a run that has them where the
+  // first had none is no better than it, however small its other errors are.
   if (error.non_finite > 0) {
     return 1 - static_cast<double>(left.non_finite) /
                    static_cast<double>(error.non_finite);
   }
   if (left.non_finite > 0) return 0;
   return 1 - left.size / error.size;
-}
-
-absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
-    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
-    Tolerance tolerance) {
-  std::vector<TensorComparison> compared;
-  for (size_t i = 0; i < outputs.size() && i < reference.size(); ++i) {
-    if (!reference[i].defined() || !outputs[i].tensor.defined()) {
-      return absl::NotFoundError(fmt::format(
-          "output {}: the {} has not handed it out", Printable(outputs[i].name),
-          reference[i].defined() ? "run" : "reference"));
-    }
-    const TensorKey key{outputs[i].name, 0, TensorRole::kOutput, "reference"};
-    TensorItem item{key};
-    item.tensor = reference[i].tensor();
-    NODEWISE_ASSIGN_OR_RETURN(
-        TensorComparison output,
-        CompareTensors(item, *outputs[i].tensor,
-                       AccumulatedOptions(tolerance, reference[i].dtype())));
-    const TensorStats stats = StatsOf(*outputs[i].tensor);
-    output.has_non_finite = stats.nans + stats.infinities > 0;
-    compared.push_back(std::move(output));
-  }
-  return compared;
 }
 
 }  // namespace nodewise

@@ -6,10 +6,41 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "dlpack/dlpack.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
+
+// How far what nodes and whole networks make is from the reference's, and by
+// which tolerance that is judged where no bounds are known.
+
+// Returns the tolerance for errors that have come through a whole network: that
+// of the shortest float type in it, since a float32 behind a float16 is no
+// better than that.
+Tolerance AccumulatedTolerance(const Graph& graph);
+
+// Returns how a tensor of this type is compared then; integers by their type.
+CompareOptions AccumulatedOptions(Tolerance tolerance, DLDataType dtype);
+
+// Compares an output of a node with the reference's. Fails as CompareTensors().
+absl::StatusOr<TensorComparison> CompareNodeOutput(
+    const std::string& node, uint32_t slot, const NDArray& expected,
+    const DLTensor& found, const CompareOptions& options);
+
+// Compares the outputs of a run with the reference's, by place, with the
+// tolerance of AccumulatedTolerance().
+absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
+    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
+    Tolerance tolerance);
+
+// Returns the tensors without their names, as those of a reference are given.
+std::vector<NDArray> Unnamed(absl::Span<const NamedTensor> tensors);
+
+bool AnyIsWrong(absl::Span<const TensorComparison> outputs);
+// Returns the largest RelativeError(); 0 for no outputs.
+double LargestError(absl::Span<const TensorComparison> outputs);
 
 // How far all outputs of a network together are from the reference's.
 struct OutputError {
@@ -23,11 +54,5 @@ OutputError ErrorOf(absl::Span<const TensorComparison> outputs);
 // Returns which share of the error is gone in the other one. REQUIRES:
 // error.any().
 double ShareGone(const OutputError& error, const OutputError& left);
-
-// Compares the outputs of a run with the reference's, by place, with the
-// tolerance of AccumulatedTolerance().
-absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
-    absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
-    Tolerance tolerance);
 
 }  // namespace nodewise

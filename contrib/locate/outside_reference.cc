@@ -1,39 +1,151 @@
 #include "nodewise/locate/outside_reference.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
-#include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/node_report.h"
+#include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
+#include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/interp/bounded_run.h"
-#include "nodewise/locate/layer.h"
+#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/locate/layer_comparator.h"
+#include "nodewise/lower/region.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-using Values = std::map<std::string, NDArray>;  // By the values' names.
+// In the order of RefereeSide.
+constexpr std::string_view kSideNames[] = {
+    "agrees with the reference", "agrees with the candidate",
+    "agrees with both", "agrees with neither", "could not be asked"};
 
-class ValueKeeper : public TensorSink {
- public:
+// What follows from the side that the definitions of a node's operators are on
+// where it is off from an outside reference. In the order of RefereeSide.
+struct OutsideVerdict {
+  NodeVerdict verdict;
+  std::string_view why;
+};
+constexpr OutsideVerdict kOutsideVerdicts[] = {
+    {NodeVerdict::kBroken, "so it is from the definition of its operators"},
+    {NodeVerdict::kHealthy, "but as the definition of its operators has it"},
+    {NodeVerdict::kInconclusive, "the definition of its operators allows both"},
+    {NodeVerdict::kInconclusive,
+     "and neither is as the definition of its operators has it"},
+    {NodeVerdict::kInconclusive, "the referee could not compute it"}};
+static_assert(std::size(kSideNames) == std::size(kOutsideVerdicts));
+
+// Operators read whole vectors, so they need aligned copies.
+absl::StatusOr<NDArray> AlignedCopyOf(const TensorItem& item) {
+  return NDArray::Borrow(*item.tensor, nullptr).CopyToHost();
+}
+
+// What a node read and made in a run.
+struct NodeTensors {
+  std::vector<NDArray> read, made;
+};
+
+// Keeps the tensors of some nodes.
+struct NodeTensorSink : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
-    if (item.tensor == nullptr) return absl::OkStatus();
-    // Operators read whole vectors, so they need aligned copies.
-    NODEWISE_ASSIGN_OR_RETURN(
-        values_[item.key.node],
-        NDArray::Borrow(*item.tensor, nullptr).CopyToHost());
+    const auto node = nodes.find(item.key.node);
+    if (node == nodes.end() || item.tensor == nullptr) return absl::OkStatus();
+    std::vector<NDArray>& tensors = item.key.role == TensorRole::kInput
+                                        ? node->second.read
+                                        : node->second.made;
+    if (item.key.slot >= tensors.size()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(tensors[item.key.slot], AlignedCopyOf(item));
     return absl::OkStatus();
   }
-  Values& values() { return values_; }
 
- private:
-  Values values_;
+  std::map<std::string, NodeTensors> nodes;  // By key.
+};
+
+absl::StatusOr<std::vector<NamedTensor>> RunReferee(
+    const RefereeMaker& referee, const Network& network,
+    const std::vector<NDArray>& read) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner,
+                            referee(std::make_shared<const Network>(network)));
+  std::vector<NamedTensor> inputs;
+  for (size_t i = 0; i < read.size(); ++i) {
+    inputs.push_back({network.value(network.inputs()[i]).name, read[i]});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(inputs));
+  return std::move(result.outputs);
+}
+
+// Compares what the referee made with the reference, within its bounds, and
+// with the candidate, within the tolerance of the type: nothing says how far
+// the roundings of two kernels may be apart.
+absl::Status CompareReferee(const std::vector<BoundedTensor>& reference,
+                            const std::vector<NDArray>& made,
+                            const std::vector<NamedTensor>& found,
+                            RefereeOpinion* opinion) {
+  constexpr CompareOptions kByType = {{Rule::Kind::kByType}};
+  bool with_reference = true, with_candidate = true;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const TensorKey key{found[i].name};
+    const DLTensor& third = *found[i].tensor;
+    const auto& [expected, bounds] = reference[i];
+    NODEWISE_ASSIGN_OR_RETURN(
+        const TensorComparison to_reference,
+        CompareTensors({.key = key,
+                        .tensor = expected.tensor(),
+                        .proved_bounds = bounds.proved,
+                        .expected_bounds = bounds.expected},
+                       third));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const TensorComparison to_candidate,
+        CompareTensors({.key = key, .tensor = made[i].tensor()}, third,
+                       kByType));
+    with_reference &= !to_reference.is_wrong();
+    with_candidate &= !to_candidate.is_wrong();
+    opinion->from_reference =
+        std::max(opinion->from_reference, RelativeError(to_reference));
+    opinion->from_candidate =
+        std::max(opinion->from_candidate, RelativeError(to_candidate));
+  }
+  opinion->side = with_reference   ? RefereeSide::kReference
+                  : with_candidate ? RefereeSide::kCandidate
+                                   : RefereeSide::kNeither;
+  return absl::OkStatus();
+}
+
+absl::Status JudgeAsReferee(const GraphNode& node, const NodeTensors& tensors,
+                            const OpSet& ops, const RefereeMaker& referee,
+                            RefereeOpinion* opinion) {
+  const auto& [read, made] = tensors;
+  if (!std::ranges::all_of(read, &NDArray::defined) ||
+      !std::ranges::all_of(made, &NDArray::defined)) {
+    return absl::NotFoundError("the run has not handed out all of it");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const Region region,
+                            RegionOfTensors(node, read, made, ops));
+  NODEWISE_ASSIGN_OR_RETURN(const auto reference,
+                            InterpretCarryingBounds(region.network, read));
+  NODEWISE_ASSIGN_OR_RETURN(const auto found,
+                            RunReferee(referee, region.network, read));
+  if (found.size() != made.size()) {
+    return absl::InternalError(fmt::format(
+        "it has made {} tensors, expected {}", found.size(), made.size()));
+  }
+  return CompareReferee(reference, made, found, opinion);
+}
+
+struct ValueKeeper : public TensorSink {
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(values[item.key.node], AlignedCopyOf(item));
+    return absl::OkStatus();
+  }
+
+  std::map<std::string, NDArray> values;  // By name.
 };
 
 // The facts about a node that are known before anything runs.
@@ -44,76 +156,46 @@ struct NodeText {
 
 // Sees the candidate's run: keeps what the network is given, and compares what
 // the nodes make.
-class CandidateSink : public TensorSink {
- public:
-  CandidateSink(const GraphIndex& index,
-                const std::function<NDArray(EntryId)>& expected,
-                Tolerance tolerance)
-      : graph_(index.graph()),
-        expected_(expected),
-        tolerance_(tolerance),
-        given_(graph_),
-        compared_(graph_),
-        error_(graph_) {
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      nodes_.emplace(index.KeyOf(NodeId{n}), NodeId{n});
-    }
-  }
+struct CandidateSink : public TensorSink {
+  CandidateSink(const GraphIndex& graph_index,
+                const std::function<NDArray(EntryId)>& expected_of,
+                Tolerance by)
+      : index(graph_index),
+        nodes(index),
+        expected(expected_of),
+        tolerance(by),
+        given(index.graph()),
+        compared(index.graph()),
+        error(index.graph()) {}
 
   absl::Status Take(const TensorItem& item) override {
-    const auto found = nodes_.find(item.key.node);
-    const bool counts = found != nodes_.end() && item.tensor != nullptr &&
-                        item.key.role == TensorRole::kOutput &&
-                        item.key.slot < graph_.OutputsOf(found->second);
-    if (!counts) return absl::OkStatus();
-    const EntryId entry = graph_.EntryOf(found->second, item.key.slot);
-    if (!graph_.IsFunction(found->second)) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          given_[entry], NDArray::Borrow(*item.tensor, nullptr).CopyToHost());
+    const auto entry = nodes.MadeEntryOf(item);
+    if (!entry.has_value() || item.tensor == nullptr) return absl::OkStatus();
+    const NodeId node = index.NodeOf(*entry);
+    if (!index.graph().IsFunction(node)) {
+      NODEWISE_ASSIGN_OR_RETURN(given[*entry], AlignedCopyOf(item));
       return absl::OkStatus();
     }
-    const NDArray expected = expected_(entry);
-    if (!expected.defined()) return absl::OkStatus();
-    TensorItem right{item.key};
-    right.tensor = expected.tensor();
-    auto compared = CompareTensors(
-        right, *item.tensor, AccumulatedOptions(tolerance_, expected.dtype()));
+    const NDArray right = expected(*entry);
+    if (!right.defined()) return absl::OkStatus();
+    auto one = CompareTensors({.key = item.key, .tensor = right.tensor()},
+                              *item.tensor,
+                              AccumulatedOptions(tolerance, right.dtype()));
     // A tensor of another shape lies in another order than the reference's.
-    if (!compared.ok()) return absl::OkStatus();
-    error_[entry] = RelativeError(*compared);
-    compared_[found->second].push_back(*std::move(compared));
+    if (!one.ok()) return absl::OkStatus();
+    error[*entry] = RelativeError(*one);
+    compared[node].push_back(*std::move(one));
     return absl::OkStatus();
   }
 
-  const NDArray& Given(EntryId entry) const { return given_[entry]; }
-  const std::vector<TensorComparison>& Compared(NodeId node) const {
-    return compared_[node];
-  }
-  double ErrorOf(EntryId entry) const { return error_[entry]; }
-
- private:
-  const Graph& graph_;
-  const std::function<NDArray(EntryId)>& expected_;
-  const Tolerance tolerance_;
-  std::unordered_map<std::string, NodeId> nodes_;  // By key.
-  ByEntry<NDArray> given_;
-  ByNode<std::vector<TensorComparison>> compared_;
-  ByEntry<double> error_;
+  const GraphIndex& index;
+  const KeyedNodes nodes;
+  const std::function<NDArray(EntryId)>& expected;
+  const Tolerance tolerance;
+  ByEntry<NDArray> given;
+  ByNode<std::vector<TensorComparison>> compared;
+  ByEntry<double> error;
 };
-
-double LargestError(absl::Span<const TensorComparison> outputs) {
-  double largest = 0;
-  for (const TensorComparison& output : outputs) {
-    largest = std::max(largest, RelativeError(output));
-  }
-  return largest;
-}
-
-bool AnyWrong(absl::Span<const TensorComparison> outputs) {
-  return std::any_of(
-      outputs.begin(), outputs.end(),
-      [](const TensorComparison& output) { return output.is_wrong(); });
-}
 
 class OutsideLocator {
  public:
@@ -141,11 +223,12 @@ class OutsideLocator {
                               candidate_->Run(request_.inputs, run));
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(made.outputs));
     bool any = false;
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (!graph_.IsFunction(NodeId{n})) continue;
-      any = any || !seen.Compared(NodeId{n}).empty();
-      NODEWISE_RETURN_IF_ERROR(Judge(NodeId{n}, seen));
-      if (options_.progress) options_.progress(n + 1, graph_.nodes.size());
+    for (const NodeId node : FunctionNodesOf(graph_)) {
+      any |= !seen.compared[node].empty();
+      NODEWISE_RETURN_IF_ERROR(Judge(node, seen));
+      if (options_.progress) {
+        options_.progress(Index(node) + 1, graph_.nodes.size());
+      }
     }
     if (!any) {
       return absl::FailedPreconditionError(fmt::format(
@@ -160,9 +243,7 @@ class OutsideLocator {
 
  private:
   void ReadTexts() {
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      const NodeId node{n};
-      if (!graph_.IsFunction(node)) continue;
+    for (const NodeId node : FunctionNodesOf(graph_)) {
       auto region = RegionOfNode(graph_, node, request_.operators);
       if (region.ok()) {
         texts_[node].region = *std::move(region);
@@ -172,19 +253,13 @@ class OutsideLocator {
     }
   }
 
-  // The reference's name for an output of the node; empty if it is not known.
-  std::string NameOfOutput(NodeId node, uint32_t slot) const {
-    const std::optional<Region>& region = texts_[node].region;
-    if (!region.has_value()) return "";
-    const Network& network = region->network;
-    return network.value(network.outputs()[slot]).name;
-  }
-
-  // Undefined if the reference has not handed it out.
+  // Undefined if the reference has not handed it out, or its name is not known.
   NDArray ReferenceOf(EntryId entry) const {
-    const NodeId node = graph_.NodeOf(entry);
-    const uint32_t slot = Index(entry) - Index(graph_.EntryOf(node, 0));
-    const auto found = values_.find(NameOfOutput(node, slot));
+    const std::optional<Region>& region = texts_[index_.NodeOf(entry)].region;
+    if (!region.has_value()) return NDArray();
+    const Network& network = region->network;
+    const ValueId output = network.outputs()[index_.OutputOf(entry)];
+    const auto found = values_.find(network.value(output).name);
     return found == values_.end() ? NDArray() : found->second;
   }
 
@@ -192,20 +267,18 @@ class OutsideLocator {
     NODEWISE_ASSIGN_OR_RETURN(const auto unseen, request_.reference());
     NODEWISE_ASSIGN_OR_RETURN(const RunResult plain,
                               unseen->Run(request_.inputs));
-    for (const NamedTensor& output : plain.outputs) {
-      outputs_.push_back(output.tensor);
-    }
+    outputs_ = Unnamed(plain.outputs);
     NODEWISE_ASSIGN_OR_RETURN(const auto seen, request_.reference());
     ValueKeeper keeper;
     RunOptions run;
     run.sink = &keeper;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult looked_at,
                               seen->Run(request_.inputs, run));
-    values_ = std::move(keeper.values());
+    values_ = std::move(keeper.values);
     NODEWISE_ASSIGN_OR_RETURN(
         const auto changed,
         CompareNetworkOutputs(outputs_, looked_at.outputs, tolerance_));
-    if (AnyWrong(changed)) {
+    if (AnyIsWrong(changed)) {
       located_.result.notes.push_back(fmt::format(
           "{}: makes other outputs when it hands out its values, off by {:.2g} "
           "of their size, so what it makes inside may not be what it makes "
@@ -228,13 +301,12 @@ class OutsideLocator {
   }
 
   absl::Status Judge(NodeId node, const CandidateSink& seen) {
-    NodeReport report =
-        ReportOf(index_, SkippedNode{node, index_.KeyOf(node), ""});
-    const std::vector<TensorComparison>& compared = seen.Compared(node);
+    NodeReport report = ReportUnchecked(index_, node, "");
+    const std::vector<TensorComparison>& compared = seen.compared[node];
     report.passed_on = LargestError(compared);
     for (const EntryRef& ref : graph_.node(node).inputs) {
       report.received =
-          std::max(report.received, seen.ErrorOf(graph_.EntryOf(ref)));
+          std::max(report.received, seen.error[graph_.EntryOf(ref)]);
     }
     if (compared.size() != graph_.OutputsOf(node)) {
       report.verdict = NodeVerdict::kInconclusive;
@@ -242,7 +314,7 @@ class OutsideLocator {
           texts_[node].region.has_value()
               ? "not compared: the reference does not hand out what it makes"
               : "not compared: " + texts_[node].why_not;
-    } else if (!AnyWrong(compared)) {
+    } else if (!AnyIsWrong(compared)) {
       report.evidence.isolated = Verdict::kPass;
       report.verdict = NodeVerdict::kHealthy;
       report.reason = "within the tolerance of the reference";
@@ -267,13 +339,9 @@ class OutsideLocator {
     NODEWISE_ASSIGN_OR_RETURN(const auto compared,
                               CompareAlone(report->node, *made));
     report->made = LargestError(compared);
-    if (AnyWrong(compared)) {
+    if (AnyIsWrong(compared)) {
       report->evidence.isolated = Verdict::kError;
-      report->worst = *std::max_element(
-          compared.begin(), compared.end(),
-          [](const TensorComparison& a, const TensorComparison& b) {
-            return RelativeError(a) < RelativeError(b);
-          });
+      report->worst = *std::ranges::max_element(compared, {}, &RelativeError);
       Accuse(*made, read, report);
       return absl::OkStatus();
     }
@@ -302,7 +370,7 @@ class OutsideLocator {
     for (const EntryRef& ref : graph_.node(report.node).inputs) {
       const EntryId entry = graph_.EntryOf(ref);
       if (!graph_.IsFunction(NodeId{ref.node})) {
-        read->push_back(seen.Given(entry));
+        read->push_back(seen.given[entry]);
         continue;
       }
       read->push_back(ReferenceOf(entry));
@@ -310,9 +378,7 @@ class OutsideLocator {
         return absl::NotFoundError(fmt::format(
             "the reference does not hand out {}", index_.KeyOf(entry)));
       }
-      if (std::find(patched.begin(), patched.end(), entry) != patched.end()) {
-        continue;
-      }
+      if (std::ranges::find(patched, entry) != patched.end()) continue;
       patched.push_back(entry);
       run.patches.push_back({index_.KeyOf(entry), read->back(),
                              request_.reference_name, report.key});
@@ -334,14 +400,11 @@ class OutsideLocator {
     std::vector<TensorComparison> compared;
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
       const NDArray expected = ReferenceOf(graph_.EntryOf(node, slot));
-      const TensorKey key{index_.KeyOf(node), slot, TensorRole::kOutput,
-                          "reference"};
-      TensorItem item{key};
-      item.tensor = expected.tensor();
       NODEWISE_ASSIGN_OR_RETURN(
           TensorComparison one,
-          CompareTensors(item, *made[slot].tensor,
-                         AccumulatedOptions(tolerance_, expected.dtype())));
+          CompareNodeOutput(index_.KeyOf(node), slot, expected,
+                            *made[slot].tensor,
+                            AccumulatedOptions(tolerance_, expected.dtype())));
       compared.push_back(std::move(one));
     }
     return compared;
@@ -354,38 +417,19 @@ class OutsideLocator {
     accusation.report = located_.result.nodes.size();
     const absl::Status asked = Referee(report->node, made, read, &accusation);
     if (!asked.ok()) accusation.why_not = std::string(MessageOf(asked));
-    const std::string off =
-        fmt::format("off by {:.2g} of its size from {} on the same inputs; ",
-                    report->made, request_.reference_name);
-    report->verdict = NodeVerdict::kInconclusive;
-    switch (accusation.side) {
-      case RefereeSide::kReference:
-        report->verdict = NodeVerdict::kBroken;
-        report->reason = off + "so it is from the definition of its operators";
-        break;
-      case RefereeSide::kCandidate:
-        report->verdict = NodeVerdict::kHealthy;
-        report->reason = off + "but as the definition of its operators has it";
-        break;
-      case RefereeSide::kBoth:
-        report->reason = off + "the definition of its operators allows both";
-        break;
-      case RefereeSide::kNeither:
-        report->reason =
-            off + "and neither is as the definition of its operators has it";
-        break;
-      case RefereeSide::kNotAsked:
-        report->reason = off + "the referee could not compute it";
-        break;
-    }
+    const OutsideVerdict& judged =
+        kOutsideVerdicts[static_cast<size_t>(accusation.side)];
+    report->verdict = judged.verdict;
+    report->reason =
+        fmt::format("off by {:.2g} of its size from {} on the same inputs; {}",
+                    report->made, request_.reference_name, judged.why);
     located_.accusations.push_back(std::move(accusation));
   }
 
   absl::Status Referee(NodeId node, const std::vector<NamedTensor>& made,
                        const std::vector<NDArray>& read,
                        OutsideAccusation* accusation) const {
-    for (const NDArray& tensor : read) {
-      if (tensor.defined()) continue;
+    if (!std::ranges::all_of(read, &NDArray::defined)) {
       return absl::NotFoundError("the run has not handed out what it read");
     }
     NODEWISE_ASSIGN_OR_RETURN(
@@ -394,9 +438,9 @@ class OutsideLocator {
     NodeCheck candidate{node, index_.KeyOf(node)}, reference = candidate;
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
       const TensorKey key{index_.KeyOf(node), slot, TensorRole::kOutput};
-      TensorItem item{key};
-      item.tensor = definition->outputs()[slot].tensor();
-      item.bound_source = &definition->bounds(slot);
+      const TensorItem item{.key = key,
+                            .tensor = definition->outputs()[slot].tensor(),
+                            .bound_source = &definition->bounds(slot)};
       const NDArray handed_out = ReferenceOf(graph_.EntryOf(node, slot));
       for (const auto& [check, tensor] :
            {std::pair(&candidate, made[slot].tensor.tensor()),
@@ -444,8 +488,7 @@ class OutsideLocator {
   absl::StatusOr<double> ShareOf(NodeId node, const OutputError& error) {
     RunOptions run;
     run.node_limit_ms = options_.node_limit_ms;
-    for (uint32_t slot = 0; slot < graph_.OutputsOf(node); ++slot) {
-      const EntryId entry = graph_.EntryOf(node, slot);
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       run.patches.push_back({index_.KeyOf(entry), ReferenceOf(entry),
                              request_.reference_name, index_.KeyOf(node)});
     }
@@ -463,13 +506,48 @@ class OutsideLocator {
   const Graph& graph_;
   const Tolerance tolerance_;
   ByNode<NodeText> texts_;
-  Values values_;                 // The reference's.
+  std::map<std::string, NDArray> values_;  // The reference's, by name.
   std::vector<NDArray> outputs_;  // The reference's, from a run without a sink.
   std::unique_ptr<Runner> candidate_, private_;
   OutsideLocated located_;
 };
 
 }  // namespace
+
+std::string_view NameOf(RefereeSide side) {
+  return kSideNames[static_cast<size_t>(side)];
+}
+
+absl::StatusOr<std::vector<RefereeOpinion>> AskReferee(
+    const LocateRequest& request, const LocateResult& result,
+    const RefereeMaker& referee) {
+  const Graph& graph = request.index.graph();
+  NodeTensorSink sink;
+  std::vector<RefereeOpinion> opinions;
+  for (size_t i = 0; i < result.culprits.size(); ++i) {
+    const NodeReport& report = result.nodes[result.culprits[i].report];
+    if (report.verdict != NodeVerdict::kBroken) continue;
+    NodeTensors& tensors = sink.nodes[report.key];
+    tensors.read.resize(graph.node(report.node).inputs.size());
+    tensors.made.resize(graph.OutputsOf(report.node));
+    opinions.push_back({i, RefereeSide::kNotAsked, "", 0, 0});
+  }
+  if (opinions.empty()) return opinions;
+  NODEWISE_ASSIGN_OR_RETURN(const auto candidate, request.candidate());
+  RunOptions options;
+  options.sink = &sink;
+  options.with_node_inputs = true;
+  NODEWISE_RETURN_IF_ERROR(candidate->Run(request.inputs, options).status());
+  for (RefereeOpinion& opinion : opinions) {
+    const NodeReport& report =
+        result.nodes[result.culprits[opinion.culprit].report];
+    const absl::Status judged =
+        JudgeAsReferee(graph.node(report.node), sink.nodes[report.key],
+                       request.operators, referee, &opinion);
+    if (!judged.ok()) opinion.why_not = std::string(MessageOf(judged));
+  }
+  return opinions;
+}
 
 absl::StatusOr<OutsideLocated> LocateByOutsideReference(
     const OutsideReferenceRequest& request, const LocateOptions& options) {

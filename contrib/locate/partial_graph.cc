@@ -1,6 +1,7 @@
 #include "contrib/locate/partial_graph.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,8 @@ namespace {
 
 constexpr uint32_t kNotTaken = UINT32_MAX;
 
-// Takes over nodes of a graph one after the other.
+// Takes over nodes of a graph one after the other. Entries are numbered in the
+// order of their nodes, so each node comes with all that it makes at once.
 class GraphTaker {
  public:
   explicit GraphTaker(const Graph& from)
@@ -22,26 +24,15 @@ class GraphTaker {
     graph_.node_row_ptr.push_back(0);
   }
 
-  // Takes a node whose inputs have been taken.
+  // Takes a node whose inputs have been taken. What it must run behind need not
+  // have been: only a part of the graph runs.
   void TakeNode(NodeId id) {
     GraphNode node = from_.node(id);
     for (EntryRef& ref : node.inputs) ref.node = place_of_[ref.node];
-    std::vector<uint32_t> deps;
-    for (const uint32_t dep : node.control_deps) {
-      if (place_of_[dep] != kNotTaken) deps.push_back(place_of_[dep]);
-    }
-    node.control_deps = std::move(deps);
+    for (uint32_t& dep : node.control_deps) dep = place_of_[dep];
+    std::erase(node.control_deps, kNotTaken);
     place_of_[Index(id)] = static_cast<uint32_t>(graph_.nodes.size());
-    AddNode(std::move(node), id);
-  }
-
-  // Adds a node that makes what `like` makes, and reads what has been taken.
-  void AddNode(GraphNode node, NodeId like) {
-    Add(std::move(node));
-    for (uint32_t slot = 0; slot < from_.OutputsOf(like); ++slot) {
-      AddEntry(from_.EntryOf(like, slot));
-    }
-    EndNode();
+    Add(std::move(node), EntriesMadeBy(from_, id));
   }
 
   // Adds an input that stands for an entry, regardless of the node that makes
@@ -49,9 +40,22 @@ class GraphTaker {
   void AddInput(std::string name, EntryId entry) {
     GraphNode node;
     node.name = std::move(name);
-    Add(std::move(node));
-    AddEntry(entry);
-    EndNode();
+    Add(std::move(node), {entry});
+  }
+
+  // Adds a node that reads what has been added, and makes what the graph has
+  // under these numbers.
+  void Add(GraphNode node, const std::vector<EntryId>& makes) {
+    if (node.kind == GraphNode::Kind::kInput) {
+      graph_.arg_nodes.push_back(static_cast<uint32_t>(graph_.nodes.size()));
+    }
+    graph_.nodes.push_back(std::move(node));
+    for (const EntryId entry : makes) {
+      graph_.entries.push_back(from_.entry(entry));
+      if (from_.storage_scopes.empty()) continue;
+      graph_.storage_scopes.push_back(from_.storage_scopes[Index(entry)]);
+    }
+    graph_.node_row_ptr.push_back(static_cast<uint32_t>(graph_.entries.size()));
   }
 
   // Makes the outputs of the last node those of the graph.
@@ -65,58 +69,139 @@ class GraphTaker {
   }
 
  private:
-  void Add(GraphNode node) {
-    if (node.kind == GraphNode::Kind::kInput) {
-      graph_.arg_nodes.push_back(static_cast<uint32_t>(graph_.nodes.size()));
-    }
-    graph_.nodes.push_back(std::move(node));
-  }
-
-  void AddEntry(EntryId entry) {
-    graph_.entries.push_back(from_.entry(entry));
-    if (from_.storage_scopes.empty()) return;
-    graph_.storage_scopes.push_back(from_.storage_scopes[Index(entry)]);
-  }
-
-  void EndNode() {
-    graph_.node_row_ptr.push_back(static_cast<uint32_t>(graph_.entries.size()));
-  }
-
   const Graph& from_;
   std::vector<uint32_t> place_of_;  // By node; kNotTaken for the others.
   Graph graph_;
 };
 
 // Gives tensors memory in the order in which they are made.
-class StoragePlanner {
- public:
+struct StoragePlanner {
+  struct Block {
+    int32_t id;
+    size_t bytes;
+  };
+  std::vector<Block> free = {};
+  int32_t next = 0;
+
   // Returns an id for a tensor of that size: of memory that is free again if
-  // there is any, preferably of the least that is large enough.
-  int32_t Take(size_t bytes) {
+  // there is any, preferably of the least that is large enough. Where none is,
+  // the largest is taken: a slot is as large as its largest tensor, so this one
+  // grows by the least.
+  int32_t IdFor(size_t bytes) {
     const auto better = [bytes](const Block& a, const Block& b) {
       const bool a_fits = a.bytes >= bytes;
       if (a_fits != (b.bytes >= bytes)) return a_fits;
       return a_fits ? a.bytes < b.bytes : a.bytes > b.bytes;
     };
-    const auto best = std::min_element(free_.begin(), free_.end(), better);
-    if (best == free_.end()) return next_++;
+    const auto best = std::ranges::min_element(free, better);
+    if (best == free.end()) return next++;
     const int32_t id = best->id;
-    free_.erase(best);
+    free.erase(best);
     return id;
   }
-  int32_t TakeForever() { return next_++; }
-  void Free(int32_t id, size_t bytes) { free_.push_back({id, bytes}); }
-
- private:
-  struct Block {
-    int32_t id;
-    size_t bytes;
-  };
-  std::vector<Block> free_;
-  int32_t next_ = 0;
 };
 
+// The node at which a tensor is needed for the last time: one that no node
+// reads is written all the same.
+int64_t LastUseOf(const GraphIndex& index, EntryId entry) {
+  const Lifetime& life = index.LifetimeOf(entry);
+  return std::max(life.written, life.last_read);
+}
+
 }  // namespace
+
+std::vector<NodeId> FunctionNodesOf(const Graph& graph) {
+  std::vector<NodeId> nodes;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.IsFunction(NodeId{n})) nodes.push_back(NodeId{n});
+  }
+  return nodes;
+}
+
+std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node) {
+  std::vector<EntryId> entries;
+  for (const EntryRef& ref : graph.node(node).inputs) {
+    const EntryId entry = graph.EntryOf(ref);
+    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) {
+      entries.push_back(entry);
+    }
+  }
+  return entries;
+}
+
+std::vector<EntryId> EntriesMadeBy(const Graph& graph, NodeId node) {
+  std::vector<EntryId> entries;
+  for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
+    entries.push_back(graph.EntryOf(node, slot));
+  }
+  return entries;
+}
+
+absl::StatusOr<Region> RegionOfTensors(const GraphNode& node,
+                                       absl::Span<const NDArray> read,
+                                       absl::Span<const NDArray> made,
+                                       const OpSet& ops) {
+  std::vector<const DLTensor*> arguments;
+  for (const auto& tensors : {read, made}) {
+    for (const NDArray& each : tensors) arguments.push_back(each.tensor());
+  }
+  return RegionOf({node.function, node.attrs, arguments, made.size()}, ops);
+}
+
+Graph WithPrivateStorage(Graph graph) {
+  int32_t next = 0;
+  for (const GraphEntry& entry : graph.entries) {
+    next = std::max(next, entry.storage_id + 1);
+  }
+  const Graph planned = graph;
+  // Only functions get new ids: parameters that are linked into a library are
+  // found by theirs.
+  for (const NodeId node : FunctionNodesOf(graph)) {
+    for (const EntryId made : EntriesMadeBy(graph, node)) {
+      int32_t& id = graph.entries[Index(made)].storage_id;
+      if (graph.node(node).function == kNopFunction) {
+        const EntryId read = graph.EntryOf(graph.node(node).inputs[0]);
+        if (planned.entry(read).storage_id == id) {
+          id = graph.entry(read).storage_id;
+          continue;
+        }
+      }
+      id = next++;
+    }
+  }
+  return graph;
+}
+
+uint64_t LargestLiveSet(const Graph& graph, const Params& params) {
+  // Where all tensors are apart, only a __nop makes none of its own.
+  const Graph apart = WithPrivateStorage(graph);
+  const auto plan = PlanStorage(apart, kDLCPU);
+  if (!plan.ok()) return 0;
+  const GraphIndex index(apart, *plan);
+  std::set<std::string> names;
+  for (const NamedTensor& param : params.tensors) names.insert(param.name);
+  // By node: how many bytes come to life with it, and how many end before it.
+  // The outputs live on behind the last node, which is one place more.
+  std::vector<uint64_t> begins(graph.nodes.size() + 1);
+  std::vector<uint64_t> ends(graph.nodes.size() + 2);
+  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
+    const EntryId entry{e};
+    if (!index.IsBase(entry)) continue;
+    const NodeId maker = index.NodeOf(entry);
+    const bool is_function = graph.IsFunction(maker);
+    if (!is_function && names.contains(graph.node(maker).name)) continue;
+    const int64_t begin = std::max<int64_t>(index.LifetimeOf(entry).written, 0);
+    const int64_t last = std::max(begin, LastUseOf(index, entry));
+    begins[static_cast<size_t>(begin)] += index.BytesOf(entry);
+    ends[static_cast<size_t>(last) + 1] += index.BytesOf(entry);
+  }
+  uint64_t alive = 0, most = 0;
+  for (size_t n = 0; n < begins.size(); ++n) {
+    alive += begins[n] - ends[n];
+    most = std::max(most, alive);
+  }
+  return most;
+}
 
 Graph WithSoundStorage(Graph graph) {
   // Plans the storage of a graph whose tensors are all apart, in which only a
@@ -135,23 +220,19 @@ Graph WithSoundStorage(Graph graph) {
       id = graph.entry(index.BaseOf(entry)).storage_id;
       continue;
     }
+    // What the graph is given is never written over: parts of a network read
+    // its parameters where they lie (ParamUse::kInPlace).
     if (!graph.IsFunction(node)) {
-      id = planner.TakeForever();
+      id = planner.next++;
       continue;
     }
-    const auto is_over = [&](EntryId other) {
-      // A tensor that no node reads is written all the same.
-      const Lifetime& lifetime = index.LifetimeOf(other);
-      const bool over =
-          std::max(lifetime.written, lifetime.last_read) < int64_t{Index(node)};
-      if (over) {
-        planner.Free(graph.entry(other).storage_id, index.BytesOf(other));
-      }
-      return over;
-    };
-    alive.erase(std::remove_if(alive.begin(), alive.end(), is_over),
-                alive.end());
-    id = planner.Take(index.BytesOf(entry));
+    std::erase_if(alive, [&](EntryId other) {
+      if (LastUseOf(index, other) >= int64_t{Index(node)}) return false;
+      planner.free.push_back(
+          {graph.entry(other).storage_id, index.BytesOf(other)});
+      return true;
+    });
+    id = planner.IdFor(index.BytesOf(entry));
     alive.push_back(entry);
   }
   return graph;
@@ -160,6 +241,7 @@ Graph WithSoundStorage(Graph graph) {
 Graph GraphUpTo(const Graph& graph, NodeId last, std::vector<NodeId>* nodes) {
   std::vector<bool> is_needed(graph.nodes.size(), false);
   is_needed[Index(last)] = true;
+  // Nodes read earlier ones alone, so one pass from the end finds them all.
   for (uint32_t n = Index(last) + 1; n-- > 0;) {
     if (!is_needed[n]) continue;
     for (const EntryRef& ref : graph.nodes[n].inputs) {
@@ -184,27 +266,16 @@ Graph GraphOfOne(const Graph& graph, NodeId node) {
   GraphNode one = graph.node(node);
   for (EntryRef& ref : one.inputs) {
     const auto place =
-        std::find(read.begin(), read.end(), graph.EntryOf(ref)) - read.begin();
+        std::ranges::find(read, graph.EntryOf(ref)) - read.begin();
     ref = {static_cast<uint32_t>(place), 0, 0};
   }
   one.control_deps.clear();
-  taker.AddNode(std::move(one), node);
+  taker.Add(std::move(one), EntriesMadeBy(graph, node));
   Graph alone = taker.Finish();
   for (size_t i = 0; i < alone.entries.size(); ++i) {
     alone.entries[i].storage_id = static_cast<int32_t>(i);
   }
   return alone;
-}
-
-std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node) {
-  std::vector<EntryId> entries;
-  for (const EntryRef& ref : graph.node(node).inputs) {
-    const EntryId entry = graph.EntryOf(ref);
-    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) {
-      entries.push_back(entry);
-    }
-  }
-  return entries;
 }
 
 }  // namespace nodewise

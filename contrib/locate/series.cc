@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "contrib/locate/accumulated_rule.h"
 #include "contrib/locate/output_error.h"
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
@@ -16,6 +15,9 @@
 
 namespace nodewise {
 namespace {
+
+// In the order of BuildState.
+constexpr std::string_view kStateNames[] = {"good", "bad", "skipped"};
 
 class SeriesSearch {
  public:
@@ -92,7 +94,7 @@ class SeriesSearch {
   absl::Status TryFirst() {
     auto outputs = OutputsOf(0, true);
     if (!outputs.ok()) return AtBuild(0, outputs.status());
-    right_ = *std::move(outputs);
+    right_ = Unnamed(*outputs);
     Note({0, BuildState::kGood});
     return absl::OkStatus();
   }
@@ -124,13 +126,10 @@ class SeriesSearch {
           fmt::format("has {}, expected {}, as the first build has",
                       CountOf(outputs.size(), "output"), right_.size()));
     }
-    std::vector<NDArray> right;
-    for (const NamedTensor& output : right_) right.push_back(output.tensor);
     NODEWISE_ASSIGN_OR_RETURN(
-        const auto compared, CompareNetworkOutputs(right, outputs, tolerance_));
-    const bool is_bad = std::any_of(
-        compared.begin(), compared.end(),
-        [](const TensorComparison& output) { return output.is_wrong(); });
+        const auto compared,
+        CompareNetworkOutputs(right_, outputs, tolerance_));
+    const bool is_bad = AnyIsWrong(compared);
     return BuildAnswer{build, is_bad ? BuildState::kBad : BuildState::kGood,
                        ErrorOf(compared).size};
   }
@@ -142,26 +141,26 @@ class SeriesSearch {
     options_.progress(std::min(result_.answers.size(), total), total);
   }
 
-  // Returns the build nearest to the middle that was not tried yet.
+  // Returns the build nearest to the middle that was not tried yet; of two, the
+  // earlier one.
   std::optional<size_t> Next() const {
     const size_t low = result_.last_good, high = *result_.first_bad;
     const size_t middle = low + (high - low) / 2;
-    std::optional<size_t> nearest;
-    const auto distance = [middle](size_t i) {
-      return i < middle ? middle - i : i - middle;
+    const auto is_open = [&](size_t i) {
+      return low < i && i < high && !skipped_.contains(i);
     };
-    for (size_t i = low + 1; i < high; ++i) {
-      if (skipped_.contains(i)) continue;
-      if (!nearest.has_value() || distance(i) < distance(*nearest)) nearest = i;
+    for (size_t distance = 0; distance < high - low; ++distance) {
+      if (is_open(middle - distance)) return middle - distance;
+      if (is_open(middle + distance)) return middle + distance;
     }
-    return nearest;
+    return std::nullopt;
   }
 
   const std::vector<SeriesBuild>& builds_;
   const std::vector<NamedTensor>& inputs_;
   const SeriesOptions& options_;
   Tolerance tolerance_;
-  Outputs right_;  // The outputs of the first build.
+  std::vector<NDArray> right_;  // The outputs of the first build.
   std::set<size_t> skipped_;
   SeriesResult result_;
 };
@@ -169,15 +168,7 @@ class SeriesSearch {
 }  // namespace
 
 std::string_view NameOf(BuildState state) {
-  switch (state) {
-    case BuildState::kGood:
-      return "good";
-    case BuildState::kBad:
-      return "bad";
-    case BuildState::kSkipped:
-      return "skipped";
-  }
-  return "";
+  return kStateNames[static_cast<size_t>(state)];
 }
 
 absl::StatusOr<SeriesResult> FindFirstBad(

@@ -1,5 +1,3 @@
-#include "nodewise/locate/side_difference.h"
-
 #include <cstring>
 #include <unordered_map>
 #include <utility>
@@ -7,7 +5,8 @@
 #include "fmt/format.h"
 #include "nodewise/compare/metrics.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/locate/mix_builds.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/words.h"
 
@@ -16,6 +15,9 @@ namespace {
 
 // What a node says about itself, in attributes of nodewise's own.
 constexpr std::string_view kOwnAttributes = "nodewise.";
+
+// In the order of SideDifference::What.
+constexpr std::string_view kWhatNames[] = {"input", "parameter", "node"};
 
 class SideComparer {
  public:
@@ -155,15 +157,7 @@ class SideComparer {
 }  // namespace
 
 std::string_view NameOf(SideDifference::What what) {
-  switch (what) {
-    case SideDifference::What::kInput:
-      return "input";
-    case SideDifference::What::kParameter:
-      return "parameter";
-    case SideDifference::What::kNode:
-      return "node";
-  }
-  return "";
+  return kWhatNames[static_cast<size_t>(what)];
 }
 
 std::vector<SideDifference> CompareSides(const NetworkSide& reference,

@@ -58,8 +58,8 @@ absl::Status SanitizeAndSend(const GraphTarget& target,
 }
 
 void AddUnlessKnown(NodeFailure failure, std::vector<NodeFailure>* found) {
-  const bool is_known = std::any_of(
-      found->begin(), found->end(),
+  const bool is_known = std::ranges::any_of(
+      *found,
       [&](const NodeFailure& other) { return other.node == failure.node; });
   if (!is_known) found->push_back(std::move(failure));
 }

@@ -47,9 +47,7 @@ struct BisectRequest {
   // As in LocateRequest: a node that ends a run of such runners as "guarded" is
   // a culprit, the reference stands in for it, and the others are bisected.
   // Where the reference cannot stand in, that node is all that is found.
-  std::function<absl::StatusOr<CandidateMakers>(
-      const std::vector<std::string>& nodes)>
-      with_stand_ins = nullptr;
+  StandInMaker with_stand_ins = nullptr;
   std::vector<std::string> stand_ins = {};
 };
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/locate/locate.h"
-#include "nodewise/locate/referee.h"
+#include "nodewise/locate/outside_reference.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/runner/runner.h"

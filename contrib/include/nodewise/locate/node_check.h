@@ -7,15 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/cause.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
+
+// Returns OK unless one of the inputs holds a NaN: then what it reaches has not
+// been judged, since a NaN on both sides counts as equal, and runs that seem to
+// agree say little. Fails with kFailedPrecondition, naming the input and the
+// first such element.
+absl::Status CheckGivenNumbers(absl::Span<const NamedTensor> inputs);
 
 // Checks a run of a graph node by node *on equal inputs*: the reference
 // computes each node again from what that node really read in the run. So a

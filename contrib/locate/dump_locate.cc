@@ -1,0 +1,549 @@
+#include "nodewise/locate/dump_locate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "contrib/locate/node_report.h"
+#include "contrib/locate/observed_run.h"
+#include "contrib/locate/output_error.h"
+#include "contrib/locate/partial_graph.h"
+#include "contrib/locate/second_look.h"
+#include "fmt/format.h"
+#include "nodewise/graph/by_node.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/locate/node_check.h"
+#include "nodewise/ndarray/hash.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/dump_graph.h"
+#include "nodewise/tensors/tensor_source.h"
+
+// A dump is visited twice at least. The first visit finds out what is there,
+// and whether it is of this graph, without keeping any tensor; the second one
+// has the reference compute the nodes of which all is there.
+
+namespace nodewise {
+namespace {
+
+// In the order of DumpedNode.
+constexpr std::string_view kDumpedNodeNames[] = {"unknown", "alike", "follows",
+                                                 "inconclusive", "differs"};
+constexpr size_t kNamedNodes = 5;
+// An operation that does not round to nearest is off by up to twice as much as
+// the proved bounds allow for; as much again for what it makes of that.
+constexpr double kMostOfAnotherRounding = 4;
+
+// The distance from 1 to the next number of a type.
+double StepAtOne(DLDataType dtype) {
+  if (dtype.code == kDLBfloat) return 0x1p-7;
+  if (dtype.bits == 16) return 0x1p-10;
+  return dtype.bits == 64 ? 0x1p-52 : 0x1p-23;
+}
+
+// Older dumps have hashes of another function, which tell nothing here.
+RunHashes::Hash ComparableHash(const std::optional<TensorHash>& hash) {
+  if (!hash.has_value() || hash->kind != HashKind::kXxh3) return std::nullopt;
+  return hash->value;
+}
+
+absl::Status CheckType(const Graph& graph, const TensorItem& item,
+                       EntryId entry) {
+  const GraphEntry& expected = graph.entry(entry);
+  const absl::Span<const int64_t> shape = ShapeOf(*item.tensor);
+  const DLDataType dtype = item.tensor->dtype;
+  // Files have TVM's older codes of some types.
+  const bool fits = shape == absl::MakeConstSpan(expected.shape) &&
+                    dtype.bits == expected.dtype.bits &&
+                    dtype.lanes == expected.dtype.lanes;
+  if (fits) return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "{}: tensor {} is {}, expected {} as in {}", item.key.source,
+      Printable(item.key.Name()), TypeToString(shape, dtype),
+      TypeToString(expected.shape, expected.dtype), graph.text.name));
+}
+
+// Finds out what a dump has of the run of a graph, and whether it is of that
+// graph at all.
+struct DumpSurvey : public TensorSink {
+  // The index must outlive it.
+  explicit DumpSurvey(const GraphIndex& graph_index)
+      : index(graph_index),
+        graph(index.graph()),
+        nodes(index),
+        has(graph),
+        why_absent(graph, "was not recorded"),
+        hashes(graph) {}
+
+  // Fails with kDataLoss for what the graph does not have, or has of another
+  // type, and for a tensor that is not what was hashed.
+  absl::Status Take(const TensorItem& item) override {
+    if (const auto entry = nodes.MadeEntryOf(item)) {
+      return TakeMade(item, *entry);
+    }
+    const auto node = nodes.NodeOf(item);
+    const bool is_read = node.has_value() &&
+                         item.key.role == TensorRole::kInput &&
+                         item.key.slot < hashes.read[*node].size();
+    if (!is_read) {
+      return absl::DataLossError(fmt::format(
+          "{}: tensor {} is of no node of {}, expected the dump of a run of "
+          "that graph",
+          item.key.source, Printable(item.key.Name()), graph.text.name));
+    }
+    RunHashes::Hash& read = hashes.read[*node][item.key.slot];
+    read = ComparableHash(item.hash);
+    has_read_hashes |= read.has_value();
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeMade(const TensorItem& item, EntryId entry) {
+    const RunHashes::Hash hash = ComparableHash(item.hash);
+    hashes.made[entry] = hash;
+    has[entry] = item.tensor != nullptr;
+    why_absent[entry] = item.why_absent;
+    if (item.tensor == nullptr) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(CheckType(graph, item, entry));
+    const NDArray tensor = NDArray::Borrow(*item.tensor, nullptr);
+    if (!hash.has_value() ||
+        HashBytes(tensor.data(), tensor.bytes()) == *hash) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(fmt::format(
+        "{}: tensor {} is not what the run made (its hash is another one): the "
+        "file has been changed",
+        item.key.source, Printable(item.key.Name())));
+  }
+
+  // Returns why the node cannot be judged; empty if all tensors that it read
+  // and made are there.
+  std::string WhyNot(NodeId node) const {
+    const auto why = [this](const char* role, size_t slot, EntryId entry) {
+      return fmt::format("{} {} ({}): {}", role, slot, index.KeyOf(entry),
+                         why_absent[entry]);
+    };
+    const std::vector<EntryRef>& refs = graph.node(node).inputs;
+    for (size_t slot = 0; slot < refs.size(); ++slot) {
+      const EntryId entry = graph.EntryOf(refs[slot]);
+      if (!has[entry]) return why("its input", slot, entry);
+    }
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
+      if (!has[entry]) return why("its output", index.OutputOf(entry), entry);
+    }
+    return "";
+  }
+
+  const GraphIndex& index;
+  const Graph& graph;
+  const KeyedNodes nodes;
+  ByEntry<bool> has;
+  ByEntry<std::string> why_absent;
+  RunHashes hashes;
+  bool has_read_hashes = false;
+};
+
+// Hands out what nodes that can be judged have read and made, and keeps the
+// outputs of the graph.
+class JudgedTensors : public TensorSource {
+ public:
+  JudgedTensors(TensorSource& dump, const GraphIndex& index,
+                const ByNode<bool>& is_judged)
+      : dump_(dump), nodes_(index), is_needed_(index.graph()) {
+    const Graph& graph = index.graph();
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      if (!is_judged[node]) continue;
+      for (const auto& entries :
+           {EntriesReadBy(graph, node), EntriesMadeBy(graph, node)}) {
+        for (const EntryId entry : entries) is_needed_[entry] = true;
+      }
+    }
+    // One may be an input that no node reads.
+    for (const EntryRef& head : graph.heads) {
+      heads_.push_back(graph.EntryOf(head));
+      is_needed_[heads_.back()] = true;
+      outputs.push_back({index.KeyOf(heads_.back()), NDArray()});
+    }
+  }
+
+  const std::string& name() const override { return dump_.name(); }
+  absl::Status Visit(TensorSink& sink) override {
+    struct Filter : public TensorSink {
+      Filter(JudgedTensors* to_filter, TensorSink* next)
+          : tensors(*to_filter), sink(*next) {}
+      absl::Status Take(const TensorItem& item) override {
+        return tensors.HandOn(item, sink);
+      }
+      JudgedTensors& tensors;
+      TensorSink& sink;
+    };
+    Filter filter(this, &sink);
+    return dump_.Visit(filter);
+  }
+
+  // Undefined for what was not handed out.
+  std::vector<NamedTensor> outputs;
+
+ private:
+  absl::Status HandOn(const TensorItem& item, TensorSink& sink) {
+    const auto entry = nodes_.MadeEntryOf(item);
+    const bool is_wanted =
+        entry.has_value() && item.tensor != nullptr && is_needed_[*entry];
+    if (!is_wanted) return absl::OkStatus();
+    for (size_t i = 0; i < heads_.size(); ++i) {
+      if (heads_[i] != *entry) continue;
+      NODEWISE_ASSIGN_OR_RETURN(outputs[i].tensor, item.Keep());
+    }
+    return sink.Take(item);
+  }
+
+  TensorSource& dump_;
+  const KeyedNodes nodes_;
+  ByEntry<bool> is_needed_;
+  std::vector<EntryId> heads_;
+};
+
+class Replayer {
+ public:
+  Replayer(const DumpedRun& dump, const GraphIndex& index,
+           const OpSet& operators, const ReplayOptions& options)
+      : dump_(*dump.source),
+        floats_(dump.floats),
+        index_(index),
+        graph_(index.graph()),
+        operators_(operators),
+        options_(options),
+        survey_(index),
+        is_judged_(graph_) {}
+
+  absl::StatusOr<LocateResult> Run() {
+    NODEWISE_RETURN_IF_ERROR(dump_.Visit(survey_));
+    NODEWISE_RETURN_IF_ERROR(ChooseNodes());
+    NODEWISE_RETURN_IF_ERROR(CheckRecords());
+    NODEWISE_RETURN_IF_ERROR(CheckChosen());
+    std::ranges::sort(result_.nodes, {}, &NodeReport::node);
+    JudgeMemory();
+    for (const auto& [node, change] : floats_) {
+      NoteFloats(change, FindReport(node, &result_));
+    }
+    for (size_t i = 0; i < result_.nodes.size(); ++i) {
+      Finish(&result_.nodes[i]);
+      if (!Accuses(result_.nodes[i].verdict)) continue;
+      result_.culprits.push_back(
+          {i, std::nullopt,
+           VictimsOf(index_, overwritten_, result_.nodes[i].node)});
+    }
+    NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
+    FindGain(&result_);
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status ChooseNodes() {
+    std::string first;
+    bool any = false;
+    for (const NodeId node : FunctionNodesOf(graph_)) {
+      const std::string why = survey_.WhyNot(node);
+      is_judged_[node] = why.empty();
+      any |= why.empty();
+      if (why.empty()) continue;
+      if (first.empty()) {
+        first = fmt::format(": {}: {}", index_.KeyOf(node), why);
+      }
+      result_.nodes.push_back(ReportUnchecked(index_, node, why));
+    }
+    if (any) return absl::OkStatus();
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: no node could be judged{} (nodewise dump records whole tensors of "
+        "all nodes)",
+        dump_.name(), first));
+  }
+
+  // A tensor that was not hashed could not be seen to be written over.
+  absl::Status CheckRecords() const {
+    if (!survey_.has_read_hashes) return absl::OkStatus();
+    std::vector<std::string> without;
+    for (const NodeId node : FunctionNodesOf(graph_)) {
+      const bool is_hashed = std::ranges::all_of(survey_.hashes.read[node],
+                                                 &RunHashes::Hash::has_value);
+      if (is_judged_[node] && !is_hashed) without.push_back(index_.KeyOf(node));
+    }
+    if (without.empty()) return absl::OkStatus();
+    return absl::DataLossError(fmt::format(
+        "{}/_nodewise_nodes.bin: has no hashes of what {} read ({}), expected "
+        "those of all nodes: the file is cut short",
+        dump_.name(), CountOf(without.size(), "node"),
+        ListOf(without, kNamedNodes)));
+  }
+
+  absl::Status CheckChosen() {
+    // The reference can only go on from its own results if it has all of them.
+    const bool is_complete = std::ranges::all_of(survey_.has, std::identity());
+    JudgedTensors tensors(dump_, index_, is_judged_);
+    const auto selects = [this](NodeId node) { return bool{is_judged_[node]}; };
+    NODEWISE_ASSIGN_OR_RETURN(const NodeChecks checks,
+                              CheckNodes(index_, operators_, tensors,
+                                         {.with_accumulated = is_complete,
+                                          .selects = selects,
+                                          .progress = options_.progress}));
+    for (const NodeCheck& checked : checks.nodes) {
+      result_.nodes.push_back(ReportOf(index_, checked));
+    }
+    for (const SkippedNode& skipped : checks.skipped) {
+      if (!is_judged_[skipped.node]) continue;
+      result_.nodes.push_back(
+          ReportUnchecked(index_, skipped.node, skipped.why));
+    }
+    if (!is_complete) return absl::OkStatus();
+    reference_outputs_ = checks.reference_outputs;
+    NODEWISE_ASSIGN_OR_RETURN(
+        result_.outputs,
+        CompareNetworkOutputs(checks.reference_outputs, tensors.outputs,
+                              AccumulatedTolerance(graph_)));
+    return absl::OkStatus();
+  }
+
+  absl::Status JudgeRemarks() {
+    // Each is one more visit of the dump; in a live run, as many culprits are
+    // confirmed (LocateOptions::most_confirmed).
+    constexpr size_t kMostTried = 32;
+    JudgedTensors tensors(dump_, index_, is_judged_);
+    return BlameForSubnormals(
+        {index_, operators_, tensors, reference_outputs_, kMostTried},
+        &result_);
+  }
+
+  // Compares what was read with what had been made, by the recorded hashes.
+  void JudgeMemory() {
+    if (!survey_.has_read_hashes) {
+      result_.notes.push_back(fmt::format(
+          "{}: has no hashes of what nodes read, so that faults of the storage "
+          "plan cannot be seen",
+          dump_.name()));
+    }
+    overwritten_ = FindOverwritten(index_, survey_.hashes);
+    NoteOverwritten(index_, overwritten_, "", &result_);
+  }
+
+  // What a node read that was written over is known by its hash alone: what the
+  // reference made of other bits says nothing about it.
+  void Finish(NodeReport* report) {
+    NodeEvidence& evidence = report->evidence;
+    const bool read_unknown =
+        evidence.read_overwritten && evidence.isolated != Verdict::kPass;
+    if (read_unknown) evidence.isolated = Verdict::kInconclusive;
+    const std::optional<InheritedFloats> floats = FloatsFor(report->node);
+    const bool is_excused = floats.has_value() &&
+                            evidence.isolated != Verdict::kPass &&
+                            MayBeRounding(*report);
+    if (is_excused) {
+      // A run that is judged puts the environment back: it would see what the
+      // node makes by itself.
+      evidence.isolated = Verdict::kPass;
+      evidence.accumulated = Verdict::kError;
+    }
+    Conclude(index_, overwritten_, report);
+    if (is_excused && report->verdict == NodeVerdict::kInherits) {
+      report->reason = fmt::format("ran with floats as {} had left them: {}",
+                                   index_.KeyOf(floats->from),
+                                   DescribeChange(floats->change));
+    }
+    if (report->verdict != NodeVerdict::kInconclusive || !read_unknown) return;
+    report->reason =
+        "what it read had been written over, and the dump has no more than the "
+        "hash of what lay there";
+  }
+
+  bool MayBeRounding(const NodeReport& report) const {
+    if (!report.worst.has_value() || !report.worst->bounds.has_value()) {
+      return false;
+    }
+    const double ratio = report.worst->bounds->ratio;
+    if (!std::isinf(ratio)) return ratio <= kMostOfAnotherRounding;
+    // Operations that round once have bounds of no width: they are rounded to
+    // nearest, or wrong.
+    const Graph& graph = index_.graph();
+    const DLDataType dtype = graph.entry(graph.EntryOf(report.node, 0)).dtype;
+    return report.worst->metrics.relative_error() <=
+           kMostOfAnotherRounding * StepAtOne(dtype);
+  }
+
+  // The floating-point environment that a node ran in, and the node that left
+  // it.
+  struct InheritedFloats {
+    NodeId from;
+    FloatChange change;
+  };
+  // None if normal numbers come out as in the environment that the run began
+  // with.
+  std::optional<InheritedFloats> FloatsFor(NodeId node) const {
+    std::optional<InheritedFloats> found;
+    for (const auto& [from, change] : floats_) {
+      if (Index(from) >= Index(node)) break;
+      const FloatChange all{floats_.front().second.before, change.after};
+      if (!ChangesResults(all)) {
+        found.reset();
+      } else if (!found.has_value()) {
+        found = InheritedFloats{from, all};
+      }
+    }
+    return found;
+  }
+
+  TensorSource& dump_;
+  const std::vector<std::pair<NodeId, FloatChange>>& floats_;
+  const GraphIndex& index_;
+  const Graph& graph_;
+  const OpSet& operators_;
+  const ReplayOptions& options_;
+  DumpSurvey survey_;
+  ByNode<bool> is_judged_;
+  std::vector<Overwriting> overwritten_;
+  // The outputs of the reference, if its dump is complete.
+  std::vector<NDArray> reference_outputs_;
+  LocateResult result_;
+};
+
+// A graph and its index.
+struct IndexedGraph {
+  explicit IndexedGraph(Graph read) : graph(std::move(read)), index(graph) {}
+  Graph graph;
+  GraphIndex index;
+};
+
+// Builds may call the same function otherwise; who reads what decides.
+absl::Status CheckIsSameGraph(const Graph& graph, const Graph& other,
+                              const std::string& name,
+                              const std::string& other_name) {
+  const auto fails = [&](const std::string& what) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: {} {}, expected dumps of the same graph, whose nodes have the "
+        "same names and read the same",
+        other_name, what, name));
+  };
+  if (graph.nodes.size() != other.nodes.size()) {
+    return fails(fmt::format("has {}, not {} as", other.nodes.size(),
+                             CountOf(graph.nodes.size(), "node")));
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const GraphNode &one = graph.nodes[n], &two = other.nodes[n];
+    const bool read_the_same = std::ranges::equal(
+        one.inputs, two.inputs, {}, &EntryRef::node, &EntryRef::node);
+    if (one.name == two.name && read_the_same) continue;
+    return fails(fmt::format("node {} is {}, not {} as in", n,
+                             Printable(two.name), Printable(one.name)));
+  }
+  return absl::OkStatus();
+}
+
+bool Differs(Verdict verdict) {
+  return verdict == Verdict::kError || verdict == Verdict::kInconclusive;
+}
+
+// Whether what each node made differs; none if it was not compared.
+ByNode<std::optional<bool>> DifferingNodes(const GraphIndex& index,
+                                           const Comparison& comparison) {
+  ByNode<std::optional<bool>> differs(index.graph());
+  // Tensors of equal hashes are counted, and not named.
+  if (comparison.equal_hashes > 0) {
+    for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+      differs[NodeId{n}] = false;
+    }
+  }
+  const auto note = [&](const TensorKey& key, std::optional<bool> differs_now) {
+    if (key.role != TensorRole::kOutput) return;
+    const auto node = index.FindNode(key.node);
+    if (!node.ok()) return;
+    std::optional<bool>& known = differs[*node];
+    if (known != true) known = differs_now;
+  };
+  // An output that was not compared leaves its node open, even if others are
+  // equal.
+  for (const TensorComparison& tensor : comparison.tensors) {
+    note(tensor.key, Differs(tensor.verdict()));
+  }
+  for (const SkippedTensor& skipped : comparison.skipped) {
+    note(skipped.key,
+         skipped.is_difference() ? std::optional(true) : std::nullopt);
+  }
+  return differs;
+}
+
+}  // namespace
+
+absl::StatusOr<LocateResult> ReplayDump(const std::string& path,
+                                        const OpSet& operators,
+                                        const ReplayOptions& options) {
+  const DefaultFloatEnvironment floats;
+  NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(path));
+  NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan,
+                            PlanStorage(run.graph, kDLCPU));
+  const GraphIndex index(run.graph, plan);
+  return Replayer(run, index, operators, options).Run();
+}
+
+std::vector<NodeId> DumpDifference::NodesThat(DumpedNode state) const {
+  std::vector<NodeId> found;
+  for (uint32_t n = 0; n < index->graph().nodes.size(); ++n) {
+    if (nodes[NodeId{n}] == state) found.push_back(NodeId{n});
+  }
+  return found;
+}
+
+std::vector<NodeId> DumpDifference::ReadersOf(NodeId node) const {
+  const Graph& graph = index->graph();
+  std::vector<NodeId> readers;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const std::vector<EntryRef>& reads = graph.nodes[n].inputs;
+    if (std::ranges::find(reads, Index(node), &EntryRef::node) != reads.end()) {
+      readers.push_back(NodeId{n});
+    }
+  }
+  return readers;
+}
+
+std::string_view KindOf(DumpedNode state) {
+  return kDumpedNodeNames[static_cast<size_t>(state)];
+}
+
+std::string_view ReasonFor(const DumpDifference& where, NodeId node) {
+  return where.index->graph().IsFunction(node)
+             ? "what it reads is alike, and what it makes is not"
+             : "an input or a parameter, which the network does not compute";
+}
+
+absl::StatusOr<DumpDifference> WhereDumpsDiffer(const std::string& expected,
+                                                const std::string& actual,
+                                                const Comparison& comparison) {
+  NODEWISE_ASSIGN_OR_RETURN(Graph graph, GraphOfDump(expected));
+  NODEWISE_ASSIGN_OR_RETURN(const Graph other, GraphOfDump(actual));
+  NODEWISE_RETURN_IF_ERROR(CheckIsSameGraph(graph, other, expected, actual));
+  const auto kept = std::make_shared<const IndexedGraph>(std::move(graph));
+  DumpDifference found{{kept, &kept->index}, ByNode<DumpedNode>(kept->graph)};
+  const auto differs = DifferingNodes(kept->index, comparison);
+  for (uint32_t n = 0; n < kept->graph.nodes.size(); ++n) {
+    const NodeId node{n};
+    DumpedNode& state = found.nodes[node];
+    if (!differs[node].has_value()) continue;
+    state = DumpedNode::kAlike;
+    if (!*differs[node]) continue;
+    state = DumpedNode::kBegins;
+    // The graph that TVM's debugger writes does not say which output of a node
+    // is read, so that each counts as all.
+    for (const EntryRef& ref : kept->graph.nodes[n].inputs) {
+      const std::optional<bool> read = differs[NodeId{ref.node}];
+      if (!read.has_value() && state == DumpedNode::kBegins) {
+        state = DumpedNode::kUnclear;
+      }
+      if (read == true) state = DumpedNode::kFollows;
+    }
+  }
+  return found;
+}
+
+}  // namespace nodewise
