@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "contrib/locate/halving.h"

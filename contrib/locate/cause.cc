@@ -4,12 +4,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,23 +14,22 @@
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/machine.h"
 
+// The ways to compute are tried from the most particular to the vaguest one:
+// what a processor is known to do, one step of an integer, a shorter type, one
+// mistake in an operation, and last only how the errors lie. Each must be
+// nearer to what was found than the definition is, by a factor that says how
+// much of the error such a way may leave. Nearness is the norm of the
+// difference over all elements, so that a single element that fits by chance
+// explains nothing.
+
 namespace nodewise {
-
-// Returns what a region makes on a processor whose instruction for products of
-// unsigned and signed 8-bit numbers adds up two of them in 16 bits, and so
-// saturates (x86 without VNNI). Undefined if the region has no such product, or
-// one that takes too long to compute.
-NDArray SaturatedResult(const WrongNode& node, const OpSet& operators);
-
 namespace {
 
-// About half a second.
+// About half a second, of the two that the search for a cause may take.
 constexpr int64_t kMostProducts = 1'000'000'000;
 constexpr int32_t kLeast16 = -32768;
 constexpr int32_t kMost16 = 32767;
@@ -68,7 +64,9 @@ struct Operands {
   std::vector<int16_t> right;  // [columns][sums]
 };
 
-// Returns by how much saturating changes each result: [columns][rows].
+// Returns by how much saturating changes each result: [columns][rows]. Pairs of
+// neighbours are added up in 16 bits, and these sums in 32. The last one of an
+// odd number is added alone and cannot saturate: 255 * -128 fits 16 bits.
 std::vector<int32_t> Changes(const Operands& by) {
   std::vector<int32_t> changes(static_cast<size_t>(by.columns * by.rows));
   const int64_t columns = by.columns / by.groups;
@@ -91,6 +89,10 @@ std::vector<int32_t> Changes(const Operands& by) {
   return changes;
 }
 
+// Computes a region as a processor does whose instruction for products of
+// unsigned and signed 8-bit numbers adds up two of them in 16 bits, and so
+// saturates (x86 without VNNI). The first product of the region that has such
+// operands is computed like that, and the reference goes on with its result.
 class SaturatedRun {
  public:
   SaturatedRun(const WrongNode& node, const OpSet& operators)
@@ -100,7 +102,10 @@ class SaturatedRun {
         output_(node.output),
         operators_(operators) {}
 
+  // Returns something undefined if the region has no such product, if nothing
+  // saturates in it, or if it takes too long to compute.
   NDArray Run() {
+    // Most regions have none, and need not be computed to see that.
     if (!HasProduct() || !ReadValues() || !Find() || !ReadOperands()) {
       return NDArray();
     }
@@ -141,33 +146,32 @@ class SaturatedRun {
     return input < dequantized_.size() ? dequantized_[input] : Dequantized();
   }
 
-  static bool HasForm(const Operation& operation, const ProductForm& form) {
-    return operation.kind() == form.kind;
+  static const ProductForm* FormOf(const Operation& operation) {
+    const auto form =
+        std::ranges::find(kForms, operation.kind(), &ProductForm::kind);
+    return form == std::end(kForms) ? nullptr : form;
   }
 
   bool HasProduct() const {
     return std::ranges::any_of(region_.order(), [this](OperationId id) {
-      return std::any_of(std::begin(kForms), std::end(kForms),
-                         [&](const ProductForm& form) {
-                           return HasForm(region_.operation(id), form);
-                         });
+      return FormOf(region_.operation(id)) != nullptr;
     });
   }
 
   bool Find() {
     for (const OperationId id : region_.order()) {
       product_ = &region_.operation(id);
-      for (const ProductForm& form : kForms) {
-        if (!HasForm(*product_, form)) continue;
-        form_ = &form;
-        left_ = OperandAt(*product_, form, form.left);
-        right_ = OperandAt(*product_, form, form.right);
-        if (left_.integers.defined() && right_.integers.defined()) return true;
-      }
+      form_ = FormOf(*product_);
+      if (form_ == nullptr) continue;
+      left_ = OperandAt(*product_, *form_, form_->left);
+      right_ = OperandAt(*product_, *form_, form_->right);
+      if (left_.integers.defined() && right_.integers.defined()) return true;
     }
     return false;
   }
 
+  // Operands may be made in the region itself, so it is computed once as the
+  // definition has it.
   bool ReadValues() {
     for (size_t i = 0; i < given_.size(); ++i) {
       values_[region_.inputs()[i]] = given_[i];
@@ -193,6 +197,8 @@ class SaturatedRun {
   bool ReadOperands() {
     const NDArray& left = left_.integers;
     const NDArray& right = right_.integers;
+    // The instruction takes unsigned numbers on the left and signed ones on the
+    // right.
     const bool are_bytes = left.dtype() == kUint8 && right.dtype() == kInt8;
     if (!are_bytes || CountOf(left) == 0 || CountOf(right) == 0) return false;
     return form_->is_convolution ? ReadConvolution(left, right)
@@ -285,10 +291,11 @@ class SaturatedRun {
   NDArray Covered(const NDArray& left, absl::Span<const int64_t> weights,
                   int64_t window) const {
     const int64_t channels = left.shape()[1];
+    // Beyond this the work is not worth it: no cause is found then.
     constexpr int64_t kMostCovered = int64_t{1} << 28;
-    if (channels * window * window * CountOf(left) > kMostCovered * window) {
-      return NDArray();
-    }
+    if (channels * window * CountOf(left) > kMostCovered) return NDArray();
+    // Padding adds zeros to what is covered, so the numbers are moved by the
+    // zero point before and back behind it.
     const float zero = ZeroPointOfLeft();
     auto numbers = NDArray::Empty(left.shape(), kFloat32, left.device());
     std::vector<int64_t> shape(weights.begin(), weights.end());
@@ -386,6 +393,8 @@ class SaturatedRun {
            row % operands_.places;
   }
 
+  // Results that are integers are rounded and limited once more. Returns false
+  // for a type that no such product makes.
   bool Add(double change, int64_t at) {
     const auto add = [&](auto* data, double least, double most) {
       const double sum = std::nearbyint(data[at] + change);
@@ -420,14 +429,6 @@ class SaturatedRun {
   NDArray made_;
 };
 
-}  // namespace
-
-NDArray SaturatedResult(const WrongNode& node, const OpSet& operators) {
-  return SaturatedRun(node, operators).Run();
-}
-
-namespace {
-
 // A way to compute explains what was found if it is nearer to that by this
 // factor than the definition. Rounding to a shorter type leaves what is added
 // up in another order; a mistake leaves next to nothing.
@@ -440,6 +441,8 @@ constexpr const char* kPlaces[] = {"first inputs", "second inputs",
                                    "third inputs"};
 // A person waits.
 constexpr int64_t kMostNanoseconds = 2'000'000'000;
+// A mistake leaves next to nothing, so that of so many changes none fits by
+// chance.
 constexpr size_t kMostEdits = 150;
 
 // The significant bits of shorter types, with the names of these.
@@ -450,7 +453,9 @@ struct ShortType {
 constexpr ShortType kShortTypes[] = {
     {8, "bfloat16"}, {11, "float16 or TF32"}, {24, "float32"}};
 
-// Rounds to nearest, ties to even.
+// Rounds to nearest, ties to even: half of what is cut off is added to the bits
+// before they are cut, less one where the last bit that stays is even. A carry
+// into the exponent is what rounding up to the next power of two is.
 template <typename Float, typename Word>
 Float RoundToBits(Float value, int bits) {
   if (!std::isfinite(value)) return value;
@@ -463,14 +468,14 @@ Float RoundToBits(Float value, int bits) {
 
 template <typename Float, typename Word>
 void RoundAll(const NDArray& tensor, int bits) {
-  auto* const data = static_cast<Float*>(tensor.data());
-  for (int64_t i = 0; i < CountOf(tensor); ++i) {
-    data[i] = RoundToBits<Float, Word>(data[i], bits);
-  }
+  auto* const data = tensor.As<Float>();
+  std::transform(data, data + CountOf(tensor), data, [bits](Float value) {
+    return RoundToBits<Float, Word>(value, bits);
+  });
 }
 
 bool IsFloat32(const NDArray& tensor) {
-  return tensor.defined() && tensor.dtype() == DLDataType{kDLFloat, 32, 1};
+  return tensor.defined() && tensor.dtype() == kFloat32;
 }
 bool IsFloat64(const NDArray& tensor) {
   return tensor.defined() && tensor.dtype() == DLDataType{kDLFloat, 64, 1};
@@ -536,6 +541,8 @@ class CauseSearch {
     return metrics->difference_norm;
   }
 
+  // An infinity that was read explains the one that was made, and says nothing
+  // of the node.
   std::optional<Cause> Infinity() const {
     const ElementDifference& first = node_.worst.metrics.first_non_finite;
     for (const NDArray& input : node_.inputs) {
@@ -549,13 +556,13 @@ class CauseSearch {
 
   static bool IsFinite(const NDArray& tensor) {
     if (!IsFloat32(tensor)) return true;
-    const auto* const data = static_cast<const float*>(tensor.data());
+    const auto* const data = tensor.As<float>();
     return std::all_of(data, data + CountOf(tensor),
                        [](float value) { return std::isfinite(value); });
   }
 
   std::optional<Cause> Saturation() const {
-    const NDArray made = SaturatedResult(node_, operators_);
+    const NDArray made = SaturatedRun(node_, operators_).Run();
     if (!(DistanceOf(made) * kNearerByRounding < distance_)) {
       return std::nullopt;
     }
@@ -563,6 +570,8 @@ class CauseSearch {
                  "8-bit products saturate on this processor"};
   }
 
+  // Only short integers stand for numbers that were rounded: a longer one that
+  // is one off is a mistake as any other.
   std::optional<Cause> Step() const {
     const Metrics& metrics = node_.worst.metrics;
     const uint8_t code = found_.dtype().code;
@@ -589,6 +598,9 @@ class CauseSearch {
     return Compute(std::move(inputs));
   }
 
+  // Rounding what is read, what is made, or both tells apart a kernel that
+  // computes in a shorter type, one that only stores it, and one that does all
+  // in it. The longer types come last and win only if they are nearer still.
   std::optional<Cause> Precision() const {
     if (!IsFloat32(found_) && !IsFloat64(found_)) return std::nullopt;
     std::optional<Cause> best;
@@ -663,13 +675,13 @@ class CauseSearch {
     return made.ok() ? made->outputs[0] : NDArray();
   }
 
+  // Nothing that was computed fits. How the wrong elements lie is at least a
+  // hint for a person.
   std::optional<Cause> Pattern() const {
     const DifferenceDetails details = DescribeDifference(
         *node_.expected[node_.output], *found_, node_.worst.metrics,
         ToleranceOf({Rule::Kind::kByType}, found_.dtype()));
     if (details.patterns.empty()) return std::nullopt;
-    // Such a pattern says that something else was computed than the definition
-    // says.
     const FailurePattern& pattern = details.patterns[0];
     if (pattern.shape == FailureShape::kPrecisionLost) {
       const std::string type = NameOfShort(pattern.type);
@@ -677,7 +689,7 @@ class CauseSearch {
                    type};
     }
     return Cause{Cause::Kind::kPattern,
-                 "errors have a pattern: " + details.patterns[0].words};
+                 "errors have a pattern: " + pattern.words};
   }
 
   const WrongNode& node_;

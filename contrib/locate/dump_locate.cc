@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "contrib/locate/node_report.h"
@@ -14,8 +11,6 @@
 #include "contrib/locate/partial_graph.h"
 #include "contrib/locate/second_look.h"
 #include "fmt/format.h"
-#include "nodewise/graph/by_node.h"
-#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ndarray/hash.h"

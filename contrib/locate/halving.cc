@@ -66,6 +66,10 @@ absl::StatusOr<size_t> FirstLeap(
   return high;
 }
 
+// Items are added from the first one on until it holds; the item at which it
+// begins to hold is needed and stays. Then items are added to that one, and so
+// on, until those that were found hold by themselves. Each of them costs one
+// halving, where trying all sets would take 2^items questions.
 absl::StatusOr<std::vector<size_t>> SmallestSet(
     const std::vector<size_t>& items,
     absl::FunctionRef<absl::StatusOr<bool>(const std::vector<size_t>&)> holds) {
@@ -152,6 +156,7 @@ std::vector<size_t> BisectPath::CutsBetween(size_t low, size_t high,
   for (size_t depth = 1; cuts.size() < high - low - 1; ++depth) {
     std::vector<size_t> deeper;
     AddMiddles(low, high, depth, &deeper);
+    // The middle is asked for next, whatever memory its tensors take.
     if (depth > 1 && bytes_at(deeper) > most_bytes) break;
     cuts = std::move(deeper);
   }
@@ -175,6 +180,7 @@ absl::Status ReferenceRest::Prepare(absl::Span<const NodeId> nodes) {
 absl::StatusOr<std::vector<NDArray>> ReferenceRest::Run(
     absl::Span<const NodeId> nodes, ByEntry<NDArray> tensors,
     absl::Span<const EntryId> wanted) {
+  // A tensor that is wanted is never let go.
   constexpr size_t kToTheEnd = SIZE_MAX;
   ByEntry<size_t> last_read(graph_);
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -240,6 +246,8 @@ absl::StatusOr<WrongOutputs> FindWrongOutputs(
     found.reference.push_back(reference[i]);
     wrong.push_back(all[i]);
   }
+  // Outputs that are within the tolerance have errors, too, which would only
+  // blur the shares.
   found.error = ErrorOf(wrong);
   if (compared != nullptr) *compared = std::move(all);
   return found;
@@ -247,6 +255,7 @@ absl::StatusOr<WrongOutputs> FindWrongOutputs(
 
 absl::StatusOr<double> WrongOutputs::ShareLeft(
     std::vector<NDArray> outputs) const {
+  // Names are for messages alone: outputs are compared by place.
   std::vector<NamedTensor> named;
   for (size_t i = 0; i < outputs.size(); ++i) {
     named.push_back({names[i], std::move(outputs[i])});

@@ -23,7 +23,8 @@ constexpr std::string_view kBuiltIn =
 #include "contrib/locate/known_deviations.inc"
     ;
 
-constexpr std::pair<Kind, std::string_view> kKinds[] = {
+using KindRow = std::pair<Kind, std::string_view>;
+constexpr KindRow kKinds[] = {
     {Kind::kApproximation, "approximation"}, {Kind::kRounding, "rounding"},
     {Kind::kShortType, "shorter"},           {Kind::kStep, "step"},
     {Kind::kSaturation, "saturation"},
@@ -54,6 +55,8 @@ std::string Exchanged(std::string_view text, char from, char to) {
   return changed;
 }
 
+// Reads the table line by line. The first thing that is wrong ends it, and is
+// named with its line.
 class KnownReader {
  public:
   KnownReader(std::string_view text, const std::string& place)
@@ -149,7 +152,9 @@ class KnownReader {
 
 constexpr std::string_view kAny = "any";
 
-// How far an error is beyond a row.
+// How far an error is beyond a row. Rows that have no largest error explain an
+// error of their kind however large it is, and no other; one that makes
+// infinities of finite numbers is never an approximation.
 double TimesOf(const KnownDeviation& row, double error,
                const std::optional<Cause>& cause) {
   const auto is = [&](Cause::Kind kind) {
@@ -171,6 +176,7 @@ double TimesOf(const KnownDeviation& row, double error,
   return is(Cause::Kind::kInfinity) ? INFINITY : times;
 }
 
+// 0 for a type that is not a float.
 double HalfUlpOfOne(std::string_view dtype) {
   if (dtype == "float64") return 0x1p-53;
   if (dtype == "float32") return 0x1p-24;
@@ -187,10 +193,7 @@ bool IsCalled(std::string_view runtime, std::string_view name) {
 }  // namespace
 
 std::string_view NameOf(Kind kind) {
-  for (const auto& [each, name] : kKinds) {
-    if (each == kind) return name;
-  }
-  return "";
+  return std::ranges::find(kKinds, kind, &KindRow::first)->second;
 }
 
 bool HasTimes(Kind kind) {
@@ -268,12 +271,15 @@ std::vector<KnownDeviation> RowsOf(absl::Span<const KnownRuntime> known,
     auto& to = is_of_any ? of_any : rows;
     to.insert(to.end(), each.rows.begin(), each.rows.end());
   }
+  // What was measured of a runtime itself counts alone: it may be better than
+  // most.
   if (!rows.empty()) return rows;
   for (KnownDeviation& row : of_any) row.is_of_any = true;
   return of_any;
 }
 
 std::string_view InstructionSet() {
+// The newest comes first: a processor that has it has those below it, too.
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni") != 0) return "avx512_vnni";
   if (__builtin_cpu_supports("avx512f") != 0) return "avx512";
@@ -290,6 +296,8 @@ double KnownError(const TensorComparison& comparison) {
   const double times = ErrorOverBound(comparison);
   if (comparison.metrics.non_finite() > 0) return times;
   const std::string& type = comparison.type;
+  // An error that is large for its bound only because the result is near 0 is
+  // measured as it would be at 1.
   const double half_ulp = HalfUlpOfOne(type.substr(0, type.find(' ')));
   if (half_ulp == 0) return times;
   return std::min(times, comparison.metrics.largest_error.error / half_ulp);

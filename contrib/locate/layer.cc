@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <cctype>
-#include <memory>
+#include <iterator>
 #include <set>
-#include <utility>
 
+#include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/built_in_functions.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -16,6 +15,8 @@
 namespace nodewise {
 namespace {
 
+// Parameters that the operator's definition does not name are called by their
+// numbers.
 template <typename Params>
 std::string ParamName(const Params& params, size_t slot) {
   if (params.empty()) return fmt::format("{}", slot);
@@ -29,7 +30,8 @@ std::string ParamName(const Params& params, size_t slot) {
   return fmt::format("{}_{}", params[last].name, slot - last);
 }
 
-// Names the values of a region by the operators that read or make them.
+// Names the values of a region by the operators that read or make them. A value
+// that several operators read is called as the first of them calls it.
 class RoleNames {
  public:
   explicit RoleNames(const Region& region)
@@ -87,20 +89,39 @@ class RoleNames {
   const std::vector<OperationId> operations_;
 };
 
-void AddName(std::string name, const std::vector<std::string>& others,
+// Adds a name; one that is taken already, here or among the others, gets the
+// first number that makes it free.
+void AddName(const std::string& name, const std::vector<std::string>& others,
              std::vector<std::string>* names) {
-  const auto is_in = [](const std::vector<std::string>& all,
-                        const std::string& one) {
-    return std::ranges::find(all, one) != all.end();
-  };
   const auto is_taken = [&](const std::string& one) {
-    return is_in(*names, one) || is_in(others, one);
+    return std::ranges::find(*names, one) != names->end() ||
+           std::ranges::find(others, one) != others.end();
   };
   std::string free = name;
   for (int number = 2; is_taken(free); ++number) {
     free = fmt::format("{}_{}", name, number);
   }
   names->push_back(std::move(free));
+}
+
+// Names what a layer reads, each entry once, and then what it makes. Both
+// functions get a value of the region and how many were named before it.
+template <typename NamesInput, typename NamesOutput>
+void NameRoles(const Graph& graph, const Region& region, NamesInput names_input,
+               NamesOutput names_output, Layer* layer) {
+  std::vector<std::string> inputs, outputs;
+  std::set<EntryId> seen;
+  const std::vector<EntryRef>& refs = graph.node(layer->node).inputs;
+  for (size_t slot = 0; slot < refs.size(); ++slot) {
+    if (!seen.insert(graph.EntryOf(refs[slot])).second) continue;
+    AddName(names_input(region.network.inputs()[slot], inputs.size()), {},
+            &inputs);
+  }
+  for (const ValueId output : region.network.outputs()) {
+    AddName(names_output(output, outputs.size()), inputs, &outputs);
+  }
+  layer->inputs = std::move(inputs);
+  layer->outputs = std::move(outputs);
 }
 
 // Gives a value a name; another one that has it gets a longer one.
@@ -123,22 +144,41 @@ absl::StatusOr<std::vector<ValueId>> JoinInputs(const Graph& graph, NodeId node,
                                                 Network* network) {
   const std::vector<ValueId> slots(network->inputs().begin(),
                                    network->inputs().end());
-  std::vector<EntryId> entries;
-  std::vector<ValueId> left;
+  const std::vector<EntryId> entries = EntriesReadBy(graph, node);
   const std::vector<EntryRef>& refs = graph.node(node).inputs;
+  std::vector<ValueId> left;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
-    const EntryId entry = graph.EntryOf(refs[slot]);
-    const auto found = std::ranges::find(entries, entry);
-    if (found == entries.end()) {
-      entries.push_back(entry);
+    const auto at = static_cast<size_t>(
+        std::ranges::find(entries, graph.EntryOf(refs[slot])) -
+        entries.begin());
+    if (at == left.size()) {
       left.push_back(slots[slot]);
       continue;
     }
-    const ValueId first = left[static_cast<size_t>(found - entries.begin())];
-    NODEWISE_RETURN_IF_ERROR(network->ReplaceUses({slots[slot]}, {first}));
+    NODEWISE_RETURN_IF_ERROR(network->ReplaceUses({slots[slot]}, {left[at]}));
     NODEWISE_RETURN_IF_ERROR(network->RemoveInput(slots[slot]));
   }
   return left;
+}
+
+struct BackendRow {
+  const char* name;
+  Backend backend;
+};
+
+// CPU is what users of Glow call the one that is fast on CPUs.
+constexpr BackendRow kBackends[] = {
+    {"Interpreter", Backend::kReference},
+    {"reference", Backend::kReference},
+    {"OneDNN", Backend::kFastest},
+    {"CPU", Backend::kFastest},
+};
+
+std::string LowerCase(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
 }
 
 }  // namespace
@@ -153,10 +193,9 @@ absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
   for (const EntryRef& ref : graph.node(node).inputs) {
     entries.push_back(graph.EntryOf(ref));
   }
-  for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
-    entries.push_back(graph.EntryOf(node, slot));
-  }
-  // Only the types count.
+  std::ranges::copy(EntriesMadeBy(graph, node), std::back_inserter(entries));
+  // Only the types count, so the tensors have no contents, and their shapes are
+  // those of the graph, which are not written to.
   std::vector<DLTensor> tensors(entries.size());
   std::vector<const DLTensor*> arguments;
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -193,20 +232,17 @@ absl::StatusOr<Network> NetworkOfLayer(const Graph& graph, const Layer& layer,
 
 const ImportedCall* CallOf(absl::Span<const ImportedCall> calls,
                            const std::string& name) {
-  for (const ImportedCall& call : calls) {
-    const size_t size = call.node.size();
-    if (name.size() > size && name[size] == '/' &&
-        name.compare(0, size, call.node) == 0) {
-      return &call;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find_if(calls, [&](const ImportedCall& call) {
+    return name.starts_with(call.node + '/');
+  });
+  return found == calls.end() ? nullptr : &*found;
 }
 
 absl::Status NameByCall(const Graph& graph,
                         absl::Span<const ImportedCall> calls, const OpSet& ops,
                         Layer* layer) {
   if (calls.empty() || layer->covers.empty()) return absl::OkStatus();
+  // A layer that has operations of several calls is not any one of them.
   const ImportedCall* const call = CallOf(calls, layer->covers[0]);
   for (const std::string& covered : layer->covers) {
     if (call == nullptr || CallOf(calls, covered) != call) {
@@ -227,23 +263,17 @@ absl::Status NameByCall(const Graph& graph,
     }
     return usual;
   };
-  std::vector<std::string> inputs, outputs;
-  std::set<EntryId> seen;
-  const std::vector<EntryRef>& refs = graph.node(layer->node).inputs;
-  for (size_t slot = 0; slot < refs.size(); ++slot) {
-    if (!seen.insert(graph.EntryOf(refs[slot])).second) continue;
-    AddName(role_of(region.network.inputs()[slot], call->inputs,
-                    layer->inputs[inputs.size()]),
-            {}, &inputs);
-  }
-  for (const ValueId output : region.network.outputs()) {
-    AddName(role_of(output, call->outputs, layer->outputs[outputs.size()]),
-            inputs, &outputs);
-  }
+  NameRoles(
+      graph, region,
+      [&](ValueId id, size_t i) {
+        return role_of(id, call->inputs, layer->inputs[i]);
+      },
+      [&](ValueId id, size_t i) {
+        return role_of(id, call->outputs, layer->outputs[i]);
+      },
+      layer);
   layer->name = call->node;
   layer->kind = call->kind;
-  layer->inputs = std::move(inputs);
-  layer->outputs = std::move(outputs);
   return absl::OkStatus();
 }
 
@@ -254,42 +284,11 @@ absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
   if (!region.ok()) return At(index.TitleOf(node), region.status());
   const RoleNames roles(*region);
   Layer layer{node, index.KeyOf(node), roles.Kind(), {}, {}, region->covers};
-  std::set<EntryId> seen;
-  const auto inputs = region->network.inputs();
-  const std::vector<EntryRef>& refs = graph.node(node).inputs;
-  for (size_t slot = 0; slot < refs.size(); ++slot) {
-    if (!seen.insert(graph.EntryOf(refs[slot])).second) continue;
-    AddName(roles.OfInput(inputs[slot]), {}, &layer.inputs);
-  }
-  for (const ValueId output : region->network.outputs()) {
-    AddName(roles.OfOutput(output), layer.inputs, &layer.outputs);
-  }
+  NameRoles(
+      graph, *region, [&](ValueId id, size_t) { return roles.OfInput(id); },
+      [&](ValueId id, size_t) { return roles.OfOutput(id); }, &layer);
   return layer;
 }
-
-namespace {
-
-struct BackendRow {
-  const char* name;
-  Backend backend;
-};
-
-// CPU is what users of Glow call the one that is fast on CPUs.
-constexpr BackendRow kBackends[] = {
-    {"Interpreter", Backend::kReference},
-    {"reference", Backend::kReference},
-    {"OneDNN", Backend::kFastest},
-    {"CPU", Backend::kFastest},
-};
-
-std::string LowerCase(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
-}
-
-}  // namespace
 
 absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
                                             std::string name, bool fuse,
@@ -312,14 +311,6 @@ absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
                      std::make_shared<const Network>(network),
                      std::move(calls)};
 }
-
-LayerBackend::LayerBackend(std::string name) : name_(std::move(name)) {}
-
-LayerBackend::LayerBackend(std::string name, Ref<Library> functions)
-    : name_(std::move(name)), functions_(std::move(functions)) {}
-
-LayerBackend::LayerBackend(std::string name, ForeignCommand program)
-    : name_(std::move(name)), program_(std::move(program)) {}
 
 absl::StatusOr<Ref<Library>> LayerBackend::Functions() const {
   if (functions_ || program_.has_value()) return functions_;

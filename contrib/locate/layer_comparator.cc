@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "contrib/locate/layer_sides.h"
 #include "contrib/locate/node_report.h"
@@ -112,6 +109,8 @@ void NoteFailure(const LayerSides& sides, LayerResult* result) {
   result->alone.clear();
 }
 
+// What the layer makes alone decides. What it makes in the network only tells
+// one that is right from one that inherits, and only if what it read was wrong.
 void Conclude(const absl::Status& tried, LayerResult* result) {
   const bool differs = AnyIsWrong(result->in_network);
   if (!tried.ok()) {
@@ -187,7 +186,8 @@ struct MadeComparer {
   ByNode<LayerValues> values;
 };
 
-// Keeps what one node reads of other nodes.
+// Keeps what one node reads of other nodes: what the network was given is there
+// already, and parameters may be large.
 class ReadKeeper : public TensorSink {
  public:
   ReadKeeper(const Graph& graph, NodeId node)
@@ -220,6 +220,8 @@ RunOptions OptionsOf(const Graph& part, TensorSink* sink) {
   options.sink = sink;
   options.with_node_inputs = true;
   options.in_little_memory = true;
+  // The sink needs what the last node reads, so that nothing else is handed
+  // out.
   const NodeId last{static_cast<uint32_t>(part.nodes.size() - 1)};
   options.select = [key = GraphIndex(part).KeyOf(last)](
                        const std::string& one) { return one == key; };
@@ -258,6 +260,8 @@ absl::StatusOr<LayerValues> RunOnReference(
   return values;
 }
 
+// What was compared alone stands for the isolated comparison of Locate(), and
+// what was compared in the network for the accumulated one.
 NodeReport ReportOfLayer(const LayerResult& result) {
   NodeReport report;
   report.node = result.layer.node;
@@ -286,18 +290,6 @@ NodeReport ReportOfLayer(const LayerResult& result) {
 }
 
 }  // namespace
-
-LayerComparator::LayerComparator(const LayerModule& mod, LayerBackend reference,
-                                 LayerBackend candidate, double threshold)
-    : LayerComparator(mod, std::move(reference), std::move(candidate),
-                      Rule{Rule::Kind::kAbsolute, {.absolute = threshold}}) {}
-
-LayerComparator::LayerComparator(const LayerModule& mod, LayerBackend reference,
-                                 LayerBackend candidate, Rule rule)
-    : mod_(mod),
-      reference_(std::move(reference)),
-      candidate_(std::move(candidate)),
-      rule_(rule) {}
 
 absl::StatusOr<bool> LayerComparator::verify(
     const std::vector<NamedTensor>& inputs) {
@@ -363,6 +355,8 @@ absl::Status LayerComparator::Judge(LayerSides& sides, NodeId node,
   }
   Conclude(tried, &result);
   NoteFailure(sides, &result);
+  // The tensors of a test case are at hand now, and gone when the next layer is
+  // judged.
   if (observer_ != nullptr && result.verdict == NodeVerdict::kBroken) {
     NODEWISE_ASSIGN_OR_RETURN(
         const Network network,
@@ -406,6 +400,7 @@ absl::Status LayerComparator::TryAlone(LayerSides& sides,
 
 void LayerComparator::NoteRead(const Graph& graph, LayerResult* result) const {
   for (EntryRef ref : graph.node(result->layer.node).inputs) {
+    // What only gives a tensor another shape is not a layer: what made it is.
     while (graph.nodes[ref.node].function == kNopFunction) {
       ref = graph.nodes[ref.node].inputs[0];
     }
@@ -464,6 +459,8 @@ absl::Status IntermediateLayerComparator::Compare(LayerSides& sides) {
 }
 
 absl::Status RecursiveLayerComparator::Compare(LayerSides& sides) {
+  // The peak of resident memory is what this comparison is measured by: blocks
+  // that the allocator keeps for later would count, too.
   ReturnLargeBlocksAtOnce();
   const Graph& graph = sides.graph();
   for (const NodeId node : FunctionNodesOf(graph)) {

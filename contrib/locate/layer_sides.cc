@@ -22,6 +22,7 @@ namespace {
 // Parameters of a mapped file come into memory as they are read. They are there
 // from the beginning, so that they do not count as what a comparison takes.
 const LayerModule& WithResidentParams(const LayerModule& mod) {
+  // The least size of a page: where pages are larger, some are read twice.
   constexpr size_t kPage = 4096;
   for (const NamedTensor& param : mod.params.tensors) {
     const NDArray& tensor = param.tensor;
@@ -119,6 +120,8 @@ absl::StatusOr<RunResult> LayerSides::RunCandidate(
   if (candidate_.backend.program() != nullptr) {
     return RunProgram(part, options);
   }
+  // Each turn notes one more layer that ends runs, or fails, so it comes to an
+  // end.
   for (;;) {
     auto result = TryCandidate(part, inputs, options);
     if (result.ok()) return result;
@@ -145,6 +148,8 @@ absl::StatusOr<RunResult> LayerSides::TryCandidate(
         }));
   }
   NODEWISE_ASSIGN_OR_RETURN(const CandidateMakers makers, MakersOf(target));
+  // What was resident before the run must not count together with what the
+  // child takes.
   memory_.Note();
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
   auto result = runner->Run(inputs, options);
@@ -154,6 +159,8 @@ absl::StatusOr<RunResult> LayerSides::TryCandidate(
 
 absl::Status LayerSides::NoteFailure(const LayerPart& part,
                                      const absl::Status& status) {
+  // The failure names a node of the part; all else here is by nodes of the
+  // whole network.
   auto failure = nodewise::FailureOf(status);
   if (!failure.has_value()) return status;
   const GraphIndex index(part.graph);
@@ -186,6 +193,8 @@ NDArray LayerSides::GivenFor(EntryId entry) const {
 absl::StatusOr<TensorComparison> LayerSides::CompareInNetwork(
     NodeId node, uint32_t slot, const NDArray& expected,
     const DLTensor& found) const {
+  // Bounds hold for a layer on equal inputs. In the network its inputs are off
+  // already, so that a tolerance must judge.
   const CompareOptions options =
       HasBounds() ? AccumulatedOptions(tolerance_, expected.dtype())
                   : CompareOptions{rule_};
@@ -239,6 +248,8 @@ absl::StatusOr<RunResult> LayerSides::RunWhole(
   return runner->Run(inputs_, own);
 }
 
+// A shorter model that ends at the layer has its outputs as outputs, also where
+// the program hands out nothing that is inside.
 absl::StatusOr<RunResult> LayerSides::RunUpTo(NodeId node) const {
   NODEWISE_ASSIGN_OR_RETURN(const auto names, ValuesOf(graph(), node));
   std::vector<ValueId> ends;

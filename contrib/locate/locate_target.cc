@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -27,7 +24,11 @@
 namespace nodewise {
 namespace {
 
+// Runners of this kind have a process of their own for each run. "debug" ones,
+// which can also run on devices, have not.
 constexpr std::string_view kGuarded = "guarded";
+// Their tensors lie at other addresses: what depends on these makes other bits
+// when runs are repeated.
 constexpr std::string_view kElsewhere = "barely_aligned";
 
 bool CanBeGuarded(const RunnerTarget& target) {
@@ -44,6 +45,9 @@ absl::StatusOr<RunnerMaker> RunnersOf(
 // A run takes the plan's memory, and as much again where kernels keep constants
 // in an order of their own.
 bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
+  // Those that go on together: the one that is followed, those that repeat it,
+  // and the one with guarded memory. Half of the memory is left to the others
+  // on this machine.
   constexpr uint64_t kRuns = 3, kTimes = 2, kShare = 2;
   uint64_t bytes = 0;
   for (const StorageSlot& slot : plan.slots) bytes += slot.bytes;
@@ -61,6 +65,8 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> ApartOf(
       target.devices());
 }
 
+// All samples run from end to end on both sides, which ranks them; the worst
+// are read once more and examined, so that only one is in memory at a time.
 class SampleSearch {
  public:
   SampleSearch(const SamplesRequest& request, const SamplesOptions& options)
@@ -143,6 +149,7 @@ class SampleSearch {
   }
 
   void CollectVerdicts() {
+    // By node and verdict: the place in SamplesResult::recurring.
     std::map<std::pair<std::string, NodeVerdict>, size_t> numbers;
     for (const RankedSample& ranked : result_.ranked) {
       if (!ranked.located.has_value()) continue;
@@ -232,6 +239,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
     return absl::OkStatus();
   };
   if (CanBeGuarded({target.name(), request.target})) {
+    // It goes on while Locate() runs the candidate.
     if (located.runs_at_once && options.checks_storage) {
       NODEWISE_RETURN_IF_ERROR(start_search());
     }

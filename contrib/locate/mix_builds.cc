@@ -2,17 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <numeric>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "contrib/locate/halving.h"
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/observed_run.h"
@@ -20,7 +14,6 @@
 #include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
 #include "nodewise/graph/by_node.h"
-#include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
@@ -14,7 +11,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/graph/by_node.h"
-#include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"

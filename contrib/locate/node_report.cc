@@ -228,6 +228,8 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   NodeEvidence& evidence = report.evidence;
   evidence.isolated = IsolatedVerdict(check);
   evidence.is_large = IsLarge(check.outputs);
+  // Another way with subnormal numbers passes. It is said all the same, for an
+  // output may be wrong because of it.
   for (const TensorComparison& output : check.outputs) {
     const bool has_remark = output.verdict() == Verdict::kPass &&
                             output.bounds.has_value() &&
@@ -237,6 +239,8 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   for (const TensorComparison& output : check.accumulated) {
     evidence.accumulated = std::max(evidence.accumulated, output.verdict());
   }
+  // What was read explains what was made: only infinities and NaN of finite
+  // numbers are the node's own.
   evidence.was_given_nan = check.given_non_finite.nans > 0;
   evidence.made_infinity = check.made_non_finite.infinities > 0 &&
                            check.read_non_finite.infinities == 0;
@@ -302,6 +306,7 @@ void NoteFailure(const NodeFailure& failure, NodeReport* report) {
 }
 
 void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
+  // Nodes behind the one that cut the run were never reached.
   const NodeFailure* const cut =
       stand_ins.is_cut ? &stand_ins.failures.back() : nullptr;
   for (NodeReport& report : result->nodes) {
@@ -347,6 +352,8 @@ void NoteOverwritten(const GraphIndex& index,
 
 absl::Status WithWhatItMeans(const absl::Status& status,
                              const NodeFailure& failure) {
+  // A crash or an exit may come of memory that was spoiled before. An error is
+  // what a node says itself, so no spoiled memory is suspected there.
   std::string means = fmt::format(
       "and so it does where the reference computes it: a node before it may "
       "have written over memory that is not its own ({} looks for it)",
@@ -379,6 +386,8 @@ void AddExactCheck(const ExactCheck& check, NodeReport* report) {
   }
   const TensorComparison& worst =
       *std::ranges::max_element(check.outputs, {}, &TensorComparison::verdict);
+  // Exact inputs on which all is right settle what bounds left open, but the
+  // comparison in the run still says how far off the node was there.
   if (worst.is_wrong()) {
     report->worst = worst;
     report->evidence.is_large |= IsLarge(check.outputs);
@@ -398,6 +407,8 @@ void Conclude(const GraphIndex& index,
 
 void FindGain(LocateResult* result) {
   if (!result->AreOutputsWrong() || !result->culprits.empty()) return;
+  // Errors that no node makes alone were enlarged somewhere: the node that did
+  // so most is what a person should look at.
   double largest = 0;
   for (size_t i = 0; i < result->nodes.size(); ++i) {
     const double gain = result->nodes[i].gain();

@@ -67,6 +67,7 @@ struct NodeTensorSink : public TensorSink {
   std::map<std::string, NodeTensors> nodes;  // By key.
 };
 
+// The runner is of the region alone, whose inputs it calls as the network does.
 absl::StatusOr<std::vector<NamedTensor>> RunReferee(
     const RefereeMaker& referee, const Network& network,
     const std::vector<NDArray>& read) {
@@ -197,6 +198,11 @@ struct CandidateSink : public TensorSink {
   ByEntry<double> error;
 };
 
+// A node whose outputs are off in the network is run alone on what the
+// reference handed out for its inputs. If it is right there, it inherits; if
+// not, the definition of its operators decides between the two. The reference
+// has no bounds of its own, so without that step each of its roundings would
+// accuse.
 class OutsideLocator {
  public:
   OutsideLocator(const OutsideReferenceRequest& request,
@@ -263,6 +269,8 @@ class OutsideLocator {
     return found == values_.end() ? NDArray() : found->second;
   }
 
+  // Programs may compute operations apart whose values they hand out, so that
+  // the outputs count as they are with nothing handed out.
   absl::Status Refer() {
     NODEWISE_ASSIGN_OR_RETURN(const auto unseen, request_.reference());
     NODEWISE_ASSIGN_OR_RETURN(const RunResult plain,
@@ -301,6 +309,7 @@ class OutsideLocator {
   }
 
   absl::Status Judge(NodeId node, const CandidateSink& seen) {
+    // Isolated evidence is added where the node runs alone.
     NodeReport report = ReportUnchecked(index_, node, "");
     const std::vector<TensorComparison>& compared = seen.compared[node];
     report.passed_on = LargestError(compared);
@@ -366,6 +375,7 @@ class OutsideLocator {
     RunOptions run;
     run.node_limit_ms = options_.node_limit_ms;
     run.stop = StopRule{report.key, "the node", std::nullopt};
+    // An entry that the node reads twice is patched once.
     std::vector<EntryId> patched;
     for (const EntryRef& ref : graph_.node(report.node).inputs) {
       const EntryId entry = graph_.EntryOf(ref);
@@ -432,6 +442,8 @@ class OutsideLocator {
     if (!std::ranges::all_of(read, &NDArray::defined)) {
       return absl::NotFoundError("the run has not handed out what it read");
     }
+    // Both results are compared with the definition's of what the node read, by
+    // its bounds.
     NODEWISE_ASSIGN_OR_RETURN(
         const auto definition,
         RunWithLazyBounds(texts_[node].region->network, read));
@@ -532,6 +544,7 @@ absl::StatusOr<std::vector<RefereeOpinion>> AskReferee(
     tensors.made.resize(graph.OutputsOf(report.node));
     opinions.push_back({i, RefereeSide::kNotAsked, "", 0, 0});
   }
+  // A run of the candidate would tell nothing.
   if (opinions.empty()) return opinions;
   NODEWISE_ASSIGN_OR_RETURN(const auto candidate, request.candidate());
   RunOptions options;

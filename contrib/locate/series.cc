@@ -19,6 +19,10 @@ namespace {
 // In the order of BuildState.
 constexpr std::string_view kStateNames[] = {"good", "bad", "skipped"};
 
+// Halving, with builds that say nothing: one that cannot be judged is passed
+// over for its neighbours, and so the answer may be a range of builds. Answers
+// need not be monotone: what is found is a good build and a bad one behind it,
+// both of which have run.
 class SeriesSearch {
  public:
   SeriesSearch(const std::vector<SeriesBuild>& builds,
@@ -78,6 +82,7 @@ class SeriesSearch {
     NODEWISE_ASSIGN_OR_RETURN(const auto target, builds_[build].load());
     if (build == 0) tolerance_ = AccumulatedTolerance(target->graph());
     NODEWISE_ASSIGN_OR_RETURN(Outputs outputs, RunBuild(*target));
+    // The ends decide on all that is asked between them.
     if (!is_end) return outputs;
     NODEWISE_ASSIGN_OR_RETURN(const Outputs again, RunBuild(*target));
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -19,6 +19,8 @@ constexpr std::string_view kOwnAttributes = "nodewise.";
 // In the order of SideDifference::What.
 constexpr std::string_view kWhatNames[] = {"input", "parameter", "node"};
 
+// Nodes are paired by their keys alone, so that one which was renamed is
+// missing on one side and new on the other.
 class SideComparer {
  public:
   SideComparer(const NetworkSide& reference, const NetworkSide& candidate)
@@ -63,6 +65,7 @@ class SideComparer {
     return ParameterOf(side, node) == nullptr ? What::kInput : What::kParameter;
   }
 
+  // One difference is said of each node, since others may only follow from it.
   void CompareNodes(NodeId expected, NodeId found) {
     const What what = WhatOf(reference_, expected);
     const std::string& key = expected_.KeyOf(expected);
@@ -96,6 +99,7 @@ class SideComparer {
         std::memcmp(expected.data(), found.data(), found.bytes()) == 0) {
       return;
     }
+    // Of types that have no numbers, it can only be said that they differ.
     const auto metrics = MeasureDifference(*expected, *found);
     if (!metrics.ok()) {
       return Add(What::kParameter, key, "other bytes", "the reference's");

@@ -1,17 +1,16 @@
 #include "contrib/locate/stray_writes.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
 
 #include "nodewise/memcheck/plan_sanitizer.h"
-#include "nodewise/process/piped_child.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
+// A longer text is cut. The limit also holds what a child that was overwritten
+// can make this process allocate.
 constexpr uint32_t kMostTextBytes = 1 << 16;
 
 // Before the text of a finding on its way out of the child.
@@ -45,6 +44,8 @@ absl::Status SanitizeAndSend(const GraphTarget& target,
                              absl::Span<const RunInput> inputs,
                              PipeWriter* writer) {
   SanitizeOptions options;
+  // These two runs find what IsHarmful() leaves out: plans that let nodes write
+  // over each other, and reads of what no node has written.
   options.compare_private = false;
   options.compare_poison = false;
   // Each at once: another node may end the run.
@@ -58,9 +59,8 @@ absl::Status SanitizeAndSend(const GraphTarget& target,
 }
 
 void AddUnlessKnown(NodeFailure failure, std::vector<NodeFailure>* found) {
-  const bool is_known = std::ranges::any_of(
-      *found,
-      [&](const NodeFailure& other) { return other.node == failure.node; });
+  const bool is_known = std::ranges::find(*found, failure.node,
+                                          &NodeFailure::node) != found->end();
   if (!is_known) found->push_back(std::move(failure));
 }
 
@@ -102,16 +102,13 @@ absl::StatusOr<std::unique_ptr<StrayWriteSearch>> StrayWriteSearch::Start(
       new StrayWriteSearch(target, std::move(child), limit_ms));
 }
 
-StrayWriteSearch::StrayWriteSearch(const GraphTarget& target,
-                                   std::unique_ptr<PipedRun> child,
-                                   int64_t limit_ms)
-    : target_(target), child_(std::move(child)), limit_ms_(limit_ms) {}
-
 absl::StatusOr<std::vector<NodeFailure>> StrayWriteSearch::Finish() {
   std::vector<NodeFailure> found;
   const auto end = child_->Finish(
       [&](PipeReader& reader) { return Receive(target_, reader, &found); });
   NODEWISE_RETURN_IF_ERROR(end.status());
+  // A thread that a node has left behind may end the child long after the node
+  // has returned: that is no other node's fault.
   const bool is_left_thread = end->is_left_thread && end->left_by.has_value() &&
                               *end->left_by < target_.graph().nodes.size();
   if (!is_left_thread) return found;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,7 +35,8 @@ class StrayWriteSearch {
 
  private:
   StrayWriteSearch(const GraphTarget& target, std::unique_ptr<PipedRun> child,
-                   int64_t limit_ms);
+                   int64_t limit_ms)
+      : target_(target), child_(std::move(child)), limit_ms_(limit_ms) {}
 
   const GraphTarget& target_;
   const std::unique_ptr<PipedRun> child_;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "contrib/locate/output_error.h"
@@ -61,7 +60,11 @@ std::optional<Sides> MixedSidesOf(const Operation& operation, size_t rank) {
   return std::nullopt;
 }
 
-// Follows a cut of the output back to the inputs.
+// Follows a cut of the output back to the inputs. Each operator says along
+// which side of its inputs the cut goes on, or that it needs them whole; a
+// value that is reached twice must be cut in the same way both times. What is
+// not known to be computed piece by piece cannot be cut at all: a wrong piece
+// would accuse a right kernel.
 class CutFollower {
  public:
   explicit CutFollower(const Network& network) : network_(network) {}
@@ -124,6 +127,8 @@ class CutFollower {
     if (const auto mixed = MixedSidesOf(operation, rank)) {
       return !mixed->contains(side) && FollowAll(operation, side, rank);
     }
+    // Windows of pools lie along the later sides: the batch and the channels
+    // are each by themselves.
     const bool is_pool = operation.kind().ends_with("Pool");
     if (is_pool && side <= 1) return Follow(operation.inputs[0], side);
     return false;
@@ -137,32 +142,26 @@ class CutFollower {
 
   bool FollowElements(const Operation& operation, size_t side) {
     const size_t rank = RankOf(operation.outputs[0]);
-    const bool has_channels = operation.kind() == "BatchNormalization";
-    for (size_t i = 0; i < operation.inputs.size(); ++i) {
-      const ValueId input = operation.inputs[i];
-      bool can = false;
-      if (has_channels && i > 0) {
-        can =
-            Follow(input, side == 1 ? std::optional<size_t>(0) : std::nullopt);
-      } else {
-        can = FollowBroadcast(input, side, rank);
-      }
-      if (!can) return false;
+    if (operation.kind() != "BatchNormalization") {
+      return FollowAll(operation, side, rank);
     }
-    return true;
+    // All but its first input have one number for each channel.
+    const auto channel = side == 1 ? std::optional<size_t>(0) : std::nullopt;
+    return FollowBroadcast(operation.inputs[0], side, rank) &&
+           std::all_of(operation.inputs.begin() + 1, operation.inputs.end(),
+                       [&](ValueId input) { return Follow(input, channel); });
   }
 
   // Side 0 is the batch, side 1 the channels that the weights make.
   bool FollowConv(const Operation& operation, int64_t group, size_t side) {
     if (side > 1 || (side == 1 && group != 1)) return false;
-    for (size_t i = 0; i < operation.inputs.size(); ++i) {
-      const bool is_cut = (i == 0) == (side == 0);
-      if (!Follow(operation.inputs[i],
-                  is_cut ? std::optional<size_t>(0) : std::nullopt)) {
-        return false;
-      }
-    }
-    return true;
+    const auto cut = [&](bool is_cut) {
+      return is_cut ? std::optional<size_t>(0) : std::nullopt;
+    };
+    return Follow(operation.inputs[0], cut(side == 0)) &&
+           std::all_of(
+               operation.inputs.begin() + 1, operation.inputs.end(),
+               [&](ValueId input) { return Follow(input, cut(side == 1)); });
   }
 
   bool FollowGemm(const Operation& operation, const ops::Gemm& gemm,
@@ -210,6 +209,7 @@ std::optional<TileCut> FindTileCut(const Network& region, int64_t pieces) {
   const auto sizes = *region.value(output).type.sizes();
   std::optional<TileCut> best;
   for (size_t side = 0; side < sizes.size(); ++side) {
+    // The longest side is taken, unless an earlier one has enough places.
     if (sizes[side] < 2) continue;
     if (best.has_value() && sizes[side] <= sizes[best->side]) continue;
     CutFollower follower(region);
@@ -248,6 +248,8 @@ namespace {
 // The bytes that are held for each element and operation: the tensor, its two
 // bounds, and the numbers at the ends of its range.
 constexpr uint64_t kBytesOfElement = 64;
+// A comparison in little memory is asked for where there is little: bounds of a
+// large layer would take many times what its tensors do.
 constexpr uint64_t kMostBoundBytes = uint64_t{4} << 20;
 
 uint64_t BytesOfBounds(const Network& region, const NDArray& expected) {
@@ -256,7 +258,9 @@ uint64_t BytesOfBounds(const Network& region, const NDArray& expected) {
          std::max<size_t>(1, region.order().size());
 }
 
-// Joins what the pieces say as if all had been looked at at once.
+// Joins what the pieces say as if all had been looked at at once: counts add
+// up, norms do so by their squares, and the worst element is the worst of all,
+// with its place in the whole tensor.
 class BoundJoiner {
  public:
   // `shape` is the whole tensor's.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -110,10 +111,12 @@ absl::StatusOr<LayerModule> MakeLayerModule(
 // alone.
 class LayerBackend {
  public:
-  LayerBackend(std::string name);  // NOLINT: a name is a backend.
+  LayerBackend(std::string name,  // NOLINT: a name is a backend.
+               Ref<Library> functions = nullptr)
+      : name_(std::move(name)), functions_(std::move(functions)) {}
   LayerBackend(const char* name) : LayerBackend(std::string(name)) {}  // NOLINT
-  LayerBackend(std::string name, Ref<Library> functions);
-  LayerBackend(std::string name, ForeignCommand program);
+  LayerBackend(std::string name, ForeignCommand program)
+      : name_(std::move(name)), program_(std::move(program)) {}
 
   const std::string& name() const { return name_; }
   // Returns the program, or null.
@@ -198,9 +201,15 @@ class LayerComparator {
   // The threshold is for the absolute error of each element. The module must
   // outlive the object.
   LayerComparator(const LayerModule& mod, LayerBackend reference,
-                  LayerBackend candidate, double threshold);
+                  LayerBackend candidate, double threshold)
+      : LayerComparator(mod, std::move(reference), std::move(candidate),
+                        Rule{Rule::Kind::kAbsolute, {.absolute = threshold}}) {}
   LayerComparator(const LayerModule& mod, LayerBackend reference,
-                  LayerBackend candidate, Rule rule);
+                  LayerBackend candidate, Rule rule)
+      : mod_(mod),
+        reference_(std::move(reference)),
+        candidate_(std::move(candidate)),
+        rule_(rule) {}
   virtual ~LayerComparator() = default;
   LayerComparator(const LayerComparator&) = delete;
   LayerComparator& operator=(const LayerComparator&) = delete;
