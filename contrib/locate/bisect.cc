@@ -189,14 +189,7 @@ class Bisector {
   // One turn of the search for nodes that end runs. All must outlive this.
   Bisector(const BisectRequest& request, const BisectOptions& options,
            const StandInSearch& search)
-      : request_(request),
-        options_(options),
-        search_(search),
-        index_(request.index),
-        graph_(request.index.graph()),
-        tolerance_(AccumulatedTolerance(graph_)),
-        path_(index_, AllHeads(graph_)),
-        rest_(index_, request.operators) {}
+      : request_(request), options_(options), search_(search) {}
 
   absl::StatusOr<BisectResult> Run() {
     NODEWISE_RETURN_IF_ERROR(Search());
@@ -537,11 +530,12 @@ class Bisector {
   const BisectRequest& request_;
   const BisectOptions& options_;
   const StandInSearch& search_;
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const Tolerance tolerance_;  // The tolerance of the outputs.
-  BisectPath path_;            // To all outputs, then to the wrong ones.
-  ReferenceRest rest_;
+  const GraphIndex& index_ = request_.index;
+  const Graph& graph_ = index_.graph();
+  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
+  // To all outputs, then to the wrong ones.
+  BisectPath path_{index_, AllHeads(graph_)};
+  ReferenceRest rest_{index_, request_.operators};
   std::unique_ptr<Runner> candidate_;
   // The hashes of the candidate's run that the questions are about.
   RunHashes hashes_;

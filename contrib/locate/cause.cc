@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/interp/interpreter.h"
@@ -217,20 +218,21 @@ class SaturatedRun {
     if (operands_.sums == 0) return false;
     operands_.rows = CountOf(left) / operands_.sums;
     if (!IsShort()) return false;
+    operands_.left.resize(static_cast<size_t>(CountOf(left)));
+    operands_.right.resize(static_cast<size_t>(CountOf(right)));
     Transpose(left.As<uint8_t>(), operands_.rows, operands_.sums,
-              &operands_.left);
+              operands_.left.data());
     Transpose(right.As<int8_t>(), operands_.sums, operands_.columns,
-              &operands_.right);
+              operands_.right.data());
     return true;
   }
 
   template <typename T>
   static void Transpose(const T* from, int64_t rows, int64_t columns,
-                        std::vector<int16_t>* to) {
-    to->resize(static_cast<size_t>(rows * columns));
+                        int16_t* to) {
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
-        (*to)[static_cast<size_t>(j * rows + i)] = from[i * columns + j];
+        to[j * rows + i] = from[i * columns + j];
       }
     }
   }
@@ -275,13 +277,8 @@ class SaturatedRun {
       }
     }
     for (int64_t n = 0; n < shape[0]; ++n) {
-      for (int64_t c = 0; c < shape[1]; ++c) {
-        for (int64_t t = 0; t < window; ++t) {
-          operands_.right[static_cast<size_t>(n * operands_.sums +
-                                              t * shape[1] + c)] =
-              right.As<int8_t>()[(n * shape[1] + c) * window + t];
-        }
-      }
+      Transpose(right.As<int8_t>() + n * operands_.sums, shape[1], window,
+                operands_.right.data() + n * operands_.sums);
     }
     return true;
   }
@@ -643,7 +640,9 @@ class CauseSearch {
     const Operation& operation = region.operation(region.order()[0]);
     if (operation.outputs.size() != 1) return std::nullopt;
     Tensors inputs;
-    for (const ValueId id : operation.inputs) inputs.push_back(Given(id));
+    for (const ValueId id : operation.inputs) {
+      inputs.push_back(GivenFor(id, region, node_.inputs));
+    }
     std::optional<Cause> cause;
     size_t tried = 0;
     VisitEdits(region, operation, operators_, [&](const OperationEdit& edit) {
@@ -654,14 +653,6 @@ class CauseSearch {
       return false;
     });
     return cause;
-  }
-
-  NDArray Given(ValueId id) const {
-    if (id == kNoValue) return NDArray();
-    const absl::Span<const ValueId> inputs = node_.region.inputs();
-    const auto input = std::ranges::find(inputs, id);
-    if (input == inputs.end()) return node_.region.value(id).data;
-    return node_.inputs[static_cast<size_t>(input - inputs.begin())];
   }
 
   static NDArray Edited(const OperationEdit& edit, const Tensors& given) {

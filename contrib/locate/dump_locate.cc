@@ -68,13 +68,7 @@ absl::Status CheckType(const Graph& graph, const TensorItem& item,
 // graph at all.
 struct DumpSurvey : public TensorSink {
   // The index must outlive it.
-  explicit DumpSurvey(const GraphIndex& graph_index)
-      : index(graph_index),
-        graph(index.graph()),
-        nodes(index),
-        has(graph),
-        why_absent(graph, "was not recorded"),
-        hashes(graph) {}
+  explicit DumpSurvey(const GraphIndex& graph_index) : index(graph_index) {}
 
   // Fails with kDataLoss for what the graph does not have, or has of another
   // type, and for a tensor that is not what was hashed.
@@ -135,11 +129,11 @@ struct DumpSurvey : public TensorSink {
   }
 
   const GraphIndex& index;
-  const Graph& graph;
-  const KeyedNodes nodes;
-  ByEntry<bool> has;
-  ByEntry<std::string> why_absent;
-  RunHashes hashes;
+  const Graph& graph = index.graph();
+  const KeyedNodes nodes{index};
+  ByEntry<bool> has{graph};
+  ByEntry<std::string> why_absent{graph, "was not recorded"};
+  RunHashes hashes{graph};
   bool has_read_hashes = false;
 };
 
@@ -210,11 +204,8 @@ class Replayer {
       : dump_(*dump.source),
         floats_(dump.floats),
         index_(index),
-        graph_(index.graph()),
         operators_(operators),
-        options_(options),
-        survey_(index),
-        is_judged_(graph_) {}
+        options_(options) {}
 
   absl::StatusOr<LocateResult> Run() {
     NODEWISE_RETURN_IF_ERROR(dump_.Visit(survey_));
@@ -362,8 +353,8 @@ class Replayer {
     if (!std::isinf(ratio)) return ratio <= kMostOfAnotherRounding;
     // Operations that round once have bounds of no width: they are rounded to
     // nearest, or wrong.
-    const Graph& graph = index_.graph();
-    const DLDataType dtype = graph.entry(graph.EntryOf(report.node, 0)).dtype;
+    const EntryId output = graph_.EntryOf(report.node, 0);
+    const DLDataType dtype = graph_.entry(output).dtype;
     return report.worst->metrics.relative_error() <=
            kMostOfAnotherRounding * StepAtOne(dtype);
   }
@@ -393,11 +384,11 @@ class Replayer {
   TensorSource& dump_;
   const std::vector<std::pair<NodeId, FloatChange>>& floats_;
   const GraphIndex& index_;
-  const Graph& graph_;
   const OpSet& operators_;
   const ReplayOptions& options_;
-  DumpSurvey survey_;
-  ByNode<bool> is_judged_;
+  const Graph& graph_ = index_.graph();
+  DumpSurvey survey_{index_};
+  ByNode<bool> is_judged_{graph_};
   std::vector<Overwriting> overwritten_;
   // The outputs of the reference, if its dump is complete.
   std::vector<NDArray> reference_outputs_;

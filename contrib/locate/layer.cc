@@ -55,10 +55,10 @@ class RoleNames {
     const ValueId made = Origin(id);
     for (const OperationId maker : operations_) {
       const Operation& operation = network_.operation(maker);
-      for (size_t slot = 0; slot < operation.outputs.size(); ++slot) {
-        if (operation.outputs[slot] != made) continue;
-        return ParamName(operation.def().outputs, slot);
-      }
+      const auto output = std::ranges::find(operation.outputs, made);
+      if (output == operation.outputs.end()) continue;
+      return ParamName(operation.def().outputs,
+                       static_cast<size_t>(output - operation.outputs.begin()));
     }
     return "output";
   }

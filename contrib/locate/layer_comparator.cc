@@ -39,11 +39,10 @@ absl::StatusOr<std::vector<TensorComparison>> CheckAlone(
   TensorCollector run("alone");
   const auto take = [&](NodeId node, uint32_t slot, const NDArray& tensor) {
     const TensorKey key{index.KeyOf(node), slot};
-    TensorItem item{key};
-    item.tensor = tensor.tensor();
-    item.lasting = tensor;
-    item.is_network_input = !one.IsFunction(node);
-    return run.Take(item);
+    return run.Take({.key = key,
+                     .tensor = tensor.tensor(),
+                     .lasting = tensor,
+                     .is_network_input = !one.IsFunction(node)});
   };
   for (uint32_t i = 0; i < read.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(take(NodeId{i}, 0, read[i]));
@@ -139,26 +138,24 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
 }
 
 // Sees what layers make, and keeps or compares it by node and output.
-class LayerSink : public TensorSink {
- public:
+struct LayerSink : public TensorSink {
   using Takes = std::function<absl::Status(EntryId, const TensorItem&)>;
 
-  LayerSink(const LayerSides& sides, Takes takes)
-      : graph_(sides.graph()),
-        nodes_(sides.index()),
-        takes_(std::move(takes)) {}
+  LayerSink(const LayerSides& sides, Takes takes_output)
+      : graph(sides.graph()),
+        nodes(sides.index()),
+        takes(std::move(takes_output)) {}
 
   absl::Status Take(const TensorItem& item) override {
-    const auto entry = nodes_.MadeEntryOf(item);
+    const auto entry = nodes.MadeEntryOf(item);
     const bool is_of_layer = entry.has_value() && item.tensor != nullptr &&
-                             IsLayer(graph_, *nodes_.NodeOf(item));
-    return is_of_layer ? takes_(*entry, item) : absl::OkStatus();
+                             IsLayer(graph, *nodes.NodeOf(item));
+    return is_of_layer ? takes(*entry, item) : absl::OkStatus();
   }
 
- private:
-  const Graph& graph_;
-  const KeyedNodes nodes_;
-  const Takes takes_;
+  const Graph& graph;
+  const KeyedNodes nodes;
+  const Takes takes;
 };
 
 // Compares what the candidate makes with what the reference made, and keeps no
@@ -188,30 +185,25 @@ struct MadeComparer {
 
 // Keeps what one node reads of other nodes: what the network was given is there
 // already, and parameters may be large.
-class ReadKeeper : public TensorSink {
- public:
+struct ReadKeeper : public TensorSink {
   ReadKeeper(const Graph& graph, NodeId node)
-      : read_(graph.node(node).inputs.size()) {
+      : read(graph.node(node).inputs.size()) {
     for (const EntryRef& ref : graph.node(node).inputs) {
-      is_kept_.push_back(graph.IsFunction(NodeId{ref.node}));
+      is_kept.push_back(graph.IsFunction(NodeId{ref.node}));
     }
   }
 
   absl::Status Take(const TensorItem& item) override {
     if (item.key.role != TensorRole::kInput || item.tensor == nullptr ||
-        item.key.slot >= read_.size() || !is_kept_[item.key.slot]) {
+        item.key.slot >= read.size() || !is_kept[item.key.slot]) {
       return absl::OkStatus();
     }
-    NODEWISE_ASSIGN_OR_RETURN(read_[item.key.slot], item.Keep());
+    NODEWISE_ASSIGN_OR_RETURN(read[item.key.slot], item.Keep());
     return absl::OkStatus();
   }
 
-  // By input; undefined for what the network was given.
-  const std::vector<NDArray>& read() const { return read_; }
-
- private:
-  std::vector<NDArray> read_;
-  std::vector<bool> is_kept_;
+  std::vector<NDArray> read;  // Undefined for what the network was given.
+  std::vector<bool> is_kept;
 };
 
 // How a part is run whose last node alone is looked at.
@@ -238,7 +230,7 @@ std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
     const auto ref = std::ranges::find(
         refs, entry, [&](const EntryRef& one) { return graph.EntryOf(one); });
     const NDArray& tensor =
-        keeper.read()[static_cast<size_t>(ref - refs.begin())];
+        keeper.read[static_cast<size_t>(ref - refs.begin())];
     read.push_back(tensor.defined() ? tensor : sides.GivenFor(entry));
   }
   return read;
@@ -494,15 +486,13 @@ absl::Status RecursiveLayerComparator::Compare(LayerSides& sides) {
 LocateResult LocatedLayers(const LayerModule& mod,
                            const LayerComparator& comparator) {
   LocateResult located;
+  std::vector<NodeFailure> failures;
   for (const LayerResult& result : comparator.layers()) {
+    if (result.failure.has_value()) failures.push_back(*result.failure);
     if (Accuses(result.verdict)) {
       located.culprits.push_back({located.nodes.size(), std::nullopt, {}});
     }
     located.nodes.push_back(ReportOfLayer(result));
-  }
-  std::vector<NodeFailure> failures;
-  for (const LayerResult& result : comparator.layers()) {
-    if (result.failure.has_value()) failures.push_back(*result.failure);
   }
   NoteFailures({{}, failures}, &located);
   for (const EntryRef& head : mod.graph.heads) {

@@ -69,13 +69,7 @@ class Locator {
   // One turn of the search. All must outlive this.
   Locator(const LocateRequest& request, const LocateOptions& options,
           const StandInSearch& search)
-      : request_(request),
-        options_(options),
-        search_(search),
-        index_(request.index),
-        graph_(request.index.graph()),
-        tolerance_(AccumulatedTolerance(graph_)),
-        runs_sink_(index_) {}
+      : request_(request), options_(options), search_(search) {}
 
   // Runs the candidate and has the reference follow it.
   absl::Status Look() {
@@ -599,12 +593,12 @@ class Locator {
   const LocateRequest& request_;
   const LocateOptions& options_;
   const StandInSearch& search_;
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const Tolerance tolerance_;  // The tolerance of the outputs.
+  const GraphIndex& index_ = request_.index;
+  const Graph& graph_ = index_.graph();
+  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
   std::unique_ptr<Runner> candidate_;
   std::unique_ptr<Runner> elsewhere_;  // Null: candidate_ runs often.
-  RunsSink runs_sink_;
+  RunsSink runs_sink_{index_};
   uint64_t often_ = 0;  // How often running_often_ runs.
   std::unique_ptr<PendingRun> running_often_;
   NodeChecks checks_;

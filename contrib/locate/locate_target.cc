@@ -70,9 +70,7 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> ApartOf(
 class SampleSearch {
  public:
   SampleSearch(const SamplesRequest& request, const SamplesOptions& options)
-      : request_(request),
-        options_(options),
-        tolerance_(AccumulatedTolerance(request.graph)) {}
+      : request_(request), options_(options) {}
 
   absl::StatusOr<SamplesResult> Run() {
     if (request_.samples.empty()) {
@@ -173,7 +171,7 @@ class SampleSearch {
 
   const SamplesRequest& request_;
   const SamplesOptions& options_;
-  const Tolerance tolerance_;
+  const Tolerance tolerance_ = AccumulatedTolerance(request_.graph);
   std::unique_ptr<Runner> candidate_;
   std::unique_ptr<Runner> reference_;
   SamplesResult result_;
@@ -232,20 +230,20 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   located.runs_at_once = HasRoomForRunsAtOnce(index->plan());
 #ifdef NODEWISE_USE_PROFILER
   std::unique_ptr<StrayWriteSearch> search;
-  const auto start_search = [&]() -> absl::Status {
-    NODEWISE_ASSIGN_OR_RETURN(
-        search,
-        StrayWriteSearch::Start(target, request.inputs, options.node_limit_ms));
-    return absl::OkStatus();
+  const auto start = [&] {
+    return StrayWriteSearch::Start(target, request.inputs,
+                                   options.node_limit_ms);
   };
   if (CanBeGuarded({target.name(), request.target})) {
     // It goes on while Locate() runs the candidate.
     if (located.runs_at_once && options.checks_storage) {
-      NODEWISE_RETURN_IF_ERROR(start_search());
+      NODEWISE_ASSIGN_OR_RETURN(search, start());
     }
     located.find_stray_writes =
         [&]() -> absl::StatusOr<std::vector<NodeFailure>> {
-      if (search == nullptr) NODEWISE_RETURN_IF_ERROR(start_search());
+      if (search == nullptr) {
+        NODEWISE_ASSIGN_OR_RETURN(search, start());
+      }
       return search->Finish();
     };
   }

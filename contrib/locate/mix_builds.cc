@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -87,11 +86,8 @@ std::vector<MixedFunction> FunctionsOf(const GraphTarget& candidate,
 }
 
 bool HaveSameBits(const Outputs& a, const Outputs& b) {
-  return std::ranges::equal(a, b, [](const auto& one, const auto& two) {
-    const NDArray &x = one.tensor, &y = two.tensor;
-    return x.bytes() == y.bytes() &&
-           std::memcmp(x.data(), y.data(), x.bytes()) == 0;
-  });
+  return std::ranges::equal(a, b, HaveSameBytes, &NamedTensor::tensor,
+                            &NamedTensor::tensor);
 }
 
 // The runs of two builds, and of mixtures of them, on the same inputs. Each has
@@ -160,12 +156,7 @@ class Mixer {
   // All must outlive this.
   Mixer(MixtureRuns* runs, const MixOptions& options,
         const NodeFailures& failures)
-      : runs_(*runs),
-        options_(options),
-        failures_(failures),
-        index_(runs->candidate->index()),
-        graph_(index_.graph()),
-        tolerance_(AccumulatedTolerance(graph_)) {}
+      : runs_(*runs), options_(options), failures_(failures) {}
 
   absl::StatusOr<MixResult> Run() {
     NODEWISE_RETURN_IF_ERROR(RunBoth());
@@ -519,9 +510,9 @@ class Mixer {
   MixtureRuns& runs_;
   const MixOptions& options_;
   const NodeFailures& failures_;
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const Tolerance tolerance_;  // The tolerance of the outputs.
+  const GraphIndex& index_ = runs_.candidate->index();
+  const Graph& graph_ = index_.graph();
+  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
   // The functions of the candidate that end runs: by their numbers.
   std::map<size_t, const NodeFailure*> ending_;
   bool has_candidate_run_ = false;

@@ -557,7 +557,6 @@ class NetworkLocator {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto changed,
         CompareNetworkOutputs(Unnamed(unseen), seen, tolerance_));
-    located_.change = 0;
     for (size_t i = 0; i < changed.size(); ++i) {
       const double change = RelativeError(changed[i]);
       if (change > located_.change) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "contrib/locate/observed_run.h"
@@ -59,14 +58,9 @@ absl::StatusOr<NDArray> KeepReadable(const TensorItem& item) {
 
 // Returns whether the item holds the same bytes as what is kept already.
 bool IsKept(const NDArray& kept, const TensorItem& item) {
-  if (!kept.defined() || item.tensor->device.device_type != kDLCPU ||
-      !IsCompact(*item.tensor) || !(kept.dtype() == item.tensor->dtype) ||
-      kept.shape() != ShapeOf(*item.tensor)) {
-    return false;
-  }
-  const void* const data = DataOf(*item.tensor);
-  return kept.data() == data ||
-         std::memcmp(kept.data(), data, kept.bytes()) == 0;
+  return kept.defined() && item.tensor->device.device_type == kDLCPU &&
+         IsCompact(*item.tensor) &&
+         HaveSameBytes(kept, NDArray::Borrow(*item.tensor, nullptr));
 }
 
 // "Conv+Relu": each operator once, in the order of the region. A long list is
@@ -91,20 +85,7 @@ class NodeChecker : public TensorSink {
  public:
   NodeChecker(const GraphIndex& index, const OpSet& ops,
               const NodeCheckOptions& options)
-      : graph_(index.graph()),
-        ops_(ops),
-        options_(options),
-        index_(index),
-        nodes_(index),
-        made_(graph_),
-        reference_(graph_),
-        error_(graph_),
-        non_finite_(graph_),
-        dequantized_(graph_),
-        should_be_(graph_),
-        read_(graph_),
-        is_done_(graph_),
-        tolerance_(AccumulatedTolerance(graph_)) {}
+      : index_(index), ops_(ops), options_(options) {}
 
   absl::Status Take(const TensorItem& item) override {
     const auto found = nodes_.NodeOf(item);
@@ -199,7 +180,8 @@ class NodeChecker : public TensorSink {
     if (!reference.ok()) return At("the reference", reference.status());
     const std::vector<NDArray>& expected = (*reference)->outputs();
     NODEWISE_ASSIGN_OR_RETURN(
-        check->outputs, CompareByBounds(check->key, reference->get(), made));
+        check->outputs, CompareByBounds(check->key, reference->get(), made,
+                                        options_.with_all_bounds));
     if (options_.with_accumulated) {
       NODEWISE_RETURN_IF_ERROR(
           Accumulate(region, inputs, expected, made, check));
@@ -244,7 +226,8 @@ class NodeChecker : public TensorSink {
           RunWithLazyBounds(region.network, std::move(inputs)));
       NODEWISE_ASSIGN_OR_RETURN(
           check->on_right_inputs,
-          CompareByBounds(check->key, reference.get(), made));
+          CompareByBounds(check->key, reference.get(), made,
+                          options_.with_all_bounds));
     }
     if (!IsLarge(check->outputs)) return absl::OkStatus();
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
@@ -261,14 +244,9 @@ class NodeChecker : public TensorSink {
     const Operation& operation = region.operation(region.order()[0]);
     if (operation.kind() != "DequantizeLinear") return;
     const auto given = [&](size_t slot) {
-      if (slot >= operation.inputs.size()) return NDArray();
-      const ValueId id = operation.inputs[slot];
-      const auto all = region.inputs();
-      const auto input = std::ranges::find(all, id);
-      if (input != all.end()) {
-        return inputs[static_cast<size_t>(input - all.begin())];
-      }
-      return id == kNoValue ? NDArray() : region.value(id).data;
+      return slot < operation.inputs.size()
+                 ? GivenFor(operation.inputs[slot], region, inputs)
+                 : NDArray();
     };
     dequantized_[graph_.EntryOf(node, 0)] = {given(0), given(1), given(2)};
   }
@@ -279,29 +257,6 @@ class NodeChecker : public TensorSink {
       inputs.push_back(dequantized_[graph_.EntryOf(ref)]);
     }
     return inputs;
-  }
-
-  // Compares what a node made with what the reference makes of the same inputs.
-  absl::StatusOr<std::vector<TensorComparison>> CompareByBounds(
-      const std::string& node, BoundedRun* reference,
-      const std::vector<NDArray>& made) const {
-    std::vector<TensorComparison> compared;
-    for (uint32_t slot = 0; slot < made.size(); ++slot) {
-      const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
-      BoundSource& bounds = reference->bounds(slot);
-      TensorItem item{.key = key,
-                      .tensor = reference->outputs()[slot].tensor(),
-                      .bound_source = &bounds};
-      if (options_.with_all_bounds) {
-        NODEWISE_ASSIGN_OR_RETURN(const BoundSpans all, bounds.All());
-        item.proved_bounds = all.proved;
-        item.expected_bounds = all.expected;
-      }
-      NODEWISE_ASSIGN_OR_RETURN(TensorComparison one,
-                                CompareTensors(item, *made[slot]));
-      compared.push_back(std::move(one));
-    }
-    return compared;
   }
 
   // Has the reference go on from its own results. `expected` is what it makes
@@ -343,13 +298,6 @@ class NodeChecker : public TensorSink {
       check->accumulated.push_back(std::move(compared));
     }
     return absl::OkStatus();
-  }
-
-  static bool HaveSameBytes(const NDArray& a, const NDArray& b) {
-    return a.data() == b.data() ||
-           (a.dtype() == b.dtype() && a.shape() == b.shape() &&
-            a.bytes() == b.bytes() &&
-            std::memcmp(a.data(), b.data(), a.bytes()) == 0);
   }
 
   // What the node read, or else what was made for it to read.
@@ -398,22 +346,25 @@ class NodeChecker : public TensorSink {
     checks_.skipped.push_back({node, index_.KeyOf(node), std::move(why)});
   }
 
-  const Graph& graph_;
+  const GraphIndex& index_;
   const OpSet& ops_;
   const NodeCheckOptions& options_;
-  const GraphIndex& index_;
-  const KeyedNodes nodes_;
-  ByEntry<NDArray> made_;
+  const Graph& graph_ = index_.graph();
+  const KeyedNodes nodes_{index_};
+  ByEntry<NDArray> made_{graph_};
   // With accumulated errors: the reference's run of the whole network, how far
   // the run is from it, and what in the run is not finite.
-  ByEntry<NDArray> reference_;
-  ByEntry<double> error_;
-  ByEntry<NonFiniteCount> non_finite_;
-  ByEntry<Dequantized> dequantized_;  // With NodeCheckOptions::explain.
-  ByEntry<NDArray> should_be_;        // With NodeCheckOptions::asks_readers.
-  ByNode<std::vector<NDArray>> read_;
-  ByNode<bool> is_done_;
-  const Tolerance tolerance_;  // The tolerance for accumulated errors.
+  ByEntry<NDArray> reference_{graph_};
+  ByEntry<double> error_{graph_};
+  ByEntry<NonFiniteCount> non_finite_{graph_};
+  // With NodeCheckOptions::explain.
+  ByEntry<Dequantized> dequantized_{graph_};
+  // With NodeCheckOptions::asks_readers.
+  ByEntry<NDArray> should_be_{graph_};
+  ByNode<std::vector<NDArray>> read_{graph_};
+  ByNode<bool> is_done_{graph_};
+  // The tolerance for accumulated errors.
+  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
   NodeChecks checks_;
 };
 

@@ -289,20 +289,13 @@ void NoteFloats(const FloatChange& change, NodeReport* report) {
 void NoteFailure(const NodeFailure& failure, NodeReport* report) {
   report->failure = failure;
   report->reason = failure.what;
+  using Kind = NodeFailure::Kind;
   NodeEvidence& evidence = report->evidence;
-  switch (failure.kind) {
-    case NodeFailure::Kind::kHang:
-      evidence.hung = true;
-      break;
-    case NodeFailure::Kind::kStrayWrite:
-      evidence.wrote_astray = true;
-      break;
-    case NodeFailure::Kind::kSideEffect:
-      evidence.has_side_effect = true;
-      break;
-    default:
-      evidence.crashed = true;
-  }
+  bool& flag = failure.kind == Kind::kHang         ? evidence.hung
+               : failure.kind == Kind::kStrayWrite ? evidence.wrote_astray
+               : failure.kind == Kind::kSideEffect ? evidence.has_side_effect
+                                                   : evidence.crashed;
+  flag = true;
 }
 
 void NoteFailures(const StandIns& stand_ins, LocateResult* result) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "fmt/format.h"
@@ -37,6 +38,28 @@ absl::StatusOr<TensorComparison> CompareNodeOutput(
                         options);
 }
 
+absl::StatusOr<std::vector<TensorComparison>> CompareByBounds(
+    const std::string& node, BoundedRun* reference,
+    absl::Span<const NDArray> made, bool with_all_bounds) {
+  std::vector<TensorComparison> compared;
+  for (uint32_t slot = 0; slot < made.size(); ++slot) {
+    const TensorKey key{node, slot, TensorRole::kOutput, "reference"};
+    BoundSource& bounds = reference->bounds(slot);
+    TensorItem item{.key = key,
+                    .tensor = reference->outputs()[slot].tensor(),
+                    .bound_source = &bounds};
+    if (with_all_bounds) {
+      NODEWISE_ASSIGN_OR_RETURN(const BoundSpans all, bounds.All());
+      item.proved_bounds = all.proved;
+      item.expected_bounds = all.expected;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(TensorComparison one,
+                              CompareTensors(item, *made[slot]));
+    compared.push_back(std::move(one));
+  }
+  return compared;
+}
+
 absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
     absl::Span<const NDArray> reference, absl::Span<const NamedTensor> outputs,
     Tolerance tolerance) {
@@ -63,6 +86,12 @@ std::vector<NDArray> Unnamed(absl::Span<const NamedTensor> tensors) {
   std::vector<NDArray> unnamed;
   for (const NamedTensor& each : tensors) unnamed.push_back(each.tensor);
   return unnamed;
+}
+
+bool HaveSameBytes(const NDArray& a, const NDArray& b) {
+  return a.data() == b.data() ||
+         (a.dtype() == b.dtype() && a.shape() == b.shape() &&
+          std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
 bool AnyIsWrong(absl::Span<const TensorComparison> outputs) {

@@ -9,6 +9,7 @@
 #include "dlpack/dlpack.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/interp/bounded_run.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {
@@ -29,6 +30,12 @@ absl::StatusOr<TensorComparison> CompareNodeOutput(
     const std::string& node, uint32_t slot, const NDArray& expected,
     const DLTensor& found, const CompareOptions& options);
 
+// Compares what a node made with what the reference makes of the same inputs,
+// by its bounds: those alone on which the verdict may depend, or all.
+absl::StatusOr<std::vector<TensorComparison>> CompareByBounds(
+    const std::string& node, BoundedRun* reference,
+    absl::Span<const NDArray> made, bool with_all_bounds = false);
+
 // Compares the outputs of a run with the reference's, by place, with the
 // tolerance of AccumulatedTolerance().
 absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
@@ -37,6 +44,10 @@ absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
 
 // Returns the tensors without their names, as those of a reference are given.
 std::vector<NDArray> Unnamed(absl::Span<const NamedTensor> tensors);
+
+// Returns whether both are of one type and hold the same bytes. REQUIRES: both
+// are compact, in host memory.
+bool HaveSameBytes(const NDArray& a, const NDArray& b);
 
 bool AnyIsWrong(absl::Span<const TensorComparison> outputs);
 // Returns the largest RelativeError(); 0 for no outputs.

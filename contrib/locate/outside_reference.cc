@@ -161,13 +161,7 @@ struct CandidateSink : public TensorSink {
   CandidateSink(const GraphIndex& graph_index,
                 const std::function<NDArray(EntryId)>& expected_of,
                 Tolerance by)
-      : index(graph_index),
-        nodes(index),
-        expected(expected_of),
-        tolerance(by),
-        given(index.graph()),
-        compared(index.graph()),
-        error(index.graph()) {}
+      : index(graph_index), expected(expected_of), tolerance(by) {}
 
   absl::Status Take(const TensorItem& item) override {
     const auto entry = nodes.MadeEntryOf(item);
@@ -190,12 +184,12 @@ struct CandidateSink : public TensorSink {
   }
 
   const GraphIndex& index;
-  const KeyedNodes nodes;
   const std::function<NDArray(EntryId)>& expected;
   const Tolerance tolerance;
-  ByEntry<NDArray> given;
-  ByNode<std::vector<TensorComparison>> compared;
-  ByEntry<double> error;
+  const KeyedNodes nodes{index};
+  ByEntry<NDArray> given{index.graph()};
+  ByNode<std::vector<TensorComparison>> compared{index.graph()};
+  ByEntry<double> error{index.graph()};
 };
 
 // A node whose outputs are off in the network is run alone on what the
@@ -207,12 +201,7 @@ class OutsideLocator {
  public:
   OutsideLocator(const OutsideReferenceRequest& request,
                  const LocateOptions& options)
-      : request_(request),
-        options_(options),
-        index_(request.index),
-        graph_(index_.graph()),
-        tolerance_(AccumulatedTolerance(graph_)),
-        texts_(graph_) {}
+      : request_(request), options_(options) {}
 
   absl::StatusOr<OutsideLocated> Run() {
     ReadTexts();
@@ -447,21 +436,17 @@ class OutsideLocator {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto definition,
         RunWithLazyBounds(texts_[node].region->network, read));
-    NodeCheck candidate{node, index_.KeyOf(node)}, reference = candidate;
-    for (uint32_t slot = 0; slot < made.size(); ++slot) {
-      const TensorKey key{index_.KeyOf(node), slot, TensorRole::kOutput};
-      const TensorItem item{.key = key,
-                            .tensor = definition->outputs()[slot].tensor(),
-                            .bound_source = &definition->bounds(slot)};
-      const NDArray handed_out = ReferenceOf(graph_.EntryOf(node, slot));
-      for (const auto& [check, tensor] :
-           {std::pair(&candidate, made[slot].tensor.tensor()),
-            std::pair(&reference, handed_out.tensor())}) {
-        NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
-                                  CompareTensors(item, *tensor));
-        check->outputs.push_back(std::move(compared));
-      }
+    std::vector<NDArray> handed_out;
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
+      handed_out.push_back(ReferenceOf(entry));
     }
+    const std::string& key = index_.KeyOf(node);
+    NodeCheck candidate{node, key}, reference{node, key};
+    NODEWISE_ASSIGN_OR_RETURN(
+        candidate.outputs,
+        CompareByBounds(key, definition.get(), Unnamed(made)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        reference.outputs, CompareByBounds(key, definition.get(), handed_out));
     accusation->from_candidate = candidate.MadeError();
     accusation->from_reference = reference.MadeError();
     const bool with_candidate = IsWithin(candidate);
@@ -514,10 +499,10 @@ class OutsideLocator {
 
   const OutsideReferenceRequest& request_;
   const LocateOptions& options_;
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const Tolerance tolerance_;
-  ByNode<NodeText> texts_;
+  const GraphIndex& index_ = request_.index;
+  const Graph& graph_ = index_.graph();
+  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
+  ByNode<NodeText> texts_{graph_};
   std::map<std::string, NDArray> values_;  // The reference's, by name.
   std::vector<NDArray> outputs_;  // The reference's, from a run without a sink.
   std::unique_ptr<Runner> candidate_, private_;

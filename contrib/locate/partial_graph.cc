@@ -148,6 +148,15 @@ absl::StatusOr<Region> RegionOfTensors(const GraphNode& node,
   return RegionOf({node.function, node.attrs, arguments, made.size()}, ops);
 }
 
+NDArray GivenFor(ValueId id, const Network& region,
+                 absl::Span<const NDArray> inputs) {
+  if (id == kNoValue) return NDArray();
+  const auto all = region.inputs();
+  const auto input = std::ranges::find(all, id);
+  if (input == all.end()) return region.value(id).data;
+  return inputs[static_cast<size_t>(input - all.begin())];
+}
+
 Graph WithPrivateStorage(Graph graph) {
   int32_t next = 0;
   for (const GraphEntry& entry : graph.entries) {

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
@@ -27,6 +28,11 @@ absl::StatusOr<Region> RegionOfTensors(const GraphNode& node,
                                        absl::Span<const NDArray> read,
                                        absl::Span<const NDArray> made,
                                        const OpSet& ops);
+
+// Returns what a region is given for a value that it does not compute: one of
+// these inputs, or a constant. Undefined for kNoValue.
+NDArray GivenFor(ValueId id, const Network& region,
+                 absl::Span<const NDArray> inputs);
 
 // The next two return parts as graphs of their own, sound if the graph is.
 // Nodes keep their names and attributes, so that one library has the functions

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <set>
 #include <utility>
 
@@ -37,13 +36,23 @@ class SeriesSearch {
           "one last",
           CountOf(builds_.size(), "build")));
     }
-    NODEWISE_RETURN_IF_ERROR(TryFirst());
+    const auto right = OutputsOf(0, true);
+    if (!right.ok()) return AtBuild(0, right.status());
+    right_ = Unnamed(*right);
+    Note({0, BuildState::kGood});
+    // The last one must run, for it is what is to be explained.
     const size_t last = builds_.size() - 1;
-    NODEWISE_ASSIGN_OR_RETURN(const BuildState state, TryLast(last));
-    if (state != BuildState::kBad) return std::move(result_);
+    const auto answer_of_last = Judge(last, true);
+    if (!answer_of_last.ok()) return AtBuild(last, answer_of_last.status());
+    Note(*answer_of_last);
+    if (answer_of_last->state != BuildState::kBad) return std::move(result_);
     result_.first_bad = last;
     while (const std::optional<size_t> next = Next()) {
-      const BuildAnswer answer = Try(*next);
+      const auto judged = Judge(*next, false);
+      const BuildAnswer answer =
+          judged.ok() ? *judged
+                      : BuildAnswer{*next, BuildState::kSkipped, 0,
+                                    std::string(MessageOf(judged.status()))};
       Note(answer);
       if (answer.state == BuildState::kSkipped) skipped_.insert(*next);
       if (answer.state == BuildState::kGood) result_.last_good = *next;
@@ -86,8 +95,7 @@ class SeriesSearch {
     if (!is_end) return outputs;
     NODEWISE_ASSIGN_OR_RETURN(const Outputs again, RunBuild(*target));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const NDArray &a = outputs[i].tensor, &b = again[i].tensor;
-      if (std::memcmp(a.data(), b.data(), a.bytes()) == 0) continue;
+      if (HaveSameBytes(outputs[i].tensor, again[i].tensor)) continue;
       return absl::FailedPreconditionError(fmt::format(
           "output {} has other bits when it runs again, so that no answer "
           "could be trusted",
@@ -96,36 +104,8 @@ class SeriesSearch {
     return outputs;
   }
 
-  absl::Status TryFirst() {
-    auto outputs = OutputsOf(0, true);
-    if (!outputs.ok()) return AtBuild(0, outputs.status());
-    right_ = Unnamed(*outputs);
-    Note({0, BuildState::kGood});
-    return absl::OkStatus();
-  }
-
-  // It must run, for it is what is to be explained.
-  absl::StatusOr<BuildState> TryLast(size_t last) {
-    const auto outputs = OutputsOf(last, true);
-    if (!outputs.ok()) return AtBuild(last, outputs.status());
-    auto answer = Judge(last, *outputs);
-    if (!answer.ok()) return AtBuild(last, answer.status());
-    Note(*answer);
-    return answer->state;
-  }
-
-  BuildAnswer Try(size_t build) {
-    const auto judged = [&]() -> absl::StatusOr<BuildAnswer> {
-      NODEWISE_ASSIGN_OR_RETURN(const Outputs outputs, OutputsOf(build, false));
-      return Judge(build, outputs);
-    }();
-    if (judged.ok()) return *judged;
-    return {build, BuildState::kSkipped, 0,
-            std::string(MessageOf(judged.status()))};
-  }
-
-  absl::StatusOr<BuildAnswer> Judge(size_t build,
-                                    const Outputs& outputs) const {
+  absl::StatusOr<BuildAnswer> Judge(size_t build, bool is_end) {
+    NODEWISE_ASSIGN_OR_RETURN(const Outputs outputs, OutputsOf(build, is_end));
     if (outputs.size() != right_.size()) {
       return absl::InvalidArgumentError(
           fmt::format("has {}, expected {}, as the first build has",
