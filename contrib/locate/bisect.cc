@@ -339,7 +339,7 @@ class Bisector {
     }
     const auto cuts = path_.CutsBetween(low, high, options_.most_bytes);
     const std::vector<EntryId> live = path_.LiveAt(cuts);
-    // What was kept for other cuts is let go first: both together might take
+    // Tensors that other cuts needed are let go first: both together might take
     // twice the memory that there is for them.
     kept_ = Given();
     ObservedRun run = RunOf({.keeps = live,
@@ -396,7 +396,7 @@ class Bisector {
       is_steady = false;
     }
     if (!is_steady) return false;
-    // Something that is no node of the path may have written to an output.
+    // An output may be written over by something that is not on the path.
     for (const size_t head : wrong_.heads) {
       if (hashes_.outputs[head] == other.outputs[head]) continue;
       return Changes(graph_.EntryOf(graph_.heads[head]));
@@ -545,8 +545,8 @@ class Bisector {
   WrongOutputs wrong_;
   WrongOutputs at_first_;   // Before anything was mended.
   double left_before_ = 1;  // The share of that error before this round.
-  // What stands in for culprits of the rounds before, and for those of this one
-  // if they are replaced one by one.
+  // The tensors that stand in for culprits of the rounds before, and for those
+  // of this one if they are replaced one by one.
   std::vector<TensorPatch> patches_;
   std::vector<TensorPatch> replacements_;
   std::vector<NodeId> accused_;  // In this round.

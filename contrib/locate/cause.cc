@@ -129,7 +129,7 @@ class SaturatedRun {
     return &region_.operation(region_.value(id).producer);
   }
 
-  // What an operand is before it became a float, in the region or before it.
+  // The operand as it is before it became a float, in the region or before it.
   // Undefined integers if it is another float.
   Dequantized OperandAt(const Operation& product, const ProductForm& form,
                         size_t slot) const {
@@ -237,8 +237,8 @@ class SaturatedRun {
     }
   }
 
-  // What a window covers at each place is what a convolution makes whose
-  // weights are 1 at one place of it, and 0 elsewhere: so strides, padding and
+  // A convolution whose weights are 1 at one place of the window and 0
+  // elsewhere makes the numbers that this place covers: so strides, padding and
   // dilations need not be known here.
   bool ReadConvolution(const NDArray& left, const NDArray& right) {
     const auto shape = right.shape();
@@ -635,6 +635,7 @@ class CauseSearch {
 
   // Only of a region of one operation: who changes several may explain all.
   std::optional<Cause> Mistake() const {
+    // The edits are of one operation, and are computed without the others.
     const Network& region = node_.region;
     if (region.order().size() != 1) return std::nullopt;
     const Operation& operation = region.operation(region.order()[0]);

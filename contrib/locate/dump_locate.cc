@@ -231,6 +231,7 @@ class Replayer {
 
  private:
   absl::Status ChooseNodes() {
+    // If no node can be judged, one reason says more than that.
     std::string first;
     bool any = false;
     for (const NodeId node : FunctionNodesOf(graph_)) {
@@ -316,7 +317,7 @@ class Replayer {
     NoteOverwritten(index_, overwritten_, "", &result_);
   }
 
-  // What a node read that was written over is known by its hash alone: what the
+  // A tensor that was written over is known by its hash alone: what the
   // reference made of other bits says nothing about it.
   void Finish(NodeReport* report) {
     NodeEvidence& evidence = report->evidence;
@@ -371,6 +372,7 @@ class Replayer {
     std::optional<InheritedFloats> found;
     for (const auto& [from, change] : floats_) {
       if (Index(from) >= Index(node)) break;
+      // A later node may put back what an earlier one has changed.
       const FloatChange all{floats_.front().second.before, change.after};
       if (!ChangesResults(all)) {
         found.reset();

@@ -86,6 +86,7 @@ absl::Status AllowInexact(const Region& region, const ExactTensors& exact,
                                          bounds.proved, bounds.expected, {});
     if (found.outside + found.outside_fallback > 0) return absl::OkStatus();
   }
+  // All differences are within the bound: the kernel rounds where it need not.
   check->is_inexact = true;
   for (TensorComparison& output : check->outputs) {
     if (!output.is_wrong()) continue;
@@ -108,6 +109,8 @@ absl::Status TryExactly(const GraphIndex& index, const OpSet& operators,
   RunOptions options;
   NODEWISE_ASSIGN_OR_RETURN(options.patches,
                             PatchesFor(index, node, exact.inputs));
+  // The nodes before it run, too, since runners begin with the first; those
+  // behind it need not.
   options.stop = StopRule{index.KeyOf(node), "the node", std::nullopt};
   NODEWISE_ASSIGN_OR_RETURN(const RunResult result, run(options));
   const std::vector<NamedTensor>& made = result.outputs;
@@ -121,6 +124,7 @@ absl::Status TryExactly(const GraphIndex& index, const OpSet& operators,
                           *made[slot].tensor, kBitForBit));
     check->outputs.push_back(std::move(compared));
   }
+  // Constants of the network are inputs of the region, and so were replaced.
   check->has_other_weights =
       std::ranges::any_of(region.is_constant, std::identity());
   if (check->verdict() == Verdict::kError && MayBeInexact(region.network)) {

@@ -12,6 +12,7 @@
 namespace nodewise {
 namespace {
 
+// One of the cuts, which are sorted, lies in the range.
 bool IsLiveAtAny(const BisectPath::Live& live,
                  const std::vector<size_t>& cuts) {
   const auto found = std::ranges::lower_bound(cuts, live.from);
@@ -59,6 +60,7 @@ absl::StatusOr<size_t> FirstLeap(
     size_t low, size_t high,
     absl::FunctionRef<absl::StatusOr<bool>(size_t)> asks) {
   while (high - low > 1) {
+    // Both ends stay what they are known to be, also if answers jump.
     const size_t middle = low + (high - low) / 2;
     NODEWISE_ASSIGN_OR_RETURN(const bool answer, asks(middle));
     (answer ? high : low) = middle;
@@ -74,6 +76,8 @@ absl::StatusOr<std::vector<size_t>> SmallestSet(
     const std::vector<size_t>& items,
     absl::FunctionRef<absl::StatusOr<bool>(const std::vector<size_t>&)> holds) {
   std::vector<size_t> found;  // Last items first.
+  // Sets are asked about in the order of the items, so that an answer that is
+  // known for a set is found again.
   const auto with_first = [&](size_t count) {
     std::vector<size_t> set(items.begin(),
                             items.begin() + static_cast<ptrdiff_t>(count));
@@ -121,6 +125,7 @@ BisectPath::BisectPath(const GraphIndex& graph_index,
       given.push_back(graph.EntryOf(node, 0));
     }
   }
+  // Cut k lies before node k of the path, and the last cut behind all of them.
   // An entry is live from the cut behind its node to the one before the last
   // node that reads it, and outputs are so to the end.
   ByEntry<size_t> last_cut(graph);  // 0: no cut needs it.
@@ -129,6 +134,7 @@ BisectPath::BisectPath(const GraphIndex& graph_index,
       last_cut[graph.EntryOf(ref)] = i;
     }
   }
+  // Behind the last node, outputs are still wanted.
   for (const EntryId entry : outputs) last_cut[entry] = nodes.size();
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const EntryId entry : EntriesMadeBy(graph, nodes[i])) {
@@ -156,7 +162,7 @@ std::vector<size_t> BisectPath::CutsBetween(size_t low, size_t high,
   for (size_t depth = 1; cuts.size() < high - low - 1; ++depth) {
     std::vector<size_t> deeper;
     AddMiddles(low, high, depth, &deeper);
-    // The middle is asked for next, whatever memory its tensors take.
+    // The middle is asked for next, however much memory its tensors take.
     if (depth > 1 && bytes_at(deeper) > most_bytes) break;
     cuts = std::move(deeper);
   }

@@ -32,6 +32,7 @@ constexpr KindRow kKinds[] = {
 
 constexpr std::string_view kBlanks = " \t\r";
 
+// Lines may come from an editor that ends them with a carriage return, too.
 std::string_view Bare(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return "";
@@ -91,6 +92,8 @@ class KnownReader {
     if (line.back() != ']' || bar == std::string_view::npos) {
       return Wrong(line, "[RUNTIME VERSION | INSTRUCTIONS]");
     }
+    // The name between the brackets is kept as it is: it is compared with
+    // what adapters call their runtimes.
     KnownRuntime known{
         std::string(Bare(line.substr(1, bar - 1))),
         std::string(Bare(line.substr(bar + 1, line.size() - bar - 2)))};
@@ -112,6 +115,8 @@ class KnownReader {
     row.operation = words[0];
     row.dtype = words[1];
     NODEWISE_ASSIGN_OR_RETURN(row.kind, KindNamed(words[2]));
+    // Each class has its own words behind it: the shorter type, and how far the
+    // error has been seen to go.
     size_t at = 3;
     if (row.kind == Kind::kShortType) {
       if (at == words.size()) return Wrong(line, "the shorter type behind it");
@@ -242,6 +247,7 @@ std::string TextOf(const KnownRuntime& known) {
 }
 
 const std::vector<KnownRuntime>& BuiltInKnownRuntimes() {
+  // It is a part of the program, so that a fault in it is ours.
   static const std::vector<KnownRuntime> known = [] {
     auto read = ParseKnownRuntimes(kBuiltIn, "known_deviations.txt");
     NODEWISE_CHECK(read.ok());
@@ -261,6 +267,7 @@ std::string_view KnownOf(const KnownDeviation& row, std::string_view runtime) {
 std::vector<KnownDeviation> RowsOf(absl::Span<const KnownRuntime> known,
                                    std::string_view runtime) {
   std::vector<KnownDeviation> rows;
+  // Sections for all processors and for this one add up.
   std::vector<KnownDeviation> of_any;
   for (const KnownRuntime& each : known) {
     if (each.instructions != InstructionSet() && each.instructions != kAny) {
@@ -271,8 +278,8 @@ std::vector<KnownDeviation> RowsOf(absl::Span<const KnownRuntime> known,
     auto& to = is_of_any ? of_any : rows;
     to.insert(to.end(), each.rows.begin(), each.rows.end());
   }
-  // What was measured of a runtime itself counts alone: it may be better than
-  // most.
+  // Rows that were measured of a runtime itself count alone: it may be better
+  // than most.
   if (!rows.empty()) return rows;
   for (KnownDeviation& row : of_any) row.is_of_any = true;
   return of_any;
@@ -310,6 +317,8 @@ std::optional<KnownUse> FindKnown(absl::Span<const KnownDeviation> rows,
   std::optional<KnownUse> nearest;
   for (const KnownDeviation& row : rows) {
     if (row.operation != operation || row.dtype != dtype) continue;
+    // Several rows may be about one operator: the one that comes nearest to
+    // explaining the error is shown, even if none does.
     const double times = TimesOf(row, error, cause);
     if (!nearest.has_value() || times < nearest->times) nearest = {row, times};
   }

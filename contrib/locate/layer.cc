@@ -98,6 +98,7 @@ void AddName(const std::string& name, const std::vector<std::string>& others,
            std::ranges::find(others, one) != others.end();
   };
   std::string free = name;
+  // The first one of a name has no number.
   for (int number = 2; is_taken(free); ++number) {
     free = fmt::format("{}_{}", name, number);
   }
@@ -109,6 +110,7 @@ void AddName(const std::string& name, const std::vector<std::string>& others,
 template <typename NamesInput, typename NamesOutput>
 void NameRoles(const Graph& graph, const Region& region, NamesInput names_input,
                NamesOutput names_output, Layer* layer) {
+  // All names are collected first, as the functions may read the old ones.
   std::vector<std::string> inputs, outputs;
   std::set<EntryId> seen;
   const std::vector<EntryRef>& refs = graph.node(layer->node).inputs;
@@ -129,6 +131,8 @@ absl::Status GiveName(ValueId id, const std::string& name, Network* network) {
   const auto other = network->FindValue(name);
   if (other.ok() && *other == id) return absl::OkStatus();
   if (other.ok()) {
+    // The other value keeps its name as far as possible: only those of
+    // the layer's own inputs and outputs are asked for.
     std::string free = name;
     do {
       free += '_';
@@ -144,6 +148,8 @@ absl::StatusOr<std::vector<ValueId>> JoinInputs(const Graph& graph, NodeId node,
                                                 Network* network) {
   const std::vector<ValueId> slots(network->inputs().begin(),
                                    network->inputs().end());
+  // Each slot of the node is an input of its region, though several may read
+  // one tensor. Files of tensors that go with a layer have that tensor once.
   const std::vector<EntryId> entries = EntriesReadBy(graph, node);
   const std::vector<EntryRef>& refs = graph.node(node).inputs;
   std::vector<ValueId> left;
@@ -161,6 +167,7 @@ absl::StatusOr<std::vector<ValueId>> JoinInputs(const Graph& graph, NodeId node,
   return left;
 }
 
+// Backends by the names that Glow's users know, beside our own.
 struct BackendRow {
   const char* name;
   Backend backend;
@@ -294,6 +301,8 @@ absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
                                             std::string name, bool fuse,
                                             Backend layouts,
                                             std::vector<ImportedCall> calls) {
+  // A value between two calls is observed, so that nothing is fused across
+  // them; with no calls, what is fused is left to lowering.
   LowerOptions options = LoweringFor(AllOperators(), layouts);
   options.fuse = fuse;
   if (!fuse) calls.clear();
@@ -313,6 +322,7 @@ absl::StatusOr<LayerModule> MakeLayerModule(const Network& network,
 }
 
 absl::StatusOr<Ref<Library>> LayerBackend::Functions() const {
+  // For a program this is null: it computes nothing node by node.
   if (functions_ || program_.has_value()) return functions_;
   for (const BackendRow& row : kBackends) {
     if (LowerCase(row.name) != LowerCase(name_)) continue;

@@ -69,6 +69,7 @@ absl::StatusOr<std::vector<TensorComparison>> CheckByBounds(
     read.push_back(values.read[ref.node]);
     NODEWISE_RETURN_IF_ERROR(MakeReadable(&read.back()));
   }
+  // Pieces are cut along a side of one output.
   if (run.outputs.size() == 1 &&
       NeedsTiles(region.network, values.expected[0])) {
     const auto checked = CheckInTiles(
@@ -108,7 +109,7 @@ void NoteFailure(const LayerSides& sides, LayerResult* result) {
   result->alone.clear();
 }
 
-// What the layer makes alone decides. What it makes in the network only tells
+// The result of the layer alone decides. Its result in the network only tells
 // one that is right from one that inherits, and only if what it read was wrong.
 void Conclude(const absl::Status& tried, LayerResult* result) {
   const bool differs = AnyIsWrong(result->in_network);
@@ -117,6 +118,7 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
     result->reason = std::string(MessageOf(tried));
     return;
   }
+  // A warning has been weighed already: it passes here, or is an error.
   const Verdict alone = AloneVerdict(result->alone);
   if (alone == Verdict::kError || alone == Verdict::kInconclusive) {
     result->verdict = alone == Verdict::kError ? NodeVerdict::kBroken
@@ -220,7 +222,7 @@ RunOptions OptionsOf(const Graph& part, TensorSink* sink) {
   return options;
 }
 
-// What the node read, each entry once.
+// Returns what the node read, each entry once.
 std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
                             const ReadKeeper& keeper) {
   std::vector<NDArray> read;
@@ -236,7 +238,7 @@ std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
   return read;
 }
 
-// What the last node of a part reads and makes on the reference.
+// Returns what the last node of a part reads and makes on the reference.
 absl::StatusOr<LayerValues> RunOnReference(
     const LayerSides& sides, const LayerPart& part,
     const std::vector<NamedTensor>& inputs) {
@@ -252,8 +254,8 @@ absl::StatusOr<LayerValues> RunOnReference(
   return values;
 }
 
-// What was compared alone stands for the isolated comparison of Locate(), and
-// what was compared in the network for the accumulated one.
+// The comparison alone stands for the isolated one of Locate(), and that in the
+// network for the accumulated one.
 NodeReport ReportOfLayer(const LayerResult& result) {
   NodeReport report;
   report.node = result.layer.node;
@@ -335,6 +337,7 @@ absl::Status LayerComparator::Judge(LayerSides& sides, NodeId node,
     NODEWISE_RETURN_IF_ERROR(observer_->Begins(result.layer));
   }
   result.in_network = std::move(values.in_network);
+  // Layers are judged in their order, so that those it reads have results.
   NoteRead(sides.graph(), &result);
   absl::Status tried = values.compared;
   const bool has_failed = sides.FailureOf(node) != nullptr;
@@ -366,6 +369,8 @@ absl::Status LayerComparator::TryAlone(LayerSides& sides,
                                        LayerResult* result) const {
   const NodeId node = result->layer.node;
   const Graph one = GraphOfOne(sides.graph(), node);
+  // A failure of any node of the part is one of this layer: the others are its
+  // inputs.
   LayerPart part{one, std::vector<NodeId>(one.nodes.size(), node)};
   for (size_t i = 0; i < values.read.size(); ++i) {
     if (!values.read[i].defined()) continue;  // The run says what is missing.
@@ -392,7 +397,8 @@ absl::Status LayerComparator::TryAlone(LayerSides& sides,
 
 void LayerComparator::NoteRead(const Graph& graph, LayerResult* result) const {
   for (EntryRef ref : graph.node(result->layer.node).inputs) {
-    // What only gives a tensor another shape is not a layer: what made it is.
+    // A node that only gives a tensor another shape is not a layer: what made
+    // the tensor is.
     while (graph.nodes[ref.node].function == kNopFunction) {
       ref = graph.nodes[ref.node].inputs[0];
     }
@@ -457,6 +463,8 @@ absl::Status RecursiveLayerComparator::Compare(LayerSides& sides) {
   const Graph& graph = sides.graph();
   for (const NodeId node : FunctionNodesOf(graph)) {
     if (!IsLayer(graph, node)) continue;
+    // Nothing of one layer is kept for the next one: that is what makes the
+    // memory small, and takes a run of all that comes before for each.
     LayerPart part;
     part.graph = GraphUpTo(graph, node, &part.nodes);
     const std::vector<NamedTensor> inputs = sides.InputsOf(part.graph);

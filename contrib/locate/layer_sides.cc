@@ -50,7 +50,7 @@ std::vector<NamedTensor> GivenTo(const Graph& graph,
   return given;
 }
 
-// What a node's outputs are called in the network that it was made of.
+// Returns what a node's outputs are called in the network that it was made of.
 absl::StatusOr<std::vector<std::string>> ValuesOf(const Graph& graph,
                                                   NodeId node) {
   NODEWISE_ASSIGN_OR_RETURN(const Region region,
@@ -106,6 +106,8 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> LayerSides::TargetOf(
 absl::StatusOr<RunResult> LayerSides::RunReference(
     Graph part, const std::vector<NamedTensor>& inputs,
     const RunOptions& options) const {
+  // The reference is taken for right, and so for one that comes to its end in
+  // this process.
   NODEWISE_ASSIGN_OR_RETURN(auto target, TargetOf(reference_, std::move(part)));
   NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
                             MakerOf("debug", {target->name(), target}));
@@ -135,6 +137,7 @@ absl::StatusOr<RunResult> LayerSides::TryCandidate(
     const RunOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(auto target,
                             TargetOf(candidate_, part.graph, part.given));
+  // Nodes that are known to end runs are replaced from the beginning.
   std::set<std::string> failed;
   for (uint32_t n = 0; n < part.nodes.size(); ++n) {
     if (FailureOf(part.nodes[n]) == nullptr) continue;
@@ -147,9 +150,11 @@ absl::StatusOr<RunResult> LayerSides::TryCandidate(
           return failed.contains(key);
         }));
   }
+  // The parameters lie where the module has them; a process of its own sees
+  // them without a copy.
   NODEWISE_ASSIGN_OR_RETURN(const CandidateMakers makers, MakersOf(target));
-  // What was resident before the run must not count together with what the
-  // child takes.
+  // Memory that was resident before the run must not count together with what
+  // the child takes.
   memory_.Note();
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
   auto result = runner->Run(inputs, options);
@@ -212,6 +217,8 @@ absl::StatusOr<RunResult> LayerSides::RunProgram(
         "{}: has no network, expected one for a backend that is a program",
         mod_.name));
   }
+  // The request is told apart by what it needs: tensors that stand for all
+  // inputs are a layer alone, and a sink wants to see the inside.
   if (!part.given.tensors.empty()) return RunAlone(part);
   if (options.sink != nullptr) return RunWhole(options);
   return RunUpTo(part.nodes.back());

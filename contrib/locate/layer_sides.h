@@ -33,7 +33,7 @@ struct LayerValues {
 struct LayerPart {
   Graph graph;
   std::vector<NodeId> nodes;
-  // What a part whose inputs are not the network's is given for all of them; it
+  // The tensors for all inputs of a part whose inputs are not the network's; it
   // is read where it lies.
   Params given = {};
 };
@@ -75,7 +75,7 @@ class LayerSides {
   // Returns how a layer has ended a run; null if it has not. A program's
   // failures have no layer.
   const NodeFailure* FailureOf(NodeId node) const;
-  // What the runs and all between them have taken.
+  // The memory that the runs and all between them have taken.
   const PeakMemory& memory() const { return memory_; }
 
   // Returns those of the given inputs that a part has.
@@ -94,9 +94,9 @@ class LayerSides {
   // or else `given`.
   absl::StatusOr<std::shared_ptr<const GraphTarget>> TargetOf(
       const Side& side, Graph part, Params given = {}) const;
-  // What a program makes of a part (program_side.cc): of the whole network,
-  // with a sink; of what leads to the last node; of a layer alone, which is
-  // given what it reads.
+  // These run a part on a candidate that is a program: the whole network with a
+  // sink, all that leads to the last node, or a layer alone, which is given
+  // what it reads.
   absl::StatusOr<RunResult> RunProgram(const LayerPart& part,
                                        const RunOptions& options) const;
   absl::StatusOr<RunResult> RunWhole(const RunOptions& options) const;

@@ -195,7 +195,7 @@ class Locator {
     ConcludeWithoutCause(&report);
   }
 
-  // What was found to explain the numbers explains the wrong ones.
+  // The cause was looked for in numbers that do not count any more.
   void ConcludeWithoutCause(NodeReport* report) const {
     report->cause = std::nullopt;
     Conclude(index_, overwritten_, report);
@@ -407,7 +407,7 @@ class Locator {
     if (error_.any() && CanBeJoined()) {
       NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll());
     }
-    // Those that end runs matter whatever their share, which is not known.
+    // Those that end runs come first: their shares are not known.
     std::ranges::stable_sort(
         result_.culprits, std::greater(), [this](const Culprit& culprit) {
           return std::pair(NodeOf(culprit).failure.has_value(),
@@ -520,8 +520,8 @@ class Locator {
            });
   }
 
-  // What the reference's run of the network makes for the culprits, or for
-  // those of them that are far off.
+  // Returns what the reference's run of the network makes for the culprits, or
+  // for those of them that are far off.
   std::vector<TensorPatch> ReferencesOf(bool only_far_off) const {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result_.culprits) {
@@ -608,7 +608,7 @@ class Locator {
   std::vector<RunHashes> hashes_of_runs_;
   std::vector<Overwriting> overwritten_;
   std::vector<NamedTensor> private_outputs_;
-  OutputError error_;  // Of the outputs; what shares are of.
+  OutputError error_;  // Shares are of this error of the outputs.
   // The share of culprits that are far off.
   std::optional<double> share_of_large_;
   LocateResult result_;

@@ -97,7 +97,7 @@ class SampleSearch {
   }
 
  private:
-  // What makes a sample worse than another one: no outputs at all, then
+  // A sample is worse than another one by this: no outputs at all, then
   // elements that are not finite, then how large the error is.
   static std::tuple<bool, uint64_t, double> BadnessOf(
       const RankedSample& sample) {
@@ -202,6 +202,8 @@ absl::StatusOr<CandidateMakers> MakersOf(
 absl::StatusOr<CandidateMakers> MakersWithStandIns(
     const GraphTarget& target, const OpSet& operators,
     const std::vector<std::string>& nodes) {
+  // The choice is asked for later, when runners are made, and so holds its own
+  // copy.
   const std::set<std::string> replaced(nodes.begin(), nodes.end());
   NODEWISE_ASSIGN_OR_RETURN(
       const auto graph,
@@ -229,6 +231,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   };
   located.runs_at_once = HasRoomForRunsAtOnce(index->plan());
 #ifdef NODEWISE_USE_PROFILER
+  // Only these builds have the sanitizer that looks for such writes.
   std::unique_ptr<StrayWriteSearch> search;
   const auto start = [&] {
     return StrayWriteSearch::Start(target, request.inputs,
@@ -253,6 +256,8 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
     NODEWISE_ASSIGN_OR_RETURN(*request.opinions,
                               AskReferee(located, result, request.referee));
   }
+  // It has not, or there would be no result; the user should know all the same
+  // that no such node could have been found.
   if (!CanBeGuarded({target.name(), request.target})) {
     result.notes.push_back(fmt::format(
         "{}: is on a device, where a node that crashes or hangs would have "
@@ -276,6 +281,8 @@ absl::StatusOr<SamplesResult> LocateSamplesInTarget(
     const TargetRequest& request, const std::vector<InputSample>& samples,
     const OpSet& operators, const LocateOptions& options,
     const SamplesOptions& samples_options) {
+  // The runners that rank samples are made once; each sample that is examined
+  // gets its own.
   NODEWISE_ASSIGN_OR_RETURN(RunnerMaker candidate, RunnersOf(request.target));
   NODEWISE_ASSIGN_OR_RETURN(RunnerMaker reference,
                             MakerOfReference(request.target, operators));

@@ -177,6 +177,7 @@ class Mixer {
   // it.
   absl::Status RunBoth() {
     result_.functions = FunctionsOf(*runs_.candidate, *runs_.reference);
+    // Functions that end a run are known by the turns before.
     for (const NodeFailure& failure : failures_) {
       ending_.emplace(FunctionOf(failure.node), &failure);
     }
@@ -308,6 +309,9 @@ class Mixer {
   // With the functions of one build alone, a mixture is that build, but for the
   // storage, which is always the candidate's.
   absl::Status AskEnds() {
+    // All of the reference's functions in the candidate's storage make the
+    // error of the storage, and no other one. Both ends run again in one
+    // process, since an answer is worth nothing where runs differ.
     const FunctionSet all = Mixable();
     const auto none = RunMixed({});
     if (FailureOf(none.status()).has_value()) {
@@ -349,6 +353,7 @@ class Mixer {
       };
       NODEWISE_ASSIGN_OR_RETURN(const FunctionSet found,
                                 SmallestSet(left, holds));
+      // The guilty set is what the user acts on, so its answer must be sure.
       NODEWISE_RETURN_IF_ERROR(AskAgain(found));
       AddGuilty(found);
       std::erase_if(left, [&](size_t item) {
@@ -416,6 +421,7 @@ class Mixer {
         share_of_first_.has_value()) {
       return *share_of_first_;
     }
+    // One more run, unless the question was asked already.
     FunctionSet others = Mixable();
     std::erase(others, function);
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(others));

@@ -261,6 +261,7 @@ class NetworkLocator {
       NODEWISE_ASSIGN_OR_RETURN(graph, LowerWith(observed));
     }
     located_.graph = graph;
+    // Tensors of another program share no memory that is known here.
     const StoragePlan plan = *PlanStorage(graph->graph, kDLCPU);
     const GraphIndex index(graph->graph, plan);
     const LocateRequest request{
@@ -294,6 +295,7 @@ class NetworkLocator {
       const Names& observed) const {
     const std::set<std::string> names(observed.begin(), observed.end());
     LowerOptions options;
+    // Each value is a tensor of its own, as it is handed out.
     options.reuse_storage = false;
     options.is_observed = [&](const Network& network, ValueId id) {
       return names.contains(network.value(id).name);
@@ -317,6 +319,7 @@ class NetworkLocator {
           !(RelativeError(*report.worst) > kFarOff)) {
         continue;
       }
+      // Two results of the runtime itself for one value cannot both be right.
       report.evidence.isolated = Verdict::kError;
       report.verdict = NodeVerdict::kBroken;
       report.reason += fmt::format(
@@ -380,7 +383,7 @@ class NetworkLocator {
     return absl::OkStatus();
   }
 
-  // What the reference makes of the inputs.
+  // Computes what the reference makes of the inputs.
   absl::Status Refer() {
     for (const ValueId id : network_.inputs()) {
       const std::string& name = network_.value(id).name;
@@ -418,6 +421,7 @@ class NetworkLocator {
     AbsentSink sink;
     auto seen = OutputsWith(asked, &sink);
     if (absl::IsUnavailable(seen.status()) && !asked.empty()) {
+      // Asking for all has failed: either one value does it, or any.
       NODEWISE_ASSIGN_OR_RETURN(const bool can, CanHandOutOne());
       if (can) {
         NODEWISE_ASSIGN_OR_RETURN(asked, AskForLess(seen.status()));
@@ -670,7 +674,7 @@ class NetworkLocator {
   std::vector<NamedTensor> plain_;        // The outputs with nothing looked at.
   std::vector<TensorComparison> unseen_;  // The outputs of the file as it is.
   bool is_by_parts_ = false;
-  // What makes the error vanish when it is handed out.
+  // The values that make the error vanish when they are handed out.
   Names dropped_;
   NetworkLocated located_;
   Names notes_;

@@ -73,6 +73,8 @@ std::string OperatorsOf(const Region& region) {
       names.push_back(name);
     }
   }
+  // More names would say no more in a report: the operations themselves are in
+  // NodeReport::covers.
   constexpr size_t kMostNames = 4;
   if (names.size() > kMostNames) {
     names = {names[0], names[1], "...", names.back()};
@@ -80,6 +82,12 @@ std::string OperatorsOf(const Region& region) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
+// The run and up to two more are held side by side: what the run made, what the
+// reference's own run of the network makes, and what nodes that are wrong
+// should have made. Tensors of all three are let go as soon as no later node
+// reads them, so that a check takes a few times the memory of a run, and not
+// that of all tensors.
+//
 // Checks each node as soon as the run has handed out what it made.
 class NodeChecker : public TensorSink {
  public:
@@ -95,6 +103,8 @@ class NodeChecker : public TensorSink {
     if (item.key.slot >= graph_.OutputsOf(node)) return absl::OkStatus();
     const EntryId entry = graph_.EntryOf(node, item.key.slot);
     NODEWISE_ASSIGN_OR_RETURN(made_[entry], KeepReadable(item));
+    // Nodes with several outputs are checked with the last of them, which is
+    // when all of them are there.
     if (options_.with_accumulated) NoteMade(node, entry);
     const bool is_last = item.key.slot + 1 == graph_.OutputsOf(node);
     if (!is_last || !graph_.IsFunction(node)) return absl::OkStatus();
@@ -148,6 +158,7 @@ class NodeChecker : public TensorSink {
       return DropAfter(node);
     }
     NodeCheck check{node, index_.KeyOf(node)};
+    // Should the reference crash on this node, messages name it.
     const WorkingOn on(graph_.node(node).name);
     const absl::Status status = Compare(&check);
     if (status.ok()) {
@@ -186,6 +197,8 @@ class NodeChecker : public TensorSink {
       NODEWISE_RETURN_IF_ERROR(
           Accumulate(region, inputs, expected, made, check));
     }
+    // Only culprits are repaired with these tensors; to keep those of all nodes
+    // would take the memory of all tensors.
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
       for (const EntryId entry : EntriesMadeBy(graph_, node)) {
@@ -229,6 +242,7 @@ class NodeChecker : public TensorSink {
           CompareByBounds(check->key, reference.get(), made,
                           options_.with_all_bounds));
     }
+    // Readers of a value that is only a little off would be right on both.
     if (!IsLarge(check->outputs)) return absl::OkStatus();
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
       should_be_[graph_.EntryOf(check->node, slot)] = check->expected[slot];
@@ -280,6 +294,7 @@ class NodeChecker : public TensorSink {
                                                   : check->given_non_finite) +=
           non_finite_[entry];
     }
+    // Until the first difference, the node is computed once for both runs.
     std::vector<NDArray> reference = expected;
     if (!are_same) {
       NODEWISE_ASSIGN_OR_RETURN(reference,
@@ -300,7 +315,7 @@ class NodeChecker : public TensorSink {
     return absl::OkStatus();
   }
 
-  // What the node read, or else what was made for it to read.
+  // Returns what the node read, or else what was made for it to read.
   absl::StatusOr<std::vector<NDArray>> InputsOf(NodeId node) const {
     std::vector<NDArray> inputs = read_[node];
     const std::vector<EntryRef>& refs = graph_.node(node).inputs;
@@ -320,6 +335,7 @@ class NodeChecker : public TensorSink {
   void DropAfter(NodeId node) {
     read_[node].clear();
     const auto drop = [&](EntryId entry) {
+      // An output of the graph is read after the last node, and so stays.
       if (index_.LifetimeOf(entry).last_read <= int64_t{Index(node)}) {
         made_[entry] = NDArray();
         reference_[entry] = NDArray();

@@ -82,6 +82,8 @@ std::string ReasonOfInheriting(const GraphIndex& index,
       report.received);
 }
 
+// Verdicts that the worst comparison explains have its reason. The others are
+// about something that no comparison shows.
 std::string ReasonOf(const GraphIndex& index,
                      absl::Span<const Overwriting> overwritten,
                      const NodeReport& report) {
@@ -122,6 +124,7 @@ std::string ReasonOf(const GraphIndex& index,
 // Has the reference stand in for all nodes that have failed. Returns false if
 // it cannot, with the reason.
 absl::StatusOr<bool> MakeStandIns(StandInSearch* search, std::string* why_not) {
+  // Without such runners the search goes on with what the cut run has shown.
   if (!search->with_stand_ins) return false;
   std::vector<std::string> nodes;
   for (const NodeFailure& failure : search->failures) {
@@ -152,6 +155,9 @@ std::string_view NameOf(NodeVerdict verdict) {
   return kVerdictNames[static_cast<size_t>(verdict)];
 }
 
+// A node that was given NaN is not wrong itself. It is accused all the same,
+// for the run is worth nothing from there on and the user must give other
+// inputs.
 bool Accuses(NodeVerdict verdict) {
   return verdict == NodeVerdict::kBroken ||
          verdict == NodeVerdict::kPlanFault ||
@@ -166,10 +172,10 @@ bool EndsRuns(NodeVerdict verdict) {
   return verdict == NodeVerdict::kCrashes || verdict == NodeVerdict::kHangs;
 }
 
-// What is nearer to the machine comes first: a node that ends runs, spoils
-// memory or makes other bits each time may look like anything in a comparison
-// of numbers, so that no comparison counts against such evidence. Then comes
-// what the node made of what it read, and last what it read.
+// Evidence that is nearer to the machine comes first: a node that ends runs,
+// spoils memory or makes other bits each time may look like anything in a
+// comparison of numbers, so that no comparison counts against such evidence.
+// Then comes what the node made of what it read, and last what it read.
 NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   // All else that was seen of such a node is what the reference made.
   if (evidence.crashed) return NodeVerdict::kCrashes;
@@ -180,6 +186,8 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   if (evidence.is_misreported) return NodeVerdict::kInconclusive;
   // A node that is not steady may look like anything in the single runs.
   if (!evidence.is_steady) return NodeVerdict::kNotDeterministic;
+  // The numbers of a node that writes over others may be right: its fault is
+  // where the plan has put them.
   if (evidence.wrote_over) return NodeVerdict::kPlanFault;
   if (evidence.isolated == Verdict::kError) {
     if (evidence.has_no_consequence) return NodeVerdict::kDeviates;
@@ -239,8 +247,8 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   for (const TensorComparison& output : check.accumulated) {
     evidence.accumulated = std::max(evidence.accumulated, output.verdict());
   }
-  // What was read explains what was made: only infinities and NaN of finite
-  // numbers are the node's own.
+  // A node is not to blame for what it was given: only infinities and NaN of
+  // finite numbers are the node's own.
   evidence.was_given_nan = check.given_non_finite.nans > 0;
   evidence.made_infinity = check.made_non_finite.infinities > 0 &&
                            check.read_non_finite.infinities == 0;
@@ -328,6 +336,7 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
 void NoteOverwritten(const GraphIndex& index,
                      absl::Span<const Overwriting> overwritten,
                      std::string_view hint, LocateResult* result) {
+  // A tensor is listed once for each of its readers, and its writer each time.
   for (const Overwriting& found : overwritten) {
     NodeReport* const reader = FindReport(found.reader, result);
     if (reader != nullptr) reader->evidence.read_overwritten = true;
@@ -365,6 +374,7 @@ absl::Status WithWhatItMeans(const absl::Status& status,
 bool IsUnsettled(const NodeReport& report) {
   if (!report.worst.has_value()) return false;
   const Verdict isolated = report.evidence.isolated;
+  // A warning is unlikely of a correct kernel, if not impossible.
   return isolated == Verdict::kInconclusive ||
          (isolated == Verdict::kPass && report.worst->bounds.has_value() &&
           (report.worst->verdict() == Verdict::kWarning ||
@@ -426,6 +436,7 @@ std::vector<std::string> VictimsOf(const GraphIndex& index,
 
 absl::StatusOr<bool> StandInSearch::Replace(const NodeFailures& known,
                                             std::string* why_not) {
+  // The nodes are taken back if they cannot be replaced: they end no run.
   failures = known;
   NODEWISE_ASSIGN_OR_RETURN(const bool are_replaced,
                             MakeStandIns(this, why_not));

@@ -15,7 +15,8 @@
 
 namespace nodewise {
 
-// What searches report of nodes, and how they go on where one ends its run.
+// The reports of searches about nodes, and how they go on where one ends its
+// run.
 
 // Makes the report of a node that was checked, or was not. Evidence that other
 // runs give is added afterwards.

@@ -134,6 +134,8 @@ std::vector<Overwriting> FindOverwritten(const GraphIndex& index,
                                          const RunHashes& run) {
   const Graph& graph = index.graph();
   const StoragePlan& plan = index.plan();
+  // Entries that are one tensor were made once, under the entry of its
+  // base.
   std::vector<Overwriting> found;
   const auto check = [&](const EntryRef& ref, RunHashes::Hash read,
                          NodeId reader) {
@@ -151,6 +153,8 @@ std::vector<Overwriting> FindOverwritten(const GraphIndex& index,
     }
   }
   const NodeId end{static_cast<uint32_t>(graph.nodes.size())};
+  // The caller reads the outputs last, so that any later node may be the
+  // writer.
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     check(graph.heads[i], run.outputs[i], end);
   }
@@ -159,8 +163,8 @@ std::vector<Overwriting> FindOverwritten(const GraphIndex& index,
 
 bool IsSteady(const Graph& graph, NodeId node, const RunHashes& run,
               const RunHashes& other) {
-  // A node that reads other bits may well make others: whoever made those is
-  // the one that is not steady.
+  // A node that reads other bits may well make others: the node that made those
+  // is the one that is not steady.
   if (run.read[node] != other.read[node]) return true;
   for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
     const EntryId entry = graph.EntryOf(node, slot);
@@ -200,6 +204,7 @@ RunOptions ObservedRun::OptionsOfRun() const {
 }
 
 absl::Status ObservedRun::VisitWith(TensorSink* sink) {
+  // Tensors of the visit before are let go first.
   kept_ = ByEntry<NDArray>(index_.graph());
   KeepingSink all(index_, options_, &kept_, sink);
   RunOptions run = OptionsOfRun();

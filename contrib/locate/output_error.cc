@@ -13,6 +13,7 @@
 namespace nodewise {
 
 Tolerance AccumulatedTolerance(const Graph& graph) {
+  // Types without a tolerance of their own, such as integers, have 0 here.
   Tolerance widest;
   for (const GraphEntry& entry : graph.entries) {
     const Tolerance one = ToleranceOf({Rule::Kind::kByType}, entry.dtype);
@@ -75,6 +76,8 @@ absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
         TensorComparison output,
         CompareNodeOutput(name, 0, reference[i], *found,
                           AccumulatedOptions(tolerance, reference[i].dtype())));
+    // Infinities that the reference has, too, are equal, and yet no user
+    // expects them in an output.
     const TensorStats stats = StatsOf(*found);
     output.has_non_finite = stats.nans + stats.infinities > 0;
     compared.push_back(std::move(output));
@@ -89,6 +92,7 @@ std::vector<NDArray> Unnamed(absl::Span<const NamedTensor> tensors) {
 }
 
 bool HaveSameBytes(const NDArray& a, const NDArray& b) {
+  // Tensors are shared wherever nothing has changed, which is the usual case.
   return a.data() == b.data() ||
          (a.dtype() == b.dtype() && a.shape() == b.shape() &&
           std::memcmp(a.data(), b.data(), a.bytes()) == 0);

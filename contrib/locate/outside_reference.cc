@@ -26,8 +26,8 @@ constexpr std::string_view kSideNames[] = {
     "agrees with the reference", "agrees with the candidate",
     "agrees with both", "agrees with neither", "could not be asked"};
 
-// What follows from the side that the definitions of a node's operators are on
-// where it is off from an outside reference. In the order of RefereeSide.
+// The verdict on a node by the side that the definitions of its operators are
+// on, where it is off from an outside reference. In the order of RefereeSide.
 struct OutsideVerdict {
   NodeVerdict verdict;
   std::string_view why;
@@ -46,7 +46,7 @@ absl::StatusOr<NDArray> AlignedCopyOf(const TensorItem& item) {
   return NDArray::Borrow(*item.tensor, nullptr).CopyToHost();
 }
 
-// What a node read and made in a run.
+// The tensors that a node read and made in a run.
 struct NodeTensors {
   std::vector<NDArray> read, made;
 };
@@ -89,6 +89,7 @@ absl::Status CompareReferee(const std::vector<BoundedTensor>& reference,
                             const std::vector<NamedTensor>& found,
                             RefereeOpinion* opinion) {
   constexpr CompareOptions kByType = {{Rule::Kind::kByType}};
+  // Each output counts: a referee that agrees on some of them agrees with none.
   bool with_reference = true, with_candidate = true;
   for (size_t i = 0; i < found.size(); ++i) {
     const TensorKey key{found[i].name};
@@ -216,6 +217,8 @@ class OutsideLocator {
     run.node_limit_ms = options_.node_limit_ms;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult made,
                               candidate_->Run(request_.inputs, run));
+    // One run hands out everything that is judged; only nodes that are off need
+    // more.
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(made.outputs));
     bool any = false;
     for (const NodeId node : FunctionNodesOf(graph_)) {
@@ -301,11 +304,14 @@ class OutsideLocator {
     // Isolated evidence is added where the node runs alone.
     NodeReport report = ReportUnchecked(index_, node, "");
     const std::vector<TensorComparison>& compared = seen.compared[node];
+    // All of this is against the reference's run, so that it is accumulated.
     report.passed_on = LargestError(compared);
     for (const EntryRef& ref : graph_.node(node).inputs) {
       report.received =
           std::max(report.received, seen.error[graph_.EntryOf(ref)]);
     }
+    // A node with an output that could not be compared is not judged by the
+    // others.
     if (compared.size() != graph_.OutputsOf(node)) {
       report.verdict = NodeVerdict::kInconclusive;
       report.reason =
@@ -337,12 +343,17 @@ class OutsideLocator {
     NODEWISE_ASSIGN_OR_RETURN(const auto compared,
                               CompareAlone(report->node, *made));
     report->made = LargestError(compared);
+    // Equal inputs, and another result: either the node is wrong or the
+    // reference.
     if (AnyIsWrong(compared)) {
       report->evidence.isolated = Verdict::kError;
       report->worst = *std::ranges::max_element(compared, {}, &RelativeError);
       Accuse(*made, read, report);
       return absl::OkStatus();
     }
+    // Right on equal inputs: the error in the network came with what it read.
+    // If nothing came with that, only the places of tensors are left to
+    // suspect.
     report->evidence.isolated = Verdict::kPass;
     report->verdict = report->received > 0 ? NodeVerdict::kInherits
                                            : NodeVerdict::kInconclusive;
@@ -382,6 +393,7 @@ class OutsideLocator {
       run.patches.push_back({index_.KeyOf(entry), read->back(),
                              request_.reference_name, report.key});
     }
+    // Its storage plan must not be able to change what is read or made.
     if (private_ == nullptr) {
       NODEWISE_ASSIGN_OR_RETURN(private_,
                                 request_.makers.with_private_storage());
@@ -394,6 +406,7 @@ class OutsideLocator {
     return absl::NotFoundError("the run has not handed out what it made");
   }
 
+  // Neither side has bounds here, so the tolerance of the network judges.
   absl::StatusOr<std::vector<TensorComparison>> CompareAlone(
       NodeId node, const std::vector<NamedTensor>& made) const {
     std::vector<TensorComparison> compared;
@@ -449,6 +462,7 @@ class OutsideLocator {
         reference.outputs, CompareByBounds(key, definition.get(), handed_out));
     accusation->from_candidate = candidate.MadeError();
     accusation->from_reference = reference.MadeError();
+    // Two against one needs a referee that is with one side alone.
     const bool with_candidate = IsWithin(candidate);
     const bool with_reference = IsWithin(reference);
     accusation->side = with_candidate && with_reference ? RefereeSide::kBoth
@@ -465,6 +479,8 @@ class OutsideLocator {
     return check.MadeError() <= tolerance_.relative;
   }
 
+  // The outputs are measured against the reference, and so its tensors stand in
+  // for a culprit's.
   absl::Status ConfirmCulprits() {
     const OutputError error = ErrorOf(located_.result.outputs);
     for (size_t i = 0; i < located_.result.nodes.size(); ++i) {
@@ -518,6 +534,7 @@ std::string_view NameOf(RefereeSide side) {
 absl::StatusOr<std::vector<RefereeOpinion>> AskReferee(
     const LocateRequest& request, const LocateResult& result,
     const RefereeMaker& referee) {
+  // All culprits are asked about in one run, so that a program starts once.
   const Graph& graph = request.index.graph();
   NodeTensorSink sink;
   std::vector<RefereeOpinion> opinions;

@@ -229,7 +229,7 @@ Graph WithSoundStorage(Graph graph) {
       id = graph.entry(index.BaseOf(entry)).storage_id;
       continue;
     }
-    // What the graph is given is never written over: parts of a network read
+    // Inputs and parameters are never written over: parts of a network read
     // its parameters where they lie (ParamUse::kInPlace).
     if (!graph.IsFunction(node)) {
       id = planner.next++;

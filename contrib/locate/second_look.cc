@@ -51,7 +51,7 @@ bool IsWithoutConsequence(const GraphIndex& index, const NodeChecks& checks,
   return is_read;
 }
 
-// What the suspect did in a run: a hash of what it made; none if it failed.
+// The deed of the suspect in a run: a hash of what it made; none if it failed.
 using Outcome = std::optional<uint64_t>;
 
 // The nodes that may have spoiled something for the suspect: all that are
@@ -89,8 +89,8 @@ absl::StatusOr<std::vector<TensorPatch>> PatchesOfWholeRun(
   return patches;
 }
 
-// What the suspect does when these nodes do not run: what they made in a whole
-// run stands in for them.
+// Returns what the suspect does when these nodes do not run: what they made in
+// a whole run stands in for them.
 absl::StatusOr<Outcome> OutcomeWithout(const Suspect& suspect,
                                        absl::Span<const NodeId> nodes) {
   RunOptions run;
@@ -122,6 +122,7 @@ absl::StatusOr<std::optional<NodeId>> FindSpoiler(const Suspect& suspect) {
     if (!suspect.candidate.Can(needed)) return std::nullopt;
   }
   const std::vector<NodeId> earlier = EarlierThan(suspect);
+  // All that stands in for them is in memory at once.
   uint64_t bytes = 0;
   for (const NodeId node : earlier) {
     for (const EntryId entry : EntriesMadeBy(suspect.index.graph(), node)) {
@@ -200,6 +201,7 @@ absl::Status BlameSpoiler(const Suspect& suspect, std::string_view does) {
 }
 
 absl::Status BlameForSubnormals(const JudgedRun& judged, LocateResult* result) {
+  // Each is tried by itself: several that only matter together stay remarks.
   const bool may_matter = result->AreOutputsWrong() && result->culprits.empty();
   size_t tried = 0;
   size_t noted = 0;

@@ -22,7 +22,7 @@ namespace nodewise {
 
 // A value that was handed out wrong, and whose error has no consequence.
 struct Misreported {
-  NodeId node{};  // What makes it.
+  NodeId node{};  // The node that makes it.
   // Some of those that read it are wrong on what was handed out: so they were
   // given something else.
   bool is_seen = false;
@@ -67,11 +67,12 @@ struct JudgedRun {
   size_t most_tried;
 };
 
-// What a node makes else of subnormal numbers is a remark, unless an output of
-// the network is beyond its tolerance because of it: if outputs are wrong and
-// no node is to blame, has the reference go on with what each node made whose
-// difference is a remark, and makes those culprits with which that has wrong
-// outputs, too. Adds notes about the others. Fails as CheckNodes() does.
+// A node that makes something else of subnormal numbers gets a remark, unless
+// an output of the network is beyond its tolerance because of it: if outputs
+// are wrong and no node is to blame, has the reference go on with what each
+// node made whose difference is a remark, and makes those culprits with which
+// that has wrong outputs, too. Adds notes about the others. Fails as
+// CheckNodes() does.
 absl::Status BlameForSubnormals(const JudgedRun& judged, LocateResult* result);
 
 }  // namespace nodewise

@@ -47,6 +47,7 @@ class SeriesSearch {
     Note(*answer_of_last);
     if (answer_of_last->state != BuildState::kBad) return std::move(result_);
     result_.first_bad = last;
+    // Every turn tries one more build, so it comes to an end.
     while (const std::optional<size_t> next = Next()) {
       const auto judged = Judge(*next, false);
       const BuildAnswer answer =

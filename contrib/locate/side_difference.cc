@@ -13,7 +13,8 @@
 namespace nodewise {
 namespace {
 
-// What a node says about itself, in attributes of nodewise's own.
+// Attributes of nodewise's own begin with this; a node says in them what it
+// computes.
 constexpr std::string_view kOwnAttributes = "nodewise.";
 
 // In the order of SideDifference::What.
@@ -37,6 +38,7 @@ class SideComparer {
     for (uint32_t n = 0; n < reference_.graph.nodes.size(); ++n) {
       const NodeId expected{n};
       const std::string& key = expected_.KeyOf(expected);
+      // Those without a partner in the end are the candidate's alone.
       const auto partner = partners_.find(key);
       if (partner == partners_.end()) {
         Add(WhatOf(reference_, expected), key, "nothing", "one of that name");
@@ -99,7 +101,7 @@ class SideComparer {
         std::memcmp(expected.data(), found.data(), found.bytes()) == 0) {
       return;
     }
-    // Of types that have no numbers, it can only be said that they differ.
+    // Types that have no numbers can only be said to differ.
     const auto metrics = MeasureDifference(*expected, *found);
     if (!metrics.ok()) {
       return Add(What::kParameter, key, "other bytes", "the reference's");
@@ -117,6 +119,8 @@ class SideComparer {
   }
 
   void CompareCalls(const std::string& key, NodeId expected, NodeId found) {
+    // Nodes are stored and called otherwise in every build; only what they read
+    // and say that they compute must be the same.
     const std::string inputs = InputsOf(expected_, expected);
     const std::string found_inputs = InputsOf(found_, found);
     if (inputs != found_inputs) {

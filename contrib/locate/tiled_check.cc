@@ -45,6 +45,8 @@ std::optional<Sides> MixedSidesOf(const Operation& operation, size_t rank) {
     return Sides{side_of(axis), rank - 1};
   };
   const OpAttrs& attrs = operation.attrs;
+  // Since opset 13, Softmax and its like run along one side; before, along all
+  // sides from the axis on, as normalisations of layers do.
   if (attrs.As<ops::LRN>() != nullptr) return one(1);
   if (const auto* op = attrs.As<ops::Softmax>()) return one(op->axis);
   if (const auto* op = attrs.As<ops::LogSoftmax>()) return one(op->axis);
@@ -97,6 +99,8 @@ class CutFollower {
   // An input that is repeated as broadcasting says.
   bool FollowBroadcast(ValueId id, size_t side, size_t rank) {
     if (id == kNoValue) return true;
+    // Sides are counted from the last one; those that are missing or of size 1
+    // are the same for every place of the output.
     const size_t missing = rank - std::min(rank, RankOf(id));
     if (side < missing) return Follow(id, std::nullopt);
     const Dim& size = (*network_.value(id).type.shape)[side - missing];
@@ -177,6 +181,8 @@ class CutFollower {
   bool FollowProduct(const Operation& operation, size_t side) {
     const ValueId a = operation.inputs[0], b = operation.inputs[1];
     const size_t rank = RankOf(operation.outputs[0]);
+    // The last two sides are rows of the first and columns of the second
+    // factor; those before them are batches, which broadcast.
     const size_t rank_a = RankOf(a), rank_b = RankOf(b);
     if (rank_a < 2 || rank_b < 2) return false;
     if (side + 2 == rank) {
@@ -233,6 +239,8 @@ absl::StatusOr<NDArray> CutOut(const NDArray& tensor, size_t side,
   size_t rows = 1;
   for (size_t i = 0; i < side; ++i) rows *= static_cast<size_t>(shape[i]);
   if (rows == 0 || tensor.bytes() == 0) return cut;
+  // All that has the same places in the sides before this one is a row, of
+  // which one piece is copied.
   const size_t row = tensor.bytes() / rows;
   const size_t one = row / static_cast<size_t>(shape[side]);
   const size_t size = one * static_cast<size_t>(end - begin);
@@ -383,6 +391,7 @@ absl::StatusOr<std::optional<TensorComparison>> CheckInTiles(
       CompareNodeOutput(node, 0, output.expected, *output.made, {}));
   if (compared.is_equal()) return compared;
   const uint64_t bytes = BytesOfBounds(output.region, output.expected);
+  // As many as leave each of them within the memory, if they are of one size.
   const auto pieces = static_cast<int64_t>((bytes - 1) / kMostBoundBytes + 1);
   const auto cut = FindTileCut(output.region, pieces);
   if (!cut.has_value()) return std::nullopt;

@@ -31,7 +31,7 @@ std::optional<TileCut> FindTileCut(const Network& region, int64_t pieces);
 absl::StatusOr<NDArray> CutOut(const NDArray& tensor, size_t side,
                                int64_t begin, int64_t end);
 
-// What a layer read and made alone, and what the reference makes of it.
+// A layer alone: what it read and made, and what the reference makes of it.
 struct AloneOutput {
   const Network& region;
   absl::Span<const NDArray> read;  // By the region's inputs.

@@ -35,7 +35,7 @@ struct BisectOptions {
   std::function<void(size_t done, size_t total)> progress = nullptr;
 };
 
-// What is examined. Everything must outlive the call.
+// The request for a search. Everything must outlive the call.
 struct BisectRequest {
   const GraphIndex& index;  // The candidate's graph, with its plan.
   const OpSet& operators;

@@ -150,7 +150,7 @@ struct LocateOptions {
   std::function<std::vector<KnownDeviation>(const std::string& runtime)> known =
       nullptr;
   // What nodes read is known only as what the candidate hands out, which may be
-  // something else than what it computes with (misreported.h).
+  // something else than what it computes with (NodeEvidence::is_misreported).
   bool only_handed_out = false;
   // How long wrong nodes are examined at most for the cause (cause.h), all of
   // them together.
@@ -177,7 +177,7 @@ struct CandidateMakers {
 using StandInMaker = std::function<absl::StatusOr<CandidateMakers>(
     const std::vector<std::string>& nodes)>;
 
-// What is examined. Everything must outlive the call.
+// The request for a search. Everything must outlive the call.
 struct LocateRequest {
   const GraphIndex& index;  // The candidate's graph, with its plan.
   const OpSet& operators;

@@ -28,7 +28,7 @@ struct InputSample {
   std::function<absl::StatusOr<std::vector<NamedTensor>>()> read;
 };
 
-// What is examined. Everything must outlive the call.
+// The request for a search. Everything must outlive the call.
 struct SamplesRequest {
   const Graph& graph;  // The candidate's; its types decide on the tolerance.
   const std::vector<InputSample>& samples;

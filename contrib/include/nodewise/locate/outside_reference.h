@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<RefereeOpinion>> AskReferee(
 // definitions of the operators are the referee for each node that it accuses:
 // two against one.
 
-// What is examined. Everything must outlive the call.
+// The request for a search. Everything must outlive the call.
 struct OutsideReferenceRequest {
   const GraphIndex& index;  // The candidate's graph, with its plan.
   const OpSet& operators;
