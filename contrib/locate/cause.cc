@@ -232,7 +232,8 @@ class SaturatedRun {
                         int16_t* to) {
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
-        to[j * rows + i] = from[i * columns + j];
+        const T number = from[i * columns + j];
+        to[j * rows + i] = int16_t{number};
       }
     }
   }

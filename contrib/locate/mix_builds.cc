@@ -539,8 +539,8 @@ absl::StatusOr<MixResult> MixBuilds(
     const std::vector<NamedTensor>& inputs, const MixOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(MixedTarget mixed,
                             MixedTarget::Create(*candidate, *reference));
-  MixtureRuns runs{candidate, reference, std::move(mixed), inputs,
-                   options.node_limit_ms};
+  MixtureRuns runs{std::move(candidate), std::move(reference), std::move(mixed),
+                   inputs, options.node_limit_ms};
   // Each turn finds one more node that ends runs.
   for (NodeFailures failures;;) {
     Mixer mixer(&runs, options, failures);
@@ -554,7 +554,7 @@ absl::StatusOr<MixResult> MixBuilds(
     if (mixer.has_candidate_run()) {
       failure->what += fmt::format(
           " (not in {} as it is, but with functions of {} before it)",
-          candidate->name(), reference->name());
+          runs.candidate->name(), runs.reference->name());
     }
     failures.push_back(*std::move(failure));
   }

@@ -210,12 +210,12 @@ absl::Status ObservedRun::VisitWith(TensorSink* sink) {
   RunOptions run = OptionsOfRun();
   run.sink = &all;
   auto result = runner_.Run(inputs_, run);
+  const absl::Status status = result.status();
   result_ = result.ok() ? *std::move(result) : RunResult();
   // A run that was cut short has hashes all the same, of what came before.
   if (all.hashes.has_value()) hashes_ = all.hashes->Finish(result_.outputs);
-  const bool is_cut =
-      options_.may_be_cut && FailureOf(result.status()).has_value();
-  return is_cut ? absl::OkStatus() : result.status();
+  const bool is_cut = options_.may_be_cut && FailureOf(status).has_value();
+  return is_cut ? absl::OkStatus() : status;
 }
 
 }  // namespace nodewise

@@ -168,14 +168,11 @@ Graph WithPrivateStorage(Graph graph) {
   for (const NodeId node : FunctionNodesOf(graph)) {
     for (const EntryId made : EntriesMadeBy(graph, node)) {
       int32_t& id = graph.entries[Index(made)].storage_id;
-      if (graph.node(node).function == kNopFunction) {
-        const EntryId read = graph.EntryOf(graph.node(node).inputs[0]);
-        if (planned.entry(read).storage_id == id) {
-          id = graph.entry(read).storage_id;
-          continue;
-        }
-      }
-      id = next++;
+      const bool is_nop = graph.node(node).function == kNopFunction;
+      const EntryId read =
+          is_nop ? graph.EntryOf(graph.node(node).inputs[0]) : made;
+      const bool shares = is_nop && planned.entry(read).storage_id == id;
+      id = shares ? graph.entry(read).storage_id : next++;
     }
   }
   return graph;
@@ -215,7 +212,7 @@ uint64_t LargestLiveSet(const Graph& graph, const Params& params) {
 Graph WithSoundStorage(Graph graph) {
   // Plans the storage of a graph whose tensors are all apart, in which only a
   // __nop makes no tensor of its own.
-  const Graph apart = WithPrivateStorage(graph);
+  Graph apart = WithPrivateStorage(graph);
   const auto plan = PlanStorage(apart, kDLCPU);
   if (!plan.ok()) return apart;
   const GraphIndex index(apart, *plan);
