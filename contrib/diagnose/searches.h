@@ -3,13 +3,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/align/alignment.h"
 #include "nodewise/diagnose/answer.h"
-#include "nodewise/diagnose/layers.h"
+#include "nodewise/diagnose/diagnose.h"
 #include "nodewise/diagnose/question.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/support/diagnostic.h"
@@ -95,5 +98,15 @@ void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer);
 
 // Writes each culprit as a folder, if the question says so.
 absl::Status WriteCulprits(const Question& question, Answer* answer);
+
+// Writes each culprit of a target whose nodes do not say what they compute as a
+// folder where the question says: the node with what it read in the first of
+// the recorded runs that shows it, beside the part of the network that it
+// stands for. A note says which cannot be written, and why. The inputs of the
+// target that show one are written, too, if the given ones do not. REQUIRES:
+// the answer has ValueEvidence of these runs.
+absl::Status WriteValueRepros(const Question& question, const Session& session,
+                              const std::vector<RecordedPair>& recorded,
+                              Answer* answer);
 
 }  // namespace nodewise

@@ -1,5 +1,3 @@
-#include "nodewise/diagnose/sentence.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/compare/tensor_relation.h"
+#include "nodewise/diagnose/answer.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/support/words.h"
 

@@ -1,18 +1,29 @@
-// What kind of file it is, and what all kinds share.
-
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
+#include "nodewise/dump/dump.h"
 #include "nodewise/report/inspection.h"
+#include "nodewise/report/tensor_summary.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
+#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
+
+// What kind of file it is, and what all kinds share.
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,6 +132,260 @@ void AddList(const std::string& title, const std::vector<std::string>& lines,
   for (const std::string& line : lines) table.AddRow({line});
   AddLine(title, fmt::format("{}", lines.size()), inspection);
   inspection->text.Add(table, 4, inspection->max_lines);
+}
+
+namespace {
+
+// What could be read. TVM ignores bytes after the last tensor; a user who looks
+// at the file may not. A killed run leaves a cut .params file.
+struct FileContent {
+  // Tensors of .params files stay on the disk; those of others are read one
+  // after the other.
+  std::vector<NamedTensor> tensors;
+  std::unique_ptr<TensorFileReader> file;
+  size_t trailing_bytes = 0;
+  std::vector<std::string> missing;
+  bool is_cut = false;
+};
+
+absl::StatusOr<FileContent> Read(const std::string& path,
+                                 const std::string& format) {
+  FileContent content;
+  if (format != ".params") {
+    NODEWISE_ASSIGN_OR_RETURN(content.file, TensorFileReader::Open(path));
+    return content;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(PartialParams partial, OpenPartialParams(path));
+  content.tensors = std::move(partial.params.tensors);
+  content.trailing_bytes = partial.params.trailing_bytes;
+  content.missing = std::move(partial.missing);
+  content.is_cut = partial.is_cut;
+  return content;
+}
+
+void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
+  const TensorSummary summary = SummariseTensor(*entry.tensor, 0);
+  std::vector<std::string> row = {
+      entry.name, TypeToString(entry.tensor.shape(), entry.tensor.dtype()),
+      CountOf(entry.tensor.bytes(), "byte")};
+  if (summary.has_numbers) {
+    row.push_back("min " + ShortNumber(summary.min));
+    row.push_back("max " + ShortNumber(summary.max));
+  }
+  if (summary.nans > 0) row.push_back(fmt::format("NaN {}", summary.nans));
+  if (summary.infinities > 0) {
+    row.push_back(fmt::format("Inf {}", summary.infinities));
+  }
+  table->AddRow(row);
+  json->BeginObject();
+  json->Add("name", entry.name);
+  json->Add("dtype", ToString(entry.tensor.dtype()));
+  json->Add("shape", entry.tensor.shape());
+  json->Add("bytes", uint64_t{entry.tensor.bytes()});
+  AddSummary(summary, json);
+  json->EndObject();
+}
+
+// What there is to say of all tensors, made before anything of it is shown.
+struct TensorList {
+  size_t count = 0;
+  TextTable table;
+  JsonWriter json;
+};
+
+// Each tensor is gone before `tensor_at` returns the next.
+absl::StatusOr<TensorList> ListTensors(
+    size_t count,
+    absl::FunctionRef<absl::StatusOr<NamedTensor>(size_t)> tensor_at) {
+  TensorList list;
+  list.count = count;
+  list.json.BeginArray("tensors");
+  for (size_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NamedTensor entry, tensor_at(i));
+    AddTensor(entry, &list.table, &list.json);
+  }
+  list.json.EndArray();
+  return list;
+}
+
+void AddList(const TensorList& list, Inspection* inspection) {
+  inspection->json.Append(list.json);
+  AddLine("tensors", fmt::format("{}", list.count), inspection);
+  inspection->text.Add(list.table, 4, inspection->max_lines);
+}
+
+absl::StatusOr<TensorList> ListContent(const FileContent& content) {
+  if (content.file == nullptr) {
+    return ListTensors(content.tensors.size(),
+                       [&](size_t i) { return content.tensors[i]; });
+  }
+  const std::vector<std::string>& names = content.file->names();
+  return ListTensors(
+      names.size(), [&](size_t i) -> absl::StatusOr<NamedTensor> {
+        NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, content.file->Read(i));
+        return NamedTensor{names[i], std::move(tensor)};
+      });
+}
+
+}  // namespace
+
+void AddTensors(const std::vector<NamedTensor>& tensors,
+                Inspection* inspection) {
+  const auto list =
+      ListTensors(tensors.size(), [&](size_t i) { return tensors[i]; });
+  AddList(list.value(), inspection);
+}
+
+void AddMissing(const std::vector<std::string>& missing, bool is_cut,
+                Inspection* inspection) {
+  inspection->json.Add("cut", is_cut);
+  inspection->json.Add("missing", missing);
+  if (!is_cut) return;
+  inspection->text += fmt::format(
+      "  cut short: {} missing ({} writes what is complete)\n",
+      missing.empty() ? std::string("all") : CountOf(missing.size(), "tensor"),
+      NameOf(Way::kRecovery));
+  TextTable table;
+  for (const std::string& name : missing) table.AddRow({name});
+  inspection->text.Add(table, 4, inspection->max_lines);
+}
+
+absl::Status InspectTensors(const std::string& path, const std::string& format,
+                            Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const FileContent content, Read(path, format));
+  if (content.is_cut && content.tensors.empty() && content.missing.empty()) {
+    return OpenParams(path).status();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const TensorList list, ListContent(content));
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
+  inspection->text += fmt::format("{}: tensors ({}), {}\n", Printable(path),
+                                  format, CountOf(bytes, "byte"));
+  inspection->json.Add("kind", "tensors");
+  inspection->json.Add("format", format);
+  inspection->json.Add("bytes", bytes);
+  AddList(list, inspection);
+  if (content.trailing_bytes > 0) {
+    AddLine(
+        "behind the last",
+        CountOf(content.trailing_bytes, "byte") + " that belong to no tensor",
+        inspection);
+  }
+  if (format != ".params") return absl::OkStatus();
+  inspection->json.Add("trailing_bytes", uint64_t{content.trailing_bytes});
+  AddMissing(content.missing, content.is_cut, inspection);
+  if (!content.is_cut || inspection->may_be_cut) return absl::OkStatus();
+  return OpenParams(path).status();
+}
+
+// Dumps, complete or not, and what can be saved of a cut .params file.
+
+namespace {
+
+struct RecordCounts {
+  size_t runs = 0, reads = 0, outputs = 0, stats = 0, changed = 0;
+};
+
+// Counts records, and inputs that changed before they were read.
+RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
+  RecordCounts counts;
+  std::map<EntryId, TensorHash> made;
+  for (const NodeRecord& record : records) {
+    switch (record.kind) {
+      case NodeRecord::Kind::kTime:
+        ++counts.runs;
+        break;
+      case NodeRecord::Kind::kOutput:
+        ++counts.outputs;
+        if (record.has_stats) ++counts.stats;
+        made[record.entry] = record.hash();
+        break;
+      case NodeRecord::Kind::kInput: {
+        ++counts.reads;
+        const auto place = made.find(record.entry);
+        const bool is_changed = place != made.end() &&
+                                CompareHashes(place->second, record.hash()) ==
+                                    HashMatch::kDifferent;
+        counts.changed += is_changed ? 1 : 0;
+        break;
+      }
+    }
+  }
+  return counts;
+}
+
+void AddRecords(const Dump& dump, Inspection* inspection) {
+  if (dump.records.empty()) return;
+  const RecordCounts counts = CountRecords(dump.records);
+  AddLine("nodes run", fmt::format("{}", counts.runs), inspection);
+  if (counts.stats > 0) {
+    AddLine("statistics", fmt::format("of {} entries", counts.stats),
+            inspection);
+  }
+  AddLine("inputs",
+          counts.changed == 0
+              ? fmt::format("{} read, all as they were made", counts.reads)
+              : fmt::format("{} read, {} of them not as they were made",
+                            counts.reads, counts.changed),
+          inspection);
+  inspection->json.BeginObject("records");
+  inspection->json.Add("nodes_run", uint64_t{counts.runs});
+  inspection->json.Add("inputs_read", uint64_t{counts.reads});
+  inspection->json.Add("inputs_changed", uint64_t{counts.changed});
+  inspection->json.Add("entries_with_statistics", uint64_t{counts.stats});
+  inspection->json.EndObject();
+}
+
+}  // namespace
+
+bool IsDump(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return false;
+  const auto dump = OpenDump(path);
+  return dump.ok() || !absl::IsNotFound(dump.status());
+}
+
+absl::Status InspectDump(const std::string& path, Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
+  inspection->text +=
+      fmt::format("{}: dump of a run\n", Printable(dump.folder));
+  inspection->json.Add("kind", "dump");
+  inspection->json.Add("folder", dump.folder);
+  inspection->json.Add("runs_beside", uint64_t{dump.runs_beside});
+  if (dump.runs_beside > 0) {
+    AddLine("beside it", CountOf(dump.runs_beside, "other run"), inspection);
+  }
+  AddRecords(dump, inspection);
+  AddTensors(dump.tensors.tensors, inspection);
+  if (dump.has_tensors) {
+    AddMissing(dump.missing, dump.is_cut, inspection);
+  } else {
+    inspection->json.Add("cut", dump.is_cut);
+    inspection->json.Add("missing", dump.missing);
+    if (dump.is_cut) {
+      inspection->text += "  cut short: the run had not come to its end\n";
+    }
+  }
+  inspection->damage = dump.records_status;
+  return absl::OkStatus();
+}
+
+absl::Status Recover(const std::string& path, const std::string& to,
+                     Inspection* inspection) {
+  std::string from = path;
+  const auto dump = OpenDump(path);
+  if (dump.ok()) {
+    from = dump->tensors_path;
+    if (!dump->has_tensors) {
+      return absl::NotFoundError(fmt::format(
+          "{}: is not there, so that there is nothing to recover (a dump with "
+          "tensors has it)",
+          dump->tensors_path));
+    }
+  }
+  NODEWISE_RETURN_IF_ERROR(RecoverParams(from, to));
+  AddLine("recovered", Printable(to), inspection);
+  inspection->json.Add("recovered", to);
+  return absl::OkStatus();
 }
 
 }  // namespace nodewise

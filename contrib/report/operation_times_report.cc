@@ -1,5 +1,3 @@
-#include "nodewise/report/operation_times_report.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/report/profile_report.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

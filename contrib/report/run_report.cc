@@ -1,17 +1,238 @@
 #include "nodewise/report/run_report.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/report/model_report.h"
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/text_table.h"
+#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
+namespace {
+
+void ShowFiles(const Session& session, Report* report) {
+  const ArtefactFiles& files = session.target->files();
+  report->json.BeginObject("target");
+  if (session.network != nullptr) {
+    report->json.Add("model", files.target);
+  } else {
+    report->json.Add("graph", files.graph);
+    report->json.Add("library", files.library);
+    report->json.Add("params", files.params);
+    if (!files.function.empty()) {
+      report->json.Add("function", files.function);
+    }
+  }
+  report->json.EndObject();
+}
+
+void ShowGraph(const Session& session, Report* report) {
+  const Graph& graph = session.target->graph();
+  size_t functions = 0;
+  for (const GraphNode& node : graph.nodes) {
+    functions += node.kind == GraphNode::Kind::kInput ? 0 : 1;
+  }
+  report->text += Printable(session.target->name()) + ": ";
+  if (session.network != nullptr) {
+    report->text += fmt::format(
+        "{} in ", CountOf(session.network->order().size(), "operation"));
+  }
+  report->text += fmt::format("{}, {}\n", CountOf(functions, "function node"),
+                              CountOf(graph.heads.size(), "output"));
+  ShowFiles(session, report);
+}
+
+// A network that stays one: another program runs it, or the interpreter.
+void ShowNetwork(const Session& session, Report* report) {
+  const Network& network = *session.network;
+  report->text += fmt::format("{}: {}, {}\n", Printable(session.name),
+                              CountOf(network.order().size(), "operation"),
+                              CountOf(network.outputs().size(), "output"));
+  report->json.BeginObject("target");
+  if (session.program != nullptr) {
+    report->json.Add("foreign", session.name);
+    report->json.Add("command", session.program->command);
+  } else {
+    report->json.Add("model", session.name);
+  }
+  report->json.EndObject();
+}
+
+void ShowStandIns(const Session& session, Report* report) {
+  if (session.stand_ins.empty()) return;
+  report->text += fmt::format("{} computed by the reference: {}\n",
+                              CountOf(session.stand_ins.size(), "node"),
+                              ListOf(session.stand_ins));
+  report->json.Add("stand_ins", session.stand_ins);
+}
+
+}  // namespace
+
+void ShowTarget(const Session& session, Report* report) {
+  if (session.target != nullptr) {
+    ShowGraph(session, report);
+  } else {
+    ShowNetwork(session, report);
+  }
+  if (session.opaque != nullptr) ShowOpaque(*session.opaque, report);
+  if (session.target != nullptr) {
+    ShowInputs(session.target->inputs(), session.inputs, session.seed, report);
+  } else {
+    ShowInputs(*ListInputs(*session.network), session.inputs, session.seed,
+               report);
+  }
+  ShowStandIns(session, report);
+}
+
+void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
+                std::optional<uint64_t> seed, Report* report) {
+  if (seed.has_value()) report->json.Add("seed", *seed);
+  TextTable table;
+  report->json.BeginArray("inputs");
+  for (const RunInput& input : inputs) {
+    const std::string name = list.Name(input.input);
+    const absl::Span<const int64_t> shape = input.tensor.shape();
+    // A tensor may have an older code of the type that the target names.
+    const TensorType type = list.Type(input.input);
+    const DLDataType dtype =
+        type.has_dtype() ? type.dtype : input.tensor.dtype();
+    table.AddRow(
+        {"input", name, TypeToString(shape, dtype), "from " + input.from});
+    report->json.BeginObject();
+    report->json.Add("name", name);
+    report->json.Add("dtype", ToString(dtype));
+    report->json.Add("shape", shape);
+    report->json.Add("from", input.from);
+    report->json.EndObject();
+  }
+  report->json.EndArray();
+  report->text.Add(table);
+}
+
+// What computed the nodes of a graph, as reports show it.
+
+namespace {
+
+// More lines would hide what was asked for.
+constexpr size_t kMostReasons = 8;
+
+class KernelReport {
+ public:
+  explicit KernelReport(const std::vector<KernelChoice>& choices) {
+    for (const KernelChoice& choice : choices) Add(choice);
+  }
+
+  bool empty() const { return nodes_.empty(); }
+
+  // "computed 2 nodes by oneDNN, 1 node by the reference", and how many
+  // operations that is.
+  std::string Summary() const {
+    std::string text;
+    for (const auto& [kernel, count] : nodes_) {
+      text += fmt::format("{}{} by {}{}", text.empty() ? "computed " : ", ",
+                          CountOf(count, "node"),
+                          kernel == "reference" ? "the " : "", kernel);
+    }
+    std::string parts;
+    for (const auto& [kernel, count] : operations_) {
+      parts += fmt::format("{}{} in {}{}", parts.empty() ? "" : ", ", count,
+                           kernel == "reference" ? "the " : "", kernel);
+    }
+    if (operations_.size() == 1 && nodes_.size() == 1) return text + '\n';
+    return fmt::format("{}; operations: {}\n", text, parts);
+  }
+
+  // One line for each reason.
+  std::string Reasons() const {
+    std::string text;
+    size_t shown = 0;
+    for (const auto& [reason, places] : reasons_) {
+      if (shown++ == kMostReasons) break;
+      text += fmt::format(
+          "  {} ({}{})\n", Printable(reason), Printable(places[0]),
+          places.size() == 1 ? ""
+                             : fmt::format(" and {} more", places.size() - 1));
+    }
+    if (reasons_.size() <= kMostReasons) return text;
+    return text + fmt::format("  and {} more reasons ({} lists all)\n",
+                              reasons_.size() - kMostReasons,
+                              NameOf(Way::kWholeDocument));
+  }
+
+  void AddTo(JsonWriter* json) const {
+    AddCounts("kernels", nodes_, json);
+    AddCounts("operations", operations_, json);
+    json->Add("refusals", refusals_);
+    json->Add("remarks", remarks_);
+  }
+
+ private:
+  using Counts = std::map<std::string, uint64_t>;  // By kernel.
+
+  void Add(const KernelChoice& choice) {
+    ++nodes_[KernelOf(choice)];
+    for (const std::string& refusal : choice.refusals) {
+      refusals_.push_back(fmt::format("node {}: {}", choice.node, refusal));
+      reasons_[refusal].push_back("node " + choice.node);
+    }
+    for (const OperationChoice& operation : choice.operations) {
+      ++operations_[operation.kernel];
+      const std::string place = fmt::format("node {}, operation {}",
+                                            choice.node, operation.operation);
+      if (!operation.why_not.empty()) {
+        const std::string reason =
+            fmt::format("{}: {}", choice.kernel, operation.why_not);
+        refusals_.push_back(fmt::format("{}: {}", place, reason));
+        reasons_[reason].push_back(place);
+      }
+      if (operation.remark.empty()) continue;
+      remarks_.push_back(fmt::format("{}: {}", place, operation.remark));
+      reasons_[operation.remark].push_back(place);
+    }
+  }
+
+  // What computes a node: its kernel, unless that leaves all operations to
+  // another.
+  static const std::string& KernelOf(const KernelChoice& choice) {
+    for (const OperationChoice& operation : choice.operations) {
+      if (operation.kernel == choice.kernel) return choice.kernel;
+    }
+    return choice.operations.empty() ? choice.kernel
+                                     : choice.operations[0].kernel;
+  }
+
+  static void AddCounts(const char* name, const Counts& counts,
+                        JsonWriter* json) {
+    json->BeginObject(name);
+    for (const auto& [kernel, count] : counts) json->Add(kernel, count);
+    json->EndObject();
+  }
+
+  Counts nodes_;
+  Counts operations_;
+  std::map<std::string, std::vector<std::string>> reasons_;  // With places.
+  std::vector<std::string> refusals_;
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace
+
+void ShowKernels(const Session& loaded, Report* report) {
+  if (!loaded.built_ins) return;
+  const KernelReport kernels(loaded.built_ins->choices());
+  if (kernels.empty()) return;
+  report->text += kernels.Summary() + kernels.Reasons();
+  kernels.AddTo(&report->json);
+}
+
 namespace {
 
 constexpr size_t kFirstValues = 8;

@@ -9,8 +9,8 @@
 
 #include "nodewise/align/value_locate.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/diagnose/question.h"
 #include "nodewise/diagnose/repro_folders.h"
-#include "nodewise/diagnose/search_table.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
@@ -26,7 +26,7 @@
 #include "nodewise/locate/series.h"
 #include "nodewise/locate/side_difference.h"
 #include "nodewise/runner/network_program.h"
-#include "nodewise/session/opaque.h"
+#include "nodewise/session/model_changes.h"
 #include "nodewise/session/session.h"
 #include "nodewise/two_models/compare_models.h"
 
@@ -205,5 +205,9 @@ std::string ReasonFor(const ValueEvidence& evidence, size_t number);
 
 // Returns the name of what is known of an entry: "healthy", "on the way", ...
 std::string_view NameOf(EntryState state);
+
+// Returns what a colleague would say of an answer: who is wrong, why, and
+// whether that is all. In one sentence; empty where the search says it better.
+std::string SentenceOf(const Answer& answer);
 
 }  // namespace nodewise

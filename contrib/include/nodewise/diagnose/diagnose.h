@@ -1,8 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "nodewise/compare/rules.h"
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/diagnose/question.h"
+#include "nodewise/graph/params.h"
+#include "nodewise/locate/layer_comparator.h"
 
 namespace nodewise {
 
@@ -20,5 +27,25 @@ namespace nodewise {
 // Runs compiled code, where it can be done in processes of their own. Not
 // thread-safe.
 absl::StatusOr<Answer> Diagnose(const Question& question);
+
+// What Glow's debugger asks: which layers of a compiled network does a backend
+// compute wrong, fed with what the reference makes? Beside Diagnose(), which
+// judges what a node makes of what it has really read, it takes any backend and
+// any rule, and hands out what it sees of each layer as it goes.
+struct LayerQuestion {
+  const LayerModule& mod;  // Must outlive the answer.
+  LayerBackend candidate;
+  Rule rule = {};
+  bool is_recursive = false;  // For each layer what leads to it is run.
+  bool all_alone = false;     // LayerComparator::set_all_alone()
+  std::optional<int64_t> node_limit_ms = {};  // A minute unless told.
+  LayerObserver* observer = nullptr;          // May be null.
+};
+
+// Compares the candidate with the reference ("Interpreter"). The verdicts and
+// culprits of the answer are those of the layers. Fails as
+// LayerComparator::verify().
+absl::StatusOr<Answer> DiagnoseLayers(const LayerQuestion& question,
+                                      const std::vector<NamedTensor>& inputs);
 
 }  // namespace nodewise

@@ -9,7 +9,7 @@
 #include "nodewise/align/alignment.h"
 #include "nodewise/diagnose/question.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/session/opaque.h"
+#include "nodewise/session/model_changes.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/diagnostic.h"
 

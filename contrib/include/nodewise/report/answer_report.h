@@ -1,10 +1,25 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/diagnose/model_beside.h"
+#include "nodewise/ir/operation_source.h"
+#include "nodewise/locate/bisect.h"
+#include "nodewise/locate/locate.h"
+#include "nodewise/locate/mix_builds.h"
+#include "nodewise/locate/referee.h"
+#include "nodewise/locate/samples.h"
+#include "nodewise/locate/series.h"
+#include "nodewise/locate/side_difference.h"
 #include "nodewise/report/report.h"
+#include "nodewise/support/json_writer.h"
+#include "nodewise/support/text_table.h"
 
 namespace nodewise {
 
@@ -20,5 +35,73 @@ Report ReportOf(const AlignAnswer& answer, bool with_all_lines);
 // Shows folders that were written, and notes why others were not. The document
 // has `repros` and, if inputs were kept, `kept_inputs`.
 void ShowRepros(const WrittenRepros& written, Report* report);
+
+// The parts of an answer about nodes. Each shows one and sets no status.
+
+// Shows so many culprits, each with what `named` has of where it is from, then
+// how many nodes have which verdict if all were judged, then whether the
+// outputs differ. The document has `culprits`, `verdicts`, `outputs_differ` and
+// `output_error`.
+void ShowLocated(const LocateResult& result, bool judged_all,
+                 size_t most_culprits, absl::Span<const NamedCulprit> named,
+                 Report* report);
+
+// Lists the nodes that nothing could be said about, and the reasons.
+void ShowNotJudged(const LocateResult& result, Report* report);
+
+// Shows whom a referee agrees with about each node that it was asked about. The
+// document has `referee`.
+void ShowOpinions(
+    const std::string& referee,
+    const std::vector<std::pair<std::string, RefereeOpinion>>& opinions,
+    Report* report);
+
+// Shows what differs before anything has run. The document has `differences`.
+void ShowSideDifferences(const std::vector<SideDifference>& differences,
+                         Report* report);
+
+// The parts of an answer about how it was searched. Each shows one and sets no
+// status; the nodes that were judged are shown by located_report.h.
+
+// The document has `questions`, `runs`, `nodes_on_path`, and with a first node
+// `first_divergence` and `masked`.
+void ShowBisected(const BisectResult& result, Report* report);
+// The document has `questions`, `runs`, `functions`, `guilty` and `in_storage`.
+void ShowMixed(const MixResult& result, Report* report);
+
+// Shows which builds were tried, and which is the first bad one. The document
+// has `series`, and with a bad one `first_bad`, `last_good` and
+// `skipped_between`.
+void ShowSeries(const SeriesResult& result,
+                const std::vector<std::string>& names, Report* report);
+
+// Shows the samples with their errors, which verdicts recur, and which samples
+// failed. The document has `samples`, `recurring` and `failed_samples`.
+void ShowSamples(const SamplesResult& result,
+                 const std::vector<std::string>& names, Report* report);
+
+// Shows which nodes are named by their values, each with what `named` has of
+// where it is from, and what is known of each node. Sets no status. The
+// document has `culprits`, `verdicts`, and between builds `side`.
+void ShowByValue(const ValueEvidence& evidence,
+                 absl::Span<const NamedCulprit> named, Report* report);
+
+// Shows which layers make two models differ, what each costs, and what to keep.
+// Sets no status. `most_layers` are shown in the text. The document has
+// `models`.
+void ShowModels(const ModelsEvidence& evidence, size_t most_layers,
+                Report* report);
+
+// Shows where operations of a model are from in the program that made it.
+
+// Adds a row for each line of the program, or a few of many.
+void AddSourceRows(absl::Span<const OperationSource> sources, TextTable* table);
+
+// Adds `source`, if there is one.
+void AddSources(absl::Span<const OperationSource> sources, JsonWriter* json);
+
+// Returns where the culprit of this key is from.
+absl::Span<const OperationSource> SourcesOfCulprit(
+    absl::Span<const NamedCulprit> culprits, std::string_view key);
 
 }  // namespace nodewise

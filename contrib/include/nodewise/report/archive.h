@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/report/report.h"
+#include "nodewise/support/json_writer.h"
 
 namespace nodewise {
 
@@ -59,5 +61,10 @@ struct PictureOptions {
 // large and nothing in it was named.
 absl::StatusOr<std::string> PictureOf(const Archive& archive,
                                       const PictureOptions& options = {});
+
+// Adds what a picture needs of a graph as the document's `graph`: the nodes in
+// their order, each with its key, its function ("" for an input) and the
+// numbers of the nodes that it reads.
+void AddGraph(const GraphIndex& index, JsonWriter* json);
 
 }  // namespace nodewise

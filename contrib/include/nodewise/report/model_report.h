@@ -6,9 +6,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/precision/sensitivity.h"
 #include "nodewise/report/report.h"
-#include "nodewise/session/opaque.h"
-#include "nodewise/session/passes_report.h"
-#include "nodewise/session/precision_result.h"
+#include "nodewise/session/model_changes.h"
 
 namespace nodewise {
 

@@ -11,9 +11,7 @@
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/network_program.h"
-#include "nodewise/session/opaque.h"
-#include "nodewise/session/passes_report.h"
-#include "nodewise/session/precision_result.h"
+#include "nodewise/session/model_changes.h"
 #include "nodewise/session/target_spec.h"
 #include "nodewise/support/diagnostic.h"
 

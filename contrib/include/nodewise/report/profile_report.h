@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/diagnose/operation_times.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/profile/profile.h"
 #include "nodewise/profile/profile_table.h"
@@ -70,5 +71,10 @@ std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
 void ShowProfileChanges(std::vector<ProfileChange> changes,
                         const std::string& before, const std::string& after,
                         size_t most, Report* report);
+
+// Shows how long a program takes for each operation alone, the longest first,
+// by kind, and what their sum says about the plain run. At most so many rows;
+// 0: all. The document has `operations_alone`.
+void ShowOperationTimes(const ProgramTimes& times, size_t most, Report* report);
 
 }  // namespace nodewise

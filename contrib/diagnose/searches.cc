@@ -1,0 +1,598 @@
+#include "contrib/diagnose/searches.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/diagnose/diagnose.h"
+#include "nodewise/foreign/foreign_runner.h"
+#include "nodewise/locate/bisect.h"
+#include "nodewise/locate/locate_target.h"
+#include "nodewise/locate/mix_builds.h"
+#include "nodewise/locate/network_locate.h"
+#include "nodewise/locate/outside_reference.h"
+#include "nodewise/locate/series.h"
+#include "nodewise/locate/side_difference.h"
+#include "nodewise/op/evaluate.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/clock.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/file.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/ways.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/model_order.h"
+#include "nodewise/tensors/tensor_source.h"
+
+namespace nodewise {
+
+// Searches in a target whose nodes say what they compute, or in one that only
+// crashes or hangs.
+
+namespace {
+
+// Nodes of other compilers do not say what they compute, so that something must
+// be there to compare with, unless they crash or hang.
+absl::Status WhyNotJudged(const Session& session, const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status) || !SaysNothing(session)) {
+    return At(session.name, status);
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "{0}: its nodes do not say what they compute, as those of any compiler "
+      "but nodewise's own, expected what to compare them with ({1} MODEL.onnx, "
+      "the model that it was compiled from, or {1} BUILD, another build of "
+      "that)",
+      session.name, NameOf(Way::kReference)));
+}
+
+RefereeMaker RefereeOf(const Question& question) {
+  if (question.referee == nullptr) return nullptr;
+  return [program = question.referee](std::shared_ptr<const Network> network) {
+    return program->make({std::move(network)});
+  };
+}
+
+void TakeOpinions(const std::vector<RefereeOpinion>& opinions, Answer* answer) {
+  const LocateResult& located = *answer->evidence.located;
+  for (const RefereeOpinion& opinion : opinions) {
+    const Culprit& culprit = located.culprits[opinion.culprit];
+    answer->evidence.opinions.emplace_back(located.nodes[culprit.report].key,
+                                           opinion);
+  }
+}
+
+class LayerProgress : public LayerObserver {
+ public:
+  LayerProgress(const Graph& graph,
+                std::function<void(size_t done, size_t total)> progress)
+      : progress_(std::move(progress)) {
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      total_ += IsLayer(graph, NodeId{n}) ? 1 : 0;
+    }
+  }
+  absl::Status Ends(const LayerResult&) override {
+    progress_(++done_, total_);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::function<void(size_t done, size_t total)> progress_;
+  size_t done_ = 0;
+  size_t total_ = 0;
+};
+
+// Messages about files name them already.
+absl::Status AtSample(const std::string& sample, const absl::Status& status) {
+  return MessageOf(status).starts_with(sample) ? status : At(sample, status);
+}
+
+// A culprit in any sample is one. Without any, a sample that could not be
+// judged keeps this from being a pass.
+void SettleSamples(const SamplesResult& result,
+                   const std::vector<std::string>& names, Answer* answer) {
+  const bool has_culprit = std::any_of(
+      result.recurring.begin(), result.recurring.end(),
+      [](const RecurringVerdict& verdict) { return Accuses(verdict.kind); });
+  if (has_culprit) {
+    answer->state = Answer::State::kWrong;
+    answer->doubts.clear();
+    return;
+  }
+  for (const RankedSample& ranked : result.ranked) {
+    const std::string& name = names[ranked.sample];
+    if (!ranked.not_located.ok()) {
+      answer->AddDoubt(AtSample(name, ranked.not_located));
+    } else if (!ranked.located.has_value() && ranked.is_wrong) {
+      answer->AddDoubt(absl::FailedPreconditionError(fmt::format(
+          "{}: the outputs are wrong, and it was not examined ({} says how "
+          "many are)",
+          name, NameOf(Way::kMostSamples))));
+    }
+  }
+  for (const FailedSample& failed : result.failed) {
+    answer->AddDoubt(AtSample(names[failed.sample], failed.why));
+  }
+}
+
+}  // namespace
+
+absl::Status SearchNodes(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  LocateOptions options = LocateOptionsOf(question);
+  options.progress = ProgressOf(question, "locate");
+  std::vector<RefereeOpinion> opinions;
+  auto located =
+      LocateInTarget({session.target, session.NamedInputs(), session.stand_ins,
+                      RefereeOf(question), &opinions},
+                     AllOperators(), options);
+  if (!located.ok()) return WhyNotJudged(session, located.status());
+  answer->evidence.index = IndexOf(session.target);
+  TakeLocated(*std::move(located), /*judged_all=*/true, answer);
+  if (question.referee != nullptr) TakeOpinions(opinions, answer);
+  return WriteCulprits(question, answer);
+}
+
+absl::Status SearchByBisecting(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  const GraphTarget& target = *session.target;
+  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
+  BisectRequest request{*index, AllOperators(), nullptr, session.NamedInputs()};
+  // A node that crashes ends a run and not this process.
+  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));
+  request.candidate = std::move(makers.candidate);
+  request.stand_ins = session.stand_ins;
+  request.with_stand_ins = [&](const std::vector<std::string>& nodes) {
+    return MakersWithStandIns(target, AllOperators(), nodes);
+  };
+  BisectOptions options;
+  options.node_limit_ms =
+      question.node_limit_ms.value_or(options.node_limit_ms);
+  options.progress = ProgressOf(question, "locate");
+  auto result = Bisect(request, options);
+  if (!result.ok()) return WhyNotJudged(session, result.status());
+  answer->evidence.index = IndexOf(session.target);
+  TakeLocated(result->located, /*judged_all=*/false, answer);
+  answer->evidence.bisected = *std::move(result);
+  DoubtGivenNan(request.inputs, answer);
+  return absl::OkStatus();
+}
+
+absl::Status SearchLayers(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  const Artefact& artefact = session.target->artefact();
+  const LayerModule mod{session.name, artefact.graph, artefact.params,
+                        session.NamedInputs()};
+  LayerProgress progress(mod.graph, ProgressOf(question, "locate"));
+  LayerQuestion layers{mod, LayerBackend(session.name, artefact.library)};
+  layers.is_recursive = true;
+  layers.node_limit_ms =
+      question.node_limit_ms.value_or(LocateOptions().node_limit_ms);
+  layers.observer = &progress;
+  answer->evidence.index = IndexOf(session.target);
+  const absl::Status compared = CompareLayers(layers, mod.inputs, answer);
+  if (!compared.ok()) return WhyNotJudged(session, compared);
+  DoubtGivenNan(session.NamedInputs(), answer);
+  return WriteCulprits(question, answer);
+}
+
+absl::Status SearchSamples(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  const std::vector<InputSample>& samples = session.samples;
+  for (const InputSample& sample : samples) {
+    answer->evidence.sample_names.push_back(sample.name);
+  }
+  const LocateOptions options = LocateOptionsOf(question);
+  SamplesOptions ranking;
+  ranking.most_located = question.most_samples.value_or(ranking.most_located);
+  ranking.node_limit_ms = options.node_limit_ms;
+  ranking.progress = ProgressOf(question, "samples");
+  auto result =
+      LocateSamplesInTarget({session.target, {}, session.stand_ins}, samples,
+                            AllOperators(), options, ranking);
+  if (!result.ok()) return WhyNotJudged(session, result.status());
+  answer->evidence.index = IndexOf(session.target);
+  // All is said about the sample with the largest error that was examined.
+  const auto worst = std::find_if(
+      result->ranked.begin(), result->ranked.end(),
+      [](const RankedSample& ranked) { return ranked.located.has_value(); });
+  if (worst != result->ranked.end()) {
+    answer->evidence.shown_sample = samples[worst->sample].name;
+    TakeLocated(*worst->located, /*judged_all=*/true, answer);
+  }
+  SettleSamples(*result, answer->evidence.sample_names, answer);
+  answer->evidence.samples = *std::move(result);
+  return absl::OkStatus();
+}
+
+namespace {
+
+constexpr char kLayerReference[] = "Interpreter";
+
+std::unique_ptr<LayerComparator> ComparatorFor(const LayerQuestion& question) {
+  std::unique_ptr<LayerComparator> comparator;
+  if (question.is_recursive) {
+    comparator = std::make_unique<RecursiveLayerComparator>(
+        question.mod, kLayerReference, question.candidate, question.rule);
+  } else {
+    comparator = std::make_unique<IntermediateLayerComparator>(
+        question.mod, kLayerReference, question.candidate, question.rule);
+  }
+  comparator->set_all_alone(question.all_alone);
+  comparator->set_observer(question.observer);
+  if (question.node_limit_ms.has_value()) {
+    comparator->set_node_limit_ms(*question.node_limit_ms);
+  }
+  return comparator;
+}
+
+}  // namespace
+
+absl::Status CompareLayers(const LayerQuestion& question,
+                           const std::vector<NamedTensor>& inputs,
+                           Answer* answer) {
+  const auto comparator = ComparatorFor(question);
+  NODEWISE_RETURN_IF_ERROR(comparator->verify(inputs).status());
+  answer->evidence.cost = comparator->cost();
+  TakeLocated(LocatedLayers(question.mod, *comparator), /*judged_all=*/true,
+              answer);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> DiagnoseLayers(const LayerQuestion& question,
+                                      const std::vector<NamedTensor>& inputs) {
+  Answer answer;
+  answer.search = Search::kLayers;
+  answer.did =
+      question.is_recursive
+          ? "for each layer what leads to it was run on both backends"
+          : "the network was run once on both backends, and each layer that "
+            "differs alone";
+  answer.target.name = question.mod.name;
+  NODEWISE_RETURN_IF_ERROR(CompareLayers(question, inputs, &answer));
+  return answer;
+}
+
+// Searches where something else runs the model, or is taken for right.
+
+namespace {
+
+// Another program is started for each run, which takes longer.
+constexpr int kProgramRepeats = 1;
+
+// The other program's tensors lie in the model's order.
+absl::StatusOr<Session> WithoutLayouts(const Session& session) {
+  if (session.network == nullptr || !session.lowering.chooses_layouts) {
+    return session;
+  }
+  TargetSpec spec;
+  spec.path = session.name;
+  spec.network = session.network;
+  spec.lowering = session.lowering;
+  spec.lowering.chooses_layouts = false;
+  // They have what runs them since the model was opened.
+  spec.keeps_opaque = true;
+  spec.inputs.tensors = session.NamedInputs();
+  DiagnosticList faults;
+  NODEWISE_ASSIGN_OR_RETURN(Session made, OpenTarget(spec, &faults));
+  Session changed = session;
+  changed.target = made.target;
+  changed.built_ins = made.built_ins;
+  return changed;
+}
+
+absl::StatusOr<std::vector<KnownRuntime>> KnownTo(const Question& question) {
+  std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
+  if (question.known_file.empty()) return known;
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file,
+                            MappedFile::Open(question.known_file));
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::vector<KnownRuntime> more,
+      ParseKnownRuntimes(file.text(), question.known_file));
+  known.insert(known.end(), more.begin(), more.end());
+  return known;
+}
+
+}  // namespace
+
+absl::Status SearchInProgram(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  LocateOptions options = LocateOptionsOf(question);
+  if (options.repeats > 0 && !question.repeats.has_value()) {
+    options.repeats = kProgramRepeats;
+  }
+  options.progress = ProgressOf(question, "locate");
+  NODEWISE_ASSIGN_OR_RETURN(const auto known, KnownTo(question));
+  options.known = [&known](const std::string& runtime) {
+    return RowsOf(known, runtime);
+  };
+  const auto candidate = [&](const std::vector<std::string>& observed) {
+    return MakeNetworkRunner(session, observed);
+  };
+  NetworkLocateRequest request{*session.network, AllOperators(), candidate,
+                               ObservableValues(*session.network),
+                               session.NamedInputs()};
+  request.by_parts = [&](const std::vector<std::string>& observed) {
+    return MakeNetworkRunner(session, observed, /*ends_at_each=*/true);
+  };
+  if (question.referee != nullptr) {
+    request.referee = [&](std::shared_ptr<const Network> network) {
+      return question.referee->make({std::move(network)});
+    };
+  }
+  const bool is_counted = session.program != nullptr && session.program->runs;
+  const ProgramRuns before =
+      is_counted ? session.program->runs() : ProgramRuns();
+  const int64_t start_ns = ClockNanoseconds();
+  auto found = LocateInNetwork(request, options);
+  if (is_counted) {
+    answer->evidence.program_runs = session.program->runs() - before;
+    answer->evidence.search_ns = ClockNanoseconds() - start_ns;
+  }
+  if (!found.ok()) return At(session.name, found.status());
+  const std::shared_ptr<const Lowered> lowered = found->graph;
+  answer->evidence.index = std::make_shared<const GraphIndex>(lowered->graph);
+  answer->evidence.graph = lowered;
+  TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
+  answer->evidence.unobserved = std::move(found->unobserved);
+  answer->evidence.vanishes = found->vanishes;
+  answer->evidence.change = found->change;
+  answer->evidence.most_changed = found->most_changed;
+  const LocateResult& located = *answer->evidence.located;
+  for (const RefereeOpinion& opinion : found->opinions) {
+    const Culprit& culprit = located.culprits[opinion.culprit];
+    answer->evidence.opinions.emplace_back(located.nodes[culprit.report].key,
+                                           opinion);
+  }
+  if (found->is_gone) {
+    answer->AddDoubt(absl::FailedPreconditionError(
+        "outputs differ from the reference's, but only when the runtime is "
+        "given the file itself: the fault vanishes when the model is written "
+        "to be observed, no matter which values are observed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchByProgram(const Question& question, Answer* answer) {
+  NODEWISE_ASSIGN_OR_RETURN(const Session session,
+                            WithoutLayouts(question.target));
+  TargetSpec spec = question.reference.spec;
+  if (spec.inputs.is_empty()) {
+    spec.inputs.tensors = session.NamedInputs();
+  }
+  DiagnosticList faults;
+  auto opened = OpenTarget(spec, &faults);
+  if (answer->AddDoubts(faults)) return absl::OkStatus();
+  if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
+  const Session& right = *opened;
+  if (session.network != nullptr && !IsOwnFile(question) &&
+      !AreOneModel(*right.network, *session.network)) {
+    return SearchTwoModels(question, right.network, answer);
+  }
+  const GraphTarget& target = *session.target;
+  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
+  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));
+  LocateOptions options = LocateOptionsOf(question);
+  options.progress = ProgressOf(question, "locate");
+  auto found =
+      LocateByOutsideReference({*index, AllOperators(), std::move(makers),
+                                [&right] { return MakeNetworkRunner(right); },
+                                right.name, session.NamedInputs()},
+                               options);
+  if (!found.ok()) return At(session.name, found.status());
+  answer->target = session;
+  answer->evidence.reference = right.name;
+  answer->evidence.index = IndexOf(session.target);
+  answer->evidence.referee = "interpreter";
+  for (const OutsideAccusation& accusation : found->accusations) {
+    answer->evidence.opinions.emplace_back(
+        found->result.nodes[accusation.report].key,
+        RefereeOpinion{0, accusation.side, accusation.why_not,
+                       accusation.from_reference, accusation.from_candidate});
+  }
+  TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
+  return absl::OkStatus();
+}
+
+// Searches with several builds of a network, by their functions.
+
+namespace {
+
+// Returns the inputs of a target for another build of it: those of the same
+// names, or in the same places if the types agree.
+absl::StatusOr<std::vector<RunInput>> InputsLike(const Session& target,
+                                                 const GraphTarget& build) {
+  const InputList& wanted = build.inputs();
+  const std::vector<NamedTensor> given = target.NamedInputs();
+  std::vector<RunInput> inputs;
+  size_t place = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted.IsNeeded(i)) continue;
+    const NamedTensor* found = nullptr;
+    for (const NamedTensor& tensor : given) {
+      if (tensor.name == wanted.Name(i)) found = &tensor;
+    }
+    const bool fits_place =
+        place < given.size() && IsOfType(given[place].tensor, wanted.Type(i));
+    if (found == nullptr && fits_place) found = &given[place];
+    if (found == nullptr) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: input {}: {} has none of this name, or in its place and of its "
+          "type",
+          build.name(), wanted.Name(i), target.name));
+    }
+    inputs.push_back({i, target.name, found->tensor});
+    ++place;
+  }
+  return inputs;
+}
+
+}  // namespace
+
+absl::StatusOr<Session> OpenReference(const Session& target,
+                                      const TargetSpec& spec,
+                                      DiagnosticList* diagnostics) {
+  TargetSpec opened = spec;
+  if (opened.inputs.files.empty() && opened.inputs.tensors.empty()) {
+    opened.inputs.tensors = target.NamedInputs();
+  }
+  InputFiles files;
+  NODEWISE_ASSIGN_OR_RETURN(Session session,
+                            OpenWithoutInputs(opened, &files, diagnostics));
+  if (session.target == nullptr) return session;
+  NODEWISE_ASSIGN_OR_RETURN(session.inputs,
+                            InputsLike(target, *session.target));
+  return session;
+}
+
+absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
+                                                 const TargetSpec& spec,
+                                                 std::string_view side,
+                                                 Answer* answer) {
+  DiagnosticList faults;
+  auto session = OpenReference(question.target, spec, &faults);
+  if (answer->AddDoubts(faults)) return std::nullopt;
+  if (!session.ok()) return At(side, session.status());
+  return std::optional<Session>(*std::move(session));
+}
+
+bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
+                   Answer* answer) {
+  const Artefact& expected = reference.artefact();
+  const Artefact& found = target.artefact();
+  auto differences = CompareSides({expected.graph, expected.params},
+                                  {found.graph, found.params});
+  const bool are_alike = differences.empty();
+  if (!are_alike) answer->state = Answer::State::kWrong;
+  answer->evidence.differences = std::move(differences);
+  return are_alike;
+}
+
+absl::Status SearchByMixing(const Question& question, const Session& reference,
+                            Answer* answer) {
+  const Session& target = question.target;
+  MixOptions options;
+  options.node_limit_ms =
+      question.node_limit_ms.value_or(options.node_limit_ms);
+  options.progress = ProgressOf(question, "locate");
+  const std::vector<NamedTensor> inputs = target.NamedInputs();
+  auto result = MixBuilds(target.target, reference.target, inputs, options);
+  if (!result.ok()) return At(target.name, result.status());
+  answer->evidence.index = IndexOf(target.target);
+  TakeLocated(result->located, /*judged_all=*/false, answer);
+  if (result->is_in_storage) {
+    answer->state = Answer::State::kWrong;
+    answer->doubts.clear();
+  }
+  answer->evidence.mixed = *std::move(result);
+  DoubtGivenNan(inputs, answer);
+  return absl::OkStatus();
+}
+
+absl::Status SearchInSeries(const Question& question, Answer* answer) {
+  const std::vector<TargetSpec>& specs = question.reference.builds;
+  const Session& first = question.target;
+  if (first.network != nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} is a model, expected builds of one",
+                    NameOf(Way::kSeries), first.name));
+  }
+  const auto open = [&](size_t build) -> absl::StatusOr<Session> {
+    DiagnosticList faults;
+    auto session = OpenReference(first, specs[build], &faults);
+    NODEWISE_RETURN_IF_ERROR(faults.ToStatus());
+    return session;
+  };
+  std::vector<SeriesBuild> builds;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const std::string& name =
+        specs[i].library.empty() ? specs[i].path : specs[i].library;
+    answer->evidence.builds.push_back(name);
+    builds.push_back(
+        {name,
+         [&open, i]() -> absl::StatusOr<std::shared_ptr<const GraphTarget>> {
+           NODEWISE_ASSIGN_OR_RETURN(const Session session, open(i));
+           return session.target;
+         }});
+  }
+  SeriesOptions options;
+  options.progress = ProgressOf(question, "builds");
+  const std::vector<NamedTensor> given = first.NamedInputs();
+  NODEWISE_ASSIGN_OR_RETURN(const SeriesResult found,
+                            FindFirstBad(builds, given, options));
+  answer->evidence.series = found;
+  if (!found.first_bad.has_value()) {
+    DoubtGivenNan(given, answer);
+    return absl::OkStatus();
+  }
+  answer->state = Answer::State::kWrong;
+  NODEWISE_ASSIGN_OR_RETURN(const Session good, open(found.last_good));
+  NODEWISE_ASSIGN_OR_RETURN(Session bad, open(*found.first_bad));
+  if (!AreSidesAlike(*bad.target, *good.target, answer)) {
+    return absl::OkStatus();
+  }
+  Question mixed = question;
+  mixed.target = std::move(bad);
+  return SearchByMixing(mixed, good, answer);
+}
+
+// Searches between two dumps of one graph: nothing runs.
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<TensorSource>> OpenInModelOrder(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(auto source, OpenTensorSource(path));
+  return InModelOrder(std::move(source));
+}
+
+void TakeDifference(const DumpDifference& where, Answer* answer) {
+  const GraphIndex& index = *where.index;
+  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+    const NodeId node{n};
+    const bool begins = where.nodes[node] == DumpedNode::kBegins;
+    const std::string kind(KindOf(where.nodes[node]));
+    const std::string reason(begins ? ReasonFor(where, node) : "");
+    if (begins) {
+      NamedCulprit culprit;
+      culprit.kind = kind;
+      culprit.finding =
+          MakeFinding(verdict_kinds::kDiffers, PlaceOf(index, node), reason);
+      answer->culprits.push_back(std::move(culprit));
+    }
+    if (!begins && !index.graph().IsFunction(node)) continue;
+    answer->verdicts.push_back({index.KeyOf(node), node, kind, reason, begins});
+  }
+}
+
+}  // namespace
+
+absl::Status SearchBetweenDumps(const Question& question, Answer* answer) {
+  const std::string& right = question.reference.spec.path;
+  const std::string& target = question.target.dump;
+  NODEWISE_ASSIGN_OR_RETURN(const auto expected, OpenInModelOrder(right));
+  NODEWISE_ASSIGN_OR_RETURN(const auto actual, OpenInModelOrder(target));
+  SourceOptions options;
+  options.compare.rule = {Rule::Kind::kBounds};
+  options.compare.describe = true;
+  NODEWISE_ASSIGN_OR_RETURN(Comparison comparison,
+                            CompareSources(*expected, *actual, options));
+  NODEWISE_ASSIGN_OR_RETURN(DumpDifference where,
+                            WhereDumpsDiffer(right, target, comparison));
+  for (TensorSource* source : {expected.get(), actual.get()}) {
+    const absl::Status complete = source->CheckComplete();
+    if (!complete.ok()) answer->AddDoubt(complete);
+  }
+  TakeDifference(where, answer);
+  const bool differs = !where.NodesThat(DumpedNode::kBegins).empty() ||
+                       !where.NodesThat(DumpedNode::kUnclear).empty() ||
+                       !where.NodesThat(DumpedNode::kFollows).empty();
+  if (differs) answer->state = Answer::State::kWrong;
+  answer->evidence.reference = right;
+  answer->evidence.index = where.index;
+  answer->evidence.dumps = {std::move(comparison), std::move(where)};
+  return absl::OkStatus();
+}
+
+}  // namespace nodewise
