@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/diagnose/answer.h"
@@ -38,17 +39,11 @@ TextTable TableOf(const std::vector<BisectQuestion>& questions,
 
 void AddQuestions(const std::vector<BisectQuestion>& questions,
                   JsonWriter* json) {
-  json->BeginArray("questions");
-  for (const BisectQuestion& question : questions) {
-    json->BeginObject();
-    json->Add("taken", uint64_t{question.taken});
-    json->Add("last", question.last);
-    json->Add("left", question.left);
-    json->Add("repeated", question.is_repeated);
-    json->Add("round", uint64_t{question.round});
-    json->EndObject();
-  }
-  json->EndArray();
+  AddObjects(json, "questions", questions, [&](const auto& question) {
+    AddMembers(json, "taken", question.taken, "last", question.last, "left",
+               question.left, "repeated", question.is_repeated, "round",
+               question.round);
+  });
 }
 
 std::string MaskingText(const BisectResult& result) {
@@ -88,15 +83,12 @@ TextTable FirstTable(const BisectResult& result) {
 void AddFirst(const BisectResult& result, JsonWriter* json) {
   json->Add("nodes_on_path", uint64_t{result.nodes_on_path});
   AddQuestions(result.questions, json);
-  json->BeginObject("runs");
-  json->Add("candidate", uint64_t{result.candidate_runs});
-  json->Add("reference", uint64_t{result.reference_runs});
-  json->EndObject();
+  AddObject(json, "runs", "candidate", result.candidate_runs, "reference",
+            result.reference_runs);
   if (!result.first.has_value()) return;
   const NodeReport& first = result.located.nodes[*result.first];
-  json->Add("first_divergence", first.key);
-  json->Add("first_divergence_kind", NameOf(first.verdict));
-  json->Add("masked", NameOf(result.masking));
+  AddMembers(json, "first_divergence", first.key, "first_divergence_kind",
+             NameOf(first.verdict), "masked", NameOf(result.masking));
 }
 
 std::string NameOfFunction(const MixResult& result, size_t function) {
@@ -106,10 +98,8 @@ std::string NameOfFunction(const MixResult& result, size_t function) {
 void AddMixed(const MixResult& result, JsonWriter* json) {
   json->Add("functions", uint64_t{result.functions.size()});
   AddQuestions(result.questions, json);
-  json->Add("runs", uint64_t{result.runs});
-  json->Add("in_storage", result.is_in_storage);
-  json->BeginArray("guilty");
-  for (const GuiltyFunction& guilty : result.guilty) {
+  AddMembers(json, "runs", result.runs, "in_storage", result.is_in_storage);
+  AddObjects(json, "guilty", result.guilty, [&](const auto& guilty) {
     const MixedFunction& function = result.functions[guilty.function];
     std::vector<std::string> together;
     for (const size_t other : guilty.together_with) {
@@ -117,14 +107,10 @@ void AddMixed(const MixResult& result, JsonWriter* json) {
     }
     std::vector<int64_t> nodes;
     for (const NodeId node : function.nodes) nodes.push_back(Index(node));
-    json->BeginObject();
-    json->Add("function", function.candidate);
-    json->Add("reference", function.reference);
-    json->Add("node_indices", nodes);
-    json->Add("together_with", together);
-    json->EndObject();
-  }
-  json->EndArray();
+    AddMembers(json, "function", function.candidate, "reference",
+               function.reference, "node_indices", nodes, "together_with",
+               together);
+  });
 }
 
 std::string SeriesLine(const BuildAnswer& answer) {
@@ -163,8 +149,8 @@ std::string FoundText(const RankedSample& ranked) {
 
 void ShowRanked(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
-  report->text += fmt::format("\n{}, the worst first:\n",
-                              CountOf(result.ranked.size(), "sample"));
+  AddText(report, "\n{}, the worst first:\n",
+          CountOf(result.ranked.size(), "sample"));
   TextTable table;
   for (const RankedSample& ranked : result.ranked) {
     table.AddRow({names[ranked.sample], ErrorText(ranked), FoundText(ranked)});
@@ -187,8 +173,8 @@ void ShowRecurring(const SamplesResult& result, Report* report) {
 void ShowFailed(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
   if (result.failed.empty()) return;
-  report->text += fmt::format("\n{} not judged:\n",
-                              CountOf(result.failed.size(), "sample"));
+  AddText(report, "\n{} not judged:\n",
+          CountOf(result.failed.size(), "sample"));
   TextTable table;
   for (const FailedSample& failed : result.failed) {
     const std::string& name = names[failed.sample];
@@ -202,25 +188,18 @@ void ShowFailed(const SamplesResult& result,
 void AddRanked(const RankedSample& ranked, const std::string& name,
                JsonWriter* json) {
   json->BeginObject();
-  json->Add("sample", name);
-  json->Add("error", ranked.error);
-  json->Add("non_finite", ranked.non_finite);
-  json->Add("wrong", ranked.is_wrong);
-  json->Add("why_no_outputs", ranked.why_no_outputs);
-  json->Add("located", ranked.located.has_value());
+  AddMembers(json, "sample", name, "error", ranked.error, "non_finite",
+             ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
+             ranked.why_no_outputs, "located", ranked.located.has_value());
   if (!ranked.not_located.ok()) {
     json->Add("not_located", MessageOf(ranked.not_located));
   }
   if (ranked.located.has_value()) {
-    json->BeginArray("found");
-    for (const Culprit& culprit : ranked.located->culprits) {
-      const NodeReport& node = ranked.located->nodes[culprit.report];
-      json->BeginObject();
-      json->Add("node", node.key);
-      json->Add("kind", NameOf(node.verdict));
-      json->EndObject();
-    }
-    json->EndArray();
+    AddObjects(
+        json, "found", ranked.located->culprits, [&](const auto& culprit) {
+          const NodeReport& node = ranked.located->nodes[culprit.report];
+          AddMembers(json, "node", node.key, "kind", NameOf(node.verdict));
+        });
   }
   json->EndObject();
 }
@@ -232,32 +211,24 @@ void AddSamples(const SamplesResult& result,
     AddRanked(ranked, names[ranked.sample], json);
   }
   json->EndArray();
-  json->BeginArray("recurring");
-  for (const RecurringVerdict& verdict : result.recurring) {
+  AddObjects(json, "recurring", result.recurring, [&](const auto& verdict) {
     std::vector<std::string> recurs;
     for (const size_t sample : verdict.samples) recurs.push_back(names[sample]);
-    json->BeginObject();
-    json->Add("node", verdict.node);
-    json->Add("kind", NameOf(verdict.kind));
-    json->Add("samples", recurs);
-    json->EndObject();
-  }
-  json->EndArray();
-  json->BeginArray("failed_samples");
-  for (const FailedSample& failed : result.failed) {
-    json->BeginObject();
-    json->Add("sample", names[failed.sample]);
-    json->Add("why", MessageOf(failed.why));
-    json->EndObject();
-  }
-  json->EndArray();
+    AddMembers(json, "node", verdict.node, "kind", NameOf(verdict.kind),
+               "samples", recurs);
+  });
+  AddObjects(json, "failed_samples", result.failed, [&](const auto& failed) {
+    AddMembers(json, "sample", names[failed.sample], "why",
+               MessageOf(failed.why));
+  });
 }
 
 }  // namespace
 
 void ShowBisected(const BisectResult& result, Report* report) {
   if (!result.questions.empty()) {
-    report->text += fmt::format(
+    AddText(
+        report,
         "bisected {}: {}, {} of the candidate and {} of the reference, most of "
         "them in part\n",
         CountOf(result.nodes_on_path, "node"),
@@ -279,10 +250,10 @@ void ShowBisected(const BisectResult& result, Report* report) {
 
 void ShowMixed(const MixResult& result, Report* report) {
   if (!result.questions.empty()) {
-    report->text += fmt::format("mixed {} of both builds: {}, {}\n",
-                                CountOf(result.functions.size(), "function"),
-                                CountOf(result.questions.size(), "question"),
-                                CountOf(result.runs, "run"));
+    AddText(report, "mixed {} of both builds: {}, {}\n",
+            CountOf(result.functions.size(), "function"),
+            CountOf(result.questions.size(), "question"),
+            CountOf(result.runs, "run"));
     report->text.Add(TableOf(result.questions, "functions of TARGET"), 2);
     report->text += "\n";
   }
@@ -297,38 +268,33 @@ void ShowSeries(const SeriesResult& result,
                 const std::vector<std::string>& names, Report* report) {
   TextTable table;
   JsonWriter& json = report->json;
-  json.BeginArray("series");
-  for (const BuildAnswer& answer : result.answers) {
+  AddObjects(&json, "series", result.answers, [&](const auto& answer) {
     const std::string state(NameOf(answer.state));
     table.AddRow({names[answer.build], state, SeriesLine(answer)});
-    json.BeginObject();
-    json.Add("build", names[answer.build]);
-    json.Add("state", state);
-    json.Add("error", answer.error);
-    if (!answer.why.empty()) json.Add("why", answer.why);
-    json.EndObject();
-  }
-  json.EndArray();
-  report->text += fmt::format("tried {} of {}:\n", result.answers.size(),
-                              CountOf(names.size(), "build"));
+    AddMembers(&json, "build", names[answer.build], "state", state, "error",
+               answer.error, "why", IfAny{answer.why});
+  });
+  AddText(report, "tried {} of {}:\n", result.answers.size(),
+          CountOf(names.size(), "build"));
   report->text.Add(table, 2);
   report->text += "\n";
   if (!result.first_bad.has_value()) {
     report->text += "no bad build: the last one makes what the first does\n";
     return;
   }
-  json.Add("last_good", names[result.last_good]);
-  json.Add("first_bad", names[*result.first_bad]);
+  AddMembers(&json, "last_good", names[result.last_good], "first_bad",
+             names[*result.first_bad]);
   std::vector<std::string> skipped;
   for (const size_t build : result.skipped_between) {
     skipped.push_back(names[build]);
   }
   json.Add("skipped_between", skipped);
-  report->text += fmt::format("first bad build: {}, after {}\n",
-                              Printable(names[*result.first_bad]),
-                              Printable(names[result.last_good]));
+  AddText(report, "first bad build: {}, after {}\n",
+          Printable(names[*result.first_bad]),
+          Printable(names[result.last_good]));
   if (skipped.empty()) return;
-  report->text += fmt::format(
+  AddText(
+      report,
       "  it may also be one of those between them, which could not run: {}\n",
       ListOf(skipped));
 }
@@ -373,8 +339,7 @@ void ShowWhatWasDone(const Answer& answer, Report* report) {
     sentence[0] = static_cast<char>(std::toupper(sentence[0]));
   }
   report->text += Wrapped(sentence + ".");
-  report->json.Add("search", NameOf(answer.search));
-  report->json.Add("did", answer.did);
+  AddMembers(&report->json, "search", NameOf(answer.search), "did", answer.did);
 }
 
 void ShowSubject(const Answer& answer, Report* report) {
@@ -384,29 +349,25 @@ void ShowSubject(const Answer& answer, Report* report) {
     report->notes.push_back(PrecisionLine(*session.precision));
   }
   if (session.dump.empty()) return ShowTarget(session, report);
-  report->text += fmt::format("{}: a dump\n", Printable(session.dump));
-  report->json.BeginObject("target");
-  report->json.Add("dump", session.dump);
-  report->json.EndObject();
+  AddText(report, "{}: a dump\n", Printable(session.dump));
+  AddObject(&report->json, "target", "dump", session.dump);
 }
 
 void ShowCost(const LayerCost& cost, Report* report) {
-  report->text += fmt::format(
+  AddText(
+      report,
       "took {:.2f} s and at most {:.1f} MiB of memory (VmHWM less what was "
       "resident before; the largest set of tensors alive at once has {:.1f} "
       "MiB)\n",
       cost.seconds, static_cast<double>(cost.peak_bytes) / kBytesPerMiB,
       static_cast<double>(cost.live_bytes) / kBytesPerMiB);
-  report->json.Add("seconds", cost.seconds);
-  report->json.Add("peak_bytes", cost.peak_bytes);
-  report->json.Add("live_bytes", cost.live_bytes);
+  AddMembers(&report->json, "seconds", cost.seconds, "peak_bytes",
+             cost.peak_bytes, "live_bytes", cost.live_bytes);
 }
 
 // How it was searched, in the order in which it was.
 void ShowSearch(const Evidence& evidence, Report* report) {
-  if (!evidence.reference.empty()) {
-    report->json.Add("reference", evidence.reference);
-  }
+  AddMembers(&report->json, "reference", IfAny{evidence.reference});
   if (evidence.opaque.has_value()) ShowOpaque(*evidence.opaque, report);
   if (evidence.series.has_value()) {
     report->text += "\n";
@@ -459,34 +420,22 @@ void ShowProgramRuns(const Evidence& evidence, Report* report) {
   for (const auto& [count, kind] : kinds) {
     if (count > 0) parts.push_back(fmt::format("{} with {}", count, kind));
   }
-  report->text +=
-      fmt::format("the program ran {} for {:.2f} s of {:.2f} s: {}\n",
-                  CountOf(runs.count(), "time"), seconds, of_seconds,
-                  fmt::join(parts, ", "));
-  report->json.BeginObject("program_runs");
-  report->json.Add("as_read", runs.as_read);
-  report->json.Add("observed", runs.observed);
-  report->json.Add("changed", runs.changed);
-  report->json.Add("seconds", seconds);
-  report->json.Add("of_seconds", of_seconds);
-  report->json.EndObject();
+  AddText(report, "the program ran {} for {:.2f} s of {:.2f} s: {}\n",
+          CountOf(runs.count(), "time"), seconds, of_seconds,
+          fmt::join(parts, ", "));
+  AddObject(&report->json, "program_runs", "as_read", runs.as_read, "observed",
+            runs.observed, "changed", runs.changed, "seconds", seconds,
+            "of_seconds", of_seconds);
 }
 
 // Layers that are to blame between two models, as other searches name nodes.
 void AddLayers(const std::vector<NamedCulprit>& culprits, JsonWriter* json) {
-  json->BeginArray("culprits");
-  for (const NamedCulprit& culprit : culprits) {
-    json->BeginObject();
-    json->Add("node", culprit.finding.node()->key);
-    json->Add("kind", culprit.kind);
-    json->Add("source_nodes", culprit.operations);
+  AddObjects(json, "culprits", culprits, [&](const auto& culprit) {
+    AddMembers(json, "node", culprit.finding.node()->key, "kind", culprit.kind,
+               "source_nodes", culprit.operations);
     AddSources(culprit.source, json);
-    json->BeginObject("evidence");
-    json->Add("reason", culprit.finding.found);
-    json->EndObject();
-    json->EndObject();
-  }
-  json->EndArray();
+    AddObject(json, "evidence", "reason", culprit.finding.found);
+  });
 }
 
 // Where the layers that are to blame are from, below the table of all.
@@ -507,8 +456,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   const Evidence& evidence = answer.evidence;
   if (evidence.shown_sample.has_value()) {
     report->json.Add("shown_sample", *evidence.shown_sample);
-    report->text +=
-        fmt::format("\non {}:\n", Printable(*evidence.shown_sample));
+    AddText(report, "\non {}:\n", Printable(*evidence.shown_sample));
   }
   if (evidence.located.has_value()) {
     const bool is_told = evidence.bisected.has_value() ||
@@ -542,8 +490,8 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
     ShowByValue(*evidence.by_value, answer.culprits, report);
   }
   if (evidence.unobserved.has_value()) {
-    report->json.Add("unobserved", *evidence.unobserved);
-    report->json.Add("vanishes_when_observed", evidence.vanishes);
+    AddMembers(&report->json, "unobserved", *evidence.unobserved,
+               "vanishes_when_observed", evidence.vanishes);
     ShowChange(evidence, report);
     ShowProgramRuns(evidence, report);
   }
@@ -574,11 +522,10 @@ void AddGraph(const Evidence& evidence, JsonWriter* json) {
 
 void ShowKept(const WrittenRepro& repro, Report* report) {
   if (!repro.kept.has_value()) return;
-  report->text += fmt::format("\nstill in {} of the network:\n", repro.folder);
+  AddText(report, "\nstill in {} of the network:\n", repro.folder);
   for (const KeptPart& part : *repro.kept) {
-    report->text +=
-        fmt::format("  {}{}{}: {}\n", part.kind, part.name.empty() ? "" : " ",
-                    part.name, part.why);
+    AddText(report, "  {}{}{}: {}\n", part.kind, part.name.empty() ? "" : " ",
+            part.name, part.why);
   }
 }
 
@@ -586,35 +533,24 @@ void ShowKept(const WrittenRepro& repro, Report* report) {
 
 void ShowRepros(const WrittenRepros& written, Report* report) {
   TextTable table;
-  report->json.BeginArray("repros");
-  for (const WrittenRepro& repro : written.folders) {
+  AddObjects(&report->json, "repros", written.folders, [&](const auto& repro) {
     table.AddRow({"wrote", repro.folder, repro.shows});
-    report->json.BeginObject();
-    report->json.Add("node", repro.node);
-    report->json.Add("folder", repro.folder);
-    report->json.Add("judged", repro.is_judged);
-    report->json.Add("wrong", repro.is_wrong);
-    if (!repro.failure.empty()) report->json.Add("failure", repro.failure);
-    if (repro.fails_alone.has_value()) {
-      report->json.Add("fails_alone", *repro.fails_alone);
-    }
-    if (!repro.earlier_nodes.empty()) {
-      report->json.Add("earlier_nodes", repro.earlier_nodes);
-    }
-    report->json.Add("shrunk", repro.is_shrunk);
-    report->json.Add("shrink_runs", repro.shrink_runs);
+    AddMembers(&report->json, "node", repro.node, "folder", repro.folder,
+               "judged", repro.is_judged, "wrong", repro.is_wrong, "failure",
+               IfAny{repro.failure}, "fails_alone", repro.fails_alone,
+               "earlier_nodes", IfAny{repro.earlier_nodes}, "shrunk",
+               repro.is_shrunk, "shrink_runs", repro.shrink_runs);
     if (repro.kept.has_value()) WriteKept(*repro.kept, &report->json);
-    report->json.EndObject();
-  }
-  report->json.EndArray();
+  });
   report->text.Add(table);
   for (const WrittenRepro& repro : written.folders) ShowKept(repro, report);
   report->notes.insert(report->notes.end(), written.notes.begin(),
                        written.notes.end());
   if (!written.kept_inputs.has_value()) return;
   for (const std::string& path : *written.kept_inputs) {
-    report->text += fmt::format(
-        "wrote  {}  the inputs that show what the given ones do not\n", path);
+    AddText(report,
+            "wrote  {}  the inputs that show what the given ones do not\n",
+            path);
   }
   report->json.Add("kept_inputs", *written.kept_inputs);
 }

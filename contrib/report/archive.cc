@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "nodewise/support/file.h"
@@ -314,11 +315,8 @@ void AddGraph(const GraphIndex& index, JsonWriter* json) {
     const bool is_input = node.kind == GraphNode::Kind::kInput;
     std::vector<int64_t> reads;
     for (const EntryRef& ref : node.inputs) reads.push_back(ref.node);
-    json->BeginObject();
-    json->Add("node", index.KeyOf(NodeId{n}));
-    json->Add("function", is_input ? "" : node.function);
-    json->Add("reads", reads);
-    json->EndObject();
+    AddObject(json, {}, "node", index.KeyOf(NodeId{n}), "function",
+              is_input ? "" : node.function, "reads", reads);
   }
   json->EndArray();
   json->EndObject();

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/compare/tensor_relation.h"
 #include "nodewise/support/words.h"
@@ -117,13 +118,6 @@ void AddWorst(const Comparison& comparison, ReportText* text) {
   *text += '\n';
 }
 
-std::vector<std::string> KeysOf(const GraphIndex& index,
-                                const std::vector<NodeId>& nodes) {
-  std::vector<std::string> keys;
-  for (const NodeId node : nodes) keys.push_back(index.KeyOf(node));
-  return keys;
-}
-
 // How the host has made an input that is not as it should be.
 std::string HowGiven(const Comparison& comparison, const std::string& key) {
   for (const TensorComparison& tensor : comparison.tensors) {
@@ -213,44 +207,31 @@ std::string_view KindName(SkippedTensor::Kind kind) {
 
 void AddElement(std::string_view name, const ElementDifference& element,
                 JsonWriter* json) {
-  json->BeginObject(name);
-  json->Add("element", element.element);
-  json->Add("expected", element.expected);
-  json->Add("actual", element.actual);
-  json->Add("error", element.error);
-  json->EndObject();
+  AddObject(json, name, "element", element.element, "expected",
+            element.expected, "actual", element.actual, "error", element.error);
 }
 
 void AddMetrics(const Metrics& metrics, JsonWriter* json) {
-  json->Add("elements", metrics.elements);
-  json->Add("different", metrics.different);
-  json->Add("outside", metrics.outside);
-  json->Add("nan_mismatches", metrics.nan_mismatches);
-  json->Add("infinity_mismatches", metrics.infinity_mismatches);
-  json->Add("flushed_subnormals", metrics.flushed);
-  json->Add("above_hundredth", metrics.above_hundredth);
-  json->Add("above_thousandth", metrics.above_thousandth);
-  json->Add("above_ten_thousandth", metrics.above_ten_thousandth);
+  AddMembers(json, "elements", metrics.elements, "different", metrics.different,
+             "outside", metrics.outside, "nan_mismatches",
+             metrics.nan_mismatches, "infinity_mismatches",
+             metrics.infinity_mismatches, "flushed_subnormals", metrics.flushed,
+             "above_hundredth", metrics.above_hundredth, "above_thousandth",
+             metrics.above_thousandth, "above_ten_thousandth",
+             metrics.above_ten_thousandth);
   if (metrics.different > 0) {
     AddElement("largest_error", metrics.largest_error, json);
     AddElement("largest_relative", metrics.largest_relative, json);
   }
-  json->Add("relative_error", metrics.relative_error());
-  json->Add("rmse", metrics.rmse);
-  json->Add("cosine_distance", metrics.cosine_distance);
-  json->Add("snr_db", metrics.snr_db());
-  json->Add("scale", metrics.scale);
+  AddMembers(json, "relative_error", metrics.relative_error(), "rmse",
+             metrics.rmse, "cosine_distance", metrics.cosine_distance, "snr_db",
+             metrics.snr_db(), "scale", metrics.scale);
 }
 
 void AddDetails(const DifferenceDetails& details, JsonWriter* json) {
-  json->BeginArray("patterns");
-  for (const FailurePattern& pattern : details.patterns) {
-    json->BeginObject();
-    json->Add("shape", NameOf(pattern.shape));
-    json->Add("words", pattern.words);
-    json->EndObject();
-  }
-  json->EndArray();
+  AddObjects(json, "patterns", details.patterns, [&](const auto& pattern) {
+    AddMembers(json, "shape", NameOf(pattern.shape), "words", pattern.words);
+  });
   const std::vector<int64_t> ulps(details.ulps.begin(), details.ulps.end());
   json->Add("ulp_histogram", absl::MakeConstSpan(ulps));
 }
@@ -258,14 +239,12 @@ void AddDetails(const DifferenceDetails& details, JsonWriter* json) {
 void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
                JsonWriter* json) {
   json->BeginObject();
-  json->Add("tensor", tensor.key.Name());
-  json->Add("candidate", tensor.candidate.Name());
-  json->Add("paired_by", NameOf(tensor.paired_by));
-  json->Add("type", tensor.type);
-  json->Add("verdict", NameOf(tensor.verdict()));
+  AddMembers(json, "tensor", tensor.key.Name(), "candidate",
+             tensor.candidate.Name(), "paired_by", NameOf(tensor.paired_by),
+             "type", tensor.type, "verdict", NameOf(tensor.verdict()));
   if (where != nullptr) json->Add("node_kind", KindAt(tensor.key, where));
-  json->Add("reason", tensor.judgement.reason);
-  json->Add("would_pass", tensor.judgement.would_pass);
+  AddMembers(json, "reason", tensor.judgement.reason, "would_pass",
+             tensor.judgement.would_pass);
   if (!tensor.is_equal()) AddElement("worst", tensor.Worst(), json);
   AddMetrics(tensor.metrics, json);
   if (tensor.details.has_value()) AddDetails(*tensor.details, json);
@@ -275,18 +254,15 @@ void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
 // Adds what culprits and verdicts have in common, and leaves the object open.
 void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
   json->BeginObject();
-  json->Add("node", where.index->KeyOf(node));
-  json->Add("node_index", uint64_t{Index(node)});
-  json->Add("kind", KindOf(where.nodes[node]));
+  AddMembers(json, "node", where.index->KeyOf(node), "node_index", Index(node),
+             "kind", KindOf(where.nodes[node]));
 }
 
 void AddNodes(const DumpDifference& where, JsonWriter* json) {
   json->BeginArray("culprits");
   for (const NodeId node : where.NodesThat(DumpedNode::kBegins)) {
     AddNode(where, node, json);
-    json->BeginObject("evidence");
-    json->Add("reason", ReasonFor(where, node));
-    json->EndObject();
+    AddObject(json, "evidence", "reason", ReasonFor(where, node));
     json->EndObject();
   }
   json->EndArray();
@@ -306,15 +282,10 @@ void AddDocument(const Comparison& comparison, const DumpDifference* where,
   }
   json->EndArray();
   json->Add("equal_hashes", comparison.equal_hashes);
-  json->BeginArray("skipped");
-  for (const SkippedTensor& skipped : comparison.skipped) {
-    json->BeginObject();
-    json->Add("tensor", skipped.key.Name());
-    json->Add("kind", KindName(skipped.kind));
-    json->Add("why", skipped.why);
-    json->EndObject();
-  }
-  json->EndArray();
+  AddObjects(json, "skipped", comparison.skipped, [&](const auto& skipped) {
+    AddMembers(json, "tensor", skipped.key.Name(), "kind",
+               KindName(skipped.kind), "why", skipped.why);
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ndarray/dtype.h"
@@ -65,10 +66,8 @@ size_t CountFaults(const std::vector<Finding>& findings) {
 
 void ShowCheck(const OutputCheck& check, Report* report) {
   report->text += Printable(check.text) + "\n";
-  report->json.BeginObject("plain_run");
-  report->json.Add("same_bits", check.same);
-  report->json.Add("text", check.text);
-  report->json.EndObject();
+  AddObject(&report->json, "plain_run", "same_bits", check.same, "text",
+            check.text);
   if (!check.same && report->status == Report::Status::kOk) {
     report->status = Report::Status::kDiffers;
   }
@@ -83,11 +82,10 @@ void ShowStop(const RunResult& result, bool looks, Report* report) {
                         : "no node that was looked at made such a value\n";
   }
   if (stop.has_value()) {
-    report->text += fmt::format(
-        "stopped after {}{}{}\n", Printable(stop->title),
-        stop->function.empty() ? ", an input"
-                               : ", function " + Printable(stop->function),
-        made_value ? ": the first to make such a value" : "");
+    AddText(report, "stopped after {}{}{}\n", Printable(stop->title),
+            stop->function.empty() ? ", an input"
+                                   : ", function " + Printable(stop->function),
+            made_value ? ": the first to make such a value" : "");
   }
   if (looks || stop.has_value()) {
     report->json.Add("stopped_at", stop.has_value() ? stop->key : "");
@@ -99,11 +97,10 @@ void ShowStop(const RunResult& result, bool looks, Report* report) {
 }
 
 void ShowSanitized(const SanitizeReport& found, Report* report) {
-  report->text += fmt::format(
-      "sanitized {}: {}{}{}\n", CountOf(found.nodes, "node"),
-      CountOf(CountFaults(found.findings), "memory fault"),
-      ChangedFloatsText(found.findings),
-      found.had_more_findings ? ", and more that are not listed" : "");
+  AddText(report, "sanitized {}: {}{}{}\n", CountOf(found.nodes, "node"),
+          CountOf(CountFaults(found.findings), "memory fault"),
+          ChangedFloatsText(found.findings),
+          found.had_more_findings ? ", and more that are not listed" : "");
   ShowFindings("memory_faults", found.findings, report);
   report->json.Add("more_faults", found.had_more_findings);
   ShowNotCompared(found, report);
@@ -111,32 +108,28 @@ void ShowSanitized(const SanitizeReport& found, Report* report) {
 
 void ShowIsolated(const IsolationReport& found, const GraphIndex& index,
                   Report* report) {
-  report->text +=
-      fmt::format("isolated {}: {}{}\n", CountOf(found.nodes, "node"),
-                  CountOf(CountFaults(found.findings), "failure"),
-                  ChangedFloatsText(found.findings));
+  AddText(report, "isolated {}: {}{}\n", CountOf(found.nodes, "node"),
+          CountOf(CountFaults(found.findings), "failure"),
+          ChangedFloatsText(found.findings));
   ShowFindings("failures", found.findings, report);
   std::vector<std::string> tainted;
   for (const NodeId node : found.tainted) tainted.push_back(index.KeyOf(node));
   report->json.Add("tainted", tainted);
   if (tainted.empty()) return;
-  report->text +=
-      fmt::format("{} on what a node that failed should have made\n",
-                  CountOf(tainted.size(), "node") + " ran");
+  AddText(report, "{} on what a node that failed should have made\n",
+          CountOf(tainted.size(), "node") + " ran");
 }
 
 void ShowSwept(const SweepReport& found, Report* report) {
-  report->text += fmt::format("swept {}: {}", CountOf(found.runs, "run"),
-                              found.findings.empty()
-                                  ? "always the same bits"
-                                  : CountOf(found.findings.size(), "finding"));
+  AddText(report, "swept {}: {}", CountOf(found.runs, "run"),
+          found.findings.empty() ? "always the same bits"
+                                 : CountOf(found.findings.size(), "finding"));
   if (found.inherited > 0) {
-    report->text += fmt::format(", and {} that only passed them on",
-                                CountOf(found.inherited, "node"));
+    AddText(report, ", and {} that only passed them on",
+            CountOf(found.inherited, "node"));
   }
   report->text += '\n';
-  report->json.Add("runs", uint64_t{found.runs});
-  report->json.Add("inherited", uint64_t{found.inherited});
+  AddMembers(&report->json, "runs", found.runs, "inherited", found.inherited);
   ShowFindings("unsteady", found.findings, report);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/finding.h"
@@ -46,16 +47,13 @@ void DescribeNodes(const Graph& graph, Inspection* inspection) {
           CountOf(calls, "function node") + ", " +
               CountOf(graph.nodes.size() - calls, "input"),
           inspection);
-  inspection->json.Add("nodes", uint64_t{graph.nodes.size()});
-  inspection->json.Add("function_nodes", calls);
+  AddMembers(&inspection->json, "nodes", graph.nodes.size(), "function_nodes",
+             calls);
   TextTable table;
   inspection->json.BeginArray("functions");
   for (const std::string& name : names) {
     table.AddRow({name, fmt::format("x{}", uses[name])});
-    inspection->json.BeginObject();
-    inspection->json.Add("name", name);
-    inspection->json.Add("uses", uses[name]);
-    inspection->json.EndObject();
+    AddObject(&inspection->json, {}, "name", name, "uses", uses[name]);
   }
   inspection->json.EndArray();
   AddTable("functions", fmt::format("{}", names.size()), table, inspection);
@@ -65,10 +63,8 @@ void AddEntry(const std::string& name, const GraphIndex& index, EntryId id,
               Inspection* inspection) {
   const GraphEntry& entry = index.graph().entry(id);
   inspection->json.BeginObject();
-  inspection->json.Add("name", name);
-  inspection->json.Add("dtype", ToString(entry.dtype));
-  inspection->json.Add("shape", entry.shape);
-  inspection->json.Add("bytes", uint64_t{index.BytesOf(id)});
+  AddMembers(&inspection->json, "name", name, "dtype", ToString(entry.dtype),
+             "shape", entry.shape, "bytes", index.BytesOf(id));
 }
 
 void DescribeInputs(const GraphIndex& index, const ParamNames& params,
@@ -133,10 +129,8 @@ void AddSlot(const StorageSlot& slot, uint64_t users, TextTable* table,
                  "on " + device, slot.scope});
   inspection->json.BeginObject();
   inspection->json.AddScalar("storage_id", fmt::format("{}", slot.storage_id));
-  inspection->json.Add("bytes", uint64_t{slot.bytes});
-  inspection->json.Add("tensors", users);
-  inspection->json.Add("device", device);
-  inspection->json.Add("scope", slot.scope);
+  AddMembers(&inspection->json, "bytes", slot.bytes, "tensors", users, "device",
+             device, "scope", slot.scope);
   inspection->json.EndObject();
 }
 
@@ -158,8 +152,8 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
     AddSlot(plan->slots[s], tensors.size(), &table, inspection);
   }
   inspection->json.EndArray();
-  inspection->json.Add("storage_bytes", bytes);
-  inspection->json.Add("tensor_bytes", tensor_bytes);
+  AddMembers(&inspection->json, "storage_bytes", bytes, "tensor_bytes",
+             tensor_bytes);
   AddTable("storage",
            fmt::format("{}, {} ({} without sharing)",
                        CountOf(plan->slots.size(), "slot"),
@@ -174,10 +168,7 @@ void DescribeAttributes(const Graph& graph, Inspection* inspection) {
   for (const auto& [key, value] : graph.other_attrs) {
     lines.push_back(key + " " + value.substr(0, kShownBytes) +
                     (value.size() > kShownBytes ? " ..." : ""));
-    inspection->json.BeginObject();
-    inspection->json.Add("key", key);
-    inspection->json.Add("json", value);
-    inspection->json.EndObject();
+    AddObject(&inspection->json, {}, "key", key, "json", value);
   }
   inspection->json.EndArray();
   if (!lines.empty()) AddList("other attributes", lines, inspection);
@@ -200,10 +191,9 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(path));
   const uint64_t bytes = text.text.size();
   NODEWISE_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(std::move(text)));
-  inspection->text += fmt::format("{}: graph JSON, {}\n", Printable(path),
-                                  CountOf(bytes, "byte"));
-  inspection->json.Add("kind", "graph");
-  inspection->json.Add("bytes", bytes);
+  AddText(inspection, "{}: graph JSON, {}\n", Printable(path),
+          CountOf(bytes, "byte"));
+  AddMembers(&inspection->json, "kind", "graph", "bytes", bytes);
   DescribeGraph(graph, params, inspection);
   return absl::OkStatus();
 }
@@ -232,11 +222,10 @@ void AddMembers(const VmFunction& function, JsonWriter* json) {
   const bool is_bytecode = function.kind == VmFunction::Kind::kBytecode;
   std::vector<std::string> params(function.params.begin(),
                                   function.params.end());
-  json->Add("name", function.name);
-  json->Add("kind", is_bytecode ? "bytecode" : "compiled");
-  json->Add("params", params);
-  json->Add("instructions", NumInstructions(function));
-  json->Add("registers", NumRegisters(function));
+  AddMembers(json, "name", function.name, "kind",
+             is_bytecode ? "bytecode" : "compiled", "params", params,
+             "instructions", NumInstructions(function), "registers",
+             NumRegisters(function));
 }
 
 // Adds a line for the function, and one for each reason why it is not a graph.
@@ -293,14 +282,13 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
   for (const NamedTensor& tensor : made.params.tensors) {
     params->insert(tensor.name);
   }
-  inspection->text +=
-      fmt::format("the graph of {}:\n", Printable((*function)->name));
+  AddText(inspection, "the graph of {}:\n", Printable((*function)->name));
   for (const std::string& note : made.notes) {
     AddLine("note", Printable(note), inspection);
   }
   inspection->json.BeginObject("graph");
-  inspection->json.Add("function", (*function)->name);
-  inspection->json.Add("notes", made.notes);
+  AddMembers(&inspection->json, "function", (*function)->name, "notes",
+             made.notes);
   DescribeGraph(made.graph, params, inspection);
   inspection->json.EndObject();
   return absl::OkStatus();
@@ -320,9 +308,8 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
                       CountOf(bytes, "byte")),
           inspection);
   inspection->json.BeginObject("bytecode");
-  inspection->json.Add("version", executable.version);
-  inspection->json.Add("constants", uint64_t{executable.constants.size()});
-  inspection->json.Add("constant_bytes", bytes);
+  AddMembers(&inspection->json, "version", executable.version, "constants",
+             executable.constants.size(), "constant_bytes", bytes);
   inspection->json.BeginArray("functions");
   TextTable table;
   uint64_t count = 0;
@@ -361,9 +348,9 @@ void AddHead(const LibrarySummary& library, Inspection* inspection) {
   const auto line = [&](const char* title, const std::string& value) {
     if (!value.empty()) AddLine(title, Printable(value), inspection);
   };
-  inspection->text += fmt::format(
-      "{}: {}, {}, {} bits, {}\n", Printable(library.path), library.type,
-      library.machine, library.bits, CountOf(library.bytes, "byte"));
+  AddText(inspection, "{}: {}, {}, {} bits, {}\n", Printable(library.path),
+          library.type, library.machine, library.bits,
+          CountOf(library.bytes, "byte"));
   line("abi", library.abi);
   line("target", library.target);
   line("TVM", library.era.empty() ? "" : library.era + ", as told by:");
@@ -376,21 +363,14 @@ void AddHead(const LibrarySummary& library, Inspection* inspection) {
 }
 
 void AddHeadMembers(const LibrarySummary& library, JsonWriter* json) {
-  json->Add("kind", "library");
-  json->Add("bytes", uint64_t{library.bytes});
-  json->Add("type", library.type);
-  json->Add("machine", library.machine);
-  json->Add("bits", static_cast<uint64_t>(library.bits));
-  json->Add("abi", library.abi);
-  json->Add("target", library.target);
-  json->Add("era", library.era);
-  json->Add("era_evidence", library.era_evidence);
+  AddMembers(json, "kind", "library", "bytes", library.bytes, "type",
+             library.type, "machine", library.machine, "bits", library.bits,
+             "abi", library.abi, "target", library.target, "era", library.era,
+             "era_evidence", library.era_evidence);
   if (!library.run_status.ok()) json->Add("cannot_run", WhyNotRun(library));
-  json->Add("build_id", library.build_id);
-  json->Add("needed", library.needed);
-  json->Add("functions", library.functions);
-  json->Add("context", library.context);
-  json->Add("runtime_calls", library.runtime_calls);
+  AddMembers(json, "build_id", library.build_id, "needed", library.needed,
+             "functions", library.functions, "context", library.context,
+             "runtime_calls", library.runtime_calls);
 }
 
 constexpr size_t kMostIndent = 40;
@@ -470,20 +450,14 @@ class ModuleTree {
 
 void AddModuleMembers(const ModuleSummary& module, JsonWriter* json) {
   json->BeginObject();
-  json->Add("kind", module.kind);
-  json->Add("imports",
-            std::vector<int64_t>(module.imports.begin(), module.imports.end()));
-  json->Add("module_name", module.module_name);
-  json->Add("format", module.format);
-  json->Add("functions", module.functions);
-  json->Add("code_bytes", uint64_t{module.code_bytes});
+  AddMembers(json, "kind", module.kind, "imports",
+             std::vector<int64_t>(module.imports.begin(), module.imports.end()),
+             "module_name", module.module_name, "format", module.format,
+             "functions", module.functions, "code_bytes", module.code_bytes);
   json->BeginArray("tensors");
   for (const ModuleSummary::Tensor& tensor : module.tensors) {
-    json->BeginObject();
-    json->Add("name", tensor.name);
-    json->Add("dtype", ToString(tensor.dtype));
-    json->Add("shape", tensor.shape);
-    json->EndObject();
+    AddObject(json, {}, "name", tensor.name, "dtype", ToString(tensor.dtype),
+              "shape", tensor.shape);
   }
   json->EndArray();
   json->EndObject();

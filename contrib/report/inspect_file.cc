@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/dump/dump.h"
@@ -123,7 +124,7 @@ void ShowInspection(const std::string& path, const Inspection& inspection,
 
 void AddLine(const std::string& title, const std::string& value,
              Inspection* inspection) {
-  inspection->text += fmt::format("  {:<10} {}\n", title, value);
+  AddText(inspection, "  {:<10} {}\n", title, value);
 }
 
 void AddList(const std::string& title, const std::vector<std::string>& lines,
@@ -178,10 +179,8 @@ void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
   }
   table->AddRow(row);
   json->BeginObject();
-  json->Add("name", entry.name);
-  json->Add("dtype", ToString(entry.tensor.dtype()));
-  json->Add("shape", entry.tensor.shape());
-  json->Add("bytes", uint64_t{entry.tensor.bytes()});
+  AddMembers(json, "name", entry.name, "dtype", ToString(entry.tensor.dtype()),
+             "shape", entry.tensor.shape(), "bytes", entry.tensor.bytes());
   AddSummary(summary, json);
   json->EndObject();
 }
@@ -238,11 +237,10 @@ void AddTensors(const std::vector<NamedTensor>& tensors,
 
 void AddMissing(const std::vector<std::string>& missing, bool is_cut,
                 Inspection* inspection) {
-  inspection->json.Add("cut", is_cut);
-  inspection->json.Add("missing", missing);
+  AddMembers(&inspection->json, "cut", is_cut, "missing", missing);
   if (!is_cut) return;
-  inspection->text += fmt::format(
-      "  cut short: {} missing ({} writes what is complete)\n",
+  AddText(
+      inspection, "  cut short: {} missing ({} writes what is complete)\n",
       missing.empty() ? std::string("all") : CountOf(missing.size(), "tensor"),
       NameOf(Way::kRecovery));
   TextTable table;
@@ -258,11 +256,10 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   }
   NODEWISE_ASSIGN_OR_RETURN(const TensorList list, ListContent(content));
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
-  inspection->text += fmt::format("{}: tensors ({}), {}\n", Printable(path),
-                                  format, CountOf(bytes, "byte"));
-  inspection->json.Add("kind", "tensors");
-  inspection->json.Add("format", format);
-  inspection->json.Add("bytes", bytes);
+  AddText(inspection, "{}: tensors ({}), {}\n", Printable(path), format,
+          CountOf(bytes, "byte"));
+  AddMembers(&inspection->json, "kind", "tensors", "format", format, "bytes",
+             bytes);
   AddList(list, inspection);
   if (content.trailing_bytes > 0) {
     AddLine(
@@ -327,12 +324,9 @@ void AddRecords(const Dump& dump, Inspection* inspection) {
               : fmt::format("{} read, {} of them not as they were made",
                             counts.reads, counts.changed),
           inspection);
-  inspection->json.BeginObject("records");
-  inspection->json.Add("nodes_run", uint64_t{counts.runs});
-  inspection->json.Add("inputs_read", uint64_t{counts.reads});
-  inspection->json.Add("inputs_changed", uint64_t{counts.changed});
-  inspection->json.Add("entries_with_statistics", uint64_t{counts.stats});
-  inspection->json.EndObject();
+  AddObject(&inspection->json, "records", "nodes_run", counts.runs,
+            "inputs_read", counts.reads, "inputs_changed", counts.changed,
+            "entries_with_statistics", counts.stats);
 }
 
 }  // namespace
@@ -346,11 +340,9 @@ bool IsDump(const std::string& path) {
 
 absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
-  inspection->text +=
-      fmt::format("{}: dump of a run\n", Printable(dump.folder));
-  inspection->json.Add("kind", "dump");
-  inspection->json.Add("folder", dump.folder);
-  inspection->json.Add("runs_beside", uint64_t{dump.runs_beside});
+  AddText(inspection, "{}: dump of a run\n", Printable(dump.folder));
+  AddMembers(&inspection->json, "kind", "dump", "folder", dump.folder,
+             "runs_beside", dump.runs_beside);
   if (dump.runs_beside > 0) {
     AddLine("beside it", CountOf(dump.runs_beside, "other run"), inspection);
   }
@@ -359,8 +351,7 @@ absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   if (dump.has_tensors) {
     AddMissing(dump.missing, dump.is_cut, inspection);
   } else {
-    inspection->json.Add("cut", dump.is_cut);
-    inspection->json.Add("missing", dump.missing);
+    AddMembers(&inspection->json, "cut", dump.is_cut, "missing", dump.missing);
     if (dump.is_cut) {
       inspection->text += "  cut short: the run had not come to its end\n";
     }

@@ -2,6 +2,7 @@
 #include <map>
 #include <system_error>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ir/operation_source.h"
@@ -59,16 +60,12 @@ Operators CountOperators(const Network& network) {
 void AddValues(const char* title, const Network& network,
                absl::Span<const ValueId> values, Inspection* inspection) {
   TextTable table;
-  inspection->json.BeginArray(title);
-  for (const ValueId id : values) {
+  AddObjects(&inspection->json, title, values, [&](const ValueId id) {
     const NetworkValue& value = network.value(id);
     table.AddRow({value.name, ToString(value.type)});
-    inspection->json.BeginObject();
-    inspection->json.Add("name", value.name);
-    inspection->json.Add("type", ToString(value.type));
-    inspection->json.EndObject();
-  }
-  inspection->json.EndArray();
+    AddMembers(&inspection->json, "name", value.name, "type",
+               ToString(value.type));
+  });
   AddLine(title, fmt::format("{}", values.size()), inspection);
   inspection->text.Add(table, 4, inspection->max_lines);
 }
@@ -81,10 +78,7 @@ void AddOperators(const Network& network, Inspection* inspection) {
   inspection->json.BeginArray("operators");
   for (const auto& [kind, count] : found.counts) {
     table.AddRow({kind, fmt::format("{}", count)});
-    inspection->json.BeginObject();
-    inspection->json.Add("name", kind);
-    inspection->json.Add("uses", count);
-    inspection->json.EndObject();
+    AddObject(&inspection->json, {}, "name", kind, "uses", count);
   }
   inspection->json.EndArray();
   AddLine("operators",
@@ -92,8 +86,8 @@ void AddOperators(const Network& network, Inspection* inspection) {
                       CountOf(operations, "operation")),
           inspection);
   inspection->text.Add(table, 4, inspection->max_lines);
-  inspection->json.Add("flops", found.flops);
-  inspection->json.Add("operations_without_flops", found.without_flops);
+  AddMembers(&inspection->json, "flops", found.flops,
+             "operations_without_flops", found.without_flops);
   AddLine("FLOPs",
           fmt::format("{:.4g}, {} not counted", found.flops,
                       CountOf(found.without_flops, "operation")),
@@ -112,11 +106,8 @@ void AddConstants(const Network& network, Inspection* inspection) {
     elements += value->data.bytes() / ElementBytes(value->data.dtype());
     bytes += value->data.bytes();
   }
-  inspection->json.BeginObject("constants");
-  inspection->json.Add("tensors", tensors);
-  inspection->json.Add("elements", elements);
-  inspection->json.Add("bytes", bytes);
-  inspection->json.EndObject();
+  AddObject(&inspection->json, "constants", "tensors", tensors, "elements",
+            elements, "bytes", bytes);
   AddLine("constants",
           fmt::format("{}, {}, {}", CountOf(tensors, "tensor"),
                       CountOf(elements, "element"), CountOf(bytes, "byte")),
@@ -159,10 +150,8 @@ void AddSource(const Operation& operation, Inspection* inspection) {
   }
   if (!source->line.has_value()) return;
   const SourceLine& line = *source->line;
-  inspection->json.Add("file", line.file);
-  inspection->json.Add("line", uint64_t{line.line});
-  inspection->json.Add("function", line.function);
-  inspection->json.Add("code", line.code);
+  AddMembers(&inspection->json, "file", line.file, "line", line.line,
+             "function", line.function, "code", line.code);
   AddLine("from", Printable(line.ToString()), inspection);
   AddLine("file", Printable(line.file), inspection);
 }
@@ -173,8 +162,8 @@ absl::Status InspectOperation(const Network& network, Inspection* inspection) {
       network.FindOperation(std::string_view(inspection->node)));
   const Operation& operation = network.operation(id);
   inspection->json.BeginObject("operation");
-  inspection->json.Add("name", operation.name);
-  inspection->json.Add("operator", KindOf(operation));
+  AddMembers(&inspection->json, "name", operation.name, "operator",
+             KindOf(operation));
   AddLine("node", Printable(operation.name), inspection);
   AddLine("operator", Printable(KindOf(operation)), inspection);
   AddSource(operation, inspection);
@@ -192,13 +181,10 @@ absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
   NODEWISE_ASSIGN_OR_RETURN(const Network network,
                             LoadModel(path, spec, &diagnostics));
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
-  inspection->text +=
-      fmt::format("{}: ONNX model, opset {}, {}\n", Printable(path),
-                  network.opset(), CountOf(bytes, "byte"));
-  inspection->json.Add("kind", "model");
-  inspection->json.Add("bytes", bytes);
-  inspection->json.Add("name", network.name());
-  inspection->json.Add("opset", uint64_t(network.opset()));
+  AddText(inspection, "{}: ONNX model, opset {}, {}\n", Printable(path),
+          network.opset(), CountOf(bytes, "byte"));
+  AddMembers(&inspection->json, "kind", "model", "bytes", bytes, "name",
+             network.name(), "opset", uint64_t(network.opset()));
   if (!inspection->node.empty()) {
     return At(path, InspectOperation(network, inspection));
   }

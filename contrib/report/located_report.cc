@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/report/answer_report.h"
@@ -30,20 +31,14 @@ void AddSourceRows(absl::Span<const OperationSource> sources,
 
 void AddSources(absl::Span<const OperationSource> sources, JsonWriter* json) {
   if (sources.empty()) return;
-  json->BeginArray("source");
-  for (const OperationSource& source : sources) {
-    json->BeginObject();
-    json->Add("operation", source.operation);
-    if (!source.module.empty()) json->Add("module", source.module);
+  AddObjects(json, "source", sources, [&](const auto& source) {
+    AddMembers(json, "operation", source.operation, "module",
+               IfAny{source.module});
     if (source.line.has_value()) {
-      json->Add("file", source.line->file);
-      json->Add("line", uint64_t{source.line->line});
-      json->Add("function", source.line->function);
-      json->Add("code", source.line->code);
+      AddMembers(json, "file", source.line->file, "line", source.line->line,
+                 "function", source.line->function, "code", source.line->code);
     }
-    json->EndObject();
-  }
-  json->EndArray();
+  });
 }
 
 absl::Span<const OperationSource> SourcesOfCulprit(
@@ -85,11 +80,10 @@ std::string KnownText(const std::string& runtime, const KnownUse& known) {
 
 void AddKnown(const KnownUse& known, JsonWriter* json) {
   json->BeginObject("known");
-  json->Add("kind", NameOf(known.row.kind));
-  if (!known.row.type.empty()) json->Add("type", known.row.type);
+  AddMembers(json, "kind", NameOf(known.row.kind), "type",
+             IfAny{known.row.type});
   if (HasTimes(known.row.kind)) json->Add("bound", known.row.times);
-  json->Add("times", known.times);
-  json->Add("within", known.is_within());
+  AddMembers(json, "times", known.times, "within", known.is_within());
   json->EndObject();
 }
 
@@ -225,63 +219,49 @@ std::string_view TwoAgainstOne(RefereeSide side) {
 // Shows a referee's opinion about a node, as an item of the document's array.
 void ShowOpinion(const std::string& referee, const std::string& node,
                  const RefereeOpinion& opinion, Report* report) {
-  report->text += fmt::format("referee: {}: {} {}", Printable(node),
-                              Printable(referee), NameOf(opinion.side));
+  AddText(report, "referee: {}: {} {}", Printable(node), Printable(referee),
+          NameOf(opinion.side));
   if (opinion.side == RefereeSide::kNotAsked) {
     report->text += ": " + Printable(opinion.why_not);
   } else {
-    report->text += fmt::format(
+    AddText(
+        report,
         " (off by {:.2g} of its size from the reference, by {:.2g} from the "
         "candidate){}",
         opinion.from_reference, opinion.from_candidate,
         TwoAgainstOne(opinion.side));
   }
   report->text += "\n";
-  report->json.BeginObject();
-  report->json.Add("node", node);
-  report->json.Add("side", NameOf(opinion.side));
-  report->json.Add("from_reference", opinion.from_reference);
-  report->json.Add("from_candidate", opinion.from_candidate);
-  report->json.Add("why_not", opinion.why_not);
-  report->json.EndObject();
+  AddObject(&report->json, {}, "node", node, "side", NameOf(opinion.side),
+            "from_reference", opinion.from_reference, "from_candidate",
+            opinion.from_candidate, "why_not", opinion.why_not);
 }
 
 void AddWorstElement(const NodeReport& node, JsonWriter* json) {
   if (!node.worst.has_value() || node.worst->is_equal()) return;
   const ElementDifference& worst = node.worst->Worst();
-  json->BeginObject("worst");
-  json->Add("element", worst.element);
-  json->Add("expected", worst.expected);
-  json->Add("actual", worst.actual);
-  json->Add("error", worst.error);
-  json->EndObject();
+  AddObject(json, "worst", "element", worst.element, "expected", worst.expected,
+            "actual", worst.actual, "error", worst.error);
 }
 
 // What verdicts and culprits have in common.
 void AddNode(const NodeReport& node, JsonWriter* json) {
-  json->Add("node", node.key);
-  json->Add("node_index", uint64_t{Index(node.node)});
+  AddMembers(json, "node", node.key, "node_index", Index(node.node));
   const uint64_t slot = node.worst.has_value() ? node.worst->key.slot : 0;
-  json->Add("output", slot);
-  json->Add("kind", NameOf(node.verdict));
-  json->Add("source_nodes", node.covers);
-  if (!node.operators.empty()) json->Add("operators", node.operators);
+  AddMembers(json, "output", slot, "kind", NameOf(node.verdict), "source_nodes",
+             node.covers, "operators", IfAny{node.operators});
 }
 
 void AddVerdict(const NodeReport& node, JsonWriter* json) {
   json->BeginObject();
   AddNode(node, json);
-  json->Add("reason", node.reason);
-  json->Add("isolated", NameOf(node.evidence.isolated));
+  AddMembers(json, "reason", node.reason, "isolated",
+             NameOf(node.evidence.isolated));
   if (node.known.has_value()) AddKnown(*node.known, json);
-  if (!node.on_exact_inputs.empty()) {
-    json->Add("on_exact_inputs", node.on_exact_inputs);
-  }
-  json->Add("accumulated", NameOf(node.evidence.accumulated));
-  json->Add("received", node.received);
-  json->Add("made", node.made);
-  json->Add("passed_on", node.passed_on);
-  json->Add("gain", node.gain());
+  AddMembers(json, "on_exact_inputs", IfAny{node.on_exact_inputs},
+             "accumulated", NameOf(node.evidence.accumulated), "received",
+             node.received, "made", node.made, "passed_on", node.passed_on,
+             "gain", node.gain());
   json->EndObject();
 }
 
@@ -292,8 +272,8 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
   AddNode(node, json);
   AddSources(SourcesOfCulprit(named, node.key), json);
   json->BeginObject("evidence");
-  json->Add("reason", node.reason);
-  json->Add("isolated", NameOf(node.evidence.isolated));
+  AddMembers(json, "reason", node.reason, "isolated",
+             NameOf(node.evidence.isolated));
   if (node.evidence.isolated_privately.has_value()) {
     json->Add("isolated_privately", NameOf(*node.evidence.isolated_privately));
   }
@@ -301,12 +281,11 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
   if (node.cause.has_value()) json->Add("cause", node.cause->words);
   if (node.known.has_value()) AddKnown(*node.known, json);
   if (node.failure.has_value()) {
-    json->Add("failure", NameOf(node.failure->kind));
-    json->Add("stand_in", IsStandIn(result, node));
+    AddMembers(json, "failure", NameOf(node.failure->kind), "stand_in",
+               IsStandIn(result, node));
   }
   AddWorstElement(node, json);
-  if (culprit.share.has_value()) json->Add("share", *culprit.share);
-  if (!culprit.victims.empty()) json->Add("victims", culprit.victims);
+  AddMembers(json, "share", culprit.share, "victims", IfAny{culprit.victims});
   json->EndObject();
   json->EndObject();
 }
@@ -321,13 +300,11 @@ void AddLocated(const LocateResult& result,
   json->BeginArray("verdicts");
   for (const NodeReport& node : result.nodes) AddVerdict(node, json);
   json->EndArray();
-  if (!result.runtime.empty()) json->Add("runtime", result.runtime);
-  json->Add("outputs_differ", result.AreOutputsWrong());
-  json->Add("output_error", LargestOutputError(result));
+  AddMembers(json, "runtime", IfAny{result.runtime}, "outputs_differ",
+             result.AreOutputsWrong(), "output_error",
+             LargestOutputError(result));
   if (result.is_rounding) json->Add("is_rounding", true);
-  if (result.share_of_all.has_value()) {
-    json->Add("share_of_all", *result.share_of_all);
-  }
+  AddMembers(json, "share_of_all", result.share_of_all);
   if (result.largest_gain.has_value()) {
     json->Add("largest_gain", result.nodes[*result.largest_gain].key);
   }
@@ -343,16 +320,15 @@ void ShowLocated(const LocateResult& result, bool judged_all,
     AddCulpritText(result, result.culprits[i], named, &report->text);
   }
   if (shown < result.culprits.size()) {
-    report->text +=
-        fmt::format("and {} ({} shows more)\n\n",
-                    CountOf(result.culprits.size() - shown, "more culprit"),
-                    NameOf(Way::kMostCulprits));
+    AddText(report, "and {} ({} shows more)\n\n",
+            CountOf(result.culprits.size() - shown, "more culprit"),
+            NameOf(Way::kMostCulprits));
   }
   if (result.culprits.empty()) report->text += "no culprit\n\n";
   if (result.culprits.size() > 1 && result.share_of_all.has_value()) {
-    report->text += fmt::format(
-        "together they explain {:.1f} % of the error of the outputs\n",
-        100 * *result.share_of_all);
+    AddText(report,
+            "together they explain {:.1f} % of the error of the outputs\n",
+            100 * *result.share_of_all);
   }
   // A search that judged only some nodes has no counts of verdicts.
   if (judged_all) report->text += TallyOf(result) + DeviationsText(result);
@@ -384,22 +360,17 @@ void ShowOpinions(
 void ShowSideDifferences(const std::vector<SideDifference>& differences,
                          Report* report) {
   TextTable table;
-  report->json.BeginArray("differences");
-  for (const SideDifference& difference : differences) {
-    const std::string what(NameOf(difference.what));
-    table.AddRow({what, difference.name, "found " + difference.found,
-                  "expected " + difference.expected});
-    report->json.BeginObject();
-    report->json.Add("what", what);
-    report->json.Add("name", difference.name);
-    report->json.Add("found", difference.found);
-    report->json.Add("expected", difference.expected);
-    report->json.EndObject();
-  }
-  report->json.EndArray();
+  AddObjects(
+      &report->json, "differences", differences, [&](const auto& difference) {
+        const std::string what(NameOf(difference.what));
+        table.AddRow({what, difference.name, "found " + difference.found,
+                      "expected " + difference.expected});
+        AddMembers(&report->json, "what", what, "name", difference.name,
+                   "found", difference.found, "expected", difference.expected);
+      });
   if (differences.empty()) return;
-  report->text += fmt::format("\n{} from the reference, so nothing was run:\n",
-                              CountOf(differences.size(), "difference"));
+  AddText(report, "\n{} from the reference, so nothing was run:\n",
+          CountOf(differences.size(), "difference"));
   report->text.Add(table, 2, kShownLines);
 }
 
@@ -422,13 +393,13 @@ class ValueReport {
       AddCulprit(i, i < evidence_.most_shown, report);
     }
     if (result_.culprits.size() > evidence_.most_shown) {
-      report->text += fmt::format(
-          "{} more ({} has them)\n\n",
+      AddText(
+          report, "{} more ({} has them)\n\n",
           CountOf(result_.culprits.size() - evidence_.most_shown, "culprit"),
           NameOf(Way::kWholeDocument));
     }
     report->json.EndArray();
-    if (!evidence_.side.empty()) report->json.Add("side", evidence_.side);
+    AddMembers(&report->json, "side", IfAny{evidence_.side});
     if (result_.culprits.empty()) report->text += "no culprit\n\n";
     AddVerdicts(report);
   }
@@ -501,35 +472,26 @@ class ValueReport {
     if (is_shown) ShowText(culprit, kind, reason, &report->text);
     JsonWriter& json = report->json;
     json.BeginObject();
-    json.Add("node", key);
-    json.Add("node_index", uint64_t{Index(culprit.node)});
-    json.Add("output", uint64_t{index_.OutputOf(culprit.entry)});
-    json.Add("kind", kind);
-    json.Add("source_nodes", NamesOf(culprit.operations));
+    AddMembers(&json, "node", key, "node_index", Index(culprit.node), "output",
+               index_.OutputOf(culprit.entry), "kind", kind, "source_nodes",
+               NamesOf(culprit.operations));
     AddSources(SourcesOfCulprit(named_, key), &json);
-    json.Add("source_tensors", OutputsIn(culprit.operations));
-    json.Add("region", NamesOf(culprit.region));
-    json.Add("parts", KeysOf(culprit.parts));
-    json.Add("alike", ValueNames(culprit.alike));
-    json.BeginArray("explanations");
-    for (const Explanation& explanation : culprit.explanations) {
-      json.BeginObject();
-      json.Add("source_node", network_.operation(explanation.operation).name);
-      json.Add("what", explanation.what);
-      json.EndObject();
-    }
-    json.EndArray();
+    AddMembers(&json, "source_tensors", OutputsIn(culprit.operations), "region",
+               NamesOf(culprit.region), "parts", KeysOf(culprit.parts), "alike",
+               ValueNames(culprit.alike));
+    AddObjects(&json, "explanations", culprit.explanations,
+               [&](const auto& explanation) {
+                 AddMembers(&json, "source_node",
+                            network_.operation(explanation.operation).name,
+                            "what", explanation.what);
+               });
     AddMapJson(culprit, &json);
-    json.Add("edits_tried", static_cast<uint64_t>(culprit.edits_tried));
-    json.Add("gave_up", culprit.gave_up);
-    json.Add("input_sets",
-             std::vector<int64_t>(culprit.sets.begin(), culprit.sets.end()));
-    json.BeginObject("evidence");
-    json.Add("reason", reason);
-    json.Add("entry", index_.KeyOf(culprit.entry));
-    json.Add("expected", expected);
-    json.Add("share_explained", culprit.share_explained);
-    json.EndObject();
+    AddMembers(&json, "edits_tried", culprit.edits_tried, "gave_up",
+               culprit.gave_up, "input_sets",
+               std::vector<int64_t>(culprit.sets.begin(), culprit.sets.end()));
+    AddObject(&json, "evidence", "reason", reason, "entry",
+              index_.KeyOf(culprit.entry), "expected", expected,
+              "share_explained", culprit.share_explained);
     json.EndObject();
   }
 
@@ -613,15 +575,10 @@ class ValueReport {
   }
 
   void AddMapJson(const ValueCulprit& culprit, JsonWriter* json) const {
-    json->BeginArray("inputs");
-    for (const EntryId entry : ReadsOf(culprit)) {
-      json->BeginObject();
-      json->Add("entry", index_.KeyOf(entry));
-      json->Add("tensors", TensorsIn(entry));
-      json->Add("layout", LayoutOf(entry));
-      json->EndObject();
-    }
-    json->EndArray();
+    AddObjects(json, "inputs", ReadsOf(culprit), [&](const EntryId entry) {
+      AddMembers(json, "entry", index_.KeyOf(entry), "tensors",
+                 TensorsIn(entry), "layout", LayoutOf(entry));
+    });
     json->Add("layout", LayoutOf(culprit.entry));
   }
 
@@ -673,17 +630,11 @@ class ValueReport {
       }
       ++counts[static_cast<size_t>(state)];
       ++total;
-      report->json.BeginObject();
-      report->json.Add("node", index_.KeyOf(NodeId{n}));
-      report->json.Add("node_index", uint64_t{n});
-      report->json.Add("kind", NameOf(state));
-      report->json.Add("source_tensors", tensors);
-      report->json.Add("layout", layout);
-      report->json.Add("distance", worst.distance);
-      report->json.Add("received", worst.received);
-      report->json.Add("passed_on", worst.passed_on);
-      report->json.Add("gain", worst.gain());
-      report->json.EndObject();
+      AddObject(&report->json, {}, "node", index_.KeyOf(NodeId{n}),
+                "node_index", n, "kind", NameOf(state), "source_tensors",
+                tensors, "layout", layout, "distance", worst.distance,
+                "received", worst.received, "passed_on", worst.passed_on,
+                "gain", worst.gain());
     }
     report->json.EndArray();
     std::string_view comma = ":";
@@ -693,8 +644,8 @@ class ValueReport {
           EntryState::kOnTheWay, EntryState::kConstant}) {
       const size_t count = counts[static_cast<size_t>(state)];
       if (count == 0) continue;
-      report->text += fmt::format(
-          "{} {} {}{}", comma, count, NameOf(state),
+      AddText(
+          report, "{} {} {}{}", comma, count, NameOf(state),
           state == EntryState::kOnTheWay ? " to a tensor of the model" : "");
       comma = ",";
     }

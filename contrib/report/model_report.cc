@@ -1,5 +1,6 @@
 #include "nodewise/report/model_report.h"
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -13,28 +14,18 @@ constexpr size_t kMostListed = 8;
 
 void AddOperators(const std::vector<OpaqueOperator>& operators,
                   JsonWriter* json) {
-  json->BeginArray("operators");
-  for (const OpaqueOperator& each : operators) {
-    json->BeginObject();
-    json->Add("name", each.name);
-    json->Add("operations", each.operations);
-    json->EndObject();
-  }
-  json->EndArray();
+  AddObjects(json, "operators", operators, [&](const auto& each) {
+    AddMembers(json, "name", each.name, "operations", each.operations);
+  });
 }
 
 void AddOpaque(const OpaqueReport& opaque, JsonWriter* json) {
   json->BeginObject("opaque");
   json->Add("program", opaque.program);
   AddOperators(opaque.operators, json);
-  json->BeginArray("missing_outputs");
-  for (const MissingOutput& output : opaque.missing) {
-    json->BeginObject();
-    json->Add("name", output.name);
-    json->Add("because", output.because);
-    json->EndObject();
-  }
-  json->EndArray();
+  AddObjects(json, "missing_outputs", opaque.missing, [&](const auto& output) {
+    AddMembers(json, "name", output.name, "because", output.because);
+  });
   json->Add("ends", opaque.ends);
   json->EndObject();
 }
@@ -51,11 +42,8 @@ void ShowLeftAlone(const PrecisionResult& result, Report* report) {
   report->json.BeginArray("left_alone");
   for (const auto& [operation, kind, reason] : result.report.left_alone) {
     table.AddRow({operation, kind, reason});
-    report->json.BeginObject();
-    report->json.Add("operation", operation);
-    report->json.Add("kind", kind);
-    report->json.Add("reason", reason);
-    report->json.EndObject();
+    AddObject(&report->json, {}, "operation", operation, "kind", kind, "reason",
+              reason);
   }
   report->json.EndArray();
   if (result.report.left_alone.empty()) return;
@@ -67,21 +55,15 @@ void ShowErrors(const PrecisionResult& result, Report* report) {
   if (result.errors.empty()) return;
   TextTable table;
   table.AddRow({"operation", "kind", "max abs", "relative L2"});
-  report->json.BeginArray("errors");
-  for (const ValueError& error : result.errors) {
+  AddObjects(&report->json, "errors", result.errors, [&](const auto& error) {
     table.AddRow({error.operation, error.kind, Number(error.max_abs),
                   Number(error.relative_l2)});
-    report->json.BeginObject();
-    report->json.Add("operation", error.operation);
-    report->json.Add("kind", error.kind);
-    report->json.Add("value", error.value);
-    report->json.Add("max_abs", error.max_abs);
-    report->json.Add("relative_l2", error.relative_l2);
-    report->json.EndObject();
-  }
-  report->json.EndArray();
-  report->text += fmt::format("error against float32, over {}:\n",
-                              CountOf(result.samples, "sample"));
+    AddMembers(&report->json, "operation", error.operation, "kind", error.kind,
+               "value", error.value, "max_abs", error.max_abs, "relative_l2",
+               error.relative_l2);
+  });
+  AddText(report, "error against float32, over {}:\n",
+          CountOf(result.samples, "sample"));
   report->text.Add(table, 2, 0);
 }
 
@@ -91,11 +73,8 @@ void ShowRanking(const Sensitivity& found, Report* report) {
   report->json.BeginArray("ranking");
   for (const auto& [operation, kind, error] : found.ranking) {
     table.AddRow({operation, kind, Number(error)});
-    report->json.BeginObject();
-    report->json.Add("operation", operation);
-    report->json.Add("kind", kind);
-    report->json.Add("error", error);
-    report->json.EndObject();
+    AddObject(&report->json, {}, "operation", operation, "kind", kind, "error",
+              error);
   }
   report->json.EndArray();
   report->text += "relative L2 of the outputs against float32:\n";
@@ -127,10 +106,7 @@ void ShowCurve(const Sensitivity& found, const std::vector<std::string>& titles,
   report->json.BeginArray("curve");
   for (const auto& [kept, error] : found.curve) {
     table.AddRow({std::to_string(kept), text_of(error)});
-    report->json.BeginObject();
-    report->json.Add("kept", uint64_t{kept});
-    report->json.Add("error", error);
-    report->json.EndObject();
+    AddObject(&report->json, {}, "kept", kept, "error", error);
   }
   report->json.EndArray();
   report->text.Add(table, 2, 0);
@@ -148,22 +124,20 @@ std::string DescribeOpaque(const Network& network, JsonWriter* json) {
 void ShowOpaque(const OpaqueReport& opaque, Report* report) {
   if (opaque.operators.empty()) return;
   AddOpaque(opaque, &report->json);
-  report->text += fmt::format("opaque  {}", opaque.text);
+  AddText(report, "opaque  {}", opaque.text);
   if (!opaque.program.empty()) {
-    report->text += fmt::format(" (run by {})\n", Printable(opaque.program));
+    AddText(report, " (run by {})\n", Printable(opaque.program));
     return;
   }
-  report->text += fmt::format(" (not run; {} has a program run them)\n",
-                              NameOf(Way::kOpaqueProgram));
+  AddText(report, " (not run; {} has a program run them)\n",
+          NameOf(Way::kOpaqueProgram));
   for (const MissingOutput& output : opaque.missing) {
-    report->text += fmt::format("  without output {}, which depends on {}\n",
-                                Printable(output.name),
-                                ListOf(output.because, kMostListed));
+    AddText(report, "  without output {}, which depends on {}\n",
+            Printable(output.name), ListOf(output.because, kMostListed));
   }
   if (!opaque.ends.empty()) {
-    report->text +=
-        fmt::format("  in its place outputs that these operations read: {}\n",
-                    ListOf(opaque.ends, kMostListed));
+    AddText(report, "  in its place outputs that these operations read: {}\n",
+            ListOf(opaque.ends, kMostListed));
   }
 }
 
@@ -180,17 +154,14 @@ void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
 void ShowPasses(const PassesReport& passes, Report* report) {
   report->json.BeginArray("passes");
   for (const PassesReport::Ran& ran : passes.ran) {
-    report->text += fmt::format("pass {}: {}\n{}", ran.pass,
-                                CountOf(ran.operations, "operation"), ran.text);
-    report->json.BeginObject();
-    report->json.Add("pass", ran.pass);
-    report->json.Add("operations", uint64_t{ran.operations});
-    report->json.Add("report", ran.text);
-    report->json.EndObject();
+    AddText(report, "pass {}: {}\n{}", ran.pass,
+            CountOf(ran.operations, "operation"), ran.text);
+    AddObject(&report->json, {}, "pass", ran.pass, "operations", ran.operations,
+              "report", ran.text);
   }
   report->json.EndArray();
   for (const Finding& finding : passes.left) {
-    report->text += fmt::format("warning: {}\n", Printable(LineOf(finding)));
+    AddText(report, "warning: {}\n", Printable(LineOf(finding)));
   }
   if (!passes.left.empty()) {
     AddFindings("warnings", passes.left, &report->json);
@@ -212,10 +183,9 @@ std::string PrecisionLine(const PrecisionResult& result) {
 void ShowPrecision(const PrecisionResult& result, Report* report) {
   report->text += PrecisionLine(result) + '\n';
   report->json.BeginObject("precision");
-  report->json.Add("name", ToString(result.report.precision));
-  report->json.Add("samples", uint64_t{result.samples});
-  report->json.Add("lowered", uint64_t{result.report.changes.size()});
-  report->json.Add("merged", uint64_t{MergedProducts(result)});
+  AddMembers(&report->json, "name", ToString(result.report.precision),
+             "samples", result.samples, "lowered", result.report.changes.size(),
+             "merged", MergedProducts(result));
   ShowLeftAlone(result, report);
   ShowErrors(result, report);
   ShowSensitivity(result, report);

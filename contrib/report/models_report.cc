@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ir/operation_source.h"
@@ -47,10 +48,9 @@ class ModelsReport {
 
   void Show(Report* report) const {
     report->json.BeginObject("models");
-    report->json.Add("reference", evidence_.name);
-    report->json.Add("lowered_to", compared_.lowered);
-    report->json.Add("only_weights", compared_.are_weights_lowered);
-    report->json.Add("error", compared_.error);
+    AddMembers(&report->json, "reference", evidence_.name, "lowered_to",
+               compared_.lowered, "only_weights", compared_.are_weights_lowered,
+               "error", compared_.error);
     if (HasModel()) ShowOutputs(report);
     // Where outputs do not go together, no layer was asked.
     ShowNarrowRanges(report);
@@ -67,25 +67,21 @@ class ModelsReport {
   void ShowOutputs(Report* report) const {
     TextTable table;
     table.AddRow({"output", "off by", "largest", ""});
-    report->json.BeginArray("outputs");
-    for (const TensorComparison& output : compared_.outputs) {
-      const Metrics& metrics = output.metrics;
-      const double scale =
-          metrics.expected_norm > 0 ? metrics.expected_norm : 1;
-      const double error = metrics.non_finite() > 0
-                               ? std::numeric_limits<double>::infinity()
-                               : metrics.difference_norm / scale;
-      table.AddRow({output.key.node, ErrorText(error),
-                    ErrorText(metrics.largest_error.error),
-                    std::string(NameOf(output.verdict()))});
-      report->json.BeginObject();
-      report->json.Add("name", output.key.node);
-      report->json.Add("error", error);
-      report->json.Add("max_abs", metrics.largest_error.error);
-      report->json.Add("verdict", NameOf(output.verdict()));
-      report->json.EndObject();
-    }
-    report->json.EndArray();
+    AddObjects(
+        &report->json, "outputs", compared_.outputs, [&](const auto& output) {
+          const Metrics& metrics = output.metrics;
+          const double scale =
+              metrics.expected_norm > 0 ? metrics.expected_norm : 1;
+          const double error = metrics.non_finite() > 0
+                                   ? std::numeric_limits<double>::infinity()
+                                   : metrics.difference_norm / scale;
+          table.AddRow({output.key.node, ErrorText(error),
+                        ErrorText(metrics.largest_error.error),
+                        std::string(NameOf(output.verdict()))});
+          AddMembers(&report->json, "name", output.key.node, "error", error,
+                     "max_abs", metrics.largest_error.error, "verdict",
+                     NameOf(output.verdict()));
+        });
     report->json.Add("missing_outputs", compared_.missing_outputs);
     report->text += "\n";
     report->text.Add(table, 0, kShownLines + 1);
@@ -100,10 +96,7 @@ class ModelsReport {
     table.AddRow({"tensor", "cut off"});
     for (const NarrowRange& range : compared_.narrow_ranges) {
       table.AddRow({range.value, fmt::format("{:.2g} %", 100 * range.share)});
-      report->json.BeginObject();
-      report->json.Add("tensor", range.value);
-      report->json.Add("share", range.share);
-      report->json.EndObject();
+      AddObject(&report->json, {}, "tensor", range.value, "share", range.share);
     }
     report->json.EndArray();
     if (compared_.narrow_ranges.empty()) return;
@@ -135,34 +128,29 @@ class ModelsReport {
     }
     report->json.EndArray();
     if (compared_.layers.empty()) {
-      report->text += fmt::format("\n{}: none makes something else\n",
-                                  CountOf(compared_.judged, "layer"));
+      AddText(report, "\n{}: none makes something else\n",
+              CountOf(compared_.judged, "layer"));
       return;
     }
-    report->text += fmt::format(
-        "\n{} of {} make something else{}:\n", compared_.layers.size(),
-        CountOf(compared_.judged, "layer"),
-        HasModel() ? "; the error of the outputs with one alone as in the "
-                     "target, and with all but one"
-                   : " of the tensors before them");
+    AddText(report, "\n{} of {} make something else{}:\n",
+            compared_.layers.size(), CountOf(compared_.judged, "layer"),
+            HasModel() ? "; the error of the outputs with one alone as in the "
+                         "target, and with all but one"
+                       : " of the tensors before them");
     report->text.Add(table, 2, 0);
     if (shown > most_layers_) {
-      report->text +=
-          fmt::format("  ... {} more ({} has them)\n", shown - most_layers_,
-                      NameOf(Way::kWholeDocument));
+      AddText(report, "  ... {} more ({} has them)\n", shown - most_layers_,
+              NameOf(Way::kWholeDocument));
     }
   }
 
   void AddLayer(const ModelLayer& layer, JsonWriter* json) const {
     json->BeginObject();
-    json->Add("name", layer.name);
-    json->Add("kind", layer.kind);
-    json->Add("alone", layer.alone);
-    if (layer.left.has_value()) json->Add("left", *layer.left);
-    json->Add("own_error", layer.own_error);
-    json->Add("reference", NamesOf(*evidence_.reference, layer.reference));
-    json->Add("constants",
-              NamesOf(*evidence_.reference, layer.reference_constants));
+    AddMembers(json, "name", layer.name, "kind", layer.kind, "alone",
+               layer.alone, "left", layer.left, "own_error", layer.own_error,
+               "reference", NamesOf(*evidence_.reference, layer.reference),
+               "constants",
+               NamesOf(*evidence_.reference, layer.reference_constants));
     if (HasModel()) {
       json->Add("target", NamesOf(*evidence_.target, layer.target));
     }
@@ -212,17 +200,15 @@ class ModelsReport {
           fmt::format("{}\"{}\"", quoted.empty() ? "" : ", ", Printable(name));
     }
     const std::string keep = Sensitivity::ExpressionFor(names);
-    report->json.Add("suggested_keep", keep);
-    report->json.Add("suggested_layers", uint64_t{found.suggested});
-    report->json.Add("suggested_error", found.suggested_error);
-    report->json.Add("nodes_to_exclude", excluded);
+    AddMembers(&report->json, "suggested_keep", keep, "suggested_layers",
+               found.suggested, "suggested_error", found.suggested_error,
+               "nodes_to_exclude", excluded);
     if (names.empty()) {
       report->text += "no layer stands out: nothing to keep\n";
       return;
     }
     const bool is_float = compared_.lowered.find("-bit") == std::string::npos;
-    report->text +=
-        fmt::format("suggested: keep the first {}\n", found.suggested);
+    AddText(report, "suggested: keep the first {}\n", found.suggested);
     TextTable table;
     table.AddRow({"nodewise convert",
                   fmt::format("{} '{}'", NameOf(Way::kKeep), Printable(keep))});
@@ -244,13 +230,11 @@ class ModelsReport {
         pairing.pairs.begin(), pairing.pairs.end(), [](const ValuePair& pair) {
           return pair.way == ValuePair::Way::kNumbers;
         });
-    report->json.Add("pairs", uint64_t{pairing.pairs.size()});
-    report->json.Add("pairs_by_numbers", static_cast<uint64_t>(by_numbers));
-    report->json.Add("unpaired_reference", of_reference);
-    report->json.Add("unpaired_target", of_target);
-    report->text +=
-        fmt::format("\n{} of values, {} by their numbers",
-                    CountOf(pairing.pairs.size(), "pair"), by_numbers);
+    AddMembers(&report->json, "pairs", pairing.pairs.size(), "pairs_by_numbers",
+               by_numbers, "unpaired_reference", of_reference,
+               "unpaired_target", of_target);
+    AddText(report, "\n{} of values, {} by their numbers",
+            CountOf(pairing.pairs.size(), "pair"), by_numbers);
     if (of_reference.empty() && of_target.empty()) {
       report->text += "; every value has a partner\n";
       return;
@@ -260,9 +244,8 @@ class ModelsReport {
         {{"reference", of_reference}, {"target", of_target}};
     for (const auto& [side, names] : sides) {
       if (names.empty()) continue;
-      report->text += fmt::format("without a partner in the {}: {}: {}\n", side,
-                                  CountOf(names.size(), "value"),
-                                  ListOf(names, kMostAlone));
+      AddText(report, "without a partner in the {}: {}: {}\n", side,
+              CountOf(names.size(), "value"), ListOf(names, kMostAlone));
     }
   }
 
@@ -355,16 +338,15 @@ void AddEntry(const AlignedEntry& entry, const std::string& key,
               const std::vector<std::string>& names, const Network& network,
               JsonWriter* json) {
   json->BeginObject();
-  json->Add("entry", key);
-  json->Add("tensors", names);
+  AddMembers(json, "entry", key, "tensors", names);
   if (entry.matches.empty()) {
     json->Add("inside_of", OperationsIn(entry, network));
   }
   AddSources(SourcesOf(entry, network), json);
   if (!entry.matches.empty()) {
-    json->Add("distance", entry.matches[0].distance);
-    json->Add("layout", LayoutOf(entry.matches[0]));
-    json->Add("order_is_known", !entry.matches[0].has_unknown_order);
+    AddMembers(json, "distance", entry.matches[0].distance, "layout",
+               LayoutOf(entry.matches[0]), "order_is_known",
+               !entry.matches[0].has_unknown_order);
   }
   json->EndObject();
 }
@@ -401,17 +383,17 @@ void ShowAlignment(const Alignment& alignment, const GraphIndex& index,
   report->json.EndArray();
   const size_t nodes = alignment.CountVarying(graph);
   const size_t matched = alignment.CountMatched(index);
-  report->json.Add("nodes", static_cast<uint64_t>(nodes));
-  report->json.Add("matched", static_cast<uint64_t>(matched));
+  AddMembers(&report->json, "nodes", nodes, "matched", matched);
   const size_t between = alignment.CountBetween(index, kMostBetween);
   report->json.Add("between", static_cast<uint64_t>(between));
   report->text += "\n";
   report->text.Add(table, 0, with_all_lines ? 0 : kShownLines + 1);
-  report->text += fmt::format(
-      "\n{} of {} that depend on inputs hold a tensor of the model\n", matched,
-      CountOf(nodes, "node"));
+  AddText(report,
+          "\n{} of {} that depend on inputs hold a tensor of the model\n",
+          matched, CountOf(nodes, "node"));
   if (between > 0) {
-    report->text += fmt::format(
+    AddText(
+        report,
         "{} more {} between those, with {} operations of the model at most\n",
         between, between == 1 ? "is" : "are", kMostBetween);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/report/profile_report.h"
 #include "nodewise/support/words.h"
@@ -78,14 +79,14 @@ void ShowOperationTimes(const ProgramTimes& times, size_t most,
                    most == 0 ? 0 : most + 1);
   report->text += "\n";
   report->text.Add(KindsOf(times.operations, times.sum_us));
-  report->text += fmt::format(
-      "\nplain run   {:.2f} us{}\noperations  {:.2f} us  sum of {}, each "
-      "alone: "
-      "{}\n",
-      times.plain_us, times.runtime.empty() ? "" : "  " + times.runtime,
-      times.sum_us,
-      CountOf(times.operations.size() - times.CountUntimed(), "operation"),
-      VerdictOn(times));
+  AddText(report,
+          "\nplain run   {:.2f} us{}\noperations  {:.2f} us  sum of {}, each "
+          "alone: "
+          "{}\n",
+          times.plain_us, times.runtime.empty() ? "" : "  " + times.runtime,
+          times.sum_us,
+          CountOf(times.operations.size() - times.CountUntimed(), "operation"),
+          VerdictOn(times));
   if (times.CountUntimed() > 0) {
     report->notes.push_back(
         fmt::format("{} could not be timed alone",
@@ -93,21 +94,15 @@ void ShowOperationTimes(const ProgramTimes& times, size_t most,
   }
   JsonWriter& json = report->json;
   json.BeginObject("operations_alone");
-  json.Add("plain_us", times.plain_us);
-  json.Add("sum_us", times.sum_us);
-  json.BeginArray("operations");
-  for (const OperationTime& each : times.operations) {
-    json.BeginObject();
-    json.Add("name", each.name);
-    json.Add("kind", each.kind);
+  AddMembers(&json, "plain_us", times.plain_us, "sum_us", times.sum_us);
+  AddObjects(&json, "operations", times.operations, [&](const auto& each) {
+    AddMembers(&json, "name", each.name, "kind", each.kind);
     if (each.why_not.empty()) {
       json.Add("us", each.us);
     } else {
       json.Add("why_not", each.why_not);
     }
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   json.EndObject();
 }
 

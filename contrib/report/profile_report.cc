@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/graph/own_attributes.h"
@@ -173,16 +174,10 @@ std::string NameOfGroup(const ProfileGroup& group) {
 
 void AddGroups(const char* key, const std::vector<ProfileGroup>& groups,
                JsonWriter* json) {
-  json->BeginArray(key);
-  for (const ProfileGroup& group : groups) {
-    json->BeginObject();
-    json->Add("name", group.name);
-    json->Add("nodes", static_cast<uint64_t>(group.nodes));
-    json->Add("mean_us", group.mean_us);
-    json->Add("percent", group.percent);
-    json->EndObject();
-  }
-  json->EndArray();
+  AddObjects(json, key, groups, [&](const auto& group) {
+    AddMembers(json, "name", group.name, "nodes", group.nodes, "mean_us",
+               group.mean_us, "percent", group.percent);
+  });
 }
 
 TextTable TableOf(const std::vector<ProfileGroup>& groups,
@@ -246,7 +241,7 @@ void ShowProfileGroups(const Session& session, const ProfileSummary& summary,
   if (kinds.size() > kKindsInALine) {
     longest.push_back(CountOf(kinds.size() - kKindsInALine, "other kind"));
   }
-  report->text += fmt::format("by kind    {}\n", fmt::join(longest, ", "));
+  AddText(report, "by kind    {}\n", fmt::join(longest, ", "));
 }
 
 // Two builds of one network, timed in turns: which nodes got slower.
@@ -375,13 +370,6 @@ void Correct(std::vector<ProfileChange>* changes) {
   }
 }
 
-std::vector<std::string> KeysOf(const GraphIndex& index,
-                                const std::vector<NodeId>& nodes) {
-  std::vector<std::string> keys;
-  for (const NodeId node : nodes) keys.push_back(index.KeyOf(node));
-  return keys;
-}
-
 double ChangeOf(const ProfileChange& change) {
   return change.after_us - change.before_us;
 }
@@ -415,18 +403,12 @@ std::string ChanceOf(const ProfileChange& change) {
 }
 
 void AddChanges(const std::vector<ProfileChange>& changes, JsonWriter* json) {
-  json->BeginArray("changes");
-  for (const ProfileChange& change : changes) {
-    json->BeginObject();
+  AddObjects(json, "changes", changes, [&](const auto& change) {
     json->AddTexts("before", change.before);
     json->AddTexts("after", change.after);
-    json->Add("before_us", change.before_us);
-    json->Add("after_us", change.after_us);
-    json->Add("p", change.p);
-    json->Add("verdict", VerdictOf(change));
-    json->EndObject();
-  }
-  json->EndArray();
+    AddMembers(json, "before_us", change.before_us, "after_us", change.after_us,
+               "p", change.p, "verdict", VerdictOf(change));
+  });
 }
 
 }  // namespace
@@ -483,9 +465,8 @@ void ShowProfileChanges(std::vector<ProfileChange> changes,
                   fmt::format("{:.2f}", change.after_us), RatioOf(change),
                   ChanceOf(change), verdict});
   }
-  report->text +=
-      fmt::format("{} of {} slower in {} than in {}, {} faster\n\n", slower,
-                  CountOf(changes.size(), "part"), after, before, faster);
+  AddText(report, "{} of {} slower in {} than in {}, {} faster\n\n", slower,
+          CountOf(changes.size(), "part"), after, before, faster);
   // The heading is a row, too.
   report->text.Add(std::move(table), 0, most == 0 ? 0 : most + 1);
   report->text +=

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "contrib/report/writing.h"
 #include "nodewise/support/version.h"
 #include "nodewise/support/words.h"
 
@@ -35,11 +36,9 @@ std::string_view NameOf(Report::Status status) {
 
 std::string DocumentOf(const Report& report, const DocumentOrigin& origin) {
   JsonWriter document;
-  document.Add("schema", kDocumentSchema);
-  document.Add("verb", origin.verb);
-  document.Add("version", Version());
-  if (!origin.command.empty()) document.Add("command", origin.command);
-  document.Add("status", NameOf(report.status));
+  AddMembers(&document, "schema", kDocumentSchema, "verb", origin.verb,
+             "version", Version(), "command", IfAny{origin.command}, "status",
+             NameOf(report.status));
   AddFindings("errors", report.errors, &document);
   document.Add("notes", report.notes);
   if (!report.float_findings.empty()) {
@@ -104,8 +103,8 @@ void ReportText::AddTo(std::string_view key, JsonWriter* json) const {
       continue;
     }
     json->BeginObject();
-    json->Add("indent", uint64_t{block.table->indent});
-    json->Add("most_rows", uint64_t{block.table->most_rows});
+    AddMembers(json, "indent", block.table->indent, "most_rows",
+               block.table->most_rows);
     json->BeginArray("rows");
     for (const std::vector<std::string>& row : block.table->rows.rows()) {
       json->AddTexts({}, row);

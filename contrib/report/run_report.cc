@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/report/model_report.h"
@@ -24,12 +25,8 @@ void ShowFiles(const Session& session, Report* report) {
   if (session.network != nullptr) {
     report->json.Add("model", files.target);
   } else {
-    report->json.Add("graph", files.graph);
-    report->json.Add("library", files.library);
-    report->json.Add("params", files.params);
-    if (!files.function.empty()) {
-      report->json.Add("function", files.function);
-    }
+    AddMembers(&report->json, "graph", files.graph, "library", files.library,
+               "params", files.params, "function", IfAny{files.function});
   }
   report->json.EndObject();
 }
@@ -42,24 +39,24 @@ void ShowGraph(const Session& session, Report* report) {
   }
   report->text += Printable(session.target->name()) + ": ";
   if (session.network != nullptr) {
-    report->text += fmt::format(
-        "{} in ", CountOf(session.network->order().size(), "operation"));
+    AddText(report, "{} in ",
+            CountOf(session.network->order().size(), "operation"));
   }
-  report->text += fmt::format("{}, {}\n", CountOf(functions, "function node"),
-                              CountOf(graph.heads.size(), "output"));
+  AddText(report, "{}, {}\n", CountOf(functions, "function node"),
+          CountOf(graph.heads.size(), "output"));
   ShowFiles(session, report);
 }
 
 // A network that stays one: another program runs it, or the interpreter.
 void ShowNetwork(const Session& session, Report* report) {
   const Network& network = *session.network;
-  report->text += fmt::format("{}: {}, {}\n", Printable(session.name),
-                              CountOf(network.order().size(), "operation"),
-                              CountOf(network.outputs().size(), "output"));
+  AddText(report, "{}: {}, {}\n", Printable(session.name),
+          CountOf(network.order().size(), "operation"),
+          CountOf(network.outputs().size(), "output"));
   report->json.BeginObject("target");
   if (session.program != nullptr) {
-    report->json.Add("foreign", session.name);
-    report->json.Add("command", session.program->command);
+    AddMembers(&report->json, "foreign", session.name, "command",
+               session.program->command);
   } else {
     report->json.Add("model", session.name);
   }
@@ -68,9 +65,8 @@ void ShowNetwork(const Session& session, Report* report) {
 
 void ShowStandIns(const Session& session, Report* report) {
   if (session.stand_ins.empty()) return;
-  report->text += fmt::format("{} computed by the reference: {}\n",
-                              CountOf(session.stand_ins.size(), "node"),
-                              ListOf(session.stand_ins));
+  AddText(report, "{} computed by the reference: {}\n",
+          CountOf(session.stand_ins.size(), "node"), ListOf(session.stand_ins));
   report->json.Add("stand_ins", session.stand_ins);
 }
 
@@ -94,10 +90,9 @@ void ShowTarget(const Session& session, Report* report) {
 
 void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
                 std::optional<uint64_t> seed, Report* report) {
-  if (seed.has_value()) report->json.Add("seed", *seed);
+  AddMembers(&report->json, "seed", seed);
   TextTable table;
-  report->json.BeginArray("inputs");
-  for (const RunInput& input : inputs) {
+  AddObjects(&report->json, "inputs", inputs, [&](const auto& input) {
     const std::string name = list.Name(input.input);
     const absl::Span<const int64_t> shape = input.tensor.shape();
     // A tensor may have an older code of the type that the target names.
@@ -106,14 +101,9 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
         type.has_dtype() ? type.dtype : input.tensor.dtype();
     table.AddRow(
         {"input", name, TypeToString(shape, dtype), "from " + input.from});
-    report->json.BeginObject();
-    report->json.Add("name", name);
-    report->json.Add("dtype", ToString(dtype));
-    report->json.Add("shape", shape);
-    report->json.Add("from", input.from);
-    report->json.EndObject();
-  }
-  report->json.EndArray();
+    AddMembers(&report->json, "name", name, "dtype", ToString(dtype), "shape",
+               shape, "from", input.from);
+  });
   report->text.Add(table);
 }
 
@@ -170,8 +160,7 @@ class KernelReport {
   void AddTo(JsonWriter* json) const {
     AddCounts("kernels", nodes_, json);
     AddCounts("operations", operations_, json);
-    json->Add("refusals", refusals_);
-    json->Add("remarks", remarks_);
+    AddMembers(json, "refusals", refusals_, "remarks", remarks_);
   }
 
  private:
@@ -301,20 +290,15 @@ std::string UnseenText(const std::vector<TensorComparison>& compared) {
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Report* report) {
   const DefaultFloatEnvironment floats;
-  report->json.BeginArray("outputs");
-  for (const NamedTensor& output : outputs) {
+  AddObjects(&report->json, "outputs", outputs, [&](const auto& output) {
     const TensorSummary summary = SummariseTensor(*output.tensor, kFirstValues);
     report->text += TextOf(output, summary);
-    report->json.BeginObject();
-    report->json.Add("name", output.name);
-    report->json.Add("dtype", ToString(output.tensor.dtype()));
-    report->json.Add("shape", output.tensor.shape());
-    report->json.Add("bytes", uint64_t{output.tensor.bytes()});
+    AddMembers(&report->json, "name", output.name, "dtype",
+               ToString(output.tensor.dtype()), "shape", output.tensor.shape(),
+               "bytes", output.tensor.bytes());
     AddSummary(summary, &report->json);
     report->json.AddScalars("first", summary.first);
-    report->json.EndObject();
-  }
-  report->json.EndArray();
+  });
 }
 
 void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
@@ -331,11 +315,8 @@ void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
                                   "ran {} times in {:.3f} ms (median; min "
                                   "{:.3f} ms)\n",
                                   runs, median, min);
-  report->json.BeginObject("time");
-  report->json.Add("runs", uint64_t{runs});
-  report->json.Add("median_ms", median);
-  report->json.Add("min_ms", min);
-  report->json.EndObject();
+  AddObject(&report->json, "time", "runs", runs, "median_ms", median, "min_ms",
+            min);
 }
 
 void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
@@ -344,13 +325,12 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
   if (!compared.ok()) return report->AddError(compared.status());
   const std::string text = UnseenText(*compared);
   report->text += text + "\n";
-  report->json.BeginObject("unseen_run");
-  report->json.Add("equal", std::all_of(compared->begin(), compared->end(),
-                                        [](const TensorComparison& output) {
-                                          return output.is_equal();
-                                        }));
-  report->json.Add("text", text);
-  report->json.EndObject();
+  AddObject(&report->json, "unseen_run", "equal",
+            std::all_of(compared->begin(), compared->end(),
+                        [](const TensorComparison& output) {
+                          return output.is_equal();
+                        }),
+            "text", text);
   const bool is_wrong = std::any_of(
       compared->begin(), compared->end(),
       [](const TensorComparison& output) { return output.is_wrong(); });
@@ -360,13 +340,12 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
 }
 
 void ShowForeignDump(const ForeignDump& dump, Report* report) {
-  report->json.Add("entries", dump.entries);
-  report->json.Add("tensor_bytes", dump.tensor_bytes);
-  report->json.Add("dumps", dump.folders);
+  AddMembers(&report->json, "entries", dump.entries, "tensor_bytes",
+             dump.tensor_bytes, "dumps", dump.folders);
   for (const std::string& folder : dump.folders) {
-    report->text += fmt::format("dump    {}: {}, {}\n", Printable(folder),
-                                CountOf(dump.entries, "tensor"),
-                                CountOf(dump.tensor_bytes, "byte"));
+    AddText(report, "dump    {}: {}, {}\n", Printable(folder),
+            CountOf(dump.entries, "tensor"),
+            CountOf(dump.tensor_bytes, "byte"));
   }
   report->notes.insert(report->notes.end(), dump.notes.begin(),
                        dump.notes.end());

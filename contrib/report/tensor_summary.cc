@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -114,9 +115,8 @@ void AddSummary(const TensorSummary& summary, JsonWriter* json) {
   if (!summary.has_numbers) return;
   json->AddScalar("min", summary.min);
   json->AddScalar("max", summary.max);
-  json->Add("mean", summary.mean);
-  json->Add("nans", summary.nans);
-  json->Add("infinities", summary.infinities);
+  AddMembers(json, "mean", summary.mean, "nans", summary.nans, "infinities",
+             summary.infinities);
 }
 
 std::string ShortNumber(const std::string& text) {
@@ -256,28 +256,21 @@ void AddNumbers(std::string_view key, absl::Span<const double> numbers,
 
 void AddDigests(std::string_view member,
                 const std::vector<TensorDigest>& digests, JsonWriter* json) {
-  json->BeginArray(member);
-  for (const TensorDigest& digest : digests) {
-    json->BeginObject();
-    json->Add("tensor", digest.key.Name());
-    json->Add("dtype", digest.dtype);
-    json->Add("shape", absl::MakeConstSpan(digest.shape));
+  AddObjects(json, member, digests, [&](const auto& digest) {
+    AddMembers(json, "tensor", digest.key.Name(), "dtype", digest.dtype,
+               "shape", absl::MakeConstSpan(digest.shape));
     if (digest.has_numbers) {
-      json->Add("min", digest.min);
-      json->Add("max", digest.max);
-      json->Add("mean", digest.mean);
-      json->Add("nans", digest.nans);
-      json->Add("infinities", digest.infinities);
+      AddMembers(json, "min", digest.min, "max", digest.max, "mean",
+                 digest.mean, "nans", digest.nans, "infinities",
+                 digest.infinities);
       const std::vector<int64_t> histogram(digest.histogram.begin(),
                                            digest.histogram.end());
-      json->Add("histogram", absl::MakeConstSpan(histogram));
-      json->Add("slice_rows", digest.slice_rows);
-      json->Add("slice_columns", digest.slice_columns);
+      AddMembers(json, "histogram", absl::MakeConstSpan(histogram),
+                 "slice_rows", digest.slice_rows, "slice_columns",
+                 digest.slice_columns);
       AddNumbers("slice", digest.slice, json);
     }
-    json->EndObject();
-  }
-  json->EndArray();
+  });
 }
 
 }  // namespace

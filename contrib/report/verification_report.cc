@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/interp/reference_target.h"
 #include "nodewise/ir/network_text.h"
@@ -115,20 +116,18 @@ void AddPart(const NetworkPart& part, std::vector<Finding> findings,
   const size_t errors = report->errors.size();
   const size_t warned = warnings->size();
   const bool is_empty = findings.empty();
-  report->text +=
-      fmt::format("{}{}:{}\n", part.heading,
-                  extent.is_partial ? ", as far as it could be checked" : "",
-                  !extent.why_not.empty() ? " not checked: " + extent.why_not
-                  : is_empty              ? nothing
-                                          : "");
+  AddText(report, "{}{}:{}\n", part.heading,
+          extent.is_partial ? ", as far as it could be checked" : "",
+          !extent.why_not.empty() ? " not checked: " + extent.why_not
+          : is_empty              ? nothing
+                                  : "");
   AddFindingLines(std::move(findings), "  ", warnings, report);
   report->json.BeginObject();
-  report->json.Add("part", part.name);
-  report->json.Add("checked", extent.why_not.empty());
-  if (!extent.why_not.empty()) report->json.Add("why_not", extent.why_not);
+  AddMembers(&report->json, "part", part.name, "checked",
+             extent.why_not.empty(), "why_not", IfAny{extent.why_not});
   if (extent.is_partial) report->json.Add("partly", true);
-  report->json.Add("errors", uint64_t{report->errors.size() - errors});
-  report->json.Add("warnings", uint64_t{warnings->size() - warned});
+  AddMembers(&report->json, "errors", report->errors.size() - errors,
+             "warnings", warnings->size() - warned);
   report->json.EndObject();
 }
 
@@ -148,9 +147,8 @@ void AddFindingLines(std::vector<Finding> findings, const char* indent,
                      std::vector<Finding>* warnings, Report* report) {
   for (Finding& finding : findings) {
     const bool is_error = finding.severity == Severity::kError;
-    report->text +=
-        fmt::format("{}{}: {}\n", indent, is_error ? "error" : "warning",
-                    Printable(LineOf(finding)));  // One line each.
+    AddText(report, "{}{}: {}\n", indent, is_error ? "error" : "warning",
+            Printable(LineOf(finding)));  // One line each.
     (is_error ? report->errors : *warnings).push_back(std::move(finding));
   }
 }
@@ -158,9 +156,9 @@ void AddFindingLines(std::vector<Finding> findings, const char* indent,
 void FinishVerdict(const std::string& path,
                    const std::vector<Finding>& warnings, Report* report) {
   if (!report->errors.empty()) report->status = Report::Status::kDiffers;
-  report->text += fmt::format("{}: {}, {}\n", Printable(path),
-                              CountOf(report->errors.size(), "error"),
-                              CountOf(warnings.size(), "warning"));
+  AddText(report, "{}: {}, {}\n", Printable(path),
+          CountOf(report->errors.size(), "error"),
+          CountOf(warnings.size(), "warning"));
   AddFindings("warnings", warnings, &report->json);
 }
 
@@ -182,23 +180,18 @@ absl::StatusOr<std::vector<TargetSupport>> AskAll(
 // One line for each target, and one object.
 void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
   if (supports.empty()) return;
-  report->json.BeginArray("targets");
-  for (const TargetSupport& support : supports) {
+  AddObjects(&report->json, "targets", supports, [&](const auto& support) {
     std::vector<std::string> counts;
-    report->json.BeginObject();
-    report->json.Add("target", support.target);
-    report->json.Add("nodes", uint64_t{support.nodes});
-    report->json.Add("operations", uint64_t{support.operations});
+    AddMembers(&report->json, "target", support.target, "nodes", support.nodes,
+               "operations", support.operations);
     report->json.BeginObject("by");
     for (const auto& [kernel, count] : support.by) {
       counts.push_back(fmt::format("{} by {}", count, TitleOfKernel(kernel)));
       report->json.Add(kernel, uint64_t{count});
     }
     report->json.EndObject();
-    if (!support.why_not.empty()) {
-      report->json.Add("why_not", support.why_not);
-    }
-    report->json.EndObject();
+    AddMembers(&report->json, "why_not", IfAny{support.why_not});
+
     report->text +=
         support.why_not.empty()
             ? fmt::format("{}: {} in {}: {}\n", support.target,
@@ -206,8 +199,7 @@ void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
                           CountOf(support.nodes, "node"),
                           counts.empty() ? "nothing to run" : ListOf(counts))
             : fmt::format("{}: not asked\n", support.target);
-  }
-  report->json.EndArray();
+  });
 }
 
 }  // namespace

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/support/json_writer.h"
+
+namespace nodewise {
+
+// How the functions of this folder write text and documents. A report has
+// hundreds of members; written one call each they would hide what is written.
+
+// A member that is left out where its value is empty.
+template <typename Value>
+struct IfAny {
+  const Value& value;
+};
+template <typename Value>
+IfAny(const Value&) -> IfAny<Value>;
+
+// Adds one member. An integer of any size is one; nothing is added for an
+// optional without a value.
+template <typename Value>
+void AddMember(JsonWriter* json, std::string_view key, const Value& value) {
+  json->Add(key, value);
+}
+template <std::integral Value>
+void AddMember(JsonWriter* json, std::string_view key, const Value& value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    json->Add(key, value);
+  } else if constexpr (std::is_signed_v<Value>) {
+    json->Add(key, static_cast<int64_t>(value));
+  } else {
+    json->Add(key, static_cast<uint64_t>(value));
+  }
+}
+template <typename Value>
+void AddMember(JsonWriter* json, std::string_view key,
+               const std::optional<Value>& value) {
+  if (value.has_value()) AddMember(json, key, *value);
+}
+template <typename Value>
+void AddMember(JsonWriter* json, std::string_view key,
+               const IfAny<Value>& value) {
+  if (!value.value.empty()) AddMember(json, key, value.value);
+}
+
+// Adds members in their order: keys, each followed by its value.
+template <typename Value, typename... Rest>
+void AddMembers(JsonWriter* json, std::string_view key, const Value& value,
+                const Rest&... rest) {
+  AddMember(json, key, value);
+  if constexpr (sizeof...(rest) > 0) AddMembers(json, rest...);
+}
+
+// Adds an object of such members. In an array its key is {}.
+template <typename... Members>
+void AddObject(JsonWriter* json, std::string_view key,
+               const Members&... members) {
+  json->BeginObject(key);
+  AddMembers(json, members...);
+  json->EndObject();
+}
+
+// Adds an array with an object for each item, whose members `add_members` adds.
+template <typename Items, typename Function>
+void AddObjects(JsonWriter* json, std::string_view key, const Items& items,
+                Function add_members) {
+  json->BeginArray(key);
+  for (const auto& item : items) {
+    json->BeginObject();
+    add_members(item);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+// Adds formatted text to what has some: a Report or an Inspection.
+template <typename Owner, typename... Values>
+void AddText(Owner* owner, fmt::format_string<Values...> format,
+             Values&&... values) {
+  owner->text += fmt::format(format, std::forward<Values>(values)...);
+}
+
+inline std::vector<std::string> KeysOf(const GraphIndex& index,
+                                       const std::vector<NodeId>& nodes) {
+  std::vector<std::string> keys;
+  for (const NodeId node : nodes) keys.push_back(index.KeyOf(node));
+  return keys;
+}
+
+}  // namespace nodewise
