@@ -1,3 +1,6 @@
+// What is in a compiled network: the JSON of its graph, its library, and the
+// bytecode that a library for virtual machines holds.
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -6,6 +9,7 @@
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_index.h"
@@ -23,18 +27,15 @@
 namespace nodewise {
 namespace {
 
-// How much of an unknown attribute is shown.
+// --- Graphs ---
+
+// How much of an unknown attribute is shown: compilers keep whole documents in
+// some of theirs.
 constexpr size_t kShownBytes = 60;
 
-// Adds the title of a list and the list.
-void AddTable(const std::string& title, const std::string& count,
-              const TextTable& table, Inspection* inspection) {
-  AddLine(title, count, inspection);
-  inspection->text.Add(table, 4, inspection->max_lines);
-}
-
+// Functions are listed in the order of their first use, which is about that of
+// the model.
 void DescribeNodes(const Graph& graph, Inspection* inspection) {
-  // Functions in the order of their first use.
   std::vector<std::string> names;
   std::map<std::string, uint64_t> uses;
   uint64_t calls = 0;
@@ -43,38 +44,33 @@ void DescribeNodes(const Graph& graph, Inspection* inspection) {
     ++calls;
     if (++uses[node.function] == 1) names.push_back(node.function);
   }
-  AddLine("nodes",
-          CountOf(calls, "function node") + ", " +
-              CountOf(graph.nodes.size() - calls, "input"),
-          inspection);
-  AddMembers(&inspection->json, "nodes", graph.nodes.size(), "function_nodes",
-             calls);
+  AddFact(inspection, "nodes", "{}, {}", CountOf(calls, "function node"),
+          CountOf(graph.nodes.size() - calls, "input"));
+  JsonWriter* const json = &inspection->json;
+  AddMembers(json, "nodes", graph.nodes.size(), "function_nodes", calls);
   TextTable table;
-  inspection->json.BeginArray("functions");
-  for (const std::string& name : names) {
+  AddObjects(json, "functions", names, [&](const std::string& name) {
     table.AddRow({name, fmt::format("x{}", uses[name])});
-    AddObject(&inspection->json, {}, "name", name, "uses", uses[name]);
-  }
-  inspection->json.EndArray();
-  AddTable("functions", fmt::format("{}", names.size()), table, inspection);
+    AddMembers(json, "name", name, "uses", uses[name]);
+  });
+  AddTable("functions", std::to_string(names.size()), table, inspection);
 }
 
 void AddEntry(const std::string& name, const GraphIndex& index, EntryId id,
-              Inspection* inspection) {
+              JsonWriter* json) {
   const GraphEntry& entry = index.graph().entry(id);
-  inspection->json.BeginObject();
-  AddMembers(&inspection->json, "name", name, "dtype", ToString(entry.dtype),
-             "shape", entry.shape, "bytes", index.BytesOf(id));
+  AddMembers(json, "name", name, "dtype", ToString(entry.dtype), "shape",
+             entry.shape, "bytes", index.BytesOf(id));
 }
 
 void DescribeInputs(const GraphIndex& index, const ParamNames& params,
                     Inspection* inspection) {
   const Graph& graph = index.graph();
+  JsonWriter* const json = &inspection->json;
   TextTable table;
   uint64_t num_params = 0;
   uint64_t param_bytes = 0;
-  inspection->json.BeginArray("inputs");
-  for (const uint32_t n : graph.arg_nodes) {
+  AddObjects(json, "inputs", graph.arg_nodes, [&](uint32_t n) {
     const std::string& name = graph.nodes[n].name;
     const EntryId id = graph.EntryOf(NodeId{n}, 0);
     const GraphEntry& entry = graph.entry(id);
@@ -83,19 +79,17 @@ void DescribeInputs(const GraphIndex& index, const ParamNames& params,
     param_bytes += is_param ? index.BytesOf(id) : 0;
     table.AddRow({name, TypeToString(entry.shape, entry.dtype),
                   is_param ? "parameter" : ""});
-    AddEntry(name, index, id, inspection);
+    AddEntry(name, index, id, json);
     // Without a params file, inputs and parameters look alike.
-    inspection->json.AddScalar("is_param", !params.has_value() ? "null"
-                                           : is_param          ? "true"
-                                                               : "false");
-    inspection->json.EndObject();
-  }
-  inspection->json.EndArray();
-  std::string count = fmt::format("{}", graph.arg_nodes.size());
+    json->AddScalar("is_param", !params.has_value() ? "null"
+                                : is_param          ? "true"
+                                                    : "false");
+  });
+  std::string count = std::to_string(graph.arg_nodes.size());
   if (params.has_value()) {
     count += fmt::format(", of which {} ({})", CountOf(num_params, "parameter"),
                          CountOf(param_bytes, "byte"));
-    inspection->json.Add("param_bytes", param_bytes);
+    json->Add("param_bytes", param_bytes);
   } else {
     count += ", inputs and parameters (no params file to tell them apart)";
   }
@@ -105,35 +99,23 @@ void DescribeInputs(const GraphIndex& index, const ParamNames& params,
 void DescribeOutputs(const GraphIndex& index, Inspection* inspection) {
   const Graph& graph = index.graph();
   TextTable table;
-  inspection->json.BeginArray("outputs");
-  for (const EntryRef& head : graph.heads) {
-    const EntryId id = graph.EntryOf(head);
-    const GraphEntry& entry = graph.entry(id);
-    std::string name = graph.nodes[head.node].name;
-    if (graph.OutputsOf(NodeId{head.node}) > 1) {
-      name += fmt::format(":{}", head.output);
-    }
-    table.AddRow({name, TypeToString(entry.shape, entry.dtype)});
-    AddEntry(name, index, id, inspection);
-    inspection->json.EndObject();
-  }
-  inspection->json.EndArray();
-  AddTable("outputs", fmt::format("{}", graph.heads.size()), table, inspection);
+  AddObjects(&inspection->json, "outputs", graph.heads,
+             [&](const EntryRef& head) {
+               const EntryId id = graph.EntryOf(head);
+               const GraphEntry& entry = graph.entry(id);
+               std::string name = graph.nodes[head.node].name;
+               if (graph.OutputsOf(NodeId{head.node}) > 1) {
+                 name += fmt::format(":{}", head.output);
+               }
+               table.AddRow({name, TypeToString(entry.shape, entry.dtype)});
+               AddEntry(name, index, id, &inspection->json);
+             });
+  AddTable("outputs", std::to_string(graph.heads.size()), table, inspection);
 }
 
-void AddSlot(const StorageSlot& slot, uint64_t users, TextTable* table,
-             Inspection* inspection) {
-  const std::string device = DeviceTypeName(slot.device_type);
-  table->AddRow({fmt::format("storage {}", slot.storage_id),
-                 CountOf(slot.bytes, "byte"), "for " + CountOf(users, "tensor"),
-                 "on " + device, slot.scope});
-  inspection->json.BeginObject();
-  inspection->json.AddScalar("storage_id", fmt::format("{}", slot.storage_id));
-  AddMembers(&inspection->json, "bytes", slot.bytes, "tensors", users, "device",
-             device, "scope", slot.scope);
-  inspection->json.EndObject();
-}
-
+// Storage is planned here as an executor on a CPU would plan it. Where that
+// cannot be done the rest of the graph is still worth showing, so the reason is
+// a line of the list and not an error.
 void DescribeStorage(const Graph& graph, Inspection* inspection) {
   const auto plan = PlanStorage(graph, kDLCPU);
   if (!plan.ok()) {
@@ -141,19 +123,25 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
     return;
   }
   const GraphIndex index(graph, *plan);
+  JsonWriter* const json = &inspection->json;
   TextTable table;
   uint64_t bytes = 0;
   uint64_t tensor_bytes = 0;
-  inspection->json.BeginArray("storage");
-  for (uint32_t s = 0; s < plan->slots.size(); ++s) {
-    const auto tensors = index.TensorsIn(s);
+  uint32_t number = 0;
+  AddObjects(json, "storage", plan->slots, [&](const StorageSlot& slot) {
+    const auto tensors = index.TensorsIn(number++);
     for (const EntryId tensor : tensors) tensor_bytes += index.BytesOf(tensor);
-    bytes += plan->slots[s].bytes;
-    AddSlot(plan->slots[s], tensors.size(), &table, inspection);
-  }
-  inspection->json.EndArray();
-  AddMembers(&inspection->json, "storage_bytes", bytes, "tensor_bytes",
-             tensor_bytes);
+    bytes += slot.bytes;
+    const std::string device = DeviceTypeName(slot.device_type);
+    table.AddRow({fmt::format("storage {}", slot.storage_id),
+                  CountOf(slot.bytes, "byte"),
+                  "for " + CountOf(tensors.size(), "tensor"), "on " + device,
+                  slot.scope});
+    AddMembers(json, "storage_id", slot.storage_id, "bytes", slot.bytes,
+               "tensors", tensors.size(), "device", device, "scope",
+               slot.scope);
+  });
+  AddMembers(json, "storage_bytes", bytes, "tensor_bytes", tensor_bytes);
   AddTable("storage",
            fmt::format("{}, {} ({} without sharing)",
                        CountOf(plan->slots.size(), "slot"),
@@ -162,16 +150,240 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
 }
 
 void DescribeAttributes(const Graph& graph, Inspection* inspection) {
-  inspection->json.Add("has_device_index", graph.has_device_index);
-  inspection->json.BeginArray("other_attributes");
+  JsonWriter* const json = &inspection->json;
+  json->Add("has_device_index", graph.has_device_index);
   std::vector<std::string> lines;
-  for (const auto& [key, value] : graph.other_attrs) {
-    lines.push_back(key + " " + value.substr(0, kShownBytes) +
-                    (value.size() > kShownBytes ? " ..." : ""));
-    AddObject(&inspection->json, {}, "key", key, "json", value);
-  }
-  inspection->json.EndArray();
+  AddObjects(json, "other_attributes", graph.other_attrs,
+             [&](const auto& attribute) {
+               const auto& [key, value] = attribute;
+               lines.push_back(key + " " + value.substr(0, kShownBytes) +
+                               (value.size() > kShownBytes ? " ..." : ""));
+               AddMembers(json, "key", key, "json", value);
+             });
   if (!lines.empty()) AddList("other attributes", lines, inspection);
+}
+
+// --- Bytecode ---
+
+uint64_t NumInstructions(const VmFunction& function) {
+  if (function.kind != VmFunction::Kind::kBytecode) return 0;
+  return static_cast<uint64_t>(function.end - function.first);
+}
+
+// Adds a line for the function, and one for each reason why it is not a graph.
+void AddFunction(const VmLibrary& library, const VmFunction& function,
+                 TextTable* table, JsonWriter* json) {
+  DiagnosticList reasons;
+  const auto made = ReadVmGraph(library, function, {}, &reasons);
+  if (!made.ok()) reasons.Add(DiagnosticOf(made.status()));
+  const bool is_bytecode = function.kind == VmFunction::Kind::kBytecode;
+  const bool is_graph = reasons.items().empty();
+  json->BeginObject();
+  // The reader of libraries checks the number of registers of bytecode alone;
+  // that of a compiled function may be negative.
+  AddMembers(
+      json, "name", function.name, "kind",
+      is_bytecode ? "bytecode" : "compiled", "params",
+      std::vector<std::string>(function.params.begin(), function.params.end()),
+      "instructions", NumInstructions(function), "registers",
+      std::max<int64_t>(0, function.num_registers), "is_graph", is_graph);
+  AddFindings("reasons",
+              FindingsOf(reasons.items(), finding_kinds::kFaultyFile), json);
+  json->EndObject();
+  std::string what = "compiled";
+  if (is_bytecode) {
+    what =
+        fmt::format("{}, {}", CountOf(NumInstructions(function), "instruction"),
+                    is_graph ? CountOf(made->graph.nodes.size(), "node")
+                             : "no static graph:");
+  }
+  table->AddRow({fmt::format("{}({})  {}", function.name,
+                             fmt::join(function.params, ", "), what)});
+  for (Diagnostic diagnostic : reasons.items()) {
+    diagnostic.file.clear();
+    table->AddRow({"  " + diagnostic.ToString()});
+  }
+}
+
+uint64_t ConstantBytes(const VmExecutable& executable) {
+  uint64_t bytes = 0;
+  for (const VmConstant& constant : executable.constants) {
+    const auto* tensor = std::get_if<TensorRecord>(&constant);
+    if (tensor != nullptr) bytes += tensor->data.size();
+  }
+  return bytes;
+}
+
+template <typename Tensors>
+ParamNames NamesIn(const Tensors& tensors) {
+  std::set<std::string> names;
+  for (const auto& tensor : tensors) names.insert(tensor.name);
+  return names;
+}
+
+absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
+  const auto function = FindVmFunction(library, inspection->function);
+  // If no function was chosen, there need not be a graph.
+  if (!function.ok()) {
+    return inspection->function.empty() ? absl::OkStatus() : function.status();
+  }
+  DiagnosticList reasons;
+  NODEWISE_ASSIGN_OR_RETURN(const VmGraph made,
+                            ReadVmGraph(library, **function, {}, &reasons));
+  // The line of the function has said why it has no graph.
+  if (!reasons.items().empty()) return absl::OkStatus();
+  AddText(inspection, "the graph of {}:\n", Printable((*function)->name));
+  for (const std::string& note : made.notes) {
+    AddLine("note", Printable(note), inspection);
+  }
+  inspection->json.BeginObject("graph");
+  AddMembers(&inspection->json, "function", (*function)->name, "notes",
+             made.notes);
+  DescribeGraph(made.graph, NamesIn(made.params.tensors), inspection);
+  inspection->json.EndObject();
+  return absl::OkStatus();
+}
+
+// --- Libraries ---
+
+// Modules below this depth are indented no further: a hostile file can nest them
+// so deep that its lines would be all blanks.
+constexpr size_t kMostIndent = 40;
+
+// Returns the reason without the library's path; "" if it can run.
+std::string WhyNotRun(const LibrarySummary& library) {
+  std::string_view reason = MessageOf(library.run_status);
+  if (reason.starts_with(library.path + ": ")) {
+    reason.remove_prefix(library.path.size() + 2);
+  }
+  return std::string(reason);
+}
+
+void AddHead(const LibrarySummary& library, Inspection* inspection) {
+  const auto line = [&](const char* title, const std::string& value) {
+    if (!value.empty()) AddLine(title, Printable(value), inspection);
+  };
+  const std::string why_not_run = WhyNotRun(library);
+  AddText(inspection, "{}: {}, {}, {} bits, {}\n", Printable(library.path),
+          library.type, library.machine, library.bits,
+          CountOf(library.bytes, "byte"));
+  line("abi", library.abi);
+  line("target", library.target);
+  line("TVM", library.era.empty() ? "" : library.era + ", as told by:");
+  for (const std::string& evidence : library.era_evidence) {
+    inspection->text += "    " + Printable(evidence) + "\n";
+  }
+  line("cannot run", why_not_run);
+  line("build id", library.build_id);
+  line("needs", fmt::format("{}", fmt::join(library.needed, ", ")));
+  AddMembers(&inspection->json, "kind", "library", "bytes", library.bytes,
+             "type", library.type, "machine", library.machine, "bits",
+             library.bits, "abi", library.abi, "target", library.target, "era",
+             library.era, "era_evidence", library.era_evidence, "cannot_run",
+             IfAny{why_not_run}, "build_id", library.build_id, "needed",
+             library.needed, "functions", library.functions, "context",
+             library.context, "runtime_calls", library.runtime_calls);
+}
+
+// "opencl: cl, 3 functions, 2,345 bytes".
+std::string LineOf(const ModuleSummary& module) {
+  std::string line = module.kind;
+  if (!module.module_name.empty()) line += " \"" + module.module_name + "\"";
+  if (!module.format.empty()) line += ", " + module.format;
+  if (!module.functions.empty()) {
+    line += ", " + CountOf(module.functions.size(), "function");
+  }
+  if (module.code_bytes > 0) line += ", " + CountOf(module.code_bytes, "byte");
+  if (!module.graph_json.empty()) {
+    line += ", graph JSON of " + CountOf(module.graph_json.size(), "byte");
+  }
+  if (module.tensors.empty()) return line;
+  uint64_t bytes = 0;
+  for (const ModuleSummary::Tensor& tensor : module.tensors) {
+    bytes += TensorBytes(tensor.shape, tensor.dtype).value_or(0);
+  }
+  return fmt::format("{}, {} of {}", line,
+                     CountOf(module.tensors.size(), "tensor"),
+                     CountOf(bytes, "byte"));
+}
+
+// Adds lines for a module and for those that it imports, indented below it,
+// unless they have been shown. It keeps a stack of its own: a file can make the
+// tree arbitrarily deep.
+void AddModulesFrom(size_t root, const std::vector<ModuleSummary>& modules,
+                    std::vector<bool>* is_shown, TextTable* table) {
+  std::vector<std::pair<size_t, size_t>> left = {{root, 0}};
+  while (!left.empty()) {
+    const auto [at, depth] = left.back();
+    left.pop_back();
+    if ((*is_shown)[at]) continue;
+    (*is_shown)[at] = true;
+    const std::string indent(std::min(2 * depth, kMostIndent), ' ');
+    table->AddRow({indent + LineOf(modules[at])});
+    for (const std::string& function : modules[at].functions) {
+      table->AddRow({fmt::format("{}    {}", indent, function)});
+    }
+    const std::vector<uint32_t>& imports = modules[at].imports;
+    for (auto it = imports.rbegin(); it != imports.rend(); ++it) {
+      if (*it < modules.size()) left.emplace_back(*it, depth + 1);
+    }
+  }
+}
+
+// Trees begin at the modules that none imports. A damaged file has circles that
+// nothing leads into; these are shown from their first module in a second turn.
+TextTable TreeOf(const std::vector<ModuleSummary>& modules) {
+  std::vector<bool> is_imported(modules.size());
+  for (const ModuleSummary& module : modules) {
+    for (const uint32_t import : module.imports) {
+      if (import < modules.size()) is_imported[import] = true;
+    }
+  }
+  std::vector<bool> is_shown(modules.size());
+  TextTable table;
+  for (const bool shows_all : {false, true}) {
+    for (size_t i = 0; i < modules.size(); ++i) {
+      if (shows_all || !is_imported[i]) {
+        AddModulesFrom(i, modules, &is_shown, &table);
+      }
+    }
+  }
+  return table;
+}
+
+void AddModules(const LibrarySummary& library, Inspection* inspection) {
+  JsonWriter* const json = &inspection->json;
+  AddObjects(json, "modules", library.modules, [&](const auto& module) {
+    AddMembers(
+        json, "kind", module.kind, "imports",
+        std::vector<int64_t>(module.imports.begin(), module.imports.end()),
+        "module_name", module.module_name, "format", module.format, "functions",
+        module.functions, "code_bytes", module.code_bytes);
+    AddObjects(json, "tensors", module.tensors, [&](const auto& tensor) {
+      AddMembers(json, "name", tensor.name, "dtype", ToString(tensor.dtype),
+                 "shape", tensor.shape);
+    });
+  });
+  if (library.modules.empty()) return;
+  AddTable("modules", std::to_string(library.modules.size()),
+           TreeOf(library.modules), inspection);
+}
+
+// A factory holds a graph of its own.
+absl::Status AddGraph(const LibrarySummary& library, Inspection* inspection) {
+  for (const ModuleSummary& module : library.modules) {
+    if (module.graph_json.empty()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Graph graph,
+        ParseGraph(GraphText::FromString(library.path + ": graph JSON",
+                                         module.graph_json)));
+    inspection->text += "its graph:\n";
+    inspection->json.BeginObject("graph");
+    DescribeGraph(graph, NamesIn(module.tensors), inspection);
+    inspection->json.EndObject();
+    break;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -198,311 +410,38 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
   return absl::OkStatus();
 }
 
-namespace {
-
-// "main(x, w)".
-std::string SignatureOf(const VmFunction& function) {
-  std::string text = std::string(function.name) + "(";
-  for (size_t i = 0; i < function.params.size(); ++i) {
-    text.append(i == 0 ? "" : ", ").append(function.params[i]);
-  }
-  return text + ")";
-}
-
-// The numbers of a compiled function are not checked elsewhere.
-uint64_t NumInstructions(const VmFunction& function) {
-  if (function.kind != VmFunction::Kind::kBytecode) return 0;
-  return static_cast<uint64_t>(function.end - function.first);
-}
-uint64_t NumRegisters(const VmFunction& function) {
-  return static_cast<uint64_t>(std::max<int64_t>(0, function.num_registers));
-}
-
-void AddMembers(const VmFunction& function, JsonWriter* json) {
-  const bool is_bytecode = function.kind == VmFunction::Kind::kBytecode;
-  std::vector<std::string> params(function.params.begin(),
-                                  function.params.end());
-  AddMembers(json, "name", function.name, "kind",
-             is_bytecode ? "bytecode" : "compiled", "params", params,
-             "instructions", NumInstructions(function), "registers",
-             NumRegisters(function));
-}
-
-// Adds a line for the function, and one for each reason why it is not a graph.
-void AddFunction(const VmLibrary& library, const VmFunction& function,
-                 TextTable* table, Inspection* inspection) {
-  DiagnosticList reasons;
-  const auto made = ReadVmGraph(library, function, {}, &reasons);
-  if (!made.ok()) {
-    const Diagnostic diagnostic = DiagnosticOf(made.status());
-    reasons.Add(diagnostic);
-  }
-  inspection->json.BeginObject();
-  AddMembers(function, &inspection->json);
-  const bool is_graph = reasons.items().empty();
-  inspection->json.Add("is_graph", is_graph);
-  AddFindings("reasons",
-              FindingsOf(reasons.items(), finding_kinds::kFaultyFile),
-              &inspection->json);
-  inspection->json.EndObject();
-  std::string what = "compiled";
-  if (function.kind == VmFunction::Kind::kBytecode) {
-    what =
-        fmt::format("{}, {}", CountOf(NumInstructions(function), "instruction"),
-                    is_graph ? CountOf(made->graph.nodes.size(), "node")
-                             : "no static graph:");
-  }
-  table->AddRow({SignatureOf(function) + "  " + what});
-  for (Diagnostic diagnostic : reasons.items()) {
-    diagnostic.file.clear();
-    table->AddRow({"  " + diagnostic.ToString()});
-  }
-}
-
-uint64_t ConstantBytes(const VmExecutable& executable) {
-  uint64_t bytes = 0;
-  for (const VmConstant& constant : executable.constants) {
-    const auto* tensor = std::get_if<TensorRecord>(&constant);
-    if (tensor != nullptr) bytes += tensor->data.size();
-  }
-  return bytes;
-}
-
-absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
-  const auto function = FindVmFunction(library, inspection->function);
-  // If no function was chosen, there need not be a graph.
-  if (!function.ok()) {
-    return inspection->function.empty() ? absl::OkStatus() : function.status();
-  }
-  DiagnosticList reasons;
-  NODEWISE_ASSIGN_OR_RETURN(const VmGraph made,
-                            ReadVmGraph(library, **function, {}, &reasons));
-  if (!reasons.items().empty()) return absl::OkStatus();
-  ParamNames params = std::set<std::string>();
-  for (const NamedTensor& tensor : made.params.tensors) {
-    params->insert(tensor.name);
-  }
-  AddText(inspection, "the graph of {}:\n", Printable((*function)->name));
-  for (const std::string& note : made.notes) {
-    AddLine("note", Printable(note), inspection);
-  }
-  inspection->json.BeginObject("graph");
-  AddMembers(&inspection->json, "function", (*function)->name, "notes",
-             made.notes);
-  DescribeGraph(made.graph, params, inspection);
-  inspection->json.EndObject();
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const auto library, OpenVmLibrary(path));
   if (library == nullptr) return absl::OkStatus();
   const VmExecutable& executable = library->executable;
   const uint64_t bytes = ConstantBytes(executable);
-  AddLine("bytecode",
-          fmt::format("version {}, {}, {} in tensors",
-                      Printable(executable.version),
-                      CountOf(executable.constants.size(), "constant"),
-                      CountOf(bytes, "byte")),
-          inspection);
-  inspection->json.BeginObject("bytecode");
-  AddMembers(&inspection->json, "version", executable.version, "constants",
+  AddFact(inspection, "bytecode", "version {}, {}, {} in tensors",
+          Printable(executable.version),
+          CountOf(executable.constants.size(), "constant"),
+          CountOf(bytes, "byte"));
+  JsonWriter* const json = &inspection->json;
+  json->BeginObject("bytecode");
+  AddMembers(json, "version", executable.version, "constants",
              executable.constants.size(), "constant_bytes", bytes);
-  inspection->json.BeginArray("functions");
+  json->BeginArray("functions");
   TextTable table;
   uint64_t count = 0;
   for (const VmFunction& function : executable.functions) {
+    // Kernels, and functions of TVM's runtime, which have no code of their own.
     if (function.kind == VmFunction::Kind::kPacked) continue;
     ++count;
-    AddFunction(*library, function, &table, inspection);
-  }
-  inspection->json.EndArray();
-  inspection->json.EndObject();
-  AddLine("VM functions", fmt::format("{}", count), inspection);
-  inspection->text.Add(table, 4, inspection->max_lines);
-  return AddGraph(*library, inspection);
-}
-
-namespace {
-
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string joined;
-  for (const std::string& text : texts) {
-    joined += (joined.empty() ? "" : ", ") + text;
-  }
-  return joined;
-}
-
-// Returns the reason without the library's path; "" if it can run.
-std::string WhyNotRun(const LibrarySummary& library) {
-  std::string_view reason = MessageOf(library.run_status);
-  if (reason.starts_with(library.path + ": ")) {
-    reason.remove_prefix(library.path.size() + 2);
-  }
-  return std::string(reason);
-}
-
-void AddHead(const LibrarySummary& library, Inspection* inspection) {
-  const auto line = [&](const char* title, const std::string& value) {
-    if (!value.empty()) AddLine(title, Printable(value), inspection);
-  };
-  AddText(inspection, "{}: {}, {}, {} bits, {}\n", Printable(library.path),
-          library.type, library.machine, library.bits,
-          CountOf(library.bytes, "byte"));
-  line("abi", library.abi);
-  line("target", library.target);
-  line("TVM", library.era.empty() ? "" : library.era + ", as told by:");
-  for (const std::string& evidence : library.era_evidence) {
-    inspection->text += "    " + Printable(evidence) + "\n";
-  }
-  line("cannot run", WhyNotRun(library));
-  line("build id", library.build_id);
-  line("needs", Joined(library.needed));
-}
-
-void AddHeadMembers(const LibrarySummary& library, JsonWriter* json) {
-  AddMembers(json, "kind", "library", "bytes", library.bytes, "type",
-             library.type, "machine", library.machine, "bits", library.bits,
-             "abi", library.abi, "target", library.target, "era", library.era,
-             "era_evidence", library.era_evidence);
-  if (!library.run_status.ok()) json->Add("cannot_run", WhyNotRun(library));
-  AddMembers(json, "build_id", library.build_id, "needed", library.needed,
-             "functions", library.functions, "context", library.context,
-             "runtime_calls", library.runtime_calls);
-}
-
-constexpr size_t kMostIndent = 40;
-
-uint64_t BytesOf(const ModuleSummary& module) {
-  uint64_t bytes = 0;
-  for (const ModuleSummary::Tensor& tensor : module.tensors) {
-    bytes += TensorBytes(tensor.shape, tensor.dtype).value_or(0);
-  }
-  return bytes;
-}
-
-// "opencl: cl, 3 functions, 2,345 bytes".
-std::string LineOf(const ModuleSummary& module) {
-  std::string line = module.kind;
-  if (!module.module_name.empty()) line += " \"" + module.module_name + "\"";
-  if (!module.format.empty()) line += ", " + module.format;
-  if (!module.functions.empty()) {
-    line += ", " + CountOf(module.functions.size(), "function");
-  }
-  if (module.code_bytes > 0) line += ", " + CountOf(module.code_bytes, "byte");
-  if (!module.graph_json.empty()) {
-    line += ", graph JSON of " + CountOf(module.graph_json.size(), "byte");
-  }
-  if (!module.tensors.empty()) {
-    line += ", " + CountOf(module.tensors.size(), "tensor") + " of " +
-            CountOf(BytesOf(module), "byte");
-  }
-  return line;
-}
-
-// The modules as lines, imports indented below those that import them. Each
-// module is shown once, even if a damaged file has circles.
-class ModuleTree {
- public:
-  explicit ModuleTree(const std::vector<ModuleSummary>& modules)
-      : modules_(modules), is_shown_(modules.size()) {
-    std::vector<bool> is_imported(modules.size());
-    for (const ModuleSummary& module : modules) {
-      for (const uint32_t import : module.imports) {
-        if (import < modules.size()) is_imported[import] = true;
-      }
-    }
-    for (size_t i = 0; i < modules.size(); ++i) {
-      if (!is_imported[i]) ShowFrom(i);
-    }
-    for (size_t i = 0; i < modules.size(); ++i) ShowFrom(i);
-  }
-
-  const std::vector<std::string>& lines() const { return lines_; }
-
- private:
-  // Uses its own stack: a file can make the tree arbitrarily deep.
-  void ShowFrom(size_t root) {
-    std::vector<std::pair<size_t, size_t>> left = {{root, 0}};
-    while (!left.empty()) {
-      const auto [at, depth] = left.back();
-      left.pop_back();
-      if (is_shown_[at]) continue;
-      is_shown_[at] = true;
-      const std::string indent(std::min(2 * depth, kMostIndent), ' ');
-      lines_.push_back(indent + LineOf(modules_[at]));
-      for (const std::string& function : modules_[at].functions) {
-        lines_.push_back(fmt::format("{}    {}", indent, function));
-      }
-      const std::vector<uint32_t>& imports = modules_[at].imports;
-      for (auto it = imports.rbegin(); it != imports.rend(); ++it) {
-        if (*it < modules_.size()) left.emplace_back(*it, depth + 1);
-      }
-    }
-  }
-
-  const std::vector<ModuleSummary>& modules_;
-  std::vector<bool> is_shown_;
-  std::vector<std::string> lines_;
-};
-
-void AddModuleMembers(const ModuleSummary& module, JsonWriter* json) {
-  json->BeginObject();
-  AddMembers(json, "kind", module.kind, "imports",
-             std::vector<int64_t>(module.imports.begin(), module.imports.end()),
-             "module_name", module.module_name, "format", module.format,
-             "functions", module.functions, "code_bytes", module.code_bytes);
-  json->BeginArray("tensors");
-  for (const ModuleSummary::Tensor& tensor : module.tensors) {
-    AddObject(json, {}, "name", tensor.name, "dtype", ToString(tensor.dtype),
-              "shape", tensor.shape);
+    AddFunction(*library, function, &table, json);
   }
   json->EndArray();
   json->EndObject();
+  AddTable("VM functions", std::to_string(count), table, inspection);
+  return AddGraph(*library, inspection);
 }
-
-void AddModules(const LibrarySummary& library, Inspection* inspection) {
-  inspection->json.BeginArray("modules");
-  for (const ModuleSummary& module : library.modules) {
-    AddModuleMembers(module, &inspection->json);
-  }
-  inspection->json.EndArray();
-  if (library.modules.empty()) return;
-  const ModuleTree tree(library.modules);
-  AddLine("modules", fmt::format("{}", library.modules.size()), inspection);
-  TextTable table;
-  for (const std::string& line : tree.lines()) table.AddRow({line});
-  inspection->text.Add(table, 4, inspection->max_lines);
-}
-
-// The graph that a factory holds.
-absl::Status AddGraph(const LibrarySummary& library, Inspection* inspection) {
-  for (const ModuleSummary& module : library.modules) {
-    if (module.graph_json.empty()) continue;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const Graph graph,
-        ParseGraph(GraphText::FromString(library.path + ": graph JSON",
-                                         module.graph_json)));
-    ParamNames params = std::set<std::string>();
-    for (const auto& tensor : module.tensors) params->insert(tensor.name);
-    inspection->text += "its graph:\n";
-    inspection->json.BeginObject("graph");
-    DescribeGraph(graph, params, inspection);
-    inspection->json.EndObject();
-    return absl::OkStatus();
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const LibrarySummary library,
                             SummariseLibrary(path));
   AddHead(library, inspection);
-  AddHeadMembers(library, &inspection->json);
   AddList("functions", library.functions, inspection);
   if (!library.context.empty()) {
     AddList("filled in by the runtime", library.context, inspection);

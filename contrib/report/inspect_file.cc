@@ -1,3 +1,6 @@
+// Which kind of file it is, and what is in those that hold tensors: dumps, and
+// .npy, .npz, .params and .pb files. What all kinds share is here, too.
+
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -22,16 +25,7 @@
 #include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
-
-// What kind of file it is, and what all kinds share.
-
 namespace {
-
-namespace fs = std::filesystem;
-
-bool BeginsWith(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
 
 std::string FirstBytes(absl::Span<const uint8_t> bytes) {
   if (bytes.empty()) return "is empty";
@@ -40,6 +34,159 @@ std::string FirstBytes(absl::Span<const uint8_t> bytes) {
     text += fmt::format(" {:02x}", byte);
   }
   return text;
+}
+
+// --- Tensors ---
+
+// What could be read. TVM ignores bytes after the last tensor; a user who looks
+// at the file may not. A killed run leaves a cut .params file.
+struct FileContent {
+  // Tensors of .params files stay on the disk; those of others are read one
+  // after the other.
+  std::vector<NamedTensor> tensors;
+  std::unique_ptr<TensorFileReader> file;
+  size_t trailing_bytes = 0;
+  std::vector<std::string> missing;
+  bool is_cut = false;
+};
+
+absl::StatusOr<FileContent> Read(const std::string& path,
+                                 const std::string& format) {
+  FileContent content;
+  if (format != ".params") {
+    NODEWISE_ASSIGN_OR_RETURN(content.file, TensorFileReader::Open(path));
+    return content;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(PartialParams partial, OpenPartialParams(path));
+  content.tensors = std::move(partial.params.tensors);
+  content.trailing_bytes = partial.params.trailing_bytes;
+  content.missing = std::move(partial.missing);
+  content.is_cut = partial.is_cut;
+  return content;
+}
+
+void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
+  const TensorSummary summary = SummariseTensor(*entry.tensor, 0);
+  std::vector<std::string> row = {
+      entry.name, TypeToString(entry.tensor.shape(), entry.tensor.dtype()),
+      CountOf(entry.tensor.bytes(), "byte")};
+  if (summary.has_numbers) {
+    row.push_back("min " + ShortNumber(summary.min));
+    row.push_back("max " + ShortNumber(summary.max));
+  }
+  if (summary.nans > 0) row.push_back(fmt::format("NaN {}", summary.nans));
+  if (summary.infinities > 0) {
+    row.push_back(fmt::format("Inf {}", summary.infinities));
+  }
+  table->AddRow(row);
+  json->BeginObject();
+  AddMembers(json, "name", entry.name, "dtype", ToString(entry.tensor.dtype()),
+             "shape", entry.tensor.shape(), "bytes", entry.tensor.bytes());
+  AddSummary(summary, json);
+  json->EndObject();
+}
+
+// All that there is to say of tensors, made before anything of it is shown: if
+// a tensor cannot be read, nothing is shown of the file.
+struct TensorList {
+  size_t count = 0;
+  TextTable table;
+  JsonWriter json;
+};
+
+// Each tensor is gone before `tensor_at` returns the next, so that the largest
+// is all that a file takes of memory.
+absl::StatusOr<TensorList> ListTensors(
+    size_t count,
+    absl::FunctionRef<absl::StatusOr<NamedTensor>(size_t)> tensor_at) {
+  TensorList list;
+  list.count = count;
+  list.json.BeginArray("tensors");
+  for (size_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NamedTensor entry, tensor_at(i));
+    AddTensor(entry, &list.table, &list.json);
+  }
+  list.json.EndArray();
+  return list;
+}
+
+void AddTensorList(const TensorList& list, Inspection* inspection) {
+  inspection->json.Append(list.json);
+  AddTable("tensors", std::to_string(list.count), list.table, inspection);
+}
+
+absl::StatusOr<TensorList> ListContent(const FileContent& content) {
+  if (content.file == nullptr) {
+    return ListTensors(content.tensors.size(),
+                       [&](size_t i) { return content.tensors[i]; });
+  }
+  const std::vector<std::string>& names = content.file->names();
+  return ListTensors(
+      names.size(), [&](size_t i) -> absl::StatusOr<NamedTensor> {
+        NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, content.file->Read(i));
+        return NamedTensor{names[i], std::move(tensor)};
+      });
+}
+
+TextTable LinesOf(const std::vector<std::string>& lines) {
+  TextTable table;
+  for (const std::string& line : lines) table.AddRow({line});
+  return table;
+}
+
+// --- Dumps ---
+
+struct RecordCounts {
+  size_t runs = 0, reads = 0, outputs = 0, stats = 0, changed = 0;
+};
+
+// Counts records, and inputs that changed before they were read. An input that
+// has no record of being made is one of the network's, of which nothing is
+// known to compare it with.
+RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
+  RecordCounts counts;
+  std::map<EntryId, TensorHash> made;
+  for (const NodeRecord& record : records) {
+    switch (record.kind) {
+      case NodeRecord::Kind::kTime:
+        ++counts.runs;
+        break;
+      case NodeRecord::Kind::kOutput:
+        ++counts.outputs;
+        if (record.has_stats) ++counts.stats;
+        made[record.entry] = record.hash();
+        break;
+      case NodeRecord::Kind::kInput: {
+        ++counts.reads;
+        const auto place = made.find(record.entry);
+        const bool is_changed = place != made.end() &&
+                                CompareHashes(place->second, record.hash()) ==
+                                    HashMatch::kDifferent;
+        counts.changed += is_changed ? 1 : 0;
+        break;
+      }
+    }
+  }
+  return counts;
+}
+
+void AddRecords(const Dump& dump, Inspection* inspection) {
+  if (dump.records.empty()) return;
+  const RecordCounts counts = CountRecords(dump.records);
+  AddLine("nodes run", std::to_string(counts.runs), inspection);
+  if (counts.stats > 0) {
+    AddFact(inspection, "statistics", "of {} entries", counts.stats);
+  }
+  if (counts.changed == 0) {
+    AddFact(inspection, "inputs", "{} read, all as they were made",
+            counts.reads);
+  } else {
+    AddFact(inspection, "inputs", "{} read, {} of them not as they were made",
+            counts.reads, counts.changed);
+  }
+  AddObject(&inspection->json, "records", "nodes_run", counts.runs,
+            "inputs_read", counts.reads, "inputs_changed", counts.changed,
+            "entries_with_statistics", counts.stats);
 }
 
 }  // namespace
@@ -51,23 +198,26 @@ absl::StatusOr<FileKind> KindOfFile(const std::string& path) {
   if (first != std::string_view::npos && text[first] == '{') {
     return FileKind::kGraph;
   }
-  if (BeginsWith(text,
-                 "\x7f"
-                 "ELF")) {
-    return FileKind::kLibrary;
-  }
-  if (BeginsWith(text, "\x93NUMPY")) return FileKind::kNpy;
-  if (BeginsWith(text, "PK\x03\x04") || BeginsWith(text, "PK\x05\x06")) {
-    return FileKind::kNpz;
+  // The second beginning of a zip file is that of an archive without members.
+  static constexpr std::pair<std::string_view, FileKind> kBeginnings[] = {
+      {"\x7f"
+       "ELF",
+       FileKind::kLibrary},
+      {"\x93NUMPY", FileKind::kNpy},
+      {"PK\x03\x04", FileKind::kNpz},
+      {"PK\x05\x06", FileKind::kNpz}};
+  for (const auto& [beginning, kind] : kBeginnings) {
+    if (text.starts_with(beginning)) return kind;
   }
   if (LooksLikeParams(file.bytes())) return FileKind::kParams;
-  const std::string extension = fs::path(path).extension();
-  if (extension == ".json") return FileKind::kGraph;
-  if (extension == ".so") return FileKind::kLibrary;
-  if (extension == ".npy") return FileKind::kNpy;
-  if (extension == ".npz") return FileKind::kNpz;
-  if (extension == ".params") return FileKind::kParams;
-  if (extension == ".pb") return FileKind::kPb;
+  static constexpr std::pair<std::string_view, FileKind> kExtensions[] = {
+      {".json", FileKind::kGraph},    {".so", FileKind::kLibrary},
+      {".npy", FileKind::kNpy},       {".npz", FileKind::kNpz},
+      {".params", FileKind::kParams}, {".pb", FileKind::kPb}};
+  const std::string extension = std::filesystem::path(path).extension();
+  for (const auto& [known, kind] : kExtensions) {
+    if (extension == known) return kind;
+  }
   if (IsModel(path)) return FileKind::kModel;
   return absl::InvalidArgumentError(fmt::format(
       "{}: {}, expected a graph JSON, a shared library, an .onnx model, or a "
@@ -127,112 +277,22 @@ void AddLine(const std::string& title, const std::string& value,
   AddText(inspection, "  {:<10} {}\n", title, value);
 }
 
-void AddList(const std::string& title, const std::vector<std::string>& lines,
-             Inspection* inspection) {
-  TextTable table;
-  for (const std::string& line : lines) table.AddRow({line});
-  AddLine(title, fmt::format("{}", lines.size()), inspection);
+void AddTable(const std::string& title, const std::string& count,
+              const TextTable& table, Inspection* inspection) {
+  AddLine(title, count, inspection);
   inspection->text.Add(table, 4, inspection->max_lines);
 }
 
-namespace {
-
-// What could be read. TVM ignores bytes after the last tensor; a user who looks
-// at the file may not. A killed run leaves a cut .params file.
-struct FileContent {
-  // Tensors of .params files stay on the disk; those of others are read one
-  // after the other.
-  std::vector<NamedTensor> tensors;
-  std::unique_ptr<TensorFileReader> file;
-  size_t trailing_bytes = 0;
-  std::vector<std::string> missing;
-  bool is_cut = false;
-};
-
-absl::StatusOr<FileContent> Read(const std::string& path,
-                                 const std::string& format) {
-  FileContent content;
-  if (format != ".params") {
-    NODEWISE_ASSIGN_OR_RETURN(content.file, TensorFileReader::Open(path));
-    return content;
-  }
-  NODEWISE_ASSIGN_OR_RETURN(PartialParams partial, OpenPartialParams(path));
-  content.tensors = std::move(partial.params.tensors);
-  content.trailing_bytes = partial.params.trailing_bytes;
-  content.missing = std::move(partial.missing);
-  content.is_cut = partial.is_cut;
-  return content;
+void AddList(const std::string& title, const std::vector<std::string>& lines,
+             Inspection* inspection) {
+  AddTable(title, std::to_string(lines.size()), LinesOf(lines), inspection);
 }
-
-void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
-  const TensorSummary summary = SummariseTensor(*entry.tensor, 0);
-  std::vector<std::string> row = {
-      entry.name, TypeToString(entry.tensor.shape(), entry.tensor.dtype()),
-      CountOf(entry.tensor.bytes(), "byte")};
-  if (summary.has_numbers) {
-    row.push_back("min " + ShortNumber(summary.min));
-    row.push_back("max " + ShortNumber(summary.max));
-  }
-  if (summary.nans > 0) row.push_back(fmt::format("NaN {}", summary.nans));
-  if (summary.infinities > 0) {
-    row.push_back(fmt::format("Inf {}", summary.infinities));
-  }
-  table->AddRow(row);
-  json->BeginObject();
-  AddMembers(json, "name", entry.name, "dtype", ToString(entry.tensor.dtype()),
-             "shape", entry.tensor.shape(), "bytes", entry.tensor.bytes());
-  AddSummary(summary, json);
-  json->EndObject();
-}
-
-// What there is to say of all tensors, made before anything of it is shown.
-struct TensorList {
-  size_t count = 0;
-  TextTable table;
-  JsonWriter json;
-};
-
-// Each tensor is gone before `tensor_at` returns the next.
-absl::StatusOr<TensorList> ListTensors(
-    size_t count,
-    absl::FunctionRef<absl::StatusOr<NamedTensor>(size_t)> tensor_at) {
-  TensorList list;
-  list.count = count;
-  list.json.BeginArray("tensors");
-  for (size_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NamedTensor entry, tensor_at(i));
-    AddTensor(entry, &list.table, &list.json);
-  }
-  list.json.EndArray();
-  return list;
-}
-
-void AddList(const TensorList& list, Inspection* inspection) {
-  inspection->json.Append(list.json);
-  AddLine("tensors", fmt::format("{}", list.count), inspection);
-  inspection->text.Add(list.table, 4, inspection->max_lines);
-}
-
-absl::StatusOr<TensorList> ListContent(const FileContent& content) {
-  if (content.file == nullptr) {
-    return ListTensors(content.tensors.size(),
-                       [&](size_t i) { return content.tensors[i]; });
-  }
-  const std::vector<std::string>& names = content.file->names();
-  return ListTensors(
-      names.size(), [&](size_t i) -> absl::StatusOr<NamedTensor> {
-        NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, content.file->Read(i));
-        return NamedTensor{names[i], std::move(tensor)};
-      });
-}
-
-}  // namespace
 
 void AddTensors(const std::vector<NamedTensor>& tensors,
                 Inspection* inspection) {
   const auto list =
       ListTensors(tensors.size(), [&](size_t i) { return tensors[i]; });
-  AddList(list.value(), inspection);
+  AddTensorList(list.value(), inspection);
 }
 
 void AddMissing(const std::vector<std::string>& missing, bool is_cut,
@@ -243,14 +303,14 @@ void AddMissing(const std::vector<std::string>& missing, bool is_cut,
       inspection, "  cut short: {} missing ({} writes what is complete)\n",
       missing.empty() ? std::string("all") : CountOf(missing.size(), "tensor"),
       NameOf(Way::kRecovery));
-  TextTable table;
-  for (const std::string& name : missing) table.AddRow({name});
-  inspection->text.Add(table, 4, inspection->max_lines);
+  inspection->text.Add(LinesOf(missing), 4, inspection->max_lines);
 }
 
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const FileContent content, Read(path, format));
+  // Nothing of a file that was cut in its head can be shown; reading it as a
+  // whole file says where it ends.
   if (content.is_cut && content.tensors.empty() && content.missing.empty()) {
     return OpenParams(path).status();
   }
@@ -260,80 +320,22 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
           CountOf(bytes, "byte"));
   AddMembers(&inspection->json, "kind", "tensors", "format", format, "bytes",
              bytes);
-  AddList(list, inspection);
+  AddTensorList(list, inspection);
   if (content.trailing_bytes > 0) {
-    AddLine(
-        "behind the last",
-        CountOf(content.trailing_bytes, "byte") + " that belong to no tensor",
-        inspection);
+    AddFact(inspection, "behind the last", "{} that belong to no tensor",
+            CountOf(content.trailing_bytes, "byte"));
   }
   if (format != ".params") return absl::OkStatus();
-  inspection->json.Add("trailing_bytes", uint64_t{content.trailing_bytes});
+  AddMember(&inspection->json, "trailing_bytes", content.trailing_bytes);
   AddMissing(content.missing, content.is_cut, inspection);
   if (!content.is_cut || inspection->may_be_cut) return absl::OkStatus();
   return OpenParams(path).status();
 }
 
-// Dumps, complete or not, and what can be saved of a cut .params file.
-
-namespace {
-
-struct RecordCounts {
-  size_t runs = 0, reads = 0, outputs = 0, stats = 0, changed = 0;
-};
-
-// Counts records, and inputs that changed before they were read.
-RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
-  RecordCounts counts;
-  std::map<EntryId, TensorHash> made;
-  for (const NodeRecord& record : records) {
-    switch (record.kind) {
-      case NodeRecord::Kind::kTime:
-        ++counts.runs;
-        break;
-      case NodeRecord::Kind::kOutput:
-        ++counts.outputs;
-        if (record.has_stats) ++counts.stats;
-        made[record.entry] = record.hash();
-        break;
-      case NodeRecord::Kind::kInput: {
-        ++counts.reads;
-        const auto place = made.find(record.entry);
-        const bool is_changed = place != made.end() &&
-                                CompareHashes(place->second, record.hash()) ==
-                                    HashMatch::kDifferent;
-        counts.changed += is_changed ? 1 : 0;
-        break;
-      }
-    }
-  }
-  return counts;
-}
-
-void AddRecords(const Dump& dump, Inspection* inspection) {
-  if (dump.records.empty()) return;
-  const RecordCounts counts = CountRecords(dump.records);
-  AddLine("nodes run", fmt::format("{}", counts.runs), inspection);
-  if (counts.stats > 0) {
-    AddLine("statistics", fmt::format("of {} entries", counts.stats),
-            inspection);
-  }
-  AddLine("inputs",
-          counts.changed == 0
-              ? fmt::format("{} read, all as they were made", counts.reads)
-              : fmt::format("{} read, {} of them not as they were made",
-                            counts.reads, counts.changed),
-          inspection);
-  AddObject(&inspection->json, "records", "nodes_run", counts.runs,
-            "inputs_read", counts.reads, "inputs_changed", counts.changed,
-            "entries_with_statistics", counts.stats);
-}
-
-}  // namespace
-
 bool IsDump(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return false;
+  // A damaged dump is one, too: inspecting it says what is wrong with it.
   const auto dump = OpenDump(path);
   return dump.ok() || !absl::IsNotFound(dump.status());
 }
@@ -351,6 +353,7 @@ absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   if (dump.has_tensors) {
     AddMissing(dump.missing, dump.is_cut, inspection);
   } else {
+    // There is no file of tensors out of which anything could be recovered.
     AddMembers(&inspection->json, "cut", dump.is_cut, "missing", dump.missing);
     if (dump.is_cut) {
       inspection->text += "  cut short: the run had not come to its end\n";

@@ -1,3 +1,5 @@
+// What is in an ONNX model, or in one operation of it.
+
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -19,13 +21,16 @@
 namespace nodewise {
 namespace {
 
-// The network's operations and their cost.
+// The network's operations and their cost. Those without an estimate of it, as
+// opaque ones are, are counted, so that the sum is not taken for all there is.
 struct Operators {
   std::map<std::string, uint64_t> counts;  // By kind.
   double flops = 0;
   uint64_t without_flops = 0;
 };
 
+// A name alone does not tell operators of two domains apart, nor one that is
+// known here from one that is opaque.
 std::string KindOf(const Operation& operation) {
   if (const auto* const opaque = operation.attrs.As<ops::Opaque>()) {
     return NameOf(*opaque) + " (opaque)";
@@ -66,34 +71,32 @@ void AddValues(const char* title, const Network& network,
     AddMembers(&inspection->json, "name", value.name, "type",
                ToString(value.type));
   });
-  AddLine(title, fmt::format("{}", values.size()), inspection);
-  inspection->text.Add(table, 4, inspection->max_lines);
+  AddTable(title, std::to_string(values.size()), table, inspection);
 }
 
 void AddOperators(const Network& network, Inspection* inspection) {
   const Operators found = CountOperators(network);
   const uint64_t operations = network.order().size();
+  JsonWriter* const json = &inspection->json;
   TextTable table;
-  inspection->json.Add("operations", operations);
-  inspection->json.BeginArray("operators");
-  for (const auto& [kind, count] : found.counts) {
-    table.AddRow({kind, fmt::format("{}", count)});
-    AddObject(&inspection->json, {}, "name", kind, "uses", count);
-  }
-  inspection->json.EndArray();
-  AddLine("operators",
-          fmt::format("{} in {}", found.counts.size(),
-                      CountOf(operations, "operation")),
-          inspection);
-  inspection->text.Add(table, 4, inspection->max_lines);
-  AddMembers(&inspection->json, "flops", found.flops,
-             "operations_without_flops", found.without_flops);
-  AddLine("FLOPs",
-          fmt::format("{:.4g}, {} not counted", found.flops,
-                      CountOf(found.without_flops, "operation")),
-          inspection);
+  json->Add("operations", operations);
+  AddObjects(json, "operators", found.counts, [&](const auto& row) {
+    const auto& [kind, count] = row;
+    table.AddRow({kind, std::to_string(count)});
+    AddMembers(json, "name", kind, "uses", count);
+  });
+  AddTable("operators",
+           fmt::format("{} in {}", found.counts.size(),
+                       CountOf(operations, "operation")),
+           table, inspection);
+  AddMembers(json, "flops", found.flops, "operations_without_flops",
+             found.without_flops);
+  AddFact(inspection, "FLOPs", "{:.4g}, {} not counted", found.flops,
+          CountOf(found.without_flops, "operation"));
 }
 
+// Constants lie among the other values of a network, some of which have been
+// removed.
 void AddConstants(const Network& network, Inspection* inspection) {
   uint64_t tensors = 0;
   uint64_t elements = 0;
@@ -108,18 +111,12 @@ void AddConstants(const Network& network, Inspection* inspection) {
   }
   AddObject(&inspection->json, "constants", "tensors", tensors, "elements",
             elements, "bytes", bytes);
-  AddLine("constants",
-          fmt::format("{}, {}, {}", CountOf(tensors, "tensor"),
-                      CountOf(elements, "element"), CountOf(bytes, "byte")),
-          inspection);
+  AddFact(inspection, "constants", "{}, {}, {}", CountOf(tensors, "tensor"),
+          CountOf(elements, "element"), CountOf(bytes, "byte"));
 }
 
-void AddOpaque(const Network& network, Inspection* inspection) {
-  const std::string text = DescribeOpaque(network, &inspection->json);
-  if (!text.empty()) AddLine("opaque", text, inspection);
-}
-
-// How many operations say where they are from.
+// Adds how many operations say where they are from: exporters that note it are
+// few, and some note it of a part alone.
 void AddSourceCount(const Network& network, Inspection* inspection) {
   uint64_t with_source = 0;
   for (const OperationId id : network.order()) {
@@ -127,20 +124,17 @@ void AddSourceCount(const Network& network, Inspection* inspection) {
   }
   inspection->json.Add("operations_with_source", with_source);
   if (with_source == 0) return;
-  AddLine("source",
-          fmt::format("{} of {} say where they are from", with_source,
-                      CountOf(network.order().size(), "operation")),
-          inspection);
+  AddFact(inspection, "source", "{} of {} say where they are from", with_source,
+          CountOf(network.order().size(), "operation"));
 }
 
-std::vector<ValueId> Given(const std::vector<ValueId>& values) {
-  std::vector<ValueId> given;
-  for (const ValueId id : values) {
-    if (id != kNoValue) given.push_back(id);
-  }
-  return given;
+std::vector<ValueId> Given(std::vector<ValueId> values) {
+  std::erase(values, kNoValue);
+  return values;
 }
 
+// The line has the whole of its place; the file stands by itself, too, so that
+// an editor can open it.
 void AddSource(const Operation& operation, Inspection* inspection) {
   const auto source = SourceOf(operation);
   if (!source.has_value()) return;
@@ -156,6 +150,8 @@ void AddSource(const Operation& operation, Inspection* inspection) {
   AddLine("file", Printable(line.file), inspection);
 }
 
+// Shows one operation alone, with its values under the titles that those of the
+// network have.
 absl::Status InspectOperation(const Network& network, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(
       const OperationId id,
@@ -184,7 +180,7 @@ absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
   AddText(inspection, "{}: ONNX model, opset {}, {}\n", Printable(path),
           network.opset(), CountOf(bytes, "byte"));
   AddMembers(&inspection->json, "kind", "model", "bytes", bytes, "name",
-             network.name(), "opset", uint64_t(network.opset()));
+             network.name(), "opset", network.opset());
   if (!inspection->node.empty()) {
     return At(path, InspectOperation(network, inspection));
   }
@@ -193,15 +189,14 @@ absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
   AddOperators(network, inspection);
   AddConstants(network, inspection);
   AddSourceCount(network, inspection);
-  AddOpaque(network, inspection);
+  const std::string opaque = DescribeOpaque(network, &inspection->json);
+  if (!opaque.empty()) AddLine("opaque", opaque, inspection);
   AddFindings("warnings",
               FindingsOf(diagnostics.items(), finding_kinds::kFaultyFile),
               &inspection->json);
   if (!diagnostics.items().empty()) {
-    AddLine("warnings",
-            fmt::format("{} ({} lists them)", diagnostics.items().size(),
-                        NameOf(Way::kVerification)),
-            inspection);
+    AddFact(inspection, "warnings", "{} ({} lists them)",
+            diagnostics.items().size(), NameOf(Way::kVerification));
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/report/inspection.h"
 #include "nodewise/support/json_writer.h"
 
 namespace nodewise {
@@ -88,6 +89,14 @@ template <typename Owner, typename... Values>
 void AddText(Owner* owner, fmt::format_string<Values...> format,
              Values&&... values) {
   owner->text += fmt::format(format, std::forward<Values>(values)...);
+}
+
+// Adds a line "  title  value" with a formatted value.
+template <typename... Values>
+void AddFact(Inspection* inspection, const std::string& title,
+             fmt::format_string<Values...> format, Values&&... values) {
+  AddLine(title, fmt::format(format, std::forward<Values>(values)...),
+          inspection);
 }
 
 inline std::vector<std::string> KeysOf(const GraphIndex& index,

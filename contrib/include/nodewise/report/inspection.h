@@ -11,6 +11,7 @@
 #include "nodewise/report/report.h"
 #include "nodewise/session/target_spec.h"
 #include "nodewise/support/json_writer.h"
+#include "nodewise/support/text_table.h"
 
 namespace nodewise {
 
@@ -81,6 +82,10 @@ void DescribeGraph(const Graph& graph, const ParamNames& params,
 // max_lines.
 void AddList(const std::string& title, const std::vector<std::string>& lines,
              Inspection* inspection);
+
+// Adds such a list of rows, with text in the place of their number.
+void AddTable(const std::string& title, const std::string& count,
+              const TextTable& table, Inspection* inspection);
 
 // Shows what was found in the file, as the next object of the document's array
 // `files`; damage becomes an error.
