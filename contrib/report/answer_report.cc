@@ -1,6 +1,9 @@
+// An answer as text and document: what was done and why, how it was searched,
+// which nodes, layers, builds or samples are to blame. Nodes themselves are
+// shown by located_report.cc, models by models_report.cc.
+
 #include "nodewise/report/answer_report.h"
 
-#include <algorithm>
 #include <cctype>
 #include <string>
 
@@ -21,11 +24,31 @@
 namespace nodewise {
 namespace {
 
-TextTable TableOf(const std::vector<BisectQuestion>& questions,
-                  std::string_view what) {
+// More are in the document.
+constexpr size_t kMostSampleRows = 20;
+constexpr size_t kMostNamed = 4;
+constexpr size_t kMostMasking = 5;
+
+std::vector<std::string> NamesAt(const std::vector<size_t>& places,
+                                 const std::vector<std::string>& names) {
+  std::vector<std::string> chosen;
+  for (const size_t place : places) chosen.push_back(names[place]);
+  return chosen;
+}
+
+std::string WithVerdict(const std::string& node, NodeVerdict verdict) {
+  return fmt::format("{}, {}", node, NameOf(verdict));
+}
+
+// --- Halving ---
+
+// Shows the questions below the line `head`. `what` names the items of which a
+// question takes some from the target and all others from the reference.
+void ShowQuestions(const std::vector<BisectQuestion>& questions,
+                   const std::string& head, const char* what, Report* report) {
   TextTable table;
-  table.AddRow({std::string(what), "the last of them", "error left", ""});
-  for (const BisectQuestion& question : questions) {
+  table.AddRow({what, "the last of them", "error left", ""});
+  AddObjects(&report->json, "questions", questions, [&](const auto& question) {
     table.AddRow({std::to_string(question.taken),
                   question.last.empty() ? "-" : question.last,
                   fmt::format("{:.1f} %", 100 * question.left),
@@ -33,19 +56,18 @@ TextTable TableOf(const std::vector<BisectQuestion>& questions,
                   : question.round > 0
                       ? fmt::format("culprits replaced ({})", question.round)
                       : ""});
-  }
-  return table;
-}
-
-void AddQuestions(const std::vector<BisectQuestion>& questions,
-                  JsonWriter* json) {
-  AddObjects(json, "questions", questions, [&](const auto& question) {
-    AddMembers(json, "taken", question.taken, "last", question.last, "left",
-               question.left, "repeated", question.is_repeated, "round",
+    AddMembers(&report->json, "taken", question.taken, "last", question.last,
+               "left", question.left, "repeated", question.is_repeated, "round",
                question.round);
   });
+  if (questions.empty()) return;
+  report->text += head;
+  report->text.Add(table, 2);
+  report->text += "\n";
 }
 
+// The first node that shows an error need not be the first that makes one:
+// what comes between may hide it.
 std::string MaskingText(const BisectResult& result) {
   std::vector<std::string> before;
   const bool is_certain = result.masking == Masking::kCertain;
@@ -61,68 +83,17 @@ std::string MaskingText(const BisectResult& result) {
       return "no, every node before it is right on what it read";
     case Masking::kPossible:
       return fmt::format("possible, {} before it could not be judged: {}",
-                         CountOf(before.size(), "node"), ListOf(before, 5));
+                         CountOf(before.size(), "node"),
+                         ListOf(before, kMostMasking));
     case Masking::kCertain:
       return fmt::format(
           "yes, {} before it: at most half of the error comes from there",
-          ListOf(before, 5));
+          ListOf(before, kMostMasking));
   }
   return "";
 }
 
-TextTable FirstTable(const BisectResult& result) {
-  const NodeReport& first = result.located.nodes[*result.first];
-  TextTable table;
-  table.AddRow({"first divergence",
-                fmt::format("{}, {}", first.key, NameOf(first.verdict))});
-  if (!Accuses(first.verdict)) table.AddRow({"reason", first.reason});
-  table.AddRow({"masked before it", MaskingText(result)});
-  return table;
-}
-
-void AddFirst(const BisectResult& result, JsonWriter* json) {
-  json->Add("nodes_on_path", uint64_t{result.nodes_on_path});
-  AddQuestions(result.questions, json);
-  AddObject(json, "runs", "candidate", result.candidate_runs, "reference",
-            result.reference_runs);
-  if (!result.first.has_value()) return;
-  const NodeReport& first = result.located.nodes[*result.first];
-  AddMembers(json, "first_divergence", first.key, "first_divergence_kind",
-             NameOf(first.verdict), "masked", NameOf(result.masking));
-}
-
-std::string NameOfFunction(const MixResult& result, size_t function) {
-  return result.functions[function].candidate;
-}
-
-void AddMixed(const MixResult& result, JsonWriter* json) {
-  json->Add("functions", uint64_t{result.functions.size()});
-  AddQuestions(result.questions, json);
-  AddMembers(json, "runs", result.runs, "in_storage", result.is_in_storage);
-  AddObjects(json, "guilty", result.guilty, [&](const auto& guilty) {
-    const MixedFunction& function = result.functions[guilty.function];
-    std::vector<std::string> together;
-    for (const size_t other : guilty.together_with) {
-      together.push_back(NameOfFunction(result, other));
-    }
-    std::vector<int64_t> nodes;
-    for (const NodeId node : function.nodes) nodes.push_back(Index(node));
-    AddMembers(json, "function", function.candidate, "reference",
-               function.reference, "node_indices", nodes, "together_with",
-               together);
-  });
-}
-
-std::string SeriesLine(const BuildAnswer& answer) {
-  if (answer.state == BuildState::kSkipped) return answer.why;
-  return fmt::format("outputs off by {:.2g} of their size", answer.error);
-}
-
 // --- Samples ---
-
-// More are in the document.
-constexpr size_t kMostSampleRows = 20;
-constexpr size_t kMostNamed = 4;
 
 std::string ErrorText(const RankedSample& ranked) {
   if (!ranked.why_no_outputs.empty()) return "no outputs";
@@ -142,174 +113,71 @@ std::string FoundText(const RankedSample& ranked) {
   std::vector<std::string> named;
   for (const Culprit& culprit : ranked.located->culprits) {
     const NodeReport& node = ranked.located->nodes[culprit.report];
-    named.push_back(fmt::format("{}, {}", node.key, NameOf(node.verdict)));
+    named.push_back(WithVerdict(node.key, node.verdict));
   }
   return named.empty() ? "no culprit" : ListOf(named, kMostNamed);
 }
 
 void ShowRanked(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
+  JsonWriter* const json = &report->json;
+  TextTable table;
+  AddObjects(json, "samples", result.ranked, [&](const auto& ranked) {
+    const std::string& name = names[ranked.sample];
+    table.AddRow({name, ErrorText(ranked), FoundText(ranked)});
+    AddMembers(json, "sample", name, "error", ranked.error, "non_finite",
+               ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
+               ranked.why_no_outputs, "located", ranked.located.has_value());
+    if (!ranked.not_located.ok()) {
+      json->Add("not_located", MessageOf(ranked.not_located));
+    }
+    if (!ranked.located.has_value()) return;
+    const LocateResult& located = *ranked.located;
+    AddObjects(json, "found", located.culprits, [&](const auto& culprit) {
+      const NodeReport& node = located.nodes[culprit.report];
+      AddMembers(json, "node", node.key, "kind", NameOf(node.verdict));
+    });
+  });
   AddText(report, "\n{}, the worst first:\n",
           CountOf(result.ranked.size(), "sample"));
-  TextTable table;
-  for (const RankedSample& ranked : result.ranked) {
-    table.AddRow({names[ranked.sample], ErrorText(ranked), FoundText(ranked)});
-  }
   report->text.Add(table, 2, kMostSampleRows);
 }
 
-void ShowRecurring(const SamplesResult& result, Report* report) {
-  if (result.recurring.empty()) return;
+void ShowRecurring(const SamplesResult& result,
+                   const std::vector<std::string>& names, Report* report) {
   TextTable table;
-  for (const RecurringVerdict& verdict : result.recurring) {
-    table.AddRow({fmt::format("{}, {}", verdict.node, NameOf(verdict.kind)),
-                  fmt::format("in {} of {}", verdict.samples.size(),
-                              CountOf(result.num_located(), "sample"))});
-  }
+  AddObjects(
+      &report->json, "recurring", result.recurring, [&](const auto& verdict) {
+        table.AddRow({WithVerdict(verdict.node, verdict.kind),
+                      fmt::format("in {} of {}", verdict.samples.size(),
+                                  CountOf(result.num_located(), "sample"))});
+        AddMembers(&report->json, "node", verdict.node, "kind",
+                   NameOf(verdict.kind), "samples",
+                   NamesAt(verdict.samples, names));
+      });
+  if (result.recurring.empty()) return;
   report->text += "\nrecurs among those that were examined:\n";
   report->text.Add(table, 2, kMostSampleRows);
 }
 
 void ShowFailed(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
+  TextTable table;
+  AddObjects(&report->json, "failed_samples", result.failed,
+             [&](const auto& failed) {
+               const std::string& name = names[failed.sample];
+               // Messages about files name them already.
+               const std::string why(MessageOf(failed.why));
+               table.AddRow({why.starts_with(name) ? why : name + ": " + why});
+               AddMembers(&report->json, "sample", name, "why", why);
+             });
   if (result.failed.empty()) return;
   AddText(report, "\n{} not judged:\n",
           CountOf(result.failed.size(), "sample"));
-  TextTable table;
-  for (const FailedSample& failed : result.failed) {
-    const std::string& name = names[failed.sample];
-    // Messages about files name them already.
-    const std::string why(MessageOf(failed.why));
-    table.AddRow({why.starts_with(name) ? why : name + ": " + why});
-  }
   report->text.Add(table, 2, kMostSampleRows);
 }
 
-void AddRanked(const RankedSample& ranked, const std::string& name,
-               JsonWriter* json) {
-  json->BeginObject();
-  AddMembers(json, "sample", name, "error", ranked.error, "non_finite",
-             ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
-             ranked.why_no_outputs, "located", ranked.located.has_value());
-  if (!ranked.not_located.ok()) {
-    json->Add("not_located", MessageOf(ranked.not_located));
-  }
-  if (ranked.located.has_value()) {
-    AddObjects(
-        json, "found", ranked.located->culprits, [&](const auto& culprit) {
-          const NodeReport& node = ranked.located->nodes[culprit.report];
-          AddMembers(json, "node", node.key, "kind", NameOf(node.verdict));
-        });
-  }
-  json->EndObject();
-}
-
-void AddSamples(const SamplesResult& result,
-                const std::vector<std::string>& names, JsonWriter* json) {
-  json->BeginArray("samples");
-  for (const RankedSample& ranked : result.ranked) {
-    AddRanked(ranked, names[ranked.sample], json);
-  }
-  json->EndArray();
-  AddObjects(json, "recurring", result.recurring, [&](const auto& verdict) {
-    std::vector<std::string> recurs;
-    for (const size_t sample : verdict.samples) recurs.push_back(names[sample]);
-    AddMembers(json, "node", verdict.node, "kind", NameOf(verdict.kind),
-               "samples", recurs);
-  });
-  AddObjects(json, "failed_samples", result.failed, [&](const auto& failed) {
-    AddMembers(json, "sample", names[failed.sample], "why",
-               MessageOf(failed.why));
-  });
-}
-
-}  // namespace
-
-void ShowBisected(const BisectResult& result, Report* report) {
-  if (!result.questions.empty()) {
-    AddText(
-        report,
-        "bisected {}: {}, {} of the candidate and {} of the reference, most of "
-        "them in part\n",
-        CountOf(result.nodes_on_path, "node"),
-        CountOf(result.questions.size(), "question"),
-        CountOf(result.candidate_runs, "run"), result.reference_runs);
-    report->text.Add(TableOf(result.questions, "nodes of TARGET"), 2);
-    report->text += "\n";
-  }
-  if (result.first.has_value()) {
-    report->text.Add(FirstTable(result));
-    report->text += "\n";
-  } else if (result.located.CountOf(NodeVerdict::kNotDeterministic) > 0) {
-    report->text += "not bisected: the same run again made other bits\n\n";
-  } else if (result.located.outputs.empty()) {
-    report->text += "not bisected: no run comes to its end\n\n";
-  }
-  AddFirst(result, &report->json);
-}
-
-void ShowMixed(const MixResult& result, Report* report) {
-  if (!result.questions.empty()) {
-    AddText(report, "mixed {} of both builds: {}, {}\n",
-            CountOf(result.functions.size(), "function"),
-            CountOf(result.questions.size(), "question"),
-            CountOf(result.runs, "run"));
-    report->text.Add(TableOf(result.questions, "functions of TARGET"), 2);
-    report->text += "\n";
-  }
-  AddMixed(result, &report->json);
-  if (!result.is_in_storage) return;
-  report->text +=
-      "culprit: no function; with all functions of the reference the error is "
-      "the same,\nso it is in how TARGET's tensors share memory\n";
-}
-
-void ShowSeries(const SeriesResult& result,
-                const std::vector<std::string>& names, Report* report) {
-  TextTable table;
-  JsonWriter& json = report->json;
-  AddObjects(&json, "series", result.answers, [&](const auto& answer) {
-    const std::string state(NameOf(answer.state));
-    table.AddRow({names[answer.build], state, SeriesLine(answer)});
-    AddMembers(&json, "build", names[answer.build], "state", state, "error",
-               answer.error, "why", IfAny{answer.why});
-  });
-  AddText(report, "tried {} of {}:\n", result.answers.size(),
-          CountOf(names.size(), "build"));
-  report->text.Add(table, 2);
-  report->text += "\n";
-  if (!result.first_bad.has_value()) {
-    report->text += "no bad build: the last one makes what the first does\n";
-    return;
-  }
-  AddMembers(&json, "last_good", names[result.last_good], "first_bad",
-             names[*result.first_bad]);
-  std::vector<std::string> skipped;
-  for (const size_t build : result.skipped_between) {
-    skipped.push_back(names[build]);
-  }
-  json.Add("skipped_between", skipped);
-  AddText(report, "first bad build: {}, after {}\n",
-          Printable(names[*result.first_bad]),
-          Printable(names[result.last_good]));
-  if (skipped.empty()) return;
-  AddText(
-      report,
-      "  it may also be one of those between them, which could not run: {}\n",
-      ListOf(skipped));
-}
-
-void ShowSamples(const SamplesResult& result,
-                 const std::vector<std::string>& names, Report* report) {
-  ShowRanked(result, names, report);
-  ShowRecurring(result, report);
-  ShowFailed(result, names, report);
-  AddSamples(result, names, &report->json);
-}
-
-namespace {
-
-constexpr double kBytesPerMiB = 1 << 20;
+// --- The answer ---
 
 // Returns the words in lines that fit a usual terminal.
 std::string Wrapped(const std::string& words) {
@@ -328,6 +196,7 @@ std::string Wrapped(const std::string& words) {
   return lines + "\n";
 }
 
+// The sentence that a reader wants comes first, and then how it is known.
 void ShowWhatWasDone(const Answer& answer, Report* report) {
   const std::string said = SentenceOf(answer);
   if (!said.empty()) {
@@ -354,6 +223,7 @@ void ShowSubject(const Answer& answer, Report* report) {
 }
 
 void ShowCost(const LayerCost& cost, Report* report) {
+  constexpr double kBytesPerMiB = 1 << 20;
   AddText(
       report,
       "took {:.2f} s and at most {:.1f} MiB of memory (VmHWM less what was "
@@ -406,12 +276,11 @@ void ShowChange(const Evidence& evidence, Report* report) {
 void ShowProgramRuns(const Evidence& evidence, Report* report) {
   if (!evidence.program_runs.has_value()) return;
   const ProgramRuns& runs = *evidence.program_runs;
-  const auto seconds_of = [](int64_t nanoseconds) {
-    constexpr double kNanosecondsPerSecond = 1e9;
-    return static_cast<double>(nanoseconds) / kNanosecondsPerSecond;
-  };
-  const double seconds = seconds_of(runs.nanoseconds);
-  const double of_seconds = seconds_of(evidence.search_ns);
+  constexpr double kNanosecondsPerSecond = 1e9;
+  const double seconds =
+      static_cast<double>(runs.nanoseconds) / kNanosecondsPerSecond;
+  const double of_seconds =
+      static_cast<double>(evidence.search_ns) / kNanosecondsPerSecond;
   const std::pair<uint64_t, const char*> kinds[] = {
       {runs.as_read, "the model as it is"},
       {runs.observed, "more outputs"},
@@ -452,6 +321,26 @@ void ShowLayerSources(const std::vector<NamedCulprit>& culprits,
   text->Add(table, 2, most_culprits);
 }
 
+void ShowLocatedNodes(const Answer& answer, size_t most_culprits,
+                      Report* report) {
+  const Evidence& evidence = answer.evidence;
+  const LocateResult& located = *evidence.located;
+  // How it was searched ends with a blank line of its own in these cases.
+  const bool is_told = evidence.bisected.has_value() ||
+                       evidence.mixed.has_value() ||
+                       evidence.shown_sample.has_value();
+  if (!is_told) report->text += "\n";
+  // Where memory is shared wrongly, no function need be named.
+  const bool has_none = evidence.mixed.has_value() &&
+                        evidence.mixed->is_in_storage &&
+                        located.culprits.empty();
+  if (!has_none) {
+    ShowLocated(located, evidence.judged_all, most_culprits, answer.culprits,
+                report);
+  }
+  if (answer.search == Search::kReplay) ShowNotJudged(located, report);
+}
+
 void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   const Evidence& evidence = answer.evidence;
   if (evidence.shown_sample.has_value()) {
@@ -459,21 +348,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
     AddText(report, "\non {}:\n", Printable(*evidence.shown_sample));
   }
   if (evidence.located.has_value()) {
-    const bool is_told = evidence.bisected.has_value() ||
-                         evidence.mixed.has_value() ||
-                         evidence.shown_sample.has_value();
-    if (!is_told) report->text += "\n";
-    // Where memory is shared wrongly, no function need be named.
-    const bool has_none = evidence.mixed.has_value() &&
-                          evidence.mixed->is_in_storage &&
-                          evidence.located->culprits.empty();
-    if (!has_none) {
-      ShowLocated(*evidence.located, evidence.judged_all, most_culprits,
-                  answer.culprits, report);
-    }
-    if (answer.search == Search::kReplay) {
-      ShowNotJudged(*evidence.located, report);
-    }
+    ShowLocatedNodes(answer, most_culprits, report);
   }
   if (evidence.dumps.has_value()) {
     report->text += "\n";
@@ -512,14 +387,12 @@ Report::Status StatusOf(Answer::State state) {
   return Report::Status::kError;
 }
 
-void AddGraph(const Evidence& evidence, JsonWriter* json) {
-  if (evidence.by_value.has_value()) {
-    AddGraph(*evidence.by_value->index, json);
-  } else if (evidence.index != nullptr) {
-    AddGraph(*evidence.index, json);
-  }
+void AppendNotes(const std::vector<std::string>& notes, Report* report) {
+  report->notes.insert(report->notes.end(), notes.begin(), notes.end());
 }
 
+// Before a folder is given away, its owner should see what of the network can
+// still be read in it.
 void ShowKept(const WrittenRepro& repro, Report* report) {
   if (!repro.kept.has_value()) return;
   AddText(report, "\nstill in {} of the network:\n", repro.folder);
@@ -531,43 +404,146 @@ void ShowKept(const WrittenRepro& repro, Report* report) {
 
 }  // namespace
 
-void ShowRepros(const WrittenRepros& written, Report* report) {
+void ShowBisected(const BisectResult& result, Report* report) {
+  JsonWriter* const json = &report->json;
+  AddMember(json, "nodes_on_path", result.nodes_on_path);
+  ShowQuestions(
+      result.questions,
+      fmt::format("bisected {}: {}, {} of the candidate and {} of the "
+                  "reference, most of them in part\n",
+                  CountOf(result.nodes_on_path, "node"),
+                  CountOf(result.questions.size(), "question"),
+                  CountOf(result.candidate_runs, "run"), result.reference_runs),
+      "nodes of TARGET", report);
+  AddObject(json, "runs", "candidate", result.candidate_runs, "reference",
+            result.reference_runs);
+  if (result.first.has_value()) {
+    const NodeReport& first = result.located.nodes[*result.first];
+    TextTable table;
+    table.AddRow({"first divergence", WithVerdict(first.key, first.verdict)});
+    if (!Accuses(first.verdict)) table.AddRow({"reason", first.reason});
+    table.AddRow({"masked before it", MaskingText(result)});
+    report->text.Add(table);
+    report->text += "\n";
+    AddMembers(json, "first_divergence", first.key, "first_divergence_kind",
+               NameOf(first.verdict), "masked", NameOf(result.masking));
+  } else if (result.located.CountOf(NodeVerdict::kNotDeterministic) > 0) {
+    report->text += "not bisected: the same run again made other bits\n\n";
+  } else if (result.located.outputs.empty()) {
+    report->text += "not bisected: no run comes to its end\n\n";
+  }
+}
+
+void ShowMixed(const MixResult& result, Report* report) {
+  JsonWriter* const json = &report->json;
+  AddMember(json, "functions", result.functions.size());
+  ShowQuestions(result.questions,
+                fmt::format("mixed {} of both builds: {}, {}\n",
+                            CountOf(result.functions.size(), "function"),
+                            CountOf(result.questions.size(), "question"),
+                            CountOf(result.runs, "run")),
+                "functions of TARGET", report);
+  AddMembers(json, "runs", result.runs, "in_storage", result.is_in_storage);
+  AddObjects(json, "guilty", result.guilty, [&](const auto& guilty) {
+    const MixedFunction& function = result.functions[guilty.function];
+    std::vector<std::string> together;
+    for (const size_t other : guilty.together_with) {
+      together.push_back(result.functions[other].candidate);
+    }
+    std::vector<int64_t> nodes;
+    for (const NodeId node : function.nodes) nodes.push_back(Index(node));
+    AddMembers(json, "function", function.candidate, "reference",
+               function.reference, "node_indices", nodes, "together_with",
+               together);
+  });
+  if (!result.is_in_storage) return;
+  report->text +=
+      "culprit: no function; with all functions of the reference the error is "
+      "the same,\nso it is in how TARGET's tensors share memory\n";
+}
+
+void ShowSeries(const SeriesResult& result,
+                const std::vector<std::string>& names, Report* report) {
   TextTable table;
-  AddObjects(&report->json, "repros", written.folders, [&](const auto& repro) {
+  JsonWriter* const json = &report->json;
+  AddObjects(json, "series", result.answers, [&](const auto& answer) {
+    const std::string state(NameOf(answer.state));
+    table.AddRow({names[answer.build], state,
+                  answer.state == BuildState::kSkipped
+                      ? answer.why
+                      : fmt::format("outputs off by {:.2g} of their size",
+                                    answer.error)});
+    AddMembers(json, "build", names[answer.build], "state", state, "error",
+               answer.error, "why", IfAny{answer.why});
+  });
+  AddText(report, "tried {} of {}:\n", result.answers.size(),
+          CountOf(names.size(), "build"));
+  report->text.Add(table, 2);
+  report->text += "\n";
+  if (!result.first_bad.has_value()) {
+    report->text += "no bad build: the last one makes what the first does\n";
+    return;
+  }
+  const std::string& good = names[result.last_good];
+  const std::string& bad = names[*result.first_bad];
+  const auto skipped = NamesAt(result.skipped_between, names);
+  AddMembers(json, "last_good", good, "first_bad", bad, "skipped_between",
+             skipped);
+  AddText(report, "first bad build: {}, after {}\n", Printable(bad),
+          Printable(good));
+  if (skipped.empty()) return;
+  AddText(
+      report,
+      "  it may also be one of those between them, which could not run: {}\n",
+      ListOf(skipped));
+}
+
+void ShowSamples(const SamplesResult& result,
+                 const std::vector<std::string>& names, Report* report) {
+  ShowRanked(result, names, report);
+  ShowRecurring(result, names, report);
+  ShowFailed(result, names, report);
+}
+
+void ShowRepros(const WrittenRepros& written, Report* report) {
+  JsonWriter* const json = &report->json;
+  TextTable table;
+  AddObjects(json, "repros", written.folders, [&](const auto& repro) {
     table.AddRow({"wrote", repro.folder, repro.shows});
-    AddMembers(&report->json, "node", repro.node, "folder", repro.folder,
-               "judged", repro.is_judged, "wrong", repro.is_wrong, "failure",
+    AddMembers(json, "node", repro.node, "folder", repro.folder, "judged",
+               repro.is_judged, "wrong", repro.is_wrong, "failure",
                IfAny{repro.failure}, "fails_alone", repro.fails_alone,
                "earlier_nodes", IfAny{repro.earlier_nodes}, "shrunk",
                repro.is_shrunk, "shrink_runs", repro.shrink_runs);
-    if (repro.kept.has_value()) WriteKept(*repro.kept, &report->json);
+    if (repro.kept.has_value()) WriteKept(*repro.kept, json);
   });
   report->text.Add(table);
   for (const WrittenRepro& repro : written.folders) ShowKept(repro, report);
-  report->notes.insert(report->notes.end(), written.notes.begin(),
-                       written.notes.end());
+  AppendNotes(written.notes, report);
   if (!written.kept_inputs.has_value()) return;
   for (const std::string& path : *written.kept_inputs) {
     AddText(report,
             "wrote  {}  the inputs that show what the given ones do not\n",
             path);
   }
-  report->json.Add("kept_inputs", *written.kept_inputs);
+  json->Add("kept_inputs", *written.kept_inputs);
 }
 
 Report ReportOf(const Answer& answer, size_t most_culprits) {
   Report report;
   ShowWhatWasDone(answer, &report);
   ShowSubject(answer, &report);
-  report.notes.insert(report.notes.end(), answer.notes.begin(),
-                      answer.notes.end());
+  AppendNotes(answer.notes, &report);
   ShowSearch(answer.evidence, &report);
   ShowNodes(answer, most_culprits, &report);
   if (answer.repros.has_value()) {
     report.text += "\n";
     ShowRepros(*answer.repros, &report);
   }
-  AddGraph(answer.evidence, &report.json);
+  const Evidence& evidence = answer.evidence;
+  const auto& index =
+      evidence.by_value.has_value() ? evidence.by_value->index : evidence.index;
+  if (index != nullptr) AddGraph(*index, &report.json);
   report.errors = answer.doubts;
   report.status = StatusOf(answer.state);
   return report;
