@@ -1,3 +1,7 @@
+// Nodes that are to blame, and what is known of all others: those that were
+// judged by the definitions of their operators, and those that were judged by
+// the values of a model or another build.
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -16,41 +20,9 @@
 #include "nodewise/support/words.h"
 
 namespace nodewise {
-
-void AddSourceRows(absl::Span<const OperationSource> sources,
-                   TextTable* table) {
-  constexpr size_t kMostShown = 4;
-  const std::vector<std::string> texts = TextsOf(sources);
-  for (size_t i = 0; i < texts.size() && i < kMostShown; ++i) {
-    table->AddRow({i == 0 ? "from" : "", texts[i]});
-  }
-  if (texts.size() > kMostShown) {
-    table->AddRow({"", CountOf(texts.size() - kMostShown, "more line")});
-  }
-}
-
-void AddSources(absl::Span<const OperationSource> sources, JsonWriter* json) {
-  if (sources.empty()) return;
-  AddObjects(json, "source", sources, [&](const auto& source) {
-    AddMembers(json, "operation", source.operation, "module",
-               IfAny{source.module});
-    if (source.line.has_value()) {
-      AddMembers(json, "file", source.line->file, "line", source.line->line,
-                 "function", source.line->function, "code", source.line->code);
-    }
-  });
-}
-
-absl::Span<const OperationSource> SourcesOfCulprit(
-    absl::Span<const NamedCulprit> culprits, std::string_view key) {
-  for (const NamedCulprit& culprit : culprits) {
-    const NodePlace* const place = culprit.finding.node();
-    if (place != nullptr && place->key == key) return culprit.source;
-  }
-  return {};
-}
-
 namespace {
+
+// --- By the definitions ---
 
 std::string ShareText(const Culprit& culprit) {
   if (!culprit.share.has_value()) return "not measured";
@@ -78,21 +50,25 @@ std::string KnownText(const std::string& runtime, const KnownUse& known) {
              : text + "; this is something else";
 }
 
-void AddKnown(const KnownUse& known, JsonWriter* json) {
-  json->BeginObject("known");
-  AddMembers(json, "kind", NameOf(known.row.kind), "type",
-             IfAny{known.row.type});
-  if (HasTimes(known.row.kind)) json->Add("bound", known.row.times);
-  AddMembers(json, "times", known.times, "within", known.is_within());
-  json->EndObject();
+void AddKnown(const std::optional<KnownUse>& known, JsonWriter* json) {
+  if (!known.has_value()) return;
+  const KnownDeviation& row = known->row;
+  AddObject(json, "known", "kind", NameOf(row.kind), "type", IfAny{row.type},
+            "bound", OnlyIf(HasTimes(row.kind), row.times), "times",
+            known->times, "within", known->is_within());
+}
+
+const ElementDifference* WorstOf(const NodeReport& node) {
+  const bool differs = node.worst.has_value() && !node.worst->is_equal();
+  return differs ? &node.worst->Worst() : nullptr;
 }
 
 void AddCulpritText(const LocateResult& result, const Culprit& culprit,
-                    absl::Span<const NamedCulprit> named, ReportText* text) {
+                    absl::Span<const NamedCulprit> named, Report* report) {
   const NodeReport& node = result.nodes[culprit.report];
   TextTable table;
-  *text += fmt::format("culprit: {}, {}\n", Printable(node.key),
-                       NameOf(node.verdict));
+  AddText(report, "culprit: {}, {}\n", Printable(node.key),
+          NameOf(node.verdict));
   if (!node.covers.empty()) {
     table.AddRow({"operations", ListOf(node.covers)});
   }
@@ -105,11 +81,10 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   if (node.known.has_value()) {
     table.AddRow({"known", KnownText(result.runtime, *node.known)});
   }
-  if (node.worst.has_value() && !node.worst->is_equal()) {
-    const ElementDifference& worst = node.worst->Worst();
-    const auto [found, expected] = TellApart(worst.actual, worst.expected);
+  if (const ElementDifference* const worst = WorstOf(node)) {
+    const auto [found, expected] = TellApart(worst->actual, worst->expected);
     table.AddRow({"worst", fmt::format("{}, element {}: found {}, expected {}",
-                                       node.worst->key.Name(), worst.element,
+                                       node.worst->key.Name(), worst->element,
                                        found, expected)});
   }
   if (!node.failure.has_value()) {
@@ -119,8 +94,8 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   } else {
     table.AddRow({"instead", "nothing: what comes after it was not judged"});
   }
-  text->Add(table, 2);
-  *text += "\n";
+  report->text.Add(table, 2);
+  report->text += "\n";
 }
 
 // Nodes of one operator that are off without mattering.
@@ -164,13 +139,13 @@ std::string DeviationsText(const LocateResult& result) {
   return text;
 }
 
+// The tally counts the verdicts that nodes have, and needs no list of all
+// verdicts, which could lack one. The worst come first.
 std::string TallyOf(const LocateResult& result) {
-  std::string text = CountOf(result.nodes.size(), "function node") + ":";
-  std::string_view comma = " ";
-  // The tally counts the verdicts that nodes have, and needs no list of all
-  // verdicts, which could lack one. The worst come first.
   std::map<NodeVerdict, size_t, std::greater<>> counts;
   for (const NodeReport& node : result.nodes) ++counts[node.verdict];
+  std::string text = CountOf(result.nodes.size(), "function node") + ":";
+  std::string_view comma = " ";
   for (const auto& [verdict, count] : counts) {
     text += fmt::format("{}{} {}", comma, count, NameOf(verdict));
     comma = ", ";
@@ -216,59 +191,28 @@ std::string_view TwoAgainstOne(RefereeSide side) {
   }
 }
 
-// Shows a referee's opinion about a node, as an item of the document's array.
-void ShowOpinion(const std::string& referee, const std::string& node,
-                 const RefereeOpinion& opinion, Report* report) {
-  AddText(report, "referee: {}: {} {}", Printable(node), Printable(referee),
-          NameOf(opinion.side));
-  if (opinion.side == RefereeSide::kNotAsked) {
-    report->text += ": " + Printable(opinion.why_not);
-  } else {
-    AddText(
-        report,
-        " (off by {:.2g} of its size from the reference, by {:.2g} from the "
-        "candidate){}",
-        opinion.from_reference, opinion.from_candidate,
-        TwoAgainstOne(opinion.side));
-  }
-  report->text += "\n";
-  AddObject(&report->json, {}, "node", node, "side", NameOf(opinion.side),
-            "from_reference", opinion.from_reference, "from_candidate",
-            opinion.from_candidate, "why_not", opinion.why_not);
-}
-
-void AddWorstElement(const NodeReport& node, JsonWriter* json) {
-  if (!node.worst.has_value() || node.worst->is_equal()) return;
-  const ElementDifference& worst = node.worst->Worst();
-  AddObject(json, "worst", "element", worst.element, "expected", worst.expected,
-            "actual", worst.actual, "error", worst.error);
-}
-
-// What verdicts and culprits have in common.
+// Adds what verdicts and culprits have in common.
 void AddNode(const NodeReport& node, JsonWriter* json) {
-  AddMembers(json, "node", node.key, "node_index", Index(node.node));
   const uint64_t slot = node.worst.has_value() ? node.worst->key.slot : 0;
-  AddMembers(json, "output", slot, "kind", NameOf(node.verdict), "source_nodes",
-             node.covers, "operators", IfAny{node.operators});
+  AddMembers(json, "node", node.key, "node_index", Index(node.node), "output",
+             slot, "kind", NameOf(node.verdict), "source_nodes", node.covers,
+             "operators", IfAny{node.operators});
 }
 
 void AddVerdict(const NodeReport& node, JsonWriter* json) {
-  json->BeginObject();
   AddNode(node, json);
   AddMembers(json, "reason", node.reason, "isolated",
              NameOf(node.evidence.isolated));
-  if (node.known.has_value()) AddKnown(*node.known, json);
+  AddKnown(node.known, json);
   AddMembers(json, "on_exact_inputs", IfAny{node.on_exact_inputs},
              "accumulated", NameOf(node.evidence.accumulated), "received",
              node.received, "made", node.made, "passed_on", node.passed_on,
              "gain", node.gain());
-  json->EndObject();
 }
 
 void AddCulprit(const LocateResult& result, const Culprit& culprit,
                 absl::Span<const NamedCulprit> named, JsonWriter* json) {
   const NodeReport& node = result.nodes[culprit.report];
-  json->BeginObject();
   AddNode(node, json);
   AddSources(SourcesOfCulprit(named, node.key), json);
   json->BeginObject("evidence");
@@ -279,169 +223,131 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
   }
   json->Add("steady", node.evidence.is_steady);
   if (node.cause.has_value()) json->Add("cause", node.cause->words);
-  if (node.known.has_value()) AddKnown(*node.known, json);
+  AddKnown(node.known, json);
   if (node.failure.has_value()) {
     AddMembers(json, "failure", NameOf(node.failure->kind), "stand_in",
                IsStandIn(result, node));
   }
-  AddWorstElement(node, json);
+  if (const ElementDifference* const worst = WorstOf(node)) {
+    AddObject(json, "worst", "element", worst->element, "expected",
+              worst->expected, "actual", worst->actual, "error", worst->error);
+  }
   AddMembers(json, "share", culprit.share, "victims", IfAny{culprit.victims});
-  json->EndObject();
   json->EndObject();
 }
 
 void AddLocated(const LocateResult& result,
                 absl::Span<const NamedCulprit> named, JsonWriter* json) {
-  json->BeginArray("culprits");
-  for (const Culprit& culprit : result.culprits) {
+  AddObjects(json, "culprits", result.culprits, [&](const Culprit& culprit) {
     AddCulprit(result, culprit, named, json);
-  }
-  json->EndArray();
-  json->BeginArray("verdicts");
-  for (const NodeReport& node : result.nodes) AddVerdict(node, json);
-  json->EndArray();
+  });
+  AddObjects(json, "verdicts", result.nodes,
+             [&](const NodeReport& node) { AddVerdict(node, json); });
   AddMembers(json, "runtime", IfAny{result.runtime}, "outputs_differ",
              result.AreOutputsWrong(), "output_error",
-             LargestOutputError(result));
-  if (result.is_rounding) json->Add("is_rounding", true);
-  AddMembers(json, "share_of_all", result.share_of_all);
+             LargestOutputError(result), "is_rounding",
+             OnlyIf(result.is_rounding, true), "share_of_all",
+             result.share_of_all);
   if (result.largest_gain.has_value()) {
     json->Add("largest_gain", result.nodes[*result.largest_gain].key);
   }
 }
 
-}  // namespace
-
-void ShowLocated(const LocateResult& result, bool judged_all,
-                 size_t most_culprits, absl::Span<const NamedCulprit> named,
-                 Report* report) {
-  const size_t shown = std::min(most_culprits, result.culprits.size());
-  for (size_t i = 0; i < shown; ++i) {
-    AddCulpritText(result, result.culprits[i], named, &report->text);
-  }
-  if (shown < result.culprits.size()) {
-    AddText(report, "and {} ({} shows more)\n\n",
-            CountOf(result.culprits.size() - shown, "more culprit"),
-            NameOf(Way::kMostCulprits));
-  }
-  if (result.culprits.empty()) report->text += "no culprit\n\n";
-  if (result.culprits.size() > 1 && result.share_of_all.has_value()) {
-    AddText(report,
-            "together they explain {:.1f} % of the error of the outputs\n",
-            100 * *result.share_of_all);
-  }
-  // A search that judged only some nodes has no counts of verdicts.
-  if (judged_all) report->text += TallyOf(result) + DeviationsText(result);
-  report->text += OutputsText(result);
-  AddLocated(result, named, &report->json);
-}
-
-void ShowNotJudged(const LocateResult& result, Report* report) {
-  constexpr size_t kMostNotJudged = 20;
-  TextTable table;
-  for (const NodeReport& node : result.nodes) {
-    if (node.verdict != NodeVerdict::kInconclusive) continue;
-    table.AddRow({"not judged", node.key, node.reason});
-  }
-  report->text.Add(table, 0, kMostNotJudged);
-}
-
-void ShowOpinions(
-    const std::string& referee,
-    const std::vector<std::pair<std::string, RefereeOpinion>>& opinions,
-    Report* report) {
-  report->json.BeginArray("referee");
-  for (const auto& [node, opinion] : opinions) {
-    ShowOpinion(referee, node, opinion, report);
-  }
-  report->json.EndArray();
-}
-
-void ShowSideDifferences(const std::vector<SideDifference>& differences,
-                         Report* report) {
-  TextTable table;
-  AddObjects(
-      &report->json, "differences", differences, [&](const auto& difference) {
-        const std::string what(NameOf(difference.what));
-        table.AddRow({what, difference.name, "found " + difference.found,
-                      "expected " + difference.expected});
-        AddMembers(&report->json, "what", what, "name", difference.name,
-                   "found", difference.found, "expected", difference.expected);
-      });
-  if (differences.empty()) return;
-  AddText(report, "\n{} from the reference, so nothing was run:\n",
-          CountOf(differences.size(), "difference"));
-  report->text.Add(table, 2, kShownLines);
-}
-
-namespace {
+// --- By values ---
 
 class ValueReport {
  public:
   ValueReport(const ValueEvidence& evidence,
-              absl::Span<const NamedCulprit> named)
+              absl::Span<const NamedCulprit> named, Report* report)
       : index_(*evidence.index),
         network_(*evidence.network),
         result_(evidence.result),
         evidence_(evidence),
-        named_(named) {}
+        named_(named),
+        report_(*report),
+        json_(&report->json) {}
 
-  void Show(Report* report) const {
-    report->text += "\n";
-    report->json.BeginArray("culprits");
-    for (size_t i = 0; i < result_.culprits.size(); ++i) {
-      AddCulprit(i, i < evidence_.most_shown, report);
-    }
+  void Show() {
+    report_.text += "\n";
+    size_t number = 0;
+    AddObjects(json_, "culprits", result_.culprits,
+               [&](const ValueCulprit&) { AddCulprit(number++); });
     if (result_.culprits.size() > evidence_.most_shown) {
       AddText(
-          report, "{} more ({} has them)\n\n",
+          &report_, "{} more ({} has them)\n\n",
           CountOf(result_.culprits.size() - evidence_.most_shown, "culprit"),
           NameOf(Way::kWholeDocument));
     }
-    report->json.EndArray();
-    AddMembers(&report->json, "side", IfAny{evidence_.side});
-    if (result_.culprits.empty()) report->text += "no culprit\n\n";
-    AddVerdicts(report);
+    AddMembers(json_, "side", IfAny{evidence_.side});
+    if (result_.culprits.empty()) report_.text += "no culprit\n\n";
+    AddVerdicts();
   }
 
  private:
-  std::vector<std::string> OutputsIn(
-      const std::vector<OperationId>& region) const {
-    std::vector<std::string> names;
-    for (const OperationId id : region) {
-      for (const ValueId output : network_.operation(id).outputs) {
-        if (output != kNoValue) names.push_back(network_.value(output).name);
-      }
+  void AddCulprit(size_t number) {
+    const ValueCulprit& culprit = result_.culprits[number];
+    const std::string kind = KindOf(evidence_, number);
+    const std::string key = index_.KeyOf(culprit.node);
+    const std::string reason = ReasonFor(evidence_, number);
+    const auto sources = SourcesOfCulprit(named_, key);
+    if (number < evidence_.most_shown) {
+      AddText(&report_, "culprit: {}{}, {}\n", Printable(key), evidence_.owner,
+              kind);
+      report_.text.Add(RowsOf(culprit, sources, reason), 2);
+      report_.text += "\n";
     }
-    return names;
+    AddMembers(json_, "node", key, "node_index", Index(culprit.node), "output",
+               index_.OutputOf(culprit.entry), "kind", kind, "source_nodes",
+               OperationNames(network_, culprit.operations));
+    AddSources(sources, json_);
+    AddMembers(json_, "source_tensors", OutputsOf(culprit.operations), "region",
+               OperationNames(network_, culprit.region), "parts",
+               KeysOf(index_, culprit.parts), "alike",
+               ValueNames(network_, culprit.alike));
+    AddObjects(json_, "explanations", culprit.explanations,
+               [&](const Explanation& explanation) {
+                 AddMembers(json_, "source_node",
+                            network_.operation(explanation.operation).name,
+                            "what", explanation.what);
+               });
+    AddObjects(json_, "inputs", ReadsOf(culprit), [&](EntryId entry) {
+      AddMembers(json_, "entry", index_.KeyOf(entry), "tensors",
+                 TensorsIn(entry), "layout", LayoutOf(entry));
+    });
+    AddMembers(json_, "layout", LayoutOf(culprit.entry), "edits_tried",
+               culprit.edits_tried, "gave_up", culprit.gave_up, "input_sets",
+               std::vector<int64_t>(culprit.sets.begin(), culprit.sets.end()));
+    AddObject(json_, "evidence", "reason", reason, "entry",
+              index_.KeyOf(culprit.entry), "expected",
+              culprit.expected == kNoValue
+                  ? ""
+                  : network_.value(culprit.expected).name,
+              "share_explained", culprit.share_explained);
   }
 
-  std::vector<std::string> NamesOf(
-      const std::vector<OperationId>& region) const {
-    std::vector<std::string> names;
-    for (const OperationId id : region) {
-      names.push_back(network_.operation(id).name);
-    }
-    return names;
-  }
-
-  std::string ExpectedName(const ValueCulprit& culprit) const {
-    return culprit.expected == kNoValue ? ""
-                                        : network_.value(culprit.expected).name;
-  }
-
-  void ShowText(const ValueCulprit& culprit, const std::string& kind,
-                const std::string& reason, ReportText* text) const {
+  // A culprit in a few lines: several changes may have one effect and a node
+  // may read a lot, of which the document has all.
+  TextTable RowsOf(const ValueCulprit& culprit,
+                   absl::Span<const OperationSource> sources,
+                   const std::string& reason) const {
+    constexpr size_t kMostShown = 4;
     TextTable table;
     if (!culprit.operations.empty()) {
       table.AddRow({evidence_.side.empty() ? "operations" : "stands for",
-                    ListOf(NamesOf(culprit.operations))});
+                    ListOf(OperationNames(network_, culprit.operations))});
     }
-    AddSourceRows(SourcesOfCulprit(named_, index_.KeyOf(culprit.node)), &table);
+    AddSourceRows(sources, &table);
     table.AddRow({"reason", reason});
-    AddMapText(culprit, &table);
+    const std::vector<EntryId> reads = ReadsOf(culprit);
+    for (size_t i = 0; i < reads.size() && i < kMostShown; ++i) {
+      table.AddRow({"reads", MapLine(reads[i])});
+    }
+    if (culprit.expected != kNoValue) {
+      table.AddRow({"should make", MapLine(culprit.entry)});
+    }
     AddDoubts(culprit, &table);
-    for (const Explanation& explanation : Shown(culprit)) {
+    for (const Explanation& explanation :
+         absl::MakeConstSpan(culprit.explanations).subspan(0, kMostShown)) {
       table.AddRow(
           {"explained by", network_.operation(explanation.operation).name +
                                ": " + explanation.what});
@@ -454,57 +360,11 @@ class ValueReport {
     }
     table.AddRow({"evidence", EvidenceFor(culprit)});
     if (!culprit.sets.empty() && culprit.sets.size() < evidence_.sets.size()) {
-      table.AddRow({"shown by", SetsOf(culprit) + " alone"});
+      std::vector<std::string> sets;
+      for (const size_t set : culprit.sets) sets.push_back(evidence_.sets[set]);
+      table.AddRow({"shown by", ListOf(sets) + " alone"});
     }
-    *text += fmt::format("culprit: {}{}, {}\n",
-                         Printable(index_.KeyOf(culprit.node)), evidence_.owner,
-                         kind);
-    text->Add(table, 2);
-    *text += "\n";
-  }
-
-  void AddCulprit(size_t number, bool is_shown, Report* report) const {
-    const ValueCulprit& culprit = result_.culprits[number];
-    const std::string kind = KindOf(evidence_, number);
-    const std::string key = index_.KeyOf(culprit.node);
-    const std::string expected = ExpectedName(culprit);
-    const std::string reason = ReasonFor(evidence_, number);
-    if (is_shown) ShowText(culprit, kind, reason, &report->text);
-    JsonWriter& json = report->json;
-    json.BeginObject();
-    AddMembers(&json, "node", key, "node_index", Index(culprit.node), "output",
-               index_.OutputOf(culprit.entry), "kind", kind, "source_nodes",
-               NamesOf(culprit.operations));
-    AddSources(SourcesOfCulprit(named_, key), &json);
-    AddMembers(&json, "source_tensors", OutputsIn(culprit.operations), "region",
-               NamesOf(culprit.region), "parts", KeysOf(culprit.parts), "alike",
-               ValueNames(culprit.alike));
-    AddObjects(&json, "explanations", culprit.explanations,
-               [&](const auto& explanation) {
-                 AddMembers(&json, "source_node",
-                            network_.operation(explanation.operation).name,
-                            "what", explanation.what);
-               });
-    AddMapJson(culprit, &json);
-    AddMembers(&json, "edits_tried", culprit.edits_tried, "gave_up",
-               culprit.gave_up, "input_sets",
-               std::vector<int64_t>(culprit.sets.begin(), culprit.sets.end()));
-    AddObject(&json, "evidence", "reason", reason, "entry",
-              index_.KeyOf(culprit.entry), "expected", expected,
-              "share_explained", culprit.share_explained);
-    json.EndObject();
-  }
-
-  std::vector<std::string> KeysOf(const std::vector<NodeId>& nodes) const {
-    std::vector<std::string> keys;
-    for (const NodeId node : nodes) keys.push_back(index_.KeyOf(node));
-    return keys;
-  }
-
-  std::vector<std::string> ValueNames(const std::vector<ValueId>& ids) const {
-    std::vector<std::string> names;
-    for (const ValueId id : ids) names.push_back(network_.value(id).name);
-    return names;
+    return table;
   }
 
   // What the values cannot decide.
@@ -512,17 +372,30 @@ class ValueReport {
     constexpr size_t kMostNames = 4;
     if (!culprit.parts.empty()) {
       table->AddRow(
-          {"made by", fmt::format("{} as well, and any of them may be wrong: "
-                                  "what they make is not a tensor of {}",
-                                  ListOf(KeysOf(culprit.parts), kMostNames),
-                                  evidence_.called)});
+          {"made by",
+           fmt::format("{} as well, and any of them may be wrong: "
+                       "what they make is not a tensor of {}",
+                       ListOf(KeysOf(index_, culprit.parts), kMostNames),
+                       evidence_.called)});
     }
     if (!culprit.alike.empty()) {
       table->AddRow(
-          {"or", fmt::format("{}: made of the same numbers, so that their "
-                             "values do not say which one is meant",
-                             ListOf(ValueNames(culprit.alike), kMostNames))});
+          {"or", fmt::format(
+                     "{}: made of the same numbers, so that their "
+                     "values do not say which one is meant",
+                     ListOf(ValueNames(network_, culprit.alike), kMostNames))});
     }
+  }
+
+  std::vector<std::string> OutputsOf(
+      const std::vector<OperationId>& operations) const {
+    std::vector<ValueId> outputs;
+    for (const OperationId id : operations) {
+      for (const ValueId output : network_.operation(id).outputs) {
+        if (output != kNoValue) outputs.push_back(output);
+      }
+    }
+    return ValueNames(network_, outputs);
   }
 
   // What the node reads of others, each once.
@@ -563,25 +436,6 @@ class ValueReport {
         layout.empty() ? "" : ", ", layout);
   }
 
-  void AddMapText(const ValueCulprit& culprit, TextTable* table) const {
-    constexpr size_t kMostShown = 4;
-    const std::vector<EntryId> reads = ReadsOf(culprit);
-    for (size_t i = 0; i < reads.size() && i < kMostShown; ++i) {
-      table->AddRow({"reads", MapLine(reads[i])});
-    }
-    if (culprit.expected != kNoValue) {
-      table->AddRow({"should make", MapLine(culprit.entry)});
-    }
-  }
-
-  void AddMapJson(const ValueCulprit& culprit, JsonWriter* json) const {
-    AddObjects(json, "inputs", ReadsOf(culprit), [&](const EntryId entry) {
-      AddMembers(json, "entry", index_.KeyOf(entry), "tensors",
-                 TensorsIn(entry), "layout", LayoutOf(entry));
-    });
-    json->Add("layout", LayoutOf(culprit.entry));
-  }
-
   static std::string EvidenceFor(const ValueCulprit& culprit) {
     if (culprit.share_explained > 0) {
       return fmt::format(
@@ -593,77 +447,176 @@ class ValueReport {
                : "the change explains all its numbers";
   }
 
-  std::string SetsOf(const ValueCulprit& culprit) const {
-    std::vector<std::string> names;
-    for (const size_t set : culprit.sets) names.push_back(evidence_.sets[set]);
-    return ListOf(names);
-  }
-
-  // Several changes may have one effect; the document has them all.
-  static absl::Span<const Explanation> Shown(const ValueCulprit& culprit) {
-    constexpr size_t kMostShown = 4;
-    return absl::MakeConstSpan(culprit.explanations).subspan(0, kMostShown);
-  }
-
-  void AddVerdicts(Report* report) const {
+  // Adds what the entries of a node are together: the tensors of all, and the
+  // largest of each error. Returns its state, the last of theirs.
+  EntryState AddVerdict(uint32_t n) {
     const Graph& graph = index_.graph();
-    std::vector<size_t> counts(5);
+    EntryState state = EntryState::kConstant;
+    std::vector<std::string> tensors;
+    LocatedEntry worst;
+    std::string layout;
+    for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
+         ++e) {
+      const LocatedEntry& entry = result_.entries[e];
+      state = std::max(state, entry.state);
+      for (std::string& name : TensorsIn(EntryId{e})) {
+        tensors.push_back(std::move(name));
+      }
+      if (layout.empty()) layout = LayoutOf(EntryId{e});
+      worst.distance = std::max(worst.distance, entry.distance);
+      worst.received = std::max(worst.received, entry.received);
+      worst.passed_on = std::max(worst.passed_on, entry.passed_on);
+    }
+    AddObject(json_, {}, "node", index_.KeyOf(NodeId{n}), "node_index", n,
+              "kind", NameOf(state), "source_tensors", tensors, "layout",
+              layout, "distance", worst.distance, "received", worst.received,
+              "passed_on", worst.passed_on, "gain", worst.gain());
+    return state;
+  }
+
+  void AddVerdicts() {
+    const Graph& graph = index_.graph();
+    std::map<EntryState, size_t, std::greater<>> counts;  // The worst first.
     size_t total = 0;
-    report->json.BeginArray("verdicts");
+    json_->BeginArray("verdicts");
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       if (!graph.IsFunction(NodeId{n})) continue;
-      EntryState state = EntryState::kConstant;
-      std::vector<std::string> tensors;
-      LocatedEntry worst;
-      std::string layout;
-      for (uint32_t e = graph.node_row_ptr[n]; e < graph.node_row_ptr[n + 1];
-           ++e) {
-        state = std::max(state, result_.entries[e].state);
-        for (std::string& name : TensorsIn(EntryId{e})) {
-          tensors.push_back(std::move(name));
-        }
-        if (layout.empty()) layout = LayoutOf(EntryId{e});
-        worst.distance = std::max(worst.distance, result_.entries[e].distance);
-        worst.received = std::max(worst.received, result_.entries[e].received);
-        worst.passed_on =
-            std::max(worst.passed_on, result_.entries[e].passed_on);
-      }
-      ++counts[static_cast<size_t>(state)];
+      ++counts[AddVerdict(n)];
       ++total;
-      AddObject(&report->json, {}, "node", index_.KeyOf(NodeId{n}),
-                "node_index", n, "kind", NameOf(state), "source_tensors",
-                tensors, "layout", layout, "distance", worst.distance,
-                "received", worst.received, "passed_on", worst.passed_on,
-                "gain", worst.gain());
     }
-    report->json.EndArray();
+    json_->EndArray();
     std::string_view comma = ":";
-    report->text += CountOf(total, "function node");
-    for (const EntryState state :
-         {EntryState::kBroken, EntryState::kUnknown, EntryState::kHealthy,
-          EntryState::kOnTheWay, EntryState::kConstant}) {
-      const size_t count = counts[static_cast<size_t>(state)];
-      if (count == 0) continue;
+    report_.text += CountOf(total, "function node");
+    for (const auto& [state, count] : counts) {
       AddText(
-          report, "{} {} {}{}", comma, count, NameOf(state),
+          &report_, "{} {} {}{}", comma, count, NameOf(state),
           state == EntryState::kOnTheWay ? " to a tensor of the model" : "");
       comma = ",";
     }
-    report->text += "\n";
+    report_.text += "\n";
   }
 
   const GraphIndex& index_;
   const Network& network_;
   const ValueLocateResult& result_;
   const ValueEvidence& evidence_;
-  absl::Span<const NamedCulprit> named_;
+  const absl::Span<const NamedCulprit> named_;
+  Report& report_;
+  JsonWriter* const json_;
 };
 
 }  // namespace
 
+void AddSourceRows(absl::Span<const OperationSource> sources,
+                   TextTable* table) {
+  constexpr size_t kMostShown = 4;
+  const std::vector<std::string> texts = TextsOf(sources);
+  for (size_t i = 0; i < texts.size() && i < kMostShown; ++i) {
+    table->AddRow({i == 0 ? "from" : "", texts[i]});
+  }
+  if (texts.size() > kMostShown) {
+    table->AddRow({"", CountOf(texts.size() - kMostShown, "more line")});
+  }
+}
+
+void AddSources(absl::Span<const OperationSource> sources, JsonWriter* json) {
+  if (sources.empty()) return;
+  AddObjects(json, "source", sources, [&](const auto& source) {
+    AddMembers(json, "operation", source.operation, "module",
+               IfAny{source.module});
+    if (source.line.has_value()) {
+      AddMembers(json, "file", source.line->file, "line", source.line->line,
+                 "function", source.line->function, "code", source.line->code);
+    }
+  });
+}
+
+absl::Span<const OperationSource> SourcesOfCulprit(
+    absl::Span<const NamedCulprit> culprits, std::string_view key) {
+  for (const NamedCulprit& culprit : culprits) {
+    const NodePlace* const place = culprit.finding.node();
+    if (place != nullptr && place->key == key) return culprit.source;
+  }
+  return {};
+}
+
+void ShowLocated(const LocateResult& result, bool judged_all,
+                 size_t most_culprits, absl::Span<const NamedCulprit> named,
+                 Report* report) {
+  const size_t shown = std::min(most_culprits, result.culprits.size());
+  for (size_t i = 0; i < shown; ++i) {
+    AddCulpritText(result, result.culprits[i], named, report);
+  }
+  if (shown < result.culprits.size()) {
+    AddText(report, "and {} ({} shows more)\n\n",
+            CountOf(result.culprits.size() - shown, "more culprit"),
+            NameOf(Way::kMostCulprits));
+  }
+  if (result.culprits.empty()) report->text += "no culprit\n\n";
+  if (result.culprits.size() > 1 && result.share_of_all.has_value()) {
+    AddText(report,
+            "together they explain {:.1f} % of the error of the outputs\n",
+            100 * *result.share_of_all);
+  }
+  // A search that judged only some nodes has no counts of verdicts.
+  if (judged_all) report->text += TallyOf(result) + DeviationsText(result);
+  report->text += OutputsText(result);
+  AddLocated(result, named, &report->json);
+}
+
+void ShowNotJudged(const LocateResult& result, Report* report) {
+  constexpr size_t kMostNotJudged = 20;
+  TextTable table;
+  for (const NodeReport& node : result.nodes) {
+    if (node.verdict != NodeVerdict::kInconclusive) continue;
+    table.AddRow({"not judged", node.key, node.reason});
+  }
+  report->text.Add(table, 0, kMostNotJudged);
+}
+
+void ShowOpinions(
+    const std::string& referee,
+    const std::vector<std::pair<std::string, RefereeOpinion>>& opinions,
+    Report* report) {
+  AddObjects(&report->json, "referee", opinions, [&](const auto& row) {
+    const auto& [node, opinion] = row;
+    AddText(report, "referee: {}: {} {}", Printable(node), Printable(referee),
+            NameOf(opinion.side));
+    if (opinion.side == RefereeSide::kNotAsked) {
+      AddText(report, ": {}\n", Printable(opinion.why_not));
+    } else {
+      AddText(
+          report,
+          " (off by {:.2g} of its size from the reference, by {:.2g} from the "
+          "candidate){}\n",
+          opinion.from_reference, opinion.from_candidate,
+          TwoAgainstOne(opinion.side));
+    }
+    AddMembers(&report->json, "node", node, "side", NameOf(opinion.side),
+               "from_reference", opinion.from_reference, "from_candidate",
+               opinion.from_candidate, "why_not", opinion.why_not);
+  });
+}
+
+void ShowSideDifferences(const std::vector<SideDifference>& differences,
+                         Report* report) {
+  TextTable table;
+  AddObjects(&report->json, "differences", differences, [&](const auto& row) {
+    const std::string what(NameOf(row.what));
+    table.AddRow(
+        {what, row.name, "found " + row.found, "expected " + row.expected});
+    AddMembers(&report->json, "what", what, "name", row.name, "found",
+               row.found, "expected", row.expected);
+  });
+  if (differences.empty()) return;
+  AddText(report, "\n{} from the reference, so nothing was run:\n",
+          CountOf(differences.size(), "difference"));
+  report->text.Add(table, 2, kShownLines);
+}
+
 void ShowByValue(const ValueEvidence& evidence,
                  absl::Span<const NamedCulprit> named, Report* report) {
-  ValueReport(evidence, named).Show(report);
+  ValueReport(evidence, named, report).Show();
 }
 
 }  // namespace nodewise

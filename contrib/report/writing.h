@@ -27,6 +27,12 @@ struct IfAny {
 template <typename Value>
 IfAny(const Value&) -> IfAny<Value>;
 
+// A member that is left out unless a condition holds.
+template <typename Value>
+std::optional<Value> OnlyIf(bool holds, const Value& value) {
+  return holds ? std::optional<Value>(value) : std::nullopt;
+}
+
 // Adds one member. An integer of any size is one; nothing is added for an
 // optional without a value.
 template <typename Value>

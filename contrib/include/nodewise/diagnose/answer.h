@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "nodewise/align/value_locate.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/diagnose/question.h"
@@ -202,6 +203,12 @@ inline constexpr std::string_view kBrokenKind = "broken";
 // it, in words.
 std::string KindOf(const ValueEvidence& evidence, size_t number);
 std::string ReasonFor(const ValueEvidence& evidence, size_t number);
+
+// Return the names of operations and of values of a network, in their order.
+std::vector<std::string> OperationNames(
+    const Network& network, absl::Span<const OperationId> operations);
+std::vector<std::string> ValueNames(const Network& network,
+                                    absl::Span<const ValueId> values);
 
 // Returns the name of what is known of an entry: "healthy", "on the way", ...
 std::string_view NameOf(EntryState state);
