@@ -1,3 +1,6 @@
+// A run: what was asked about and with which inputs, what computed its nodes,
+// and what it has made.
+
 #include "nodewise/report/run_report.h"
 
 #include <algorithm>
@@ -7,9 +10,11 @@
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/report/tensor_summary.h"
+#include "nodewise/session/target_support.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/text_table.h"
@@ -19,32 +24,28 @@
 namespace nodewise {
 namespace {
 
-void ShowFiles(const Session& session, Report* report) {
-  const ArtefactFiles& files = session.target->files();
-  report->json.BeginObject("target");
-  if (session.network != nullptr) {
-    report->json.Add("model", files.target);
-  } else {
-    AddMembers(&report->json, "graph", files.graph, "library", files.library,
-               "params", files.params, "function", IfAny{files.function});
-  }
-  report->json.EndObject();
-}
+// --- The target ---
 
 void ShowGraph(const Session& session, Report* report) {
   const Graph& graph = session.target->graph();
-  size_t functions = 0;
-  for (const GraphNode& node : graph.nodes) {
-    functions += node.kind == GraphNode::Kind::kInput ? 0 : 1;
-  }
+  const ArtefactFiles& files = session.target->files();
+  const auto functions = std::count_if(
+      graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
+        return node.kind != GraphNode::Kind::kInput;
+      });
   report->text += Printable(session.target->name()) + ": ";
   if (session.network != nullptr) {
     AddText(report, "{} in ",
             CountOf(session.network->order().size(), "operation"));
+    AddObject(&report->json, "target", "model", files.target);
+  } else {
+    AddObject(&report->json, "target", "graph", files.graph, "library",
+              files.library, "params", files.params, "function",
+              IfAny{files.function});
   }
-  AddText(report, "{}, {}\n", CountOf(functions, "function node"),
+  AddText(report, "{}, {}\n",
+          CountOf(static_cast<uint64_t>(functions), "function node"),
           CountOf(graph.heads.size(), "output"));
-  ShowFiles(session, report);
 }
 
 // A network that stays one: another program runs it, or the interpreter.
@@ -53,67 +54,22 @@ void ShowNetwork(const Session& session, Report* report) {
   AddText(report, "{}: {}, {}\n", Printable(session.name),
           CountOf(network.order().size(), "operation"),
           CountOf(network.outputs().size(), "output"));
-  report->json.BeginObject("target");
   if (session.program != nullptr) {
-    AddMembers(&report->json, "foreign", session.name, "command",
-               session.program->command);
+    AddObject(&report->json, "target", "foreign", session.name, "command",
+              session.program->command);
   } else {
-    report->json.Add("model", session.name);
+    AddObject(&report->json, "target", "model", session.name);
   }
-  report->json.EndObject();
 }
 
-void ShowStandIns(const Session& session, Report* report) {
-  if (session.stand_ins.empty()) return;
-  AddText(report, "{} computed by the reference: {}\n",
-          CountOf(session.stand_ins.size(), "node"), ListOf(session.stand_ins));
-  report->json.Add("stand_ins", session.stand_ins);
-}
-
-}  // namespace
-
-void ShowTarget(const Session& session, Report* report) {
-  if (session.target != nullptr) {
-    ShowGraph(session, report);
-  } else {
-    ShowNetwork(session, report);
-  }
-  if (session.opaque != nullptr) ShowOpaque(*session.opaque, report);
-  if (session.target != nullptr) {
-    ShowInputs(session.target->inputs(), session.inputs, session.seed, report);
-  } else {
-    ShowInputs(*ListInputs(*session.network), session.inputs, session.seed,
-               report);
-  }
-  ShowStandIns(session, report);
-}
-
-void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
-                std::optional<uint64_t> seed, Report* report) {
-  AddMembers(&report->json, "seed", seed);
-  TextTable table;
-  AddObjects(&report->json, "inputs", inputs, [&](const auto& input) {
-    const std::string name = list.Name(input.input);
-    const absl::Span<const int64_t> shape = input.tensor.shape();
-    // A tensor may have an older code of the type that the target names.
-    const TensorType type = list.Type(input.input);
-    const DLDataType dtype =
-        type.has_dtype() ? type.dtype : input.tensor.dtype();
-    table.AddRow(
-        {"input", name, TypeToString(shape, dtype), "from " + input.from});
-    AddMembers(&report->json, "name", name, "dtype", ToString(dtype), "shape",
-               shape, "from", input.from);
-  });
-  report->text.Add(table);
-}
-
-// What computed the nodes of a graph, as reports show it.
-
-namespace {
+// --- Kernels ---
 
 // More lines would hide what was asked for.
 constexpr size_t kMostReasons = 8;
 
+// Who computed how much, and why others did not. One reason holds for many
+// nodes as a rule, so that text has a line for each reason and the document one
+// for each place.
 class KernelReport {
  public:
   explicit KernelReport(const std::vector<KernelChoice>& choices) {
@@ -125,19 +81,20 @@ class KernelReport {
   // "computed 2 nodes by oneDNN, 1 node by the reference", and how many
   // operations that is.
   std::string Summary() const {
-    std::string text;
+    std::vector<std::string> nodes;
     for (const auto& [kernel, count] : nodes_) {
-      text += fmt::format("{}{} by {}{}", text.empty() ? "computed " : ", ",
-                          CountOf(count, "node"),
-                          kernel == "reference" ? "the " : "", kernel);
+      nodes.push_back(fmt::format("{} by {}", CountOf(count, "node"),
+                                  TitleOfKernel(kernel)));
     }
-    std::string parts;
+    std::vector<std::string> parts;
     for (const auto& [kernel, count] : operations_) {
-      parts += fmt::format("{}{} in {}{}", parts.empty() ? "" : ", ", count,
-                           kernel == "reference" ? "the " : "", kernel);
+      parts.push_back(fmt::format("{} in {}", count, TitleOfKernel(kernel)));
     }
-    if (operations_.size() == 1 && nodes_.size() == 1) return text + '\n';
-    return fmt::format("{}; operations: {}\n", text, parts);
+    const bool is_one = operations_.size() == 1 && nodes_.size() == 1;
+    return fmt::format(
+        "computed {}{}{}\n", fmt::join(nodes, ", "),
+        is_one ? "" : "; operations: ",
+        fmt::join(is_one ? std::vector<std::string>() : parts, ", "));
   }
 
   // One line for each reason.
@@ -169,23 +126,24 @@ class KernelReport {
   void Add(const KernelChoice& choice) {
     ++nodes_[KernelOf(choice)];
     for (const std::string& refusal : choice.refusals) {
-      refusals_.push_back(fmt::format("node {}: {}", choice.node, refusal));
-      reasons_[refusal].push_back("node " + choice.node);
+      Note("node " + choice.node, refusal, &refusals_);
     }
     for (const OperationChoice& operation : choice.operations) {
       ++operations_[operation.kernel];
       const std::string place = fmt::format("node {}, operation {}",
                                             choice.node, operation.operation);
       if (!operation.why_not.empty()) {
-        const std::string reason =
-            fmt::format("{}: {}", choice.kernel, operation.why_not);
-        refusals_.push_back(fmt::format("{}: {}", place, reason));
-        reasons_[reason].push_back(place);
+        Note(place, fmt::format("{}: {}", choice.kernel, operation.why_not),
+             &refusals_);
       }
-      if (operation.remark.empty()) continue;
-      remarks_.push_back(fmt::format("{}: {}", place, operation.remark));
-      reasons_[operation.remark].push_back(place);
+      if (!operation.remark.empty()) Note(place, operation.remark, &remarks_);
     }
+  }
+
+  void Note(const std::string& place, const std::string& reason,
+            std::vector<std::string>* lines) {
+    lines->push_back(fmt::format("{}: {}", place, reason));
+    reasons_[reason].push_back(place);
   }
 
   // What computes a node: its kernel, unless that leaves all operations to
@@ -212,17 +170,7 @@ class KernelReport {
   std::vector<std::string> remarks_;
 };
 
-}  // namespace
-
-void ShowKernels(const Session& loaded, Report* report) {
-  if (!loaded.built_ins) return;
-  const KernelReport kernels(loaded.built_ins->choices());
-  if (kernels.empty()) return;
-  report->text += kernels.Summary() + kernels.Reasons();
-  kernels.AddTo(&report->json);
-}
-
-namespace {
+// --- What a run has made ---
 
 constexpr size_t kFirstValues = 8;
 
@@ -231,9 +179,10 @@ std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
       fmt::format("output  {}  {}\n", Printable(output.name),
                   TypeToString(output.tensor.shape(), output.tensor.dtype()));
   if (summary.has_numbers) {
-    text += fmt::format("  min {}  max {}  mean {}", ShortNumber(summary.min),
-                        ShortNumber(summary.max), ShortNumber(summary.mean));
-    text += fmt::format("  NaN {}  Inf {}\n", summary.nans, summary.infinities);
+    text += fmt::format("  min {}  max {}  mean {}  NaN {}  Inf {}\n",
+                        ShortNumber(summary.min), ShortNumber(summary.max),
+                        ShortNumber(summary.mean), summary.nans,
+                        summary.infinities);
   }
   text += "  values";
   for (const std::string& value : summary.first) {
@@ -251,6 +200,8 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
+// Looking into a run is harmless if the outputs stay within the tolerance of
+// their types: other bits alone are no more than rounding in another order.
 absl::StatusOr<std::vector<TensorComparison>> CompareWithUnseen(
     absl::Span<const NamedTensor> seen, absl::Span<const NamedTensor> unseen) {
   std::vector<TensorComparison> compared;
@@ -267,10 +218,8 @@ absl::StatusOr<std::vector<TensorComparison>> CompareWithUnseen(
   return compared;
 }
 
-std::string UnseenText(const std::vector<TensorComparison>& compared) {
-  const auto differing = std::count_if(
-      compared.begin(), compared.end(),
-      [](const TensorComparison& output) { return !output.is_equal(); });
+std::string UnseenText(const std::vector<TensorComparison>& compared,
+                       int64_t differing) {
   if (differing == 0) {
     return "outputs: equal to those of a run that was not looked into";
   }
@@ -287,6 +236,51 @@ std::string UnseenText(const std::vector<TensorComparison>& compared) {
 }
 
 }  // namespace
+
+void ShowTarget(const Session& session, Report* report) {
+  const auto show_inputs = [&](const InputList& list) {
+    if (session.opaque != nullptr) ShowOpaque(*session.opaque, report);
+    ShowInputs(list, session.inputs, session.seed, report);
+  };
+  if (session.target != nullptr) {
+    ShowGraph(session, report);
+    show_inputs(session.target->inputs());
+  } else {
+    ShowNetwork(session, report);
+    show_inputs(*ListInputs(*session.network));
+  }
+  if (session.stand_ins.empty()) return;
+  AddText(report, "{} computed by the reference: {}\n",
+          CountOf(session.stand_ins.size(), "node"), ListOf(session.stand_ins));
+  report->json.Add("stand_ins", session.stand_ins);
+}
+
+void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
+                std::optional<uint64_t> seed, Report* report) {
+  AddMember(&report->json, "seed", seed);
+  TextTable table;
+  AddObjects(&report->json, "inputs", inputs, [&](const auto& input) {
+    const std::string name = list.Name(input.input);
+    const absl::Span<const int64_t> shape = input.tensor.shape();
+    // A tensor may have an older code of the type that the target names.
+    const TensorType type = list.Type(input.input);
+    const DLDataType dtype =
+        type.has_dtype() ? type.dtype : input.tensor.dtype();
+    table.AddRow(
+        {"input", name, TypeToString(shape, dtype), "from " + input.from});
+    AddMembers(&report->json, "name", name, "dtype", ToString(dtype), "shape",
+               shape, "from", input.from);
+  });
+  report->text.Add(table);
+}
+
+void ShowKernels(const Session& loaded, Report* report) {
+  if (!loaded.built_ins) return;
+  const KernelReport kernels(loaded.built_ins->choices());
+  if (kernels.empty()) return;
+  report->text += kernels.Summary() + kernels.Reasons();
+  kernels.AddTo(&report->json);
+}
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Report* report) {
   const DefaultFloatEnvironment floats;
@@ -323,14 +317,12 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
                      absl::Span<const NamedTensor> unseen, Report* report) {
   const auto compared = CompareWithUnseen(seen, unseen);
   if (!compared.ok()) return report->AddError(compared.status());
-  const std::string text = UnseenText(*compared);
+  const auto differing = std::count_if(
+      compared->begin(), compared->end(),
+      [](const TensorComparison& output) { return !output.is_equal(); });
+  const std::string text = UnseenText(*compared, differing);
   report->text += text + "\n";
-  AddObject(&report->json, "unseen_run", "equal",
-            std::all_of(compared->begin(), compared->end(),
-                        [](const TensorComparison& output) {
-                          return output.is_equal();
-                        }),
-            "text", text);
+  AddObject(&report->json, "unseen_run", "equal", differing == 0, "text", text);
   const bool is_wrong = std::any_of(
       compared->begin(), compared->end(),
       [](const TensorComparison& output) { return output.is_wrong(); });
