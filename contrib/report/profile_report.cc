@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -25,16 +26,14 @@ std::vector<std::string> OperationsIn(const GraphNode& node) {
   return ParseListText(*text).value_or(std::vector<std::string>());
 }
 
-bool IsDigitOrBar(char c) { return (c >= '0' && c <= '9') || c == '_'; }
-
 // "tvmgen_default_fused_nn_conv2d_add_1" -> "nn_conv2d_add".
 std::string KindOfFunction(std::string_view function) {
   for (const std::string_view prefix : {"tvmgen_", "default_", "fused_"}) {
     if (function.starts_with(prefix)) function.remove_prefix(prefix.size());
   }
-  std::string_view kind = function;
-  while (!kind.empty() && IsDigitOrBar(kind.back())) kind.remove_suffix(1);
-  return std::string(kind.empty() ? function : kind);
+  const size_t last = function.find_last_not_of("0123456789_");
+  return std::string(
+      last == std::string_view::npos ? function : function.substr(0, last + 1));
 }
 
 // The operations in a node, as far as the model is at hand.
@@ -67,14 +66,10 @@ using Path = std::vector<std::string>;
 
 // What stands before the last slash: "/layer1/conv/Conv" -> layer1, conv.
 Path PathOf(std::string_view name) {
-  Path path;
-  size_t begin = 0;
-  while (true) {
-    const size_t slash = name.find('/', begin);
-    if (slash == std::string_view::npos) return path;
-    if (slash > begin) path.emplace_back(name.substr(begin, slash - begin));
-    begin = slash + 1;
-  }
+  const size_t slash = name.rfind('/');
+  if (slash == std::string_view::npos) return {};
+  return absl::StrSplit(absl::string_view(name.data(), slash), '/',
+                        absl::SkipEmpty());
 }
 
 void CutToCommon(const Path& other, Path* path) {
@@ -140,36 +135,23 @@ size_t DepthThatTellsApart(const std::vector<Path>& paths) {
   return deepest;
 }
 
-std::vector<std::string> ModulesOf(const Session& session,
-                                   const ProfileSummary& summary,
-                                   size_t depth) {
+// Returns the name of its group for each node. A kind is a path of one part.
+std::vector<std::string> GroupsOf(const Session& session,
+                                  const ProfileSummary& summary,
+                                  ProfileGrouping grouping, size_t depth) {
   const Graph& graph = session.target->graph();
+  const bool by_kind = grouping == ProfileGrouping::kKind;
   std::vector<Path> paths;
   for (const NodeProfile& row : summary.nodes) {
-    paths.push_back(ModuleOf(session, graph.node(row.node)));
+    const GraphNode& node = graph.node(row.node);
+    paths.push_back(by_kind ? Path{KindOfNode(session, node)}
+                            : ModuleOf(session, node));
   }
+  if (by_kind) depth = 1;
   if (depth == 0) depth = DepthThatTellsApart(paths);
   std::vector<std::string> names;
   for (const Path& path : paths) names.push_back(Joined(path, depth));
   return names;
-}
-
-std::vector<std::string> GroupsOf(const Session& session,
-                                  const ProfileSummary& summary,
-                                  ProfileGrouping grouping, size_t depth) {
-  if (grouping == ProfileGrouping::kModule) {
-    return ModulesOf(session, summary, depth);
-  }
-  const Graph& graph = session.target->graph();
-  std::vector<std::string> names;
-  for (const NodeProfile& row : summary.nodes) {
-    names.push_back(KindOfNode(session, graph.node(row.node)));
-  }
-  return names;
-}
-
-std::string NameOfGroup(const ProfileGroup& group) {
-  return group.name.empty() ? "(no module)" : group.name;
 }
 
 void AddGroups(const char* key, const std::vector<ProfileGroup>& groups,
@@ -186,79 +168,29 @@ TextTable TableOf(const std::vector<ProfileGroup>& groups,
   table.AddRow({grouping == ProfileGrouping::kKind ? "kind" : "module", "nodes",
                 "time (us)", "share"});
   for (const ProfileGroup& group : groups) {
-    table.AddRow({NameOfGroup(group), std::to_string(group.nodes),
+    table.AddRow({group.name.empty() ? "(no module)" : group.name,
+                  std::to_string(group.nodes),
                   fmt::format("{:.2f}", group.mean_us),
                   fmt::format("{:.1f} %", group.percent)});
   }
   return table;
 }
 
-}  // namespace
+// --- Two builds of one network, timed in turns ---
 
-std::vector<ProfileGroup> GroupProfile(const Session& session,
-                                       const ProfileSummary& summary,
-                                       ProfileGrouping grouping, size_t depth) {
-  const std::vector<std::string> names =
-      GroupsOf(session, summary, grouping, depth);
-  std::map<std::string, ProfileGroup> by_name;
-  for (size_t i = 0; i < names.size(); ++i) {
-    ProfileGroup& group = by_name[names[i]];
-    group.name = names[i];
-    ++group.nodes;
-    group.mean_us += summary.nodes[i].mean_us;
-    group.percent += summary.nodes[i].percent;
-  }
-  std::vector<ProfileGroup> groups;
-  for (auto& [name, group] : by_name) groups.push_back(std::move(group));
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const ProfileGroup& a, const ProfileGroup& b) {
-                     return a.mean_us > b.mean_us;
-                   });
-  return groups;
-}
-
-void ShowProfileGroups(const Session& session, const ProfileSummary& summary,
-                       std::optional<ProfileGrouping> asked, size_t depth,
-                       Report* report) {
-  const auto kinds =
-      GroupProfile(session, summary, ProfileGrouping::kKind, depth);
-  const auto modules =
-      GroupProfile(session, summary, ProfileGrouping::kModule, depth);
-  AddGroups("by_kind", kinds, &report->json);
-  AddGroups("by_module", modules, &report->json);
-  if (asked.has_value()) {
-    const bool by_kind = *asked == ProfileGrouping::kKind;
-    report->text += "\n";
-    report->text.Add(TableOf(by_kind ? kinds : modules, *asked));
-    report->text += "\n";
-    return;
-  }
-  std::vector<std::string> longest;
-  for (size_t i = 0; i < std::min(kinds.size(), kKindsInALine); ++i) {
-    longest.push_back(
-        fmt::format("{} {:.0f} %", kinds[i].name, kinds[i].percent));
-  }
-  if (kinds.size() > kKindsInALine) {
-    longest.push_back(CountOf(kinds.size() - kKindsInALine, "other kind"));
-  }
-  AddText(report, "by kind    {}\n", fmt::join(longest, ", "));
-}
-
-// Two builds of one network, timed in turns: which nodes got slower.
-
-namespace {
-
+// A difference that chance makes more often than this is not shown as one, and
+// neither is one that is smaller than this part of the time before, however
+// certain it is.
 constexpr double kSure = 0.05;
 constexpr double kLeastChange = 0.02;
+// With fewer pairs no ranks, however one-sided, are as rare as kSure.
+constexpr double kFewestPairs = 6;
 
-// What a node is known by in the other build.
+// What a node is known by in the other build: by its operations, since
+// compilers number nodes anew.
 std::vector<std::string> MarksOf(const GraphIndex& index, NodeId node) {
-  const GraphNode& row = index.graph().node(node);
-  const std::string* const covers = FindAttribute(row.attrs, kCoversAttribute);
-  if (covers != nullptr) {
-    const auto operations = ParseListText(*covers);
-    if (operations.has_value() && !operations->empty()) return *operations;
-  }
+  const auto operations = OperationsIn(index.graph().node(node));
+  if (!operations.empty()) return operations;
   return {index.KeyOf(node)};
 }
 
@@ -328,7 +260,7 @@ double SignedRanks(const std::vector<double>& before,
     if (after[i] != before[i]) differences.push_back(after[i] - before[i]);
   }
   const auto count = static_cast<double>(differences.size());
-  if (count < 6) return 1;
+  if (count < kFewestPairs) return 1;
   std::sort(differences.begin(), differences.end(),
             [](double a, double b) { return std::abs(a) < std::abs(b); });
   double grown = 0;
@@ -402,16 +334,56 @@ std::string ChanceOf(const ProfileChange& change) {
   return change.p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", change.p);
 }
 
-void AddChanges(const std::vector<ProfileChange>& changes, JsonWriter* json) {
-  AddObjects(json, "changes", changes, [&](const auto& change) {
-    json->AddTexts("before", change.before);
-    json->AddTexts("after", change.after);
-    AddMembers(json, "before_us", change.before_us, "after_us", change.after_us,
-               "p", change.p, "verdict", VerdictOf(change));
-  });
+}  // namespace
+
+std::vector<ProfileGroup> GroupProfile(const Session& session,
+                                       const ProfileSummary& summary,
+                                       ProfileGrouping grouping, size_t depth) {
+  const std::vector<std::string> names =
+      GroupsOf(session, summary, grouping, depth);
+  std::map<std::string, ProfileGroup> by_name;
+  for (size_t i = 0; i < names.size(); ++i) {
+    ProfileGroup& group = by_name[names[i]];
+    group.name = names[i];
+    ++group.nodes;
+    group.mean_us += summary.nodes[i].mean_us;
+    group.percent += summary.nodes[i].percent;
+  }
+  std::vector<ProfileGroup> groups;
+  for (auto& [name, group] : by_name) groups.push_back(std::move(group));
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const ProfileGroup& a, const ProfileGroup& b) {
+                     return a.mean_us > b.mean_us;
+                   });
+  return groups;
 }
 
-}  // namespace
+void ShowProfileGroups(const Session& session, const ProfileSummary& summary,
+                       std::optional<ProfileGrouping> asked, size_t depth,
+                       Report* report) {
+  const auto kinds =
+      GroupProfile(session, summary, ProfileGrouping::kKind, depth);
+  const auto modules =
+      GroupProfile(session, summary, ProfileGrouping::kModule, depth);
+  AddGroups("by_kind", kinds, &report->json);
+  AddGroups("by_module", modules, &report->json);
+  if (asked.has_value()) {
+    const bool by_kind = *asked == ProfileGrouping::kKind;
+    report->text += "\n";
+    report->text.Add(TableOf(by_kind ? kinds : modules, *asked));
+    report->text += "\n";
+    return;
+  }
+  std::vector<std::string> longest;
+  for (size_t i = 0; i < std::min(kinds.size(), kKindsInALine); ++i) {
+    longest.push_back(
+        fmt::format("{} {:.0f} %", kinds[i].name, kinds[i].percent));
+  }
+  if (kinds.size() > kKindsInALine) {
+    longest.push_back(CountOf(kinds.size() - kKindsInALine, "other kind"));
+  }
+  AddText(report, "by kind    {}\n", fmt::join(longest, ", "));
+}
 
 std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
                                            const Profile& profile_before,
@@ -457,14 +429,19 @@ void ShowProfileChanges(std::vector<ProfileChange> changes,
   TextTable table;
   table.AddRow({"node", before + " (us)", after + " (us)", "ratio", "chance",
                 "verdict"});
-  for (const ProfileChange& change : changes) {
+  JsonWriter* const json = &report->json;
+  AddObjects(json, "changes", changes, [&](const auto& change) {
     const std::string verdict = VerdictOf(change);
     if (verdict == "slower") ++slower;
     if (verdict == "faster") ++faster;
     table.AddRow({NamesOf(change), fmt::format("{:.2f}", change.before_us),
                   fmt::format("{:.2f}", change.after_us), RatioOf(change),
                   ChanceOf(change), verdict});
-  }
+    json->AddTexts("before", change.before);
+    json->AddTexts("after", change.after);
+    AddMembers(json, "before_us", change.before_us, "after_us", change.after_us,
+               "p", change.p, "verdict", verdict);
+  });
   AddText(report, "{} of {} slower in {} than in {}, {} faster\n\n", slower,
           CountOf(changes.size(), "part"), after, before, faster);
   // The heading is a row, too.
@@ -472,7 +449,6 @@ void ShowProfileChanges(std::vector<ProfileChange> changes,
   report->text +=
       "\nchance: how probable such a difference is where there is none, for as "
       "many rows\n";
-  AddChanges(changes, &report->json);
 }
 
 }  // namespace nodewise
