@@ -1,13 +1,18 @@
+// A comparison of tensors, as a table of the worst and as a document of all.
+
 #include "nodewise/report/comparison_report.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nodewise/compare/tensor_relation.h"
 #include "nodewise/support/words.h"
 
@@ -20,26 +25,28 @@ std::string TitleOf(const TensorComparison& tensor) {
   return name == partner ? name : name + " -> " + partner;
 }
 
-std::string Percent(uint64_t part, uint64_t whole) {
-  return fmt::format(
-      "{:.3g} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
+// Returns the node that made a tensor; none without a graph, or if it has none
+// of that name.
+std::optional<NodeId> NodeOf(const TensorKey& key,
+                             const DumpDifference* where) {
+  if (where == nullptr) return std::nullopt;
+  const auto node = where->index->FindNode(key.node);
+  return node.ok() ? std::optional<NodeId>(*node) : std::nullopt;
 }
 
-// What the node that made a tensor is; empty without a graph.
 std::string_view KindAt(const TensorKey& key, const DumpDifference* where) {
-  if (where == nullptr) return "";
-  const auto node = where->index->FindNode(key.node);
-  return node.ok() ? KindOf(where->nodes[*node]) : "";
+  const auto node = NodeOf(key, where);
+  return node.has_value() ? KindOf(where->nodes[*node]) : "";
 }
 
 // Whether the network is given the tensor: an input or a parameter.
 bool IsGiven(const TensorKey& key, const DumpDifference* where) {
-  if (where == nullptr) return false;
-  const auto node = where->index->FindNode(key.node);
-  return node.ok() && !where->index->graph().IsFunction(*node);
+  const auto node = NodeOf(key, where);
+  return node.has_value() && !where->index->graph().IsFunction(*node);
 }
 
-// Those that differ.
+// Returns those that differ. What the network is given comes last among the
+// worst: it explains what follows, and no node is to blame for it.
 std::vector<const TensorComparison*> Differing(const Comparison& comparison,
                                                const DumpDifference* where,
                                                ComparisonView::Order order) {
@@ -67,19 +74,19 @@ void AddTable(const std::vector<const TensorComparison*>& differing,
                                      "different"};
   if (where != nullptr) titles.insert(titles.begin() + 2, "node");
   table.AddRow(titles);
-  for (const TensorComparison* const one : differing) {
-    const TensorComparison& tensor = *one;
-    const Metrics& metrics = tensor.metrics;
+  for (const TensorComparison* const tensor : differing) {
+    const Metrics& metrics = tensor->metrics;
     std::vector<std::string> cells = {
-        TitleOf(tensor),
-        std::string(NameOf(tensor.verdict())),
+        TitleOf(*tensor),
+        std::string(NameOf(tensor->verdict())),
         fmt::format("{:.3g}", metrics.largest_error.error),
         fmt::format("{:.3g}", metrics.relative_error()),
         fmt::format("{:.3g}", metrics.rmse),
         fmt::format("{:.3g}", metrics.cosine_distance),
-        Percent(metrics.different, metrics.elements)};
+        fmt::format("{:.3g} %", 100 * static_cast<double>(metrics.different) /
+                                    static_cast<double>(metrics.elements))};
     if (where != nullptr) {
-      cells.insert(cells.begin() + 2, std::string(KindAt(tensor.key, where)));
+      cells.insert(cells.begin() + 2, std::string(KindAt(tensor->key, where)));
     }
     table.AddRow(cells);
   }
@@ -145,17 +152,17 @@ void AddWhere(const Comparison& comparison, const DumpDifference& where,
     table.AddRow({"begins at", key + ": " + reason});
   }
   text->Add(table, 0, kMostShown);
-  const auto tell = [&](DumpedNode state, std::string_view one,
-                        std::string_view many, std::string_view what) {
+  const auto add_count = [&](DumpedNode state, std::string_view one,
+                             std::string_view many, std::string_view what) {
     const size_t count = where.NodesThat(state).size();
     if (count == 0) return;
     *text += fmt::format("{} {} {}\n", CountOf(count, "node"),
                          count == 1 ? one : many, what);
   };
-  tell(DumpedNode::kFollows,
-       "follows:", "follow:", "what is read there differs, too");
-  tell(DumpedNode::kUnclear, "may be where it begins:",
-       "may be where it begins:", "what is read there was not compared");
+  add_count(DumpedNode::kFollows,
+            "follows:", "follow:", "what is read there differs, too");
+  add_count(DumpedNode::kUnclear, "may be where it begins:",
+            "may be where it begins:", "what is read there was not compared");
   if (!table.rows().empty()) *text += '\n';
 }
 
@@ -167,28 +174,26 @@ std::string TallyOf(const Comparison& comparison) {
   const auto others = static_cast<size_t>(std::count_if(
       comparison.skipped.begin(), comparison.skipped.end(),
       [](const SkippedTensor& tensor) { return tensor.is_difference(); }));
-  std::string text =
-      CountOf(comparison.tensors.size() + comparison.equal_hashes + others,
-              "tensor") +
-      " compared: ";
-  std::string_view comma;
-  const auto add = [&](size_t count, std::string_view what) {
-    if (count == 0) return;
-    text += fmt::format("{}{} {}", comma, count, what);
-    comma = ", ";
-  };
-  add(equal, "equal");
-  add(comparison.equal_hashes, "with equal hashes");
-  add(comparison.CountOf(Verdict::kPass) - equal, "pass");
-  add(comparison.CountOf(Verdict::kWarning), "warning");
-  add(comparison.CountOf(Verdict::kInconclusive), "inconclusive");
-  add(comparison.CountOf(Verdict::kError), "error");
-  add(others, others == 1 ? "differs in type, shape or hash"
-                          : "differ in type, shape or hash");
-  if (others < comparison.skipped.size()) {
-    text += fmt::format("; {} skipped", comparison.skipped.size() - others);
+  const std::pair<size_t, std::string_view> counts[] = {
+      {equal, "equal"},
+      {comparison.equal_hashes, "with equal hashes"},
+      {comparison.CountOf(Verdict::kPass) - equal, "pass"},
+      {comparison.CountOf(Verdict::kWarning), "warning"},
+      {comparison.CountOf(Verdict::kInconclusive), "inconclusive"},
+      {comparison.CountOf(Verdict::kError), "error"},
+      {others, others == 1 ? "differs in type, shape or hash"
+                           : "differ in type, shape or hash"}};
+  std::vector<std::string> parts;
+  for (const auto& [count, what] : counts) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
   }
-  return text;
+  const size_t skipped = comparison.skipped.size() - others;
+  return fmt::format(
+      "{} compared: {}{}",
+      CountOf(comparison.tensors.size() + comparison.equal_hashes + others,
+              "tensor"),
+      fmt::join(parts, ", "),
+      skipped > 0 ? fmt::format("; {} skipped", skipped) : "");
 }
 
 std::string_view KindName(SkippedTensor::Kind kind) {
@@ -228,27 +233,23 @@ void AddMetrics(const Metrics& metrics, JsonWriter* json) {
              metrics.snr_db(), "scale", metrics.scale);
 }
 
-void AddDetails(const DifferenceDetails& details, JsonWriter* json) {
-  AddObjects(json, "patterns", details.patterns, [&](const auto& pattern) {
-    AddMembers(json, "shape", NameOf(pattern.shape), "words", pattern.words);
-  });
-  const std::vector<int64_t> ulps(details.ulps.begin(), details.ulps.end());
-  json->Add("ulp_histogram", absl::MakeConstSpan(ulps));
-}
-
 void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
                JsonWriter* json) {
-  json->BeginObject();
   AddMembers(json, "tensor", tensor.key.Name(), "candidate",
              tensor.candidate.Name(), "paired_by", NameOf(tensor.paired_by),
-             "type", tensor.type, "verdict", NameOf(tensor.verdict()));
-  if (where != nullptr) json->Add("node_kind", KindAt(tensor.key, where));
-  AddMembers(json, "reason", tensor.judgement.reason, "would_pass",
+             "type", tensor.type, "verdict", NameOf(tensor.verdict()),
+             "node_kind", OnlyIf(where != nullptr, KindAt(tensor.key, where)),
+             "reason", tensor.judgement.reason, "would_pass",
              tensor.judgement.would_pass);
   if (!tensor.is_equal()) AddElement("worst", tensor.Worst(), json);
   AddMetrics(tensor.metrics, json);
-  if (tensor.details.has_value()) AddDetails(*tensor.details, json);
-  json->EndObject();
+  if (!tensor.details.has_value()) return;
+  const DifferenceDetails& details = *tensor.details;
+  AddObjects(json, "patterns", details.patterns, [&](const auto& pattern) {
+    AddMembers(json, "shape", NameOf(pattern.shape), "words", pattern.words);
+  });
+  AddMembers(json, "ulp_histogram",
+             std::vector<int64_t>(details.ulps.begin(), details.ulps.end()));
 }
 
 // Adds what culprits and verdicts have in common, and leaves the object open.
@@ -272,20 +273,6 @@ void AddNodes(const DumpDifference& where, JsonWriter* json) {
     json->EndObject();
   }
   json->EndArray();
-}
-
-void AddDocument(const Comparison& comparison, const DumpDifference* where,
-                 JsonWriter* json) {
-  json->BeginArray("tensors");
-  for (const TensorComparison& tensor : comparison.tensors) {
-    AddTensor(tensor, where, json);
-  }
-  json->EndArray();
-  json->Add("equal_hashes", comparison.equal_hashes);
-  AddObjects(json, "skipped", comparison.skipped, [&](const auto& skipped) {
-    AddMembers(json, "tensor", skipped.key.Name(), "kind",
-               KindName(skipped.kind), "why", skipped.why);
-  });
 }
 
 }  // namespace
@@ -315,8 +302,15 @@ void ShowComparison(const Comparison& comparison, const DumpDifference* where,
     }
   }
   text.Add(others, 2, view.max_lines);
-  AddDocument(comparison, where, &report->json);
-  if (where != nullptr) AddNodes(*where, &report->json);
+  JsonWriter* const json = &report->json;
+  AddObjects(json, "tensors", comparison.tensors,
+             [&](const auto& tensor) { AddTensor(tensor, where, json); });
+  json->Add("equal_hashes", comparison.equal_hashes);
+  AddObjects(json, "skipped", comparison.skipped, [&](const auto& skipped) {
+    AddMembers(json, "tensor", skipped.key.Name(), "kind",
+               KindName(skipped.kind), "why", skipped.why);
+  });
+  if (where != nullptr) AddNodes(*where, json);
 }
 
 }  // namespace nodewise
