@@ -91,31 +91,39 @@ class ArchiveReader {
     return member->get<std::string>();
   }
 
+  // Returns the items of an array, all of one type; none if there is no such
+  // member.
+  absl::StatusOr<std::vector<const Json*>> ItemsIn(
+      const Json& object, const char* key, bool (*is_right)(const Json& item),
+      std::string_view expected) const {
+    std::vector<const Json*> items;
+    const auto member = object.find(key);
+    if (member == object.end()) return items;
+    if (!member->is_array()) return Wrong(key, expected);
+    for (const Json& item : *member) {
+      if (!is_right(item)) return Wrong(key, expected);
+      items.push_back(&item);
+    }
+    return items;
+  }
+
   absl::StatusOr<std::vector<std::string>> TextsIn(const Json& object,
                                                    const char* key) const {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto items,
+        ItemsIn(
+            object, key, [](const Json& item) { return item.is_string(); },
+            "an array of texts"));
     std::vector<std::string> texts;
-    const auto member = object.find(key);
-    if (member == object.end()) return texts;
-    if (!member->is_array()) return Wrong(key, "an array of texts");
-    for (const Json& text : *member) {
-      if (!text.is_string()) return Wrong(key, "an array of texts");
-      texts.push_back(text.get<std::string>());
-    }
+    for (const Json* item : items) texts.push_back(item->get<std::string>());
     return texts;
   }
 
-  // Returns the objects of an array; none if there is no such member.
   absl::StatusOr<std::vector<const Json*>> ObjectsIn(const Json& object,
                                                      const char* key) const {
-    std::vector<const Json*> objects;
-    const auto member = object.find(key);
-    if (member == object.end()) return objects;
-    if (!member->is_array()) return Wrong(key, "an array of objects");
-    for (const Json& item : *member) {
-      if (!item.is_object()) return Wrong(key, "an array of objects");
-      objects.push_back(&item);
-    }
-    return objects;
+    return ItemsIn(
+        object, key, [](const Json& item) { return item.is_object(); },
+        "an array of objects");
   }
 
   absl::Status ReadErrors(const Json& document, Archive* archive) const {
@@ -262,13 +270,21 @@ class ArchiveReader {
   uint64_t laid_out_ = 0;  // By all tables so far.
 };
 
-Report::Status StatusNamed(std::string_view name) {
-  if (name == NameOf(Report::Status::kDiffers)) return Report::Status::kDiffers;
-  if (name == NameOf(Report::Status::kError)) return Report::Status::kError;
-  return Report::Status::kOk;
-}
-
 }  // namespace
+
+void AddGraph(const GraphIndex& index, JsonWriter* json) {
+  const Graph& graph = index.graph();
+  json->BeginObject("graph");
+  uint32_t number = 0;
+  AddObjects(json, "nodes", graph.nodes, [&](const GraphNode& node) {
+    const bool is_input = node.kind == GraphNode::Kind::kInput;
+    std::vector<int64_t> reads;
+    for (const EntryRef& ref : node.inputs) reads.push_back(ref.node);
+    AddMembers(json, "node", index.KeyOf(NodeId{number++}), "function",
+               is_input ? "" : node.function, "reads", reads);
+  });
+  json->EndObject();
+}
 
 absl::StatusOr<Archive> ParseArchive(std::string text,
                                      const std::string& name) {
@@ -298,28 +314,14 @@ Report ReportOf(const Archive& archive) {
   Report report;
   report.text = archive.text;
   report.notes = archive.notes;
-  const bool is_error = StatusNamed(archive.status) == Report::Status::kError;
-  for (const std::string& error : archive.errors) {
-    if (is_error) report.text += fmt::format("error: {}\n", Printable(error));
+  // With any other status the text has the errors already.
+  if (archive.status == NameOf(Report::Status::kError)) {
+    for (const std::string& error : archive.errors) {
+      AddText(&report, "error: {}\n", Printable(error));
+    }
   }
   report.json.AddRaw("archive", archive.document);
   return report;
-}
-
-void AddGraph(const GraphIndex& index, JsonWriter* json) {
-  const Graph& graph = index.graph();
-  json->BeginObject("graph");
-  json->BeginArray("nodes");
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const GraphNode& node = graph.nodes[n];
-    const bool is_input = node.kind == GraphNode::Kind::kInput;
-    std::vector<int64_t> reads;
-    for (const EntryRef& ref : node.inputs) reads.push_back(ref.node);
-    AddObject(json, {}, "node", index.KeyOf(NodeId{n}), "function",
-              is_input ? "" : node.function, "reads", reads);
-  }
-  json->EndArray();
-  json->EndObject();
 }
 
 }  // namespace nodewise
