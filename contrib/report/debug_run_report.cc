@@ -14,6 +14,10 @@
 namespace nodewise {
 namespace {
 
+// Nodes of one type tend to be unreadable together, so that a few names tell
+// enough; the document has all.
+constexpr size_t kMostUnread = 8;
+
 void ShowUnread(const std::vector<UnreadTensor>& unread, Report* report) {
   std::vector<std::string> names;
   std::vector<std::string> shown;
@@ -24,9 +28,9 @@ void ShowUnread(const std::vector<UnreadTensor>& unread, Report* report) {
   }
   report->json.Add("not_looked_at", names);
   if (unread.empty()) return;
-  report->notes.push_back(
-      fmt::format("did not look at {}, whose types it cannot read: {}",
-                  CountOf(unread.size(), "output"), ListOf(shown, 8)));
+  report->notes.push_back(fmt::format(
+      "did not look at {}, whose types it cannot read: {}",
+      CountOf(unread.size(), "output"), ListOf(shown, kMostUnread)));
 }
 
 void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
@@ -112,12 +116,11 @@ void ShowIsolated(const IsolationReport& found, const GraphIndex& index,
           CountOf(CountFaults(found.findings), "failure"),
           ChangedFloatsText(found.findings));
   ShowFindings("failures", found.findings, report);
-  std::vector<std::string> tainted;
-  for (const NodeId node : found.tainted) tainted.push_back(index.KeyOf(node));
+  const std::vector<std::string> tainted = KeysOf(index, found.tainted);
   report->json.Add("tainted", tainted);
   if (tainted.empty()) return;
-  AddText(report, "{} on what a node that failed should have made\n",
-          CountOf(tainted.size(), "node") + " ran");
+  AddText(report, "{} ran on what a node that failed should have made\n",
+          CountOf(tainted.size(), "node"));
 }
 
 void ShowSwept(const SweepReport& found, Report* report) {

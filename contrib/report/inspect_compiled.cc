@@ -246,8 +246,8 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
 
 // --- Libraries ---
 
-// Modules below this depth are indented no further: a hostile file can nest them
-// so deep that its lines would be all blanks.
+// Modules below this depth are indented no further: a hostile file can nest
+// them so deep that its lines would be all blanks.
 constexpr size_t kMostIndent = 40;
 
 // Returns the reason without the library's path; "" if it can run.

@@ -1,3 +1,6 @@
+// What reports keep of tensors, of which they cannot show all: a summary for a
+// line, and a digest for a page.
+
 #include "nodewise/report/tensor_summary.h"
 
 #include <algorithm>
@@ -35,8 +38,12 @@ std::string TextOf(Value value) {
   }
 }
 
+// Counts and compares in the type that the elements have, since a double holds
+// not all integers of 64 bits. NaN counts for nothing else; infinities are
+// numbers for the range and not for the mean.
 template <typename Stored>
-void Scan(const uint8_t* data, size_t count, TensorSummary* summary) {
+void Summarise(const uint8_t* data, size_t count, size_t num_first,
+               TensorSummary* summary) {
   using Value = decltype(DecodeElement(LoadElement<Stored>(data, 0)));
   bool any = false;
   Value least{};
@@ -67,13 +74,7 @@ void Scan(const uint8_t* data, size_t count, TensorSummary* summary) {
   if (any) summary->max = TextOf(most);
   summary->mean = num_finite == 0 ? std::numeric_limits<double>::quiet_NaN()
                                   : sum / static_cast<double>(num_finite);
-}
-
-template <typename Stored>
-void Summarise(const uint8_t* data, size_t count, size_t num_first,
-               TensorSummary* summary) {
   summary->has_numbers = true;
-  Scan<Stored>(data, count, summary);
   for (size_t i = 0; i < std::min(count, num_first); ++i) {
     summary->first.push_back(
         TextOf(DecodeElement(LoadElement<Stored>(data, i))));
@@ -90,6 +91,142 @@ void SummariseRaw(const uint8_t* data, size_t count, size_t element_bytes,
     }
     summary->first.push_back(text);
   }
+}
+
+// --- Digests ---
+
+constexpr size_t kParts = 32;        // The bars of a histogram.
+constexpr int64_t kMostOfSide = 12;  // The longest side of a slice.
+constexpr size_t kBlock = 4096;      // Elements that are decoded at a time.
+
+// Calls f(numbers) with all elements, a block at a time.
+template <typename F>
+bool ForBlocks(const DLTensor& tensor, size_t count, F f) {
+  std::array<double, kBlock> numbers;
+  const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
+  const size_t bytes = ElementBytes(tensor.dtype) / tensor.dtype.lanes;
+  for (size_t i = 0; i < count; i += kBlock) {
+    const size_t size = std::min(kBlock, count - i);
+    if (!DecodeToDoubles(tensor.dtype, data + i * bytes, size,
+                         numbers.data())) {
+      return false;
+    }
+    f(absl::MakeConstSpan(numbers).subspan(0, size));
+  }
+  return true;
+}
+
+void CountNumbers(absl::Span<const double> numbers, double* sum,
+                  uint64_t* finite, TensorDigest* digest) {
+  for (const double x : numbers) {
+    if (std::isnan(x)) {
+      ++digest->nans;
+    } else if (std::isinf(x)) {
+      ++digest->infinities;
+    } else {
+      digest->min = std::min(digest->min, x);
+      digest->max = std::max(digest->max, x);
+      *sum += x;
+      ++*finite;
+    }
+  }
+}
+
+// A second pass, since the parts are of a range that the first has found.
+void CountParts(absl::Span<const double> numbers, TensorDigest* digest) {
+  const double range = digest->max - digest->min;
+  for (const double x : numbers) {
+    if (!std::isfinite(x)) continue;
+    // A range may be too large for a double.
+    const double part =
+        range > 0 && std::isfinite(range) ? (x - digest->min) / range : 0;
+    const auto bin = static_cast<size_t>(part * kParts);
+    ++digest->histogram[std::min(bin, kParts - 1)];
+  }
+}
+
+// Takes the two last sides; what has fewer has sides of 1. Rows and columns are
+// taken at equal distances, so that a slice looks like the tensor.
+void TakeSlice(const DLTensor& tensor, TensorDigest* digest) {
+  const std::vector<int64_t>& shape = digest->shape;
+  const int64_t lanes = tensor.dtype.lanes;
+  const int64_t columns = shape.empty() ? 1 : shape.back();
+  const int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+  digest->slice_rows = static_cast<uint64_t>(std::min(rows, kMostOfSide));
+  digest->slice_columns = static_cast<uint64_t>(std::min(columns, kMostOfSide));
+  const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
+  const size_t bytes = ElementBytes(tensor.dtype);
+  for (uint64_t r = 0; r < digest->slice_rows; ++r) {
+    for (uint64_t c = 0; c < digest->slice_columns; ++c) {
+      const uint64_t row = r * static_cast<uint64_t>(rows) / digest->slice_rows;
+      const uint64_t column =
+          c * static_cast<uint64_t>(columns) / digest->slice_columns;
+      std::vector<double> number(static_cast<size_t>(lanes));
+      DecodeToDoubles(
+          tensor.dtype,
+          data + (row * static_cast<uint64_t>(columns) + column) * bytes,
+          number.size(), number.data());
+      digest->slice.push_back(number[0]);
+    }
+  }
+}
+
+// Digests what nodes make as it comes, so that no more than one tensor is held.
+// What they read has been digested where it was made.
+class DigestSink : public TensorSink {
+ public:
+  explicit DigestSink(std::vector<TensorDigest>* digests)
+      : digests_(*digests) {}
+
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr || item.key.role == TensorRole::kInput) {
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, item.Keep());
+    const DefaultFloatEnvironment floats;
+    digests_.push_back(DigestOf(item.key, *tensor));
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<TensorDigest>& digests_;
+};
+
+absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
+  if (session.target == nullptr) return MakeNetworkRunner(session);
+  RunnerTarget target{session.name, session.target};
+  // One that crashes must not take with it what is known already.
+  const std::string_view kind =
+      HasRunnerFor("guarded", target) ? "guarded" : "debug";
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
+                            MakerOf(kind, std::move(target)));
+  return maker();
+}
+
+void NoteNotAll(const absl::Status& status, Report* report) {
+  if (status.ok()) return;
+  report->notes.push_back(fmt::format(
+      "archive: has what came before a failure: {}", MessageOf(status)));
+}
+
+void AddDigests(std::string_view member,
+                const std::vector<TensorDigest>& digests, JsonWriter* json) {
+  AddObjects(json, member, digests, [&](const auto& digest) {
+    AddMembers(json, "tensor", digest.key.Name(), "dtype", digest.dtype,
+               "shape", digest.shape);
+    if (!digest.has_numbers) return;
+    AddMembers(
+        json, "min", digest.min, "max", digest.max, "mean", digest.mean, "nans",
+        digest.nans, "infinities", digest.infinities, "histogram",
+        std::vector<int64_t>(digest.histogram.begin(), digest.histogram.end()),
+        "slice_rows", digest.slice_rows, "slice_columns", digest.slice_columns);
+    // JSON has no NaN. A page shows no more than five digits of a number.
+    std::vector<std::string> slice;
+    for (const double x : digest.slice) {
+      slice.push_back(std::isfinite(x) ? fmt::format("{:.5g}", x) : "null");
+    }
+    json->AddScalars("slice", slice);
+  });
 }
 
 }  // namespace
@@ -132,148 +269,6 @@ std::string ShortNumber(const std::string& text) {
 std::string ShortNumber(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.6g}", value);
 }
-
-namespace {
-
-constexpr size_t kParts = 32;        // The bars of a histogram.
-constexpr int64_t kMostOfSide = 12;  // The longest side of a slice.
-constexpr size_t kBlock = 4096;      // Elements that are decoded at a time.
-
-// Calls f(numbers) with all elements, a block at a time.
-template <typename F>
-bool ForBlocks(const DLTensor& tensor, size_t count, F f) {
-  std::array<double, kBlock> numbers;
-  const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
-  const size_t bytes = ElementBytes(tensor.dtype) / tensor.dtype.lanes;
-  for (size_t i = 0; i < count; i += kBlock) {
-    const size_t size = std::min(kBlock, count - i);
-    if (!DecodeToDoubles(tensor.dtype, data + i * bytes, size,
-                         numbers.data())) {
-      return false;
-    }
-    f(absl::MakeConstSpan(numbers).subspan(0, size));
-  }
-  return true;
-}
-
-void CountNumbers(absl::Span<const double> numbers, double* sum,
-                  uint64_t* finite, TensorDigest* digest) {
-  for (const double x : numbers) {
-    if (std::isnan(x)) {
-      ++digest->nans;
-    } else if (std::isinf(x)) {
-      ++digest->infinities;
-    } else {
-      digest->min = std::min(digest->min, x);
-      digest->max = std::max(digest->max, x);
-      *sum += x;
-      ++*finite;
-    }
-  }
-}
-
-void CountParts(absl::Span<const double> numbers, TensorDigest* digest) {
-  const double range = digest->max - digest->min;
-  for (const double x : numbers) {
-    if (!std::isfinite(x)) continue;
-    // A range may be too large for a double.
-    const double part =
-        range > 0 && std::isfinite(range) ? (x - digest->min) / range : 0;
-    const auto bin = static_cast<size_t>(part * kParts);
-    ++digest->histogram[std::min(bin, kParts - 1)];
-  }
-}
-
-// The two last sides; what has fewer has sides of 1.
-void TakeSlice(const DLTensor& tensor, TensorDigest* digest) {
-  const std::vector<int64_t>& shape = digest->shape;
-  const int64_t lanes = tensor.dtype.lanes;
-  const int64_t columns = shape.empty() ? 1 : shape.back();
-  const int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
-  digest->slice_rows = static_cast<uint64_t>(std::min(rows, kMostOfSide));
-  digest->slice_columns = static_cast<uint64_t>(std::min(columns, kMostOfSide));
-  const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
-  const size_t bytes = ElementBytes(tensor.dtype);
-  for (uint64_t r = 0; r < digest->slice_rows; ++r) {
-    for (uint64_t c = 0; c < digest->slice_columns; ++c) {
-      const uint64_t row = r * static_cast<uint64_t>(rows) / digest->slice_rows;
-      const uint64_t column =
-          c * static_cast<uint64_t>(columns) / digest->slice_columns;
-      std::vector<double> number(static_cast<size_t>(lanes));
-      DecodeToDoubles(
-          tensor.dtype,
-          data + (row * static_cast<uint64_t>(columns) + column) * bytes,
-          number.size(), number.data());
-      digest->slice.push_back(number[0]);
-    }
-  }
-}
-
-class DigestSink : public TensorSink {
- public:
-  explicit DigestSink(std::vector<TensorDigest>* digests)
-      : digests_(*digests) {}
-
-  absl::Status Take(const TensorItem& item) override {
-    if (item.tensor == nullptr || item.key.role == TensorRole::kInput) {
-      return absl::OkStatus();
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, item.Keep());
-    const DefaultFloatEnvironment floats;
-    digests_.push_back(DigestOf(item.key, *tensor));
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<TensorDigest>& digests_;
-};
-
-absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
-  if (session.target == nullptr) return MakeNetworkRunner(session);
-  RunnerTarget target{session.name, session.target};
-  // One that crashes must not take with it what is known already.
-  const std::string_view kind =
-      HasRunnerFor("guarded", target) ? "guarded" : "debug";
-  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
-                            MakerOf(kind, std::move(target)));
-  return maker();
-}
-
-void NoteNotAll(const absl::Status& status, Report* report) {
-  if (status.ok()) return;
-  report->notes.push_back(fmt::format(
-      "archive: has what came before a failure: {}", MessageOf(status)));
-}
-
-void AddNumbers(std::string_view key, absl::Span<const double> numbers,
-                JsonWriter* json) {
-  std::vector<std::string> texts;
-  for (const double x : numbers) {
-    texts.push_back(std::isfinite(x) ? fmt::format("{:.5g}", x) : "null");
-  }
-  json->AddScalars(key, texts);
-}
-
-void AddDigests(std::string_view member,
-                const std::vector<TensorDigest>& digests, JsonWriter* json) {
-  AddObjects(json, member, digests, [&](const auto& digest) {
-    AddMembers(json, "tensor", digest.key.Name(), "dtype", digest.dtype,
-               "shape", absl::MakeConstSpan(digest.shape));
-    if (digest.has_numbers) {
-      AddMembers(json, "min", digest.min, "max", digest.max, "mean",
-                 digest.mean, "nans", digest.nans, "infinities",
-                 digest.infinities);
-      const std::vector<int64_t> histogram(digest.histogram.begin(),
-                                           digest.histogram.end());
-      AddMembers(json, "histogram", absl::MakeConstSpan(histogram),
-                 "slice_rows", digest.slice_rows, "slice_columns",
-                 digest.slice_columns);
-      AddNumbers("slice", digest.slice, json);
-    }
-  });
-}
-
-}  // namespace
 
 TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor) {
   TensorDigest digest;

@@ -1,3 +1,5 @@
+// Faults of a model or of a network as text, part by part.
+
 #include "nodewise/report/verification_report.h"
 
 #include <algorithm>
@@ -61,7 +63,15 @@ struct ReadNetwork {
   std::optional<NetworkData> network;
 };
 
-absl::StatusOr<ReadNetwork> ReadModel(const std::string& path, ModelSpec spec) {
+// Faults that the verifier knows have a kind of it, wherever they are found;
+// the others are of the file. A network as text is checked by the verifier
+// alone.
+absl::StatusOr<ReadNetwork> Read(const std::string& path, ModelSpec spec) {
+  ReadNetwork verdict;
+  if (!IsModel(path)) {
+    NODEWISE_ASSIGN_OR_RETURN(verdict.network, LoadNetworkText(path));
+    return verdict;
+  }
   DiagnosticList found;
   std::vector<const FindingKind*> kinds;
   spec.report_unused = true;
@@ -69,7 +79,6 @@ absl::StatusOr<ReadNetwork> ReadModel(const std::string& path, ModelSpec spec) {
   spec.kinds = &kinds;
   auto network = LoadModel(path, spec, &found);
   if (!network.ok() && !found.HasErrors()) return network.status();
-  ReadNetwork verdict;
   kinds.resize(found.items().size());
   for (size_t i = 0; i < kinds.size(); ++i) {
     const Diagnostic& each = found.items()[i];
@@ -80,12 +89,6 @@ absl::StatusOr<ReadNetwork> ReadModel(const std::string& path, ModelSpec spec) {
     }
   }
   if (network.ok()) verdict.network = network->data();
-  return verdict;
-}
-
-absl::StatusOr<ReadNetwork> ReadText(const std::string& path) {
-  ReadNetwork verdict;
-  NODEWISE_ASSIGN_OR_RETURN(verdict.network, LoadNetworkText(path));
   return verdict;
 }
 
@@ -122,13 +125,11 @@ void AddPart(const NetworkPart& part, std::vector<Finding> findings,
           : is_empty              ? nothing
                                   : "");
   AddFindingLines(std::move(findings), "  ", warnings, report);
-  report->json.BeginObject();
   AddMembers(&report->json, "part", part.name, "checked",
-             extent.why_not.empty(), "why_not", IfAny{extent.why_not});
-  if (extent.is_partial) report->json.Add("partly", true);
-  AddMembers(&report->json, "errors", report->errors.size() - errors,
-             "warnings", warnings->size() - warned);
-  report->json.EndObject();
+             extent.why_not.empty(), "why_not", IfAny{extent.why_not}, "partly",
+             OnlyIf(extent.is_partial, true), "errors",
+             report->errors.size() - errors, "warnings",
+             warnings->size() - warned);
 }
 
 template <typename Predicate>
@@ -139,6 +140,69 @@ std::vector<Finding> TakeIf(std::vector<Finding>* findings,
                predicate);
   std::erase_if(*findings, predicate);
   return taken;
+}
+
+absl::StatusOr<std::vector<TargetSupport>> AskAll(
+    const NetworkData& data, const std::vector<std::string>& targets) {
+  std::vector<TargetSupport> supports;
+  if (targets.empty()) return supports;
+  NODEWISE_ASSIGN_OR_RETURN(const Network network, Network::FromData(data));
+  for (const std::string& target : targets) {
+    NODEWISE_ASSIGN_OR_RETURN(TargetSupport support,
+                              AskTarget(network, target));
+    supports.push_back(std::move(support));
+  }
+  return supports;
+}
+
+// Shows one line for each target, and one object.
+void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
+  if (supports.empty()) return;
+  JsonWriter* const json = &report->json;
+  AddObjects(json, "targets", supports, [&](const auto& support) {
+    std::vector<std::string> counts;
+    AddMembers(json, "target", support.target, "nodes", support.nodes,
+               "operations", support.operations);
+    json->BeginObject("by");
+    for (const auto& [kernel, count] : support.by) {
+      counts.push_back(fmt::format("{} by {}", count, TitleOfKernel(kernel)));
+      AddMember(json, kernel, count);
+    }
+    json->EndObject();
+    AddMember(json, "why_not", IfAny{support.why_not});
+    report->text +=
+        support.why_not.empty()
+            ? fmt::format("{}: {} in {}: {}\n", support.target,
+                          CountOf(support.operations, "operation"),
+                          CountOf(support.nodes, "node"),
+                          counts.empty() ? "nothing to run" : ListOf(counts))
+            : fmt::format("{}: not asked\n", support.target);
+  });
+}
+
+// Shows all findings, those about the file before those about its network, part
+// by part.
+void ShowParts(const ReadNetwork& verdict, std::vector<Finding> found,
+               const std::vector<std::string>& targets, bool has_errors,
+               std::vector<Finding>* warnings, Report* report) {
+  if (!verdict.in_file.empty()) {
+    report->text += "File:\n";
+    AddFindingLines(verdict.in_file, "  ", warnings, report);
+  }
+  // That the list is cut belongs to no part.
+  auto cut = TakeIf(&found, [](const Finding& finding) {
+    return finding.kind == network_kinds::kNotListed;
+  });
+  const char* const nothing = cut.empty() ? " no faults" : " none listed";
+  AddObjects(&report->json, "parts", NetworkParts(), [&](const auto& part) {
+    auto findings = TakeIf(&found, [&](const Finding& finding) {
+      return finding.part() == part.name;
+    });
+    AddPart(part, std::move(findings),
+            ExtentOf(part, verdict, targets, has_errors), nothing, warnings,
+            report);
+  });
+  AddFindingLines(std::move(cut), "", warnings, report);
 }
 
 }  // namespace
@@ -162,55 +226,11 @@ void FinishVerdict(const std::string& path,
   AddFindings("warnings", warnings, &report->json);
 }
 
-namespace {
-
-absl::StatusOr<std::vector<TargetSupport>> AskAll(
-    const NetworkData& data, const std::vector<std::string>& targets) {
-  std::vector<TargetSupport> supports;
-  if (targets.empty()) return supports;
-  NODEWISE_ASSIGN_OR_RETURN(const Network network, Network::FromData(data));
-  for (const std::string& target : targets) {
-    NODEWISE_ASSIGN_OR_RETURN(TargetSupport support,
-                              AskTarget(network, target));
-    supports.push_back(std::move(support));
-  }
-  return supports;
-}
-
-// One line for each target, and one object.
-void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
-  if (supports.empty()) return;
-  AddObjects(&report->json, "targets", supports, [&](const auto& support) {
-    std::vector<std::string> counts;
-    AddMembers(&report->json, "target", support.target, "nodes", support.nodes,
-               "operations", support.operations);
-    report->json.BeginObject("by");
-    for (const auto& [kernel, count] : support.by) {
-      counts.push_back(fmt::format("{} by {}", count, TitleOfKernel(kernel)));
-      report->json.Add(kernel, uint64_t{count});
-    }
-    report->json.EndObject();
-    AddMembers(&report->json, "why_not", IfAny{support.why_not});
-
-    report->text +=
-        support.why_not.empty()
-            ? fmt::format("{}: {} in {}: {}\n", support.target,
-                          CountOf(support.operations, "operation"),
-                          CountOf(support.nodes, "node"),
-                          counts.empty() ? "nothing to run" : ListOf(counts))
-            : fmt::format("{}: not asked\n", support.target);
-  });
-}
-
-}  // namespace
-
 absl::StatusOr<Report> VerifyNetwork(const std::string& path,
                                      const ModelSpec& model,
                                      const std::vector<std::string>& names) {
   NODEWISE_ASSIGN_OR_RETURN(const WantedTargets targets, TargetsNamed(names));
-  NODEWISE_ASSIGN_OR_RETURN(ReadNetwork verdict, IsModel(path)
-                                                     ? ReadModel(path, model)
-                                                     : ReadText(path));
+  NODEWISE_ASSIGN_OR_RETURN(const ReadNetwork verdict, Read(path, model));
   std::vector<Finding> found;
   if (verdict.network.has_value()) {
     found = Verify(*verdict.network, targets.by_operation);
@@ -234,26 +254,7 @@ absl::StatusOr<Report> VerifyNetwork(const std::string& path,
                verdict.at_import.end());
   Report report;
   std::vector<Finding> warnings;
-  if (!verdict.in_file.empty()) {
-    report.text += "File:\n";
-    AddFindingLines(verdict.in_file, "  ", &warnings, &report);
-  }
-  // That the list is cut belongs to no part.
-  auto cut = TakeIf(&found, [](const Finding& finding) {
-    return finding.kind == network_kinds::kNotListed;
-  });
-  const char* const nothing = cut.empty() ? " no faults" : " none listed";
-  report.json.BeginArray("parts");
-  for (const NetworkPart& part : NetworkParts()) {
-    auto findings = TakeIf(&found, [&](const Finding& finding) {
-      return finding.part() == part.name;
-    });
-    AddPart(part, std::move(findings),
-            ExtentOf(part, verdict, names, has_errors), nothing, &warnings,
-            &report);
-  }
-  report.json.EndArray();
-  AddFindingLines(std::move(cut), "", &warnings, &report);
+  ShowParts(verdict, std::move(found), names, has_errors, &warnings, &report);
   ShowSupports(supports, &report);
   FinishVerdict(path, warnings, &report);
   return report;
