@@ -345,44 +345,6 @@ std::string WhatWasDone(const SearchRow& row, Search search, bool has_samples) {
 
 }  // namespace
 
-LocateOptions LocateOptionsOf(const Question& question) {
-  LocateOptions options;
-  if (question.method != Method::kAuto) {
-    options.repeats = 0;
-    options.checks_storage = false;
-    options.exact_inputs = ExactInputs::kNever;
-  }
-  if (question.uses_exact_inputs) options.exact_inputs = ExactInputs::kForAll;
-  options.is_strict = question.is_strict;
-  options.repeats = question.repeats.value_or(options.repeats);
-  options.node_limit_ms =
-      question.node_limit_ms.value_or(options.node_limit_ms);
-  return options;
-}
-
-std::function<void(size_t done, size_t total)> ProgressOf(
-    const Question& question, std::string_view what) {
-  return [&question, what](size_t done, size_t total) {
-    if (question.progress != nullptr) question.progress(what, done, total);
-  };
-}
-
-std::shared_ptr<const GraphIndex> IndexOf(
-    std::shared_ptr<const GraphTarget> target) {
-  const GraphIndex* const index = &target->index();
-  return {std::move(target), index};
-}
-
-absl::Status SearchDump(const Question& question, Answer* answer) {
-  const std::string& path = question.target.dump;
-  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(question.reference.spec.model));
-  NODEWISE_ASSIGN_OR_RETURN(
-      LocateResult located,
-      ReplayDump(path, AllOperators(), {ProgressOf(question, "locate")}));
-  TakeLocated(std::move(located), /*judged_all=*/true, answer);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Answer> Diagnose(const Question& question) {
   NODEWISE_ASSIGN_OR_RETURN(const Subject subject, SubjectOf(question.target));
   const SearchRow& row = CellOf(subject, BesideOf(question));

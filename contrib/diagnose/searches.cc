@@ -1,3 +1,7 @@
+// The searches that judge nodes one by one, or by halving a network, its
+// builds or its functions. Those by values are in by_value.cc, those between
+// two models in two_models.cc.
+
 #include "contrib/diagnose/searches.h"
 
 #include <algorithm>
@@ -13,6 +17,7 @@
 #include "nodewise/locate/mix_builds.h"
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/locate/outside_reference.h"
+#include "nodewise/locate/replay.h"
 #include "nodewise/locate/series.h"
 #include "nodewise/locate/side_difference.h"
 #include "nodewise/op/evaluate.h"
@@ -27,11 +32,33 @@
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
-
-// Searches in a target whose nodes say what they compute, or in one that only
-// crashes or hangs.
-
 namespace {
+
+// --- What they share ---
+
+template <typename Options>
+Options OptionsFor(const Question& question) {
+  Options options;
+  options.node_limit_ms =
+      question.node_limit_ms.value_or(options.node_limit_ms);
+  options.progress = ProgressOf(question, "locate");
+  return options;
+}
+
+// A method that was asked for by name does that and nothing beside it; what the
+// usual one does in addition takes several runs of the network.
+LocateOptions LocateOptionsOf(const Question& question) {
+  auto options = OptionsFor<LocateOptions>(question);
+  if (question.method != Method::kAuto) {
+    options.repeats = 0;
+    options.checks_storage = false;
+    options.exact_inputs = ExactInputs::kNever;
+  }
+  if (question.uses_exact_inputs) options.exact_inputs = ExactInputs::kForAll;
+  options.is_strict = question.is_strict;
+  options.repeats = question.repeats.value_or(options.repeats);
+  return options;
+}
 
 // Nodes of other compilers do not say what they compute, so that something must
 // be there to compare with, unless they crash or hang.
@@ -54,6 +81,8 @@ RefereeMaker RefereeOf(const Question& question) {
   };
 }
 
+// The answer names nodes by their keys, since its lists have orders of their
+// own. REQUIRES: what was located is in the answer.
 void TakeOpinions(const std::vector<RefereeOpinion>& opinions, Answer* answer) {
   const LocateResult& located = *answer->evidence.located;
   for (const RefereeOpinion& opinion : opinions) {
@@ -62,6 +91,8 @@ void TakeOpinions(const std::vector<RefereeOpinion>& opinions, Answer* answer) {
                                            opinion);
   }
 }
+
+// --- Layers ---
 
 class LayerProgress : public LayerObserver {
  public:
@@ -82,6 +113,33 @@ class LayerProgress : public LayerObserver {
   size_t done_ = 0;
   size_t total_ = 0;
 };
+
+// Compares the layers of both backends, and takes what that shows.
+absl::Status CompareLayers(const LayerQuestion& question,
+                           const std::vector<NamedTensor>& inputs,
+                           Answer* answer) {
+  constexpr char kReference[] = "Interpreter";
+  std::unique_ptr<LayerComparator> comparator;
+  if (question.is_recursive) {
+    comparator = std::make_unique<RecursiveLayerComparator>(
+        question.mod, kReference, question.candidate, question.rule);
+  } else {
+    comparator = std::make_unique<IntermediateLayerComparator>(
+        question.mod, kReference, question.candidate, question.rule);
+  }
+  comparator->set_all_alone(question.all_alone);
+  comparator->set_observer(question.observer);
+  if (question.node_limit_ms.has_value()) {
+    comparator->set_node_limit_ms(*question.node_limit_ms);
+  }
+  NODEWISE_RETURN_IF_ERROR(comparator->verify(inputs).status());
+  answer->evidence.cost = comparator->cost();
+  TakeLocated(LocatedLayers(question.mod, *comparator), /*judged_all=*/true,
+              answer);
+  return absl::OkStatus();
+}
+
+// --- Samples ---
 
 // Messages about files name them already.
 absl::Status AtSample(const std::string& sample, const absl::Status& status) {
@@ -116,147 +174,7 @@ void SettleSamples(const SamplesResult& result,
   }
 }
 
-}  // namespace
-
-absl::Status SearchNodes(const Question& question, Answer* answer) {
-  const Session& session = question.target;
-  LocateOptions options = LocateOptionsOf(question);
-  options.progress = ProgressOf(question, "locate");
-  std::vector<RefereeOpinion> opinions;
-  auto located =
-      LocateInTarget({session.target, session.NamedInputs(), session.stand_ins,
-                      RefereeOf(question), &opinions},
-                     AllOperators(), options);
-  if (!located.ok()) return WhyNotJudged(session, located.status());
-  answer->evidence.index = IndexOf(session.target);
-  TakeLocated(*std::move(located), /*judged_all=*/true, answer);
-  if (question.referee != nullptr) TakeOpinions(opinions, answer);
-  return WriteCulprits(question, answer);
-}
-
-absl::Status SearchByBisecting(const Question& question, Answer* answer) {
-  const Session& session = question.target;
-  const GraphTarget& target = *session.target;
-  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
-  BisectRequest request{*index, AllOperators(), nullptr, session.NamedInputs()};
-  // A node that crashes ends a run and not this process.
-  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));
-  request.candidate = std::move(makers.candidate);
-  request.stand_ins = session.stand_ins;
-  request.with_stand_ins = [&](const std::vector<std::string>& nodes) {
-    return MakersWithStandIns(target, AllOperators(), nodes);
-  };
-  BisectOptions options;
-  options.node_limit_ms =
-      question.node_limit_ms.value_or(options.node_limit_ms);
-  options.progress = ProgressOf(question, "locate");
-  auto result = Bisect(request, options);
-  if (!result.ok()) return WhyNotJudged(session, result.status());
-  answer->evidence.index = IndexOf(session.target);
-  TakeLocated(result->located, /*judged_all=*/false, answer);
-  answer->evidence.bisected = *std::move(result);
-  DoubtGivenNan(request.inputs, answer);
-  return absl::OkStatus();
-}
-
-absl::Status SearchLayers(const Question& question, Answer* answer) {
-  const Session& session = question.target;
-  const Artefact& artefact = session.target->artefact();
-  const LayerModule mod{session.name, artefact.graph, artefact.params,
-                        session.NamedInputs()};
-  LayerProgress progress(mod.graph, ProgressOf(question, "locate"));
-  LayerQuestion layers{mod, LayerBackend(session.name, artefact.library)};
-  layers.is_recursive = true;
-  layers.node_limit_ms =
-      question.node_limit_ms.value_or(LocateOptions().node_limit_ms);
-  layers.observer = &progress;
-  answer->evidence.index = IndexOf(session.target);
-  const absl::Status compared = CompareLayers(layers, mod.inputs, answer);
-  if (!compared.ok()) return WhyNotJudged(session, compared);
-  DoubtGivenNan(session.NamedInputs(), answer);
-  return WriteCulprits(question, answer);
-}
-
-absl::Status SearchSamples(const Question& question, Answer* answer) {
-  const Session& session = question.target;
-  const std::vector<InputSample>& samples = session.samples;
-  for (const InputSample& sample : samples) {
-    answer->evidence.sample_names.push_back(sample.name);
-  }
-  const LocateOptions options = LocateOptionsOf(question);
-  SamplesOptions ranking;
-  ranking.most_located = question.most_samples.value_or(ranking.most_located);
-  ranking.node_limit_ms = options.node_limit_ms;
-  ranking.progress = ProgressOf(question, "samples");
-  auto result =
-      LocateSamplesInTarget({session.target, {}, session.stand_ins}, samples,
-                            AllOperators(), options, ranking);
-  if (!result.ok()) return WhyNotJudged(session, result.status());
-  answer->evidence.index = IndexOf(session.target);
-  // All is said about the sample with the largest error that was examined.
-  const auto worst = std::find_if(
-      result->ranked.begin(), result->ranked.end(),
-      [](const RankedSample& ranked) { return ranked.located.has_value(); });
-  if (worst != result->ranked.end()) {
-    answer->evidence.shown_sample = samples[worst->sample].name;
-    TakeLocated(*worst->located, /*judged_all=*/true, answer);
-  }
-  SettleSamples(*result, answer->evidence.sample_names, answer);
-  answer->evidence.samples = *std::move(result);
-  return absl::OkStatus();
-}
-
-namespace {
-
-constexpr char kLayerReference[] = "Interpreter";
-
-std::unique_ptr<LayerComparator> ComparatorFor(const LayerQuestion& question) {
-  std::unique_ptr<LayerComparator> comparator;
-  if (question.is_recursive) {
-    comparator = std::make_unique<RecursiveLayerComparator>(
-        question.mod, kLayerReference, question.candidate, question.rule);
-  } else {
-    comparator = std::make_unique<IntermediateLayerComparator>(
-        question.mod, kLayerReference, question.candidate, question.rule);
-  }
-  comparator->set_all_alone(question.all_alone);
-  comparator->set_observer(question.observer);
-  if (question.node_limit_ms.has_value()) {
-    comparator->set_node_limit_ms(*question.node_limit_ms);
-  }
-  return comparator;
-}
-
-}  // namespace
-
-absl::Status CompareLayers(const LayerQuestion& question,
-                           const std::vector<NamedTensor>& inputs,
-                           Answer* answer) {
-  const auto comparator = ComparatorFor(question);
-  NODEWISE_RETURN_IF_ERROR(comparator->verify(inputs).status());
-  answer->evidence.cost = comparator->cost();
-  TakeLocated(LocatedLayers(question.mod, *comparator), /*judged_all=*/true,
-              answer);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Answer> DiagnoseLayers(const LayerQuestion& question,
-                                      const std::vector<NamedTensor>& inputs) {
-  Answer answer;
-  answer.search = Search::kLayers;
-  answer.did =
-      question.is_recursive
-          ? "for each layer what leads to it was run on both backends"
-          : "the network was run once on both backends, and each layer that "
-            "differs alone";
-  answer.target.name = question.mod.name;
-  NODEWISE_RETURN_IF_ERROR(CompareLayers(question, inputs, &answer));
-  return answer;
-}
-
-// Searches where something else runs the model, or is taken for right.
-
-namespace {
+// --- Programs ---
 
 // Another program is started for each run, which takes longer.
 constexpr int kProgramRepeats = 1;
@@ -294,33 +212,11 @@ absl::StatusOr<std::vector<KnownRuntime>> KnownTo(const Question& question) {
   return known;
 }
 
-}  // namespace
-
-absl::Status SearchInProgram(const Question& question, Answer* answer) {
-  const Session& session = question.target;
-  LocateOptions options = LocateOptionsOf(question);
-  if (options.repeats > 0 && !question.repeats.has_value()) {
-    options.repeats = kProgramRepeats;
-  }
-  options.progress = ProgressOf(question, "locate");
-  NODEWISE_ASSIGN_OR_RETURN(const auto known, KnownTo(question));
-  options.known = [&known](const std::string& runtime) {
-    return RowsOf(known, runtime);
-  };
-  const auto candidate = [&](const std::vector<std::string>& observed) {
-    return MakeNetworkRunner(session, observed);
-  };
-  NetworkLocateRequest request{*session.network, AllOperators(), candidate,
-                               ObservableValues(*session.network),
-                               session.NamedInputs()};
-  request.by_parts = [&](const std::vector<std::string>& observed) {
-    return MakeNetworkRunner(session, observed, /*ends_at_each=*/true);
-  };
-  if (question.referee != nullptr) {
-    request.referee = [&](std::shared_ptr<const Network> network) {
-      return question.referee->make({std::move(network)});
-    };
-  }
+// Locates in the network that a program runs, and says in the answer what that
+// took of the program.
+absl::StatusOr<NetworkLocated> LocateCounted(
+    const NetworkLocateRequest& request, const LocateOptions& options,
+    const Session& session, Answer* answer) {
   const bool is_counted = session.program != nullptr && session.program->runs;
   const ProgramRuns before =
       is_counted ? session.program->runs() : ProgramRuns();
@@ -330,74 +226,10 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
     answer->evidence.program_runs = session.program->runs() - before;
     answer->evidence.search_ns = ClockNanoseconds() - start_ns;
   }
-  if (!found.ok()) return At(session.name, found.status());
-  const std::shared_ptr<const Lowered> lowered = found->graph;
-  answer->evidence.index = std::make_shared<const GraphIndex>(lowered->graph);
-  answer->evidence.graph = lowered;
-  TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
-  answer->evidence.unobserved = std::move(found->unobserved);
-  answer->evidence.vanishes = found->vanishes;
-  answer->evidence.change = found->change;
-  answer->evidence.most_changed = found->most_changed;
-  const LocateResult& located = *answer->evidence.located;
-  for (const RefereeOpinion& opinion : found->opinions) {
-    const Culprit& culprit = located.culprits[opinion.culprit];
-    answer->evidence.opinions.emplace_back(located.nodes[culprit.report].key,
-                                           opinion);
-  }
-  if (found->is_gone) {
-    answer->AddDoubt(absl::FailedPreconditionError(
-        "outputs differ from the reference's, but only when the runtime is "
-        "given the file itself: the fault vanishes when the model is written "
-        "to be observed, no matter which values are observed"));
-  }
-  return absl::OkStatus();
+  return found;
 }
 
-absl::Status SearchByProgram(const Question& question, Answer* answer) {
-  NODEWISE_ASSIGN_OR_RETURN(const Session session,
-                            WithoutLayouts(question.target));
-  TargetSpec spec = question.reference.spec;
-  if (spec.inputs.is_empty()) {
-    spec.inputs.tensors = session.NamedInputs();
-  }
-  DiagnosticList faults;
-  auto opened = OpenTarget(spec, &faults);
-  if (answer->AddDoubts(faults)) return absl::OkStatus();
-  if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
-  const Session& right = *opened;
-  if (session.network != nullptr && !IsOwnFile(question) &&
-      !AreOneModel(*right.network, *session.network)) {
-    return SearchTwoModels(question, right.network, answer);
-  }
-  const GraphTarget& target = *session.target;
-  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
-  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));
-  LocateOptions options = LocateOptionsOf(question);
-  options.progress = ProgressOf(question, "locate");
-  auto found =
-      LocateByOutsideReference({*index, AllOperators(), std::move(makers),
-                                [&right] { return MakeNetworkRunner(right); },
-                                right.name, session.NamedInputs()},
-                               options);
-  if (!found.ok()) return At(session.name, found.status());
-  answer->target = session;
-  answer->evidence.reference = right.name;
-  answer->evidence.index = IndexOf(session.target);
-  answer->evidence.referee = "interpreter";
-  for (const OutsideAccusation& accusation : found->accusations) {
-    answer->evidence.opinions.emplace_back(
-        found->result.nodes[accusation.report].key,
-        RefereeOpinion{0, accusation.side, accusation.why_not,
-                       accusation.from_reference, accusation.from_candidate});
-  }
-  TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
-  return absl::OkStatus();
-}
-
-// Searches with several builds of a network, by their functions.
-
-namespace {
+// --- Builds ---
 
 // Returns the inputs of a target for another build of it: those of the same
 // names, or in the same places if the types agree.
@@ -406,6 +238,8 @@ absl::StatusOr<std::vector<RunInput>> InputsLike(const Session& target,
   const InputList& wanted = build.inputs();
   const std::vector<NamedTensor> given = target.NamedInputs();
   std::vector<RunInput> inputs;
+  // A place counts among the inputs that a run needs: parameters, which lie
+  // between them, may be stored otherwise in another build.
   size_t place = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted.IsNeeded(i)) continue;
@@ -428,7 +262,49 @@ absl::StatusOr<std::vector<RunInput>> InputsLike(const Session& target,
   return inputs;
 }
 
+// --- Dumps ---
+
+absl::StatusOr<std::unique_ptr<TensorSource>> OpenInModelOrder(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(auto source, OpenTensorSource(path));
+  return InModelOrder(std::move(source));
+}
+
+// Inputs and parameters are not judged, but where one of them is not the same
+// in both runs, it is what begins the difference.
+void TakeDifference(const DumpDifference& where, Answer* answer) {
+  const GraphIndex& index = *where.index;
+  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+    const NodeId node{n};
+    const bool begins = where.nodes[node] == DumpedNode::kBegins;
+    const std::string kind(KindOf(where.nodes[node]));
+    const std::string reason(begins ? ReasonFor(where, node) : "");
+    if (begins) {
+      NamedCulprit culprit;
+      culprit.kind = kind;
+      culprit.finding =
+          MakeFinding(verdict_kinds::kDiffers, PlaceOf(index, node), reason);
+      answer->culprits.push_back(std::move(culprit));
+    }
+    if (!begins && !index.graph().IsFunction(node)) continue;
+    answer->verdicts.push_back({index.KeyOf(node), node, kind, reason, begins});
+  }
+}
+
 }  // namespace
+
+std::function<void(size_t done, size_t total)> ProgressOf(
+    const Question& question, std::string_view what) {
+  return [&question, what](size_t done, size_t total) {
+    if (question.progress != nullptr) question.progress(what, done, total);
+  };
+}
+
+std::shared_ptr<const GraphIndex> IndexOf(
+    std::shared_ptr<const GraphTarget> target) {
+  const GraphIndex* const index = &target->index();
+  return {std::move(target), index};
+}
 
 absl::StatusOr<Session> OpenReference(const Session& target,
                                       const TargetSpec& spec,
@@ -469,15 +345,191 @@ bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
   return are_alike;
 }
 
+absl::Status SearchNodes(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  std::vector<RefereeOpinion> opinions;
+  auto located =
+      LocateInTarget({session.target, session.NamedInputs(), session.stand_ins,
+                      RefereeOf(question), &opinions},
+                     AllOperators(), LocateOptionsOf(question));
+  if (!located.ok()) return WhyNotJudged(session, located.status());
+  answer->evidence.index = IndexOf(session.target);
+  TakeLocated(*std::move(located), /*judged_all=*/true, answer);
+  TakeOpinions(opinions, answer);
+  return WriteCulprits(question, answer);
+}
+
+absl::Status SearchByBisecting(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  const GraphTarget& target = *session.target;
+  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index, target.PlannedIndex());
+  BisectRequest request{*index, AllOperators(), nullptr, session.NamedInputs()};
+  // A node that crashes ends a run and not this process.
+  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));
+  request.candidate = std::move(makers.candidate);
+  request.stand_ins = session.stand_ins;
+  request.with_stand_ins = [&](const std::vector<std::string>& nodes) {
+    return MakersWithStandIns(target, AllOperators(), nodes);
+  };
+  auto result = Bisect(request, OptionsFor<BisectOptions>(question));
+  if (!result.ok()) return WhyNotJudged(session, result.status());
+  answer->evidence.index = IndexOf(session.target);
+  TakeLocated(result->located, /*judged_all=*/false, answer);
+  answer->evidence.bisected = *std::move(result);
+  DoubtGivenNan(request.inputs, answer);
+  return absl::OkStatus();
+}
+
+absl::Status SearchLayers(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  const Artefact& artefact = session.target->artefact();
+  const LayerModule mod{session.name, artefact.graph, artefact.params,
+                        session.NamedInputs()};
+  LayerProgress progress(mod.graph, ProgressOf(question, "locate"));
+  LayerQuestion layers{mod, LayerBackend(session.name, artefact.library)};
+  layers.is_recursive = true;
+  layers.node_limit_ms =
+      question.node_limit_ms.value_or(LocateOptions().node_limit_ms);
+  layers.observer = &progress;
+  answer->evidence.index = IndexOf(session.target);
+  const absl::Status compared = CompareLayers(layers, mod.inputs, answer);
+  if (!compared.ok()) return WhyNotJudged(session, compared);
+  DoubtGivenNan(session.NamedInputs(), answer);
+  return WriteCulprits(question, answer);
+}
+
+absl::StatusOr<Answer> DiagnoseLayers(const LayerQuestion& question,
+                                      const std::vector<NamedTensor>& inputs) {
+  Answer answer;
+  answer.search = Search::kLayers;
+  answer.did =
+      question.is_recursive
+          ? "for each layer what leads to it was run on both backends"
+          : "the network was run once on both backends, and each layer that "
+            "differs alone";
+  answer.target.name = question.mod.name;
+  NODEWISE_RETURN_IF_ERROR(CompareLayers(question, inputs, &answer));
+  return answer;
+}
+
+absl::Status SearchSamples(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  const std::vector<InputSample>& samples = session.samples;
+  for (const InputSample& sample : samples) {
+    answer->evidence.sample_names.push_back(sample.name);
+  }
+  LocateOptions options = LocateOptionsOf(question);
+  // Samples are counted, and not the nodes of each.
+  options.progress = nullptr;
+  SamplesOptions ranking;
+  ranking.most_located = question.most_samples.value_or(ranking.most_located);
+  ranking.node_limit_ms = options.node_limit_ms;
+  ranking.progress = ProgressOf(question, "samples");
+  auto result =
+      LocateSamplesInTarget({session.target, {}, session.stand_ins}, samples,
+                            AllOperators(), options, ranking);
+  if (!result.ok()) return WhyNotJudged(session, result.status());
+  answer->evidence.index = IndexOf(session.target);
+  // All is said about the sample with the largest error that was examined.
+  const auto worst = std::find_if(
+      result->ranked.begin(), result->ranked.end(),
+      [](const RankedSample& ranked) { return ranked.located.has_value(); });
+  if (worst != result->ranked.end()) {
+    answer->evidence.shown_sample = samples[worst->sample].name;
+    TakeLocated(*worst->located, /*judged_all=*/true, answer);
+  }
+  SettleSamples(*result, answer->evidence.sample_names, answer);
+  answer->evidence.samples = *std::move(result);
+  return absl::OkStatus();
+}
+
+absl::Status SearchInProgram(const Question& question, Answer* answer) {
+  const Session& session = question.target;
+  LocateOptions options = LocateOptionsOf(question);
+  if (options.repeats > 0 && !question.repeats.has_value()) {
+    options.repeats = kProgramRepeats;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto known, KnownTo(question));
+  options.known = [&known](const std::string& runtime) {
+    return RowsOf(known, runtime);
+  };
+  const auto candidate = [&](const std::vector<std::string>& observed) {
+    return MakeNetworkRunner(session, observed);
+  };
+  NetworkLocateRequest request{*session.network, AllOperators(), candidate,
+                               ObservableValues(*session.network),
+                               session.NamedInputs()};
+  request.by_parts = [&](const std::vector<std::string>& observed) {
+    return MakeNetworkRunner(session, observed, /*ends_at_each=*/true);
+  };
+  request.referee = RefereeOf(question);
+  auto found = LocateCounted(request, options, session, answer);
+  if (!found.ok()) return At(session.name, found.status());
+  Evidence& evidence = answer->evidence;
+  const std::shared_ptr<const Lowered> lowered = found->graph;
+  evidence.index = std::make_shared<const GraphIndex>(lowered->graph);
+  evidence.graph = lowered;
+  TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
+  evidence.unobserved = std::move(found->unobserved);
+  evidence.vanishes = found->vanishes;
+  evidence.change = found->change;
+  evidence.most_changed = found->most_changed;
+  TakeOpinions(found->opinions, answer);
+  if (found->is_gone) {
+    answer->AddDoubt(absl::FailedPreconditionError(
+        "outputs differ from the reference's, but only when the runtime is "
+        "given the file itself: the fault vanishes when the model is written "
+        "to be observed, no matter which values are observed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchByProgram(const Question& question, Answer* answer) {
+  NODEWISE_ASSIGN_OR_RETURN(const Session session,
+                            WithoutLayouts(question.target));
+  TargetSpec spec = question.reference.spec;
+  if (spec.inputs.is_empty()) {
+    spec.inputs.tensors = session.NamedInputs();
+  }
+  DiagnosticList faults;
+  auto opened = OpenTarget(spec, &faults);
+  if (answer->AddDoubts(faults)) return absl::OkStatus();
+  if (!opened.ok()) return At(NameOf(Way::kReference), opened.status());
+  const Session& right = *opened;
+  if (session.network != nullptr && !IsOwnFile(question) &&
+      !AreOneModel(*right.network, *session.network)) {
+    return SearchTwoModels(question, right.network, answer);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const GraphIndex* index,
+                            session.target->PlannedIndex());
+  NODEWISE_ASSIGN_OR_RETURN(CandidateMakers makers, MakersOf(session.target));
+  auto found =
+      LocateByOutsideReference({*index, AllOperators(), std::move(makers),
+                                [&right] { return MakeNetworkRunner(right); },
+                                right.name, session.NamedInputs()},
+                               LocateOptionsOf(question));
+  if (!found.ok()) return At(session.name, found.status());
+  answer->target = session;
+  answer->evidence.reference = right.name;
+  answer->evidence.index = IndexOf(session.target);
+  // The definitions are the referee between the two programs.
+  answer->evidence.referee = "interpreter";
+  for (const OutsideAccusation& accusation : found->accusations) {
+    answer->evidence.opinions.emplace_back(
+        found->result.nodes[accusation.report].key,
+        RefereeOpinion{0, accusation.side, accusation.why_not,
+                       accusation.from_reference, accusation.from_candidate});
+  }
+  TakeLocated(std::move(found->result), /*judged_all=*/true, answer);
+  return absl::OkStatus();
+}
+
 absl::Status SearchByMixing(const Question& question, const Session& reference,
                             Answer* answer) {
   const Session& target = question.target;
-  MixOptions options;
-  options.node_limit_ms =
-      question.node_limit_ms.value_or(options.node_limit_ms);
-  options.progress = ProgressOf(question, "locate");
   const std::vector<NamedTensor> inputs = target.NamedInputs();
-  auto result = MixBuilds(target.target, reference.target, inputs, options);
+  auto result = MixBuilds(target.target, reference.target, inputs,
+                          OptionsFor<MixOptions>(question));
   if (!result.ok()) return At(target.name, result.status());
   answer->evidence.index = IndexOf(target.target);
   TakeLocated(result->located, /*judged_all=*/false, answer);
@@ -490,6 +542,8 @@ absl::Status SearchByMixing(const Question& question, const Session& reference,
   return absl::OkStatus();
 }
 
+// Builds are opened when it is their turn and not kept: a series may be long,
+// and each has its own parameters.
 absl::Status SearchInSeries(const Question& question, Answer* answer) {
   const std::vector<TargetSpec>& specs = question.reference.builds;
   const Session& first = question.target;
@@ -537,36 +591,14 @@ absl::Status SearchInSeries(const Question& question, Answer* answer) {
   return SearchByMixing(mixed, good, answer);
 }
 
-// Searches between two dumps of one graph: nothing runs.
-
-namespace {
-
-absl::StatusOr<std::unique_ptr<TensorSource>> OpenInModelOrder(
-    const std::string& path) {
-  NODEWISE_ASSIGN_OR_RETURN(auto source, OpenTensorSource(path));
-  return InModelOrder(std::move(source));
+absl::Status SearchDump(const Question& question, Answer* answer) {
+  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(question.reference.spec.model));
+  NODEWISE_ASSIGN_OR_RETURN(LocateResult located,
+                            ReplayDump(question.target.dump, AllOperators(),
+                                       {ProgressOf(question, "locate")}));
+  TakeLocated(std::move(located), /*judged_all=*/true, answer);
+  return absl::OkStatus();
 }
-
-void TakeDifference(const DumpDifference& where, Answer* answer) {
-  const GraphIndex& index = *where.index;
-  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
-    const NodeId node{n};
-    const bool begins = where.nodes[node] == DumpedNode::kBegins;
-    const std::string kind(KindOf(where.nodes[node]));
-    const std::string reason(begins ? ReasonFor(where, node) : "");
-    if (begins) {
-      NamedCulprit culprit;
-      culprit.kind = kind;
-      culprit.finding =
-          MakeFinding(verdict_kinds::kDiffers, PlaceOf(index, node), reason);
-      answer->culprits.push_back(std::move(culprit));
-    }
-    if (!begins && !index.graph().IsFunction(node)) continue;
-    answer->verdicts.push_back({index.KeyOf(node), node, kind, reason, begins});
-  }
-}
-
-}  // namespace
 
 absl::Status SearchBetweenDumps(const Question& question, Answer* answer) {
   const std::string& right = question.reference.spec.path;
@@ -585,10 +617,10 @@ absl::Status SearchBetweenDumps(const Question& question, Answer* answer) {
     if (!complete.ok()) answer->AddDoubt(complete);
   }
   TakeDifference(where, answer);
-  const bool differs = !where.NodesThat(DumpedNode::kBegins).empty() ||
-                       !where.NodesThat(DumpedNode::kUnclear).empty() ||
-                       !where.NodesThat(DumpedNode::kFollows).empty();
-  if (differs) answer->state = Answer::State::kWrong;
+  for (const DumpedNode state :
+       {DumpedNode::kBegins, DumpedNode::kUnclear, DumpedNode::kFollows}) {
+    if (!where.NodesThat(state).empty()) answer->state = Answer::State::kWrong;
+  }
   answer->evidence.reference = right;
   answer->evidence.index = where.index;
   answer->evidence.dumps = {std::move(comparison), std::move(where)};

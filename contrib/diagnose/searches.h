@@ -44,11 +44,6 @@ absl::Status SearchTwoModels(const Question& question,
 
 // --- What they share ---
 
-// Compares the layers of both backends, and takes what that shows.
-absl::Status CompareLayers(const LayerQuestion& question,
-                           const std::vector<NamedTensor>& inputs,
-                           Answer* answer);
-
 // Opens another build, with the sizes of the target's inputs where the spec has
 // no inputs.
 absl::StatusOr<Session> OpenReference(const Session& target,
@@ -75,7 +70,6 @@ bool IsOwnFile(const Question& question);
 bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
                    Answer* answer);
 
-LocateOptions LocateOptionsOf(const Question& question);
 // Calls the question's progress with `what`.
 std::function<void(size_t done, size_t total)> ProgressOf(
     const Question& question, std::string_view what);
