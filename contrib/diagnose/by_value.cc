@@ -1,3 +1,6 @@
+// Searches in a target, or a dump of it, whose nodes do not say what they
+// compute: what they make is matched with a model, or with another build.
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -13,6 +16,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runner/interpreter_runner.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
@@ -21,11 +25,9 @@
 #include "nodewise/tensors/dump_graph.h"
 
 namespace nodewise {
-
-// A compiled network beside its model, or another build, run with the same
-// inputs.
-
 namespace {
+
+// --- Both sides, run with the same inputs ---
 
 // The target's inputs by the names that the network has for them.
 std::vector<NamedTensor> InputsOfNetwork(const Session& target,
@@ -59,116 +61,6 @@ absl::Status PairAll(const Session& target, const Network& network,
   }
   return absl::OkStatus();
 }
-
-absl::StatusOr<Network> NetworkOf(const TargetSpec& model,
-                                  DiagnosticList* diagnostics,
-                                  std::vector<std::string>* notes) {
-  if (model.network != nullptr) return *model.network;
-  DiagnosticList found;
-  auto network = LoadModel(model.path, model.model, &found);
-  for (Diagnostic& diagnostic : found.items()) {
-    if (network.ok()) {
-      notes->push_back(diagnostic.ToString());
-    } else {
-      diagnostics->Add(std::move(diagnostic));
-    }
-  }
-  return network;
-}
-
-}  // namespace
-
-absl::StatusOr<NetworkBeside> ModelFor(const Session& target,
-                                       const TargetSpec& model,
-                                       DiagnosticList* diagnostics) {
-  NetworkBeside beside;
-  beside.name = model.path.empty() ? "the model" : model.path;
-  NODEWISE_ASSIGN_OR_RETURN(Network network,
-                            NetworkOf(model, diagnostics, &beside.notes));
-  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
-  BindSizes(InputsOfNetwork(target, network, beside.inputs), &network);
-  auto opaque = TakeOpaque(model.model, &network);
-  if (!opaque.ok()) return At(beside.name, opaque.status());
-  beside.opaque = *std::move(opaque);
-  beside.network = std::make_shared<const Network>(std::move(network));
-  return beside;
-}
-
-absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
-                                       const Session& build) {
-  NetworkBeside beside;
-  beside.name = build.name;
-  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
-  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
-  beside.network = std::make_shared<const Network>(std::move(network));
-  return beside;
-}
-
-std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
-  if (set == 0) return "the given inputs";
-  return set < sets.sets ? "inputs drawn like them"
-                         : "inputs with NaN and infinities";
-}
-
-absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
-    const Session& target, const NetworkBeside& beside,
-    const SetsOfInputs& sets) {
-  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker compiled,
-                            MakerOf("debug", {target.name, target.target}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const RunnerMaker network,
-      MakerOf("interpreter", {beside.name, nullptr, beside.network}));
-  NODEWISE_ASSIGN_OR_RETURN(const auto compiled_runner, compiled());
-  NODEWISE_ASSIGN_OR_RETURN(const auto network_runner, network());
-  const std::vector<NamedTensor> given =
-      InputsOfNetwork(target, *beside.network, beside.inputs);
-  std::vector<NamedTensor> inputs = given;
-  std::vector<RecordedPair> pairs;
-  for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
-    if (set == sets.sets) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs,
-                                WithSpecialNumbers(inputs, sets.seed + set));
-    } else if (set > 0) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(given, sets.seed + set));
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        RecordedPair pair,
-        RecordPair(compiled_runner.get(), network_runner.get(), beside.inputs,
-                   inputs));
-    pairs.push_back(std::move(pair));
-  }
-  return pairs;
-}
-
-absl::StatusOr<AlignAnswer> AlignWith(const Session& target,
-                                      const Reference& reference, uint64_t sets,
-                                      DiagnosticList* diagnostics) {
-  AlignAnswer answer;
-  answer.target = target;
-  if (reference.kind == Reference::Kind::kModel) {
-    NODEWISE_ASSIGN_OR_RETURN(answer.beside,
-                              ModelFor(target, reference.spec, diagnostics));
-  } else {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const Session build,
-        OpenReference(target, reference.spec, diagnostics));
-    NODEWISE_ASSIGN_OR_RETURN(answer.beside, BuildFor(target, build));
-    answer.notes = build.notes;
-  }
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<RecordedPair> pairs,
-      RecordBoth(target, answer.beside,
-                 {sets, target.seed.value_or(1), /*has_special=*/false}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      answer.alignment,
-      Align(target.target->index(), *answer.beside.network, pairs));
-  return answer;
-}
-
-// Searches in a target, or a dump of it, whose nodes do not say what they
-// compute: what they make is matched with a model, or with another build.
-
-namespace {
 
 constexpr std::string_view kDiffers = "differs";
 
@@ -256,15 +148,17 @@ absl::StatusOr<ValueEvidence> Examine(std::shared_ptr<const GraphIndex> index,
   return evidence;
 }
 
-absl::StatusOr<ValueEvidence> ExamineBeside(const Session& judged,
-                                            const NetworkBeside& beside,
-                                            const SetsOfInputs& sets) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
+// What was recorded is left in `pairs`, unless that is null.
+absl::StatusOr<ValueEvidence> ExamineBeside(
+    const Session& judged, const NetworkBeside& beside,
+    const SetsOfInputs& sets, std::vector<RecordedPair>* pairs = nullptr) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<RecordedPair> recorded,
                             RecordBoth(judged, beside, sets));
   NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
                             Examine(IndexOf(judged.target), beside.network,
-                                    pairs, beside.opaque.open));
+                                    recorded, beside.opaque.open));
   evidence.model = beside.name;
+  if (pairs != nullptr) *pairs = std::move(recorded);
   return evidence;
 }
 
@@ -299,10 +193,10 @@ std::vector<VmInputType> TypesOfInputs(const GraphIndex& index) {
 // --- Between builds ---
 
 // The keys of all nodes of a build that may be wrong.
-std::vector<std::string> KeysOf(const ValueCulprit& culprit,
-                                const GraphIndex& index) {
-  std::vector<std::string> keys = {index.KeyOf(culprit.node)};
-  for (const NodeId node : culprit.parts) keys.push_back(index.KeyOf(node));
+std::set<std::string> KeysOf(const ValueCulprit& culprit,
+                             const GraphIndex& index) {
+  std::set<std::string> keys = {index.KeyOf(culprit.node)};
+  for (const NodeId node : culprit.parts) keys.insert(index.KeyOf(node));
   return keys;
 }
 
@@ -315,9 +209,7 @@ absl::StatusOr<std::set<std::string>> DifferingNodes(const Session& build,
                             ExamineBeside(build, beside, sets));
   std::set<std::string> nodes;
   for (const ValueCulprit& culprit : evidence.result.culprits) {
-    for (const std::string& key : KeysOf(culprit, *evidence.index)) {
-      nodes.insert(key);
-    }
+    nodes.merge(KeysOf(culprit, *evidence.index));
   }
   return nodes;
 }
@@ -332,15 +224,15 @@ absl::StatusOr<std::vector<std::string>> KindsByThird(
                             DifferingNodes(reference, third, sets));
   std::vector<std::string> kinds;
   for (const ValueCulprit& culprit : evidence.result.culprits) {
-    const std::vector<std::string> keys = KeysOf(culprit, *evidence.index);
-    bool is_target = std::any_of(
-        keys.begin(), keys.end(),
-        [&](const std::string& key) { return in_target.count(key) > 0; });
-    bool is_reference = std::any_of(
-        culprit.operations.begin(), culprit.operations.end(),
-        [&](OperationId id) {
-          return in_reference.count(evidence.network->operation(id).name) > 0;
-        });
+    const auto is_in = [](const std::set<std::string>& nodes) {
+      return [&nodes](const std::string& key) { return nodes.contains(key); };
+    };
+    const auto keys = KeysOf(culprit, *evidence.index);
+    const auto operations =
+        OperationNames(*evidence.network, culprit.operations);
+    bool is_target = std::any_of(keys.begin(), keys.end(), is_in(in_target));
+    bool is_reference =
+        std::any_of(operations.begin(), operations.end(), is_in(in_reference));
     // The third one may name another node of a pair, where the nodes of builds
     // do not go together one by one.
     if (!is_target && !is_reference) {
@@ -348,9 +240,8 @@ absl::StatusOr<std::vector<std::string>> KindsByThird(
       is_reference = !in_reference.empty();
     }
     if (is_target == is_reference) {
-      kinds.push_back(
-          fmt::format("{}{}", kDiffers,
-                      is_target ? ", and both from the third build" : ""));
+      kinds.emplace_back(is_target ? "differs, and both from the third build"
+                                   : kDiffers);
     } else {
       kinds.push_back(is_target ? "broken" : "right, and the reference broken");
     }
@@ -359,6 +250,90 @@ absl::StatusOr<std::vector<std::string>> KindsByThird(
 }
 
 }  // namespace
+
+absl::StatusOr<NetworkBeside> ModelFor(const Session& target,
+                                       const TargetSpec& model,
+                                       DiagnosticList* diagnostics) {
+  NetworkBeside beside;
+  beside.name = model.path.empty() ? "the model" : model.path;
+  NODEWISE_ASSIGN_OR_RETURN(Network network,
+                            LoadNetworkOf(model, &beside.notes, diagnostics));
+  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
+  BindSizes(InputsOfNetwork(target, network, beside.inputs), &network);
+  auto opaque = TakeOpaque(model.model, &network);
+  if (!opaque.ok()) return At(beside.name, opaque.status());
+  beside.opaque = *std::move(opaque);
+  beside.network = std::make_shared<const Network>(std::move(network));
+  return beside;
+}
+
+absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
+                                       const Session& build) {
+  NetworkBeside beside;
+  beside.name = build.name;
+  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
+  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
+  beside.network = std::make_shared<const Network>(std::move(network));
+  return beside;
+}
+
+std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
+  if (set == 0) return "the given inputs";
+  return set < sets.sets ? "inputs drawn like them"
+                         : "inputs with NaN and infinities";
+}
+
+absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
+    const Session& target, const NetworkBeside& beside,
+    const SetsOfInputs& sets) {
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
+                            MakerOf("debug", {target.name, target.target}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto compiled, maker());
+  const auto network =
+      MakeNetworkRunner("interpreter", beside.name, beside.network);
+  const std::vector<NamedTensor> given =
+      InputsOfNetwork(target, *beside.network, beside.inputs);
+  std::vector<NamedTensor> inputs = given;
+  std::vector<RecordedPair> pairs;
+  for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
+    if (set == sets.sets) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs,
+                                WithSpecialNumbers(inputs, sets.seed + set));
+    } else if (set > 0) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(given, sets.seed + set));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        RecordedPair pair,
+        RecordPair(compiled.get(), network.get(), beside.inputs, inputs));
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+absl::StatusOr<AlignAnswer> AlignWith(const Session& target,
+                                      const Reference& reference, uint64_t sets,
+                                      DiagnosticList* diagnostics) {
+  AlignAnswer answer;
+  answer.target = target;
+  if (reference.kind == Reference::Kind::kModel) {
+    NODEWISE_ASSIGN_OR_RETURN(answer.beside,
+                              ModelFor(target, reference.spec, diagnostics));
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Session build,
+        OpenReference(target, reference.spec, diagnostics));
+    NODEWISE_ASSIGN_OR_RETURN(answer.beside, BuildFor(target, build));
+    answer.notes = build.notes;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<RecordedPair> pairs,
+      RecordBoth(target, answer.beside,
+                 {sets, target.seed.value_or(1), /*has_special=*/false}));
+  NODEWISE_ASSIGN_OR_RETURN(
+      answer.alignment,
+      Align(target.target->index(), *answer.beside.network, pairs));
+  return answer;
+}
 
 absl::Status SearchBesideModel(const Question& question, Answer* answer) {
   const Session& session = question.target;
@@ -371,12 +346,9 @@ absl::Status SearchBesideModel(const Question& question, Answer* answer) {
   const SetsOfInputs sets{question.input_sets.value_or(kInputSets),
                           session.seed.value_or(1),
                           question.has_special_inputs};
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RecordedPair> pairs,
-                            RecordBoth(session, *beside, sets));
+  std::vector<RecordedPair> pairs;
   NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
-                            Examine(IndexOf(session.target), beside->network,
-                                    pairs, beside->opaque.open));
-  evidence.model = beside->name;
+                            ExamineBeside(session, *beside, sets, &pairs));
   evidence.called = "the model";
   for (size_t set = 0; set < pairs.size(); ++set) {
     evidence.sets.push_back(NameOfSet(sets, set));
@@ -442,10 +414,7 @@ absl::Status SearchDumpBesideModel(const Question& question, Answer* answer) {
   auto opaque = TakeOpaque(model.model, &*read);
   if (!opaque.ok()) return At(model.path, opaque.status());
   const auto network = std::make_shared<const Network>(*std::move(read));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const RunnerMaker maker,
-      MakerOf("interpreter", {model.path, nullptr, network}));
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner, maker());
+  const auto runner = MakeNetworkRunner("interpreter", model.path, network);
   std::vector<RecordedPair> pairs(1);
   NODEWISE_ASSIGN_OR_RETURN(
       pairs[0],

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
@@ -24,6 +25,13 @@ bool IsModelOrText(const std::string& path);
 absl::StatusOr<Network> LoadModel(const std::string& path,
                                   const ModelSpec& spec,
                                   DiagnosticList* diagnostics);
+
+// Returns the model of a spec: the one in memory, or what LoadModel() reads.
+// Warnings about one that was read become notes; of one that cannot be read,
+// all that was found goes into `diagnostics`.
+absl::StatusOr<Network> LoadNetworkOf(const TargetSpec& spec,
+                                      std::vector<std::string>* notes,
+                                      DiagnosticList* diagnostics);
 
 // Reads a network as text, whether it is valid or not.
 absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path);
