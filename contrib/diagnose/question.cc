@@ -1,6 +1,10 @@
+// What is asked, and which search answers it: one table, of which the choice of
+// a search, the help and the pages are made.
+
 #include "nodewise/diagnose/question.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -16,54 +20,12 @@
 namespace nodewise {
 namespace {
 
-constexpr Method kMethods[] = {Method::kAuto, Method::kIntermediate,
-                               Method::kBisect, Method::kRecursive,
-                               Method::kReplay};
+constexpr std::string_view kMethodNames[] = {"auto", "intermediate", "bisect",
+                                             "recursive", "replay"};
+static_assert(static_cast<size_t>(Method::kReplay) + 1 ==
+              std::size(kMethodNames));
 
-}  // namespace
-
-Reference ModelReference(std::string path) {
-  Reference reference;
-  reference.kind = Reference::Kind::kModel;
-  reference.spec.path = std::move(path);
-  return reference;
-}
-
-Reference BuildReference(TargetSpec spec) {
-  Reference reference;
-  reference.kind = Reference::Kind::kBuild;
-  reference.spec = std::move(spec);
-  return reference;
-}
-
-std::string_view NameOf(Method method) {
-  switch (method) {
-    case Method::kAuto:
-      return "auto";
-    case Method::kIntermediate:
-      return "intermediate";
-    case Method::kBisect:
-      return "bisect";
-    case Method::kRecursive:
-      return "recursive";
-    case Method::kReplay:
-      return "replay";
-  }
-  return "";
-}
-
-absl::StatusOr<Method> ParseMethod(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Method method : kMethods) {
-    if (name == NameOf(method)) return method;
-    names.emplace_back(NameOf(method));
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("found \"{}\", expected one of {}{}", Printable(name),
-                  ListOf(names), DidYouMean(name, names)));
-}
-
-namespace {
+// --- The table ---
 
 constexpr std::string_view kDumpsAreCompared =
     "record a dump of the other side, too, and compare the two dumps";
@@ -72,6 +34,16 @@ constexpr std::string_view kDumpsInOrder =
     "says which node differs though what it reads is alike";
 constexpr std::string_view kThirdDecides =
     "leave out the third build: the nodes say what is right";
+constexpr std::string_view kSeriesIsHalved =
+    "the builds were halved until the first bad one was left, and then its "
+    "functions were mixed with those of the last good one";
+constexpr std::string_view kTakeBuilds =
+    "take the builds themselves: a dump is of one run of one of them";
+constexpr std::string_view kTakeModel =
+    "take the model itself for right: it says what the program should "
+    "compute, which the nodes do not";
+constexpr std::string_view kTakeBuild =
+    "take the build for the target and the program for right";
 
 constexpr SearchRow kTable[] = {
     {Subject::kSpeaking, Beside::kDefinitions, Search::kNodes,
@@ -84,9 +56,7 @@ constexpr SearchRow kTable[] = {
      "what both builds say that they compute was compared; then each node was "
      "computed again by that, from what it had read"},
     {Subject::kSpeaking, Beside::kThirdBuild, Search::kNone, kThirdDecides},
-    {Subject::kSpeaking, Beside::kBuilds, Search::kSeries,
-     "the builds were halved until the first bad one was left, and then its "
-     "functions were mixed with those of the last good one"},
+    {Subject::kSpeaking, Beside::kBuilds, Search::kSeries, kSeriesIsHalved},
     {Subject::kSpeaking, Beside::kProgram, Search::kOutside,
      "the program was taken for right, and the definitions of the operators "
      "were asked about each node that it accuses"},
@@ -105,12 +75,8 @@ constexpr SearchRow kTable[] = {
      "the nodes of the builds do not say what they compute, so all three ran "
      "on the same inputs, their tensors were paired by their values, and two "
      "were right against one"},
-    {Subject::kSilent, Beside::kBuilds, Search::kSeries,
-     "the builds were halved until the first bad one was left, and then its "
-     "functions were mixed with those of the last good one"},
-    {Subject::kSilent, Beside::kProgram, Search::kNone,
-     "take the model itself for right: it says what the program should "
-     "compute, which the nodes do not"},
+    {Subject::kSilent, Beside::kBuilds, Search::kSeries, kSeriesIsHalved},
+    {Subject::kSilent, Beside::kProgram, Search::kNone, kTakeModel},
     {Subject::kSilent, Beside::kDump, Search::kNone, kDumpsAreCompared},
 
     {Subject::kSpeakingDump, Beside::kDefinitions, Search::kReplay,
@@ -121,8 +87,7 @@ constexpr SearchRow kTable[] = {
      "those of the model by their values"},
     {Subject::kSpeakingDump, Beside::kBuild, Search::kNone, kDumpsAreCompared},
     {Subject::kSpeakingDump, Beside::kThirdBuild, Search::kNone, kThirdDecides},
-    {Subject::kSpeakingDump, Beside::kBuilds, Search::kNone,
-     "take the builds themselves: a dump is of one run of one of them"},
+    {Subject::kSpeakingDump, Beside::kBuilds, Search::kNone, kTakeBuilds},
     {Subject::kSpeakingDump, Beside::kProgram, Search::kNone,
      kDumpsAreCompared},
     {Subject::kSpeakingDump, Beside::kDump, Search::kDumps, kDumpsInOrder},
@@ -135,23 +100,17 @@ constexpr SearchRow kTable[] = {
      "so the tensors of the dump were paired with those of the model by their "
      "values"},
     {Subject::kSilentDump, Beside::kBuild, Search::kNone, kDumpsAreCompared},
-    {Subject::kSilentDump, Beside::kThirdBuild, Search::kNone,
-     "take the builds themselves: a dump is of one run of one of them"},
-    {Subject::kSilentDump, Beside::kBuilds, Search::kNone,
-     "take the builds themselves: a dump is of one run of one of them"},
-    {Subject::kSilentDump, Beside::kProgram, Search::kNone,
-     "take the model itself for right: it says what the program should "
-     "compute, which the nodes do not"},
+    {Subject::kSilentDump, Beside::kThirdBuild, Search::kNone, kTakeBuilds},
+    {Subject::kSilentDump, Beside::kBuilds, Search::kNone, kTakeBuilds},
+    {Subject::kSilentDump, Beside::kProgram, Search::kNone, kTakeModel},
     {Subject::kSilentDump, Beside::kDump, Search::kDumps, kDumpsInOrder},
 
     {Subject::kProgram, Beside::kDefinitions, Search::kProgramNodes,
      "the program ran the model, and each operation was computed again, from "
      "what the program had made for it, by its definition"},
     {Subject::kProgram, Beside::kModel, Search::kModels, kTwoModelsWords},
-    {Subject::kProgram, Beside::kBuild, Search::kNone,
-     "take the build for the target and the program for right"},
-    {Subject::kProgram, Beside::kThirdBuild, Search::kNone,
-     "take the build for the target and the program for right"},
+    {Subject::kProgram, Beside::kBuild, Search::kNone, kTakeBuild},
+    {Subject::kProgram, Beside::kThirdBuild, Search::kNone, kTakeBuild},
     {Subject::kProgram, Beside::kBuilds, Search::kNone,
      "take the first build for the target"},
     {Subject::kProgram, Beside::kProgram, Search::kModels, kTwoModelsWords},
@@ -182,6 +141,28 @@ bool AnySays(const Graph& graph) {
 }
 
 }  // namespace
+
+Reference ModelReference(std::string path) {
+  return {Reference::Kind::kModel, {.path = std::move(path)}};
+}
+
+Reference BuildReference(TargetSpec spec) {
+  return {Reference::Kind::kBuild, std::move(spec)};
+}
+
+std::string_view NameOf(Method method) {
+  return kMethodNames[static_cast<size_t>(method)];
+}
+
+absl::StatusOr<Method> ParseMethod(const std::string& name) {
+  const std::vector<std::string> names(std::begin(kMethodNames),
+                                       std::end(kMethodNames));
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return Method(found - names.begin());
+  return absl::InvalidArgumentError(
+      fmt::format("found \"{}\", expected one of {}{}", Printable(name),
+                  ListOf(names), DidYouMean(name, names)));
+}
 
 absl::Span<const SearchRow> SearchTable() { return kTable; }
 
@@ -214,73 +195,49 @@ Search SearchBy(const SearchRow& row, Method method) {
 }
 
 std::string_view TitleOf(Subject subject) {
-  switch (subject) {
-    case Subject::kSpeaking:
-      return "a model, or an artefact of nodewise";
-    case Subject::kSilent:
-      return "an artefact of another compiler";
-    case Subject::kSpeakingDump:
-      return "a dump of a model or an artefact of nodewise";
-    case Subject::kSilentDump:
-      return "a dump of a network of another compiler";
-    case Subject::kProgram:
-      return "a model in another program";
-  }
-  return "";
+  static constexpr std::string_view kTitles[] = {
+      "a model, or an artefact of nodewise",
+      "an artefact of another compiler",
+      "a dump of a model or an artefact of nodewise",
+      "a dump of a network of another compiler",
+      "a model in another program",
+  };
+  static_assert(static_cast<size_t>(Subject::kProgram) + 1 ==
+                std::size(kTitles));
+  return kTitles[static_cast<size_t>(subject)];
 }
 
 std::string_view TitleOf(Beside beside) {
-  switch (beside) {
-    case Beside::kDefinitions:
-      return "the definitions of the operators";
-    case Beside::kModel:
-      return "a model";
-    case Beside::kBuild:
-      return "another build";
-    case Beside::kThirdBuild:
-      return "another build and a third one";
-    case Beside::kBuilds:
-      return "a series of builds";
-    case Beside::kProgram:
-      return "another program";
-    case Beside::kDump:
-      return "a dump";
-  }
-  return "";
+  static constexpr std::string_view kTitles[] = {
+      "the definitions of the operators",
+      "a model",
+      "another build",
+      "another build and a third one",
+      "a series of builds",
+      "another program",
+      "a dump",
+  };
+  static_assert(static_cast<size_t>(Beside::kDump) + 1 == std::size(kTitles));
+  return kTitles[static_cast<size_t>(beside)];
 }
 
 std::string_view NameOf(Search search) {
-  switch (search) {
-    case Search::kNone:
-      return "none";
-    case Search::kNodes:
-      return "nodes";
-    case Search::kBisect:
-      return "bisect";
-    case Search::kLayers:
-      return "recursive";
-    case Search::kMix:
-      return "mix";
-    case Search::kValues:
-      return "by-value";
-    case Search::kBuilds:
-      return "builds-by-value";
-    case Search::kSeries:
-      return "series";
-    case Search::kDumps:
-      return "dumps";
-    case Search::kReplay:
-      return "replay";
-    case Search::kDumpValues:
-      return "dump-by-value";
-    case Search::kProgramNodes:
-      return "program";
-    case Search::kOutside:
-      return "outside-reference";
-    case Search::kModels:
-      return "two-models";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"none",
+                                                "nodes",
+                                                "bisect",
+                                                "recursive",
+                                                "mix",
+                                                "by-value",
+                                                "builds-by-value",
+                                                "series",
+                                                "replay",
+                                                "dump-by-value",
+                                                "dumps",
+                                                "program",
+                                                "outside-reference",
+                                                "two-models"};
+  static_assert(static_cast<size_t>(Search::kModels) + 1 == std::size(kNames));
+  return kNames[static_cast<size_t>(search)];
 }
 
 bool SaysNothing(const Session& session) {
@@ -302,21 +259,17 @@ absl::StatusOr<Subject> SubjectOf(const Session& session) {
 }
 
 Beside BesideOf(const Question& question) {
-  switch (question.reference.kind) {
-    case Reference::Kind::kDefinitions:
-      return Beside::kDefinitions;
-    case Reference::Kind::kModel:
-      return Beside::kModel;
-    case Reference::Kind::kBuild:
-      return question.third.has_value() ? Beside::kThirdBuild : Beside::kBuild;
-    case Reference::Kind::kBuilds:
-      return Beside::kBuilds;
-    case Reference::Kind::kProgram:
-      return Beside::kProgram;
-    case Reference::Kind::kDump:
-      return Beside::kDump;
+  using Kind = Reference::Kind;
+  const Kind kind = question.reference.kind;
+  if (kind == Kind::kBuild && question.third.has_value()) {
+    return Beside::kThirdBuild;
   }
-  return Beside::kDefinitions;
+  // By kind; the third build is none of them.
+  static constexpr Beside kBeside[] = {Beside::kDefinitions, Beside::kModel,
+                                       Beside::kBuild,       Beside::kBuilds,
+                                       Beside::kProgram,     Beside::kDump};
+  static_assert(static_cast<size_t>(Kind::kDump) + 1 == std::size(kBeside));
+  return kBeside[static_cast<size_t>(kind)];
 }
 
 }  // namespace nodewise

@@ -1,3 +1,6 @@
+// Nodes become folders: what each has read, what it made, and what shows that
+// this is wrong.
+
 #include "nodewise/diagnose/repro_folders.h"
 
 #include <algorithm>
@@ -114,7 +117,16 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeSafeRunner(
   return maker();
 }
 
-// Writes folders one after the other.
+// Notes why a node gets no folder, or none that others may have.
+void NoteNotWritten(Way way, const std::string& node, std::string_view why,
+                    std::vector<std::string>* notes) {
+  notes->push_back(
+      fmt::format("{}: {}: is not written{}", NameOf(way), node, why));
+}
+
+// Writes folders one after the other: first those that one run of the network
+// is enough for, then those of nodes that do not fail alone, and at last those
+// of several nodes.
 class FolderWriter {
  public:
   FolderWriter(const std::shared_ptr<const GraphTarget>& target,
@@ -217,9 +229,8 @@ class FolderWriter {
     const bool is_another = options_.is_anonymous && folders_.size() > 1 &&
                             absl::IsFailedPrecondition(status);
     if (!is_another) return status;
-    written_.notes.push_back(fmt::format("{}: {}: is not written: {}",
-                                         NameOf(Way::kAnonymous),
-                                         node_case.node, MessageOf(status)));
+    NoteNotWritten(Way::kAnonymous, node_case.node,
+                   fmt::format(": {}", MessageOf(status)), &written_.notes);
     return absl::OkStatus();
   }
 
@@ -262,9 +273,9 @@ class FolderWriter {
   absl::Status WritePlanFault(const ReproFolder& folder, Runner& runner) {
     auto made = CutPlanFault(source_, *folder.plan_fault, runner, inputs_);
     if (absl::IsUnimplemented(made.status())) {
-      written_.notes.push_back(fmt::format(
-          "{}: {}: is not written: {}", NameOf(Way::kReproFolder),
-          target_.index().KeyOf(folder.node), MessageOf(made.status())));
+      NoteNotWritten(Way::kReproFolder, target_.index().KeyOf(folder.node),
+                     fmt::format(": {}", MessageOf(made.status())),
+                     &written_.notes);
       return absl::OkStatus();
     }
     NODEWISE_RETURN_IF_ERROR(made.status());
@@ -285,6 +296,174 @@ class FolderWriter {
   std::set<std::string> failing_;
   std::vector<ReproCase> needy_;  // They do not fail alone.
 };
+
+// --- Culprits beside a model ---
+
+// Returns the tensor of an entry that was recorded.
+absl::StatusOr<NDArray> RecordedTensor(const RecordedPair& recorded,
+                                       const GraphIndex& index, EntryId entry) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const size_t place,
+      recorded.compiled->Find(
+          {index.KeyOf(index.NodeOf(entry)), index.OutputOf(entry)}));
+  return recorded.compiled->Load(place);
+}
+
+// Makes cases of the nodes of one target.
+struct CaseMaker {
+  const GraphTarget& target;
+  const GraphIndex& index;
+  const Network& network;
+  const RecordedPair& recorded;
+  const ValueLocateResult& located;
+
+  // Returns the case of an entry, judged. Fails as FindPart(), CutPart(),
+  // RegionOfPart() and JudgeCase().
+  absl::StatusOr<ReproCase> Make(EntryId entry) const {
+    const ReproSource source = SourceOf(target);
+    NODEWISE_ASSIGN_OR_RETURN(CompiledPart part,
+                              FindPart(index, located, entry));
+    NODEWISE_ASSIGN_OR_RETURN(
+        PartCase cut, CutPart(
+                          source, {part.nodes, entry},
+                          [this](EntryId read) { return TensorOf(read); },
+                          [this](EntryId read) {
+                            return located.entries[Index(read)].state ==
+                                   EntryState::kConstant;
+                          }));
+    ReproCase made = std::move(cut.node_case);
+    std::vector<PartInput> inputs;
+    for (size_t i = 0; i < cut.reads.size(); ++i) {
+      inputs.push_back({cut.reads[i], made.inputs[i].name});
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        SourceRegion region,
+        RegionOfPart(index, network, located, entry, inputs, source.operators));
+    made.beside = {std::move(region.in_own_layout),
+                   region.clean_distance,
+                   std::move(region.is_padding),
+                   {}};
+    made.region = std::move(region.region);
+    // The last node of the part makes the entry; the case has it already.
+    part.nodes.pop_back();
+    for (const NodeId node : part.nodes) {
+      made.beside->other_nodes.push_back(index.KeyOf(node));
+    }
+    NODEWISE_RETURN_IF_ERROR(JudgeCase(&made));
+    return made;
+  }
+
+  absl::StatusOr<NDArray> TensorOf(EntryId entry) const {
+    const std::vector<uint32_t>& inputs = index.graph().arg_nodes;
+    const auto found =
+        std::find(inputs.begin(), inputs.end(), Index(index.NodeOf(entry)));
+    // Runs do not hand out parameters, which may be in the library, too.
+    const auto number = static_cast<size_t>(found - inputs.begin());
+    if (found == inputs.end() || target.inputs().IsNeeded(number)) {
+      return RecordedTensor(recorded, index, entry);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto executor, target.MakeExecutor());
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray lent, executor->GetInput(number));
+    return lent.CopyToHost();
+  }
+};
+
+// Returns the sets of inputs that show what the given ones, set 0, do not: the
+// first set that shows a culprit, for each.
+std::set<size_t> SetsToKeep(const ValueLocateResult& located) {
+  std::set<size_t> sets;
+  for (const ValueCulprit& culprit : located.culprits) {
+    if (!culprit.sets.empty() && culprit.sets.front() > 0) {
+      sets.insert(culprit.sets.front());
+    }
+  }
+  return sets;
+}
+
+// Writes the inputs that show what the given ones do not: they are gone
+// otherwise.
+absl::Status KeepInputs(const GraphIndex& index,
+                        const std::vector<RecordedPair>& recorded,
+                        const std::set<size_t>& sets, const std::string& dir,
+                        WrittenRepros* written) {
+  std::vector<std::string>& paths = written->kept_inputs.emplace();
+  for (const size_t set : sets) {
+    std::vector<NamedTensor> inputs;
+    for (const PairedInput& input : recorded[set].inputs) {
+      NODEWISE_ASSIGN_OR_RETURN(const EntryId entry,
+                                index.FindEntry(input.compiled));
+      NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                                RecordedTensor(recorded[set], index, entry));
+      inputs.push_back({input.compiled, std::move(tensor)});
+    }
+    paths.push_back(fmt::format("{}/inputs_{}.params", dir, set));
+    NODEWISE_RETURN_IF_ERROR(WriteParams(paths.back(), inputs));
+  }
+  return absl::OkStatus();
+}
+
+// Writes the next folder of a node beside a model.
+absl::Status WriteBeside(const Question& question, ReproCase made,
+                         WrittenRepros* written) {
+  std::string name = made.node;
+  if (question.is_anonymous) {
+    name = HiddenName(made, AllOperators());
+    NODEWISE_RETURN_IF_ERROR(DrawTensors({}, AllOperators(), &made));
+  }
+  return WriteCase(
+      made, ReproPath(question.repro_folder, written->folders.size() + 1, name),
+      written);
+}
+
+// What makes a node unfit for a folder is no failure of writing it.
+bool CannotBeCase(const absl::Status& status) {
+  return absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
+         absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+}
+
+// --- Culprits among nodes that say what they compute ---
+
+// The nodes behind one that ends runs can only be run, and its right results
+// only be known, where the reference stands in for it.
+bool WasReplaced(const LocateResult& located, const NodeReport& node) {
+  return !node.failure.has_value() ||
+         std::find(located.stand_ins.begin(), located.stand_ins.end(),
+                   node.key) != located.stand_ins.end();
+}
+
+// Returns the folder of a culprit; none, with a note, where it cannot be one.
+absl::StatusOr<std::optional<ReproFolder>> FolderOf(const LocateResult& located,
+                                                    const Culprit& culprit,
+                                                    const GraphIndex& index,
+                                                    const std::string& path,
+                                                    Answer* answer) {
+  const NodeReport& node = located.nodes[culprit.report];
+  ReproFolder folder{node.node, path, std::string(NameOf(node.verdict)),
+                     node.reason, node.failure};
+  if (node.verdict == NodeVerdict::kPlanFault) {
+    if (culprit.written_over.empty()) {
+      NoteNotWritten(Way::kReproFolder, node.key,
+                     ", since no run shows which tensor it writes over",
+                     &answer->notes);
+      return std::nullopt;
+    }
+    const WrittenOver& first = culprit.written_over[0];
+    folder.plan_fault = {node.node, first.victim, first.reader};
+  }
+  if (!WasReplaced(located, node)) {
+    NoteNotWritten(Way::kReproFolder, node.key,
+                   ", since it does not say what it computes, so nothing could "
+                   "run in its place",
+                   &answer->notes);
+    return std::nullopt;
+  }
+  if (node.failure.has_value() && !node.failure->victim.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(folder.victim,
+                              index.FindNode(node.failure->victim));
+    folder.reason = fmt::format("{} {}", node.key, node.failure->what);
+  }
+  return std::optional<ReproFolder>(std::move(folder));
+}
 
 }  // namespace
 
@@ -356,192 +535,6 @@ absl::Status WriteReproFolders(const std::shared_ptr<const GraphTarget>& target,
   return FolderWriter(target, inputs, folders, options, written).Write();
 }
 
-// Culprits become folders.
-
-namespace {
-
-// Makes cases of the nodes of one target.
-class CaseMaker {
- public:
-  CaseMaker(const GraphTarget& target, const Network& network,
-            const RecordedPair& recorded, const ValueLocateResult& located)
-      : target_(target),
-        index_(target.index()),
-        network_(network),
-        recorded_(recorded),
-        located_(located),
-        source_(SourceOf(target)) {}
-
-  // Returns the case of an entry, judged. Fails as FindPart(), CutPart(),
-  // RegionOfPart() and JudgeCase().
-  absl::StatusOr<ReproCase> Make(EntryId entry) const {
-    NODEWISE_ASSIGN_OR_RETURN(CompiledPart part,
-                              FindPart(index_, located_, entry));
-    NODEWISE_ASSIGN_OR_RETURN(
-        PartCase cut, CutPart(
-                          source_, {part.nodes, entry},
-                          [this](EntryId read) { return TensorOf(read); },
-                          [this](EntryId read) {
-                            const EntryState state =
-                                located_.entries[Index(read)].state;
-                            return state == EntryState::kConstant;
-                          }));
-    ReproCase made = std::move(cut.node_case);
-    std::vector<PartInput> inputs;
-    for (size_t i = 0; i < cut.reads.size(); ++i) {
-      inputs.push_back({cut.reads[i], made.inputs[i].name});
-    }
-    NODEWISE_ASSIGN_OR_RETURN(SourceRegion region,
-                              RegionOfPart(index_, network_, located_, entry,
-                                           inputs, source_.operators));
-    made.beside = {std::move(region.in_own_layout),
-                   region.clean_distance,
-                   std::move(region.is_padding),
-                   {}};
-    made.region = std::move(region.region);
-    part.nodes.pop_back();
-    for (const NodeId node : part.nodes) {
-      made.beside->other_nodes.push_back(index_.KeyOf(node));
-    }
-    NODEWISE_RETURN_IF_ERROR(JudgeCase(&made));
-    return made;
-  }
-
- private:
-  absl::StatusOr<NDArray> TensorOf(EntryId entry) const {
-    const std::vector<uint32_t>& inputs = index_.graph().arg_nodes;
-    const auto found =
-        std::find(inputs.begin(), inputs.end(), Index(index_.NodeOf(entry)));
-    // Runs do not hand out parameters, which may be in the library, too.
-    const auto number = static_cast<size_t>(found - inputs.begin());
-    if (found != inputs.end() && !target_.inputs().IsNeeded(number)) {
-      NODEWISE_ASSIGN_OR_RETURN(const auto executor, target_.MakeExecutor());
-      NODEWISE_ASSIGN_OR_RETURN(const NDArray lent, executor->GetInput(number));
-      return lent.CopyToHost();
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        const size_t place,
-        recorded_.compiled->Find(
-            {index_.KeyOf(index_.NodeOf(entry)), index_.OutputOf(entry)}));
-    return recorded_.compiled->Load(place);
-  }
-
-  const GraphTarget& target_;
-  const GraphIndex& index_;
-  const Network& network_;
-  const RecordedPair& recorded_;
-  const ValueLocateResult& located_;
-  const ReproSource source_;
-};
-
-// Writes the inputs that show what the given ones do not: they are gone
-// otherwise.
-absl::Status KeepInputs(const GraphIndex& index,
-                        const std::vector<RecordedPair>& recorded,
-                        const ValueLocateResult& located,
-                        const std::string& dir, WrittenRepros* written) {
-  std::set<size_t> sets;
-  for (const ValueCulprit& culprit : located.culprits) {
-    if (!culprit.sets.empty() && culprit.sets.front() > 0) {
-      sets.insert(culprit.sets.front());
-    }
-  }
-  std::vector<std::string>& paths = written->kept_inputs.emplace();
-  for (const size_t set : sets) {
-    std::vector<NamedTensor> inputs;
-    for (const PairedInput& input : recorded[set].inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(const EntryId entry,
-                                index.FindEntry(input.compiled));
-      NODEWISE_ASSIGN_OR_RETURN(
-          const size_t place,
-          recorded[set].compiled->Find(
-              {index.KeyOf(index.NodeOf(entry)), index.OutputOf(entry)}));
-      NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                                recorded[set].compiled->Load(place));
-      inputs.push_back({input.compiled, std::move(tensor)});
-    }
-    paths.push_back(fmt::format("{}/inputs_{}.params", dir, set));
-    NODEWISE_RETURN_IF_ERROR(WriteParams(paths.back(), inputs));
-  }
-  return absl::OkStatus();
-}
-
-// They have the names and the numbers of the network.
-void NoteInputsNotKept(const ValueLocateResult& located,
-                       WrittenRepros* written) {
-  for (const ValueCulprit& culprit : located.culprits) {
-    if (culprit.sets.empty() || culprit.sets.front() == 0) continue;
-    written->notes.push_back(fmt::format(
-        "{}: the inputs that show what the given ones do not are not written "
-        "with {}",
-        NameOf(Way::kReproFolder), NameOf(Way::kAnonymous)));
-    return;
-  }
-}
-
-// Writes the next folder of a node beside a model.
-absl::Status WriteBeside(const Question& question, ReproCase made,
-                         WrittenRepros* written) {
-  std::string name = made.node;
-  if (question.is_anonymous) {
-    name = HiddenName(made, AllOperators());
-    NODEWISE_RETURN_IF_ERROR(DrawTensors({}, AllOperators(), &made));
-  }
-  return WriteCase(
-      made, ReproPath(question.repro_folder, written->folders.size() + 1, name),
-      written);
-}
-
-// The nodes behind one that ends runs can only be run, and its right results
-// only be known, where the reference stands in for it.
-bool WasReplaced(const LocateResult& located, const NodeReport& node) {
-  return !node.failure.has_value() ||
-         std::find(located.stand_ins.begin(), located.stand_ins.end(),
-                   node.key) != located.stand_ins.end();
-}
-
-// Notes why a culprit gets no folder.
-void NoteNotWritten(const std::string& node, std::string_view why,
-                    Answer* answer) {
-  answer->notes.push_back(fmt::format("{}: {}: is not written, since {}",
-                                      NameOf(Way::kReproFolder), node, why));
-}
-
-// Returns the folder of a culprit; none, with a note, where it cannot be one.
-absl::StatusOr<std::optional<ReproFolder>> FolderOf(const LocateResult& located,
-                                                    const Culprit& culprit,
-                                                    const GraphIndex& index,
-                                                    const std::string& path,
-                                                    Answer* answer) {
-  const NodeReport& node = located.nodes[culprit.report];
-  ReproFolder folder{node.node, path, std::string(NameOf(node.verdict)),
-                     node.reason, node.failure};
-  if (node.verdict == NodeVerdict::kPlanFault) {
-    if (culprit.written_over.empty()) {
-      NoteNotWritten(node.key, "no run shows which tensor it writes over",
-                     answer);
-      return std::nullopt;
-    }
-    const WrittenOver& first = culprit.written_over[0];
-    folder.plan_fault = {node.node, first.victim, first.reader};
-  }
-  if (!WasReplaced(located, node)) {
-    NoteNotWritten(node.key,
-                   "it does not say what it computes, so nothing could run in "
-                   "its place",
-                   answer);
-    return std::nullopt;
-  }
-  if (node.failure.has_value() && !node.failure->victim.empty()) {
-    NODEWISE_ASSIGN_OR_RETURN(folder.victim,
-                              index.FindNode(node.failure->victim));
-    folder.reason = fmt::format("{} {}", node.key, node.failure->what);
-  }
-  return std::optional<ReproFolder>(std::move(folder));
-}
-
-}  // namespace
-
 absl::Status WriteCulprits(const Question& question, Answer* answer) {
   const std::string& dir = question.repro_folder;
   if (dir.empty()) return absl::OkStatus();
@@ -581,19 +574,14 @@ absl::Status WriteValueRepros(const Question& question, const Session& session,
   const ValueEvidence& evidence = *answer->evidence.by_value;
   const std::vector<ValueCulprit>& culprits = evidence.result.culprits;
   if (culprits.empty()) return absl::OkStatus();
-  const auto named = [](const absl::Status& status) {
-    return At(NameOf(Way::kReproFolder), status);
-  };
-  const absl::Status made_root = MakeReproRoot(dir);
-  if (!made_root.ok()) return made_root;
+  NODEWISE_RETURN_IF_ERROR(MakeReproRoot(dir));
   WrittenRepros& written = answer->repros.emplace();
   // The findings stand all the same where a folder cannot be written.
   for (size_t i = 0; i < culprits.size(); ++i) {
     const ValueCulprit& culprit = culprits[i];
-    const std::string key = evidence.index->KeyOf(culprit.node);
     const size_t set = culprit.sets.empty() ? 0 : culprit.sets.front();
-    auto made = CaseMaker(*session.target, *evidence.network, recorded[set],
-                          evidence.result)
+    auto made = CaseMaker{*session.target, session.target->index(),
+                          *evidence.network, recorded[set], evidence.result}
                     .Make(culprit.entry);
     absl::Status status = made.status();
     if (made.ok()) {
@@ -601,25 +589,26 @@ absl::Status WriteValueRepros(const Question& question, const Session& session,
       made->reason = ReasonFor(evidence, i);
       status = WriteBeside(question, *std::move(made), &written);
     }
-    const bool cannot_be =
-        absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
-        absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
-    if (cannot_be) {
-      written.notes.push_back(fmt::format("{}: {}: is not written: {}",
-                                          NameOf(Way::kReproFolder), key,
-                                          MessageOf(status)));
+    if (CannotBeCase(status)) {
+      NoteNotWritten(Way::kReproFolder, evidence.index->KeyOf(culprit.node),
+                     fmt::format(": {}", MessageOf(status)), &written.notes);
     } else if (!status.ok()) {
-      answer->AddDoubt(named(status));
+      answer->AddDoubt(At(NameOf(Way::kReproFolder), status));
       return absl::OkStatus();
     }
   }
-  if (question.is_anonymous) {
-    NoteInputsNotKept(evidence.result, &written);
-    return absl::OkStatus();
+  const std::set<size_t> sets = SetsToKeep(evidence.result);
+  if (!question.is_anonymous) {
+    const absl::Status kept =
+        KeepInputs(*evidence.index, recorded, sets, dir, &written);
+    if (!kept.ok()) answer->AddDoubt(At(NameOf(Way::kReproFolder), kept));
+  } else if (!sets.empty()) {
+    // They have the names and the numbers of the network.
+    written.notes.push_back(fmt::format(
+        "{}: the inputs that show what the given ones do not are not written "
+        "with {}",
+        NameOf(Way::kReproFolder), NameOf(Way::kAnonymous)));
   }
-  const absl::Status kept =
-      KeepInputs(*evidence.index, recorded, evidence.result, dir, &written);
-  if (!kept.ok()) answer->AddDoubt(named(kept));
   return absl::OkStatus();
 }
 
