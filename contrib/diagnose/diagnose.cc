@@ -1,5 +1,9 @@
+// Which search it is for a question, and whether its settings mean something
+// for that.
+
 #include "nodewise/diagnose/diagnose.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "contrib/diagnose/searches.h"
@@ -25,152 +29,116 @@ const SearchRow& CellOf(Subject subject, Beside beside) {
 // A setting, and the searches that it means something for.
 struct SettingRow {
   Way way;
-  bool (*is_given)(const Question& question);
+  bool is_given;
   std::vector<Search> searches;
-  bool needs_auto = false;  // And no other method than that.
-  const char* expected;     // What the setting is for.
+  bool needs_auto;       // And no other method than that.
+  const char* expected;  // What the setting is for.
 };
 
-bool IsIn(Search search, const std::vector<Search>& searches) {
-  for (const Search one : searches) {
-    if (one == search) return true;
-  }
-  return false;
+SettingRow Setting(Way way, bool is_given, std::vector<Search> searches,
+                   bool needs_auto, const char* expected) {
+  return {way, is_given, std::move(searches), needs_auto, expected};
 }
 
 constexpr const char* kWantOfSets =
     "a model that differs from the target's own, or another build of a target "
     "whose nodes do not say what they compute";
 
-const std::vector<SettingRow>& Settings() {
-  static const auto* const settings = new std::vector<SettingRow>{
-      {Way::kRepeats,
-       [](const Question& q) { return q.repeats.has_value(); },
-       {Search::kNodes, Search::kProgramNodes},
-       true,
-       "a search of every node by the definitions, by no other method"},
-      {Way::kExactInputs,
-       [](const Question& q) { return q.uses_exact_inputs; },
-       {Search::kNodes},
-       true,
-       "a search of every node by the definitions, by no other method"},
-      {Way::kStrict,
-       [](const Question& q) { return q.is_strict; },
-       {Search::kNodes, Search::kProgramNodes},
-       false,
-       "a search of every node by the definitions"},
-      {Way::kKnownFile,
-       [](const Question& q) { return !q.known_file.empty(); },
-       {Search::kProgramNodes},
-       false,
-       "a model that another program runs"},
-      {Way::kMoreTime,
-       [](const Question& q) { return q.node_limit_ms.has_value(); },
-       {Search::kNodes, Search::kBisect, Search::kLayers, Search::kMix,
-        Search::kOutside},
-       false,
-       "a search that runs each node by itself"},
-      {Way::kReferee,
-       [](const Question& q) { return q.referee != nullptr; },
-       {Search::kNodes, Search::kProgramNodes},
-       false,
-       "a search of every node by the definitions"},
-      {Way::kReproFolder,
-       [](const Question& q) { return !q.repro_folder.empty(); },
-       {Search::kNodes, Search::kLayers, Search::kValues},
-       false,
-       "a search that cuts nodes out: by the definitions, or beside a model"},
+std::vector<SettingRow> SettingsOf(const Question& q) {
+  using enum Search;
+  constexpr const char* kEveryNode =
+      "a search of every node by the definitions";
+  constexpr const char* kEveryNodeAlone =
+      "a search of every node by the definitions, by no other method";
+  constexpr const char* kTwoBuilds =
+      "two builds whose nodes do not say what they compute";
+  const bool has_model = q.reference.kind == Reference::Kind::kModel;
+  const bool has_sets = q.input_sets.has_value();
+  return {
+      Setting(Way::kRepeats, q.repeats.has_value(), {kNodes, kProgramNodes},
+              true, kEveryNodeAlone),
+      Setting(Way::kExactInputs, q.uses_exact_inputs, {kNodes}, true,
+              kEveryNodeAlone),
+      Setting(Way::kStrict, q.is_strict, {kNodes, kProgramNodes}, false,
+              kEveryNode),
+      Setting(Way::kKnownFile, !q.known_file.empty(), {kProgramNodes}, false,
+              "a model that another program runs"),
+      Setting(Way::kMoreTime, q.node_limit_ms.has_value(),
+              {kNodes, kBisect, kLayers, kMix, kOutside}, false,
+              "a search that runs each node by itself"),
+      Setting(Way::kReferee, q.referee != nullptr, {kNodes, kProgramNodes},
+              false, kEveryNode),
+      Setting(Way::kReproFolder, !q.repro_folder.empty(),
+              {kNodes, kLayers, kValues}, false,
+              "a search that cuts nodes out: by the definitions, or beside a "
+              "model"),
       // Beside a model it is known once both are read, see RefuseSets().
-      {Way::kInputSets,
-       [](const Question& q) {
-         return q.input_sets.has_value() &&
-                q.reference.kind != Reference::Kind::kModel;
-       },
-       {Search::kValues, Search::kBuilds, Search::kModels},
-       false,
-       kWantOfSets},
-      {Way::kInputSets,
-       [](const Question& q) {
-         return q.input_sets.has_value() &&
-                q.reference.kind == Reference::Kind::kModel;
-       },
-       {Search::kValues, Search::kBuilds, Search::kModels, Search::kNodes,
-        Search::kMix, Search::kLayers, Search::kProgramNodes},
-       true,
-       kWantOfSets},
-      {Way::kSpecialInputs,
-       [](const Question& q) { return q.has_special_inputs; },
-       {Search::kValues},
-       false,
-       "a model for right, and a target whose nodes do not say what they "
-       "compute"},
-      {Way::kTrust,
-       [](const Question& q) { return q.trust != Trust::kNeither; },
-       {Search::kBuilds},
-       true,
-       "two builds whose nodes do not say what they compute"},
-      {Way::kThird,
-       [](const Question& q) { return q.third.has_value(); },
-       {Search::kBuilds},
-       true,
-       "two builds whose nodes do not say what they compute"},
-      {Way::kSamples,
-       [](const Question& q) { return !q.target.samples.empty(); },
-       {Search::kNodes},
-       false,
-       "a search of every node by the definitions"},
-      {Way::kMostSamples,
-       [](const Question& q) { return q.most_samples.has_value(); },
-       {Search::kNodes},
-       false,
-       "many samples of inputs"},
+      Setting(Way::kInputSets, has_sets && !has_model,
+              {kValues, kBuilds, kModels}, false, kWantOfSets),
+      Setting(Way::kInputSets, has_sets && has_model,
+              {kValues, kBuilds, kModels, kNodes, kMix, kLayers, kProgramNodes},
+              true, kWantOfSets),
+      Setting(
+          Way::kSpecialInputs, q.has_special_inputs, {kValues}, false,
+          "a model for right, and a target whose nodes do not say what they "
+          "compute"),
+      Setting(Way::kTrust, q.trust != Trust::kNeither, {kBuilds}, true,
+              kTwoBuilds),
+      Setting(Way::kThird, q.third.has_value(), {kBuilds}, true, kTwoBuilds),
+      Setting(Way::kSamples, !q.target.samples.empty(), {kNodes}, false,
+              kEveryNode),
+      Setting(Way::kMostSamples, q.most_samples.has_value(), {kNodes}, false,
+              "many samples of inputs"),
   };
-  return *settings;
 }
 
 absl::Status CheckSettings(const Question& question, const SearchRow& row,
                            Search search) {
-  for (const SettingRow& setting : Settings()) {
-    if (!setting.is_given(question)) continue;
-    const bool has_method =
-        setting.needs_auto && question.method != Method::kAuto;
-    if (IsIn(search, setting.searches) && !has_method) continue;
+  const bool is_auto = question.method == Method::kAuto;
+  for (const SettingRow& setting : SettingsOf(question)) {
+    if (!setting.is_given) continue;
+    const auto& searches = setting.searches;
+    if (std::count(searches.begin(), searches.end(), search) > 0 &&
+        (is_auto || !setting.needs_auto)) {
+      continue;
+    }
     const std::string where =
-        question.method != Method::kAuto
-            ? fmt::format("with {} {}", NameOf(Way::kMethod),
-                          NameOf(question.method))
-            : fmt::format("for {}, judged by {}", TitleOf(row.subject),
-                          TitleOf(row.beside));
+        is_auto ? fmt::format("for {}, judged by {}", TitleOf(row.subject),
+                              TitleOf(row.beside))
+                : fmt::format("with {} {}", NameOf(Way::kMethod),
+                              NameOf(question.method));
     return absl::InvalidArgumentError(
         fmt::format("{}: means nothing {}, expected {}", NameOf(setting.way),
                     where, setting.expected));
   }
-  if (question.is_anonymous && question.repro_folder.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: means nothing without {}", NameOf(Way::kAnonymous),
-                    NameOf(Way::kReproFolder)));
-  }
+  // Settings that need or forbid one another, whatever the search is.
   const bool has_samples = !question.target.samples.empty();
-  if (question.most_samples.has_value() && !has_samples) {
+  constexpr const char* kWith = "means nothing with";
+  constexpr const char* kWithout = "means nothing without";
+  const struct {
+    bool is_wrong;
+    Way way;
+    const char* words;
+    Way other;
+    const char* expected = "";
+  } pairs[] = {
+      {question.is_anonymous && question.repro_folder.empty(), Way::kAnonymous,
+       kWithout, Way::kReproFolder},
+      {question.most_samples.has_value() && !has_samples, Way::kMostSamples,
+       kWithout, Way::kSamples},
+      {question.trust != Trust::kNeither && question.third.has_value(),
+       Way::kThird, "is given with", Way::kTrust, ", expected one of the two"},
+      {has_samples && question.referee != nullptr, Way::kReferee, kWith,
+       Way::kSamples},
+      {has_samples && !question.repro_folder.empty(), Way::kReproFolder, kWith,
+       Way::kSamples},
+      {has_samples && question.reference.kind != Reference::Kind::kDefinitions,
+       Way::kReference, kWith, Way::kSamples}};
+  for (const auto& pair : pairs) {
+    if (!pair.is_wrong) continue;
     return absl::InvalidArgumentError(
-        fmt::format("{}: means nothing without {}", NameOf(Way::kMostSamples),
-                    NameOf(Way::kSamples)));
-  }
-  if (question.trust != Trust::kNeither && question.third.has_value()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is given with {}, expected one of the two",
-                    NameOf(Way::kThird), NameOf(Way::kTrust)));
-  }
-  if (!has_samples) return absl::OkStatus();
-  const std::pair<bool, Way> refused[] = {
-      {question.referee != nullptr, Way::kReferee},
-      {!question.repro_folder.empty(), Way::kReproFolder},
-      {question.reference.kind != Reference::Kind::kDefinitions,
-       Way::kReference}};
-  for (const auto& [is_given, way] : refused) {
-    if (!is_given) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: means nothing with {}", NameOf(way), NameOf(Way::kSamples)));
+        fmt::format("{}: {} {}{}", NameOf(pair.way), pair.words,
+                    NameOf(pair.other), pair.expected));
   }
   return absl::OkStatus();
 }
@@ -223,8 +191,7 @@ absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
       const std::optional<Session> reference,
       OpenBuild(question, spec, NameOf(Way::kReference), answer));
   if (!reference.has_value()) return absl::OkStatus();
-  answer->notes.insert(answer->notes.end(), reference->notes.begin(),
-                       reference->notes.end());
+  AddNotes(reference->notes, answer);
   answer->evidence.model_beside = reference->network;
   if (!AreSidesAlike(*question.target.target, *reference->target, answer)) {
     return absl::OkStatus();
@@ -264,15 +231,15 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
 // Says where the culprits' operations are from, in the models that have them.
 void NameSources(Answer* answer) {
   const Evidence& evidence = answer->evidence;
-  std::vector<std::shared_ptr<const Network>> networks = {
-      answer->target.network, evidence.model_beside};
-  if (evidence.by_value.has_value()) {
-    networks.insert(networks.begin(), evidence.by_value->network);
-  }
+  std::vector<std::shared_ptr<const Network>> networks;
   if (evidence.models.has_value()) {
-    networks.insert(networks.begin(),
-                    {evidence.models->reference, evidence.models->target});
+    networks = {evidence.models->reference, evidence.models->target};
   }
+  if (evidence.by_value.has_value()) {
+    networks.push_back(evidence.by_value->network);
+  }
+  networks.insert(networks.end(),
+                  {answer->target.network, evidence.model_beside});
   for (NamedCulprit& culprit : answer->culprits) {
     culprit.source = SourcesOf(culprit.operations, networks);
   }
@@ -324,23 +291,24 @@ absl::Status Run(const Question& question, Answer* answer) {
 
 // The words of the table are about the usual method.
 std::string WhatWasDone(const SearchRow& row, Search search, bool has_samples) {
-  std::string did(row.words);
   if (has_samples) {
-    did = "all samples were run, and for those with the largest errors " + did;
-  } else if (search == Search::kBisect) {
-    did =
-        "the network was halved, with the definitions of its operators in the "
-        "place of the rest, until the first wrong node was left";
-  } else if (search == Search::kMix) {
-    did =
-        "what both sides say that they compute was compared, and then their "
-        "functions were mixed until the guilty ones were left";
-  } else if (search == Search::kLayers) {
-    did =
-        "for each node what leads to it was run, in little memory, and "
-        "compared with the definitions of its operators";
+    return fmt::format(
+        "all samples were run, and for those with the largest errors {}",
+        row.words);
   }
-  return did;
+  switch (search) {
+    case Search::kBisect:
+      return "the network was halved, with the definitions of its operators in "
+             "the place of the rest, until the first wrong node was left";
+    case Search::kMix:
+      return "what both sides say that they compute was compared, and then "
+             "their functions were mixed until the guilty ones were left";
+    case Search::kLayers:
+      return "for each node what leads to it was run, in little memory, and "
+             "compared with the definitions of its operators";
+    default:
+      return std::string(row.words);
+  }
 }
 
 }  // namespace
