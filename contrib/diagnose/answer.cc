@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "contrib/diagnose/searches.h"
@@ -15,25 +16,20 @@
 namespace nodewise {
 namespace {
 
+// A node that is accused of anything else makes something else than it should.
 const FindingKind& KindOf(NodeVerdict verdict) {
-  switch (verdict) {
-    case NodeVerdict::kPlanFault:
-      return verdict_kinds::kPlanFault;
-    case NodeVerdict::kNotDeterministic:
-      return verdict_kinds::kNotDeterministic;
-    case NodeVerdict::kChangesFloats:
-      return verdict_kinds::kChangesFloats;
-    case NodeVerdict::kSideEffect:
-      return verdict_kinds::kSideEffect;
-    case NodeVerdict::kOverrun:
-      return verdict_kinds::kOverrun;
-    case NodeVerdict::kHangs:
-      return verdict_kinds::kHangs;
-    case NodeVerdict::kCrashes:
-      return verdict_kinds::kCrashes;
-    default:
-      return verdict_kinds::kBroken;
+  static constexpr std::pair<NodeVerdict, const FindingKind*> kKinds[] = {
+      {NodeVerdict::kPlanFault, &verdict_kinds::kPlanFault},
+      {NodeVerdict::kNotDeterministic, &verdict_kinds::kNotDeterministic},
+      {NodeVerdict::kChangesFloats, &verdict_kinds::kChangesFloats},
+      {NodeVerdict::kSideEffect, &verdict_kinds::kSideEffect},
+      {NodeVerdict::kOverrun, &verdict_kinds::kOverrun},
+      {NodeVerdict::kHangs, &verdict_kinds::kHangs},
+      {NodeVerdict::kCrashes, &verdict_kinds::kCrashes}};
+  for (const auto& [known, kind] : kKinds) {
+    if (known == verdict) return *kind;
   }
+  return verdict_kinds::kBroken;
 }
 
 std::string InSpecialNumbers(const std::string& expected) {
@@ -58,7 +54,7 @@ NamedCulprit NameCulprit(const LocateResult& located, const Culprit& culprit) {
   return named;
 }
 
-// What one enlarges most is where to look if no node is to blame.
+// Where errors are enlarged most is where to look if no node is to blame.
 std::string WhyNoCulprit(const LocateResult& located) {
   std::string text =
       "outputs differ from the reference's, and every node that could be "
@@ -76,9 +72,7 @@ NamedCulprit NameCulprit(const ValueEvidence& evidence, size_t i) {
   const Network& network = *evidence.network;
   NamedCulprit named;
   named.kind = KindOf(evidence, i);
-  for (const OperationId id : culprit.operations) {
-    named.operations.push_back(network.operation(id).name);
-  }
+  named.operations = OperationNames(network, culprit.operations);
   for (const Explanation& explanation : culprit.explanations) {
     named.explanations.push_back(
         fmt::format("{}: {}", network.operation(explanation.operation).name,
@@ -121,19 +115,27 @@ bool Answer::AddDoubts(const DiagnosticList& faults) {
 }
 
 std::string_view NameOf(EntryState state) {
-  switch (state) {
-    case EntryState::kConstant:
-      return "constant";
-    case EntryState::kHealthy:
-      return "healthy";
-    case EntryState::kOnTheWay:
-      return "on the way";
-    case EntryState::kBroken:
-      return "broken";
-    case EntryState::kUnknown:
-      return "unknown";
+  static constexpr std::string_view kNames[] = {"constant", "on the way",
+                                                "healthy", "unknown", "broken"};
+  static_assert(static_cast<size_t>(EntryState::kBroken) + 1 ==
+                std::size(kNames));
+  return kNames[static_cast<size_t>(state)];
+}
+
+std::vector<std::string> OperationNames(
+    const Network& network, absl::Span<const OperationId> operations) {
+  std::vector<std::string> names;
+  for (const OperationId id : operations) {
+    names.push_back(network.operation(id).name);
   }
-  return "";
+  return names;
+}
+
+std::vector<std::string> ValueNames(const Network& network,
+                                    absl::Span<const ValueId> values) {
+  std::vector<std::string> names;
+  for (const ValueId id : values) names.push_back(network.value(id).name);
+  return names;
 }
 
 std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
@@ -184,8 +186,7 @@ void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
   for (const Culprit& culprit : located.culprits) {
     answer->culprits.push_back(NameCulprit(located, culprit));
   }
-  answer->notes.insert(answer->notes.end(), located.notes.begin(),
-                       located.notes.end());
+  AddNotes(located.notes, answer);
   if (!located.culprits.empty()) {
     answer->state = Answer::State::kWrong;
   } else if (located.AreOutputsWrong() && !located.is_rounding) {

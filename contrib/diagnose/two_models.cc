@@ -40,8 +40,8 @@ absl::StatusOr<std::vector<std::vector<NDArray>>> SetsFor(
   std::vector<std::vector<NDArray>> sets;
   for (const std::vector<NamedTensor>& set : named) {
     sets.emplace_back();
-    for (const ValueId id : session.network->inputs()) {
-      const std::string& name = session.network->value(id).name;
+    for (const std::string& name :
+         ValueNames(*session.network, session.network->inputs())) {
       const auto found = std::find_if(
           set.begin(), set.end(),
           [&](const NamedTensor& tensor) { return tensor.name == name; });
@@ -65,10 +65,10 @@ absl::Status AddProgramNote(const Session& session,
   NODEWISE_ASSIGN_OR_RETURN(
       const auto runner,
       MakeNetworkRunner(session, std::vector<std::string>()));
+  const auto names = ValueNames(*session.network, session.network->inputs());
   std::vector<NamedTensor> named;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    named.push_back(
-        {session.network->value(session.network->inputs()[i]).name, inputs[i]});
+    named.push_back({names[i], inputs[i]});
   }
   auto run = runner->Run(named);
   if (!run.ok()) return At(session.name, run.status());
@@ -107,9 +107,7 @@ void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
   const bool is_lowered = !compared.lowered.empty();
   NamedCulprit culprit;
   culprit.kind = is_lowered ? "costs accuracy" : "differs";
-  for (const OperationId id : layer.reference) {
-    culprit.operations.push_back(reference.operation(id).name);
-  }
+  culprit.operations = OperationNames(reference, layer.reference);
   culprit.finding = MakeFinding(
       is_lowered ? verdict_kinds::kCostsAccuracy : verdict_kinds::kDiffers,
       NodePlace{NodeId{Index(layer.reference.back())}, layer.name,
@@ -117,15 +115,6 @@ void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
       std::move(reason));
   culprit.finding.numbers.push_back({"alone", layer.alone});
   answer->culprits.push_back(std::move(culprit));
-}
-
-void NameCulprits(const ModelComparison& compared, const Network& reference,
-                  Answer* answer) {
-  for (const ModelLayer& layer : compared.layers) {
-    const bool is_first = answer->culprits.empty();
-    if (!is_first && layer.alone < kLeastOfError * compared.error) break;
-    NameCulprit(layer, compared, reference, ReasonFor(layer, compared), answer);
-  }
 }
 
 // Whether two networks are one but for the numbers of their items.
@@ -158,34 +147,24 @@ class SameModel {
       const std::optional<AttrValue> one = field.get(a.get());
       const std::optional<AttrValue> other = field.get(b.get());
       if (one.has_value() != other.has_value()) return false;
-      if (!one.has_value() || IsOne(*one, *other)) continue;
-      return false;
+      if (one.has_value() && !IsOne(*one, *other)) return false;
     }
     return true;
   }
 
   static bool IsOne(const AttrValue& a, const AttrValue& b) {
-    if (const auto* const body = std::get_if<Subgraph>(&a)) {
-      const auto* const other = std::get_if<Subgraph>(&b);
-      return other != nullptr && body->captures == other->captures &&
-             SameModel(*body->body, *other->body).Holds();
-    }
-    if (const auto* const tensor = std::get_if<NDArray>(&a)) {
-      const auto* const other = std::get_if<NDArray>(&b);
-      return other != nullptr && HaveOneContent(*tensor, *other);
-    }
-    return a.index() == b.index() && HaveOneText(a, b);
-  }
-
-  static bool HaveOneText(const AttrValue& a, const AttrValue& b) {
+    if (a.index() != b.index()) return false;
     return std::visit(
         [&](const auto& one) {
           using Value = std::decay_t<decltype(one)>;
-          if constexpr (std::is_same_v<Value, NDArray> ||
-                        std::is_same_v<Value, Subgraph>) {
-            return false;
+          const Value& other = std::get<Value>(b);
+          if constexpr (std::is_same_v<Value, Subgraph>) {
+            return one.captures == other.captures &&
+                   SameModel(*one.body, *other.body).Holds();
+          } else if constexpr (std::is_same_v<Value, NDArray>) {
+            return HaveOneContent(one, other);
           } else {
-            return one == std::get<Value>(b);
+            return one == other;
           }
         },
         a);
@@ -241,11 +220,8 @@ absl::Status SearchTensorsBesideModel(const Question& question,
                             layer.own_error),
                 answer);
   }
-  ModelsEvidence evidence;
-  evidence.name = question.reference.spec.path;
-  evidence.reference = reference;
-  evidence.compared = *std::move(compared);
-  answer->evidence.models = std::move(evidence);
+  answer->evidence.models = {question.reference.spec.path, reference, nullptr,
+                             *std::move(compared)};
   return absl::OkStatus();
 }
 
@@ -292,14 +268,15 @@ absl::Status SearchTwoModels(const Question& question,
       AddProgramNote(session, request.inputs[0], *compared, answer));
   if (compared->AreOutputsWrong()) {
     answer->state = Answer::State::kWrong;
-    NameCulprits(*compared, *reference, answer);
+    for (const ModelLayer& layer : compared->layers) {
+      const bool is_first = answer->culprits.empty();
+      if (!is_first && layer.alone < kLeastOfError * compared->error) break;
+      NameCulprit(layer, *compared, *reference, ReasonFor(layer, *compared),
+                  answer);
+    }
   }
-  ModelsEvidence evidence;
-  evidence.name = question.reference.spec.path;
-  evidence.reference = std::move(reference);
-  evidence.target = session.network;
-  evidence.compared = *std::move(compared);
-  answer->evidence.models = std::move(evidence);
+  answer->evidence.models = {question.reference.spec.path, std::move(reference),
+                             session.network, *std::move(compared)};
   DoubtGivenNan(session.NamedInputs(), answer);
   return absl::OkStatus();
 }
