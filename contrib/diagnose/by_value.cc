@@ -80,12 +80,11 @@ std::pair<size_t, size_t> WrongWeights(const ValueEvidence& evidence) {
   std::pair<size_t, size_t> counts;
   for (const OperationId id : network.order()) {
     const std::vector<ValueId>& inputs = network.operation(id).inputs;
-    const bool has_weights =
-        std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) {
-          return input != kNoValue &&
-                 network.value(input).kind == NetworkValue::Kind::kConstant &&
-                 CountOf(network.value(input).data) >= kFewestNumbers;
-        });
+    const bool has_weights = std::ranges::any_of(inputs, [&](ValueId input) {
+      return input != kNoValue &&
+             network.value(input).kind == NetworkValue::Kind::kConstant &&
+             CountOf(network.value(input).data) >= kFewestNumbers;
+    });
     if (!has_weights) continue;
     ++counts.second;
     if (wrong.count(id) > 0) ++counts.first;
@@ -230,9 +229,8 @@ absl::StatusOr<std::vector<std::string>> KindsByThird(
     const auto keys = KeysOf(culprit, *evidence.index);
     const auto operations =
         OperationNames(*evidence.network, culprit.operations);
-    bool is_target = std::any_of(keys.begin(), keys.end(), is_in(in_target));
-    bool is_reference =
-        std::any_of(operations.begin(), operations.end(), is_in(in_reference));
+    bool is_target = std::ranges::any_of(keys, is_in(in_target));
+    bool is_reference = std::ranges::any_of(operations, is_in(in_reference));
     // The third one may name another node of a pair, where the nodes of builds
     // do not go together one by one.
     if (!is_target && !is_reference) {

@@ -98,7 +98,7 @@ absl::Status CheckSettings(const Question& question, const SearchRow& row,
   for (const SettingRow& setting : SettingsOf(question)) {
     if (!setting.is_given) continue;
     const auto& searches = setting.searches;
-    if (std::count(searches.begin(), searches.end(), search) > 0 &&
+    if (std::ranges::count(searches, search) > 0 &&
         (is_auto || !setting.needs_auto)) {
       continue;
     }

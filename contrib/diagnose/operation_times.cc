@@ -59,7 +59,7 @@ absl::StatusOr<Alone> CutOut(const Network& network, const Operation& operation,
   }
   std::vector<ValueId> from;
   for (const ValueId id : operation.inputs) {
-    if (id == kNoValue || std::count(from.begin(), from.end(), id) > 0 ||
+    if (id == kNoValue || std::ranges::count(from, id) > 0 ||
         network.value(id).kind == NetworkValue::Kind::kConstant) {
       continue;
     }
@@ -93,8 +93,8 @@ absl::StatusOr<double> TimeAlone(const NetworkProgram& program,
 }  // namespace
 
 size_t ProgramTimes::CountUntimed() const {
-  return static_cast<size_t>(std::count_if(
-      operations.begin(), operations.end(),
+  return static_cast<size_t>(std::ranges::count_if(
+      operations,
       [](const OperationTime& each) { return !each.why_not.empty(); }));
 }
 

@@ -137,7 +137,7 @@ constexpr MethodRow kSearchesByMethod[] = {
 };
 
 bool AnySays(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), &SaysItsRegion);
+  return std::ranges::any_of(graph.nodes, &SaysItsRegion);
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ std::string_view NameOf(Method method) {
 absl::StatusOr<Method> ParseMethod(const std::string& name) {
   const std::vector<std::string> names(std::begin(kMethodNames),
                                        std::end(kMethodNames));
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found != names.end()) return Method(found - names.begin());
   return absl::InvalidArgumentError(
       fmt::format("found \"{}\", expected one of {}{}", Printable(name),

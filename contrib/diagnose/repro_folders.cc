@@ -355,8 +355,7 @@ struct CaseMaker {
 
   absl::StatusOr<NDArray> TensorOf(EntryId entry) const {
     const std::vector<uint32_t>& inputs = index.graph().arg_nodes;
-    const auto found =
-        std::find(inputs.begin(), inputs.end(), Index(index.NodeOf(entry)));
+    const auto found = std::ranges::find(inputs, Index(index.NodeOf(entry)));
     // Runs do not hand out parameters, which may be in the library, too.
     const auto number = static_cast<size_t>(found - inputs.begin());
     if (found == inputs.end() || target.inputs().IsNeeded(number)) {
@@ -427,8 +426,8 @@ bool CannotBeCase(const absl::Status& status) {
 // only be known, where the reference stands in for it.
 bool WasReplaced(const LocateResult& located, const NodeReport& node) {
   return !node.failure.has_value() ||
-         std::find(located.stand_ins.begin(), located.stand_ins.end(),
-                   node.key) != located.stand_ins.end();
+         std::ranges::find(located.stand_ins, node.key) !=
+             located.stand_ins.end();
 }
 
 // Returns the folder of a culprit; none, with a note, where it cannot be one.

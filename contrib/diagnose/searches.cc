@@ -150,8 +150,8 @@ absl::Status AtSample(const std::string& sample, const absl::Status& status) {
 // judged keeps this from being a pass.
 void SettleSamples(const SamplesResult& result,
                    const std::vector<std::string>& names, Answer* answer) {
-  const bool has_culprit = std::any_of(
-      result.recurring.begin(), result.recurring.end(),
+  const bool has_culprit = std::ranges::any_of(
+      result.recurring,
       [](const RecurringVerdict& verdict) { return Accuses(verdict.kind); });
   if (has_culprit) {
     answer->state = Answer::State::kWrong;
@@ -431,8 +431,8 @@ absl::Status SearchSamples(const Question& question, Answer* answer) {
   if (!result.ok()) return WhyNotJudged(session, result.status());
   answer->evidence.index = IndexOf(session.target);
   // All is said about the sample with the largest error that was examined.
-  const auto worst = std::find_if(
-      result->ranked.begin(), result->ranked.end(),
+  const auto worst = std::ranges::find_if(
+      result->ranked,
       [](const RankedSample& ranked) { return ranked.located.has_value(); });
   if (worst != result->ranked.end()) {
     answer->evidence.shown_sample = samples[worst->sample].name;

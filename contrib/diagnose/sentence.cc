@@ -70,7 +70,7 @@ struct Group {
   // Empty where each has another one.
   std::string Words() const {
     const bool is_one =
-        std::all_of(nodes.begin(), nodes.end(), [this](const NodeReport* node) {
+        std::ranges::all_of(nodes, [this](const NodeReport* node) {
           return node->cause->words == first().cause->words;
         });
     if (is_one) return first().cause->words;
@@ -86,17 +86,16 @@ struct Group {
 bool FitsShorter(const Group& group) {
   constexpr uint64_t kFew = 8;
   return group.Is(Cause::Kind::kPrecision) &&
-         std::all_of(group.nodes.begin(), group.nodes.end(),
-                     [](const NodeReport* node) {
-                       return node->worst.has_value() &&
-                              node->worst->metrics.elements < kFew;
-                     });
+         std::ranges::all_of(group.nodes, [](const NodeReport* node) {
+           return node->worst.has_value() &&
+                  node->worst->metrics.elements < kFew;
+         });
 }
 
 // Has nodes of which little is known follow the many that are rounded.
 void JoinPrecisions(std::vector<Group>* groups) {
-  const auto largest = std::max_element(
-      groups->begin(), groups->end(), [](const Group& a, const Group& b) {
+  const auto largest =
+      std::ranges::max_element(*groups, [](const Group& a, const Group& b) {
         return std::pair(a.Is(Cause::Kind::kPrecision), a.nodes.size()) <
                std::pair(b.Is(Cause::Kind::kPrecision), b.nodes.size());
       });
@@ -118,9 +117,8 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
   std::vector<Group> groups;
   for (const Culprit& culprit : located.culprits) {
     const NodeReport& node = located.nodes[culprit.report];
-    auto group =
-        std::find_if(groups.begin(), groups.end(),
-                     [&](const Group& one) { return one.Takes(node); });
+    auto group = std::ranges::find_if(
+        groups, [&](const Group& one) { return one.Takes(node); });
     if (group == groups.end()) {
       groups.push_back({});
       group = groups.end() - 1;
@@ -135,9 +133,8 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
 std::vector<std::pair<std::string, size_t>> KindsOf(const Group& group) {
   std::vector<std::pair<std::string, size_t>> kinds;
   for (const NodeReport* const node : group.nodes) {
-    const auto kind = std::find_if(
-        kinds.begin(), kinds.end(),
-        [&](const auto& one) { return one.first == node->operators; });
+    const auto kind = std::ranges::find_if(
+        kinds, [&](const auto& one) { return one.first == node->operators; });
     if (kind != kinds.end()) {
       ++kind->second;
     } else {
@@ -232,8 +229,8 @@ class Teller {
 
   // Why it is off, where that is known of the runtime.
   std::string WhatIsKnownOf(const Group& group) const {
-    const bool are_known = std::all_of(
-        group.nodes.begin(), group.nodes.end(), [](const NodeReport* node) {
+    const bool are_known =
+        std::ranges::all_of(group.nodes, [](const NodeReport* node) {
           return node->known.has_value() && node->known->is_within();
         });
     if (!are_known) return "";
@@ -262,14 +259,10 @@ class Teller {
 
   // A result of NaN is a question even where the reference has it, too.
   std::string FirstNonFinite() const {
-    const bool is_asked = std::any_of(
-        located_.outputs.begin(), located_.outputs.end(),
-        [](const TensorComparison& output) { return output.has_non_finite; });
-    const auto first =
-        std::find_if(located_.nodes.begin(), located_.nodes.end(),
-                     [](const NodeReport& node) {
-                       return node.verdict == NodeVerdict::kIntendedInfinity;
-                     });
+    const bool is_asked = std::ranges::any_of(
+        located_.outputs, &TensorComparison::has_non_finite);
+    const auto first = std::ranges::find(
+        located_.nodes, NodeVerdict::kIntendedInfinity, &NodeReport::verdict);
     if (!is_asked || first == located_.nodes.end()) return "";
     return fmt::format(
         "; they hold NaN or infinities, the first of which {} makes of finite "
@@ -301,8 +294,7 @@ class Teller {
       runtime = KnownOf(node.known->row, located_.runtime);
       if (!node.known->is_within()) {
         beyond.push_back(NameOfNode(node));
-      } else if (std::find(known.begin(), known.end(), node.operators) ==
-                 known.end()) {
+      } else if (std::ranges::find(known, node.operators) == known.end()) {
         known.push_back(node.operators);
       }
     }
@@ -328,9 +320,8 @@ class Teller {
   }
 
   size_t CountAll(const std::string& operators) const {
-    return static_cast<size_t>(std::count_if(
-        located_.nodes.begin(), located_.nodes.end(),
-        [&](const NodeReport& node) { return node.operators == operators; }));
+    return static_cast<size_t>(
+        std::ranges::count(located_.nodes, operators, &NodeReport::operators));
   }
 
   // "all 38 Conv", "2 of 38 Conv (stem, head)"
@@ -427,7 +418,7 @@ std::string ToldOfDumps(const DumpEvidence& dumps) {
            tensor.key.role == TensorRole::kOutput && !tensor.is_equal();
   };
   const std::vector<TensorComparison>& tensors = dumps.comparison.tensors;
-  const auto worst = std::find_if(tensors.begin(), tensors.end(), is_worst);
+  const auto worst = std::ranges::find_if(tensors, is_worst);
   const std::string name = Printable(index.KeyOf(node));
   std::string text =
       index.graph().IsFunction(node)

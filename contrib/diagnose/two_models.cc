@@ -42,9 +42,7 @@ absl::StatusOr<std::vector<std::vector<NDArray>>> SetsFor(
     sets.emplace_back();
     for (const std::string& name :
          ValueNames(*session.network, session.network->inputs())) {
-      const auto found = std::find_if(
-          set.begin(), set.end(),
-          [&](const NamedTensor& tensor) { return tensor.name == name; });
+      const auto found = std::ranges::find(set, name, &NamedTensor::name);
       if (found == set.end()) {
         return absl::InvalidArgumentError(
             fmt::format("{}: input {}: is not given, expected a tensor",

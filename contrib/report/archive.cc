@@ -94,14 +94,15 @@ class ArchiveReader {
   // Returns the items of an array, all of one type; none if there is no such
   // member.
   absl::StatusOr<std::vector<const Json*>> ItemsIn(
-      const Json& object, const char* key, bool (*is_right)(const Json& item),
+      const Json& object, const char* key,
+      bool (Json::*is_right)() const noexcept,
       std::string_view expected) const {
     std::vector<const Json*> items;
     const auto member = object.find(key);
     if (member == object.end()) return items;
     if (!member->is_array()) return Wrong(key, expected);
     for (const Json& item : *member) {
-      if (!is_right(item)) return Wrong(key, expected);
+      if (!(item.*is_right)()) return Wrong(key, expected);
       items.push_back(&item);
     }
     return items;
@@ -111,9 +112,7 @@ class ArchiveReader {
                                                    const char* key) const {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto items,
-        ItemsIn(
-            object, key, [](const Json& item) { return item.is_string(); },
-            "an array of texts"));
+        ItemsIn(object, key, &Json::is_string, "an array of texts"));
     std::vector<std::string> texts;
     for (const Json* item : items) texts.push_back(item->get<std::string>());
     return texts;
@@ -121,9 +120,7 @@ class ArchiveReader {
 
   absl::StatusOr<std::vector<const Json*>> ObjectsIn(const Json& object,
                                                      const char* key) const {
-    return ItemsIn(
-        object, key, [](const Json& item) { return item.is_object(); },
-        "an array of objects");
+    return ItemsIn(object, key, &Json::is_object, "an array of objects");
   }
 
   absl::Status ReadErrors(const Json& document, Archive* archive) const {

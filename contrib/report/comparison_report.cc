@@ -59,10 +59,10 @@ std::vector<const TensorComparison*> Differing(const Comparison& comparison,
     return std::tuple(!IsGiven(tensor->key, where), tensor->verdict(),
                       RelativeError(*tensor));
   };
-  std::stable_sort(differing.begin(), differing.end(),
-                   [&](const TensorComparison* a, const TensorComparison* b) {
-                     return weight(a) > weight(b);
-                   });
+  std::ranges::stable_sort(
+      differing, [&](const TensorComparison* a, const TensorComparison* b) {
+        return weight(a) > weight(b);
+      });
   return differing;
 }
 
@@ -99,8 +99,8 @@ void AddTable(const std::vector<const TensorComparison*>& differing,
 // Adds the reasons for the worst verdict: those of the tensor that has it first
 // in the order of the reference, regardless of the order of the table.
 void AddWorst(const Comparison& comparison, ReportText* text) {
-  const auto worst = std::max_element(
-      comparison.tensors.begin(), comparison.tensors.end(),
+  const auto worst = std::ranges::max_element(
+      comparison.tensors,
       [](const TensorComparison& a, const TensorComparison& b) {
         return a.verdict() < b.verdict();
       });
@@ -168,12 +168,10 @@ void AddWhere(const Comparison& comparison, const DumpDifference& where,
 
 // "40 tensors compared: 30 equal, 9 pass, 1 error; 2 skipped"
 std::string TallyOf(const Comparison& comparison) {
-  const auto equal = static_cast<size_t>(std::count_if(
-      comparison.tensors.begin(), comparison.tensors.end(),
-      [](const TensorComparison& tensor) { return tensor.is_equal(); }));
-  const auto others = static_cast<size_t>(std::count_if(
-      comparison.skipped.begin(), comparison.skipped.end(),
-      [](const SkippedTensor& tensor) { return tensor.is_difference(); }));
+  const auto equal = static_cast<size_t>(
+      std::ranges::count_if(comparison.tensors, &TensorComparison::is_equal));
+  const auto others = static_cast<size_t>(
+      std::ranges::count_if(comparison.skipped, &SkippedTensor::is_difference));
   const std::pair<size_t, std::string_view> counts[] = {
       {equal, "equal"},
       {comparison.equal_hashes, "with equal hashes"},

@@ -62,8 +62,8 @@ void ShowNotCompared(const SanitizeReport& found, Report* report) {
 }  // namespace
 
 size_t CountFaults(const std::vector<Finding>& findings) {
-  return static_cast<size_t>(std::count_if(
-      findings.begin(), findings.end(), [](const Finding& finding) {
+  return static_cast<size_t>(
+      std::ranges::count_if(findings, [](const Finding& finding) {
         return !(finding.kind == float_kinds::kLeftChanged);
       }));
 }

@@ -35,8 +35,8 @@ std::string ShareText(const Culprit& culprit) {
 }
 
 bool IsStandIn(const LocateResult& result, const NodeReport& node) {
-  return std::find(result.stand_ins.begin(), result.stand_ins.end(),
-                   node.key) != result.stand_ins.end();
+  return std::ranges::find(result.stand_ins, node.key) !=
+         result.stand_ins.end();
 }
 
 // Says what is known of the node's operator, beside what was found.
@@ -405,7 +405,7 @@ class ValueReport {
     for (const EntryRef& ref : graph.node(culprit.node).inputs) {
       const EntryId read = graph.EntryOf(ref);
       if (result_.entries[Index(read)].state != EntryState::kConstant &&
-          std::find(reads.begin(), reads.end(), read) == reads.end()) {
+          std::ranges::find(reads, read) == reads.end()) {
         reads.push_back(read);
       }
     }

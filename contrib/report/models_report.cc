@@ -173,10 +173,9 @@ class ModelsReport {
   }
 
   static bool QuantisesDynamically(const Network& network) {
-    return std::any_of(
-        network.order().begin(), network.order().end(), [&](OperationId id) {
-          return network.operation(id).kind() == "DynamicQuantizeLinear";
-        });
+    return std::ranges::any_of(network.order(), [&](OperationId id) {
+      return network.operation(id).kind() == "DynamicQuantizeLinear";
+    });
   }
 
   // Each tool that makes such a model takes the list in words of its own.
@@ -214,10 +213,8 @@ class ModelsReport {
     const auto of_target =
         HasModel() ? ValueNames(*evidence_.target, pairing.target_alone)
                    : compared_.tensors_alone;
-    const auto by_numbers = std::count_if(
-        pairing.pairs.begin(), pairing.pairs.end(), [](const ValuePair& pair) {
-          return pair.way == ValuePair::Way::kNumbers;
-        });
+    const auto by_numbers = std::ranges::count(
+        pairing.pairs, ValuePair::Way::kNumbers, &ValuePair::way);
     AddMembers(json_, "pairs", pairing.pairs.size(), "pairs_by_numbers",
                by_numbers, "unpaired_reference", of_reference,
                "unpaired_target", of_target);
@@ -284,7 +281,7 @@ std::vector<OperationSource> SourcesOf(const AlignedEntry& entry,
 
 bool HasSources(const Network& network) {
   const auto order = network.order();
-  return std::any_of(order.begin(), order.end(), [&](OperationId id) {
+  return std::ranges::any_of(order, [&](OperationId id) {
     return SourceOf(network.operation(id)).has_value();
   });
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,10 +18,7 @@ std::string ShareOf(double us, double sum_us) {
 }
 
 TextTable RowsOf(std::vector<OperationTime> operations, double sum_us) {
-  std::stable_sort(operations.begin(), operations.end(),
-                   [](const OperationTime& a, const OperationTime& b) {
-                     return a.us > b.us;
-                   });
+  std::ranges::stable_sort(operations, std::greater<>(), &OperationTime::us);
   TextTable table;
   table.AddRow({"operation", "kind", "alone (us)", "share"});
   for (const OperationTime& each : operations) {
@@ -41,10 +39,9 @@ TextTable KindsOf(const std::vector<OperationTime>& operations, double sum_us) {
   }
   std::vector<std::pair<std::string, std::pair<double, size_t>>> kinds(
       by_kind.begin(), by_kind.end());
-  std::stable_sort(kinds.begin(), kinds.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.second.first > b.second.first;
-                   });
+  std::ranges::stable_sort(kinds, [](const auto& a, const auto& b) {
+    return a.second.first > b.second.first;
+  });
   TextTable table;
   table.AddRow({"kind", "operations", "alone (us)", "share"});
   for (const auto& [kind, time] : kinds) {

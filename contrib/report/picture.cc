@@ -98,10 +98,9 @@ class Picture {
   void Spread() {
     is_behind_.resize(nodes_.size());
     for (uint32_t n = 0; n < nodes_.size(); ++n) {
-      is_behind_[n] = std::any_of(
-          nodes_[n].reads.begin(), nodes_[n].reads.end(), [&](uint32_t read) {
-            return nodes_[read].is_culprit || is_behind_[read];
-          });
+      is_behind_[n] = std::ranges::any_of(nodes_[n].reads, [&](uint32_t read) {
+        return nodes_[read].is_culprit || is_behind_[read];
+      });
     }
   }
 
@@ -149,7 +148,7 @@ class Picture {
       Take(next);
       edge = std::move(next);
       std::erase_if(edge, [&](uint32_t n) { return !chosen_.contains(n); });
-      std::sort(edge.begin(), edge.end());
+      std::ranges::sort(edge);
       edge.erase(std::unique(edge.begin(), edge.end()), edge.end());
     }
   }
@@ -209,9 +208,7 @@ class Picture {
       }
       middle[n] = count == 0 ? place_[n].first : sum / count;
     }
-    std::stable_sort(row->begin(), row->end(), [&](uint32_t a, uint32_t b) {
-      return middle[a] < middle[b];
-    });
+    std::ranges::stable_sort(*row, {}, [&](uint32_t n) { return middle[n]; });
   }
 
   std::string Written() const {
@@ -290,9 +287,8 @@ class Picture {
     const auto is_hidden = [&](uint32_t other) {
       return !chosen_.contains(other);
     };
-    return std::any_of(nodes_[n].reads.begin(), nodes_[n].reads.end(),
-                       is_hidden) ||
-           std::any_of(readers_[n].begin(), readers_[n].end(), is_hidden);
+    return std::ranges::any_of(nodes_[n].reads, is_hidden) ||
+           std::ranges::any_of(readers_[n], is_hidden);
   }
 
   std::string Legend() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -54,7 +55,7 @@ std::string KindOfNode(const Session& session, const GraphNode& node) {
   std::vector<std::string> kinds;
   for (const Operation* const operation : FindOperationsIn(session, node)) {
     const std::string kind(operation->kind());
-    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+    if (std::ranges::find(kinds, kind) == kinds.end()) {
       kinds.push_back(kind);
     }
   }
@@ -261,8 +262,7 @@ double SignedRanks(const std::vector<double>& before,
   }
   const auto count = static_cast<double>(differences.size());
   if (count < kFewestPairs) return 1;
-  std::sort(differences.begin(), differences.end(),
-            [](double a, double b) { return std::abs(a) < std::abs(b); });
+  std::ranges::sort(differences, {}, [](double d) { return std::abs(d); });
   double grown = 0;
   double ties = 0;
   for (size_t i = 0; i < differences.size();) {
@@ -292,8 +292,7 @@ void Correct(std::vector<ProfileChange>* changes) {
   for (ProfileChange& change : *changes) {
     if (change.is_paired()) tested.push_back(&change);
   }
-  std::sort(tested.begin(), tested.end(),
-            [](const auto* a, const auto* b) { return a->p < b->p; });
+  std::ranges::sort(tested, {}, &ProfileChange::p);
   double least = 0;
   for (size_t i = 0; i < tested.size(); ++i) {
     const double p = tested[i]->p * static_cast<double>(tested.size() - i);
@@ -351,10 +350,7 @@ std::vector<ProfileGroup> GroupProfile(const Session& session,
   }
   std::vector<ProfileGroup> groups;
   for (auto& [name, group] : by_name) groups.push_back(std::move(group));
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const ProfileGroup& a, const ProfileGroup& b) {
-                     return a.mean_us > b.mean_us;
-                   });
+  std::ranges::stable_sort(groups, std::greater<>(), &ProfileGroup::mean_us);
   return groups;
 }
 
@@ -419,11 +415,11 @@ void ShowProfileChanges(std::vector<ProfileChange> changes,
   const auto is_same = [](const ProfileChange& change) {
     return VerdictOf(change) == "same";
   };
-  std::stable_sort(changes.begin(), changes.end(),
-                   [&](const ProfileChange& a, const ProfileChange& b) {
-                     if (is_same(a) != is_same(b)) return is_same(b);
-                     return std::abs(ChangeOf(a)) > std::abs(ChangeOf(b));
-                   });
+  std::ranges::stable_sort(
+      changes, [&](const ProfileChange& a, const ProfileChange& b) {
+        if (is_same(a) != is_same(b)) return is_same(b);
+        return std::abs(ChangeOf(a)) > std::abs(ChangeOf(b));
+      });
   size_t slower = 0;
   size_t faster = 0;
   TextTable table;

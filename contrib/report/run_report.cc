@@ -29,10 +29,8 @@ namespace {
 void ShowGraph(const Session& session, Report* report) {
   const Graph& graph = session.target->graph();
   const ArtefactFiles& files = session.target->files();
-  const auto functions = std::count_if(
-      graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
-        return node.kind != GraphNode::Kind::kInput;
-      });
+  const auto inputs = static_cast<size_t>(std::ranges::count(
+      graph.nodes, GraphNode::Kind::kInput, &GraphNode::kind));
   report->text += Printable(session.target->name()) + ": ";
   if (session.network != nullptr) {
     AddText(report, "{} in ",
@@ -44,7 +42,7 @@ void ShowGraph(const Session& session, Report* report) {
               IfAny{files.function});
   }
   AddText(report, "{}, {}\n",
-          CountOf(static_cast<uint64_t>(functions), "function node"),
+          CountOf(graph.nodes.size() - inputs, "function node"),
           CountOf(graph.heads.size(), "output"));
 }
 
@@ -301,8 +299,7 @@ void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
     milliseconds.push_back(static_cast<double>(duration) * 1e-6);
   }
   const size_t runs = milliseconds.size();
-  const double min =
-      *std::min_element(milliseconds.begin(), milliseconds.end());
+  const double min = *std::ranges::min_element(milliseconds);
   const double median = Median(std::move(milliseconds));
   report->text += runs == 1 ? fmt::format("ran in {:.3f} ms\n", min)
                             : fmt::format(
@@ -317,15 +314,13 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
                      absl::Span<const NamedTensor> unseen, Report* report) {
   const auto compared = CompareWithUnseen(seen, unseen);
   if (!compared.ok()) return report->AddError(compared.status());
-  const auto differing = std::count_if(
-      compared->begin(), compared->end(),
-      [](const TensorComparison& output) { return !output.is_equal(); });
+  const auto differing =
+      std::ranges::count(*compared, false, &TensorComparison::is_equal);
   const std::string text = UnseenText(*compared, differing);
   report->text += text + "\n";
   AddObject(&report->json, "unseen_run", "equal", differing == 0, "text", text);
-  const bool is_wrong = std::any_of(
-      compared->begin(), compared->end(),
-      [](const TensorComparison& output) { return output.is_wrong(); });
+  const bool is_wrong =
+      std::ranges::any_of(*compared, &TensorComparison::is_wrong);
   if (is_wrong && report->status == Report::Status::kOk) {
     report->status = Report::Status::kDiffers;
   }

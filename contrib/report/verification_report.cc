@@ -39,7 +39,7 @@ absl::StatusOr<WantedTargets> TargetsNamed(
   for (const std::string_view name : kLoweringTargets) known.emplace_back(name);
   WantedTargets wanted;
   for (const std::string& name : names) {
-    const auto place = std::find(known.begin(), known.end(), name);
+    const auto place = std::ranges::find(known, name);
     if (place == known.end()) {
       return absl::InvalidArgumentError(fmt::format(
           "{} {}: there is no such target of networks, expected one of "
