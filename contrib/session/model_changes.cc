@@ -1,3 +1,6 @@
+// What is done to a model before it runs: what is opaque in it gets a program
+// or is left out, passes run, and its precision is lowered.
+
 #include "nodewise/session/model_changes.h"
 
 #include <filesystem>
@@ -17,54 +20,6 @@
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {
-
-absl::Status UseOpaqueProgram(const ModelSpec& spec) {
-  if (spec.opaque_program == nullptr) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto runner, MakeOpaqueRunner(*spec.opaque_program, AllOperators()));
-  SetOpaqueRunner(std::move(runner));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OpaqueReport> TakeOpaque(const ModelSpec& spec,
-                                        Network* network) {
-  OpaqueReport report;
-  report.operators = OpaqueOperators(*network);
-  report.text = TextOf(report.operators);
-  if (spec.opaque_program != nullptr) {
-    report.program = spec.opaque_program->name;
-  }
-  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(spec));
-  if (report.operators.empty() || !report.program.empty()) return report;
-  NODEWISE_ASSIGN_OR_RETURN(KnownPart part, KnownPartOf(*network));
-  *network = std::move(part.network);
-  report.missing = std::move(part.missing);
-  report.ends = std::move(part.ends);
-  report.open = std::move(part.open);
-  return report;
-}
-
-absl::StatusOr<PassesReport> RunPassList(const std::string& list,
-                                         Network* network) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto rows, ParsePassList(list));
-  PassesReport report;
-  for (const PassRow* const row : rows) {
-    QuantizationReport told;
-    told.verb = "";
-    const Pass pass = row->make(&told);
-    NODEWISE_ASSIGN_OR_RETURN(auto left, RunPasses({&pass, 1}, {}, *network));
-    const bool tells = !told.verb.empty();
-    report.ran.push_back(
-        {pass.name, tells ? told.ToString() : "", network->order().size()});
-    for (PassFinding& each : left) {
-      report.left.push_back(std::move(each.finding));
-    }
-  }
-  return report;
-}
-
-// A model in a lower precision: samples in, the passes, errors out.
-
 namespace {
 
 absl::StatusOr<Sample> SampleInFolder(const InputList& list,
@@ -141,6 +96,51 @@ absl::StatusOr<PrecisionOptions> OptionsOf(const PrecisionSpec& spec,
 }
 
 }  // namespace
+
+absl::Status UseOpaqueProgram(const ModelSpec& spec) {
+  if (spec.opaque_program == nullptr) return absl::OkStatus();
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto runner, MakeOpaqueRunner(*spec.opaque_program, AllOperators()));
+  SetOpaqueRunner(std::move(runner));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpaqueReport> TakeOpaque(const ModelSpec& spec,
+                                        Network* network) {
+  OpaqueReport report;
+  report.operators = OpaqueOperators(*network);
+  report.text = TextOf(report.operators);
+  if (spec.opaque_program != nullptr) {
+    report.program = spec.opaque_program->name;
+  }
+  NODEWISE_RETURN_IF_ERROR(UseOpaqueProgram(spec));
+  if (report.operators.empty() || !report.program.empty()) return report;
+  NODEWISE_ASSIGN_OR_RETURN(KnownPart part, KnownPartOf(*network));
+  *network = std::move(part.network);
+  report.missing = std::move(part.missing);
+  report.ends = std::move(part.ends);
+  report.open = std::move(part.open);
+  return report;
+}
+
+absl::StatusOr<PassesReport> RunPassList(const std::string& list,
+                                         Network* network) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto rows, ParsePassList(list));
+  PassesReport report;
+  for (const PassRow* const row : rows) {
+    QuantizationReport told;
+    told.verb = "";
+    const Pass pass = row->make(&told);
+    NODEWISE_ASSIGN_OR_RETURN(auto left, RunPasses({&pass, 1}, {}, *network));
+    const bool tells = !told.verb.empty();
+    report.ran.push_back(
+        {pass.name, tells ? told.ToString() : "", network->order().size()});
+    for (PassFinding& each : left) {
+      report.left.push_back(std::move(each.finding));
+    }
+  }
+  return report;
+}
 
 absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
     const PrecisionSpec& spec, Network* network, DiagnosticList* diagnostics) {

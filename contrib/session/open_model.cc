@@ -1,3 +1,5 @@
+// A model: from its file, or from memory, to a graph that executors run.
+
 #include "contrib/session/open_model.h"
 
 #include <filesystem>
@@ -6,6 +8,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/foreign/opaque_runner.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lower.h"
@@ -25,51 +28,21 @@ namespace {
 
 // Sizes and frozen inputs are given to a network as the import gives them to a
 // model.
-absl::StatusOr<Network> LoadText(const std::string& path,
+absl::StatusOr<Network> ReadText(const std::string& path,
                                  const ModelSpec& spec) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkData data, LoadNetworkText(path));
   auto network = Network::FromData(std::move(data));
   if (!network.ok()) return At(path, network.status());
   for (const auto& [name, size] : spec.dims) {
-    const absl::Status status = network->BindDim(name, size);
-    if (!status.ok()) return At(path, status);
+    NODEWISE_RETURN_IF_ERROR(At(path, network->BindDim(name, size)));
   }
   for (const NamedTensor& frozen : spec.freeze) {
     const auto input = network->FindValue(frozen.name);
-    const absl::Status status =
-        input.ok() ? network->Freeze(*input, frozen.tensor) : input.status();
-    if (!status.ok()) return At(path, status);
+    NODEWISE_RETURN_IF_ERROR(At(path, input.status()));
+    NODEWISE_RETURN_IF_ERROR(At(path, network->Freeze(*input, frozen.tensor)));
   }
   return network;
 }
-
-}  // namespace
-
-absl::StatusOr<Network> LoadModel(const std::string& path,
-                                  const ModelSpec& spec,
-                                  DiagnosticList* diagnostics) {
-  if (!IsModel(path)) return LoadText(path, spec);
-  ImportOptions import;
-  import.dims = spec.dims;
-  import.freeze = spec.freeze;
-  import.keep_opaque = true;
-  import.random_seed = spec.seed.value_or(kUsualSeed);
-  import.opaque_types = spec.opaque_types;
-  import.report_unused = spec.report_unused;
-  import.check_specification = spec.check_specification;
-  import.refuse_unsorted = spec.refuse_unsorted;
-  import.kinds = spec.kinds;
-  return ImportOnnx(path, AllOperators(), import, diagnostics);
-}
-
-absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
-  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  return ParseNetworkText(file.text(), AllOperators(), path);
-}
-
-// A model: from its file, or from memory, to a graph that executors run.
-
-namespace {
 
 size_t CountRandom(const Network& network) {
   size_t count = 0;
@@ -93,10 +66,9 @@ void NoteSeed(const Network& network, const ModelSpec& spec,
   const size_t count = CountRandom(network);
   if (count == 0) return;
   notes->push_back(fmt::format(
-      "{} random numbers: those without a seed of their own draw from seed {}",
-      count == 1 ? "1 operation draws"
-                 : fmt::format("{} operations draw", count),
-      spec.seed.value_or(kUsualSeed)));
+      "{} operation{} random numbers: those without a seed of their own draw "
+      "from seed {}",
+      count, count == 1 ? " draws" : "s draw", spec.seed.value_or(kUsualSeed)));
 }
 
 // Models take their open sizes from samples, too, but not from folders.
@@ -115,28 +87,14 @@ std::vector<InputFile> FilesWithSizes(const TargetSpec& spec) {
 absl::StatusOr<Network> ReadNetwork(const TargetSpec& spec, InputFiles* files,
                                     DiagnosticList* diagnostics,
                                     std::vector<std::string>* notes) {
-  std::optional<Network> network;
-  if (spec.network != nullptr) {
-    network = *spec.network;
-  } else {
-    DiagnosticList found;
-    auto read = LoadModel(spec.path, spec.model, &found);
-    for (Diagnostic& diagnostic : found.items()) {
-      if (read.ok()) {
-        notes->push_back(diagnostic.ToString());
-      } else {
-        diagnostics->Add(std::move(diagnostic));
-      }
-    }
-    NODEWISE_RETURN_IF_ERROR(read.status());
-    network = *std::move(read);
-  }
-  NoteSeed(*network, spec.model, notes);
+  NODEWISE_ASSIGN_OR_RETURN(Network network,
+                            LoadNetworkOf(spec, notes, diagnostics));
+  NoteSeed(network, spec.model, notes);
   SetFrozen(spec.model, files);
   const auto given = files->TypesOf(FilesWithSizes(spec));
-  if (given.ok()) BindSizes(*given, &*network);
-  BindSizes(spec.inputs.tensors, &*network);
-  return *std::move(network);
+  if (given.ok()) BindSizes(*given, &network);
+  BindSizes(spec.inputs.tensors, &network);
+  return network;
 }
 
 // Returns whether opaque operations make something of which the model does not
@@ -204,12 +162,9 @@ absl::Status FindOpenSizes(const TargetSpec& spec, const InputFiles& files,
     return absl::OkStatus();
   }
   const auto list = ListInputs(*session->network);
-  DiagnosticList faults;
-  const std::vector<RunInput> given =
-      CollectInputs(spec.inputs, *list, files, &faults);
-  const absl::Status status = faults.ToStatus();
-  for (Diagnostic& fault : faults.items()) diagnostics->Add(std::move(fault));
-  NODEWISE_RETURN_IF_ERROR(status);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<RunInput> given,
+      CheckedInputs(spec.inputs, *list, files, diagnostics));
   Network sized = *session->network;
   NODEWISE_RETURN_IF_ERROR(
       At(spec.path, FindSizes(NameInputs(*list, given), &sized)));
@@ -237,6 +192,28 @@ absl::StatusOr<OpaqueReport> SettleOpaque(const TargetSpec& spec,
 }
 
 }  // namespace
+
+absl::StatusOr<Network> LoadModel(const std::string& path,
+                                  const ModelSpec& spec,
+                                  DiagnosticList* diagnostics) {
+  if (!IsModel(path)) return ReadText(path, spec);
+  ImportOptions import;
+  import.dims = spec.dims;
+  import.freeze = spec.freeze;
+  import.keep_opaque = true;
+  import.random_seed = spec.seed.value_or(kUsualSeed);
+  import.opaque_types = spec.opaque_types;
+  import.report_unused = spec.report_unused;
+  import.check_specification = spec.check_specification;
+  import.refuse_unsorted = spec.refuse_unsorted;
+  import.kinds = spec.kinds;
+  return ImportOnnx(path, AllOperators(), import, diagnostics);
+}
+
+absl::StatusOr<NetworkData> LoadNetworkText(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return ParseNetworkText(file.text(), AllOperators(), path);
+}
 
 absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
                                     DiagnosticList* diagnostics) {

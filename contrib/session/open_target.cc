@@ -1,3 +1,6 @@
+// From a spec to what is ready to run: which kind of target it is, its files,
+// its inputs or samples, and what is worth knowing about it.
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -11,8 +14,8 @@
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lower.h"
+#include "nodewise/runner/interpreter_runner.h"
 #include "nodewise/runner/sample_folder.h"
-#include "nodewise/runners/runner_list.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/diagnostic.h"
@@ -22,28 +25,9 @@
 #include "nodewise/tensors/tensor_file_reader.h"
 
 namespace nodewise {
-
-// Opens a target with the samples in the folder of the spec. A target that
-// leaves sizes open takes those of the first sample that can be read. Fails as
-// ListSamples() and OpenWithoutInputs().
-absl::StatusOr<Session> OpenWithSamples(const TargetSpec& spec,
-                                        DiagnosticList* diagnostics);
-
-bool IsModel(const std::string& path) {
-  return std::filesystem::path(path).extension() == ".onnx";
-}
-
-bool IsNetworkText(const std::string& path) {
-  const auto file = MappedFile::Open(path);
-  if (!file.ok()) return false;
-  return LooksLikeNetworkText(file->text());
-}
-
-bool IsModelOrText(const std::string& path) {
-  return IsModel(path) || IsNetworkText(path);
-}
-
 namespace {
+
+// --- Samples ---
 
 constexpr size_t kMostNames = 4;
 
@@ -67,6 +51,8 @@ bool AddFilesOf(const std::string& sample, InputSpec* inputs) {
   return is_sound;
 }
 
+// Sizes come from the first sample that can be read: a damaged one is a fault
+// of its own, which is found when it is its turn to run.
 InputSpec InputsForSizes(const std::vector<std::string>& samples,
                          const InputSpec& shared) {
   for (const std::string& sample : samples) {
@@ -90,46 +76,12 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
   InputFiles reader;
   SetFrozen(model, &reader);
   DiagnosticList diagnostics;
-  const std::vector<RunInput> given =
-      CollectInputs(inputs, list, reader, &diagnostics);
-  NODEWISE_RETURN_IF_ERROR(diagnostics.ToStatus());
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<RunInput> given,
+                            CheckedInputs(inputs, list, reader, &diagnostics));
   return NameInputs(list, given);
 }
 
-}  // namespace
-
-absl::StatusOr<Session> OpenWithSamples(const TargetSpec& spec,
-                                        DiagnosticList* diagnostics) {
-  NODEWISE_ASSIGN_OR_RETURN(const SampleFolder folder,
-                            ListSamples(spec.samples));
-  TargetSpec sized = spec;
-  sized.inputs = InputsForSizes(folder.samples, spec.inputs);
-  InputFiles files;
-  NODEWISE_ASSIGN_OR_RETURN(Session session,
-                            OpenWithoutInputs(sized, &files, diagnostics));
-  if (session.target == nullptr) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: stays a model, expected one that becomes a graph for samples",
-        session.name));
-  }
-  for (const std::string& path : folder.samples) {
-    session.samples.push_back(
-        {path, [path, target = session.target, inputs = spec.inputs,
-                model = spec.model] {
-           return ReadSample(path, target->inputs(), inputs, model);
-         }});
-  }
-  if (!folder.passed_over.empty()) {
-    session.notes.push_back(
-        fmt::format("{}: passed over what is not a sample: {}", spec.samples,
-                    ListOf(folder.passed_over, kMostNames)));
-  }
-  return session;
-}
-
-// From a spec to what is ready to run.
-
-namespace {
+// --- Targets ---
 
 constexpr size_t kMostListed = 8;
 
@@ -223,7 +175,69 @@ void NoteUnknownParams(Session* session) {
       ListOf(unknown, kMostListed)));
 }
 
+// Opens a target with the samples in the folder of the spec. A target that
+// leaves sizes open takes those of the first sample that can be read. Fails as
+// ListSamples() and OpenWithoutInputs().
+absl::StatusOr<Session> OpenWithSamples(const TargetSpec& spec,
+                                        DiagnosticList* diagnostics) {
+  NODEWISE_ASSIGN_OR_RETURN(const SampleFolder folder,
+                            ListSamples(spec.samples));
+  TargetSpec sized = spec;
+  sized.inputs = InputsForSizes(folder.samples, spec.inputs);
+  InputFiles files;
+  NODEWISE_ASSIGN_OR_RETURN(Session session,
+                            OpenWithoutInputs(sized, &files, diagnostics));
+  if (session.target == nullptr) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: stays a model, expected one that becomes a graph for samples",
+        session.name));
+  }
+  for (const std::string& path : folder.samples) {
+    session.samples.push_back(
+        {path, [path, target = session.target, inputs = spec.inputs,
+                model = spec.model] {
+           return ReadSample(path, target->inputs(), inputs, model);
+         }});
+  }
+  if (!folder.passed_over.empty()) {
+    session.notes.push_back(
+        fmt::format("{}: passed over what is not a sample: {}", spec.samples,
+                    ListOf(folder.passed_over, kMostNames)));
+  }
+  return session;
+}
+
 }  // namespace
+
+bool IsModel(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".onnx";
+}
+
+bool IsNetworkText(const std::string& path) {
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) return false;
+  return LooksLikeNetworkText(file->text());
+}
+
+absl::StatusOr<Network> LoadNetworkOf(const TargetSpec& spec,
+                                      std::vector<std::string>* notes,
+                                      DiagnosticList* diagnostics) {
+  if (spec.network != nullptr) return *spec.network;
+  DiagnosticList found;
+  auto network = LoadModel(spec.path, spec.model, &found);
+  for (Diagnostic& diagnostic : found.items()) {
+    if (network.ok()) {
+      notes->push_back(diagnostic.ToString());
+    } else {
+      diagnostics->Add(std::move(diagnostic));
+    }
+  }
+  return network;
+}
+
+bool IsModelOrText(const std::string& path) {
+  return IsModel(path) || IsNetworkText(path);
+}
 
 absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec) {
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files,
@@ -243,10 +257,7 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeNetworkRunner(
     return session.program->make({session.network, session.model_file,
                                   std::move(observed), ends_at_each});
   }
-  NODEWISE_ASSIGN_OR_RETURN(
-      const RunnerMaker maker,
-      MakerOf("interpreter", {session.name, nullptr, session.network}));
-  return maker();
+  return MakeNetworkRunner("interpreter", session.name, session.network);
 }
 
 std::vector<NamedTensor> Session::NamedInputs() const {
@@ -267,6 +278,17 @@ std::vector<RunInput> CollectInputs(const InputSpec& spec,
   for (const NamedTensor& tensor : spec.tensors) collector.Give(tensor);
   collector.Complete(spec.seed, spec.hints);
   return collector.Inputs();
+}
+
+absl::StatusOr<std::vector<RunInput>> CheckedInputs(
+    const InputSpec& spec, const InputList& list, const InputFiles& files,
+    DiagnosticList* diagnostics) {
+  DiagnosticList faults;
+  std::vector<RunInput> inputs = CollectInputs(spec, list, files, &faults);
+  const absl::Status status = faults.ToStatus();
+  for (Diagnostic& fault : faults.items()) diagnostics->Add(std::move(fault));
+  NODEWISE_RETURN_IF_ERROR(status);
+  return inputs;
 }
 
 absl::StatusOr<Session> OpenWithoutInputs(const TargetSpec& spec,
@@ -296,17 +318,13 @@ absl::StatusOr<Session> OpenTarget(const TargetSpec& spec,
   InputFiles files;
   NODEWISE_ASSIGN_OR_RETURN(Session session,
                             OpenWithoutInputs(spec, &files, diagnostics));
-  DiagnosticList faults;
-  if (session.target != nullptr) {
-    session.inputs =
-        CollectInputs(spec.inputs, session.target->inputs(), files, &faults);
-  } else {
-    session.inputs = CollectInputs(spec.inputs, *ListInputs(*session.network),
-                                   files, &faults);
-  }
-  const absl::Status status = faults.ToStatus();
-  for (Diagnostic& fault : faults.items()) diagnostics->Add(std::move(fault));
-  NODEWISE_RETURN_IF_ERROR(status);
+  const auto list =
+      session.target == nullptr ? ListInputs(*session.network) : nullptr;
+  NODEWISE_ASSIGN_OR_RETURN(
+      session.inputs,
+      CheckedInputs(spec.inputs,
+                    list == nullptr ? session.target->inputs() : *list, files,
+                    diagnostics));
   return session;
 }
 

@@ -1,3 +1,5 @@
+// What a target does with a network, asked without lowering it.
+
 #include "nodewise/session/target_support.h"
 
 #include <algorithm>
@@ -19,72 +21,59 @@ namespace {
 // As `run` and `convert --emit c` lower.
 LowerOptions OptionsFor(const std::string& target) {
   LoweringSpec lowering;
-  if (target == "onednn") return LowerOptionsOf(lowering);
-  lowering.chooses_layouts = false;
+  lowering.chooses_layouts = target == "onednn";
   LowerOptions options = LowerOptionsOf(lowering);
-  options.makers = {CKernels()};
+  if (target != "onednn") options.makers = {CKernels()};
   return options;
 }
 
-class SupportReader {
- public:
-  SupportReader(const Network& network, const std::string& target)
-      : network_(network) {
-    support_.target = target;
+// Adds what there is to say of an operation that no kernel computes, or not the
+// target's own, or not as fast as it could.
+void AddFinding(const Network& network, const KernelChoice& node,
+                const OperationChoice& choice, TargetSupport* support) {
+  const std::string& name = choice.operation;
+  const auto id = network.FindOperation(name);
+  const std::string_view operation =
+      id.ok() ? network.operation(*id).kind() : "an operation";
+  // An operation that its whole node was refused for has no reason of its own.
+  const std::string why = choice.why_not.empty()
+                              ? absl::StrJoin(node.refusals, "; ")
+                              : choice.why_not;
+  const FindingKind* kind = &network_kinds::kPenalty;
+  std::string found;
+  if (choice.kernel.empty()) {
+    kind = &network_kinds::kUnsupported;
+    found =
+        fmt::format("{} cannot run {}: {}", support->target, operation, why);
+  } else if (!why.empty()) {
+    found = fmt::format("{} falls back to {} for {}: {}", support->target,
+                        TitleOfKernel(choice.kernel), operation, why);
+  } else if (!choice.remark.empty()) {
+    found = fmt::format("{} is not at its best with {}: {}", support->target,
+                        operation, choice.remark);
+  } else {
+    return;
   }
+  support->findings.push_back(MakeFinding(
+      *kind, OperationPlace{"operation " + name, name, ""}, std::move(found)));
+}
 
-  TargetSupport Read(const KernelTable& table) {
-    support_.nodes = table.rows().size();
-    for (const PlannedKernel& row : table.rows()) {
-      for (const OperationChoice& choice : row.choice.operations) {
-        Add(row.choice, choice);
-      }
+TargetSupport SupportIn(const KernelTable& table, const Network& network,
+                        const std::string& target) {
+  TargetSupport support;
+  support.target = target;
+  support.nodes = table.rows().size();
+  std::map<std::string, size_t> counts;
+  for (const PlannedKernel& row : table.rows()) {
+    for (const OperationChoice& choice : row.choice.operations) {
+      ++support.operations;
+      ++counts[choice.kernel.empty() ? "nothing" : choice.kernel];
+      AddFinding(network, row.choice, choice, &support);
     }
-    support_.by.assign(counts_.begin(), counts_.end());
-    return std::move(support_);
   }
-
- private:
-  void Add(const KernelChoice& node, const OperationChoice& choice) {
-    ++support_.operations;
-    ++counts_[choice.kernel.empty() ? "nothing" : choice.kernel];
-    // An operation that its whole node was refused for has no reason of its
-    // own.
-    std::string why = choice.why_not;
-    if (why.empty()) why = absl::StrJoin(node.refusals, "; ");
-    if (choice.kernel.empty()) {
-      AddFinding(network_kinds::kUnsupported, choice.operation,
-                 fmt::format("{} cannot run {}: {}", support_.target,
-                             KindOf(choice.operation), why));
-    } else if (!why.empty()) {
-      AddFinding(network_kinds::kPenalty, choice.operation,
-                 fmt::format("{} falls back to {} for {}: {}", support_.target,
-                             TitleOfKernel(choice.kernel),
-                             KindOf(choice.operation), why));
-    } else if (!choice.remark.empty()) {
-      AddFinding(
-          network_kinds::kPenalty, choice.operation,
-          fmt::format("{} is not at its best with {}: {}", support_.target,
-                      KindOf(choice.operation), choice.remark));
-    }
-  }
-
-  void AddFinding(const FindingKind& kind, const std::string& operation,
-                  std::string found) {
-    support_.findings.push_back(MakeFinding(
-        kind, OperationPlace{"operation " + operation, operation, ""},
-        std::move(found)));
-  }
-
-  std::string_view KindOf(const std::string& name) const {
-    const auto id = network_.FindOperation(name);
-    return id.ok() ? network_.operation(*id).kind() : "an operation";
-  }
-
-  const Network& network_;
-  TargetSupport support_;
-  std::map<std::string, size_t> counts_;
-};
+  support.by.assign(counts.begin(), counts.end());
+  return support;
+}
 
 }  // namespace
 
@@ -107,7 +96,7 @@ absl::StatusOr<TargetSupport> AskTarget(const Network& network,
       NODEWISE_ASSIGN_OR_RETURN(table, plan->kernels());
     }
   }
-  if (table != nullptr) return SupportReader(known, target).Read(*table);
+  if (table != nullptr) return SupportIn(*table, known, target);
   TargetSupport support;
   support.target = target;
   support.why_not = std::string(MessageOf(status));
