@@ -31,14 +31,15 @@ LowerOptions OptionsFor(const std::string& target) {
 // target's own, or not as fast as it could.
 void AddFinding(const Network& network, const KernelChoice& node,
                 const OperationChoice& choice, TargetSupport* support) {
-  const std::string& name = choice.operation;
-  const auto id = network.FindOperation(name);
-  const std::string_view operation =
-      id.ok() ? network.operation(*id).kind() : "an operation";
   // An operation that its whole node was refused for has no reason of its own.
   const std::string why = choice.why_not.empty()
                               ? absl::StrJoin(node.refusals, "; ")
                               : choice.why_not;
+  if (!choice.kernel.empty() && why.empty() && choice.remark.empty()) return;
+  const std::string& name = choice.operation;
+  const auto id = network.FindOperation(name);
+  const std::string_view operation =
+      id.ok() ? network.operation(*id).kind() : "an operation";
   const FindingKind* kind = &network_kinds::kPenalty;
   std::string found;
   if (choice.kernel.empty()) {
@@ -48,11 +49,9 @@ void AddFinding(const Network& network, const KernelChoice& node,
   } else if (!why.empty()) {
     found = fmt::format("{} falls back to {} for {}: {}", support->target,
                         TitleOfKernel(choice.kernel), operation, why);
-  } else if (!choice.remark.empty()) {
+  } else {
     found = fmt::format("{} is not at its best with {}: {}", support->target,
                         operation, choice.remark);
-  } else {
-    return;
   }
   support->findings.push_back(MakeFinding(
       *kind, OperationPlace{"operation " + name, name, ""}, std::move(found)));
