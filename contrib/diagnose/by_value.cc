@@ -2,7 +2,6 @@
 // compute: what they make is matched with a model, or with another build.
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -136,8 +135,7 @@ absl::StatusOr<ValueEvidence> Examine(std::shared_ptr<const GraphIndex> index,
                                       const std::vector<RecordedPair>& pairs,
                                       std::vector<ValueId> open) {
   ValueEvidence evidence;
-  NODEWISE_ASSIGN_OR_RETURN(Alignment alignment,
-                            Align(*index, *network, pairs));
+  NODEWISE_ASSIGN_OR_RETURN(auto alignment, Align(*index, *network, pairs));
   alignment.open = std::move(open);
   NODEWISE_ASSIGN_OR_RETURN(
       evidence.result,
@@ -151,8 +149,7 @@ absl::StatusOr<ValueEvidence> Examine(std::shared_ptr<const GraphIndex> index,
 absl::StatusOr<ValueEvidence> ExamineBeside(
     const Session& judged, const NetworkBeside& beside,
     const SetsOfInputs& sets, std::vector<RecordedPair>* pairs = nullptr) {
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<RecordedPair> recorded,
-                            RecordBoth(judged, beside, sets));
+  NODEWISE_ASSIGN_OR_RETURN(auto recorded, RecordBoth(judged, beside, sets));
   NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
                             Examine(IndexOf(judged.target), beside.network,
                                     recorded, beside.opaque.open));
@@ -375,8 +372,7 @@ absl::Status SearchBetweenBuilds(const Question& question, Answer* answer) {
   const Session& judged = is_swapped ? *reference : target;
   NODEWISE_ASSIGN_OR_RETURN(const NetworkBeside beside,
                             BuildFor(judged, is_swapped ? target : *reference));
-  NODEWISE_ASSIGN_OR_RETURN(ValueEvidence evidence,
-                            ExamineBeside(judged, beside, sets));
+  NODEWISE_ASSIGN_OR_RETURN(auto evidence, ExamineBeside(judged, beside, sets));
   AddNotes(beside.notes, answer);
   evidence.called = beside.name;
   evidence.side = is_swapped ? "reference" : "target";

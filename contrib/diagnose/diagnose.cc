@@ -14,7 +14,6 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

@@ -1,10 +1,8 @@
 #include "nodewise/diagnose/operation_times.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/subnetwork.h"
 #include "nodewise/profile/profile_table.h"

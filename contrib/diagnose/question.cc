@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/lower/region.h"

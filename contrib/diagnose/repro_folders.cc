@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -238,8 +236,7 @@ class FolderWriter {
   // something else.
   absl::StatusOr<std::optional<NodeFailure>> FailureOfVictim(
       const std::string& victim) const {
-    NODEWISE_ASSIGN_OR_RETURN(const CandidateMakers makers,
-                              MakersOf(shared_target_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto makers, MakersOf(shared_target_));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, makers.candidate());
     RunOptions options;
     options.node_limit_ms = options_.node_limit_ms;
@@ -321,8 +318,7 @@ struct CaseMaker {
   // RegionOfPart() and JudgeCase().
   absl::StatusOr<ReproCase> Make(EntryId entry) const {
     const ReproSource source = SourceOf(target);
-    NODEWISE_ASSIGN_OR_RETURN(CompiledPart part,
-                              FindPart(index, located, entry));
+    NODEWISE_ASSIGN_OR_RETURN(auto part, FindPart(index, located, entry));
     NODEWISE_ASSIGN_OR_RETURN(
         PartCase cut, CutPart(
                           source, {part.nodes, entry},

@@ -5,12 +5,9 @@
 #include "contrib/diagnose/searches.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/diagnose/diagnose.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/locate/bisect.h"
 #include "nodewise/locate/locate_target.h"
@@ -23,11 +20,9 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/clock.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
-#include "nodewise/support/words.h"
 #include "nodewise/tensors/model_order.h"
 #include "nodewise/tensors/tensor_source.h"
 

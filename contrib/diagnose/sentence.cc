@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/compare/tensor_relation.h"

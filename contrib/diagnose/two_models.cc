@@ -12,7 +12,6 @@
 #include "nodewise/precision/node_error.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "nodewise/two_models/compare_models.h"

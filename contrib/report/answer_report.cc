@@ -5,20 +5,17 @@
 #include "nodewise/report/answer_report.h"
 
 #include <cctype>
-#include <string>
 
 #include "absl/strings/str_split.h"
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/diagnose/answer.h"
 #include "nodewise/report/archive.h"
 #include "nodewise/report/comparison_report.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/report/run_report.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

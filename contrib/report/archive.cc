@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <map>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
@@ -150,8 +147,7 @@ class ArchiveReader {
     constexpr uint64_t kMostIndent = 40;
     if (!block.is_object()) return Wrong("report", "texts and tables");
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t indent, NumberIn(block, "indent"));
-    NODEWISE_ASSIGN_OR_RETURN(const uint64_t most,
-                              NumberIn(block, "most_rows"));
+    NODEWISE_ASSIGN_OR_RETURN(const auto most, NumberIn(block, "most_rows"));
     const auto rows = block.find("rows");
     if (rows == block.end() || !rows->is_array()) {
       return Wrong("report/rows", "an array");
@@ -296,8 +292,7 @@ absl::StatusOr<Archive> ParseArchive(std::string text,
         fmt::format("{}: is not a JSON document, expected one of nodewise ({})",
                     name, kDocumentSchema));
   }
-  NODEWISE_ASSIGN_OR_RETURN(Archive archive,
-                            ArchiveReader(name).Read(document));
+  NODEWISE_ASSIGN_OR_RETURN(auto archive, ArchiveReader(name).Read(document));
   archive.document = std::move(text);
   return archive;
 }

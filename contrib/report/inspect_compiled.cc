@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
@@ -15,11 +13,8 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/storage_plan.h"
 #include "nodewise/module/library_summary.h"
-#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/report/inspection.h"
-#include "nodewise/report/report.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 #include "nodewise/vm/vm_graph.h"
 #include "nodewise/vm/vm_library.h"
@@ -439,8 +434,7 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
 }
 
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection) {
-  NODEWISE_ASSIGN_OR_RETURN(const LibrarySummary library,
-                            SummariseLibrary(path));
+  NODEWISE_ASSIGN_OR_RETURN(const auto library, SummariseLibrary(path));
   AddHead(library, inspection);
   AddList("functions", library.functions, inspection);
   if (!library.context.empty()) {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "contrib/report/writing.h"
@@ -19,7 +18,6 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file_reader.h"

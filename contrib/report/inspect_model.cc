@@ -1,8 +1,6 @@
 // What is in an ONNX model, or in one operation of it.
 
-#include <filesystem>
 #include <map>
-#include <system_error>
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"

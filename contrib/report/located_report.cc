@@ -6,16 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/types/span.h"
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "nodewise/report/answer_report.h"
-#include "nodewise/report/tensor_summary.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -3,19 +3,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/ir/operation_source.h"
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/report/run_report.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

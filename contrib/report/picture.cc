@@ -6,12 +6,9 @@
 // graphs, without its last step, since the pictures are small.
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "fmt/format.h"

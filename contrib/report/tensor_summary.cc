@@ -14,7 +14,6 @@
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
@@ -198,8 +197,7 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
   // One that crashes must not take with it what is known already.
   const std::string_view kind =
       HasRunnerFor("guarded", target) ? "guarded" : "debug";
-  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
-                            MakerOf(kind, std::move(target)));
+  NODEWISE_ASSIGN_OR_RETURN(const auto maker, MakerOf(kind, std::move(target)));
   return maker();
 }
 

@@ -14,7 +14,6 @@
 #include "nodewise/ir/verifier.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/target_support.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -148,8 +147,7 @@ absl::StatusOr<std::vector<TargetSupport>> AskAll(
   if (targets.empty()) return supports;
   NODEWISE_ASSIGN_OR_RETURN(const Network network, Network::FromData(data));
   for (const std::string& target : targets) {
-    NODEWISE_ASSIGN_OR_RETURN(TargetSupport support,
-                              AskTarget(network, target));
+    NODEWISE_ASSIGN_OR_RETURN(auto support, AskTarget(network, target));
     supports.push_back(std::move(support));
   }
   return supports;

@@ -1,10 +1,7 @@
 // What is done to a model before it runs: what is opaque in it gets a program
 // or is left out, passes run, and its precision is lowered.
 
-#include "nodewise/session/model_changes.h"
-
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "fmt/format.h"

@@ -3,7 +3,6 @@
 #include "contrib/session/open_model.h"
 
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <utility>
 

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "contrib/session/open_model.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
@@ -18,7 +15,6 @@
 #include "nodewise/runner/sample_folder.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/session.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -66,8 +62,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
                                                     const InputList& list,
                                                     InputSpec inputs,
                                                     const ModelSpec& model) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<InputFile> own,
-                            FilesOfSample(sample, list));
+  NODEWISE_ASSIGN_OR_RETURN(const auto own, FilesOfSample(sample, list));
   inputs.files.insert(inputs.files.end(), own.begin(), own.end());
   inputs.hints.how_to_give =
       [shared = inputs.hints.how_to_give](const std::string& name) {
@@ -180,8 +175,7 @@ void NoteUnknownParams(Session* session) {
 // ListSamples() and OpenWithoutInputs().
 absl::StatusOr<Session> OpenWithSamples(const TargetSpec& spec,
                                         DiagnosticList* diagnostics) {
-  NODEWISE_ASSIGN_OR_RETURN(const SampleFolder folder,
-                            ListSamples(spec.samples));
+  NODEWISE_ASSIGN_OR_RETURN(const auto folder, ListSamples(spec.samples));
   TargetSpec sized = spec;
   sized.inputs = InputsForSizes(folder.samples, spec.inputs);
   InputFiles files;

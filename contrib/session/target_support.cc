@@ -2,7 +2,6 @@
 
 #include "nodewise/session/target_support.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 
