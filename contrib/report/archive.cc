@@ -1,3 +1,6 @@
+// Documents that are read back. They come from anywhere: whatever is in a file,
+// reading it takes no more time and memory than a document of its size may.
+
 #include "nodewise/report/archive.h"
 
 #include <algorithm>
@@ -24,7 +27,10 @@ constexpr size_t kMostBytes = size_t{64} << 20;
 // its column as long.
 constexpr uint64_t kMostLaidOut = uint64_t{64} << 20;
 constexpr size_t kMostColumns = 64;
+// Documents of all versions have a schema that begins so.
 constexpr std::string_view kFamily = "nodewise/";
+// As many operations fit the box that a picture has for a node.
+constexpr size_t kMostOperations = 3;
 
 // How long a table gets if every cell is as wide as the widest of its column.
 uint64_t BytesLaidOut(const TextTable& table) {
@@ -38,7 +44,9 @@ uint64_t BytesLaidOut(const TextTable& table) {
          std::accumulate(widest.begin(), widest.end(), uint64_t{1});
 }
 
-// Reads members of one document; an error says which one is wrong.
+// Reads members of one document. The first one that is not what it should be is
+// remembered, and members that are read after it count for nothing: so the
+// functions can return what they read, and one place asks how it went.
 class ArchiveReader {
  public:
   explicit ArchiveReader(const std::string& name) : name_(name) {}
@@ -46,22 +54,30 @@ class ArchiveReader {
   absl::StatusOr<Archive> Read(const Json& document) {
     NODEWISE_RETURN_IF_ERROR(CheckSchema(document));
     Archive archive;
-    NODEWISE_ASSIGN_OR_RETURN(archive.verb, TextIn(document, "verb"));
-    NODEWISE_ASSIGN_OR_RETURN(archive.version, TextIn(document, "version"));
-    NODEWISE_ASSIGN_OR_RETURN(archive.status, TextIn(document, "status"));
-    NODEWISE_ASSIGN_OR_RETURN(archive.command, TextsIn(document, "command"));
-    NODEWISE_ASSIGN_OR_RETURN(archive.notes, TextsIn(document, "notes"));
-    NODEWISE_RETURN_IF_ERROR(ReadErrors(document, &archive));
-    NODEWISE_RETURN_IF_ERROR(ReadText(document, &archive));
-    NODEWISE_RETURN_IF_ERROR(ReadGraph(document, &archive));
-    NODEWISE_RETURN_IF_ERROR(ReadVerdicts(document, &archive));
+    archive.verb = TextIn(document, "verb");
+    archive.version = TextIn(document, "version");
+    archive.status = TextIn(document, "status");
+    archive.command = TextsIn(document, "command");
+    archive.notes = TextsIn(document, "notes");
+    for (const Json* error : ObjectsIn(document, "errors")) {
+      archive.errors.push_back(TextIn(*error, "text"));
+    }
+    ReadText(document, &archive);
+    ReadGraph(document, &archive);
+    ReadVerdicts(document, &archive);
+    NODEWISE_RETURN_IF_ERROR(status_);
     return archive;
   }
 
  private:
-  absl::Status Wrong(std::string_view member, std::string_view expected) const {
-    return absl::DataLossError(
+  void Fail(std::string_view member, std::string_view expected) {
+    if (!status_.ok()) return;
+    status_ = absl::DataLossError(
         fmt::format("{}: /{}: expected {}", name_, member, expected));
+  }
+  bool Require(bool holds, std::string_view member, std::string_view expected) {
+    if (!holds) Fail(member, expected);
+    return holds;
   }
 
   absl::Status CheckSchema(const Json& document) const {
@@ -80,186 +96,163 @@ class ArchiveReader {
   }
 
   // A missing text is empty: a shorter document has less to show.
-  absl::StatusOr<std::string> TextIn(const Json& object,
-                                     const char* key) const {
+  std::string TextIn(const Json& object, const char* key) {
     const auto member = object.find(key);
-    if (member == object.end()) return std::string();
-    if (!member->is_string()) return Wrong(key, "a text");
-    return member->get<std::string>();
+    const bool is_there =
+        member != object.end() && Require(member->is_string(), key, "a text");
+    return is_there ? member->get<std::string>() : "";
+  }
+
+  uint64_t NumberIn(const Json& object, const char* key) {
+    const auto member = object.find(key);
+    const bool is_there =
+        member != object.end() &&
+        Require(member->is_number_unsigned(), key, "a whole number");
+    return is_there ? member->get<uint64_t>() : 0;
   }
 
   // Returns the items of an array, all of one type; none if there is no such
   // member.
-  absl::StatusOr<std::vector<const Json*>> ItemsIn(
-      const Json& object, const char* key,
-      bool (Json::*is_right)() const noexcept,
-      std::string_view expected) const {
+  std::vector<const Json*> ItemsIn(const Json& object, const char* key,
+                                   bool (Json::*is_right)() const noexcept,
+                                   std::string_view expected) {
     std::vector<const Json*> items;
     const auto member = object.find(key);
-    if (member == object.end()) return items;
-    if (!member->is_array()) return Wrong(key, expected);
+    if (member == object.end() || !Require(member->is_array(), key, expected)) {
+      return items;
+    }
     for (const Json& item : *member) {
-      if (!(item.*is_right)()) return Wrong(key, expected);
+      if (!Require((item.*is_right)(), key, expected)) break;
       items.push_back(&item);
     }
     return items;
   }
 
-  absl::StatusOr<std::vector<std::string>> TextsIn(const Json& object,
-                                                   const char* key) const {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto items,
-        ItemsIn(object, key, &Json::is_string, "an array of texts"));
+  std::vector<std::string> TextsIn(const Json& object, const char* key) {
     std::vector<std::string> texts;
-    for (const Json* item : items) texts.push_back(item->get<std::string>());
+    for (const Json* item :
+         ItemsIn(object, key, &Json::is_string, "an array of texts")) {
+      texts.push_back(item->get<std::string>());
+    }
     return texts;
   }
 
-  absl::StatusOr<std::vector<const Json*>> ObjectsIn(const Json& object,
-                                                     const char* key) const {
+  std::vector<const Json*> ObjectsIn(const Json& object, const char* key) {
     return ItemsIn(object, key, &Json::is_object, "an array of objects");
   }
 
-  absl::Status ReadErrors(const Json& document, Archive* archive) const {
-    NODEWISE_ASSIGN_OR_RETURN(const auto errors, ObjectsIn(document, "errors"));
-    for (const Json* error : errors) {
-      NODEWISE_ASSIGN_OR_RETURN(std::string text, TextIn(*error, "text"));
-      archive->errors.push_back(std::move(text));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadText(const Json& document, Archive* archive) {
+  void ReadText(const Json& document, Archive* archive) {
     const auto blocks = document.find("report");
-    if (blocks == document.end()) return absl::OkStatus();
-    if (!blocks->is_array()) return Wrong("report", "an array");
+    if (blocks == document.end() ||
+        !Require(blocks->is_array(), "report", "an array")) {
+      return;
+    }
     for (const Json& block : *blocks) {
+      if (!status_.ok()) return;
       if (block.is_string()) {
         archive->text += block.get_ref<const std::string&>();
-        continue;
+      } else if (Require(block.is_object(), "report", "texts and tables")) {
+        ReadTable(block, archive);
       }
-      NODEWISE_RETURN_IF_ERROR(ReadTable(block, archive));
     }
-    return absl::OkStatus();
   }
 
-  absl::Status ReadTable(const Json& block, Archive* archive) {
+  // Each table is measured before it is kept, and nothing is kept of one that
+  // would make the text too long, nor of what comes after it.
+  void ReadTable(const Json& block, Archive* archive) {
     constexpr uint64_t kMostIndent = 40;
-    if (!block.is_object()) return Wrong("report", "texts and tables");
-    NODEWISE_ASSIGN_OR_RETURN(const uint64_t indent, NumberIn(block, "indent"));
-    NODEWISE_ASSIGN_OR_RETURN(const auto most, NumberIn(block, "most_rows"));
+    const uint64_t indent = NumberIn(block, "indent");
+    const uint64_t most = NumberIn(block, "most_rows");
     const auto rows = block.find("rows");
-    if (rows == block.end() || !rows->is_array()) {
-      return Wrong("report/rows", "an array");
+    if (!Require(rows != block.end() && rows->is_array(), "report/rows",
+                 "an array")) {
+      return;
     }
     TextTable table;
     for (const Json& row : *rows) {
-      if (!row.is_array()) return Wrong("report/rows", "arrays of texts");
+      if (!Require(row.is_array(), "report/rows", "arrays of texts")) return;
       if (row.size() > kMostColumns) {
-        return Wrong("report/rows",
-                     fmt::format("at most {}", CountOf(kMostColumns, "cell")));
+        return Fail("report/rows",
+                    fmt::format("at most {}", CountOf(kMostColumns, "cell")));
       }
       std::vector<std::string> cells;
       for (const Json& cell : row) {
-        if (!cell.is_string()) return Wrong("report/rows", "arrays of texts");
+        if (!Require(cell.is_string(), "report/rows", "arrays of texts"))
+          return;
         cells.push_back(cell.get<std::string>());
       }
       table.AddRow(cells);
     }
     laid_out_ += BytesLaidOut(table);
     if (laid_out_ > kMostLaidOut) {
-      return Wrong("report/rows",
-                   fmt::format("tables that take at most {} when all rows are "
-                               "as long as the longest",
-                               CountOf(kMostLaidOut, "byte")));
+      return Fail("report/rows",
+                  fmt::format("tables that take at most {} when all rows are "
+                              "as long as the longest",
+                              CountOf(kMostLaidOut, "byte")));
     }
     archive->text.Add(std::move(table), std::min(indent, kMostIndent), most);
-    return absl::OkStatus();
   }
 
-  absl::StatusOr<uint64_t> NumberIn(const Json& object, const char* key) const {
-    const auto member = object.find(key);
-    if (member == object.end()) return 0;
-    if (!member->is_number_unsigned()) return Wrong(key, "a whole number");
-    return member->get<uint64_t>();
-  }
-
-  absl::Status ReadGraph(const Json& document, Archive* archive) const {
+  void ReadGraph(const Json& document, Archive* archive) {
     const auto graph = document.find("graph");
-    if (graph == document.end()) return absl::OkStatus();
-    if (!graph->is_object()) return Wrong("graph", "an object");
-    NODEWISE_ASSIGN_OR_RETURN(const auto nodes, ObjectsIn(*graph, "nodes"));
-    for (const Json* node : nodes) {
+    if (graph == document.end() ||
+        !Require(graph->is_object(), "graph", "an object")) {
+      return;
+    }
+    for (const Json* node : ObjectsIn(*graph, "nodes")) {
       Archive::Node read;
-      NODEWISE_ASSIGN_OR_RETURN(read.key, TextIn(*node, "node"));
-      NODEWISE_ASSIGN_OR_RETURN(read.function, TextIn(*node, "function"));
+      read.key = TextIn(*node, "node");
+      read.function = TextIn(*node, "function");
       const auto reads = node->find("reads");
-      if (reads == node->end() || !reads->is_array()) {
-        return Wrong("graph/nodes/reads", "an array");
+      if (!Require(reads != node->end() && reads->is_array(),
+                   "graph/nodes/reads", "an array")) {
+        return;
       }
       for (const Json& number : *reads) {
         // A node reads what stands before it, so that there cannot be a circle.
-        if (!number.is_number_unsigned() ||
-            number.get<uint64_t>() >= archive->nodes.size()) {
-          return Wrong("graph/nodes/reads", "numbers of nodes before it");
+        if (!Require(number.is_number_unsigned() &&
+                         number.get<uint64_t>() < archive->nodes.size(),
+                     "graph/nodes/reads", "numbers of nodes before it")) {
+          return;
         }
         read.reads.push_back(number.get<uint32_t>());
       }
       archive->nodes.push_back(std::move(read));
     }
-    return absl::OkStatus();
   }
 
-  absl::Status ReadVerdicts(const Json& document, Archive* archive) const {
-    NODEWISE_ASSIGN_OR_RETURN(const auto verdicts,
-                              ObjectsIn(document, "verdicts"));
-    for (const Json* verdict : verdicts) {
-      NODEWISE_ASSIGN_OR_RETURN(Archive::Node * node,
-                                NodeOf(*verdict, archive));
+  void ReadVerdicts(const Json& document, Archive* archive) {
+    for (const Json* verdict : ObjectsIn(document, "verdicts")) {
+      Archive::Node* const node = NodeOf(*verdict, archive);
       if (node == nullptr) continue;
-      NODEWISE_ASSIGN_OR_RETURN(node->kind, TextIn(*verdict, "kind"));
-      NODEWISE_ASSIGN_OR_RETURN(node->reason, TextIn(*verdict, "reason"));
+      node->kind = TextIn(*verdict, "kind");
+      node->reason = TextIn(*verdict, "reason");
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto culprits,
-                              ObjectsIn(document, "culprits"));
-    for (const Json* culprit : culprits) {
-      NODEWISE_ASSIGN_OR_RETURN(Archive::Node * node,
-                                NodeOf(*culprit, archive));
+    for (const Json* culprit : ObjectsIn(document, "culprits")) {
+      Archive::Node* const node = NodeOf(*culprit, archive);
       if (node == nullptr) continue;
       node->is_culprit = true;
-      NODEWISE_ASSIGN_OR_RETURN(node->kind, TextIn(*culprit, "kind"));
-      NODEWISE_RETURN_IF_ERROR(ReadExplanation(*culprit, node));
+      node->kind = TextIn(*culprit, "kind");
+      const auto explanations = ObjectsIn(*culprit, "explanations");
+      node->explanation =
+          explanations.empty()
+              ? ListOf(TextsIn(*culprit, "source_nodes"), kMostOperations)
+              : TextIn(*explanations[0], "what");
     }
-    return absl::OkStatus();
   }
 
-  absl::Status ReadExplanation(const Json& culprit, Archive::Node* node) const {
-    NODEWISE_ASSIGN_OR_RETURN(const auto explanations,
-                              ObjectsIn(culprit, "explanations"));
-    if (!explanations.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(node->explanation,
-                                TextIn(*explanations[0], "what"));
-      return absl::OkStatus();
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<std::string> operations,
-                              TextsIn(culprit, "source_nodes"));
-    node->explanation = ListOf(operations, 3);
-    return absl::OkStatus();
-  }
-
-  // Returns the node that an object is about; null if there is no graph.
-  absl::StatusOr<Archive::Node*> NodeOf(const Json& object,
-                                        Archive* archive) const {
+  // Returns the node that an object is about; null if there is no graph, or no
+  // such node in it.
+  Archive::Node* NodeOf(const Json& object, Archive* archive) {
     if (archive->nodes.empty()) return nullptr;
-    NODEWISE_ASSIGN_OR_RETURN(const uint64_t number,
-                              NumberIn(object, "node_index"));
-    if (number >= archive->nodes.size()) {
-      return Wrong("node_index", "the number of a node of the graph");
-    }
-    return &archive->nodes[number];
+    const uint64_t number = NumberIn(object, "node_index");
+    const bool is_there = Require(number < archive->nodes.size(), "node_index",
+                                  "the number of a node of the graph");
+    return is_there ? &archive->nodes[number] : nullptr;
   }
 
   const std::string& name_;
+  absl::Status status_;
   uint64_t laid_out_ = 0;  // By all tables so far.
 };
 
