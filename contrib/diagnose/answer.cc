@@ -138,6 +138,14 @@ std::vector<std::string> ValueNames(const Network& network,
   return names;
 }
 
+double LargestOutputError(const LocateResult& located) {
+  double largest = 0;
+  for (const TensorComparison& output : located.outputs) {
+    largest = std::max(largest, RelativeError(output));
+  }
+  return largest;
+}
+
 std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
   const ValueCulprit& culprit = evidence.result.culprits[number];
   if (culprit.expected == kNoValue) {

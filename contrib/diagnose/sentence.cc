@@ -1,3 +1,7 @@
+// The sentence that a colleague would say of an answer. Its parts are chosen so
+// that the reader need not know how it was searched: who is wrong, in the words
+// of the model; what is wrong with it; and what that does to the outputs.
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -142,17 +146,34 @@ std::vector<std::pair<std::string, size_t>> KindsOf(const Group& group) {
   return kinds;
 }
 
-// What a node is called where people know its model.
-std::string NameOfNode(const NodeReport& node) {
-  const std::string name = node.covers.size() == 1 ? node.covers[0] : node.key;
-  return node.operators.empty()
-             ? Printable(name)
-             : fmt::format("{} ({})", Printable(name), node.operators);
+// People who know a model know its operations, and not the nodes that a
+// compiler has made of them.
+const std::string& NameInModel(const NodeReport& node) {
+  return node.covers.size() == 1 ? node.covers[0] : node.key;
 }
 
-class Teller {
+std::string NameOfNode(const NodeReport& node) {
+  const std::string name = Printable(NameInModel(node));
+  return node.operators.empty() ? name
+                                : fmt::format("{} ({})", name, node.operators);
+}
+
+// " (found 1, expected 2)"; empty where nothing differs or was compared.
+std::string FoundText(const std::optional<TensorComparison>& compared) {
+  if (!compared.has_value() || compared->is_equal()) return "";
+  const ElementDifference& worst = compared->Worst();
+  const auto [found, expected] = TellApart(worst.actual, worst.expected);
+  return fmt::format(" (found {}, expected {})", found, expected);
+}
+
+std::string_view Deviate(size_t count) {
+  return count == 1 ? "deviates" : "deviate";
+}
+
+// What was found of the nodes of a network, as one sentence.
+class NodesTeller {
  public:
-  explicit Teller(const Answer& answer)
+  explicit NodesTeller(const Answer& answer)
       : answer_(answer), located_(*answer.evidence.located) {}
 
   std::string Culprits() const {
@@ -174,10 +195,7 @@ class Teller {
     text += located_.CountOf(NodeVerdict::kInconclusive) > 0
                 ? "all that could be judged are right on what they read"
                 : "all are right on what they read";
-    double error = 0;
-    for (const TensorComparison& output : located_.outputs) {
-      error = std::max(error, RelativeError(output));
-    }
+    const double error = LargestOutputError(located_);
     if (located_.AreOutputsWrong()) {
       text +=
           fmt::format(", and yet the outputs are off by {:.2g} of their size{}",
@@ -215,14 +233,7 @@ class Teller {
           fmt::format(": {} {}", is_many ? "their" : "its", Printable(words));
     }
     text += WhatIsKnownOf(group);
-    if (is_many) return text;
-    const NodeReport& node = group.first();
-    if (node.worst.has_value() && !node.worst->is_equal()) {
-      const ElementDifference& worst = node.worst->Worst();
-      const auto [found, expected] = TellApart(worst.actual, worst.expected);
-      text += fmt::format(" (found {}, expected {})", found, expected);
-    }
-    return text;
+    return is_many ? text : text + FoundText(group.first().worst);
   }
 
   // Why it is off, where that is known of the runtime.
@@ -300,19 +311,19 @@ class Teller {
     if (!known.empty()) {
       text += fmt::format(
           "; {} {} as is known of {}{}", ListOf(known, kMostNames),
-          known.size() == 1 ? "deviates" : "deviate", Printable(runtime),
+          Deviate(known.size()), Printable(runtime),
           located_.is_rounding ? "" : ", too little to reach the outputs");
     }
     if (!beyond.empty()) {
-      text += fmt::format(
-          "; {} {} by more than is known of {}", ListOf(beyond, kMostNames),
-          beyond.size() == 1 ? "deviates" : "deviate", Printable(runtime));
+      text += fmt::format("; {} {} by more than is known of {}",
+                          ListOf(beyond, kMostNames), Deviate(beyond.size()),
+                          Printable(runtime));
     }
     if (unknown > 0) {
       text += fmt::format(
           "; {} {} from the definition by more than rounding, too little to "
           "matter",
-          CountOf(unknown, "node"), unknown == 1 ? "deviates" : "deviate");
+          CountOf(unknown, "node"), Deviate(unknown));
     }
     return text;
   }
@@ -335,7 +346,7 @@ class Teller {
     if (!has_names) return part;
     std::vector<std::string> names;
     for (const NodeReport* const node : group.nodes) {
-      names.push_back(node->covers.size() == 1 ? node->covers[0] : node->key);
+      names.push_back(NameInModel(*node));
     }
     return fmt::format("{} ({})", part, ListOf(names, kMostNames));
   }
@@ -374,9 +385,8 @@ class Teller {
       return fmt::format("; repairing {} alone repairs no output", it);
     }
     return fmt::format(
-        "; repairing {} takes away {:.0f} % of the error of the "
-        "outputs",
-        it, 100 * *share);
+        "; repairing {} takes away {:.0f} % of the error of the outputs", it,
+        100 * *share);
   }
 
   const Answer& answer_;
@@ -385,16 +395,14 @@ class Teller {
 
 // A culprit that was found by its values. What an operation was taken for says
 // more than how far off the numbers are.
-std::string Told(const NamedCulprit& culprit, const Evidence& evidence) {
+std::string ToldOfValues(const NamedCulprit& culprit,
+                         const Evidence& evidence) {
   const std::string name = culprit.operations.empty()
                                ? culprit.finding.Where()
                                : ListOf(culprit.operations, kMostNames);
-  const auto has_change = [](const ValueCulprit& one) {
-    return !one.explanations.empty();
-  };
   if (evidence.by_value.has_value() &&
       !evidence.by_value->result.culprits.empty() &&
-      has_change(evidence.by_value->result.culprits[0])) {
+      !evidence.by_value->result.culprits[0].explanations.empty()) {
     const ValueEvidence& values = *evidence.by_value;
     const Explanation& change = values.result.culprits[0].explanations[0];
     const Operation& operation = values.network->operation(change.operation);
@@ -418,27 +426,22 @@ std::string ToldOfDumps(const DumpEvidence& dumps) {
   const std::vector<TensorComparison>& tensors = dumps.comparison.tensors;
   const auto worst = std::ranges::find_if(tensors, is_worst);
   const std::string name = Printable(index.KeyOf(node));
+  const bool is_function = index.graph().IsFunction(node);
   std::string text =
-      index.graph().IsFunction(node)
-          ? fmt::format(
-                "{} is the first that differs though all that it reads "
-                "is alike",
-                name)
-          : fmt::format(
-                "{}, an input or a parameter, is not the same in both runs",
-                name);
+      name + (is_function
+                  ? " is the first that differs though all that it reads is "
+                    "alike"
+                  : ", an input or a parameter, is not the same in both runs");
   if (worst == tensors.end()) return text;
   if (worst->details.has_value()) {
     const DifferenceDetails& details = *worst->details;
-    if (!index.graph().IsFunction(node)) {
+    if (!is_function) {
       text += ": " + WordsOfGiven(details);
     } else if (!details.patterns.empty()) {
       text += ": " + details.patterns[0].words;
     }
   }
-  const ElementDifference& element = worst->Worst();
-  const auto [found, expected] = TellApart(element.actual, element.expected);
-  return text + fmt::format(" (found {}, expected {})", found, expected);
+  return text + FoundText(*worst);
 }
 
 // How two models of one network differ.
@@ -509,21 +512,13 @@ class ModelsTeller {
     }
     std::string text =
         fmt::format("{} makes something else than in the model{}",
-                    NameOf(First()), Worst());
+                    NameOf(First()), FoundText(First().made));
     const size_t more = compared_.layers.size() - 1;
     if (more > 0) {
       text += fmt::format("; and so {} {}", more == 1 ? "does" : "do",
                           CountOf(more, "more layer"));
     }
     return text + ".";
-  }
-
-  // " (found 1, expected 2)"; empty where nothing was compared.
-  std::string Worst() const {
-    if (!First().made.has_value() || First().made->is_equal()) return "";
-    const ElementDifference& worst = First().made->Worst();
-    const auto [found, expected] = TellApart(worst.actual, worst.expected);
-    return fmt::format(" (found {}, expected {})", found, expected);
   }
 
   std::string WhatItCosts() const {
@@ -562,18 +557,12 @@ class ModelsTeller {
 
   std::string WhatDiffers() const {
     std::string text = fmt::format(
-        "{} makes something else than in the "
-        "reference",
-        NameOf(First()));
-    text += Worst();
-    text += fmt::format(
-        "; alone it puts the outputs off by {:.2g} of their "
-        "size",
-        First().alone);
+        "{} makes something else than in the reference{}; alone it puts the "
+        "outputs off by {:.2g} of their size",
+        NameOf(First()), FoundText(First().made), First().alone);
     if (First().left.has_value()) {
       text += fmt::format(
-          ", and with it as in the reference {:.2g} of {:.2g} "
-          "is left",
+          ", and with it as in the reference {:.2g} of {:.2g} is left",
           *First().left, compared_.error);
     }
     const std::vector<std::string> next = NextNames();
@@ -590,7 +579,7 @@ std::string SentenceOf(const Answer& answer) {
   const Evidence& evidence = answer.evidence;
   std::string text;
   if (evidence.located.has_value() && answer.state != Answer::State::kUnknown) {
-    const Teller teller(answer);
+    const NodesTeller teller(answer);
     if (!evidence.located->culprits.empty()) {
       text = teller.Culprits();
     } else if (evidence.judged_all) {
@@ -599,8 +588,9 @@ std::string SentenceOf(const Answer& answer) {
   } else if (evidence.models.has_value()) {
     text = ModelsTeller(evidence.models->compared).Text();
   } else if (!answer.culprits.empty()) {
-    text = evidence.dumps.has_value() ? ToldOfDumps(*evidence.dumps)
-                                      : Told(answer.culprits[0], evidence);
+    text = evidence.dumps.has_value()
+               ? ToldOfDumps(*evidence.dumps)
+               : ToldOfValues(answer.culprits[0], evidence);
     const size_t more = answer.culprits.size() - 1;
     if (more > 0) text += fmt::format("; and {} more", more);
     text += ".";

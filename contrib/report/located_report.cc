@@ -147,14 +147,6 @@ std::string TallyOf(const LocateResult& result) {
   return text + "\n";
 }
 
-double LargestOutputError(const LocateResult& result) {
-  double largest = 0;
-  for (const TensorComparison& output : result.outputs) {
-    largest = std::max(largest, RelativeError(output));
-  }
-  return largest;
-}
-
 std::string OutputsText(const LocateResult& result) {
   if (result.outputs.empty()) return "outputs: not compared\n";
   const double error = LargestOutputError(result);

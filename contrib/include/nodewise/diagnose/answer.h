@@ -210,6 +210,10 @@ std::vector<std::string> OperationNames(
 std::vector<std::string> ValueNames(const Network& network,
                                     absl::Span<const ValueId> values);
 
+// Returns the RelativeError() of the output that is furthest off; 0 without
+// any.
+double LargestOutputError(const LocateResult& located);
+
 // Returns the name of what is known of an entry: "healthy", "on the way", ...
 std::string_view NameOf(EntryState state);
 
