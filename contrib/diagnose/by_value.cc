@@ -63,6 +63,80 @@ absl::Status PairAll(const Session& target, const Network& network,
 
 constexpr std::string_view kDiffers = "differs";
 
+// Reads the model, with the sizes that the inputs of the target have. All its
+// faults go into `diagnostics`. Fails as LoadModel() and PairInputs().
+absl::StatusOr<NetworkBeside> ModelFor(const Session& target,
+                                       const TargetSpec& model,
+                                       DiagnosticList* diagnostics) {
+  NetworkBeside beside;
+  beside.name = model.path.empty() ? "the model" : model.path;
+  NODEWISE_ASSIGN_OR_RETURN(Network network,
+                            LoadNetworkOf(model, &beside.notes, diagnostics));
+  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
+  BindSizes(InputsOfNetwork(target, network, beside.inputs), &network);
+  auto opaque = TakeOpaque(model.model, &network);
+  if (!opaque.ok()) return At(beside.name, opaque.status());
+  beside.opaque = *std::move(opaque);
+  beside.network = std::make_shared<const Network>(std::move(network));
+  return beside;
+}
+
+// Takes another build of the network for the model. Fails as NetworkOfBuild()
+// and PairInputs().
+absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
+                                       const Session& build) {
+  NetworkBeside beside;
+  beside.name = build.name;
+  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
+  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
+  beside.network = std::make_shared<const Network>(std::move(network));
+  return beside;
+}
+
+// What both are run with: the inputs of the target, and others that are drawn
+// like them.
+struct SetsOfInputs {
+  uint64_t sets = kInputSets;
+  uint64_t seed = 1;
+  // One more has NaN, infinities and zeros in some places.
+  bool has_special = false;
+};
+
+// Returns what the set of this number is, in words.
+std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
+  if (set == 0) return "the given inputs";
+  return set < sets.sets ? "inputs drawn like them"
+                         : "inputs with NaN and infinities";
+}
+
+// Runs both with all sets. Fails as the runs do, naming the side.
+absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
+    const Session& target, const NetworkBeside& beside,
+    const SetsOfInputs& sets) {
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
+                            MakerOf("debug", {target.name, target.target}));
+  NODEWISE_ASSIGN_OR_RETURN(const auto compiled, maker());
+  const auto network =
+      MakeNetworkRunner("interpreter", beside.name, beside.network);
+  const std::vector<NamedTensor> given =
+      InputsOfNetwork(target, *beside.network, beside.inputs);
+  std::vector<NamedTensor> inputs = given;
+  std::vector<RecordedPair> pairs;
+  for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
+    if (set == sets.sets) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs,
+                                WithSpecialNumbers(inputs, sets.seed + set));
+    } else if (set > 0) {
+      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(given, sets.seed + set));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        RecordedPair pair,
+        RecordPair(compiled.get(), network.get(), beside.inputs, inputs));
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
 // --- Beside a model ---
 
 // Returns how many operations with weights, which a compiler keeps, are named
@@ -245,65 +319,6 @@ absl::StatusOr<std::vector<std::string>> KindsByThird(
 }
 
 }  // namespace
-
-absl::StatusOr<NetworkBeside> ModelFor(const Session& target,
-                                       const TargetSpec& model,
-                                       DiagnosticList* diagnostics) {
-  NetworkBeside beside;
-  beside.name = model.path.empty() ? "the model" : model.path;
-  NODEWISE_ASSIGN_OR_RETURN(Network network,
-                            LoadNetworkOf(model, &beside.notes, diagnostics));
-  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
-  BindSizes(InputsOfNetwork(target, network, beside.inputs), &network);
-  auto opaque = TakeOpaque(model.model, &network);
-  if (!opaque.ok()) return At(beside.name, opaque.status());
-  beside.opaque = *std::move(opaque);
-  beside.network = std::make_shared<const Network>(std::move(network));
-  return beside;
-}
-
-absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
-                                       const Session& build) {
-  NetworkBeside beside;
-  beside.name = build.name;
-  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOfBuild(build.target));
-  NODEWISE_RETURN_IF_ERROR(PairAll(target, network, &beside));
-  beside.network = std::make_shared<const Network>(std::move(network));
-  return beside;
-}
-
-std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
-  if (set == 0) return "the given inputs";
-  return set < sets.sets ? "inputs drawn like them"
-                         : "inputs with NaN and infinities";
-}
-
-absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
-    const Session& target, const NetworkBeside& beside,
-    const SetsOfInputs& sets) {
-  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker,
-                            MakerOf("debug", {target.name, target.target}));
-  NODEWISE_ASSIGN_OR_RETURN(const auto compiled, maker());
-  const auto network =
-      MakeNetworkRunner("interpreter", beside.name, beside.network);
-  const std::vector<NamedTensor> given =
-      InputsOfNetwork(target, *beside.network, beside.inputs);
-  std::vector<NamedTensor> inputs = given;
-  std::vector<RecordedPair> pairs;
-  for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {
-    if (set == sets.sets) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs,
-                                WithSpecialNumbers(inputs, sets.seed + set));
-    } else if (set > 0) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs, DrawSimilar(given, sets.seed + set));
-    }
-    NODEWISE_ASSIGN_OR_RETURN(
-        RecordedPair pair,
-        RecordPair(compiled.get(), network.get(), beside.inputs, inputs));
-    pairs.push_back(std::move(pair));
-  }
-  return pairs;
-}
 
 absl::StatusOr<AlignAnswer> AlignWith(const Session& target,
                                       const Reference& reference, uint64_t sets,

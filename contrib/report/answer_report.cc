@@ -174,6 +174,115 @@ void ShowFailed(const SamplesResult& result,
   report->text.Add(table, 2, kMostSampleRows);
 }
 
+// The document has `questions`, `runs`, `nodes_on_path`, and with a first node
+// `first_divergence` and `masked`.
+void ShowBisected(const BisectResult& result, Report* report) {
+  JsonWriter* const json = &report->json;
+  AddMember(json, "nodes_on_path", result.nodes_on_path);
+  ShowQuestions(
+      result.questions,
+      fmt::format("bisected {}: {}, {} of the candidate and {} of the "
+                  "reference, most of them in part\n",
+                  CountOf(result.nodes_on_path, "node"),
+                  CountOf(result.questions.size(), "question"),
+                  CountOf(result.candidate_runs, "run"), result.reference_runs),
+      "nodes of TARGET", report);
+  AddObject(json, "runs", "candidate", result.candidate_runs, "reference",
+            result.reference_runs);
+  if (result.first.has_value()) {
+    const NodeReport& first = result.located.nodes[*result.first];
+    TextTable table;
+    table.AddRow({"first divergence", WithVerdict(first.key, first.verdict)});
+    if (!Accuses(first.verdict)) table.AddRow({"reason", first.reason});
+    table.AddRow({"masked before it", MaskingText(result)});
+    report->text.Add(table);
+    report->text += "\n";
+    AddMembers(json, "first_divergence", first.key, "first_divergence_kind",
+               NameOf(first.verdict), "masked", NameOf(result.masking));
+  } else if (result.located.CountOf(NodeVerdict::kNotDeterministic) > 0) {
+    report->text += "not bisected: the same run again made other bits\n\n";
+  } else if (result.located.outputs.empty()) {
+    report->text += "not bisected: no run comes to its end\n\n";
+  }
+}
+
+// The document has `questions`, `runs`, `functions`, `guilty` and `in_storage`.
+void ShowMixed(const MixResult& result, Report* report) {
+  JsonWriter* const json = &report->json;
+  AddMember(json, "functions", result.functions.size());
+  ShowQuestions(result.questions,
+                fmt::format("mixed {} of both builds: {}, {}\n",
+                            CountOf(result.functions.size(), "function"),
+                            CountOf(result.questions.size(), "question"),
+                            CountOf(result.runs, "run")),
+                "functions of TARGET", report);
+  AddMembers(json, "runs", result.runs, "in_storage", result.is_in_storage);
+  AddObjects(json, "guilty", result.guilty, [&](const auto& guilty) {
+    const MixedFunction& function = result.functions[guilty.function];
+    std::vector<std::string> together;
+    for (const size_t other : guilty.together_with) {
+      together.push_back(result.functions[other].candidate);
+    }
+    std::vector<int64_t> nodes;
+    for (const NodeId node : function.nodes) nodes.push_back(Index(node));
+    AddMembers(json, "function", function.candidate, "reference",
+               function.reference, "node_indices", nodes, "together_with",
+               together);
+  });
+  if (!result.is_in_storage) return;
+  report->text +=
+      "culprit: no function; with all functions of the reference the error is "
+      "the same,\nso it is in how TARGET's tensors share memory\n";
+}
+
+// Shows which builds were tried, and which is the first bad one. The document
+// has `series`, and with a bad one `first_bad`, `last_good` and
+// `skipped_between`.
+void ShowSeries(const SeriesResult& result,
+                const std::vector<std::string>& names, Report* report) {
+  TextTable table;
+  JsonWriter* const json = &report->json;
+  AddObjects(json, "series", result.answers, [&](const auto& answer) {
+    const std::string state(NameOf(answer.state));
+    table.AddRow({names[answer.build], state,
+                  answer.state == BuildState::kSkipped
+                      ? answer.why
+                      : fmt::format("outputs off by {:.2g} of their size",
+                                    answer.error)});
+    AddMembers(json, "build", names[answer.build], "state", state, "error",
+               answer.error, "why", IfAny{answer.why});
+  });
+  AddText(report, "tried {} of {}:\n", result.answers.size(),
+          CountOf(names.size(), "build"));
+  report->text.Add(table, 2);
+  report->text += "\n";
+  if (!result.first_bad.has_value()) {
+    report->text += "no bad build: the last one makes what the first does\n";
+    return;
+  }
+  const std::string& good = names[result.last_good];
+  const std::string& bad = names[*result.first_bad];
+  const auto skipped = NamesAt(result.skipped_between, names);
+  AddMembers(json, "last_good", good, "first_bad", bad, "skipped_between",
+             skipped);
+  AddText(report, "first bad build: {}, after {}\n", Printable(bad),
+          Printable(good));
+  if (skipped.empty()) return;
+  AddText(
+      report,
+      "  it may also be one of those between them, which could not run: {}\n",
+      ListOf(skipped));
+}
+
+// Shows the samples with their errors, which verdicts recur, and which samples
+// failed. The document has `samples`, `recurring` and `failed_samples`.
+void ShowSamples(const SamplesResult& result,
+                 const std::vector<std::string>& names, Report* report) {
+  ShowRanked(result, names, report);
+  ShowRecurring(result, names, report);
+  ShowFailed(result, names, report);
+}
+
 // --- The answer ---
 
 // Returns the words in lines that fit a usual terminal.
@@ -400,107 +509,6 @@ void ShowKept(const WrittenRepro& repro, Report* report) {
 }
 
 }  // namespace
-
-void ShowBisected(const BisectResult& result, Report* report) {
-  JsonWriter* const json = &report->json;
-  AddMember(json, "nodes_on_path", result.nodes_on_path);
-  ShowQuestions(
-      result.questions,
-      fmt::format("bisected {}: {}, {} of the candidate and {} of the "
-                  "reference, most of them in part\n",
-                  CountOf(result.nodes_on_path, "node"),
-                  CountOf(result.questions.size(), "question"),
-                  CountOf(result.candidate_runs, "run"), result.reference_runs),
-      "nodes of TARGET", report);
-  AddObject(json, "runs", "candidate", result.candidate_runs, "reference",
-            result.reference_runs);
-  if (result.first.has_value()) {
-    const NodeReport& first = result.located.nodes[*result.first];
-    TextTable table;
-    table.AddRow({"first divergence", WithVerdict(first.key, first.verdict)});
-    if (!Accuses(first.verdict)) table.AddRow({"reason", first.reason});
-    table.AddRow({"masked before it", MaskingText(result)});
-    report->text.Add(table);
-    report->text += "\n";
-    AddMembers(json, "first_divergence", first.key, "first_divergence_kind",
-               NameOf(first.verdict), "masked", NameOf(result.masking));
-  } else if (result.located.CountOf(NodeVerdict::kNotDeterministic) > 0) {
-    report->text += "not bisected: the same run again made other bits\n\n";
-  } else if (result.located.outputs.empty()) {
-    report->text += "not bisected: no run comes to its end\n\n";
-  }
-}
-
-void ShowMixed(const MixResult& result, Report* report) {
-  JsonWriter* const json = &report->json;
-  AddMember(json, "functions", result.functions.size());
-  ShowQuestions(result.questions,
-                fmt::format("mixed {} of both builds: {}, {}\n",
-                            CountOf(result.functions.size(), "function"),
-                            CountOf(result.questions.size(), "question"),
-                            CountOf(result.runs, "run")),
-                "functions of TARGET", report);
-  AddMembers(json, "runs", result.runs, "in_storage", result.is_in_storage);
-  AddObjects(json, "guilty", result.guilty, [&](const auto& guilty) {
-    const MixedFunction& function = result.functions[guilty.function];
-    std::vector<std::string> together;
-    for (const size_t other : guilty.together_with) {
-      together.push_back(result.functions[other].candidate);
-    }
-    std::vector<int64_t> nodes;
-    for (const NodeId node : function.nodes) nodes.push_back(Index(node));
-    AddMembers(json, "function", function.candidate, "reference",
-               function.reference, "node_indices", nodes, "together_with",
-               together);
-  });
-  if (!result.is_in_storage) return;
-  report->text +=
-      "culprit: no function; with all functions of the reference the error is "
-      "the same,\nso it is in how TARGET's tensors share memory\n";
-}
-
-void ShowSeries(const SeriesResult& result,
-                const std::vector<std::string>& names, Report* report) {
-  TextTable table;
-  JsonWriter* const json = &report->json;
-  AddObjects(json, "series", result.answers, [&](const auto& answer) {
-    const std::string state(NameOf(answer.state));
-    table.AddRow({names[answer.build], state,
-                  answer.state == BuildState::kSkipped
-                      ? answer.why
-                      : fmt::format("outputs off by {:.2g} of their size",
-                                    answer.error)});
-    AddMembers(json, "build", names[answer.build], "state", state, "error",
-               answer.error, "why", IfAny{answer.why});
-  });
-  AddText(report, "tried {} of {}:\n", result.answers.size(),
-          CountOf(names.size(), "build"));
-  report->text.Add(table, 2);
-  report->text += "\n";
-  if (!result.first_bad.has_value()) {
-    report->text += "no bad build: the last one makes what the first does\n";
-    return;
-  }
-  const std::string& good = names[result.last_good];
-  const std::string& bad = names[*result.first_bad];
-  const auto skipped = NamesAt(result.skipped_between, names);
-  AddMembers(json, "last_good", good, "first_bad", bad, "skipped_between",
-             skipped);
-  AddText(report, "first bad build: {}, after {}\n", Printable(bad),
-          Printable(good));
-  if (skipped.empty()) return;
-  AddText(
-      report,
-      "  it may also be one of those between them, which could not run: {}\n",
-      ListOf(skipped));
-}
-
-void ShowSamples(const SamplesResult& result,
-                 const std::vector<std::string>& names, Report* report) {
-  ShowRanked(result, names, report);
-  ShowRecurring(result, names, report);
-  ShowFailed(result, names, report);
-}
 
 void ShowRepros(const WrittenRepros& written, Report* report) {
   JsonWriter* const json = &report->json;

@@ -239,6 +239,35 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
   return absl::OkStatus();
 }
 
+// Shows the VM functions of a library that has some, and the graph of one.
+absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto library, OpenVmLibrary(path));
+  if (library == nullptr) return absl::OkStatus();
+  const VmExecutable& executable = library->executable;
+  const uint64_t bytes = ConstantBytes(executable);
+  AddFact(inspection, "bytecode", "version {}, {}, {} in tensors",
+          Printable(executable.version),
+          CountOf(executable.constants.size(), "constant"),
+          CountOf(bytes, "byte"));
+  JsonWriter* const json = &inspection->json;
+  json->BeginObject("bytecode");
+  AddMembers(json, "version", executable.version, "constants",
+             executable.constants.size(), "constant_bytes", bytes);
+  json->BeginArray("functions");
+  TextTable table;
+  uint64_t count = 0;
+  for (const VmFunction& function : executable.functions) {
+    // Kernels, and functions of TVM's runtime, which have no code of their own.
+    if (function.kind == VmFunction::Kind::kPacked) continue;
+    ++count;
+    AddFunction(*library, function, &table, json);
+  }
+  json->EndArray();
+  json->EndObject();
+  AddTable("VM functions", std::to_string(count), table, inspection);
+  return AddGraph(*library, inspection);
+}
+
 // --- Libraries ---
 
 // Modules below this depth are indented no further: a hostile file can nest
@@ -403,34 +432,6 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
   AddMembers(&inspection->json, "kind", "graph", "bytes", bytes);
   DescribeGraph(graph, params, inspection);
   return absl::OkStatus();
-}
-
-absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto library, OpenVmLibrary(path));
-  if (library == nullptr) return absl::OkStatus();
-  const VmExecutable& executable = library->executable;
-  const uint64_t bytes = ConstantBytes(executable);
-  AddFact(inspection, "bytecode", "version {}, {}, {} in tensors",
-          Printable(executable.version),
-          CountOf(executable.constants.size(), "constant"),
-          CountOf(bytes, "byte"));
-  JsonWriter* const json = &inspection->json;
-  json->BeginObject("bytecode");
-  AddMembers(json, "version", executable.version, "constants",
-             executable.constants.size(), "constant_bytes", bytes);
-  json->BeginArray("functions");
-  TextTable table;
-  uint64_t count = 0;
-  for (const VmFunction& function : executable.functions) {
-    // Kernels, and functions of TVM's runtime, which have no code of their own.
-    if (function.kind == VmFunction::Kind::kPacked) continue;
-    ++count;
-    AddFunction(*library, function, &table, json);
-  }
-  json->EndArray();
-  json->EndObject();
-  AddTable("VM functions", std::to_string(count), table, inspection);
-  return AddGraph(*library, inspection);
 }
 
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection) {

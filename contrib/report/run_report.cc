@@ -60,6 +60,26 @@ void ShowNetwork(const Session& session, Report* report) {
   }
 }
 
+// Shows inputs and where they came from.
+void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
+                std::optional<uint64_t> seed, Report* report) {
+  AddMember(&report->json, "seed", seed);
+  TextTable table;
+  AddObjects(&report->json, "inputs", inputs, [&](const auto& input) {
+    const std::string name = list.Name(input.input);
+    const absl::Span<const int64_t> shape = input.tensor.shape();
+    // A tensor may have an older code of the type that the target names.
+    const TensorType type = list.Type(input.input);
+    const DLDataType dtype =
+        type.has_dtype() ? type.dtype : input.tensor.dtype();
+    table.AddRow(
+        {"input", name, TypeToString(shape, dtype), "from " + input.from});
+    AddMembers(&report->json, "name", name, "dtype", ToString(dtype), "shape",
+               shape, "from", input.from);
+  });
+  report->text.Add(table);
+}
+
 // --- Kernels ---
 
 // More lines would hide what was asked for.
@@ -233,6 +253,25 @@ std::string UnseenText(const std::vector<TensorComparison>& compared,
   return text;
 }
 
+// Shows whether the outputs of a run in another program that was looked into
+// are those of one that was not. If they differ by more than rounding does, a
+// report that was fine becomes kDiffers.
+void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
+                     absl::Span<const NamedTensor> unseen, Report* report) {
+  const auto compared = CompareWithUnseen(seen, unseen);
+  if (!compared.ok()) return report->AddError(compared.status());
+  const auto differing =
+      std::ranges::count(*compared, false, &TensorComparison::is_equal);
+  const std::string text = UnseenText(*compared, differing);
+  report->text += text + "\n";
+  AddObject(&report->json, "unseen_run", "equal", differing == 0, "text", text);
+  const bool is_wrong =
+      std::ranges::any_of(*compared, &TensorComparison::is_wrong);
+  if (is_wrong && report->status == Report::Status::kOk) {
+    report->status = Report::Status::kDiffers;
+  }
+}
+
 }  // namespace
 
 void ShowTarget(const Session& session, Report* report) {
@@ -251,25 +290,6 @@ void ShowTarget(const Session& session, Report* report) {
   AddText(report, "{} computed by the reference: {}\n",
           CountOf(session.stand_ins.size(), "node"), ListOf(session.stand_ins));
   report->json.Add("stand_ins", session.stand_ins);
-}
-
-void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
-                std::optional<uint64_t> seed, Report* report) {
-  AddMember(&report->json, "seed", seed);
-  TextTable table;
-  AddObjects(&report->json, "inputs", inputs, [&](const auto& input) {
-    const std::string name = list.Name(input.input);
-    const absl::Span<const int64_t> shape = input.tensor.shape();
-    // A tensor may have an older code of the type that the target names.
-    const TensorType type = list.Type(input.input);
-    const DLDataType dtype =
-        type.has_dtype() ? type.dtype : input.tensor.dtype();
-    table.AddRow(
-        {"input", name, TypeToString(shape, dtype), "from " + input.from});
-    AddMembers(&report->json, "name", name, "dtype", ToString(dtype), "shape",
-               shape, "from", input.from);
-  });
-  report->text.Add(table);
 }
 
 void ShowKernels(const Session& loaded, Report* report) {
@@ -308,22 +328,6 @@ void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
                                   runs, median, min);
   AddObject(&report->json, "time", "runs", runs, "median_ms", median, "min_ms",
             min);
-}
-
-void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
-                     absl::Span<const NamedTensor> unseen, Report* report) {
-  const auto compared = CompareWithUnseen(seen, unseen);
-  if (!compared.ok()) return report->AddError(compared.status());
-  const auto differing =
-      std::ranges::count(*compared, false, &TensorComparison::is_equal);
-  const std::string text = UnseenText(*compared, differing);
-  report->text += text + "\n";
-  AddObject(&report->json, "unseen_run", "equal", differing == 0, "text", text);
-  const bool is_wrong =
-      std::ranges::any_of(*compared, &TensorComparison::is_wrong);
-  if (is_wrong && report->status == Report::Status::kOk) {
-    report->status = Report::Status::kDiffers;
-  }
 }
 
 void ShowForeignDump(const ForeignDump& dump, Report* report) {

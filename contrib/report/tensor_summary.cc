@@ -201,6 +201,21 @@ absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
   return maker();
 }
 
+// Runs what the session opened once, or reads its dump, and digests every
+// tensor of it. Tensors that were digested before a failure are in `digests`.
+absl::Status DigestRun(const Session& session,
+                       std::vector<TensorDigest>* digests) {
+  DigestSink sink(digests);
+  if (!session.dump.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(session.dump));
+    return run.source->Visit(sink);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto runner, RunnerOf(session));
+  RunOptions options;
+  options.sink = &sink;
+  return runner->Run(session.NamedInputs(), options).status();
+}
+
 void NoteNotAll(const absl::Status& status, Report* report) {
   if (status.ok()) return;
   report->notes.push_back(fmt::format(
@@ -294,19 +309,6 @@ TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor) {
   });
   TakeSlice(tensor, &digest);
   return digest;
-}
-
-absl::Status DigestRun(const Session& session,
-                       std::vector<TensorDigest>* digests) {
-  DigestSink sink(digests);
-  if (!session.dump.empty()) {
-    NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(session.dump));
-    return run.source->Visit(sink);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const auto runner, RunnerOf(session));
-  RunOptions options;
-  options.sink = &sink;
-  return runner->Run(session.NamedInputs(), options).status();
 }
 
 void AddDigestsOf(const Session& session, Report* report) {

@@ -30,33 +30,6 @@ struct NetworkBeside {
   OpaqueReport opaque;
 };
 
-// Reads the model, with the sizes that the inputs of the target have. All its
-// faults go into `diagnostics`. Fails as LoadModel() and PairInputs().
-absl::StatusOr<NetworkBeside> ModelFor(const Session& target,
-                                       const TargetSpec& model,
-                                       DiagnosticList* diagnostics);
-// Takes another build of the network for the model. Fails as NetworkOfBuild()
-// and PairInputs().
-absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
-                                       const Session& build);
-
-// What both are run with: the inputs of the target, and others that are drawn
-// like them.
-struct SetsOfInputs {
-  uint64_t sets = kInputSets;
-  uint64_t seed = 1;
-  // One more has NaN, infinities and zeros in some places.
-  bool has_special = false;
-};
-
-// Returns what the set of this number is, in words.
-std::string NameOfSet(const SetsOfInputs& sets, size_t set);
-
-// Runs both with all sets. Fails as the runs do, naming the side.
-absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
-    const Session& target, const NetworkBeside& beside,
-    const SetsOfInputs& sets);
-
 // What each entry of a target holds of the tensors beside it.
 struct AlignAnswer {
   Session target;

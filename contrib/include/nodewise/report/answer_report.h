@@ -10,12 +10,8 @@
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/diagnose/model_beside.h"
 #include "nodewise/ir/operation_source.h"
-#include "nodewise/locate/bisect.h"
 #include "nodewise/locate/locate.h"
-#include "nodewise/locate/mix_builds.h"
 #include "nodewise/locate/referee.h"
-#include "nodewise/locate/samples.h"
-#include "nodewise/locate/series.h"
 #include "nodewise/locate/side_difference.h"
 #include "nodewise/report/report.h"
 #include "nodewise/support/json_writer.h"
@@ -59,26 +55,6 @@ void ShowOpinions(
 // Shows what differs before anything has run. The document has `differences`.
 void ShowSideDifferences(const std::vector<SideDifference>& differences,
                          Report* report);
-
-// The parts of an answer about how it was searched. Each shows one and sets no
-// status; the nodes that were judged are shown by located_report.h.
-
-// The document has `questions`, `runs`, `nodes_on_path`, and with a first node
-// `first_divergence` and `masked`.
-void ShowBisected(const BisectResult& result, Report* report);
-// The document has `questions`, `runs`, `functions`, `guilty` and `in_storage`.
-void ShowMixed(const MixResult& result, Report* report);
-
-// Shows which builds were tried, and which is the first bad one. The document
-// has `series`, and with a bad one `first_bad`, `last_good` and
-// `skipped_between`.
-void ShowSeries(const SeriesResult& result,
-                const std::vector<std::string>& names, Report* report);
-
-// Shows the samples with their errors, which verdicts recur, and which samples
-// failed. The document has `samples`, `recurring` and `failed_samples`.
-void ShowSamples(const SamplesResult& result,
-                 const std::vector<std::string>& names, Report* report);
 
 // Shows which nodes are named by their values, each with what `named` has of
 // where it is from, and what is known of each node. Sets no status. The

@@ -35,8 +35,6 @@ using ParamNames = std::optional<std::set<std::string>>;
 absl::Status InspectGraph(const std::string& path, const ParamNames& params,
                           Inspection* inspection);
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection);
-// The VM functions of a library that has some, and the graph of one of them.
-absl::Status InspectBytecode(const std::string& path, Inspection* inspection);
 // `format` is .npy, .npz, .params or .pb.
 absl::Status InspectTensors(const std::string& path, const std::string& format,
                             Inspection* inspection);

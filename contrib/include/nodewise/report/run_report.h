@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -16,10 +15,6 @@ namespace nodewise {
 // The document has `target`, `inputs` and, if there is one, `seed`.
 void ShowTarget(const Session& session, Report* report);
 
-// Shows inputs and where they came from.
-void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
-                std::optional<uint64_t> seed, Report* report);
-
 // Shows what computed the nodes whose functions are built in, and why others
 // refused some; nothing for compiled code.
 void ShowKernels(const Session& session, Report* report);
@@ -32,12 +27,6 @@ void ShowOutputs(const std::vector<NamedTensor>& outputs, Report* report);
 
 // Shows how long runs took. The document has `time`. REQUIRES: there is one.
 void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report);
-
-// Shows whether the outputs of a run in another program that was looked into
-// are those of one that was not. If they differ by more than rounding does, a
-// report that was fine becomes kDiffers.
-void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
-                     absl::Span<const NamedTensor> unseen, Report* report);
 
 // Shows what recording runs of a program has left, with that check. The
 // document has `dumps`, `entries` and `tensor_bytes`.

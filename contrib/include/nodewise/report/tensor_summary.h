@@ -59,11 +59,6 @@ struct TensorDigest {
 // REQUIRES: the tensor is compact and in host memory; it need not be aligned.
 TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor);
 
-// Runs what the session opened once, or reads its dump, and digests every
-// tensor of it. Tensors that were digested before a failure are in `digests`.
-absl::Status DigestRun(const Session& session,
-                       std::vector<TensorDigest>* digests);
-
 // Adds what a run of the session makes as the document's `digests`. A note says
 // why where there is not all of it.
 void AddDigestsOf(const Session& session, Report* report);
