@@ -1,4 +1,4 @@
-// What all searches answer with, made of what each found in its own words.
+// The shape in which all searches answer, made of the words of each.
 
 #include "nodewise/diagnose/answer.h"
 
@@ -32,15 +32,20 @@ const FindingKind& KindOf(NodeVerdict verdict) {
   return verdict_kinds::kBroken;
 }
 
+// Many compilers are lax about such numbers on purpose, so this is told apart.
 std::string InSpecialNumbers(const std::string& expected) {
   return fmt::format("differs from {} only where numbers are NaN or infinite",
                      expected);
 }
 
+// Places have the shape that they have in findings about graphs, so that one
+// reader finds both.
 NodePlace PlaceOfNode(NodeId node, const std::string& key) {
   return {node, key, fmt::format("node {} ({})", Index(node), Printable(key))};
 }
 
+// Every search names its culprits in this shape, from what it knows in its own:
+// here the share of the outputs' error that repairing the node takes away.
 NamedCulprit NameCulprit(const LocateResult& located, const Culprit& culprit) {
   const NodeReport& node = located.nodes[culprit.report];
   NamedCulprit named;
@@ -67,6 +72,8 @@ std::string WhyNoCulprit(const LocateResult& located) {
                     node.key, node.gain());
 }
 
+// Here it is the distance from what the node should hold. Between builds a node
+// is broken only if it is known which side is right.
 NamedCulprit NameCulprit(const ValueEvidence& evidence, size_t i) {
   const ValueCulprit& culprit = evidence.result.culprits[i];
   const Network& network = *evidence.network;
@@ -105,6 +112,8 @@ void Answer::AddDoubt(const absl::Status& status) {
   doubts.push_back(FindingOf(status));
 }
 
+// Warnings come along where there is an error, since they may explain it; alone
+// they are no doubt.
 bool Answer::AddDoubts(const DiagnosticList& faults) {
   if (!faults.HasErrors()) return false;
   state = State::kUnknown;
@@ -146,6 +155,8 @@ double LargestOutputError(const LocateResult& located) {
   return largest;
 }
 
+// The cases go from what is known least to what is known best. A distance is of
+// the size of the tensor, and infinite where the two have nothing in common.
 std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
   const ValueCulprit& culprit = evidence.result.culprits[number];
   if (culprit.expected == kNoValue) {
@@ -185,6 +196,8 @@ std::string KindOf(const ValueEvidence& evidence, size_t number) {
                                         : std::string(kBrokenKind);
 }
 
+// Outputs that are wrong though no node is are a question that stays open,
+// unless rounding alone explains it.
 void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
   for (const NodeReport& node : located.nodes) {
     answer->verdicts.push_back({node.key, node.node,
@@ -204,6 +217,8 @@ void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
   answer->evidence.located = std::move(located);
 }
 
+// Nodes that hold no tensor of the network have a verdict, too: they are on the
+// way to one.
 void TakeByValue(ValueEvidence evidence, Answer* answer) {
   const Graph& graph = evidence.index->graph();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
@@ -226,6 +241,7 @@ void AddNotes(const std::vector<std::string>& notes, Answer* answer) {
   answer->notes.insert(answer->notes.end(), notes.begin(), notes.end());
 }
 
+// A NaN spreads over all that depends on it, and makes right and wrong alike.
 void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer) {
   if (answer->state != Answer::State::kRight) return;
   const absl::Status status = CheckGivenNumbers(inputs);

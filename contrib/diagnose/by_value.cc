@@ -1,5 +1,10 @@
 // Searches in a target, or a dump of it, whose nodes do not say what they
 // compute: what they make is matched with a model, or with another build.
+//
+// Both sides run on the same inputs, and every tensor of both is recorded.
+// Tensors that hold the same numbers in some order are pairs; with a second set
+// of inputs that is no accident any more. An entry that should have a partner,
+// since those around it have theirs, and has none was made wrong by its node.
 
 #include <algorithm>
 #include <set>
@@ -40,6 +45,8 @@ std::vector<NamedTensor> InputsOfNetwork(const Session& target,
   return inputs;
 }
 
+// Pairs by place alone are a guess that may be wrong, so that a note tells
+// each.
 absl::Status PairAll(const Session& target, const Network& network,
                      NetworkBeside* beside) {
   const InputList& compiled = target.target->inputs();
@@ -93,7 +100,7 @@ absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
   return beside;
 }
 
-// What both are run with: the inputs of the target, and others that are drawn
+// Both are run with these: the inputs of the target, and others that are drawn
 // like them.
 struct SetsOfInputs {
   uint64_t sets = kInputSets;
@@ -142,6 +149,8 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
 // Returns how many operations with weights, which a compiler keeps, are named
 // or lie in what is named, without a change that explains it; and how many
 // there are.
+// Operations with weights are the anchor: a compiler may fuse or drop any
+// other, and a model of the same shape has them in the same places.
 std::pair<size_t, size_t> WrongWeights(const ValueEvidence& evidence) {
   constexpr int64_t kFewestNumbers = 16;
   const Network& network = *evidence.network;
@@ -168,6 +177,8 @@ std::pair<size_t, size_t> WrongWeights(const ValueEvidence& evidence) {
 // Returns whether the model is likely to be another one than the network was
 // compiled from: no node is right and of no wrong one it can be said what it
 // should have made, or most weights seem to be others.
+// Three wrong layers are too many for an accident and few enough for a small
+// network.
 bool IsUnlike(const ValueEvidence& evidence) {
   constexpr size_t kFewest = 3;
   const std::vector<ValueCulprit>& culprits = evidence.result.culprits;
@@ -204,6 +215,8 @@ void AskWhetherModel(ValueEvidence* evidence, Answer* answer) {
                 : "no node makes a tensor of it"));
 }
 
+// Aligning finds which entries hold which tensors; locating then asks of each
+// entry whether it is made rightly of what its node has read.
 absl::StatusOr<ValueEvidence> Examine(std::shared_ptr<const GraphIndex> index,
                                       std::shared_ptr<const Network> network,
                                       const std::vector<RecordedPair>& pairs,
@@ -219,7 +232,7 @@ absl::StatusOr<ValueEvidence> Examine(std::shared_ptr<const GraphIndex> index,
   return evidence;
 }
 
-// What was recorded is left in `pairs`, unless that is null.
+// The recorded runs are left in `pairs`, unless that is null.
 absl::StatusOr<ValueEvidence> ExamineBeside(
     const Session& judged, const NetworkBeside& beside,
     const SetsOfInputs& sets, std::vector<RecordedPair>* pairs = nullptr) {
@@ -241,6 +254,8 @@ struct IndexedDump {
   std::unique_ptr<const GraphIndex> index;
 };
 
+// The graph, its plan and its index lie together, since each refers to the one
+// before it.
 absl::StatusOr<std::shared_ptr<IndexedDump>> OpenIndexed(
     const std::string& path) {
   auto dump = std::make_shared<IndexedDump>();
@@ -250,6 +265,7 @@ absl::StatusOr<std::shared_ptr<IndexedDump>> OpenIndexed(
   return dump;
 }
 
+// The dump says which sizes the run had that the model leaves open.
 std::vector<VmInputType> TypesOfInputs(const GraphIndex& index) {
   const Graph& graph = index.graph();
   std::vector<VmInputType> types;
@@ -271,6 +287,8 @@ std::set<std::string> KeysOf(const ValueCulprit& culprit,
 }
 
 // The keys of the nodes of a build that differ from another one's.
+// The third build takes the place of the model, so that its own nodes need not
+// say what they compute either.
 absl::StatusOr<std::set<std::string>> DifferingNodes(const Session& build,
                                                      const Session& other,
                                                      const SetsOfInputs& sets) {
@@ -284,7 +302,7 @@ absl::StatusOr<std::set<std::string>> DifferingNodes(const Session& build,
   return nodes;
 }
 
-// What a third build says of each difference.
+// Returns the verdict of a third build about each difference.
 absl::StatusOr<std::vector<std::string>> KindsByThird(
     const Session& target, const Session& reference, const Session& third,
     const ValueEvidence& evidence, const SetsOfInputs& sets) {
@@ -345,6 +363,8 @@ absl::StatusOr<AlignAnswer> AlignWith(const Session& target,
   return answer;
 }
 
+// The target's own seed draws the further inputs, so that a search can be
+// repeated.
 absl::Status SearchBesideModel(const Question& question, Answer* answer) {
   const Session& session = question.target;
   DiagnosticList faults;
@@ -369,6 +389,9 @@ absl::Status SearchBesideModel(const Question& question, Answer* answer) {
   return WriteValueRepros(question, session, pairs, answer);
 }
 
+// Nodes are judged in one of the builds, by the tensors of the other. Which one
+// that is makes a difference for the names alone, so it is the target unless
+// that is trusted.
 absl::Status SearchBetweenBuilds(const Question& question, Answer* answer) {
   const Session& target = question.target;
   NODEWISE_ASSIGN_OR_RETURN(const std::optional<Session> reference,
@@ -410,6 +433,8 @@ absl::Status SearchBetweenBuilds(const Question& question, Answer* answer) {
   return absl::OkStatus();
 }
 
+// A dump has one run, so there is one set of inputs: those that it was made
+// with. The model is run on them here.
 absl::Status SearchDumpBesideModel(const Question& question, Answer* answer) {
   const TargetSpec& model = question.reference.spec;
   DiagnosticList faults;

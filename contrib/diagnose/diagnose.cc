@@ -1,5 +1,9 @@
 // Which search it is for a question, and whether its settings mean something
 // for that.
+//
+// The table gives a search for the subject and what is beside it. Some cells
+// need both sides to be read before it is clear which search they need: two
+// models that are not one are compared as models, whatever the cell says.
 
 #include "nodewise/diagnose/diagnose.h"
 
@@ -91,6 +95,8 @@ std::vector<SettingRow> SettingsOf(const Question& q) {
   };
 }
 
+// A setting that means nothing is refused and not passed over: who gives it
+// expects something of it.
 absl::Status CheckSettings(const Question& question, const SearchRow& row,
                            Search search) {
   const bool is_auto = question.method == Method::kAuto;
@@ -142,6 +148,8 @@ absl::Status CheckSettings(const Question& question, const SearchRow& row,
   return absl::OkStatus();
 }
 
+// Without a search the message says what would make one possible, and with one
+// that the method rules out it names the way back.
 absl::StatusOr<Search> SearchFor(const Question& question,
                                  const SearchRow& row) {
   if (row.search == Search::kNone) {
@@ -228,6 +236,8 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
 }
 
 // Says where the culprits' operations are from, in the models that have them.
+// Networks are asked in this order: the one that culprits were named by knows
+// their operations best.
 void NameSources(Answer* answer) {
   const Evidence& evidence = answer->evidence;
   std::vector<std::shared_ptr<const Network>> networks;
@@ -244,6 +254,9 @@ void NameSources(Answer* answer) {
   }
 }
 
+// A search may hand over to another once both sides are read, which is known
+// only here: whether two models are one decides between their nodes and their
+// layers.
 absl::Status Run(const Question& question, Answer* answer) {
   const Reference::Kind right = question.reference.kind;
   if (!question.target.samples.empty()) return SearchSamples(question, answer);
@@ -312,6 +325,8 @@ std::string WhatWasDone(const SearchRow& row, Search search, bool has_samples) {
 
 }  // namespace
 
+// All that can be refused is refused before anything runs, and a folder for
+// repros is checked as well, since a search may take minutes.
 absl::StatusOr<Answer> Diagnose(const Question& question) {
   NODEWISE_ASSIGN_OR_RETURN(const Subject subject, SubjectOf(question.target));
   const SearchRow& row = CellOf(subject, BesideOf(question));

@@ -1,3 +1,9 @@
+// How long a program takes for each operation of a model, alone.
+//
+// Every operation is cut out as a model of its own and run by the program with
+// the values that the reference has for its inputs. The sum of these times need
+// not be that of the whole model, and how they differ is a finding of its own.
+
 #include "nodewise/diagnose/operation_times.h"
 
 #include <algorithm>
@@ -13,12 +19,15 @@
 namespace nodewise {
 namespace {
 
+// A median, since a run that the system interrupts takes any time.
 double MedianUs(const std::vector<int64_t>& ns) {
   return MedianOf({ns.begin(), ns.end()}) / 1e3;
 }
 
 // Shares of one time are alike to the nanosecond; times that were measured are
 // not.
+// A program that says only how long all runs took together is taken to have had
+// runs of equal length, which is no measurement of any.
 bool AreShares(const std::vector<int64_t>& ns) {
   return ns.size() > 2 && std::adjacent_find(ns.begin(), ns.end(),
                                              std::not_equal_to<>()) == ns.end();
@@ -49,6 +58,8 @@ struct Alone {
   std::vector<NamedTensor> inputs;
 };
 
+// Constants stay in the cut network, so that the program can prepare them as it
+// does in the whole model. Each value is an input once.
 absl::StatusOr<Alone> CutOut(const Network& network, const Operation& operation,
                              TensorCollector* values) {
   std::vector<ValueId> to;
@@ -96,6 +107,8 @@ size_t ProgramTimes::CountUntimed() const {
       [](const OperationTime& each) { return !each.why_not.empty(); }));
 }
 
+// The values between operations come from the reference, which hands out all of
+// them; the program would have to be changed for that.
 absl::StatusOr<ProgramTimes> TimeOperations(
     const Session& session, uint64_t repeats,
     const std::function<void(size_t done, size_t all)>& progress) {

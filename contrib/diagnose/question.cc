@@ -1,4 +1,4 @@
-// What is asked, and which search answers it: one table, of which the choice of
+// The question, and which search answers it: one table, of which the choice of
 // a search, the help and the pages are made.
 
 #include "nodewise/diagnose/question.h"
@@ -44,6 +44,8 @@ constexpr std::string_view kTakeModel =
 constexpr std::string_view kTakeBuild =
     "take the build for the target and the program for right";
 
+// Every subject has every cell, also those without a search: then the words say
+// what to do instead, and a test counts the cells.
 constexpr SearchRow kTable[] = {
     {Subject::kSpeaking, Beside::kDefinitions, Search::kNodes,
      "each node was computed again, from what it had read, by the definitions "
@@ -116,7 +118,7 @@ constexpr SearchRow kTable[] = {
     {Subject::kProgram, Beside::kDump, Search::kNone, kDumpsAreCompared},
 };
 
-// What other methods than kAuto make of the search that a cell has.
+// Other methods than kAuto make these of the search that a cell has.
 struct MethodRow {
   Search usual;
   Method method;
@@ -135,6 +137,8 @@ constexpr MethodRow kSearchesByMethod[] = {
     {Search::kOutside, Method::kIntermediate, Search::kOutside},
 };
 
+// One node that says what it computes is enough: compilers other than
+// nodewise's own write no such attribute at all.
 bool AnySays(const Graph& graph) {
   return std::ranges::any_of(graph.nodes, &SaysItsRegion);
 }
@@ -165,6 +169,8 @@ absl::StatusOr<Method> ParseMethod(const std::string& name) {
 
 absl::Span<const SearchRow> SearchTable() { return kTable; }
 
+// Cells without a search are left out of the help; the message that refuses one
+// has their words.
 std::string SearchTableText() {
   std::string text = "what is done, by TARGET and what is taken for right:\n";
   const SearchRow* before = nullptr;
@@ -180,6 +186,8 @@ std::string SearchTableText() {
   return text;
 }
 
+// A method that a cell does not have is refused by the caller, who can name
+// both.
 Search SearchBy(const SearchRow& row, Method method) {
   if (method == Method::kAuto) return row.search;
   for (const MethodRow& by : kSearchesByMethod) {
@@ -220,6 +228,7 @@ std::string_view TitleOf(Beside beside) {
   return kTitles[static_cast<size_t>(beside)];
 }
 
+// These names stand in documents.
 std::string_view NameOf(Search search) {
   static constexpr std::string_view kNames[] = {"none",
                                                 "nodes",
@@ -243,6 +252,7 @@ bool SaysNothing(const Session& session) {
   return session.target != nullptr && !AnySays(session.target->graph());
 }
 
+// A program comes first: it has a model, but what runs are its own operations.
 absl::StatusOr<Subject> SubjectOf(const Session& session) {
   if (session.program != nullptr) return Subject::kProgram;
   if (!session.dump.empty()) {

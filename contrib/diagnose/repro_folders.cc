@@ -1,5 +1,11 @@
 // Nodes become folders: what each has read, what it made, and what shows that
 // this is wrong.
+//
+// A folder has to show the fault without the network. So the node runs alone
+// first, on what it has read; if it is right then, the nodes before it are
+// added until it fails. Inputs that show a fault are made simpler as long as
+// they do, and names and numbers are exchanged where others may have the
+// folder.
 
 #include "nodewise/diagnose/repro_folders.h"
 
@@ -29,6 +35,8 @@
 namespace nodewise {
 namespace {
 
+// A folder is told of as the command of the folder would find it, which
+// may be less than the search knew: a node may be right when it runs alone.
 std::string ShownBy(const ReproCase& node_case) {
   if (node_case.plan_fault.has_value()) {
     return fmt::format("{}: writes over {}, which {} still reads",
@@ -55,8 +63,8 @@ std::string ShownBy(const ReproCase& node_case) {
   return "wrong: " + wrong->comparison->judgement.reason + simpler;
 }
 
-// What the search says first of a case, as the command of its folder would: the
-// verdict of the first culprit; none if it accuses nothing.
+// Returns what the search says first of a case, as the command of its folder
+// would: the verdict of the first culprit; none if it accuses nothing.
 absl::StatusOr<std::optional<NodeVerdict>> SearchCase(
     const ReproCase& node_case) {
   NODEWISE_ASSIGN_OR_RETURN(
@@ -177,6 +185,8 @@ class FolderWriter {
   }
 
  private:
+  // Those that are complete are written at once, so that no more than the needy
+  // ones are held in memory.
   absl::Status Begin(ReproCase node_case) {
     const ReproFolder& folder = *by_node_[node_case.node];
     node_case.verdict = folder.verdict;
@@ -267,6 +277,8 @@ class FolderWriter {
         });
   }
 
+  // A fault of the plan takes several nodes, and cannot be cut out of every
+  // graph.
   absl::Status WritePlanFault(const ReproFolder& folder, Runner& runner) {
     auto made = CutPlanFault(source_, *folder.plan_fault, runner, inputs_);
     if (absl::IsUnimplemented(made.status())) {
@@ -398,6 +410,7 @@ absl::Status KeepInputs(const GraphIndex& index,
 }
 
 // Writes the next folder of a node beside a model.
+// Numbers are drawn before the case is written, while it still has its names.
 absl::Status WriteBeside(const Question& question, ReproCase made,
                          WrittenRepros* written) {
   std::string name = made.node;
@@ -410,7 +423,8 @@ absl::Status WriteBeside(const Question& question, ReproCase made,
       written);
 }
 
-// What makes a node unfit for a folder is no failure of writing it.
+// These say that a node is unfit for a folder. That is not a failure of writing
+// one, so the other nodes still get theirs.
 bool CannotBeCase(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
@@ -462,6 +476,8 @@ absl::StatusOr<std::optional<ReproFolder>> FolderOf(const LocateResult& located,
 
 }  // namespace
 
+// A library that is loaded apart has state of its own, as it will have in the
+// process of the folder.
 ReproSource SourceOf(const GraphTarget& target) {
   ReproSource source{target.index(),
                      AllOperators(),
@@ -507,6 +523,8 @@ absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
   return absl::OkStatus();
 }
 
+// Numbers keep folders in the order of the culprits, and apart where two names
+// become one.
 std::string ReproPath(const std::string& dir, size_t number,
                       const std::string& key) {
   const std::filesystem::path path(dir);

@@ -1,6 +1,12 @@
 // The searches that judge nodes one by one, or by halving a network, its
 // builds or its functions. Those by values are in by_value.cc, those between
 // two models in two_models.cc.
+//
+// Each search runs something, has a function of contrib/locate judge it, and
+// takes over what that found: verdicts and culprits by TakeLocated(), all else
+// as the evidence that the answer has a member for. A search fails only where
+// nothing was found out; once something is known, what goes wrong becomes a
+// doubt.
 
 #include "contrib/diagnose/searches.h"
 
@@ -195,6 +201,8 @@ absl::StatusOr<Session> WithoutLayouts(const Session& session) {
   return changed;
 }
 
+// Rows of the file come behind those of the build, so that a runtime that both
+// know has both.
 absl::StatusOr<std::vector<KnownRuntime>> KnownTo(const Question& question) {
   std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
   if (question.known_file.empty()) return known;
@@ -317,6 +325,7 @@ absl::StatusOr<Session> OpenReference(const Session& target,
   return session;
 }
 
+// Faults of a model are an answer about that model and no failure.
 absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
                                                  const TargetSpec& spec,
                                                  std::string_view side,
@@ -328,6 +337,8 @@ absl::StatusOr<std::optional<Session>> OpenBuild(const Question& question,
   return std::optional<Session>(*std::move(session));
 }
 
+// This costs no run, and where the sides differ a run would blame the wrong
+// node: each computes what it says.
 bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
                    Answer* answer) {
   const Artefact& expected = reference.artefact();
@@ -340,6 +351,8 @@ bool AreSidesAlike(const GraphTarget& target, const GraphTarget& reference,
   return are_alike;
 }
 
+// The index of the graph is kept in the answer, since reports draw the graph
+// long after the search.
 absl::Status SearchNodes(const Question& question, Answer* answer) {
   const Session& session = question.target;
   std::vector<RefereeOpinion> opinions;
@@ -407,6 +420,7 @@ absl::StatusOr<Answer> DiagnoseLayers(const LayerQuestion& question,
   return answer;
 }
 
+// The verdicts of one sample are shown; those of the others only recur or not.
 absl::Status SearchSamples(const Question& question, Answer* answer) {
   const Session& session = question.target;
   const std::vector<InputSample>& samples = session.samples;
@@ -479,6 +493,8 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
   return absl::OkStatus();
 }
 
+// The program is run as it is: what it makes is taken for right, and the
+// definitions are asked where the target is beyond its bound from that.
 absl::Status SearchByProgram(const Question& question, Answer* answer) {
   NODEWISE_ASSIGN_OR_RETURN(const Session session,
                             WithoutLayouts(question.target));
@@ -595,6 +611,8 @@ absl::Status SearchDump(const Question& question, Answer* answer) {
   return absl::OkStatus();
 }
 
+// A dump that is not complete has still been compared, as far as it goes; the
+// doubt keeps that from being taken for a match.
 absl::Status SearchBetweenDumps(const Question& question, Answer* answer) {
   const std::string& right = question.reference.spec.path;
   const std::string& target = question.target.dump;

@@ -1,6 +1,12 @@
 // The sentence that a colleague would say of an answer. Its parts are chosen so
 // that the reader need not know how it was searched: who is wrong, in the words
 // of the model; what is wrong with it; and what that does to the outputs.
+//
+// Culprits that are wrong in one way become one group, since a compiler or a
+// runtime that errs in one operation errs in all of its kind. Each group is a
+// clause; the largest ones make the sentence, and a number stands for the rest.
+// The end says what repairing them would bring, which is what decides whether
+// anything else has to be looked for.
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +21,15 @@
 namespace nodewise {
 namespace {
 
+// A sentence with more than these is a list.
 constexpr size_t kMostGroups = 3;
 constexpr size_t kMostNames = 3;
 // Less than this is left where all of an error is gone.
 constexpr double kNearlyAll = 0.99;
 constexpr double kLeastShare = 0.005;
 
-// What several nodes are, or one that is broken; of others the reason says it.
+// Returns what several nodes are, or one that is broken; the reason says it of
+// others.
 std::string_view WordsOf(NodeVerdict verdict, bool is_many) {
   switch (verdict) {
     case NodeVerdict::kBadInput:
@@ -115,6 +123,8 @@ void JoinPrecisions(std::vector<Group>* groups) {
   });
 }
 
+// A compiler makes one mistake in every operation of a kind, so that a group is
+// worth one clause and not one for each node.
 std::vector<Group> GroupsOf(const LocateResult& located) {
   std::vector<Group> groups;
   for (const Culprit& culprit : located.culprits) {
@@ -132,6 +142,7 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
 }
 
 // How many of a group compute what, in the order of the group.
+// Found by looking through them all: a group has few kinds.
 std::vector<std::pair<std::string, size_t>> KindsOf(const Group& group) {
   std::vector<std::pair<std::string, size_t>> kinds;
   for (const NodeReport* const node : group.nodes) {
@@ -170,7 +181,7 @@ std::string_view Deviate(size_t count) {
   return count == 1 ? "deviates" : "deviate";
 }
 
-// What was found of the nodes of a network, as one sentence.
+// Tells what was found of the nodes of a network.
 class NodesTeller {
  public:
   explicit NodesTeller(const Answer& answer)
@@ -190,6 +201,8 @@ class NodesTeller {
     return text + Consequence() + ".";
   }
 
+  // A run without a culprit is told as carefully as one with one: whether all
+  // was judged, how near the outputs are, and what deviates without mattering.
   std::string NoCulprit() const {
     std::string text = "No operation is to blame: ";
     text += located_.CountOf(NodeVerdict::kInconclusive) > 0
@@ -209,6 +222,8 @@ class NodesTeller {
   }
 
  private:
+  // The order of the clauses: who, what is wrong, whether that is known, and
+  // for a single node the numbers that show it.
   std::string TextOf(const Group& group, bool is_first) const {
     const bool is_many = group.nodes.size() > 1;
     const std::string names = NamesOf(group, is_first);
@@ -365,6 +380,8 @@ class NodesTeller {
            kMostly * static_cast<double>(all);
   }
 
+  // The share of the outputs' error decides whether a culprit is all there is
+  // to find.
   std::string Consequence() const {
     const bool is_one = located_.culprits.size() == 1;
     const std::optional<double> share =
@@ -395,6 +412,8 @@ class NodesTeller {
 
 // A culprit that was found by its values. What an operation was taken for says
 // more than how far off the numbers are.
+// There is one culprit in the sentence; the caller says how many more there
+// are.
 std::string ToldOfValues(const NamedCulprit& culprit,
                          const Evidence& evidence) {
   const std::string name = culprit.operations.empty()
@@ -414,7 +433,7 @@ std::string ToldOfValues(const NamedCulprit& culprit,
                      Printable(culprit.finding.found));
 }
 
-// What the first node that differs between two dumps shows.
+// Returns what the first node that differs between two dumps shows.
 std::string ToldOfDumps(const DumpEvidence& dumps) {
   const GraphIndex& index = *dumps.where.index;
   const NodeId node = dumps.where.NodesThat(DumpedNode::kBegins)[0];
@@ -491,6 +510,7 @@ class ModelsTeller {
   }
 
   // Layers that cost nearly as much as the first.
+  // Layers of half the cost of the first are worth a mention, no more than fit.
   std::vector<std::string> NextNames() const {
     constexpr double kNearly = 0.5;
     std::vector<std::string> names;
@@ -521,6 +541,7 @@ class ModelsTeller {
     return text + ".";
   }
 
+  // The cost is no fault here but a choice, so the words are of what to keep.
   std::string WhatItCosts() const {
     std::string text = fmt::format(
         "{} {} puts the outputs off by {:.2g} of their size; {} "

@@ -1,4 +1,9 @@
 // Searches between two models of one network, whose graphs differ.
+//
+// Operations of two models need not go together one by one, so values are
+// paired, by their names and by their numbers, and what lies between pairs is a
+// layer. What a layer costs is known from running it in the place of the other
+// model's.
 
 #include <algorithm>
 #include <filesystem>
@@ -27,6 +32,8 @@ constexpr std::string_view kDidOnTensors =
 constexpr double kLeastOfError = 0.05;
 
 // The target's inputs in the order of its network, by set.
+// One set shows where models differ; more of them make sure that a layer is not
+// right by chance.
 absl::StatusOr<std::vector<std::vector<NDArray>>> SetsFor(
     const Question& question) {
   const Session& session = question.target;
@@ -86,6 +93,8 @@ absl::Status AddProgramNote(const Session& session,
   return absl::OkStatus();
 }
 
+// Both ways of measuring are told: alone among right layers, and repaired among
+// wrong ones.
 std::string ReasonFor(const ModelLayer& layer,
                       const ModelComparison& compared) {
   std::string reason = fmt::format(
@@ -99,6 +108,8 @@ std::string ReasonFor(const ModelLayer& layer,
   return reason;
 }
 
+// A layer is no node, but readers of answers know nodes: its place has the
+// number of the last operation in it and the name that the layer is known by.
 void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
                  const Network& reference, std::string reason, Answer* answer) {
   const bool is_lowered = !compared.lowered.empty();
@@ -178,6 +189,8 @@ class SameModel {
                       });
   }
 
+  // Constants are compared by their bytes: how they are called makes no
+  // difference to what a model computes.
   static bool IsAlike(const NetworkValue& one, const NetworkValue& other) {
     if (one.kind != other.kind || !(one.type == other.type)) return false;
     if (one.kind != NetworkValue::Kind::kConstant) {
@@ -222,6 +235,7 @@ absl::Status SearchTensorsBesideModel(const Question& question,
   return absl::OkStatus();
 }
 
+// Paths may differ in spelling or be links, so that the file system is asked.
 bool IsOwnFile(const Question& question) {
   const std::string& reference = question.reference.spec.path;
   if (reference.empty()) return false;
@@ -238,6 +252,7 @@ bool AreOneModel(const Network& a, const Network& b) {
   return a.data().opsets == b.data().opsets && SameModel(a, b).Holds();
 }
 
+// Null is told apart from an error: the answer then has the faults as doubts.
 absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(
     const Question& question, Answer* answer) {
   const TargetSpec& spec = question.reference.spec;

@@ -1,6 +1,11 @@
 // An answer as text and document: what was done and why, how it was searched,
 // which nodes, layers, builds or samples are to blame. Nodes themselves are
 // shown by located_report.cc, models by models_report.cc.
+//
+// The document has a member for each kind of evidence, and none for evidence
+// that there is not, so that a program asks for what it needs by name. The text
+// is in the order in which a person reads: what came out, how it was found, the
+// nodes, and what was written.
 
 #include "nodewise/report/answer_report.h"
 
@@ -33,6 +38,7 @@ std::vector<std::string> NamesAt(const std::vector<size_t>& places,
   return chosen;
 }
 
+// Verdicts stand behind the names of nodes wherever a table has both.
 std::string WithVerdict(const std::string& node, NodeVerdict verdict) {
   return fmt::format("{}, {}", node, NameOf(verdict));
 }
@@ -92,6 +98,8 @@ std::string MaskingText(const BisectResult& result) {
 
 // --- Samples ---
 
+// How bad a sample is, in the order in which samples are ranked: no outputs at
+// all, then numbers that are not finite, then the size of the error.
 std::string ErrorText(const RankedSample& ranked) {
   if (!ranked.why_no_outputs.empty()) return "no outputs";
   if (ranked.non_finite > 0) {
@@ -102,6 +110,8 @@ std::string ErrorText(const RankedSample& ranked) {
                      ranked.error);
 }
 
+// Only the worst samples are examined, since each takes a search of its own;
+// the others say so, so that they are not taken for right.
 std::string FoundText(const RankedSample& ranked) {
   if (!ranked.not_located.ok()) {
     return "not judged: " + std::string(MessageOf(ranked.not_located));
@@ -115,6 +125,8 @@ std::string FoundText(const RankedSample& ranked) {
   return named.empty() ? "no culprit" : ListOf(named, kMostNamed);
 }
 
+// All samples are listed, also those that are right: their number and their
+// errors say whether the worst one is an exception.
 void ShowRanked(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
   JsonWriter* const json = &report->json;
@@ -140,6 +152,7 @@ void ShowRanked(const SamplesResult& result,
   report->text.Add(table, 2, kMostSampleRows);
 }
 
+// A verdict that many samples share is no accident of one set of inputs.
 void ShowRecurring(const SamplesResult& result,
                    const std::vector<std::string>& names, Report* report) {
   TextTable table;
@@ -317,6 +330,8 @@ void ShowWhatWasDone(const Answer& answer, Report* report) {
   AddMembers(&report->json, "search", NameOf(answer.search), "did", answer.did);
 }
 
+// A dump has no target that could be described: it is a folder, whose graph is
+// shown with the nodes.
 void ShowSubject(const Answer& answer, Report* report) {
   const Session& session = answer.target;
   report->notes = session.notes;
@@ -341,6 +356,8 @@ void ShowCost(const LayerCost& cost, Report* report) {
              cost.peak_bytes, "live_bytes", cost.live_bytes);
 }
 
+// Each part begins with a blank line where a heading of its own follows, and
+// adds its members to the document in any case.
 // How it was searched, in the order in which it was.
 void ShowSearch(const Evidence& evidence, Report* report) {
   AddMembers(&report->json, "reference", IfAny{evidence.reference});
@@ -378,7 +395,8 @@ void ShowChange(const Evidence& evidence, Report* report) {
                 Printable(evidence.most_changed), *evidence.change);
 }
 
-// What the search would take if nothing but the program ran.
+// Shows how much of the search the program itself took: the rest is spent on
+// the reference and on comparing.
 void ShowProgramRuns(const Evidence& evidence, Report* report) {
   if (!evidence.program_runs.has_value()) return;
   const ProgramRuns& runs = *evidence.program_runs;
@@ -447,6 +465,9 @@ void ShowLocatedNodes(const Answer& answer, size_t most_culprits,
   if (answer.search == Search::kReplay) ShowNotJudged(located, report);
 }
 
+// An answer has one kind of evidence as a rule, and two where one search led to
+// another: a series ends with a mixture, and a difference of two models may be
+// looked for inside of a program. So each part asks for its own.
 void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   const Evidence& evidence = answer.evidence;
   if (evidence.shown_sample.has_value()) {
@@ -481,6 +502,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
   }
 }
 
+// That nothing could be said is an error of the command and not a match.
 Report::Status StatusOf(Answer::State state) {
   switch (state) {
     case Answer::State::kRight:

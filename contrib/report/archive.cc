@@ -1,5 +1,5 @@
-// Documents that are read back. They come from anywhere: whatever is in a file,
-// reading it takes no more time and memory than a document of its size may.
+// Documents that are read back. They come from anywhere: reading one takes no
+// more time and memory than a document of its size may.
 
 #include "nodewise/report/archive.h"
 
@@ -23,8 +23,8 @@ using Json = nlohmann::json;
 // A document of a thousand nodes has 5 MB. Parsed, a text of many short members
 // takes twenty times its own memory.
 constexpr size_t kMostBytes = size_t{64} << 20;
-// What tables may take when they are laid out: a long cell makes every row of
-// its column as long.
+// Tables may take as much when they are laid out: a long cell makes every row
+// of its column as long.
 constexpr uint64_t kMostLaidOut = uint64_t{64} << 20;
 constexpr size_t kMostColumns = 64;
 // Documents of all versions have a schema that begins so.
@@ -70,6 +70,7 @@ class ArchiveReader {
   }
 
  private:
+  // A fault may entail others, so the first one is the one to tell.
   void Fail(std::string_view member, std::string_view expected) {
     if (!status_.ok()) return;
     status_ = absl::DataLossError(
@@ -80,6 +81,8 @@ class ArchiveReader {
     return holds;
   }
 
+  // Documents are recognised by their schema alone. A newer one could mean
+  // something else by the same members, so it is refused and not guessed at.
   absl::Status CheckSchema(const Json& document) const {
     const auto schema = document.find("schema");
     if (schema == document.end() || !schema->is_string()) {
@@ -141,6 +144,8 @@ class ArchiveReader {
     return ItemsIn(object, key, &Json::is_object, "an array of objects");
   }
 
+  // Lines and tables stand in the order in which they are shown, so that a
+  // report looks as it did when it was made.
   void ReadText(const Json& document, Archive* archive) {
     const auto blocks = document.find("report");
     if (blocks == document.end() ||
@@ -193,6 +198,7 @@ class ArchiveReader {
     archive->text.Add(std::move(table), std::min(indent, kMostIndent), most);
   }
 
+  // The graph comes before the verdicts, which are about its nodes by number.
   void ReadGraph(const Json& document, Archive* archive) {
     const auto graph = document.find("graph");
     if (graph == document.end() ||
@@ -221,6 +227,8 @@ class ArchiveReader {
     }
   }
 
+  // Culprits come second: what is known of a node as a culprit replaces what
+  // its verdict says.
   void ReadVerdicts(const Json& document, Archive* archive) {
     for (const Json* verdict : ObjectsIn(document, "verdicts")) {
       Archive::Node* const node = NodeOf(*verdict, archive);
@@ -258,6 +266,8 @@ class ArchiveReader {
 
 }  // namespace
 
+// A node is known by its number here, and by its key everywhere else in a
+// document: the numbers are what a picture follows its edges by.
 void AddGraph(const GraphIndex& index, JsonWriter* json) {
   const Graph& graph = index.graph();
   json->BeginObject("graph");
@@ -272,6 +282,7 @@ void AddGraph(const GraphIndex& index, JsonWriter* json) {
   json->EndObject();
 }
 
+// The size is bounded before anything is parsed, since parsing multiplies it.
 absl::StatusOr<Archive> ParseArchive(std::string text,
                                      const std::string& name) {
   if (text.size() > kMostBytes) {

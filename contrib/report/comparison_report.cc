@@ -18,6 +18,7 @@
 namespace nodewise {
 namespace {
 
+// Tensors that were paired by anything but their names show both.
 std::string TitleOf(const TensorComparison& tensor) {
   const std::string name = tensor.key.Name();
   const std::string partner = tensor.candidate.Name();
@@ -65,6 +66,8 @@ std::vector<const TensorComparison*> Differing(const Comparison& comparison,
   return differing;
 }
 
+// With a graph each row says what its node is, which is what a reader looks for
+// first: an error that a node was given is no fault of it.
 void AddTable(const std::vector<const TensorComparison*>& differing,
               const DumpDifference* where, size_t max_lines, ReportText* text) {
   TextTable table;
@@ -193,6 +196,7 @@ std::string TallyOf(const Comparison& comparison) {
       skipped > 0 ? fmt::format("; {} skipped", skipped) : "");
 }
 
+// These are names of the document's format and do not change with the words.
 std::string_view KindName(SkippedTensor::Kind kind) {
   switch (kind) {
     case SkippedTensor::Kind::kMissing:
@@ -207,12 +211,15 @@ std::string_view KindName(SkippedTensor::Kind kind) {
   return "";
 }
 
+// Documents have the numbers themselves, and not the few digits that tell them
+// apart in text.
 void AddElement(std::string_view name, const ElementDifference& element,
                 JsonWriter* json) {
   AddObject(json, name, "element", element.element, "expected",
             element.expected, "actual", element.actual, "error", element.error);
 }
 
+// The elements with the largest errors are only there if some element differs.
 void AddMetrics(const Metrics& metrics, JsonWriter* json) {
   AddMembers(json, "elements", metrics.elements, "different", metrics.different,
              "outside", metrics.outside, "nan_mismatches",
@@ -274,6 +281,7 @@ void AddNodes(const DumpDifference& where, JsonWriter* json) {
 
 }  // namespace
 
+// The words are those of the option that chooses the order.
 absl::StatusOr<ComparisonView::Order> ParseComparisonOrder(
     const std::string& text) {
   if (text == "error") return ComparisonView::Order::kWorstFirst;

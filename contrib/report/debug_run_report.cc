@@ -1,3 +1,7 @@
+// Runs that were looked into: whether looking changed them, where they stopped,
+// and what was found about their nodes. Findings decide the status; what could
+// not be looked at is a note, or an error where it leaves nothing known.
+
 #include "nodewise/report/debug_run_report.h"
 
 #include <algorithm>
@@ -18,6 +22,7 @@ namespace {
 // enough; the document has all.
 constexpr size_t kMostUnread = 8;
 
+// A search that passed something over has not shown that there is nothing.
 void ShowUnread(const std::vector<UnreadTensor>& unread, Report* report) {
   std::vector<std::string> names;
   std::vector<std::string> shown;
@@ -33,6 +38,7 @@ void ShowUnread(const std::vector<UnreadTensor>& unread, Report* report) {
       CountOf(unread.size(), "output"), ListOf(shown, kMostUnread)));
 }
 
+// One line for each finding: their number was bounded where they were found.
 void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
                   Report* report) {
   for (const Finding& finding : findings) {
@@ -42,6 +48,8 @@ void ShowFindings(std::string_view what, const std::vector<Finding>& findings,
   if (!findings.empty()) report->status = Report::Status::kDiffers;
 }
 
+// A node that leaves floats changed has not failed, but what runs after it may
+// compute otherwise; so it is counted apart from the faults.
 std::string ChangedFloatsText(const std::vector<Finding>& findings) {
   const size_t count = findings.size() - CountFaults(findings);
   if (count == 0) return "";
@@ -68,6 +76,7 @@ size_t CountFaults(const std::vector<Finding>& findings) {
       }));
 }
 
+// A worse status stays: other bits say less than a fault that was found.
 void ShowCheck(const OutputCheck& check, Report* report) {
   report->text += Printable(check.text) + "\n";
   AddObject(&report->json, "plain_run", "same_bits", check.same, "text",
@@ -123,6 +132,8 @@ void ShowIsolated(const IsolationReport& found, const GraphIndex& index,
           CountOf(tainted.size(), "node"));
 }
 
+// Nodes that only pass other bits on are counted and not listed, since the
+// finding about the first one explains them.
 void ShowSwept(const SweepReport& found, Report* report) {
   AddText(report, "swept {}: {}", CountOf(found.runs, "run"),
           found.findings.empty() ? "always the same bits"

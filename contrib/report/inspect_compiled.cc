@@ -1,5 +1,9 @@
-// What is in a compiled network: the JSON of its graph, its library, and the
+// The parts of a compiled network: the JSON of its graph, its library, and the
 // bytecode that a library for virtual machines holds.
+//
+// Files are described as they are, damaged or hostile ones included: whatever
+// is shown has been bounded and checked by the reader of the format, and
+// nothing is loaded or run. Lists in text are cut; the document has every item.
 
 #include <algorithm>
 #include <map>
@@ -58,6 +62,8 @@ void AddEntry(const std::string& name, const GraphIndex& index, EntryId id,
              entry.shape, "bytes", index.BytesOf(id));
 }
 
+// Whether an input is a parameter is known from the params file alone: in a
+// graph both are inputs.
 void DescribeInputs(const GraphIndex& index, const ParamNames& params,
                     Inspection* inspection) {
   const Graph& graph = index.graph();
@@ -91,6 +97,8 @@ void DescribeInputs(const GraphIndex& index, const ParamNames& params,
   AddTable("inputs", count, table, inspection);
 }
 
+// A node with several outputs may be an output of the graph several times, so
+// its name alone would not do.
 void DescribeOutputs(const GraphIndex& index, Inspection* inspection) {
   const Graph& graph = index.graph();
   TextTable table;
@@ -200,6 +208,8 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
   }
 }
 
+// Constants that are not tensors, as texts and shapes, have no size worth
+// telling.
 uint64_t ConstantBytes(const VmExecutable& executable) {
   uint64_t bytes = 0;
   for (const VmConstant& constant : executable.constants) {
@@ -275,6 +285,7 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
 constexpr size_t kMostIndent = 40;
 
 // Returns the reason without the library's path; "" if it can run.
+// Every line is below the path already.
 std::string WhyNotRun(const LibrarySummary& library) {
   std::string_view reason = MessageOf(library.run_status);
   if (reason.starts_with(library.path + ": ")) {
@@ -422,6 +433,7 @@ void DescribeGraph(const Graph& graph, const ParamNames& params,
   DescribeAttributes(graph, inspection);
 }
 
+// The size is that of the text, before parsing takes it.
 absl::Status InspectGraph(const std::string& path, const ParamNames& params,
                           Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(path));
@@ -434,6 +446,8 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
   return absl::OkStatus();
 }
 
+// Damage of the modules comes last, so that the rest of the library has been
+// shown by then.
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const auto library, SummariseLibrary(path));
   AddHead(library, inspection);

@@ -1,5 +1,8 @@
 // Which kind of file it is, and what is in those that hold tensors: dumps, and
 // .npy, .npz, .params and .pb files. What all kinds share is here, too.
+//
+// The content decides on the kind of a file where its format begins with bytes
+// of its own, and the name where it does not.
 
 #include <filesystem>
 #include <map>
@@ -25,6 +28,7 @@
 namespace nodewise {
 namespace {
 
+// Four bytes are enough to recognise most formats by.
 std::string FirstBytes(absl::Span<const uint8_t> bytes) {
   if (bytes.empty()) return "is empty";
   std::string text = "begins with the bytes";
@@ -36,8 +40,9 @@ std::string FirstBytes(absl::Span<const uint8_t> bytes) {
 
 // --- Tensors ---
 
-// What could be read. TVM ignores bytes after the last tensor; a user who looks
-// at the file may not. A killed run leaves a cut .params file.
+// The part of a file that could be read. TVM ignores bytes after the last
+// tensor; a user who looks at the file may not. A killed run leaves a cut
+// .params file.
 struct FileContent {
   // Tensors of .params files stay on the disk; those of others are read one
   // after the other.
@@ -48,6 +53,8 @@ struct FileContent {
   bool is_cut = false;
 };
 
+// A .params file is mapped and may be cut; all other formats are read, and a
+// damaged one fails at the tensor that is damaged.
 absl::StatusOr<FileContent> Read(const std::string& path,
                                  const std::string& format) {
   FileContent content;
@@ -189,6 +196,8 @@ void AddRecords(const Dump& dump, Inspection* inspection) {
 
 }  // namespace
 
+// Formats with a beginning of their own come first. A model has none: protobuf
+// does not say what it is, so a name has to.
 absl::StatusOr<FileKind> KindOfFile(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   const std::string_view text = file.text();
@@ -246,6 +255,8 @@ absl::Status InspectFile(const std::string& path, const ParamNames& params,
   return absl::OkStatus();
 }
 
+// These names only tell inputs and parameters apart, so that a damaged file is
+// worth no error here.
 absl::StatusOr<ParamNames> ParamNamesIn(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const auto params = OpenParams(path);
@@ -256,6 +267,8 @@ absl::StatusOr<ParamNames> ParamNamesIn(const std::string& path) {
   return names;
 }
 
+// Parts that were read before a failure are still shown, with the damage among
+// the errors.
 void ShowInspection(const std::string& path, const Inspection& inspection,
                     Report* report) {
   if (!inspection.damage.ok()) {

@@ -1,4 +1,4 @@
-// What is in an ONNX model, or in one operation of it.
+// An ONNX model, or one operation of it.
 
 #include <map>
 

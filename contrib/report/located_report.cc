@@ -1,6 +1,11 @@
 // Nodes that are to blame, and what is known of all others: those that were
 // judged by the definitions of their operators, and those that were judged by
 // the values of a model or another build.
+//
+// Text shows culprits in the order in which the search ranked them, a few of
+// many; the document has all, with every verdict. Both kinds of search name
+// nodes by the keys of the graph, and add where their operations are from in
+// the program that made the model, if an exporter has noted that.
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +33,8 @@ std::string ShareText(const Culprit& culprit) {
                      100 * *culprit.share);
 }
 
+// Nodes that end runs are judged with the reference in their place where that
+// can be, and otherwise everything behind them is unknown.
 bool IsStandIn(const LocateResult& result, const NodeReport& node) {
   return std::ranges::find(result.stand_ins, node.key) !=
          result.stand_ins.end();
@@ -52,11 +59,14 @@ void AddKnown(const std::optional<KnownUse>& known, JsonWriter* json) {
             known->times, "within", known->is_within());
 }
 
+// A node that makes equal bits has a comparison, too, and no worst element.
 const ElementDifference* WorstOf(const NodeReport& node) {
   const bool differs = node.worst.has_value() && !node.worst->is_equal();
   return differs ? &node.worst->Worst() : nullptr;
 }
 
+// The rows go from what the node is to what is wrong with it and what that does
+// to the outputs. Rows about which nothing is known are left out.
 void AddCulpritText(const LocateResult& result, const Culprit& culprit,
                     absl::Span<const NamedCulprit> named, Report* report) {
   const NodeReport& node = result.nodes[culprit.report];
@@ -147,6 +157,8 @@ std::string TallyOf(const LocateResult& result) {
   return text + "\n";
 }
 
+// The last line says whether any of it reaches the outputs: nodes may deviate
+// in a network whose results are right.
 std::string OutputsText(const LocateResult& result) {
   if (result.outputs.empty()) return "outputs: not compared\n";
   const double error = LargestOutputError(result);
@@ -166,6 +178,7 @@ std::string OutputsText(const LocateResult& result) {
       with);
 }
 
+// A referee decides only where it sides with one of the two.
 std::string_view TwoAgainstOne(RefereeSide side) {
   switch (side) {
     case RefereeSide::kReference:
@@ -185,6 +198,8 @@ void AddNode(const NodeReport& node, JsonWriter* json) {
              "operators", IfAny{node.operators});
 }
 
+// The ledger of errors is in every verdict: what a node received, what it made
+// itself, and what it passed on.
 void AddVerdict(const NodeReport& node, JsonWriter* json) {
   AddNode(node, json);
   AddMembers(json, "reason", node.reason, "isolated",
@@ -196,6 +211,8 @@ void AddVerdict(const NodeReport& node, JsonWriter* json) {
              "gain", node.gain());
 }
 
+// The evidence is an object of its own, so that a program can read a
+// culprit without knowing how it was found.
 void AddCulprit(const LocateResult& result, const Culprit& culprit,
                 absl::Span<const NamedCulprit> named, JsonWriter* json) {
   const NodeReport& node = result.nodes[culprit.report];
@@ -241,6 +258,9 @@ void AddLocated(const LocateResult& result,
 
 // --- By values ---
 
+// Nodes here are known by what they hold of the tensors of a network. Where
+// that network is another build, its operations are that build's nodes, and the
+// words are chosen so that they fit both.
 class ValueReport {
  public:
   ValueReport(const ValueEvidence& evidence,
@@ -353,7 +373,7 @@ class ValueReport {
     return table;
   }
 
-  // What the values cannot decide.
+  // Values cannot decide between nodes or tensors that go together.
   void AddDoubts(const ValueCulprit& culprit, TextTable* table) const {
     constexpr size_t kMostNames = 4;
     if (!culprit.parts.empty()) {
@@ -384,7 +404,7 @@ class ValueReport {
     return ValueNames(network_, outputs);
   }
 
-  // What the node reads of others, each once.
+  // Returns the entries of others that the node reads, each once.
   std::vector<EntryId> ReadsOf(const ValueCulprit& culprit) const {
     const Graph& graph = index_.graph();
     std::vector<EntryId> reads;
@@ -398,6 +418,8 @@ class ValueReport {
     return reads;
   }
 
+  // An entry may hold several tensors of the network where operations change
+  // nothing, or none where it lies inside of one.
   std::vector<std::string> TensorsIn(EntryId entry) const {
     std::vector<std::string> names;
     for (const HeldTensor& tensor : result_.entries[Index(entry)].tensors) {
@@ -422,6 +444,8 @@ class ValueReport {
         layout.empty() ? "" : ", ", layout);
   }
 
+  // The proof that an entry should hold a tensor is that the nodes behind it
+  // make what they should of that tensor.
   static std::string EvidenceFor(const ValueCulprit& culprit) {
     if (culprit.share_explained > 0) {
       return fmt::format(
@@ -493,6 +517,7 @@ class ValueReport {
 
 }  // namespace
 
+// A fused node may stand for many lines of a program; a few show where to look.
 void AddSourceRows(absl::Span<const OperationSource> sources,
                    TextTable* table) {
   constexpr size_t kMostShown = 4;
@@ -550,6 +575,8 @@ void ShowLocated(const LocateResult& result, bool judged_all,
   AddLocated(result, named, &report->json);
 }
 
+// It is worth listing what could not be judged of a dump: a dump with more
+// tensors in it would answer more.
 void ShowNotJudged(const LocateResult& result, Report* report) {
   constexpr size_t kMostNotJudged = 20;
   TextTable table;

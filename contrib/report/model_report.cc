@@ -1,3 +1,6 @@
+// What was done to a model before it ran: which of its operators are opaque,
+// what passes made of it, and what a lower precision costs.
+
 #include "nodewise/report/model_report.h"
 
 #include "contrib/report/writing.h"
@@ -12,6 +15,8 @@ namespace {
 constexpr size_t kMostLeftAlone = 20;
 constexpr size_t kMostListed = 8;
 
+// The operators are one list in a report and in an inspection, so that a
+// program reads both in one way.
 void AddOperators(const std::vector<OpaqueOperator>& operators,
                   JsonWriter* json) {
   AddObjects(json, "operators", operators, [&](const auto& each) {
@@ -19,6 +24,7 @@ void AddOperators(const std::vector<OpaqueOperator>& operators,
   });
 }
 
+// The document has all that is opaque, also what the text has no room for.
 void AddOpaque(const OpaqueReport& opaque, JsonWriter* json) {
   json->BeginObject("opaque");
   json->Add("program", opaque.program);
@@ -30,13 +36,18 @@ void AddOpaque(const OpaqueReport& opaque, JsonWriter* json) {
   json->EndObject();
 }
 
+// Errors are compared by their size, for which three digits are enough.
 std::string Number(double x) { return fmt::format("{:.3g}", x); }
 
+// Only products gain much by being computed in integers; other merged
+// operations move numbers.
 size_t MergedProducts(const PrecisionResult& result) {
   return result.merges.CountOf("QLinearConv") +
          result.merges.CountOf("QLinearMatMul");
 }
 
+// Why an operation kept its precision is what a user asks when a model gets no
+// faster.
 void ShowLeftAlone(const PrecisionResult& result, Report* report) {
   TextTable table;
   report->json.BeginArray("left_alone");
@@ -51,6 +62,8 @@ void ShowLeftAlone(const PrecisionResult& result, Report* report) {
   report->text.Add(table, 2, kMostLeftAlone);
 }
 
+// There are errors only if samples were given and measuring was asked for,
+// since each sample takes two runs of the reference.
 void ShowErrors(const PrecisionResult& result, Report* report) {
   if (result.errors.empty()) return;
   TextTable table;
@@ -81,6 +94,8 @@ void ShowRanking(const Sensitivity& found, Report* report) {
   report->text.Add(table, 2, kShownLines + 1);
 }
 
+// The ranking says what each operation costs alone; the curve what keeping
+// several of them brings, which is not the sum.
 void ShowSensitivity(const PrecisionResult& result, Report* report) {
   if (!result.sensitivity.has_value()) return;
   const Sensitivity& found = *result.sensitivity;
@@ -141,6 +156,7 @@ void ShowOpaque(const OpaqueReport& opaque, Report* report) {
   }
 }
 
+// A run that lacks an output has not done what was asked, whatever it shows.
 void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
   for (const MissingOutput& output : opaque.missing) {
     report->AddError(absl::UnimplementedError(fmt::format(
@@ -151,6 +167,8 @@ void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
   }
 }
 
+// Passes are shown in the order in which they ran, with the number of
+// operations that each has left, so that one that does nothing is seen.
 void ShowPasses(const PassesReport& passes, Report* report) {
   report->json.BeginArray("passes");
   for (const PassesReport::Ran& ran : passes.ran) {
@@ -168,6 +186,7 @@ void ShowPasses(const PassesReport& passes, Report* report) {
   }
 }
 
+// One line has to do where the answer is about something else.
 std::string PrecisionLine(const PrecisionResult& result) {
   std::string line = fmt::format(
       "{}: {} lowered, {} left alone", ToString(result.report.precision),

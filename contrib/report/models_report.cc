@@ -1,5 +1,9 @@
 // A model beside another one, and a compiled network beside its model: what
 // goes with what, and what is left over.
+//
+// Layers are in the order of what they cost alone. The curve says what is left
+// of the error with the first of them kept as they were, and the list below it
+// names them in the words of the tools that make such models.
 
 #include <algorithm>
 #include <limits>
@@ -50,6 +54,7 @@ class ModelsReport {
   // Or a file of tensors, of which nothing can be run.
   bool HasModel() const { return evidence_.target != nullptr; }
 
+  // An output with NaN or an infinity on one side alone is off beyond measure.
   void ShowOutputs() {
     TextTable table;
     table.AddRow({"output", "off by", "largest", ""});
@@ -101,6 +106,7 @@ class ModelsReport {
             layer.left.has_value() ? ShortError(*layer.left) : "", own_error};
   }
 
+  // The document has all layers, and the text those that cost the most.
   void ShowLayers() {
     TextTable table;
     table.AddRow(HasModel()
@@ -142,6 +148,8 @@ class ModelsReport {
     }
   }
 
+  // There is a curve only for a target of lower precision: keeping a layer as
+  // it was is no way to mend one that is wrong.
   void ShowKept() {
     const Sensitivity& found = compared_.sensitivity;
     if (found.curve.empty()) return;
@@ -200,6 +208,8 @@ class ModelsReport {
     report_.text.Add(table, 2, 0);
   }
 
+  // Values without a partner show how far the two models go together at all: a
+  // comparison of few pairs says little.
   void ShowUnpaired() {
     const ModelPairing& pairing = compared_.pairing;
     const auto of_reference =
@@ -241,6 +251,8 @@ constexpr size_t kNamedOperations = 3;
 // Between more operations than these one knows little of where a node is.
 constexpr size_t kMostBetween = 6;
 
+// An entry that lacks a bias, say, which a later node adds, still says which
+// value it becomes.
 std::vector<std::string> TensorsIn(const AlignedEntry& entry,
                                    const Network& network) {
   std::vector<std::string> names;
@@ -273,6 +285,7 @@ std::vector<OperationSource> SourcesOf(const AlignedEntry& entry,
   return sources;
 }
 
+// Most exporters note nothing, and then the column would be empty.
 bool HasSources(const Network& network) {
   const auto order = network.order();
   return std::ranges::any_of(order, [&](OperationId id) {
@@ -322,6 +335,8 @@ void AddEntry(const AlignedEntry& entry, const GraphIndex& index,
   table->AddRow(row);
 }
 
+// Parameters, and what is made of them alone, hold no tensor of a run and have
+// no row.
 void ShowAlignment(const Alignment& alignment, const GraphIndex& index,
                    const Network& network, bool with_all_lines,
                    Report* report) {

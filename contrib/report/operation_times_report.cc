@@ -1,3 +1,5 @@
+// The times of operations that ran alone, beside that of the whole model.
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -13,10 +15,13 @@
 namespace nodewise {
 namespace {
 
+// A sum of zero comes from operations of which none could be timed.
 std::string ShareOf(double us, double sum_us) {
   return fmt::format("{:.1f} %", sum_us > 0 ? 100 * us / sum_us : 0.0);
 }
 
+// An operation without a time stays in the table with the reason, at its end,
+// so that the table has every operation.
 TextTable RowsOf(std::vector<OperationTime> operations, double sum_us) {
   std::ranges::stable_sort(operations, std::greater<>(), &OperationTime::us);
   TextTable table;
@@ -30,6 +35,7 @@ TextTable RowsOf(std::vector<OperationTime> operations, double sum_us) {
   return table;
 }
 
+// Kinds say more of a large model than hundreds of rows.
 TextTable KindsOf(const std::vector<OperationTime>& operations, double sum_us) {
   std::map<std::string, std::pair<double, size_t>> by_kind;
   for (const OperationTime& each : operations) {
@@ -69,6 +75,8 @@ std::string VerdictOn(const ProgramTimes& times) {
 
 }  // namespace
 
+// The two sums stand below one another, since their difference is the question
+// that this answers: whether time is lost between the operations.
 void ShowOperationTimes(const ProgramTimes& times, size_t most,
                         Report* report) {
   report->text += "\n";

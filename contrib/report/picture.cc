@@ -18,10 +18,14 @@
 namespace nodewise {
 namespace {
 
+// Sizes in pixels. A box has two lines of text at the size that is set below;
+// the characters that are shown are those that fit its width.
 constexpr int kBoxWidth = 236, kBoxHeight = 44;
 constexpr int kGapAcross = 22, kGapDown = 38;
 constexpr int kMargin = 18, kLegendHeight = 34;
 constexpr size_t kShownCharacters = 32;
+// Each sweep moves nodes towards neighbours that have moved themselves; after a
+// few little changes any more.
 constexpr int kSweeps = 4;
 
 struct Colours {
@@ -32,6 +36,8 @@ struct Colours {
 // box, too, so that nothing depends on seeing colours.
 enum class Look { kCulprit, kInherits, kOpen, kRight, kInput };
 
+// The kinds are those of all searches: by definitions, by values, and between
+// two dumps.
 Look LookAlone(const Archive::Node& node) {
   if (node.is_culprit) return Look::kCulprit;
   if (node.function.empty()) return Look::kInput;
@@ -108,6 +114,8 @@ class Picture {
                : look;
   }
 
+  // Culprits are drawn before anything else. If there are more of them than may
+  // be drawn, the first ones are, which what comes later may only inherit from.
   void Choose() {
     std::vector<uint32_t> culprits;
     for (uint32_t n = 0; n < nodes_.size(); ++n) {
@@ -129,12 +137,15 @@ class Picture {
           });
   }
 
+  // A limit on nodes bounds the picture whatever the graph looks like.
   void Take(const std::vector<uint32_t>& nodes) {
     for (const uint32_t n : nodes) {
       if (chosen_.size() < options_.most_nodes) chosen_.insert(n);
     }
   }
 
+  // Goes along edges one step after the other from what is drawn, so that of a
+  // crowded neighbourhood the nearest nodes get in.
   template <typename Neighbours>
   void Reach(std::vector<uint32_t> edge, size_t steps, Neighbours neighbours) {
     for (size_t step = 0; step < steps; ++step) {
@@ -150,6 +161,7 @@ class Picture {
     }
   }
 
+  // A row is the longest way from above, so that edges go down only.
   void Arrange() {
     std::map<uint32_t, size_t> row_of;
     for (const uint32_t n : chosen_) {  // In order: what is read comes first.
@@ -189,6 +201,7 @@ class Picture {
               kGapDown;
   }
 
+  // A node without drawn neighbours stays where it is.
   void SortByNeighbours(std::vector<uint32_t>* row) {
     PlaceRows();
     std::map<uint32_t, double> middle;
@@ -220,6 +233,8 @@ class Picture {
     return svg + Legend() + "</svg>\n";
   }
 
+  // Edges are drawn before boxes, which lie over them. One that is read twice
+  // is drawn once.
   std::string Edges(uint32_t n) const {
     std::string edges;
     std::set<uint32_t> drawn;
@@ -253,6 +268,9 @@ class Picture {
     return node.function.empty() ? "input" : node.function;
   }
 
+  // Names are cut to the box; the whole name and the reason come up as a title
+  // when a pointer rests on it. A dashed border says that the graph goes on
+  // there.
   std::string Box(uint32_t n) const {
     const Archive::Node& node = nodes_[n];
     const auto [x, y] = place_.at(n);

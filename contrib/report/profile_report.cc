@@ -1,3 +1,15 @@
+// Where the time of a run went, and how that differs between two builds.
+//
+// Groups: a node counts for the kind, or for the module, of the operations in
+// it, so that the table speaks of the model and not of what a compiler made of
+// it.
+//
+// Changes: nodes of both builds that have an operation in common are one part,
+// so that parts do the same work on both sides. Runs are made in turns, and
+// pairs of runs are compared by the ranks of their differences, which no single
+// slow run can decide. With many parts one is slower by chance, which is
+// corrected for.
+
 #include "nodewise/report/profile_report.h"
 
 #include <algorithm>
@@ -64,7 +76,7 @@ std::string KindOfNode(const Session& session, const GraphNode& node) {
 
 using Path = std::vector<std::string>;
 
-// What stands before the last slash: "/layer1/conv/Conv" -> layer1, conv.
+// Returns the parts before the last slash: "/layer1/conv/Conv" -> layer1, conv.
 Path PathOf(std::string_view name) {
   const size_t slash = name.rfind('/');
   if (slash == std::string_view::npos) return {};
@@ -72,6 +84,8 @@ Path PathOf(std::string_view name) {
                         absl::SkipEmpty());
 }
 
+// Operations of several modules in one node are of the module around all of
+// them.
 void CutToCommon(const Path& other, Path* path) {
   const auto end =
       std::mismatch(path->begin(), path->end(), other.begin(), other.end());
@@ -83,9 +97,9 @@ bool IsAround(const Path& outer, const Path& inner) {
          std::equal(outer.begin(), outer.end(), inner.begin());
 }
 
-// What the exporter says; none if it says nothing. Fused into one node, an
-// operation of a module's own and those of a module in it are of the latter:
-// relu(self.conv(x)) is mostly the convolution.
+// Returns the module that the exporter notes; none if it notes nothing. Fused
+// into one node, an operation of a module's own and those of a module in it are
+// of the latter: relu(self.conv(x)) is mostly the convolution.
 std::optional<Path> NotedModuleOf(const Session& session,
                                   const GraphNode& node) {
   std::optional<Path> module;
@@ -186,8 +200,8 @@ constexpr double kLeastChange = 0.02;
 // With fewer pairs no ranks, however one-sided, are as rare as kSure.
 constexpr double kFewestPairs = 6;
 
-// What a node is known by in the other build: by its operations, since
-// compilers number nodes anew.
+// Returns the marks that a node is known by in the other build: its operations,
+// since compilers number nodes anew.
 std::vector<std::string> MarksOf(const GraphIndex& index, NodeId node) {
   const auto operations = OperationsIn(index.graph().node(node));
   if (!operations.empty()) return operations;
@@ -238,6 +252,7 @@ class Parts {
 };
 
 // The time of some nodes together, run by run.
+// Added up run by run, so that pairs of runs can still be compared.
 std::vector<double> TimesOf(const Profile& profile,
                             const std::vector<NodeId>& nodes) {
   std::vector<double> times;
@@ -304,6 +319,7 @@ double ChangeOf(const ProfileChange& change) {
   return change.after_us - change.before_us;
 }
 
+// A part that one build alone has is neither slower nor faster.
 std::string VerdictOf(const ProfileChange& change) {
   if (change.before.empty()) return "new";
   if (change.after.empty()) return "gone";
@@ -334,6 +350,7 @@ std::string ChanceOf(const ProfileChange& change) {
 
 }  // namespace
 
+// Groups of equal time keep the order of their names.
 std::vector<ProfileGroup> GroupProfile(const Session& session,
                                        const ProfileSummary& summary,
                                        ProfileGrouping grouping, size_t depth) {
@@ -353,6 +370,8 @@ std::vector<ProfileGroup> GroupProfile(const Session& session,
   return groups;
 }
 
+// The depth only matters for modules. Both groupings are in the document, since
+// they cost nothing and a reader may want the other one.
 void ShowProfileGroups(const Session& session, const ProfileSummary& summary,
                        std::optional<ProfileGrouping> asked, size_t depth,
                        Report* report) {
@@ -380,6 +399,8 @@ void ShowProfileGroups(const Session& session, const ProfileSummary& summary,
   AddText(report, "by kind    {}\n", fmt::join(longest, ", "));
 }
 
+// Parts are joined over both builds first and timed then: a part that is split
+// differently on the two sides counts as a whole.
 std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
                                            const Profile& profile_before,
                                            const GraphIndex& after,

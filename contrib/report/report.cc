@@ -1,3 +1,6 @@
+// A report takes its form here: the document with its envelope, and the text
+// with its tables laid out.
+
 #include "nodewise/report/report.h"
 
 #include <utility>
@@ -10,6 +13,7 @@
 
 namespace nodewise {
 
+// Errors are findings as all else is, so that programs read one shape.
 void Report::AddError(const absl::Status& error) {
   status = Status::kError;
   errors.push_back(FindingOf(error));
@@ -34,6 +38,8 @@ std::string_view NameOf(Report::Status status) {
   return "";
 }
 
+// The envelope comes first in a fixed order: a reader can tell what a document
+// is from its first lines. The text comes last, since it is the longest.
 std::string DocumentOf(const Report& report, const DocumentOrigin& origin) {
   JsonWriter document;
   AddMembers(&document, "schema", kDocumentSchema, "verb", origin.verb,
@@ -57,6 +63,8 @@ std::string LineOf(const Finding& finding) {
   return absl::StrJoin(lines, "\n    ");
 }
 
+// Lines that follow one another are one block, so that an archive has as few as
+// there are tables.
 ReportText& ReportText::operator+=(std::string_view lines) {
   if (lines.empty()) return *this;
   if (blocks_.empty() || blocks_.back().table.has_value()) {
@@ -77,11 +85,13 @@ ReportText& ReportText::operator+=(const ReportText& other) {
   return *this;
 }
 
+// A table without rows would be a block that shows nothing.
 void ReportText::Add(TextTable rows, size_t indent, size_t most_rows) {
   if (rows.rows().empty()) return;
   blocks_.push_back({"", Table{std::move(rows), indent, most_rows}});
 }
 
+// Tables are laid out only now, when it is known how wide the lines may be.
 std::string ReportText::ToString(const TextLayout& layout) const {
   std::string text;
   for (const Block& block : blocks_) {

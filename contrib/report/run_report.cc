@@ -1,5 +1,8 @@
 // A run: what was asked about and with which inputs, what computed its nodes,
 // and what it has made.
+//
+// A summary of each output is enough to see that a run went well; the numbers
+// themselves are in files that the user asks for.
 
 #include "nodewise/report/run_report.h"
 
@@ -26,6 +29,8 @@ namespace {
 
 // --- The target ---
 
+// The files are those that were really used: they
+// may have been found beside the one that was named.
 void ShowGraph(const Session& session, Report* report) {
   const Graph& graph = session.target->graph();
   const ArtefactFiles& files = session.target->files();
@@ -85,9 +90,9 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
 // More lines would hide what was asked for.
 constexpr size_t kMostReasons = 8;
 
-// Who computed how much, and why others did not. One reason holds for many
-// nodes as a rule, so that text has a line for each reason and the document one
-// for each place.
+// The kernels that computed nodes, and why others did not. One reason holds for
+// many nodes as a rule, so that text has a line for each reason and the
+// document one for each place.
 class KernelReport {
  public:
   explicit KernelReport(const std::vector<KernelChoice>& choices) {
@@ -164,8 +169,8 @@ class KernelReport {
     reasons_[reason].push_back(place);
   }
 
-  // What computes a node: its kernel, unless that leaves all operations to
-  // another.
+  // Returns the kernel that computes a node: its own, unless that leaves all
+  // operations to another.
   static const std::string& KernelOf(const KernelChoice& choice) {
     for (const OperationChoice& operation : choice.operations) {
       if (operation.kernel == choice.kernel) return choice.kernel;
@@ -192,6 +197,8 @@ class KernelReport {
 
 constexpr size_t kFirstValues = 8;
 
+// Some first values are shown as they are: often they say at a glance what a
+// range does not, as where all are equal.
 std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
   std::string text =
       fmt::format("output  {}  {}\n", Printable(output.name),
@@ -212,6 +219,8 @@ std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
   return text + (has_more ? " ...\n" : elements == 0 ? " none\n" : "\n");
 }
 
+// The upper one of two middle values: a time that was measured, and not one
+// between two.
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
@@ -274,6 +283,8 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
 
 }  // namespace
 
+// Opaque operators are told before the inputs, since it may change which
+// outputs there are.
 void ShowTarget(const Session& session, Report* report) {
   const auto show_inputs = [&](const InputList& list) {
     if (session.opaque != nullptr) ShowOpaque(*session.opaque, report);
@@ -313,6 +324,7 @@ void ShowOutputs(const std::vector<NamedTensor>& outputs, Report* report) {
   });
 }
 
+// One run has no median worth the name.
 void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
   std::vector<double> milliseconds;
   for (const int64_t duration : durations_ns) {

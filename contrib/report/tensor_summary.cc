@@ -1,5 +1,8 @@
-// What reports keep of tensors, of which they cannot show all: a summary for a
-// line, and a digest for a page.
+// Reports cannot show all of a tensor, and keep two things of it: a summary for
+// a line, and a digest for a page.
+//
+// Both are made of the tensor's own numbers in one or two passes, in any type,
+// and do not copy it.
 
 #include "nodewise/report/tensor_summary.h"
 
@@ -23,6 +26,7 @@ namespace nodewise {
 namespace {
 
 template <typename Value>
+// The shortest digits that read back the same; integers have all of theirs.
 std::string TextOf(Value value) {
   if constexpr (std::is_same_v<Value, bool>) {
     return value ? "true" : "false";
@@ -115,6 +119,7 @@ bool ForBlocks(const DLTensor& tensor, size_t count, F f) {
   return true;
 }
 
+// The range is kept as infinities the wrong way round until a number is found.
 void CountNumbers(absl::Span<const double> numbers, double* sum,
                   uint64_t* finite, TensorDigest* digest) {
   for (const double x : numbers) {
@@ -171,7 +176,7 @@ void TakeSlice(const DLTensor& tensor, TensorDigest* digest) {
 }
 
 // Digests what nodes make as it comes, so that no more than one tensor is held.
-// What they read has been digested where it was made.
+// Tensors that they read have been digested where they were made.
 class DigestSink : public TensorSink {
  public:
   explicit DigestSink(std::vector<TensorDigest>* digests)
@@ -191,6 +196,8 @@ class DigestSink : public TensorSink {
   std::vector<TensorDigest>& digests_;
 };
 
+// Digests need all tensors of a run, and any runner that hands them out will
+// do.
 absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
   if (session.target == nullptr) return MakeNetworkRunner(session);
   RunnerTarget target{session.name, session.target};
@@ -216,6 +223,8 @@ absl::Status DigestRun(const Session& session,
   return runner->Run(session.NamedInputs(), options).status();
 }
 
+// A report is complete without its digests, which are only there to be looked
+// at; so a failure is a note.
 void NoteNotAll(const absl::Status& status, Report* report) {
   if (status.ok()) return;
   report->notes.push_back(fmt::format(
@@ -269,6 +278,8 @@ void AddSummary(const TensorSummary& summary, JsonWriter* json) {
              summary.infinities);
 }
 
+// Integers are shown with all their digits, since cutting them would change
+// them.
 std::string ShortNumber(const std::string& text) {
   if (text == "null") return "-";
   if (text.find_first_of(".e") == std::string::npos) return text;
@@ -311,6 +322,7 @@ TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor) {
   return digest;
 }
 
+// With a folder of samples there is no run that the digests could be of.
 void AddDigestsOf(const Session& session, Report* report) {
   if (!session.samples.empty()) return;
   std::vector<TensorDigest> digests;

@@ -31,6 +31,8 @@ struct WantedTargets {
   bool empty() const { return by_operation.empty() && by_lowering.empty(); }
 };
 
+// Both kinds of target have one list of names, since their difference is none
+// of the user's business.
 absl::StatusOr<WantedTargets> TargetsNamed(
     const std::vector<std::string>& names) {
   std::vector<std::string> known;
@@ -141,6 +143,7 @@ std::vector<Finding> TakeIf(std::vector<Finding>* findings,
   return taken;
 }
 
+// The network is made once for all targets; making one infers every type.
 absl::StatusOr<std::vector<TargetSupport>> AskAll(
     const NetworkData& data, const std::vector<std::string>& targets) {
   std::vector<TargetSupport> supports;
@@ -215,6 +218,7 @@ void AddFindingLines(std::vector<Finding> findings, const char* indent,
   }
 }
 
+// Warnings alone leave a model valid.
 void FinishVerdict(const std::string& path,
                    const std::vector<Finding>& warnings, Report* report) {
   if (!report->errors.empty()) report->status = Report::Status::kDiffers;
@@ -224,6 +228,8 @@ void FinishVerdict(const std::string& path,
   AddFindings("warnings", warnings, &report->json);
 }
 
+// Targets are asked only about a network without faults: of another one they
+// could say nothing that holds once it is mended.
 absl::StatusOr<Report> VerifyNetwork(const std::string& path,
                                      const ModelSpec& model,
                                      const std::vector<std::string>& names) {

@@ -1,4 +1,4 @@
-// What is done to a model before it runs: what is opaque in it gets a program
+// Changes of a model before it runs: what is opaque in it gets a program
 // or is left out, passes run, and its precision is lowered.
 
 #include <filesystem>
@@ -19,6 +19,7 @@
 namespace nodewise {
 namespace {
 
+// A folder is an ONNX test set, whose files go by the order of the inputs.
 absl::StatusOr<Sample> SampleInFolder(const InputList& list,
                                       const std::string& path) {
   TestSetNames names;
@@ -33,6 +34,8 @@ absl::StatusOr<Sample> SampleInFolder(const InputList& list,
 }
 
 // Faults of a file go into `diagnostics`.
+// An empty sample stands for one with faults, so that those of all samples are
+// found in one go; the caller does not use any then.
 absl::StatusOr<Sample> ReadSample(const InputList& list, const SampleSpec& spec,
                                   DiagnosticList* diagnostics) {
   std::error_code error;
@@ -68,6 +71,8 @@ absl::StatusOr<std::vector<Sample>> ReadSamples(const PrecisionSpec& spec,
 }
 
 // Returns what the passes need to know.
+// Only int8 needs ranges of numbers, and weights as small as the products of
+// integers on this processor need them.
 absl::StatusOr<PrecisionOptions> OptionsOf(const PrecisionSpec& spec,
                                            const Network& network,
                                            absl::Span<const Sample> samples) {
@@ -102,6 +107,8 @@ absl::Status UseOpaqueProgram(const ModelSpec& spec) {
   return absl::OkStatus();
 }
 
+// Without a program the operations that depend on what is opaque are cut off,
+// and the report says what is lost by that.
 absl::StatusOr<OpaqueReport> TakeOpaque(const ModelSpec& spec,
                                         Network* network) {
   OpaqueReport report;
@@ -120,6 +127,8 @@ absl::StatusOr<OpaqueReport> TakeOpaque(const ModelSpec& spec,
   return report;
 }
 
+// Passes run one at a time, so that each can be told with the size that it
+// left.
 absl::StatusOr<PassesReport> RunPassList(const std::string& list,
                                          Network* network) {
   NODEWISE_ASSIGN_OR_RETURN(const auto rows, ParsePassList(list));
@@ -139,6 +148,8 @@ absl::StatusOr<PassesReport> RunPassList(const std::string& list,
   return report;
 }
 
+// Errors are measured before products are merged: merging changes which values
+// there are, and not what they are.
 absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
     const PrecisionSpec& spec, Network* network, DiagnosticList* diagnostics) {
   if (!spec.precision.has_value()) return nullptr;

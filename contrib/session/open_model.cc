@@ -1,4 +1,8 @@
 // A model: from its file, or from memory, to a graph that executors run.
+//
+// The steps have an order: sizes are bound first, since types depend on them;
+// then what is opaque is settled, as nothing can be computed of it; then
+// precision and passes change the network; and what is left is lowered.
 
 #include "contrib/session/open_model.h"
 
@@ -43,6 +47,7 @@ absl::StatusOr<Network> ReadText(const std::string& path,
   return network;
 }
 
+// Bodies of control flow are counted, too: they draw when they run.
 size_t CountRandom(const Network& network) {
   size_t count = 0;
   for (const OperationId id : network.order()) {
@@ -60,6 +65,8 @@ size_t CountRandom(const Network& network) {
   return count;
 }
 
+// A run that draws numbers is repeated only if it is known that there is a
+// seed.
 void NoteSeed(const Network& network, const ModelSpec& spec,
               std::vector<std::string>* notes) {
   const size_t count = CountRandom(network);
@@ -171,6 +178,8 @@ absl::Status FindOpenSizes(const TargetSpec& spec, const InputFiles& files,
   return absl::OkStatus();
 }
 
+// A program that runs operations is asked for their types, which models do not
+// state for operators that no standard has.
 absl::StatusOr<OpaqueReport> SettleOpaque(const TargetSpec& spec,
                                           InputFiles* files, Network* network,
                                           DiagnosticList* diagnostics) {
@@ -234,6 +243,7 @@ absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
   return session;
 }
 
+// Layouts depend on the kernels that a backend has, so that it chooses them.
 LowerOptions LowerOptionsOf(const LoweringSpec& spec) {
   const Backend backend = spec.backend.value_or(Backend::kFastest);
   LowerOptions lower;
@@ -249,6 +259,8 @@ Ref<LoweredLibrary> BuiltIns(Backend backend,
   return BuiltInFunctions(AllOperators(), backend, std::move(table));
 }
 
+// A network whose sizes stay open is no error for a caller that can interpret
+// it.
 absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
                                   DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(Session session,
@@ -278,6 +290,7 @@ absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
   return session;
 }
 
+// Nodes are chosen in the lowered graph, since only that has nodes.
 absl::Status StandIn(const std::vector<std::string>& expressions,
                      Session* session) {
   if (expressions.empty()) return absl::OkStatus();

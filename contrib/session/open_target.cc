@@ -1,5 +1,10 @@
 // From a spec to what is ready to run: which kind of target it is, its files,
 // its inputs or samples, and what is worth knowing about it.
+//
+// A model becomes a graph with functions of its own, or stays a network for a
+// program or the interpreter; an artefact is loaded with its files. Inputs are
+// collected before anything runs, so that a run never fails for them, and their
+// sizes may decide how the model is lowered.
 
 #include <algorithm>
 #include <filesystem>
@@ -58,6 +63,8 @@ InputSpec InputsForSizes(const std::vector<std::string>& samples,
   return shared;
 }
 
+// A sample is read when it is its turn, with a reader of its own: thousands of
+// them would not fit into memory.
 absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
                                                     const InputList& list,
                                                     InputSpec inputs,
@@ -131,6 +138,7 @@ absl::StatusOr<Session> OpenForProgram(const TargetSpec& spec,
   return session;
 }
 
+// A network in memory comes before a path, which then is only a name.
 absl::StatusOr<Session> Open(const TargetSpec& spec, InputFiles* files,
                              DiagnosticList* diagnostics) {
   if (spec.program != nullptr) return OpenForProgram(spec, files, diagnostics);
@@ -161,6 +169,7 @@ void NoteLostOutputs(Session* session) {
   }
 }
 
+// They do no harm, but show that the file is of another build.
 void NoteUnknownParams(Session* session) {
   const auto& unknown = session->target->unknown_params();
   if (unknown.empty()) return;
@@ -207,6 +216,7 @@ bool IsModel(const std::string& path) {
   return std::filesystem::path(path).extension() == ".onnx";
 }
 
+// The file is mapped, so that only its beginning is read.
 bool IsNetworkText(const std::string& path) {
   const auto file = MappedFile::Open(path);
   if (!file.ok()) return false;
@@ -233,6 +243,8 @@ bool IsModelOrText(const std::string& path) {
   return IsModel(path) || IsNetworkText(path);
 }
 
+// Each file is checked on its own, so that a message names the one that is
+// missing before anything large is read.
 absl::StatusOr<ArtefactFiles> FilesOf(const TargetSpec& spec) {
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files,
                             FindArtefact(spec.path, spec.library, spec.params));
@@ -274,6 +286,7 @@ std::vector<RunInput> CollectInputs(const InputSpec& spec,
   return collector.Inputs();
 }
 
+// Warnings about inputs are passed on, too, though they fail nothing.
 absl::StatusOr<std::vector<RunInput>> CheckedInputs(
     const InputSpec& spec, const InputList& list, const InputFiles& files,
     DiagnosticList* diagnostics) {

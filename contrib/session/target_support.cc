@@ -1,4 +1,4 @@
-// What a target does with a network, asked without lowering it.
+// How a target would run a network, asked without lowering it.
 
 #include "nodewise/session/target_support.h"
 
@@ -56,6 +56,8 @@ void AddFinding(const Network& network, const KernelChoice& node,
       *kind, OperationPlace{"operation " + name, name, ""}, std::move(found)));
 }
 
+// The table is the one that lowering fills in, so that what is told here is
+// what a run would do.
 TargetSupport SupportIn(const KernelTable& table, const Network& network,
                         const std::string& target) {
   TargetSupport support;
@@ -75,6 +77,7 @@ TargetSupport SupportIn(const KernelTable& table, const Network& network,
 
 }  // namespace
 
+// A network that cannot be lowered at all has one finding, and no operations.
 absl::StatusOr<TargetSupport> AskTarget(const Network& network,
                                         const std::string& target) {
   // Opaque operations are left out when a model is lowered, too.
