@@ -125,8 +125,7 @@ absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
   NODEWISE_ASSIGN_OR_RETURN(const auto compiled, maker());
   const auto network =
       MakeNetworkRunner("interpreter", beside.name, beside.network);
-  const std::vector<NamedTensor> given =
-      InputsOfNetwork(target, *beside.network, beside.inputs);
+  const auto given = InputsOfNetwork(target, *beside.network, beside.inputs);
   std::vector<NamedTensor> inputs = given;
   std::vector<RecordedPair> pairs;
   for (uint64_t set = 0; set < sets.sets + (sets.has_special ? 1 : 0); ++set) {

@@ -128,13 +128,9 @@ class Picture {
     }
     Take(culprits);
     Reach(culprits, options_.steps_before,
-          [&](uint32_t n) -> const std::vector<uint32_t>& {
-            return nodes_[n].reads;
-          });
+          [&](uint32_t n) { return &nodes_[n].reads; });
     Reach(culprits, options_.steps_behind,
-          [&](uint32_t n) -> const std::vector<uint32_t>& {
-            return readers_[n];
-          });
+          [&](uint32_t n) { return &readers_[n]; });
   }
 
   // A limit on nodes bounds the picture whatever the graph looks like.
@@ -151,7 +147,7 @@ class Picture {
     for (size_t step = 0; step < steps; ++step) {
       std::vector<uint32_t> next;
       for (const uint32_t n : edge) {
-        for (const uint32_t other : neighbours(n)) next.push_back(other);
+        for (const uint32_t other : *neighbours(n)) next.push_back(other);
       }
       Take(next);
       edge = std::move(next);
@@ -179,26 +175,27 @@ class Picture {
     PlaceRows();
   }
 
+  // Returns how far so many boxes reach, side by side.
+  static int Across(size_t boxes) {
+    return static_cast<int>(boxes) * (kBoxWidth + kGapAcross) - kGapAcross;
+  }
+
+  // The legend needs some width, also below a single box.
   void PlaceRows() {
+    constexpr int kLeastWidth = 700;
     size_t widest = 0;
     for (const auto& row : rows_) widest = std::max(widest, row.size());
-    width_ = 2 * kMargin + static_cast<int>(widest) * (kBoxWidth + kGapAcross) -
-             kGapAcross;
-    width_ = std::max(width_, 700);
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      const int used =
-          static_cast<int>(rows_[r].size()) * (kBoxWidth + kGapAcross) -
-          kGapAcross;
-      int x = (width_ - used) / 2;
-      for (const uint32_t n : rows_[r]) {
-        place_[n] = {x,
-                     kMargin + static_cast<int>(r) * (kBoxHeight + kGapDown)};
+    width_ = std::max(2 * kMargin + Across(widest), kLeastWidth);
+    int y = kMargin;
+    for (const auto& row : rows_) {
+      int x = (width_ - Across(row.size())) / 2;
+      for (const uint32_t n : row) {
+        place_[n] = {x, y};
         x += kBoxWidth + kGapAcross;
       }
+      y += kBoxHeight + kGapDown;
     }
-    height_ = 2 * kMargin + kLegendHeight +
-              static_cast<int>(rows_.size()) * (kBoxHeight + kGapDown) -
-              kGapDown;
+    height_ = y + kMargin + kLegendHeight - kGapDown;
   }
 
   // A node without drawn neighbours stays where it is.

@@ -354,8 +354,7 @@ std::string ChanceOf(const ProfileChange& change) {
 std::vector<ProfileGroup> GroupProfile(const Session& session,
                                        const ProfileSummary& summary,
                                        ProfileGrouping grouping, size_t depth) {
-  const std::vector<std::string> names =
-      GroupsOf(session, summary, grouping, depth);
+  const auto names = GroupsOf(session, summary, grouping, depth);
   std::map<std::string, ProfileGroup> by_name;
   for (size_t i = 0; i < names.size(); ++i) {
     ProfileGroup& group = by_name[names[i]];

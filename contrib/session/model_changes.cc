@@ -50,8 +50,7 @@ absl::StatusOr<Sample> ReadSample(const InputList& list, const SampleSpec& spec,
       return fmt::format("{} in {}", name, spec.path);
     };
   }
-  const std::vector<RunInput> collected =
-      CollectInputs(inputs, list, InputFiles(), diagnostics);
+  const auto collected = CollectInputs(inputs, list, InputFiles(), diagnostics);
   if (diagnostics->HasErrors()) return Sample();
   return MatchInputs(list, NameInputs(list, collected));
 }

@@ -149,8 +149,7 @@ absl::StatusOr<Network> WithFoundTypes(const TargetSpec& spec, Network network,
   if (!HasOpenTypes(network)) return network;
   DiagnosticList faults;
   const auto list = ListInputs(network);
-  const std::vector<RunInput> given =
-      CollectInputs(spec.inputs, *list, *files, &faults);
+  const auto given = CollectInputs(spec.inputs, *list, *files, &faults);
   // The caller that needs the inputs says what is wrong with them.
   if (faults.HasErrors()) return network;
   TargetSpec again = spec;
