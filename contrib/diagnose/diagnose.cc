@@ -3,7 +3,7 @@
 //
 // The table gives a search for the subject and what is beside it. Some cells
 // need both sides to be read before it is clear which search they need: two
-// models that are not one are compared as models, whatever the cell says.
+// models that are not one are compared as models in any case.
 
 #include "nodewise/diagnose/diagnose.h"
 
@@ -22,6 +22,7 @@
 namespace nodewise {
 namespace {
 
+// The cells are few enough to look through.
 const SearchRow& CellOf(Subject subject, Beside beside) {
   for (const SearchRow& row : SearchTable()) {
     if (row.subject == subject && row.beside == beside) return row;
@@ -47,6 +48,8 @@ constexpr const char* kWantOfSets =
     "a model that differs from the target's own, or another build of a target "
     "whose nodes do not say what they compute";
 
+// One setting has two rows: it means something for more searches beside a
+// model, where the search may still turn out to be another one.
 std::vector<SettingRow> SettingsOf(const Question& q) {
   using enum Search;
   constexpr const char* kEveryNode =
@@ -116,7 +119,7 @@ absl::Status CheckSettings(const Question& question, const SearchRow& row,
         fmt::format("{}: means nothing {}, expected {}", NameOf(setting.way),
                     where, setting.expected));
   }
-  // Settings that need or forbid one another, whatever the search is.
+  // Settings that need or forbid one another do so for any search.
   const bool has_samples = !question.target.samples.empty();
   constexpr const char* kWith = "means nothing with";
   constexpr const char* kWithout = "means nothing without";

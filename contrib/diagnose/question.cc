@@ -124,6 +124,8 @@ struct MethodRow {
   Method method;
   Search search;
 };
+// Methods that a search is not listed with do not apply to it: a dump cannot be
+// halved, since nothing of it runs.
 constexpr MethodRow kSearchesByMethod[] = {
     {Search::kNodes, Method::kIntermediate, Search::kNodes},
     {Search::kNodes, Method::kBisect, Search::kBisect},
@@ -157,6 +159,7 @@ std::string_view NameOf(Method method) {
   return kMethodNames[static_cast<size_t>(method)];
 }
 
+// Both lists are short, so that the message can have all names.
 absl::StatusOr<Method> ParseMethod(const std::string& name) {
   const std::vector<std::string> names(std::begin(kMethodNames),
                                        std::end(kMethodNames));
@@ -248,6 +251,7 @@ std::string_view NameOf(Search search) {
   return kNames[static_cast<size_t>(search)];
 }
 
+// A network that is not a graph says all, by its operators.
 bool SaysNothing(const Session& session) {
   return session.target != nullptr && !AnySays(session.target->graph());
 }
@@ -267,6 +271,8 @@ absl::StatusOr<Subject> SubjectOf(const Session& session) {
   return SaysNothing(session) ? Subject::kSilent : Subject::kSpeaking;
 }
 
+// A third build is a setting of the question and not a kind of reference, but
+// it asks for another search.
 Beside BesideOf(const Question& question) {
   using Kind = Reference::Kind;
   const Kind kind = question.reference.kind;

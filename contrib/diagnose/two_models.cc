@@ -206,6 +206,8 @@ class SameModel {
 }  // namespace
 
 // The target is a file of tensors, and has no graph.
+// Nothing can be run in the place of anything else here, so layers have errors
+// of their own and no costs.
 absl::Status SearchTensorsBesideModel(const Question& question,
                                       Answer* answer) {
   answer->search = Search::kModels;
@@ -247,6 +249,8 @@ bool IsOwnFile(const Question& question) {
   return false;
 }
 
+// Operations are compared in their order, in which an exporter writes one model
+// twice the same way.
 bool AreOneModel(const Network& a, const Network& b) {
   // In another opset an operation may mean something else.
   return a.data().opsets == b.data().opsets && SameModel(a, b).Holds();
@@ -264,6 +268,8 @@ absl::StatusOr<std::shared_ptr<const Network>> NetworkOfReference(
   return std::make_shared<const Network>(*std::move(network));
 }
 
+// All sets of inputs are for the comparison; the program runs on the first
+// alone.
 absl::Status SearchTwoModels(const Question& question,
                              std::shared_ptr<const Network> reference,
                              Answer* answer) {

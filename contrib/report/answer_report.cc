@@ -51,7 +51,7 @@ void ShowQuestions(const std::vector<BisectQuestion>& questions,
                    const std::string& head, const char* what, Report* report) {
   TextTable table;
   table.AddRow({what, "the last of them", "error left", ""});
-  AddObjects(&report->json, "questions", questions, [&](const auto& question) {
+  AddObjects(report, "questions", questions, [&](const auto& question) {
     table.AddRow({std::to_string(question.taken),
                   question.last.empty() ? "-" : question.last,
                   fmt::format("{:.1f} %", 100 * question.left),
@@ -59,8 +59,8 @@ void ShowQuestions(const std::vector<BisectQuestion>& questions,
                   : question.round > 0
                       ? fmt::format("culprits replaced ({})", question.round)
                       : ""});
-    AddMembers(&report->json, "taken", question.taken, "last", question.last,
-               "left", question.left, "repeated", question.is_repeated, "round",
+    AddMembers(report, "taken", question.taken, "last", question.last, "left",
+               question.left, "repeated", question.is_repeated, "round",
                question.round);
   });
   if (questions.empty()) return;
@@ -156,15 +156,13 @@ void ShowRanked(const SamplesResult& result,
 void ShowRecurring(const SamplesResult& result,
                    const std::vector<std::string>& names, Report* report) {
   TextTable table;
-  AddObjects(
-      &report->json, "recurring", result.recurring, [&](const auto& verdict) {
-        table.AddRow({WithVerdict(verdict.node, verdict.kind),
-                      fmt::format("in {} of {}", verdict.samples.size(),
-                                  CountOf(result.num_located(), "sample"))});
-        AddMembers(&report->json, "node", verdict.node, "kind",
-                   NameOf(verdict.kind), "samples",
-                   NamesAt(verdict.samples, names));
-      });
+  AddObjects(report, "recurring", result.recurring, [&](const auto& verdict) {
+    table.AddRow({WithVerdict(verdict.node, verdict.kind),
+                  fmt::format("in {} of {}", verdict.samples.size(),
+                              CountOf(result.num_located(), "sample"))});
+    AddMembers(report, "node", verdict.node, "kind", NameOf(verdict.kind),
+               "samples", NamesAt(verdict.samples, names));
+  });
   if (result.recurring.empty()) return;
   report->text += "\nrecurs among those that were examined:\n";
   report->text.Add(table, 2, kMostSampleRows);
@@ -173,14 +171,13 @@ void ShowRecurring(const SamplesResult& result,
 void ShowFailed(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
   TextTable table;
-  AddObjects(&report->json, "failed_samples", result.failed,
-             [&](const auto& failed) {
-               const std::string& name = names[failed.sample];
-               // Messages about files name them already.
-               const std::string why(MessageOf(failed.why));
-               table.AddRow({why.starts_with(name) ? why : name + ": " + why});
-               AddMembers(&report->json, "sample", name, "why", why);
-             });
+  AddObjects(report, "failed_samples", result.failed, [&](const auto& failed) {
+    const std::string& name = names[failed.sample];
+    // Messages about files name them already.
+    const std::string why(MessageOf(failed.why));
+    table.AddRow({why.starts_with(name) ? why : name + ": " + why});
+    AddMembers(report, "sample", name, "why", why);
+  });
   if (result.failed.empty()) return;
   AddText(report, "\n{} not judged:\n",
           CountOf(result.failed.size(), "sample"));
@@ -327,7 +324,7 @@ void ShowWhatWasDone(const Answer& answer, Report* report) {
     sentence[0] = static_cast<char>(std::toupper(sentence[0]));
   }
   report->text += Wrapped(sentence + ".");
-  AddMembers(&report->json, "search", NameOf(answer.search), "did", answer.did);
+  AddMembers(report, "search", NameOf(answer.search), "did", answer.did);
 }
 
 // A dump has no target that could be described: it is a folder, whose graph is
@@ -340,7 +337,7 @@ void ShowSubject(const Answer& answer, Report* report) {
   }
   if (session.dump.empty()) return ShowTarget(session, report);
   AddText(report, "{}: a dump\n", Printable(session.dump));
-  AddObject(&report->json, "target", "dump", session.dump);
+  AddObject(report, "target", "dump", session.dump);
 }
 
 void ShowCost(const LayerCost& cost, Report* report) {
@@ -352,15 +349,15 @@ void ShowCost(const LayerCost& cost, Report* report) {
       "MiB)\n",
       cost.seconds, static_cast<double>(cost.peak_bytes) / kBytesPerMiB,
       static_cast<double>(cost.live_bytes) / kBytesPerMiB);
-  AddMembers(&report->json, "seconds", cost.seconds, "peak_bytes",
-             cost.peak_bytes, "live_bytes", cost.live_bytes);
+  AddMembers(report, "seconds", cost.seconds, "peak_bytes", cost.peak_bytes,
+             "live_bytes", cost.live_bytes);
 }
 
 // Each part begins with a blank line where a heading of its own follows, and
 // adds its members to the document in any case.
 // How it was searched, in the order in which it was.
 void ShowSearch(const Evidence& evidence, Report* report) {
-  AddMembers(&report->json, "reference", IfAny{evidence.reference});
+  AddMembers(report, "reference", IfAny{evidence.reference});
   if (evidence.opaque.has_value()) ShowOpaque(*evidence.opaque, report);
   if (evidence.series.has_value()) {
     report->text += "\n";
@@ -416,7 +413,7 @@ void ShowProgramRuns(const Evidence& evidence, Report* report) {
   AddText(report, "the program ran {} for {:.2f} s of {:.2f} s: {}\n",
           CountOf(runs.count(), "time"), seconds, of_seconds,
           fmt::join(parts, ", "));
-  AddObject(&report->json, "program_runs", "as_read", runs.as_read, "observed",
+  AddObject(report, "program_runs", "as_read", runs.as_read, "observed",
             runs.observed, "changed", runs.changed, "seconds", seconds,
             "of_seconds", of_seconds);
 }
@@ -492,7 +489,7 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
     ShowByValue(*evidence.by_value, answer.culprits, report);
   }
   if (evidence.unobserved.has_value()) {
-    AddMembers(&report->json, "unobserved", *evidence.unobserved,
+    AddMembers(report, "unobserved", *evidence.unobserved,
                "vanishes_when_observed", evidence.vanishes);
     ShowChange(evidence, report);
     ShowProgramRuns(evidence, report);

@@ -128,6 +128,8 @@ void AddWorst(const Comparison& comparison, ReportText* text) {
 }
 
 // How the host has made an input that is not as it should be.
+// Only the tensors of the comparison have been described, and each key is there
+// once.
 std::string HowGiven(const Comparison& comparison, const std::string& key) {
   for (const TensorComparison& tensor : comparison.tensors) {
     const bool is_told = tensor.key.Name() == key && tensor.details.has_value();
@@ -136,7 +138,10 @@ std::string HowGiven(const Comparison& comparison, const std::string& key) {
   return "";
 }
 
-// Says where it begins, and how much only follows from that.
+// The nodes where it begins are few as a rule, and all others follow from them.
+// An input or a parameter has no node to blame, so its readers are named, and
+// how the host may have made it. Says where it begins, and how much only
+// follows from that.
 void AddWhere(const Comparison& comparison, const DumpDifference& where,
               ReportText* text) {
   constexpr size_t kMostShown = 8, kMostReaders = 2;
@@ -237,6 +242,9 @@ void AddMetrics(const Metrics& metrics, JsonWriter* json) {
              metrics.snr_db(), "scale", metrics.scale);
 }
 
+// A tensor that is equal has its metrics, too: their number of elements says
+// how much was compared. What describes a difference is there if that was asked
+// for.
 void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
                JsonWriter* json) {
   AddMembers(json, "tensor", tensor.key.Name(), "candidate",
@@ -263,6 +271,8 @@ void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
              "kind", KindOf(where.nodes[node]));
 }
 
+// Inputs and parameters are in the list of verdicts, since one of them may be
+// where it begins.
 void AddNodes(const DumpDifference& where, JsonWriter* json) {
   json->BeginArray("culprits");
   for (const NodeId node : where.NodesThat(DumpedNode::kBegins)) {

@@ -79,8 +79,7 @@ size_t CountFaults(const std::vector<Finding>& findings) {
 // A worse status stays: other bits say less than a fault that was found.
 void ShowCheck(const OutputCheck& check, Report* report) {
   report->text += Printable(check.text) + "\n";
-  AddObject(&report->json, "plain_run", "same_bits", check.same, "text",
-            check.text);
+  AddObject(report, "plain_run", "same_bits", check.same, "text", check.text);
   if (!check.same && report->status == Report::Status::kOk) {
     report->status = Report::Status::kDiffers;
   }
@@ -143,7 +142,7 @@ void ShowSwept(const SweepReport& found, Report* report) {
             CountOf(found.inherited, "node"));
   }
   report->text += '\n';
-  AddMembers(&report->json, "runs", found.runs, "inherited", found.inherited);
+  AddMembers(report, "runs", found.runs, "inherited", found.inherited);
   ShowFindings("unsteady", found.findings, report);
 }
 

@@ -1,7 +1,7 @@
 // The parts of a compiled network: the JSON of its graph, its library, and the
 // bytecode that a library for virtual machines holds.
 //
-// Files are described as they are, damaged or hostile ones included: whatever
+// Files are described as they are, damaged or hostile ones included: all that
 // is shown has been bounded and checked by the reader of the format, and
 // nothing is loaded or run. Lists in text are cut; the document has every item.
 
@@ -102,17 +102,16 @@ void DescribeInputs(const GraphIndex& index, const ParamNames& params,
 void DescribeOutputs(const GraphIndex& index, Inspection* inspection) {
   const Graph& graph = index.graph();
   TextTable table;
-  AddObjects(&inspection->json, "outputs", graph.heads,
-             [&](const EntryRef& head) {
-               const EntryId id = graph.EntryOf(head);
-               const GraphEntry& entry = graph.entry(id);
-               std::string name = graph.nodes[head.node].name;
-               if (graph.OutputsOf(NodeId{head.node}) > 1) {
-                 name += fmt::format(":{}", head.output);
-               }
-               table.AddRow({name, TypeToString(entry.shape, entry.dtype)});
-               AddEntry(name, index, id, &inspection->json);
-             });
+  AddObjects(inspection, "outputs", graph.heads, [&](const EntryRef& head) {
+    const EntryId id = graph.EntryOf(head);
+    const GraphEntry& entry = graph.entry(id);
+    std::string name = graph.nodes[head.node].name;
+    if (graph.OutputsOf(NodeId{head.node}) > 1) {
+      name += fmt::format(":{}", head.output);
+    }
+    table.AddRow({name, TypeToString(entry.shape, entry.dtype)});
+    AddEntry(name, index, id, &inspection->json);
+  });
   AddTable("outputs", std::to_string(graph.heads.size()), table, inspection);
 }
 
@@ -242,8 +241,7 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
     AddLine("note", Printable(note), inspection);
   }
   inspection->json.BeginObject("graph");
-  AddMembers(&inspection->json, "function", (*function)->name, "notes",
-             made.notes);
+  AddMembers(inspection, "function", (*function)->name, "notes", made.notes);
   DescribeGraph(made.graph, NamesIn(made.params.tensors), inspection);
   inspection->json.EndObject();
   return absl::OkStatus();
@@ -311,10 +309,10 @@ void AddHead(const LibrarySummary& library, Inspection* inspection) {
   line("cannot run", why_not_run);
   line("build id", library.build_id);
   line("needs", fmt::format("{}", fmt::join(library.needed, ", ")));
-  AddMembers(&inspection->json, "kind", "library", "bytes", library.bytes,
-             "type", library.type, "machine", library.machine, "bits",
-             library.bits, "abi", library.abi, "target", library.target, "era",
-             library.era, "era_evidence", library.era_evidence, "cannot_run",
+  AddMembers(inspection, "kind", "library", "bytes", library.bytes, "type",
+             library.type, "machine", library.machine, "bits", library.bits,
+             "abi", library.abi, "target", library.target, "era", library.era,
+             "era_evidence", library.era_evidence, "cannot_run",
              IfAny{why_not_run}, "build_id", library.build_id, "needed",
              library.needed, "functions", library.functions, "context",
              library.context, "runtime_calls", library.runtime_calls);
@@ -441,7 +439,7 @@ absl::Status InspectGraph(const std::string& path, const ParamNames& params,
   NODEWISE_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(std::move(text)));
   AddText(inspection, "{}: graph JSON, {}\n", Printable(path),
           CountOf(bytes, "byte"));
-  AddMembers(&inspection->json, "kind", "graph", "bytes", bytes);
+  AddMembers(inspection, "kind", "graph", "bytes", bytes);
   DescribeGraph(graph, params, inspection);
   return absl::OkStatus();
 }

@@ -189,8 +189,8 @@ void AddRecords(const Dump& dump, Inspection* inspection) {
     AddFact(inspection, "inputs", "{} read, {} of them not as they were made",
             counts.reads, counts.changed);
   }
-  AddObject(&inspection->json, "records", "nodes_run", counts.runs,
-            "inputs_read", counts.reads, "inputs_changed", counts.changed,
+  AddObject(inspection, "records", "nodes_run", counts.runs, "inputs_read",
+            counts.reads, "inputs_changed", counts.changed,
             "entries_with_statistics", counts.stats);
 }
 
@@ -308,7 +308,7 @@ void AddTensors(const std::vector<NamedTensor>& tensors,
 
 void AddMissing(const std::vector<std::string>& missing, bool is_cut,
                 Inspection* inspection) {
-  AddMembers(&inspection->json, "cut", is_cut, "missing", missing);
+  AddMembers(inspection, "cut", is_cut, "missing", missing);
   if (!is_cut) return;
   AddText(
       inspection, "  cut short: {} missing ({} writes what is complete)\n",
@@ -329,8 +329,7 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
   AddText(inspection, "{}: tensors ({}), {}\n", Printable(path), format,
           CountOf(bytes, "byte"));
-  AddMembers(&inspection->json, "kind", "tensors", "format", format, "bytes",
-             bytes);
+  AddMembers(inspection, "kind", "tensors", "format", format, "bytes", bytes);
   AddTensorList(list, inspection);
   if (content.trailing_bytes > 0) {
     AddFact(inspection, "behind the last", "{} that belong to no tensor",
@@ -354,8 +353,8 @@ bool IsDump(const std::string& path) {
 absl::Status InspectDump(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const Dump dump, OpenDump(path));
   AddText(inspection, "{}: dump of a run\n", Printable(dump.folder));
-  AddMembers(&inspection->json, "kind", "dump", "folder", dump.folder,
-             "runs_beside", dump.runs_beside);
+  AddMembers(inspection, "kind", "dump", "folder", dump.folder, "runs_beside",
+             dump.runs_beside);
   if (dump.runs_beside > 0) {
     AddLine("beside it", CountOf(dump.runs_beside, "other run"), inspection);
   }
@@ -365,7 +364,7 @@ absl::Status InspectDump(const std::string& path, Inspection* inspection) {
     AddMissing(dump.missing, dump.is_cut, inspection);
   } else {
     // There is no file of tensors out of which anything could be recovered.
-    AddMembers(&inspection->json, "cut", dump.is_cut, "missing", dump.missing);
+    AddMembers(inspection, "cut", dump.is_cut, "missing", dump.missing);
     if (dump.is_cut) {
       inspection->text += "  cut short: the run had not come to its end\n";
     }

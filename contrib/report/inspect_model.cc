@@ -38,6 +38,8 @@ std::string KindOf(const Operation& operation) {
                             : fmt::format("{}.{}", def.domain, def.name);
 }
 
+// The estimate is the operator's own, of the types that were inferred; an
+// output that is not wanted has no type.
 double FlopsOf(const Network& network, const Operation& operation) {
   const std::vector<InputInfo> inputs = network.InputsOf(operation.id);
   std::vector<OutputInfo> outputs;
@@ -60,18 +62,20 @@ Operators CountOperators(const Network& network) {
   return found;
 }
 
+// Values are shown with their types alone: what they hold is known after a run.
 void AddValues(const char* title, const Network& network,
                absl::Span<const ValueId> values, Inspection* inspection) {
   TextTable table;
-  AddObjects(&inspection->json, title, values, [&](const ValueId id) {
+  AddObjects(inspection, title, values, [&](const ValueId id) {
     const NetworkValue& value = network.value(id);
     table.AddRow({value.name, ToString(value.type)});
-    AddMembers(&inspection->json, "name", value.name, "type",
-               ToString(value.type));
+    AddMembers(inspection, "name", value.name, "type", ToString(value.type));
   });
   AddTable(title, std::to_string(values.size()), table, inspection);
 }
 
+// Operators are in the order of their names, so that two models can be
+// compared.
 void AddOperators(const Network& network, Inspection* inspection) {
   const Operators found = CountOperators(network);
   const uint64_t operations = network.order().size();
@@ -107,8 +111,8 @@ void AddConstants(const Network& network, Inspection* inspection) {
     elements += value->data.bytes() / ElementBytes(value->data.dtype());
     bytes += value->data.bytes();
   }
-  AddObject(&inspection->json, "constants", "tensors", tensors, "elements",
-            elements, "bytes", bytes);
+  AddObject(inspection, "constants", "tensors", tensors, "elements", elements,
+            "bytes", bytes);
   AddFact(inspection, "constants", "{}, {}, {}", CountOf(tensors, "tensor"),
           CountOf(elements, "element"), CountOf(bytes, "byte"));
 }
@@ -142,8 +146,8 @@ void AddSource(const Operation& operation, Inspection* inspection) {
   }
   if (!source->line.has_value()) return;
   const SourceLine& line = *source->line;
-  AddMembers(&inspection->json, "file", line.file, "line", line.line,
-             "function", line.function, "code", line.code);
+  AddMembers(inspection, "file", line.file, "line", line.line, "function",
+             line.function, "code", line.code);
   AddLine("from", Printable(line.ToString()), inspection);
   AddLine("file", Printable(line.file), inspection);
 }
@@ -156,8 +160,7 @@ absl::Status InspectOperation(const Network& network, Inspection* inspection) {
       network.FindOperation(std::string_view(inspection->node)));
   const Operation& operation = network.operation(id);
   inspection->json.BeginObject("operation");
-  AddMembers(&inspection->json, "name", operation.name, "operator",
-             KindOf(operation));
+  AddMembers(inspection, "name", operation.name, "operator", KindOf(operation));
   AddLine("node", Printable(operation.name), inspection);
   AddLine("operator", Printable(KindOf(operation)), inspection);
   AddSource(operation, inspection);
@@ -169,6 +172,8 @@ absl::Status InspectOperation(const Network& network, Inspection* inspection) {
 
 }  // namespace
 
+// The size is that of the file: weights that lie beside it in files of their
+// own count as constants only.
 absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
                           Inspection* inspection) {
   DiagnosticList diagnostics;
@@ -177,7 +182,7 @@ absl::Status InspectModel(const std::string& path, const ModelSpec& spec,
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOfFile(path));
   AddText(inspection, "{}: ONNX model, opset {}, {}\n", Printable(path),
           network.opset(), CountOf(bytes, "byte"));
-  AddMembers(&inspection->json, "kind", "model", "bytes", bytes, "name",
+  AddMembers(inspection, "kind", "model", "bytes", bytes, "name",
              network.name(), "opset", network.opset());
   if (!inspection->node.empty()) {
     return At(path, InspectOperation(network, inspection));

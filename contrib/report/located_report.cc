@@ -591,7 +591,7 @@ void ShowOpinions(
     const std::string& referee,
     const std::vector<std::pair<std::string, RefereeOpinion>>& opinions,
     Report* report) {
-  AddObjects(&report->json, "referee", opinions, [&](const auto& row) {
+  AddObjects(report, "referee", opinions, [&](const auto& row) {
     const auto& [node, opinion] = row;
     AddText(report, "referee: {}: {} {}", Printable(node), Printable(referee),
             NameOf(opinion.side));
@@ -605,7 +605,7 @@ void ShowOpinions(
           opinion.from_reference, opinion.from_candidate,
           TwoAgainstOne(opinion.side));
     }
-    AddMembers(&report->json, "node", node, "side", NameOf(opinion.side),
+    AddMembers(report, "node", node, "side", NameOf(opinion.side),
                "from_reference", opinion.from_reference, "from_candidate",
                opinion.from_candidate, "why_not", opinion.why_not);
   });
@@ -614,12 +614,12 @@ void ShowOpinions(
 void ShowSideDifferences(const std::vector<SideDifference>& differences,
                          Report* report) {
   TextTable table;
-  AddObjects(&report->json, "differences", differences, [&](const auto& row) {
+  AddObjects(report, "differences", differences, [&](const auto& row) {
     const std::string what(NameOf(row.what));
     table.AddRow(
         {what, row.name, "found " + row.found, "expected " + row.expected});
-    AddMembers(&report->json, "what", what, "name", row.name, "found",
-               row.found, "expected", row.expected);
+    AddMembers(report, "what", what, "name", row.name, "found", row.found,
+               "expected", row.expected);
   });
   if (differences.empty()) return;
   AddText(report, "\n{} from the reference, so nothing was run:\n",

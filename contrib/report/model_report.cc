@@ -53,7 +53,7 @@ void ShowLeftAlone(const PrecisionResult& result, Report* report) {
   report->json.BeginArray("left_alone");
   for (const auto& [operation, kind, reason] : result.report.left_alone) {
     table.AddRow({operation, kind, reason});
-    AddObject(&report->json, {}, "operation", operation, "kind", kind, "reason",
+    AddObject(report, {}, "operation", operation, "kind", kind, "reason",
               reason);
   }
   report->json.EndArray();
@@ -68,10 +68,10 @@ void ShowErrors(const PrecisionResult& result, Report* report) {
   if (result.errors.empty()) return;
   TextTable table;
   table.AddRow({"operation", "kind", "max abs", "relative L2"});
-  AddObjects(&report->json, "errors", result.errors, [&](const auto& error) {
+  AddObjects(report, "errors", result.errors, [&](const auto& error) {
     table.AddRow({error.operation, error.kind, Number(error.max_abs),
                   Number(error.relative_l2)});
-    AddMembers(&report->json, "operation", error.operation, "kind", error.kind,
+    AddMembers(report, "operation", error.operation, "kind", error.kind,
                "value", error.value, "max_abs", error.max_abs, "relative_l2",
                error.relative_l2);
   });
@@ -86,8 +86,7 @@ void ShowRanking(const Sensitivity& found, Report* report) {
   report->json.BeginArray("ranking");
   for (const auto& [operation, kind, error] : found.ranking) {
     table.AddRow({operation, kind, Number(error)});
-    AddObject(&report->json, {}, "operation", operation, "kind", kind, "error",
-              error);
+    AddObject(report, {}, "operation", operation, "kind", kind, "error", error);
   }
   report->json.EndArray();
   report->text += "relative L2 of the outputs against float32:\n";
@@ -121,7 +120,7 @@ void ShowCurve(const Sensitivity& found, const std::vector<std::string>& titles,
   report->json.BeginArray("curve");
   for (const auto& [kept, error] : found.curve) {
     table.AddRow({std::to_string(kept), text_of(error)});
-    AddObject(&report->json, {}, "kept", kept, "error", error);
+    AddObject(report, {}, "kept", kept, "error", error);
   }
   report->json.EndArray();
   report->text.Add(table, 2, 0);
@@ -156,7 +155,7 @@ void ShowOpaque(const OpaqueReport& opaque, Report* report) {
   }
 }
 
-// A run that lacks an output has not done what was asked, whatever it shows.
+// A run that lacks an output has not done what was asked, so that is an error.
 void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
   for (const MissingOutput& output : opaque.missing) {
     report->AddError(absl::UnimplementedError(fmt::format(
@@ -174,7 +173,7 @@ void ShowPasses(const PassesReport& passes, Report* report) {
   for (const PassesReport::Ran& ran : passes.ran) {
     AddText(report, "pass {}: {}\n{}", ran.pass,
             CountOf(ran.operations, "operation"), ran.text);
-    AddObject(&report->json, {}, "pass", ran.pass, "operations", ran.operations,
+    AddObject(report, {}, "pass", ran.pass, "operations", ran.operations,
               "report", ran.text);
   }
   report->json.EndArray();
@@ -202,9 +201,9 @@ std::string PrecisionLine(const PrecisionResult& result) {
 void ShowPrecision(const PrecisionResult& result, Report* report) {
   report->text += PrecisionLine(result) + '\n';
   report->json.BeginObject("precision");
-  AddMembers(&report->json, "name", ToString(result.report.precision),
-             "samples", result.samples, "lowered", result.report.changes.size(),
-             "merged", MergedProducts(result));
+  AddMembers(report, "name", ToString(result.report.precision), "samples",
+             result.samples, "lowered", result.report.changes.size(), "merged",
+             MergedProducts(result));
   ShowLeftAlone(result, report);
   ShowErrors(result, report);
   ShowSensitivity(result, report);

@@ -133,7 +133,7 @@ class Picture {
           [&](uint32_t n) { return &readers_[n]; });
   }
 
-  // A limit on nodes bounds the picture whatever the graph looks like.
+  // A limit on nodes bounds the picture for a graph of any shape.
   void Take(const std::vector<uint32_t>& nodes) {
     for (const uint32_t n : nodes) {
       if (chosen_.size() < options_.most_nodes) chosen_.insert(n);

@@ -40,11 +40,10 @@ void ShowGraph(const Session& session, Report* report) {
   if (session.network != nullptr) {
     AddText(report, "{} in ",
             CountOf(session.network->order().size(), "operation"));
-    AddObject(&report->json, "target", "model", files.target);
+    AddObject(report, "target", "model", files.target);
   } else {
-    AddObject(&report->json, "target", "graph", files.graph, "library",
-              files.library, "params", files.params, "function",
-              IfAny{files.function});
+    AddObject(report, "target", "graph", files.graph, "library", files.library,
+              "params", files.params, "function", IfAny{files.function});
   }
   AddText(report, "{}, {}\n",
           CountOf(graph.nodes.size() - inputs, "function node"),
@@ -58,10 +57,10 @@ void ShowNetwork(const Session& session, Report* report) {
           CountOf(network.order().size(), "operation"),
           CountOf(network.outputs().size(), "output"));
   if (session.program != nullptr) {
-    AddObject(&report->json, "target", "foreign", session.name, "command",
+    AddObject(report, "target", "foreign", session.name, "command",
               session.program->command);
   } else {
-    AddObject(&report->json, "target", "model", session.name);
+    AddObject(report, "target", "model", session.name);
   }
 }
 
@@ -70,7 +69,7 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
                 std::optional<uint64_t> seed, Report* report) {
   AddMember(&report->json, "seed", seed);
   TextTable table;
-  AddObjects(&report->json, "inputs", inputs, [&](const auto& input) {
+  AddObjects(report, "inputs", inputs, [&](const auto& input) {
     const std::string name = list.Name(input.input);
     const absl::Span<const int64_t> shape = input.tensor.shape();
     // A tensor may have an older code of the type that the target names.
@@ -79,8 +78,8 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
         type.has_dtype() ? type.dtype : input.tensor.dtype();
     table.AddRow(
         {"input", name, TypeToString(shape, dtype), "from " + input.from});
-    AddMembers(&report->json, "name", name, "dtype", ToString(dtype), "shape",
-               shape, "from", input.from);
+    AddMembers(report, "name", name, "dtype", ToString(dtype), "shape", shape,
+               "from", input.from);
   });
   report->text.Add(table);
 }
@@ -273,7 +272,7 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
       std::ranges::count(*compared, false, &TensorComparison::is_equal);
   const std::string text = UnseenText(*compared, differing);
   report->text += text + "\n";
-  AddObject(&report->json, "unseen_run", "equal", differing == 0, "text", text);
+  AddObject(report, "unseen_run", "equal", differing == 0, "text", text);
   const bool is_wrong =
       std::ranges::any_of(*compared, &TensorComparison::is_wrong);
   if (is_wrong && report->status == Report::Status::kOk) {
@@ -313,10 +312,10 @@ void ShowKernels(const Session& loaded, Report* report) {
 
 void ShowOutputs(const std::vector<NamedTensor>& outputs, Report* report) {
   const DefaultFloatEnvironment floats;
-  AddObjects(&report->json, "outputs", outputs, [&](const auto& output) {
+  AddObjects(report, "outputs", outputs, [&](const auto& output) {
     const TensorSummary summary = SummariseTensor(*output.tensor, kFirstValues);
     report->text += TextOf(output, summary);
-    AddMembers(&report->json, "name", output.name, "dtype",
+    AddMembers(report, "name", output.name, "dtype",
                ToString(output.tensor.dtype()), "shape", output.tensor.shape(),
                "bytes", output.tensor.bytes());
     AddSummary(summary, &report->json);
@@ -338,13 +337,12 @@ void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
                                   "ran {} times in {:.3f} ms (median; min "
                                   "{:.3f} ms)\n",
                                   runs, median, min);
-  AddObject(&report->json, "time", "runs", runs, "median_ms", median, "min_ms",
-            min);
+  AddObject(report, "time", "runs", runs, "median_ms", median, "min_ms", min);
 }
 
 void ShowForeignDump(const ForeignDump& dump, Report* report) {
-  AddMembers(&report->json, "entries", dump.entries, "tensor_bytes",
-             dump.tensor_bytes, "dumps", dump.folders);
+  AddMembers(report, "entries", dump.entries, "tensor_bytes", dump.tensor_bytes,
+             "dumps", dump.folders);
   for (const std::string& folder : dump.folders) {
     AddText(report, "dump    {}: {}, {}\n", Printable(folder),
             CountOf(dump.entries, "tensor"),

@@ -126,8 +126,8 @@ void AddPart(const NetworkPart& part, std::vector<Finding> findings,
           : is_empty              ? nothing
                                   : "");
   AddFindingLines(std::move(findings), "  ", warnings, report);
-  AddMembers(&report->json, "part", part.name, "checked",
-             extent.why_not.empty(), "why_not", IfAny{extent.why_not}, "partly",
+  AddMembers(report, "part", part.name, "checked", extent.why_not.empty(),
+             "why_not", IfAny{extent.why_not}, "partly",
              OnlyIf(extent.is_partial, true), "errors",
              report->errors.size() - errors, "warnings",
              warnings->size() - warned);
@@ -195,7 +195,7 @@ void ShowParts(const ReadNetwork& verdict, std::vector<Finding> found,
     return finding.kind == network_kinds::kNotListed;
   });
   const char* const nothing = cut.empty() ? " no faults" : " none listed";
-  AddObjects(&report->json, "parts", NetworkParts(), [&](const auto& part) {
+  AddObjects(report, "parts", NetworkParts(), [&](const auto& part) {
     auto findings = TakeIf(&found, [&](const Finding& finding) {
       return finding.part() == part.name;
     });

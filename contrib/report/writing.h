@@ -60,27 +60,38 @@ void AddMember(JsonWriter* json, std::string_view key,
   if (!value.value.empty()) AddMember(json, key, value.value);
 }
 
+// Returns the document of a Report or an Inspection, or a writer itself, so
+// that all that follows takes any of them.
+template <typename Owner>
+JsonWriter* JsonOf(Owner* owner) {
+  if constexpr (std::is_same_v<Owner, JsonWriter>) {
+    return owner;
+  } else {
+    return &owner->json;
+  }
+}
+
 // Adds members in their order: keys, each followed by its value.
-template <typename Value, typename... Rest>
-void AddMembers(JsonWriter* json, std::string_view key, const Value& value,
+template <typename Owner, typename Value, typename... Rest>
+void AddMembers(Owner* owner, std::string_view key, const Value& value,
                 const Rest&... rest) {
-  AddMember(json, key, value);
-  if constexpr (sizeof...(rest) > 0) AddMembers(json, rest...);
+  AddMember(JsonOf(owner), key, value);
+  if constexpr (sizeof...(rest) > 0) AddMembers(owner, rest...);
 }
 
 // Adds an object of such members. In an array its key is {}.
-template <typename... Members>
-void AddObject(JsonWriter* json, std::string_view key,
-               const Members&... members) {
-  json->BeginObject(key);
-  AddMembers(json, members...);
-  json->EndObject();
+template <typename Owner, typename... Members>
+void AddObject(Owner* owner, std::string_view key, const Members&... members) {
+  JsonOf(owner)->BeginObject(key);
+  AddMembers(owner, members...);
+  JsonOf(owner)->EndObject();
 }
 
 // Adds an array with an object for each item, whose members `add_members` adds.
-template <typename Items, typename Function>
-void AddObjects(JsonWriter* json, std::string_view key, const Items& items,
+template <typename Owner, typename Items, typename Function>
+void AddObjects(Owner* owner, std::string_view key, const Items& items,
                 Function add_members) {
+  JsonWriter* const json = JsonOf(owner);
   json->BeginArray(key);
   for (const auto& item : items) {
     json->BeginObject();

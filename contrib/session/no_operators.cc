@@ -31,6 +31,7 @@ absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles*,
   return NeedsOperators(spec.path + ": is a model");
 }
 
+// The message says which of both kinds of file it was.
 absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
                                   DiagnosticList* diagnostics) {
   if (IsNetworkText(spec.path)) return LoadNetworkText(spec.path).status();
