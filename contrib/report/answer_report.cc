@@ -129,22 +129,21 @@ std::string FoundText(const RankedSample& ranked) {
 // errors say whether the worst one is an exception.
 void ShowRanked(const SamplesResult& result,
                 const std::vector<std::string>& names, Report* report) {
-  JsonWriter* const json = &report->json;
   TextTable table;
-  AddObjects(json, "samples", result.ranked, [&](const auto& ranked) {
+  AddObjects(report, "samples", result.ranked, [&](const auto& ranked) {
     const std::string& name = names[ranked.sample];
     table.AddRow({name, ErrorText(ranked), FoundText(ranked)});
-    AddMembers(json, "sample", name, "error", ranked.error, "non_finite",
+    AddMembers(report, "sample", name, "error", ranked.error, "non_finite",
                ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
                ranked.why_no_outputs, "located", ranked.located.has_value());
     if (!ranked.not_located.ok()) {
-      json->Add("not_located", MessageOf(ranked.not_located));
+      report->json.Add("not_located", MessageOf(ranked.not_located));
     }
     if (!ranked.located.has_value()) return;
     const LocateResult& located = *ranked.located;
-    AddObjects(json, "found", located.culprits, [&](const auto& culprit) {
+    AddObjects(report, "found", located.culprits, [&](const auto& culprit) {
       const NodeReport& node = located.nodes[culprit.report];
-      AddMembers(json, "node", node.key, "kind", NameOf(node.verdict));
+      AddMembers(report, "node", node.key, "kind", NameOf(node.verdict));
     });
   });
   AddText(report, "\n{}, the worst first:\n",
@@ -187,8 +186,7 @@ void ShowFailed(const SamplesResult& result,
 // The document has `questions`, `runs`, `nodes_on_path`, and with a first node
 // `first_divergence` and `masked`.
 void ShowBisected(const BisectResult& result, Report* report) {
-  JsonWriter* const json = &report->json;
-  AddMember(json, "nodes_on_path", result.nodes_on_path);
+  AddMembers(report, "nodes_on_path", result.nodes_on_path);
   ShowQuestions(
       result.questions,
       fmt::format("bisected {}: {}, {} of the candidate and {} of the "
@@ -197,7 +195,7 @@ void ShowBisected(const BisectResult& result, Report* report) {
                   CountOf(result.questions.size(), "question"),
                   CountOf(result.candidate_runs, "run"), result.reference_runs),
       "nodes of TARGET", report);
-  AddObject(json, "runs", "candidate", result.candidate_runs, "reference",
+  AddObject(report, "runs", "candidate", result.candidate_runs, "reference",
             result.reference_runs);
   if (result.first.has_value()) {
     const NodeReport& first = result.located.nodes[*result.first];
@@ -207,7 +205,7 @@ void ShowBisected(const BisectResult& result, Report* report) {
     table.AddRow({"masked before it", MaskingText(result)});
     report->text.Add(table);
     report->text += "\n";
-    AddMembers(json, "first_divergence", first.key, "first_divergence_kind",
+    AddMembers(report, "first_divergence", first.key, "first_divergence_kind",
                NameOf(first.verdict), "masked", NameOf(result.masking));
   } else if (result.located.CountOf(NodeVerdict::kNotDeterministic) > 0) {
     report->text += "not bisected: the same run again made other bits\n\n";
@@ -218,16 +216,15 @@ void ShowBisected(const BisectResult& result, Report* report) {
 
 // The document has `questions`, `runs`, `functions`, `guilty` and `in_storage`.
 void ShowMixed(const MixResult& result, Report* report) {
-  JsonWriter* const json = &report->json;
-  AddMember(json, "functions", result.functions.size());
+  AddMembers(report, "functions", result.functions.size());
   ShowQuestions(result.questions,
                 fmt::format("mixed {} of both builds: {}, {}\n",
                             CountOf(result.functions.size(), "function"),
                             CountOf(result.questions.size(), "question"),
                             CountOf(result.runs, "run")),
                 "functions of TARGET", report);
-  AddMembers(json, "runs", result.runs, "in_storage", result.is_in_storage);
-  AddObjects(json, "guilty", result.guilty, [&](const auto& guilty) {
+  AddMembers(report, "runs", result.runs, "in_storage", result.is_in_storage);
+  AddObjects(report, "guilty", result.guilty, [&](const auto& guilty) {
     const MixedFunction& function = result.functions[guilty.function];
     std::vector<std::string> together;
     for (const size_t other : guilty.together_with) {
@@ -235,7 +232,7 @@ void ShowMixed(const MixResult& result, Report* report) {
     }
     std::vector<int64_t> nodes;
     for (const NodeId node : function.nodes) nodes.push_back(Index(node));
-    AddMembers(json, "function", function.candidate, "reference",
+    AddMembers(report, "function", function.candidate, "reference",
                function.reference, "node_indices", nodes, "together_with",
                together);
   });
@@ -251,15 +248,14 @@ void ShowMixed(const MixResult& result, Report* report) {
 void ShowSeries(const SeriesResult& result,
                 const std::vector<std::string>& names, Report* report) {
   TextTable table;
-  JsonWriter* const json = &report->json;
-  AddObjects(json, "series", result.answers, [&](const auto& answer) {
+  AddObjects(report, "series", result.answers, [&](const auto& answer) {
     const std::string state(NameOf(answer.state));
     table.AddRow({names[answer.build], state,
                   answer.state == BuildState::kSkipped
                       ? answer.why
                       : fmt::format("outputs off by {:.2g} of their size",
                                     answer.error)});
-    AddMembers(json, "build", names[answer.build], "state", state, "error",
+    AddMembers(report, "build", names[answer.build], "state", state, "error",
                answer.error, "why", IfAny{answer.why});
   });
   AddText(report, "tried {} of {}:\n", result.answers.size(),
@@ -273,7 +269,7 @@ void ShowSeries(const SeriesResult& result,
   const std::string& good = names[result.last_good];
   const std::string& bad = names[*result.first_bad];
   const auto skipped = NamesAt(result.skipped_between, names);
-  AddMembers(json, "last_good", good, "first_bad", bad, "skipped_between",
+  AddMembers(report, "last_good", good, "first_bad", bad, "skipped_between",
              skipped);
   AddText(report, "first bad build: {}, after {}\n", Printable(bad),
           Printable(good));
@@ -530,16 +526,15 @@ void ShowKept(const WrittenRepro& repro, Report* report) {
 }  // namespace
 
 void ShowRepros(const WrittenRepros& written, Report* report) {
-  JsonWriter* const json = &report->json;
   TextTable table;
-  AddObjects(json, "repros", written.folders, [&](const auto& repro) {
+  AddObjects(report, "repros", written.folders, [&](const auto& repro) {
     table.AddRow({"wrote", repro.folder, repro.shows});
-    AddMembers(json, "node", repro.node, "folder", repro.folder, "judged",
+    AddMembers(report, "node", repro.node, "folder", repro.folder, "judged",
                repro.is_judged, "wrong", repro.is_wrong, "failure",
                IfAny{repro.failure}, "fails_alone", repro.fails_alone,
                "earlier_nodes", IfAny{repro.earlier_nodes}, "shrunk",
                repro.is_shrunk, "shrink_runs", repro.shrink_runs);
-    if (repro.kept.has_value()) WriteKept(*repro.kept, json);
+    if (repro.kept.has_value()) WriteKept(*repro.kept, &report->json);
   });
   report->text.Add(table);
   for (const WrittenRepro& repro : written.folders) ShowKept(repro, report);
@@ -550,7 +545,7 @@ void ShowRepros(const WrittenRepros& written, Report* report) {
             "wrote  {}  the inputs that show what the given ones do not\n",
             path);
   }
-  json->Add("kept_inputs", *written.kept_inputs);
+  report->json.Add("kept_inputs", *written.kept_inputs);
 }
 
 Report ReportOf(const Answer& answer, size_t most_culprits) {

@@ -317,15 +317,15 @@ void ShowComparison(const Comparison& comparison, const DumpDifference* where,
     }
   }
   text.Add(others, 2, view.max_lines);
-  JsonWriter* const json = &report->json;
-  AddObjects(json, "tensors", comparison.tensors,
-             [&](const auto& tensor) { AddTensor(tensor, where, json); });
-  json->Add("equal_hashes", comparison.equal_hashes);
-  AddObjects(json, "skipped", comparison.skipped, [&](const auto& skipped) {
-    AddMembers(json, "tensor", skipped.key.Name(), "kind",
+  AddObjects(report, "tensors", comparison.tensors, [&](const auto& tensor) {
+    AddTensor(tensor, where, &report->json);
+  });
+  report->json.Add("equal_hashes", comparison.equal_hashes);
+  AddObjects(report, "skipped", comparison.skipped, [&](const auto& skipped) {
+    AddMembers(report, "tensor", skipped.key.Name(), "kind",
                KindName(skipped.kind), "why", skipped.why);
   });
-  if (where != nullptr) AddNodes(*where, json);
+  if (where != nullptr) AddNodes(*where, &report->json);
 }
 
 }  // namespace nodewise

@@ -45,12 +45,11 @@ void DescribeNodes(const Graph& graph, Inspection* inspection) {
   }
   AddFact(inspection, "nodes", "{}, {}", CountOf(calls, "function node"),
           CountOf(graph.nodes.size() - calls, "input"));
-  JsonWriter* const json = &inspection->json;
-  AddMembers(json, "nodes", graph.nodes.size(), "function_nodes", calls);
+  AddMembers(inspection, "nodes", graph.nodes.size(), "function_nodes", calls);
   TextTable table;
-  AddObjects(json, "functions", names, [&](const std::string& name) {
+  AddObjects(inspection, "functions", names, [&](const std::string& name) {
     table.AddRow({name, fmt::format("x{}", uses[name])});
-    AddMembers(json, "name", name, "uses", uses[name]);
+    AddMembers(inspection, "name", name, "uses", uses[name]);
   });
   AddTable("functions", std::to_string(names.size()), table, inspection);
 }
@@ -67,11 +66,10 @@ void AddEntry(const std::string& name, const GraphIndex& index, EntryId id,
 void DescribeInputs(const GraphIndex& index, const ParamNames& params,
                     Inspection* inspection) {
   const Graph& graph = index.graph();
-  JsonWriter* const json = &inspection->json;
   TextTable table;
   uint64_t num_params = 0;
   uint64_t param_bytes = 0;
-  AddObjects(json, "inputs", graph.arg_nodes, [&](uint32_t n) {
+  AddObjects(inspection, "inputs", graph.arg_nodes, [&](uint32_t n) {
     const std::string& name = graph.nodes[n].name;
     const EntryId id = graph.EntryOf(NodeId{n}, 0);
     const GraphEntry& entry = graph.entry(id);
@@ -80,17 +78,17 @@ void DescribeInputs(const GraphIndex& index, const ParamNames& params,
     param_bytes += is_param ? index.BytesOf(id) : 0;
     table.AddRow({name, TypeToString(entry.shape, entry.dtype),
                   is_param ? "parameter" : ""});
-    AddEntry(name, index, id, json);
+    AddEntry(name, index, id, &inspection->json);
     // Without a params file, inputs and parameters look alike.
-    json->AddScalar("is_param", !params.has_value() ? "null"
-                                : is_param          ? "true"
-                                                    : "false");
+    inspection->json.AddScalar("is_param", !params.has_value() ? "null"
+                                           : is_param          ? "true"
+                                                               : "false");
   });
   std::string count = std::to_string(graph.arg_nodes.size());
   if (params.has_value()) {
     count += fmt::format(", of which {} ({})", CountOf(num_params, "parameter"),
                          CountOf(param_bytes, "byte"));
-    json->Add("param_bytes", param_bytes);
+    inspection->json.Add("param_bytes", param_bytes);
   } else {
     count += ", inputs and parameters (no params file to tell them apart)";
   }
@@ -125,12 +123,11 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
     return;
   }
   const GraphIndex index(graph, *plan);
-  JsonWriter* const json = &inspection->json;
   TextTable table;
   uint64_t bytes = 0;
   uint64_t tensor_bytes = 0;
   uint32_t number = 0;
-  AddObjects(json, "storage", plan->slots, [&](const StorageSlot& slot) {
+  AddObjects(inspection, "storage", plan->slots, [&](const StorageSlot& slot) {
     const auto tensors = index.TensorsIn(number++);
     for (const EntryId tensor : tensors) tensor_bytes += index.BytesOf(tensor);
     bytes += slot.bytes;
@@ -139,11 +136,11 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
                   CountOf(slot.bytes, "byte"),
                   "for " + CountOf(tensors.size(), "tensor"), "on " + device,
                   slot.scope});
-    AddMembers(json, "storage_id", slot.storage_id, "bytes", slot.bytes,
+    AddMembers(inspection, "storage_id", slot.storage_id, "bytes", slot.bytes,
                "tensors", tensors.size(), "device", device, "scope",
                slot.scope);
   });
-  AddMembers(json, "storage_bytes", bytes, "tensor_bytes", tensor_bytes);
+  AddMembers(inspection, "storage_bytes", bytes, "tensor_bytes", tensor_bytes);
   AddTable("storage",
            fmt::format("{}, {} ({} without sharing)",
                        CountOf(plan->slots.size(), "slot"),
@@ -152,15 +149,14 @@ void DescribeStorage(const Graph& graph, Inspection* inspection) {
 }
 
 void DescribeAttributes(const Graph& graph, Inspection* inspection) {
-  JsonWriter* const json = &inspection->json;
-  json->Add("has_device_index", graph.has_device_index);
+  inspection->json.Add("has_device_index", graph.has_device_index);
   std::vector<std::string> lines;
-  AddObjects(json, "other_attributes", graph.other_attrs,
+  AddObjects(inspection, "other_attributes", graph.other_attrs,
              [&](const auto& attribute) {
                const auto& [key, value] = attribute;
                lines.push_back(key + " " + value.substr(0, kShownBytes) +
                                (value.size() > kShownBytes ? " ..." : ""));
-               AddMembers(json, "key", key, "json", value);
+               AddMembers(inspection, "key", key, "json", value);
              });
   if (!lines.empty()) AddList("other attributes", lines, inspection);
 }
@@ -257,21 +253,20 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
           Printable(executable.version),
           CountOf(executable.constants.size(), "constant"),
           CountOf(bytes, "byte"));
-  JsonWriter* const json = &inspection->json;
-  json->BeginObject("bytecode");
-  AddMembers(json, "version", executable.version, "constants",
+  inspection->json.BeginObject("bytecode");
+  AddMembers(inspection, "version", executable.version, "constants",
              executable.constants.size(), "constant_bytes", bytes);
-  json->BeginArray("functions");
+  inspection->json.BeginArray("functions");
   TextTable table;
   uint64_t count = 0;
   for (const VmFunction& function : executable.functions) {
     // Kernels, and functions of TVM's runtime, which have no code of their own.
     if (function.kind == VmFunction::Kind::kPacked) continue;
     ++count;
-    AddFunction(*library, function, &table, json);
+    AddFunction(*library, function, &table, &inspection->json);
   }
-  json->EndArray();
-  json->EndObject();
+  inspection->json.EndArray();
+  inspection->json.EndObject();
   AddTable("VM functions", std::to_string(count), table, inspection);
   return AddGraph(*library, inspection);
 }
@@ -385,16 +380,15 @@ TextTable TreeOf(const std::vector<ModuleSummary>& modules) {
 }
 
 void AddModules(const LibrarySummary& library, Inspection* inspection) {
-  JsonWriter* const json = &inspection->json;
-  AddObjects(json, "modules", library.modules, [&](const auto& module) {
+  AddObjects(inspection, "modules", library.modules, [&](const auto& module) {
     AddMembers(
-        json, "kind", module.kind, "imports",
+        inspection, "kind", module.kind, "imports",
         std::vector<int64_t>(module.imports.begin(), module.imports.end()),
         "module_name", module.module_name, "format", module.format, "functions",
         module.functions, "code_bytes", module.code_bytes);
-    AddObjects(json, "tensors", module.tensors, [&](const auto& tensor) {
-      AddMembers(json, "name", tensor.name, "dtype", ToString(tensor.dtype),
-                 "shape", tensor.shape);
+    AddObjects(inspection, "tensors", module.tensors, [&](const auto& tensor) {
+      AddMembers(inspection, "name", tensor.name, "dtype",
+                 ToString(tensor.dtype), "shape", tensor.shape);
     });
   });
   if (library.modules.empty()) return;

@@ -336,7 +336,7 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
             CountOf(content.trailing_bytes, "byte"));
   }
   if (format != ".params") return absl::OkStatus();
-  AddMember(&inspection->json, "trailing_bytes", content.trailing_bytes);
+  AddMembers(inspection, "trailing_bytes", content.trailing_bytes);
   AddMissing(content.missing, content.is_cut, inspection);
   if (!content.is_cut || inspection->may_be_cut) return absl::OkStatus();
   return OpenParams(path).status();

@@ -79,19 +79,18 @@ void AddValues(const char* title, const Network& network,
 void AddOperators(const Network& network, Inspection* inspection) {
   const Operators found = CountOperators(network);
   const uint64_t operations = network.order().size();
-  JsonWriter* const json = &inspection->json;
   TextTable table;
-  json->Add("operations", operations);
-  AddObjects(json, "operators", found.counts, [&](const auto& row) {
+  inspection->json.Add("operations", operations);
+  AddObjects(inspection, "operators", found.counts, [&](const auto& row) {
     const auto& [kind, count] = row;
     table.AddRow({kind, std::to_string(count)});
-    AddMembers(json, "name", kind, "uses", count);
+    AddMembers(inspection, "name", kind, "uses", count);
   });
   AddTable("operators",
            fmt::format("{} in {}", found.counts.size(),
                        CountOf(operations, "operation")),
            table, inspection);
-  AddMembers(json, "flops", found.flops, "operations_without_flops",
+  AddMembers(inspection, "flops", found.flops, "operations_without_flops",
              found.without_flops);
   AddFact(inspection, "FLOPs", "{:.4g}, {} not counted", found.flops,
           CountOf(found.without_flops, "operation"));

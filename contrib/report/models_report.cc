@@ -341,24 +341,23 @@ void ShowAlignment(const Alignment& alignment, const GraphIndex& index,
                    const Network& network, bool with_all_lines,
                    Report* report) {
   const Graph& graph = index.graph();
-  JsonWriter* const json = &report->json;
   TextTable table;
   std::vector<std::string> titles = {"Entry", "Shape", "Tensor of the model",
                                      "Distance", "Layout"};
   const bool has_sources = HasSources(network);
   if (has_sources) titles.emplace_back("From");
   table.AddRow(titles);
-  json->BeginArray("entries");
+  report->json.BeginArray("entries");
   for (const AlignedEntry& entry : alignment.entries) {
     if (entry.varies && graph.IsFunction(index.NodeOf(entry.entry))) {
-      AddEntry(entry, index, network, has_sources, &table, json);
+      AddEntry(entry, index, network, has_sources, &table, &report->json);
     }
   }
-  json->EndArray();
+  report->json.EndArray();
   const size_t nodes = alignment.CountVarying(graph);
   const size_t matched = alignment.CountMatched(index);
   const size_t between = alignment.CountBetween(index, kMostBetween);
-  AddMembers(json, "nodes", nodes, "matched", matched, "between", between);
+  AddMembers(report, "nodes", nodes, "matched", matched, "between", between);
   report->text += "\n";
   report->text.Add(table, 0, with_all_lines ? 0 : kShownLines + 1);
   AddText(report,

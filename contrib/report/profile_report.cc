@@ -444,18 +444,17 @@ void ShowProfileChanges(std::vector<ProfileChange> changes,
   TextTable table;
   table.AddRow({"node", before + " (us)", after + " (us)", "ratio", "chance",
                 "verdict"});
-  JsonWriter* const json = &report->json;
-  AddObjects(json, "changes", changes, [&](const auto& change) {
+  AddObjects(report, "changes", changes, [&](const auto& change) {
     const std::string verdict = VerdictOf(change);
     if (verdict == "slower") ++slower;
     if (verdict == "faster") ++faster;
     table.AddRow({NamesOf(change), fmt::format("{:.2f}", change.before_us),
                   fmt::format("{:.2f}", change.after_us), RatioOf(change),
                   ChanceOf(change), verdict});
-    json->AddTexts("before", change.before);
-    json->AddTexts("after", change.after);
-    AddMembers(json, "before_us", change.before_us, "after_us", change.after_us,
-               "p", change.p, "verdict", verdict);
+    report->json.AddTexts("before", change.before);
+    report->json.AddTexts("after", change.after);
+    AddMembers(report, "before_us", change.before_us, "after_us",
+               change.after_us, "p", change.p, "verdict", verdict);
   });
   AddText(report, "{} of {} slower in {} than in {}, {} faster\n\n", slower,
           CountOf(changes.size(), "part"), after, before, faster);

@@ -67,7 +67,7 @@ void ShowNetwork(const Session& session, Report* report) {
 // Shows inputs and where they came from.
 void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
                 std::optional<uint64_t> seed, Report* report) {
-  AddMember(&report->json, "seed", seed);
+  AddMembers(report, "seed", seed);
   TextTable table;
   AddObjects(report, "inputs", inputs, [&](const auto& input) {
     const std::string name = list.Name(input.input);

@@ -159,18 +159,17 @@ absl::StatusOr<std::vector<TargetSupport>> AskAll(
 // Shows one line for each target, and one object.
 void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
   if (supports.empty()) return;
-  JsonWriter* const json = &report->json;
-  AddObjects(json, "targets", supports, [&](const auto& support) {
+  AddObjects(report, "targets", supports, [&](const auto& support) {
     std::vector<std::string> counts;
-    AddMembers(json, "target", support.target, "nodes", support.nodes,
+    AddMembers(report, "target", support.target, "nodes", support.nodes,
                "operations", support.operations);
-    json->BeginObject("by");
+    report->json.BeginObject("by");
     for (const auto& [kernel, count] : support.by) {
       counts.push_back(fmt::format("{} by {}", count, TitleOfKernel(kernel)));
-      AddMember(json, kernel, count);
+      AddMembers(report, kernel, count);
     }
-    json->EndObject();
-    AddMember(json, "why_not", IfAny{support.why_not});
+    report->json.EndObject();
+    AddMembers(report, "why_not", IfAny{support.why_not});
     report->text +=
         support.why_not.empty()
             ? fmt::format("{}: {} in {}: {}\n", support.target,
