@@ -15,7 +15,7 @@
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/archive.h"
-#include "nodewise/tensors/tensor_group.h"
+#include "nodewise/tensors/tensor_proto.h"
 
 namespace nodewise {
 namespace {

@@ -7,14 +7,14 @@
 #include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/report/archive.h"
 #include "nodewise/report/comparison_report.h"
-#include "nodewise/report/graph_report.h"
-#include "nodewise/report/tensor_digest.h"
+#include "nodewise/report/tensor_summary.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/model_order.h"
+#include "nodewise/tensors/channels_last.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {

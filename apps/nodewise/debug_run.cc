@@ -16,12 +16,12 @@
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/sweep/sweep.h"
-#include "nodewise/tensors/model_order.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {
 
-using Tensors = std::vector<NamedTensor>;
+using NamedTensors = std::vector<NamedTensor>;
 
 absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
   constexpr std::string_view kAbove = "abs>";
@@ -88,8 +88,8 @@ absl::StatusOr<RunOptions> StepOptions(const DebugRunOptions& options,
 
 // Runs node by node, up to one of them or to a value, with tensors of the
 // user's in the place of some that nodes make.
-absl::StatusOr<Tensors> Stepped(const DebugRunOptions& options,
-                                const Session& loaded, Report* report) {
+absl::StatusOr<NamedTensors> Stepped(const DebugRunOptions& options,
+                                     const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(
       const RunnerMaker maker,
@@ -121,7 +121,7 @@ absl::StatusOr<Tensors> Stepped(const DebugRunOptions& options,
 // Runs the network several times, with memory around each tensor watched. The
 // outputs are compared with those of a run that nothing watches, since memory
 // that is laid out otherwise may hide a fault, or make one.
-absl::StatusOr<Tensors> Sanitized(const Session& loaded, Report* report) {
+absl::StatusOr<NamedTensors> Sanitized(const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   absl::Status made;
   auto checked =
@@ -139,8 +139,8 @@ absl::StatusOr<Tensors> Sanitized(const Session& loaded, Report* report) {
 
 // Each node has a process of its own, so that a crash names it and the run goes
 // on with the next.
-absl::StatusOr<Tensors> Isolated(const DebugRunOptions& options,
-                                 const Session& loaded, Report* report) {
+absl::StatusOr<NamedTensors> Isolated(const DebugRunOptions& options,
+                                      const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                             MakerOfDebugExecutors(target, loaded.inputs)({}));
@@ -153,16 +153,16 @@ absl::StatusOr<Tensors> Isolated(const DebugRunOptions& options,
   ShowIsolated(*isolated, executor->index(), report);
   if (CountFaults(isolated->findings) > 0) {
     report->text += "outputs: not compared, since nodes failed\n";
-    return Tensors();
+    return NamedTensors();
   }
-  NODEWISE_ASSIGN_OR_RETURN(Tensors outputs, FetchOutputs(*executor));
+  NODEWISE_ASSIGN_OR_RETURN(NamedTensors outputs, FetchOutputs(*executor));
   // A run in one process could crash here after all, so it has its own.
   ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, outputs), report);
   return outputs;
 }
 
 // There are as many runs as ways to run, so no outputs stand for all of them.
-absl::StatusOr<Tensors> Swept(const Session& loaded, Report* report) {
+absl::StatusOr<NamedTensors> Swept(const Session& loaded, Report* report) {
   const GraphTarget& target = *loaded.target;
   SweepOptions options;
   Progress progress("sweep");
@@ -173,7 +173,7 @@ absl::StatusOr<Tensors> Swept(const Session& loaded, Report* report) {
   NODEWISE_RETURN_IF_ERROR(made);
   if (!swept.ok()) return At(target.name(), swept.status());
   ShowSwept(*swept, report);
-  return Tensors();
+  return NamedTensors();
 }
 
 }  // namespace

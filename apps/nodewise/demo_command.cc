@@ -17,7 +17,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/report/answer_report.h"
-#include "nodewise/report/tensor_digest.h"
+#include "nodewise/report/tensor_summary.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"

@@ -13,12 +13,10 @@
 #include "nodewise/profile/recorded_run.h"
 #include "nodewise/report/debug_run_report.h"
 #include "nodewise/report/run_report.h"
-#include "nodewise/report/target_report.h"
-#include "nodewise/report/tensor_digest.h"
+#include "nodewise/report/tensor_summary.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

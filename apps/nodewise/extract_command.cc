@@ -4,7 +4,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"

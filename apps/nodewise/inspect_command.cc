@@ -134,7 +134,7 @@ class InspectFiles : public Command {
     }
   }
 
-  void AddFile(const std::string& path, const ParamNames& params,
+  void AddFile(const std::string& path, const ParamFileNames& params,
                Report* report) const {
     // What was found before an error is shown as well.
     Inspection inspection;

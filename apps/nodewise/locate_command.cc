@@ -15,7 +15,7 @@
 #include "nodewise/process/isolation.h"
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/inspection.h"
-#include "nodewise/report/tensor_digest.h"
+#include "nodewise/report/tensor_summary.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"

@@ -15,7 +15,7 @@
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"

@@ -6,9 +6,42 @@
 #include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 
-#if !defined(NODEWISE_USE_PROFILER) || !defined(NODEWISE_USE_ONNX)
-
 namespace nodewise {
+namespace {
+
+// The verb stays in the list of verbs, so that asking for it says why it is
+// missing and how it comes back.
+[[maybe_unused]] constexpr CommandRow MissingRow(const char* name,
+                                                 const char* summary,
+                                                 absl::Status (*why)()) {
+  return {.name = name, .summary = summary, .examples = "", .missing = why};
+}
+
+}  // namespace
+
+#ifndef NODEWISE_USE_LAB
+namespace {
+
+absl::Status NeedsLab(std::string_view verb) {
+  return absl::UnimplementedError(fmt::format(
+      "{}: needs the lab, and this build was configured with USE_LAB, "
+      "USE_ONNX or USE_PROFILER OFF (set all three ON in config.cmake, or "
+      "-DUSE_LAB=ON -DUSE_ONNX=ON -DUSE_PROFILER=ON)",
+      verb));
+}
+
+}  // namespace
+
+const CommandRow kAutotestCommand = MissingRow(
+    "autotest", "tests operators on random cases (not in this build)",
+    [] { return NeedsLab("autotest"); });
+
+const CommandRow kAdapterCommand = MissingRow(
+    "adapter", "measures what is usual for a runtime (not in this build)",
+    [] { return NeedsLab("adapter"); });
+#endif
+
+#if !defined(NODEWISE_USE_PROFILER) || !defined(NODEWISE_USE_ONNX)
 
 absl::Status NeedsProfiler(std::string_view what) {
   return absl::UnimplementedError(fmt::format(
@@ -19,13 +52,6 @@ absl::Status NeedsProfiler(std::string_view what) {
 }
 
 namespace {
-
-// The verb stays in the list of verbs, so that asking for it says why it is
-// missing and how it comes back.
-constexpr CommandRow MissingRow(const char* name, const char* summary,
-                                absl::Status (*why)()) {
-  return {.name = name, .summary = summary, .examples = "", .missing = why};
-}
 
 // Where both are missing, the debug executor is named: the operators alone
 // would not bring the verb back.
@@ -79,14 +105,6 @@ const CommandRow kAlignCommand =
     MissingRow("align", "matches a network with its model (not in this build)",
                [] { return NeedsMore("align"); });
 
-const CommandRow kAutotestCommand = MissingRow(
-    "autotest", "tests operators on random cases (not in this build)",
-    [] { return NeedsMore("autotest"); });
-
-const CommandRow kAdapterCommand = MissingRow(
-    "adapter", "measures what is usual for a runtime (not in this build)",
-    [] { return NeedsMore("adapter"); });
-
 const CommandRow kReproCommand =
     MissingRow("repro", "cuts a node out as a folder (not in this build)",
                [] { return NeedsMore("repro"); });
@@ -96,6 +114,6 @@ absl::StatusOr<Report> DiagnoseDump(const std::string&, const std::string&,
   return NeedsMore("compare of a dump with a model");
 }
 
-}  // namespace nodewise
-
 #endif
+
+}  // namespace nodewise

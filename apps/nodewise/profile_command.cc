@@ -11,11 +11,10 @@
 #include "nodewise/profile/profiler.h"
 #include "nodewise/report/debug_run_report.h"
 #ifdef NODEWISE_USE_ONNX
-#include "nodewise/report/operation_times_report.h"
+#include "nodewise/report/profile_report.h"
 #endif
-#include "nodewise/report/profile_groups.h"
-#include "nodewise/report/target_report.h"
-#include "nodewise/report/tensor_digest.h"
+#include "nodewise/report/run_report.h"
+#include "nodewise/report/tensor_summary.h"
 #include "nodewise/runner/debug_target.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"

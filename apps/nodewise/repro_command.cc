@@ -7,7 +7,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/report/answer_report.h"
-#include "nodewise/report/target_report.h"
+#include "nodewise/report/run_report.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/status_macros.h"

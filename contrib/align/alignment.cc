@@ -21,7 +21,7 @@
 #include "contrib/align/precision.h"
 #include "contrib/align/tensor_match.h"
 #include "fmt/format.h"
-#include "nodewise/interp/evaluator.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

@@ -11,7 +11,6 @@
 #include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
 #include "fmt/format.h"
-#include "nodewise/interp/evaluator.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"

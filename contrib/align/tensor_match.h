@@ -11,7 +11,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/tensors/tensor_spool.h"
+#include "nodewise/tensors/tensor_store.h"
 
 namespace nodewise {
 

@@ -73,6 +73,7 @@ inline float NumberOf(Half x) {
 #define NODEWISE_LEVEL baseline
 #define NODEWISE_WIDTH 16
 #define NODEWISE_TARGET
+#include "contrib/compare/metric_loops.inc"
 
 namespace nodewise::metric_loops {
 namespace {

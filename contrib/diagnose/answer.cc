@@ -10,7 +10,7 @@
 #include "contrib/diagnose/searches.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/locate/given_numbers.h"
+#include "nodewise/locate/node_check.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -113,7 +113,7 @@ void Answer::AddDoubt(const absl::Status& status) {
 }
 
 // Warnings come along where there is an error, since they may explain it; alone
-// they are no doubt.
+// they leave no doubt.
 bool Answer::AddDoubts(const DiagnosticList& faults) {
   if (!faults.HasErrors()) return false;
   state = State::kUnknown;

@@ -3,7 +3,7 @@
 //
 // Both sides run on the same inputs, and every tensor of both is recorded.
 // Tensors that hold the same numbers in some order are pairs; with a second set
-// of inputs that is no accident any more. An entry that should have a partner,
+// of inputs that is not an accident any more. An entry that should have a partner,
 // since those around it have theirs, and has none was made wrong by its node.
 
 #include <algorithm>

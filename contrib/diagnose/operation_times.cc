@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/profile/profile_table.h"
 #include "nodewise/runner/interpreter_runner.h"
 #include "nodewise/support/status_macros.h"
@@ -27,7 +27,7 @@ double MedianUs(const std::vector<int64_t>& ns) {
 // Shares of one time are alike to the nanosecond; times that were measured are
 // not.
 // A program that says only how long all runs took together is taken to have had
-// runs of equal length, which is no measurement of any.
+// runs of equal length, which does not measure any of them.
 bool AreShares(const std::vector<int64_t>& ns) {
   return ns.size() > 2 && std::adjacent_find(ns.begin(), ns.end(),
                                              std::not_equal_to<>()) == ns.end();

@@ -11,7 +11,7 @@
 #include "nodewise/lower/region.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/path_kind.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/compare/tensor_relation.h"
+#include "nodewise/compare/failure_shape.h"
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/support/words.h"
@@ -541,7 +541,7 @@ class ModelsTeller {
     return text + ".";
   }
 
-  // The cost is no fault here but a choice, so the words are of what to keep.
+  // The cost is not a fault here but a choice, so the words are of what to keep.
   std::string WhatItCosts() const {
     std::string text = fmt::format(
         "{} {} puts the outputs off by {:.2g} of their size; {} "

@@ -108,7 +108,7 @@ std::string ReasonFor(const ModelLayer& layer,
   return reason;
 }
 
-// A layer is no node, but readers of answers know nodes: its place has the
+// A layer is not a node, but readers of answers know nodes: its place has the
 // number of the last operation in it and the name that the layer is known by.
 void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
                  const Network& reference, std::string reason, Answer* answer) {

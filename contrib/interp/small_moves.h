@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/tensors/bound_source.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 

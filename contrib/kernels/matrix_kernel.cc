@@ -28,12 +28,14 @@
 #define NODEWISE_LANES 4
 #define NODEWISE_ROWS 6
 #define NODEWISE_TARGET __attribute__((target("avx2,fma")))
+#include "contrib/kernels/matrix_kernel.inc"
 #endif
 
 #define NODEWISE_LEVEL baseline
 #define NODEWISE_LANES 2
 #define NODEWISE_ROWS 2
 #define NODEWISE_TARGET
+#include "contrib/kernels/matrix_kernel.inc"
 
 namespace nodewise::matrix_kernel {
 namespace {

@@ -11,7 +11,7 @@
 #include "contrib/locate/partial_graph.h"
 #include "contrib/locate/second_look.h"
 #include "fmt/format.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/float_environment.h"

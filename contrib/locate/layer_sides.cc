@@ -9,7 +9,7 @@
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/stand_in.h"

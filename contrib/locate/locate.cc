@@ -12,7 +12,7 @@
 #include "contrib/locate/second_look.h"
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"

@@ -14,7 +14,7 @@
 #include "nodewise/foreign/observation_search.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/interp/sampled_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/runner/bind_sizes.h"
 #include "nodewise/runner/graph_view.h"

@@ -96,7 +96,7 @@ std::vector<std::string> VictimsOf(const GraphIndex& index,
 struct StandInSearch {
   absl::Span<const std::string> asked_for;  // LocateRequest::stand_ins.
   const StandInMaker& with_stand_ins;       // May be null.
-  CandidateMakers makers;                   // Of the runners of this turn.
+  CandidateMakers makers;                   // For the runners of this turn.
   NodeFailures failures = {};
   // The last failure ends every run: the reference cannot stand in for it, and
   // why_cut says why in words, which may be none.

@@ -9,7 +9,7 @@
 #include "dlpack/dlpack.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/interp/bounded_run.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {

@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "nodewise/compare/metrics.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/locate/mix_builds.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/words.h"

@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<NodeFailure>> StrayWriteSearch::Finish() {
       [&](PipeReader& reader) { return Receive(target_, reader, &found); });
   NODEWISE_RETURN_IF_ERROR(end.status());
   // A thread that a node has left behind may end the child long after the node
-  // has returned: that is no other node's fault.
+  // has returned: that is not the fault of another node.
   const bool is_left_thread = end->is_left_thread && end->left_by.has_value() &&
                               *end->left_by < target_.graph().nodes.size();
   if (!is_left_thread) return found;

@@ -8,8 +8,8 @@
 
 #include "contrib/locate/output_error.h"
 #include "nodewise/compare/bounds.h"
-#include "nodewise/interp/carried_bounds.h"
-#include "nodewise/ir/elementwise.h"
+#include "nodewise/interp/network_bounds.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/gemm.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "nodewise/ir/elementwise.h"
+#include "nodewise/ir/network.h"
 
 namespace nodewise {
 namespace {

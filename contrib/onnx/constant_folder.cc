@@ -3,7 +3,7 @@
 
 #include "contrib/onnx/graph_importer.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/op/random_seed.h"
+#include "nodewise/op/op_def.h"
 #include "nodewise/ops/opaque.h"
 
 namespace nodewise {

@@ -11,7 +11,7 @@
 #include "contrib/onnx/graph_importer.h"
 #include "contrib/onnx/opaque_node.h"
 #include "fmt/format.h"
-#include "nodewise/ir/cycles.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/words.h"
 

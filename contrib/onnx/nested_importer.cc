@@ -10,7 +10,7 @@
 
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
-#include "nodewise/ir/cycles.h"
+#include "nodewise/ir/verifier.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -38,7 +38,7 @@ bool IsMadeIn(const proto::Graph& graph, const std::string& name) {
   });
 }
 
-std::string_view NameOf(const proto::Function& function) {
+std::string_view NameOfFunction(const proto::Function& function) {
   return Shortened(function.name());
 }
 
@@ -234,7 +234,7 @@ bool GraphImporter::CheckCall(const proto::Function& function,
     path.push_back(function.name());
     state_.StructureError(parts.where,
                           fmt::format("function {} calls itself: {}",
-                                      NameOf(function), PathText(path)),
+                                      NameOfFunction(function), PathText(path)),
                           "functions that end");
     return false;
   }
@@ -247,7 +247,7 @@ bool GraphImporter::CheckCall(const proto::Function& function,
         fmt::format("has {} inputs and {} outputs", node.input_size(),
                     node.output_size()),
         fmt::format("at most {} and {}, as function {}", function.input_size(),
-                    function.output_size(), NameOf(function)));
+                    function.output_size(), NameOfFunction(function)));
     return false;
   }
   return true;
@@ -291,13 +291,13 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
     const auto value = values.find(attribute.name());
     if (value == values.end() && !is_of_model) {
       state_.Error(parts.where, title("is unknown"),
-                   fmt::format("one of function {}", NameOf(function)));
+                   fmt::format("one of function {}", NameOfFunction(function)));
       is_whole = false;
     } else if (value == values.end()) {
       // As runtimes do, which look only at what the function's nodes refer to.
-      state_.Warning(
-          parts.where, title("is unknown"),
-          fmt::format("one of function {} (it is ignored)", NameOf(function)));
+      state_.Warning(parts.where, title("is unknown"),
+                     fmt::format("one of function {} (it is ignored)",
+                                 NameOfFunction(function)));
     } else if (TypeOf(attribute) == AttributeType::kGraph) {
       state_.Error(parts.where,
                    title("is a graph, which a function cannot take"),
@@ -333,11 +333,12 @@ void GraphImporter::BindResults(const proto::Function& function,
                    ? Named(*made, names[at], parts.where, inner)
                    : *made;
     } else {
-      state_.StructureError(parts.where,
-                            fmt::format("output {} of function {} is made by "
-                                        "nothing",
-                                        Shortened(name), NameOf(function)),
-                            "the output of one of its nodes");
+      state_.StructureError(
+          parts.where,
+          fmt::format("output {} of function {} is made by "
+                      "nothing",
+                      Shortened(name), NameOfFunction(function)),
+          "the output of one of its nodes");
     }
     Bind(parts, at, result);
   }

@@ -7,7 +7,7 @@
 #include "contrib/onnx/graph_importer.h"
 #include "contrib/onnx/operator_signatures.h"
 #include "fmt/format.h"
-#include "nodewise/op/random_seed.h"
+#include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

@@ -16,7 +16,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/tensors/packed_elements.h"
+#include "nodewise/tensors/tensor_proto.h"
 
 namespace nodewise {
 namespace {
@@ -162,7 +162,7 @@ absl::StatusOr<absl::Span<const uint8_t>> Cut(absl::Span<const uint8_t> bytes,
 
 // In the order of AttributeType.
 // The types are numbered without a gap, so that a list is enough.
-const char* NameOf(AttributeType type) {
+const char* NameOfType(AttributeType type) {
   constexpr const char* kNames[] = {
       "without a type", "a float",         "an integer",     "a string",
       "a tensor",       "a graph",         "floats",         "integers",
@@ -414,7 +414,7 @@ absl::StatusOr<AttrValue> ReadAttribute(const proto::Attribute& attribute,
       return absl::UnimplementedError(fmt::format(
           "is {}, expected a number, a text, a list of these, a tensor or a "
           "graph",
-          NameOf(type)));
+          NameOfType(type)));
   }
 }
 

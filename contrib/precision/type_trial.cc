@@ -1,7 +1,7 @@
 #include "contrib/precision/type_trial.h"
 
 #include "fmt/format.h"
-#include "nodewise/ir/target.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

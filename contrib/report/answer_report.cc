@@ -151,7 +151,7 @@ void ShowRanked(const SamplesResult& result,
   report->text.Add(table, 2, kMostSampleRows);
 }
 
-// A verdict that many samples share is no accident of one set of inputs.
+// A verdict that many samples share is not an accident of one set of inputs.
 void ShowRecurring(const SamplesResult& result,
                    const std::vector<std::string>& names, Report* report) {
   TextTable table;

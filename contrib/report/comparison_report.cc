@@ -7,12 +7,13 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/compare/tensor_relation.h"
+#include "nodewise/compare/failure_shape.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -67,7 +68,7 @@ std::vector<const TensorComparison*> Differing(const Comparison& comparison,
 }
 
 // With a graph each row says what its node is, which is what a reader looks for
-// first: an error that a node was given is no fault of it.
+// first: an error that a node was given is not its fault.
 void AddTable(const std::vector<const TensorComparison*>& differing,
               const DumpDifference* where, size_t max_lines, ReportText* text) {
   TextTable table;
@@ -226,20 +227,16 @@ void AddElement(std::string_view name, const ElementDifference& element,
 
 // The elements with the largest errors are only there if some element differs.
 void AddMetrics(const Metrics& metrics, JsonWriter* json) {
-  AddMembers(json, "elements", metrics.elements, "different", metrics.different,
-             "outside", metrics.outside, "nan_mismatches",
-             metrics.nan_mismatches, "infinity_mismatches",
-             metrics.infinity_mismatches, "flushed_subnormals", metrics.flushed,
-             "above_hundredth", metrics.above_hundredth, "above_thousandth",
-             metrics.above_thousandth, "above_ten_thousandth",
-             metrics.above_ten_thousandth);
-  if (metrics.different > 0) {
-    AddElement("largest_error", metrics.largest_error, json);
-    AddElement("largest_relative", metrics.largest_relative, json);
+  for (const MetricRow& row : AllMetrics()) {
+    const MetricValue value = row.value(metrics);
+    if (const auto* const element = std::get_if<ElementDifference>(&value)) {
+      AddElement(row.name, *element, json);
+    } else if (const auto* const count = std::get_if<uint64_t>(&value)) {
+      json->Add(row.name, *count);
+    } else if (const auto* const number = std::get_if<double>(&value)) {
+      json->Add(row.name, *number);
+    }
   }
-  AddMembers(json, "relative_error", metrics.relative_error(), "rmse",
-             metrics.rmse, "cosine_distance", metrics.cosine_distance, "snr_db",
-             metrics.snr_db(), "scale", metrics.scale);
 }
 
 // A tensor that is equal has its metrics, too: their number of elements says

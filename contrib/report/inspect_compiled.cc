@@ -15,7 +15,6 @@
 #include "nodewise/device/device.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/support/status_macros.h"
@@ -63,7 +62,7 @@ void AddEntry(const std::string& name, const GraphIndex& index, EntryId id,
 
 // Whether an input is a parameter is known from the params file alone: in a
 // graph both are inputs.
-void DescribeInputs(const GraphIndex& index, const ParamNames& params,
+void DescribeInputs(const GraphIndex& index, const ParamFileNames& params,
                     Inspection* inspection) {
   const Graph& graph = index.graph();
   TextTable table;
@@ -215,7 +214,7 @@ uint64_t ConstantBytes(const VmExecutable& executable) {
 }
 
 template <typename Tensors>
-ParamNames NamesIn(const Tensors& tensors) {
+ParamFileNames NamesIn(const Tensors& tensors) {
   std::set<std::string> names;
   for (const auto& tensor : tensors) names.insert(tensor.name);
   return names;
@@ -415,7 +414,7 @@ absl::Status AddGraph(const LibrarySummary& library, Inspection* inspection) {
 
 }  // namespace
 
-void DescribeGraph(const Graph& graph, const ParamNames& params,
+void DescribeGraph(const Graph& graph, const ParamFileNames& params,
                    Inspection* inspection) {
   DescribeNodes(graph, inspection);
   const GraphIndex index(graph);
@@ -426,7 +425,7 @@ void DescribeGraph(const Graph& graph, const ParamNames& params,
 }
 
 // The size is that of the text, before parsing takes it.
-absl::Status InspectGraph(const std::string& path, const ParamNames& params,
+absl::Status InspectGraph(const std::string& path, const ParamFileNames& params,
                           Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(GraphText text, GraphText::FromFile(path));
   const uint64_t bytes = text.text.size();

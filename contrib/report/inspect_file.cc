@@ -19,11 +19,10 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/path_kind.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/tensor_file_reader.h"
+#include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {
@@ -232,7 +231,7 @@ absl::StatusOr<FileKind> KindOfFile(const std::string& path) {
       path, FirstBytes(file.bytes())));
 }
 
-absl::Status InspectFile(const std::string& path, const ParamNames& params,
+absl::Status InspectFile(const std::string& path, const ParamFileNames& params,
                          const ModelSpec& model, Inspection* inspection) {
   if (IsDump(path)) return InspectDump(path, inspection);
   NODEWISE_ASSIGN_OR_RETURN(const FileKind kind, KindOfFile(path));
@@ -257,7 +256,7 @@ absl::Status InspectFile(const std::string& path, const ParamNames& params,
 
 // These names only tell inputs and parameters apart, so that a damaged file is
 // worth no error here.
-absl::StatusOr<ParamNames> ParamNamesIn(const std::string& path) {
+absl::StatusOr<ParamFileNames> ParamNamesIn(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const auto params = OpenParams(path);
   if (absl::IsUnavailable(params.status())) return params.status();

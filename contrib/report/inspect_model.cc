@@ -5,7 +5,7 @@
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
-#include "nodewise/ir/operation_source.h"
+#include "nodewise/ir/origin.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/report/model_report.h"

@@ -149,7 +149,7 @@ class ModelsReport {
   }
 
   // There is a curve only for a target of lower precision: keeping a layer as
-  // it was is no way to mend one that is wrong.
+  // it was does not mend one that is wrong.
   void ShowKept() {
     const Sensitivity& found = compared_.sensitivity;
     if (found.curve.empty()) return;

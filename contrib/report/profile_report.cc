@@ -23,7 +23,7 @@
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/origin.h"
 #include "nodewise/support/words.h"
 

@@ -20,7 +20,6 @@
 #include "nodewise/session/target_support.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

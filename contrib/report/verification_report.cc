@@ -9,7 +9,7 @@
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
-#include "nodewise/interp/reference_target.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/session/model_file.h"

@@ -8,7 +8,7 @@
 #include "contrib/repro/cut_graph.h"
 #include "contrib/repro/node_trial.h"
 #include "fmt/format.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/runner/stand_in.h"
 #include "nodewise/runners/runner_list.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/repro_case.h"

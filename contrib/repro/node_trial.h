@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
-#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/repro/repro_case.h"
 #include "nodewise/repro/shrink.h"

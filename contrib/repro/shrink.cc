@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "contrib/repro/node_trial.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/runner/node_graph.h"

@@ -6,7 +6,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/runner/input_collector.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/tensors/model_order.h"
+#include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
 namespace {

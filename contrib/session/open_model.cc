@@ -16,7 +16,7 @@
 #include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/onnx/onnx_model.h"
-#include "nodewise/op/random_seed.h"
+#include "nodewise/op/op_def.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/bind_sizes.h"
@@ -258,7 +258,7 @@ Ref<LoweredLibrary> BuiltIns(Backend backend,
   return BuiltInFunctions(AllOperators(), backend, std::move(table));
 }
 
-// A network whose sizes stay open is no error for a caller that can interpret
+// A network whose sizes stay open is not an error for a caller that can interpret
 // it.
 absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
                                   DiagnosticList* diagnostics) {

@@ -12,8 +12,8 @@
 
 #include "contrib/session/open_model.h"
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
-#include "nodewise/graph/storage_plan.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/runner/interpreter_runner.h"
@@ -23,7 +23,7 @@
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/tensor_file_reader.h"
+#include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
 namespace {

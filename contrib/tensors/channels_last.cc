@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 

@@ -10,7 +10,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"

@@ -3,8 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "contrib/tensors/npy.h"
-#include "contrib/tensors/npy_header.h"
+#include "contrib/tensors/numpy.h"
 #include "nodewise/support/check.h"
 
 // Any bytes are an error, or an array that comes back the same from the bytes

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "contrib/tensors/npz.h"
-#include "contrib/tensors/zip_reader.h"
+#include "contrib/tensors/numpy.h"
+#include "contrib/tensors/zip.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nodewise/ir/operation_source.h"
+#include "nodewise/ir/origin.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"

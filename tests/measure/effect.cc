@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "nodewise/interp/carried_bounds.h"
-#include "nodewise/locate/verdict.h"
+#include "nodewise/interp/network_bounds.h"
+#include "nodewise/locate/locate.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"

@@ -8,7 +8,7 @@
 
 #include "contrib/lab/planter/region_trial.h"
 #include "fmt/format.h"
-#include "nodewise/ir/elementwise.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/batch_norm.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "contrib/lab/planter/spoiling.h"
-#include "nodewise/interp/evaluator.h"
+#include "nodewise/interp/interpreter.h"
 
 namespace nodewise {
 

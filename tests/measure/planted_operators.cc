@@ -16,7 +16,7 @@
 #include "fmt/format.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/graph/graph_executor.h"
-#include "nodewise/interp/bounded_run.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ops/ops.h"

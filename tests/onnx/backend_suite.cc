@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/onnx/onnx_model.h"
-#include "nodewise/op/random_seed.h"
+#include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"

@@ -18,7 +18,7 @@ from tvm_support import (TENSORS, WithFolder, graph_of, names_in, network,
 # pylint: disable=wrong-import-order
 import ml_dtypes
 import nodewise
-from nodewise import _record_file
+from nodewise import _dump_files
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
@@ -228,7 +228,7 @@ class ShortFloatTest(unittest.TestCase):
             count = 16 if ours.startswith("float4") else 256
             bits = numpy.arange(count, dtype=numpy.uint8)
             numpy.testing.assert_equal(
-                _record_file.values_of(ours, memoryview(bits)),
+                _dump_files.values_of(ours, memoryview(bits)),
                 bits.view(getattr(ml_dtypes, theirs)).astype(float), ours)
 
 

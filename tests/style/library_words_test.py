@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OPTION = re.compile(r"(?:^|[\s(\"`'])--[a-z][a-z-]+")
 # Files that a reader runs commands from, and other programs' options.
-ALLOWED = {"contrib/repro/repro_texts.cc", "contrib/repro/repro_program.cc",
+ALLOWED = {"contrib/repro/write_repro.cc",
            "contrib/lab/autotest/candidate_list.cc",
            "contrib/lab/autotest/finding_folder.cc",
            "contrib/foreign/known_programs.cc"}

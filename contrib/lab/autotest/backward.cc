@@ -9,7 +9,7 @@
 #include "contrib/lab/autotest/backward_network.h"
 #include "contrib/lab/autotest/network_part.h"
 #include "nodewise/gradient/gradient.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

@@ -9,7 +9,7 @@
 #include "contrib/lab/autotest/network_part.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/network_draw.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"

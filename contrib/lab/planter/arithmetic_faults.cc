@@ -10,7 +10,7 @@
 #include "contrib/lab/planter/spoiling.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/elementwise.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"

@@ -1,7 +1,5 @@
 // Constants that a compiler misreads, and how the change is said.
 
-#include "contrib/align/constant_edits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/align/operation_edits.h"
 #include "nodewise/op/tensor_loops.h"
 #include "tests/contrib/align/align_support.h"
 #include "tests/support/matchers.h"

@@ -1,5 +1,3 @@
-#include "contrib/align/quantised.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "contrib/align/precision.h"
+#include "contrib/align/tensor_match.h"
 #include "nodewise/op/tensor_loops.h"
 #include "tests/support/tensors.h"
 

@@ -1,5 +1,3 @@
-#include "nodewise/compare/pairing.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/compare/compare.h"
 #include "nodewise/random/random.h"
 #include "nodewise/support/machine.h"
 #include "tests/support/matchers.h"

@@ -1,5 +1,3 @@
-#include "nodewise/compare/tensor_relation.h"
-
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -9,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nodewise/compare/compare.h"
+#include "nodewise/compare/failure_shape.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {

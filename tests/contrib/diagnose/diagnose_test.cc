@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "nodewise/diagnose/sentence.h"
+#include "nodewise/diagnose/answer.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/report/answer_report.h"

@@ -1,5 +1,3 @@
-#include "nodewise/diagnose/sentence.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "nodewise/diagnose/answer.h"
 
 namespace nodewise {
 namespace {

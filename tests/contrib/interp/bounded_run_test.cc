@@ -1,5 +1,3 @@
-#include "nodewise/interp/bounded_run.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/lower/lower_support.h"

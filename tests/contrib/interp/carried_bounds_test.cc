@@ -1,5 +1,3 @@
-#include "nodewise/interp/carried_bounds.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"

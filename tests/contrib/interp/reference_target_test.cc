@@ -1,7 +1,6 @@
-#include "nodewise/interp/reference_target.h"
-
 #include <gtest/gtest.h>
 
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"

@@ -12,9 +12,8 @@
 #include <iostream>
 #include <random>
 
+#include "nodewise/ir/network.h"
 #include "nodewise/ir/pass.h"
-#include "nodewise/ir/side_table.h"
-#include "nodewise/ir/subnetwork.h"
 #include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"

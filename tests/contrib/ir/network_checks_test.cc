@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "nodewise/ir/side_table.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/ir/operation_source.h"
-
 namespace nodewise {
 namespace {
 

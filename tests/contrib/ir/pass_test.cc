@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "nodewise/ir/side_table.h"
+#include "nodewise/ir/network.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"
 #include "tests/support/tensors.h"

@@ -7,8 +7,8 @@
 #include <random>
 #include <sstream>
 
+#include "nodewise/ir/network.h"
 #include "nodewise/ir/network_text.h"
-#include "nodewise/ir/subnetwork.h"
 #include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"

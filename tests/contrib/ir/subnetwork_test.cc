@@ -1,7 +1,6 @@
-#include "nodewise/ir/subnetwork.h"
-
 #include <gtest/gtest.h>
 
+#include "nodewise/ir/network.h"
 #include "nodewise/ir/verifier.h"
 #include "tests/support/matchers.h"
 #include "tests/support/network_ops.h"

@@ -1,5 +1,3 @@
-#include "nodewise/ir/target.h"
-
 #include <gtest/gtest.h>
 
 #include "nodewise/ir/network.h"

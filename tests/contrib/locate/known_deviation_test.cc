@@ -13,7 +13,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_runner.h"
-#include "nodewise/interp/bounded_run.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/runner/interpreter_runner.h"
 #include "tests/contrib/lower/lower_support.h"

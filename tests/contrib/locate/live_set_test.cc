@@ -1,7 +1,6 @@
-#include "contrib/locate/live_set.h"
-
 #include <gtest/gtest.h>
 
+#include "contrib/locate/partial_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/tensors.h"
 

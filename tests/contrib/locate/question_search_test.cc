@@ -1,11 +1,10 @@
-#include "contrib/locate/question_search.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "contrib/locate/halving.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -1,5 +1,3 @@
-#include "nodewise/locate/samples.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,11 +1,10 @@
-#include "nodewise/locate/side_difference.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "nodewise/locate/mix_builds.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/tensors.h"
 

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "contrib/locate/region_tiles.h"
 #include "nodewise/compare/bounds.h"
-#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

@@ -1,8 +1,8 @@
 // Each row of the truth table in docs/locate.md.
 
-#include "nodewise/locate/verdict.h"
-
 #include <gtest/gtest.h>
+
+#include "nodewise/locate/locate.h"
 
 namespace nodewise {
 namespace {

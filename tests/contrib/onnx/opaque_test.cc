@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "nodewise/interp/interpreter.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ir/network_text.h"
-#include "nodewise/ir/subnetwork.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"

@@ -1,10 +1,11 @@
 // What the nodes of a model say of where they are from.
 
+#include "nodewise/ir/origin.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/ir/operation_source.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"
 

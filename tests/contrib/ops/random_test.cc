@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "contrib/ops/util/random_numbers.h"
-#include "nodewise/op/random_seed.h"
+#include "nodewise/op/op_def.h"
 #include "tests/contrib/ops/eval_support.h"
 
 namespace nodewise {

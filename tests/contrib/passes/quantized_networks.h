@@ -14,7 +14,6 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ir/network_text.h"
-#include "nodewise/ir/subnetwork.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/matmul.h"

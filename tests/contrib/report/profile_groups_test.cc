@@ -1,5 +1,3 @@
-#include "nodewise/report/profile_groups.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include "nodewise/module/module.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/report/profile_report.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

@@ -1,5 +1,3 @@
-#include "nodewise/report/tensor_digest.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "nodewise/report/tensor_summary.h"
 #include "tests/contrib/lower/lower_support.h"
 #include "tests/support/matchers.h"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "contrib/repro/repro_names.h"
+#include "contrib/repro/cut_graph.h"
 #include "nodewise/support/words.h"
 #include "tests/contrib/repro/repro_support.h"
 

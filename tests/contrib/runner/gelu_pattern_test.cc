@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "nodewise/interp/carried_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"

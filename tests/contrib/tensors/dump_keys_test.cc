@@ -1,11 +1,10 @@
-#include "contrib/tensors/dump_keys.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <random>
 
+#include "contrib/tensors/sources.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/graph_index.h"
 #include "tests/runtime/dump/dump_support.h"

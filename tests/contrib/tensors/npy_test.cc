@@ -1,6 +1,4 @@
-#include "contrib/tensors/npy.h"
-
-#include "contrib/tensors/npy_header.h"
+#include "contrib/tensors/numpy.h"
 #include "tests/contrib/tensors/numpy_bytes.h"
 
 namespace nodewise {

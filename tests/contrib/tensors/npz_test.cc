@@ -1,7 +1,5 @@
-#include "contrib/tensors/npz.h"
-
-#include "contrib/tensors/zip_reader.h"
-#include "contrib/tensors/zip_writer.h"
+#include "contrib/tensors/numpy.h"
+#include "contrib/tensors/zip.h"
 #include "tests/contrib/tensors/numpy_bytes.h"
 
 namespace nodewise {

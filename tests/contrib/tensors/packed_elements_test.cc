@@ -1,5 +1,3 @@
-#include "nodewise/tensors/packed_elements.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,3 @@
-#include "nodewise/tensors/tensor_group.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

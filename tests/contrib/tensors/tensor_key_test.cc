@@ -1,6 +1,6 @@
-#include "nodewise/tensors/tensor_key.h"
-
 #include <gtest/gtest.h>
+
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {

@@ -1,5 +1,3 @@
-#include "nodewise/tensors/tensor_spool.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nodewise/tensors/tensor_store.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

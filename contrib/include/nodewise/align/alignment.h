@@ -15,7 +15,7 @@
 #include "nodewise/runner/input_list.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/tensors/tensor_source.h"
-#include "nodewise/tensors/tensor_spool.h"
+#include "nodewise/tensors/tensor_store.h"
 
 namespace nodewise {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/graph/node_times.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"
 

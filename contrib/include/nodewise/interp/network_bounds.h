@@ -9,7 +9,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/tensors/bound_source.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "nodewise/op/padding.h"
+#include "nodewise/op/attribute_types.h"
 
 namespace nodewise::ops {
 

@@ -9,13 +9,13 @@
 #include "absl/types/span.h"
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/diagnose/model_beside.h"
-#include "nodewise/ir/operation_source.h"
+#include "nodewise/ir/origin.h"
 #include "nodewise/locate/locate.h"
-#include "nodewise/locate/referee.h"
-#include "nodewise/locate/side_difference.h"
+#include "nodewise/locate/mix_builds.h"
+#include "nodewise/locate/outside_reference.h"
 #include "nodewise/report/report.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 

@@ -11,7 +11,7 @@
 #include "nodewise/report/report.h"
 #include "nodewise/session/target_spec.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 
@@ -28,11 +28,11 @@ struct Inspection {
 };
 
 // The names in a params file, or none if there is no such file.
-using ParamNames = std::optional<std::set<std::string>>;
+using ParamFileNames = std::optional<std::set<std::string>>;
 
 // One function for each kind of file. Each adds what it finds; if it fails,
 // what it added before is still valid. Nothing in a file is ever run.
-absl::Status InspectGraph(const std::string& path, const ParamNames& params,
+absl::Status InspectGraph(const std::string& path, const ParamFileNames& params,
                           Inspection* inspection);
 absl::Status InspectLibrary(const std::string& path, Inspection* inspection);
 // `format` is .npy, .npz, .params or .pb.
@@ -50,12 +50,12 @@ enum class FileKind { kGraph, kLibrary, kNpy, kNpz, kParams, kPb, kModel };
 absl::StatusOr<FileKind> KindOfFile(const std::string& path);
 
 // Inspects a file of any kind, or a folder with a dump.
-absl::Status InspectFile(const std::string& path, const ParamNames& params,
+absl::Status InspectFile(const std::string& path, const ParamFileNames& params,
                          const ModelSpec& model, Inspection* inspection);
 
 // Returns the names in a params file, or none if it is damaged: inspecting it
 // will say where. What cannot be read now may be readable then.
-absl::StatusOr<ParamNames> ParamNamesIn(const std::string& path);
+absl::StatusOr<ParamFileNames> ParamNamesIn(const std::string& path);
 
 // Returns whether it is a folder that is, or is above, a dump; InspectDump
 // shows it.
@@ -73,7 +73,7 @@ void AddMissing(const std::vector<std::string>& missing, bool is_cut,
                 Inspection* inspection);
 
 // Describes a graph that has been read, wherever it came from.
-void DescribeGraph(const Graph& graph, const ParamNames& params,
+void DescribeGraph(const Graph& graph, const ParamFileNames& params,
                    Inspection* inspection);
 
 // Adds a list under its title: "  functions  7" and its lines, at most

@@ -10,7 +10,7 @@
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 

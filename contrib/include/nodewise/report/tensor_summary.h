@@ -9,7 +9,7 @@
 #include "nodewise/report/report.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/tensors/tensor_key.h"
+#include "nodewise/tensors/tensor_sink.h"
 #include "nodewise/tensors/tensor_source.h"
 
 namespace nodewise {

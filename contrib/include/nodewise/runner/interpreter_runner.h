@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "nodewise/interp/evaluator.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/runner/runner.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nodewise/locate/samples.h"
+#include "nodewise/locate/locate_target.h"
 #include "nodewise/lower/lowered_library.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/network_program.h"

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "nodewise/graph/node_times.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ndarray/tensor_stats.h"

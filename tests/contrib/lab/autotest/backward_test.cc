@@ -18,7 +18,7 @@
 #include "nodewise/autotest/network_draw.h"
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/interp/sampled_bounds.h"
+#include "nodewise/interp/network_bounds.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/onednn/onednn_backward.h"
 #include "nodewise/op/tensor_loops.h"

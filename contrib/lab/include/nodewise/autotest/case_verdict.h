@@ -14,7 +14,7 @@
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/tensors/bound_source.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 
