@@ -12,7 +12,7 @@
 
 #include "contrib/diagnose/searches.h"
 #include "fmt/format.h"
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/replay.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/file.h"

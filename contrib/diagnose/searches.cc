@@ -16,7 +16,7 @@
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/locate/bisect.h"
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/replay.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/locate/mix_builds.h"
 #include "nodewise/locate/network_locate.h"

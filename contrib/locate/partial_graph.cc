@@ -284,4 +284,29 @@ Graph GraphOfOne(const Graph& graph, NodeId node) {
   return alone;
 }
 
+absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
+                                    const OpSet& ops) {
+  std::vector<EntryId> entries;
+  for (const EntryRef& ref : graph.node(node).inputs) {
+    entries.push_back(graph.EntryOf(ref));
+  }
+  std::ranges::copy(EntriesMadeBy(graph, node), std::back_inserter(entries));
+  // Only the types count, so the tensors have no contents, and their shapes are
+  // those of the graph, which are not written to.
+  std::vector<DLTensor> tensors(entries.size());
+  std::vector<const DLTensor*> arguments;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const GraphEntry& entry = graph.entry(entries[i]);
+    DLTensor& tensor = tensors[i];
+    tensor.device = kCpu;
+    tensor.ndim = static_cast<int32_t>(entry.shape.size());
+    tensor.shape = const_cast<int64_t*>(entry.shape.data());
+    tensor.dtype = entry.dtype;
+    arguments.push_back(&tensor);
+  }
+  const GraphNode& one = graph.node(node);
+  return RegionOf({one.function, one.attrs, arguments, graph.OutputsOf(node)},
+                  ops);
+}
+
 }  // namespace nodewise

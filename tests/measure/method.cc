@@ -11,7 +11,7 @@
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/bisect.h"
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/replay.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"

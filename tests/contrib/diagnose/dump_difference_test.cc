@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/dump_difference.h"
 #include "tests/contrib/diagnose/diagnose_support.h"
 
 namespace nodewise {

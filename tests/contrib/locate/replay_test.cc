@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nodewise/debug/debug_executor.h"
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/replay.h"
 #include "nodewise/planter/planter.h"
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"

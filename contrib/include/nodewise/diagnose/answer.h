@@ -17,7 +17,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/ir/origin.h"
 #include "nodewise/locate/bisect.h"
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/dump_difference.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/locate/locate_target.h"

@@ -45,18 +45,13 @@ struct Layer {
 // Returns whether a node is a layer: a function that is called.
 bool IsLayer(const Graph& graph, NodeId node);
 
-// Returns what the node computes, as its attributes say. Fails as RegionOf().
-// REQUIRES: IsLayer(graph, node).
-absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
-                                    const OpSet& ops);
-
 // Returns the layer alone as a network. Its inputs and outputs are called as
 // their roles are, in the order of Layer::inputs and Layer::outputs, so that
-// files of tensors named by roles go with it. Fails as RegionOfNode().
+// files of tensors named by roles go with it. Fails as RegionOf().
 absl::StatusOr<Network> NetworkOfLayer(const Graph& graph, const Layer& layer,
                                        const OpSet& ops);
 
-// Describes the layer. Fails as RegionOfNode(), naming the node.
+// Describes the layer. Fails as RegionOf(), naming the node.
 absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
                                     const OpSet& ops);
 
@@ -66,7 +61,7 @@ const ImportedCall* CallOf(absl::Span<const ImportedCall> calls,
                            const std::string& name);
 
 // Calls a layer that is all of one call as that is called, with its kind and
-// roles. Fails as RegionOfNode().
+// roles. Fails as RegionOf().
 absl::Status NameByCall(const Graph& graph,
                         absl::Span<const ImportedCall> calls, const OpSet& ops,
                         Layer* layer);

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/compare/compare.h"
-#include "nodewise/locate/dump_locate.h"
+#include "nodewise/locate/dump_difference.h"
 #include "nodewise/report/report.h"
 
 namespace nodewise {
