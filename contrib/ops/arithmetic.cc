@@ -1,26 +1,41 @@
 #include "nodewise/ops/arithmetic.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 namespace {
 
-// Integers wrap around; what the standard leaves undefined (division by 0, and
-// of the smallest integer by -1) gives what NumPy gives.
-struct Adding {
-  static Dim Element(const Dim& a, const Dim& b) { return Plus(a, b); }
+// Integers wrap around: they are calculated without signs, since an overflow
+// with one is undefined in C++. What the standard leaves undefined (division by
+// 0, and of the smallest integer by -1) gives what NumPy gives.
+template <typename Operation>
+struct Wrapping {
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a + b;
+      return Operation()(a, b);
     } else {
-      return Wrapped<T>(Bits(a) + Bits(b));
+      return Wrapped<T>(Operation()(Bits(a), Bits(b)));
     }
   }
 };
 
-struct Subtracting {
+// Element() of these calculates with sides of shapes, of which some are known
+// by a name only, or not at all. It must not say more than holds for each value
+// of the names.
+struct Adding : Wrapping<std::plus<>> {
+  static Dim Element(const Dim& a, const Dim& b) { return Plus(a, b); }
+};
+
+struct Subtracting : Wrapping<std::minus<>> {
   static Dim Element(const Dim& a, const Dim& b) {
     int64_t difference = 0;
     if (b == Dim(0)) return a;
@@ -31,26 +46,10 @@ struct Subtracting {
     }
     return difference;
   }
-  template <typename T>
-  static T Of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return a - b;
-    } else {
-      return Wrapped<T>(Bits(a) - Bits(b));
-    }
-  }
 };
 
-struct Multiplying {
+struct Multiplying : Wrapping<std::multiplies<>> {
   static Dim Element(const Dim& a, const Dim& b) { return Times(a, b); }
-  template <typename T>
-  static T Of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return a * b;
-    } else {
-      return Wrapped<T>(Bits(a) * Bits(b));
-    }
-  }
 };
 
 struct Dividing {
@@ -120,6 +119,8 @@ struct Mod : ops::Mod {
       return static_cast<T>(a % b);
     }
   }
+  // The rest of C has the sign of the dividend; where that is not the divisor's
+  // it is moved by one divisor. A rest of 0 gets the sign of the divisor.
   template <typename T>
   static T LikePython(T a, T b) {
     const T rest = LikeC(a, b);
@@ -144,13 +145,33 @@ struct ModOfIntegers : Mod {
   }
 };
 
-struct Raising {
+// An exponent of any integer type.
+struct Exponent {
+  uint64_t size;
+  bool is_negative;
+};
+// Squares the base again and again, and takes those squares for which the
+// exponent has a bit. Without signs, so that it wraps around.
+int64_t IntegerPower(int64_t base, Exponent exponent) {
+  if (exponent.is_negative) {
+    // 1 / x^n, truncated; undefined for 0.
+    if (base == -1) return exponent.size % 2 == 0 ? 1 : -1;
+    return base == 1 ? 1 : 0;
+  }
+  uint64_t power = 1;
+  uint64_t square = Bits(base);
+  for (uint64_t rest = exponent.size; rest != 0; rest >>= 1) {
+    if (rest & 1) power *= square;
+    square *= square;
+  }
+  return Wrapped<int64_t>(power);
+}
+
+struct Raising : NoElement {
   static absl::Status Check(const Inputs& in) {
     return All(RequireNumber(in, 0), RequireNumber(in, 1));
   }
   static DLDataType ResultType(const Inputs& in) { return in.type(0).dtype; }
-  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
-
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
     const bool is_float = IsFloat(args.dtype(0)) || IsFloat(args.dtype(1));
     return is_float ? RunDouble(args, plan) : RunInteger(args, plan);
@@ -172,26 +193,6 @@ struct Raising {
           }
         });
   }
-
-  // An exponent of any integer type.
-  struct Exponent {
-    uint64_t size;
-    bool is_negative;
-  };
-  static int64_t IntegerPower(int64_t base, Exponent exponent) {
-    if (exponent.is_negative) {
-      // 1 / x^n, truncated; undefined for 0.
-      if (base == -1) return exponent.size % 2 == 0 ? 1 : -1;
-      return base == 1 ? 1 : 0;
-    }
-    uint64_t power = 1;
-    uint64_t square = Bits(base);
-    for (uint64_t rest = exponent.size; rest != 0; rest >>= 1) {
-      if (rest & 1) power *= square;
-      square *= square;
-    }
-    return Wrapped<int64_t>(power);
-  }
   static absl::Status RunInteger(EvalArgs& args, const Broadcast& plan) {
     const bool is_signed = !IsUnsigned(args.dtype(1));
     return MapPairBlocks<int64_t>(
@@ -206,26 +207,24 @@ struct Raising {
   }
 };
 
-// y = Of(x, slope): the slope must not make the result larger.
-struct Sloping {
-  static absl::Status Check(const Inputs& in) {
-    return Arithmetic<Multiplying>::Check(in);
+// The result has the shape of x: that of the slope is repeated over it, never
+// the other way round.
+absl::Status CheckSlope(const Inputs& in) {
+  return Arithmetic<Multiplying>::Check(in);
+}
+absl::Status MultiplySlope(EvalArgs& args, const Broadcast& plan) {
+  const auto sloped = [](auto x, auto slope) {
+    return x < 0 ? Multiplying::Of(slope, x) : x;
+  };
+  if (args.dtype(0) != kFloat32) {
+    return MapWide(args, plan, args.dtype(0), sloped);
   }
-  static DLDataType ResultType(const Inputs& in) { return SharedType(in); }
-  static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
-    const auto sloped = [](auto x, auto slope) {
-      return x < 0 ? Multiplying::Of(slope, x) : x;
-    };
-    if (args.dtype(0) != kFloat32) {
-      return MapWide(args, plan, args.dtype(0), sloped);
-    }
-    return MapPairs<float, float>(args, plan, kFloat32, sloped);
-  }
-};
+  return MapPairs<float, float>(args, plan, kFloat32, sloped);
+}
 
-struct PRelu : ops::PRelu {
+struct PRelu : ops::PRelu, OneFlopEach {
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(Sloping::Check(in));
+    NODEWISE_RETURN_IF_ERROR(CheckSlope(in));
     if (!in.type(0).has_rank() || !in.type(1).has_rank()) {
       return absl::OkStatus();
     }
@@ -238,17 +237,14 @@ struct PRelu : ops::PRelu {
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
-    return Sloping::Run(args, plan);
-  }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return CountOf(out[0]);
+    return MultiplySlope(args, plan);
   }
 };
 
 // Below opset 7 the slope is one number, or one for each channel.
 struct PReluByChannel : ops::PRelu {
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(Sloping::Check(in));
+    NODEWISE_RETURN_IF_ERROR(CheckSlope(in));
     return CheckAligned(in, RuleFor(in.type(0), in.type(1)));
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
@@ -256,7 +252,7 @@ struct PReluByChannel : ops::PRelu {
     const ops::AxisBroadcast rule =
         RuleFor(TensorType::Of(*args.in(0)), TensorType::Of(*args.in(1)));
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, AlignedPair(args, rule));
-    return Sloping::Run(args, plan);
+    return MultiplySlope(args, plan);
   }
 
  private:
@@ -268,6 +264,41 @@ struct PReluByChannel : ops::PRelu {
     return {true, std::nullopt};
   }
 };
+
+template <typename T>
+struct Limits {
+  T low;
+  T high;
+
+  // NaN stays NaN.
+  T Clipped(T x) const {
+    x = x < low ? low : x;
+    return x > high ? high : x;
+  }
+};
+template <typename T>
+void SetLimit(const EvalArgs& args, size_t i, T* limit) {
+  if (!args.has(i)) return;
+  if constexpr (std::is_same_v<T, float>) {
+    *limit = *args.in(i).As<float>();
+  } else {
+    LoadWide(args.in(i), 0, 1, limit);
+  }
+}
+// The limits that are not given are the ends of the element type, so that an
+// infinity becomes the largest number even then.
+template <typename T>
+Limits<T> LimitsOf(const EvalArgs& args) {
+  Limits<T> limits{std::numeric_limits<T>::lowest(),
+                   std::numeric_limits<T>::max()};
+  if constexpr (std::is_floating_point_v<T>) {
+    limits.high = static_cast<T>(LargestOf(args.dtype(0)));
+    limits.low = -limits.high;
+  }
+  SetLimit(args, 1, &limits.low);
+  SetLimit(args, 2, &limits.high);
+  return limits;
+}
 
 struct Clip : ops::Clip {
   absl::Status Check(const Inputs& in) const {
@@ -288,6 +319,8 @@ struct Clip : ops::Clip {
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
+    // The usual type is clipped as it is; all others go through a wide type,
+    // block by block.
     if (args.dtype(0) == kFloat32) {
       NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                                 args.MakeOutput(0, args.shape(0), kFloat32));
@@ -310,87 +343,249 @@ struct Clip : ops::Clip {
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return 2 * CountOf(out[0]);
   }
+};
+
+// From here on operators with any number of inputs.
+absl::Status CheckAll(const Inputs& in,
+                      absl::Status (*require)(const Inputs&, size_t)) {
+  if (in.size() == 0) {
+    return absl::InvalidArgumentError("has no input, expected at least one");
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in.has(i)) return InputError(i, "is left out, expected a tensor");
+    NODEWISE_RETURN_IF_ERROR(require(in, i));
+  }
+  return RequireSameType(in);
+}
+
+absl::StatusOr<Broadcast> BroadcastAll(const EvalArgs& args) {
+  std::vector<absl::Span<const int64_t>> shapes;
+  for (size_t i = 0; i < args.num_inputs(); ++i) {
+    shapes.push_back(args.shape(i));
+  }
+  return MakeBroadcast(shapes);
+}
+
+// The larger (or smaller) of two; NaN wins over all numbers.
+template <typename Class, bool kLargest>
+struct Extreme : Class {
+  template <typename T>
+  static T Of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isnan(a)) return a;
+      if (std::isnan(b)) return b;
+    }
+    return (kLargest ? a < b : b < a) ? b : a;
+  }
+  static Dim Element(const Dim& a, const Dim& b) {
+    if (a == b && (a.is_known() || !a.name().empty())) return a;
+    if (!a.is_known() || !b.is_known()) return Dim();
+    return Of(a.size(), b.size());
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return CheckAll(in, &RequireNumber);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(OutputInfos out, Countable(BroadcastInputs(in)));
+    if (in.size() == 2) out[0].elements = PairElements(in, &Element);
+    return out;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastAll(args));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, plan.shape, args.dtype(0)));
+    // A single input keeps its bits, those of a NaN too.
+    if (args.num_inputs() == 1) {
+      CopyAll(args.in(0), y);
+      return absl::OkStatus();
+    }
+    if (args.dtype(0) == kFloat32) {
+      RunFloat32(args, plan, y.As<float>());
+      return absl::OkStatus();
+    }
+    return WithWide(args.dtype(0), [&](auto zero) {
+      RunWide<decltype(zero)>(args, plan, y);
+      return absl::OkStatus();
+    });
+  }
 
  private:
-  template <typename T>
-  struct Limits {
-    T low;
-    T high;
-
-    // NaN stays NaN.
-    T Clipped(T x) const {
-      x = x < low ? low : x;
-      return x > high ? high : x;
-    }
-  };
-  // The limits that are not given are the ends of the element type.
-  template <typename T>
-  static Limits<T> LimitsOf(const EvalArgs& args) {
-    Limits<T> limits{std::numeric_limits<T>::lowest(),
-                     std::numeric_limits<T>::max()};
-    if constexpr (std::is_floating_point_v<T>) {
-      limits.high = static_cast<T>(LargestOf(args.dtype(0)));
-      limits.low = -limits.high;
-    }
-    SetLimit(args, 1, &limits.low);
-    SetLimit(args, 2, &limits.high);
-    return limits;
+  static void RunFloat32(const EvalArgs& args, const Broadcast& plan,
+                         float* to) {
+    ForEachRun(
+        plan, 4,
+        [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+          const float* const first = args.in(0).As<float>() + at[0];
+          for (int64_t i = 0; i < n; ++i) to[out + i] = first[i * steps[0]];
+          for (size_t k = 1; k < args.num_inputs(); ++k) {
+            const float* const next = args.in(k).As<float>() + at[k];
+            for (int64_t i = 0; i < n; ++i) {
+              to[out + i] = Of(to[out + i], next[i * steps[k]]);
+            }
+          }
+        });
   }
-  template <typename T>
-  static void SetLimit(const EvalArgs& args, size_t i, T* limit) {
-    if (!args.has(i)) return;
-    if constexpr (std::is_same_v<T, float>) {
-      *limit = *args.in(i).As<float>();
-    } else {
-      LoadWide(args.in(i), 0, 1, limit);
+  template <typename W>
+  static void RunWide(const EvalArgs& args, const Broadcast& plan,
+                      const NDArray& y) {
+    ForEachRun(
+        plan, 4,
+        [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+          W best[kWideBlock];
+          W next[kWideBlock];
+          for (int64_t begin = 0; begin < n; begin += kWideBlock) {
+            const int64_t m = std::min(kWideBlock, n - begin);
+            const auto load = [&](size_t k, W* to) {
+              LoadWideSteps(args.in(k), at[k] + begin * steps[k], steps[k], m,
+                            to);
+            };
+            load(0, best);
+            for (size_t k = 1; k < args.num_inputs(); ++k) {
+              load(k, next);
+              for (int64_t i = 0; i < m; ++i) best[i] = Of(best[i], next[i]);
+            }
+            StoreWide(best, out + begin, out + begin + m, y);
+          }
+        });
+  }
+};
+using Min = Extreme<ops::Min, false>;
+using Max = Extreme<ops::Max, true>;
+
+// All inputs are added up in double, in their order, and rounded once.
+template <typename Class, bool kMean>
+struct Total : Class {
+  absl::Status Check(const Inputs& in) const {
+    return CheckAll(in, &RequireFloat);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return Countable(BroadcastInputs(in));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastAll(args));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                              args.MakeOutput(0, plan.shape, args.dtype(0)));
+    Bounds* const bounds = args.bounds(0);
+    if (bounds != nullptr) ResizeBounds(plan.count, bounds);
+    ForEachRun(
+        plan, 4,
+        [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {
+          for (int64_t begin = 0; begin < n; begin += kWideBlock) {
+            const int64_t m = std::min(kWideBlock, n - begin);
+            double totals[kWideBlock] = {};
+            AddBlock(args, at, steps, begin, m, totals);
+            StoreDoubles(totals, out + begin, out + begin + m, y);
+          }
+          for (int64_t i = 0; bounds != nullptr && i < n; ++i) {
+            SetBound(BoundAt(args, at, steps, i), static_cast<size_t>(out + i),
+                     bounds);
+          }
+        });
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    return CountOf(out[0]) * static_cast<double>(in.size());
+  }
+
+ private:
+  static void AddBlock(const EvalArgs& args, const int64_t* at,
+                       const int64_t* steps, int64_t begin, int64_t count,
+                       double* totals) {
+    double terms[kWideBlock];
+    for (size_t k = 0; k < args.num_inputs(); ++k) {
+      LoadWideSteps(args.in(k), at[k] + begin * steps[k], steps[k], count,
+                    terms);
+      for (int64_t i = 0; i < count; ++i) totals[i] += terms[i];
     }
+    const double divisor = DivisorOf(args);
+    for (int64_t i = 0; i < count; ++i) totals[i] /= divisor;
+  }
+  // The terms are located once more: bounds need not be fast.
+  static SumBound BoundAt(const EvalArgs& args, const int64_t* at,
+                          const int64_t* steps, int64_t i) {
+    SumOfTerms sum{static_cast<double>(args.num_inputs())};
+    for (size_t k = 0; k < args.num_inputs(); ++k) {
+      const int64_t element = at[k] + i * steps[k];
+      double x = 0;
+      LoadDoubles(args.in(k), element, element + 1, &x);
+      sum.absolute += std::fabs(x);
+      sum.squares += x * x;
+      sum.result += x;
+    }
+    SumBound bound = BoundSum(args.dtype(0), sum);
+    if (!kMean) return bound;
+    // The division is rounded too.
+    const double divisor = DivisorOf(args);
+    const double rounding = 2 * HalfUlp(args.dtype(0), sum.result / divisor);
+    return {bound.proved / divisor + rounding,
+            bound.expected / divisor + rounding};
+  }
+  static double DivisorOf(const EvalArgs& args) {
+    return kMean ? static_cast<double>(args.num_inputs()) : 1;
+  }
+};
+using Sum = Total<ops::Sum, false>;
+using Mean = Total<ops::Mean, true>;
+
+// Before opset 8 nothing was broadcast.
+template <typename Now>
+struct Old : Now {
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(Now::Check(in));
+    const Shape* first = nullptr;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in.type(i).has_rank()) continue;
+      if (first == nullptr) first = &*in.type(i).shape;
+      NODEWISE_RETURN_IF_ERROR(RequireShape(in, i, *first));
+    }
+    return absl::OkStatus();
   }
 };
 
 template <typename Class, typename Calculation>
-constexpr OperatorDef RowOf(const OperatorDef& row) {
-  return Row<Class, Binary<Class, Arithmetic<Calculation>>>(row);
+constexpr OperatorDef ArithmeticRow(const char* name, int since,
+                                    ErrorBound bound) {
+  return Row<Class, Binary<Class, Arithmetic<Calculation>>>(
+      {.name = name,
+       .since = since,
+       .inputs = {"A", "B"},
+       .outputs = {"C"},
+       .bound = bound});
 }
-template <typename Class, typename Calculation>
-constexpr OperatorDef RowAtAxisOf(const OperatorDef& row) {
-  return Row<Class, BinaryAtAxis<Class, Arithmetic<Calculation>>>(row);
+template <typename Class>
+constexpr OperatorDef PowRow(int since) {
+  return Row<Class, Binary<Class, Raising>>({.name = "Pow",
+                                             .since = since,
+                                             .inputs = {"X", "Y"},
+                                             .outputs = {"Z"},
+                                             .bound = Ulps(16)});
+}
+template <typename Class, typename Rules>
+constexpr OperatorDef VariadicRow(const char* name, int since,
+                                  const char* output, ErrorBound bound) {
+  return Row<Class, Rules>({.name = name,
+                            .since = since,
+                            .inputs = {Variadic("data_0")},
+                            .outputs = {output},
+                            .bound = bound});
 }
 
 constexpr OperatorDef kArithmeticOperators[] = {
-    RowAtAxisOf<ops::Add1, Adding>(
-        {.name = "Add", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Add, Adding>(
-        {.name = "Add", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowAtAxisOf<ops::Sub1, Subtracting>(
-        {.name = "Sub", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Sub, Subtracting>(
-        {.name = "Sub", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowAtAxisOf<ops::Mul1, Multiplying>(
-        {.name = "Mul", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Mul, Multiplying>(
-        {.name = "Mul", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowAtAxisOf<ops::Div1, Dividing>({.name = "Div",
-                                      .inputs = {"A", "B"},
-                                      .outputs = {"C"},
-                                      .bound = Ulps(1)}),
-    RowOf<ops::Div, Dividing>({.name = "Div",
-                               .since = 7,
-                               .inputs = {"A", "B"},
-                               .outputs = {"C"},
-                               .bound = Ulps(1)}),
+    ArithmeticRow<ops::Add1, Adding>("Add", 1, kExact),
+    ArithmeticRow<ops::Add, Adding>("Add", 7, kExact),
+    ArithmeticRow<ops::Sub1, Subtracting>("Sub", 1, kExact),
+    ArithmeticRow<ops::Sub, Subtracting>("Sub", 7, kExact),
+    ArithmeticRow<ops::Mul1, Multiplying>("Mul", 1, kExact),
+    ArithmeticRow<ops::Mul, Multiplying>("Mul", 7, kExact),
+    ArithmeticRow<ops::Div1, Dividing>("Div", 1, Ulps(1)),
+    ArithmeticRow<ops::Div, Dividing>("Div", 7, Ulps(1)),
     Row<ops::Mod, ModOfIntegers>(
         {.name = "Mod", .since = 10, .inputs = {"A", "B"}, .outputs = {"C"}}),
     Row<ops::Mod, Mod>(
         {.name = "Mod", .since = 28, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<ops::Pow1, BinaryAtAxis<ops::Pow1, Raising>>({.name = "Pow",
-                                                      .inputs = {"X", "Y"},
-                                                      .outputs = {"Z"},
-                                                      .bound = Ulps(16)}),
-    Row<ops::Pow, Binary<ops::Pow, Raising>>({.name = "Pow",
-                                              .since = 7,
-                                              .inputs = {"X", "Y"},
-                                              .outputs = {"Z"},
-                                              .bound = Ulps(16)}),
+    PowRow<ops::Pow1>(1),
+    PowRow<ops::Pow>(7),
     Row<ops::PRelu, PReluByChannel>(
         {.name = "PRelu", .inputs = {"X", "slope"}, .outputs = {"Y"}}),
     Row<ops::PRelu, PRelu>({.name = "PRelu",
@@ -401,6 +596,14 @@ constexpr OperatorDef kArithmeticOperators[] = {
                           .inputs = {"input", Optional("min"), Optional("max")},
                           .outputs = {"output"},
                           .moved = {{"min", 1, 11}, {"max", 2, 11}}}),
+    VariadicRow<ops::Min, Old<Min>>("Min", 1, "min", kExact),
+    VariadicRow<ops::Min, Min>("Min", 8, "min", kExact),
+    VariadicRow<ops::Max, Old<Max>>("Max", 1, "max", kExact),
+    VariadicRow<ops::Max, Max>("Max", 8, "max", kExact),
+    VariadicRow<ops::Sum, Old<Sum>>("Sum", 1, "sum", kSum),
+    VariadicRow<ops::Sum, Sum>("Sum", 8, "sum", kSum),
+    VariadicRow<ops::Mean, Old<Mean>>("Mean", 1, "mean", kSum),
+    VariadicRow<ops::Mean, Mean>("Mean", 8, "mean", kSum),
 };
 
 }  // namespace

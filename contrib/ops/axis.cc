@@ -6,23 +6,16 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 namespace {
 
-// A tensor split around one side: [outer, size, inner].
-struct Lines {
-  int64_t outer = 1;
-  int64_t size = 1;
-  int64_t inner = 1;
-};
-Lines LinesAlong(absl::Span<const int64_t> shape, int axis) {
-  const auto side = static_cast<size_t>(axis);
-  return {Product(shape.subspan(0, side)), shape[side],
-          Product(shape.subspan(side + 1))};
+// The lines of a tensor along an axis, `outer * inner` of them. Returns where a
+// line begins; its elements are `inner` apart.
+int64_t FirstOf(int64_t line, const AxisSplit& lines) {
+  return line / lines.inner * lines.size * lines.inner + line % lines.inner;
 }
 
 // ArgMax and ArgMin.
@@ -59,18 +52,9 @@ struct ArgExtreme : Class {
     return OutputInfos{type};
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const auto in = args.shape(0);
-    std::vector<int64_t> shape(in.begin(), in.end());
-    NODEWISE_ASSIGN_OR_RETURN(const int side,
-                              Axis(axis, static_cast<int>(shape.size())));
-    const Lines lines = LinesAlong(in, side);
-    if (keepdims) {
-      shape[static_cast<size_t>(side)] = 1;
-    } else {
-      shape.erase(shape.begin() + side);
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, shape, kInt64));
+    NODEWISE_ASSIGN_OR_RETURN(const AxisSplit lines,
+                              SplitAlong(args.shape(0), axis));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     AllowAnyPlaceOfNan(args, lines);
     if (args.dtype(0) == kFloat32) {
       Run(args.in(0).As<float>(), lines, y.As<int64_t>());
@@ -86,12 +70,11 @@ struct ArgExtreme : Class {
  private:
   // ONNX does not say whether a NaN counts as the largest element or never
   // does.
-  static void AllowAnyPlaceOfNan(EvalArgs& args, const Lines& lines) {
+  static void AllowAnyPlaceOfNan(EvalArgs& args, const AxisSplit& lines) {
     if (args.bounds(0) == nullptr || !IsFloat(args.dtype(0))) return;
     const std::vector<double> x = ToDoubles(args.in(0));
     AllowAny(args, 0, [&](int64_t line) {
-      const int64_t first =
-          line / lines.inner * lines.size * lines.inner + line % lines.inner;
+      const int64_t first = FirstOf(line, lines);
       for (int64_t i = 0; i < lines.size; ++i) {
         if (std::isnan(x[static_cast<size_t>(first + i * lines.inner)])) {
           return true;
@@ -101,19 +84,17 @@ struct ArgExtreme : Class {
     });
   }
   template <typename T>
-  void Run(const T* x, const Lines& lines, int64_t* y) const {
+  void Run(const T* x, const AxisSplit& lines, int64_t* y) const {
     const auto size = static_cast<double>(lines.size);
-    ParallelFor(
-        lines.outer * lines.inner, 2 * size, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t first =
-                i / lines.inner * lines.size * lines.inner + i % lines.inner;
-            y[i] = Best(x + first, lines);
-          }
-        });
+    ParallelFor(lines.outer * lines.inner, 2 * size,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    y[i] = Best(x + FirstOf(i, lines), lines);
+                  }
+                });
   }
   template <typename T>
-  int64_t Best(const T* x, const Lines& lines) const {
+  int64_t Best(const T* x, const AxisSplit& lines) const {
     int64_t best = 0;
     for (int64_t i = 1; i < lines.size; ++i) {
       if (IsBetter(x[i * lines.inner], x[best * lines.inner])) best = i;
@@ -145,7 +126,7 @@ struct CumulativeProduct {
   }
 };
 
-// What a shorter type makes of a product that grows factor by factor.
+// Follows a product that grows factor by factor, as a shorter type holds it.
 class ProductWay {
  public:
   explicit ProductWay(DLDataType dtype)
@@ -172,7 +153,7 @@ class ProductWay {
 
 // CumSum and CumProd. The axis is input 1, one number.
 template <typename Class, typename Operation>
-struct Cumulative : Class {
+struct Cumulative : Class, OneFlopEach {
   using Class::exclusive;
   using Class::reverse;
 
@@ -187,22 +168,19 @@ struct Cumulative : Class {
     const auto axis = in.Ints(1);
     if (!axis.has_value()) return absl::OkStatus();
     if (axis->size() != 1) return InputError(1, "is not a single axis");
-    if (!in.type(0).has_rank()) return absl::OkStatus();
-    return Axis((*axis)[0], in.type(0).rank()).status();
+    return RequireAxis(in, (*axis)[0]);
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, args.Ints(1));
     if (axes.size() != 1) return InputError(1, "is not a single axis");
-    NODEWISE_ASSIGN_OR_RETURN(
-        const int axis, Axis(axes[0], static_cast<int>(args.shape(0).size())));
-    const Lines lines = LinesAlong(args.shape(0), axis);
+    NODEWISE_ASSIGN_OR_RETURN(const AxisSplit lines,
+                              SplitAlong(args.shape(0), axes[0]));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, args.shape(0), args.dtype(0)));
     if (Bounds* const bounds = args.bounds(0)) {
-      bounds->proved.resize(static_cast<size_t>(CountOf(y)));
-      bounds->expected.resize(bounds->proved.size());
-      NODEWISE_RETURN_IF_ERROR(RunBounds(args, lines, bounds));
+      ResizeBounds(CountOf(y), bounds);
+      RunBounds(args, lines, bounds);
     }
     if (args.dtype(0) == kFloat32) {
       RunLines(args.in(0).As<float>(), lines, y.As<float>());
@@ -217,27 +195,24 @@ struct Cumulative : Class {
       return absl::OkStatus();
     });
   }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return CountOf(out[0]);
-  }
 
  private:
   template <typename F>
-  static void ForEachLine(const Lines& lines, F f) {
+  static void ForEachLine(const AxisSplit& lines, F f) {
     const auto size = static_cast<double>(lines.size);
-    ParallelFor(
-        lines.outer * lines.inner, 3 * size, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            f(i / lines.inner * lines.size * lines.inner + i % lines.inner);
-          }
-        });
+    ParallelFor(lines.outer * lines.inner, 3 * size,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) f(FirstOf(i, lines));
+                });
   }
   // Where the i-th element to be taken lies.
-  int64_t At(int64_t i, const Lines& lines) const {
+  int64_t At(int64_t i, const AxisSplit& lines) const {
     return (reverse ? lines.size - 1 - i : i) * lines.inner;
   }
+  // Floats are added up in double, integers modulo 2^64, which is right for
+  // narrower ones too.
   template <typename T>
-  void RunLines(const T* x, const Lines& lines, T* y) const {
+  void RunLines(const T* x, const AxisSplit& lines, T* y) const {
     using Total =
         std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
     ForEachLine(lines, [&](int64_t first) {
@@ -245,7 +220,7 @@ struct Cumulative : Class {
     });
   }
   template <typename Total, typename T>
-  void RunLine(const T* x, const Lines& lines, T* y) const {
+  void RunLine(const T* x, const AxisSplit& lines, T* y) const {
     Total total = Operation::kStart;
     for (int64_t i = 0; i < lines.size; ++i) {
       const int64_t at = At(i, lines);
@@ -254,9 +229,12 @@ struct Cumulative : Class {
       y[at] = static_cast<T>(exclusive ? before : total);
     }
   }
-  absl::Status RunBounds(const EvalArgs& args, const Lines& lines,
-                         Bounds* bounds) const {
+  // An element's bounds are those of the sum, or product, of all that has been
+  // taken so far.
+  void RunBounds(const EvalArgs& args, const AxisSplit& lines,
+                 Bounds* bounds) const {
     const DLDataType dtype = args.dtype(0);
+    if (!IsFloat(dtype)) return;
     const std::vector<double> x = ToDoubles(args.in(0));
     ForEachLine(lines, [&](int64_t first) {
       SumOfTerms sum;
@@ -264,48 +242,42 @@ struct Cumulative : Class {
       ProductWay way(dtype);
       for (int64_t i = 0; i < lines.size; ++i) {
         const auto at = static_cast<size_t>(first + At(i, lines));
-        if (exclusive) SetBound(sum, dtype, at, bounds);
+        if (exclusive) SetBound(BoundOf(sum, dtype), at, bounds);
         sum.terms += 1;
         sum.absolute += std::fabs(x[at]);
         sum.squares += x[at] * x[at];
         sum.result = Operation::Next(sum.result, x[at]);
         if (Operation::kStart == 1) sum.lost = way.LostAt(sum.result);
-        if (!exclusive) SetBound(sum, dtype, at, bounds);
+        if (!exclusive) SetBound(BoundOf(sum, dtype), at, bounds);
       }
     });
-    return absl::OkStatus();
   }
-  static void SetBound(const SumOfTerms& sum, DLDataType dtype, size_t at,
-                       Bounds* bounds) {
-    SumBound bound = BoundSum(dtype, sum);
-    if (Operation::kStart == 1) {
-      const double u = UnitRoundoff(dtype) * std::fabs(sum.result);
-      bound = {1.01 * sum.terms * u + sum.lost,
-               kExpectedFactor * std::sqrt(sum.terms) * u + sum.lost};
-    }
-    if (!IsFloat(dtype)) bound = {0, 0};
-    bounds->proved[at] = bound.proved;
-    bounds->expected[at] = bound.expected;
+  static SumBound BoundOf(const SumOfTerms& sum, DLDataType dtype) {
+    if (Operation::kStart == 0) return BoundSum(dtype, sum);
+    // Each factor is rounded once, relative to the product. The factor 1.01
+    // covers the products of these errors.
+    const double u = UnitRoundoff(dtype) * std::fabs(sum.result);
+    return {1.01 * sum.terms * u + sum.lost,
+            kExpectedFactor * std::sqrt(sum.terms) * u + sum.lost};
   }
 };
+
+template <typename Class, typename Operation>
+constexpr OperatorDef CumulativeRow(const char* name, int since) {
+  return Row<Class, Cumulative<Class, Operation>>({.name = name,
+                                                   .since = since,
+                                                   .inputs = {"x", "axis"},
+                                                   .outputs = {"y"},
+                                                   .bound = kSum});
+}
 
 constexpr OperatorDef kAxisOperators[] = {
     Row<ops::ArgMax, ArgExtreme<ops::ArgMax, true>>(
         {.name = "ArgMax", .inputs = {"data"}, .outputs = {"reduced"}}),
     Row<ops::ArgMin, ArgExtreme<ops::ArgMin, false>>(
         {.name = "ArgMin", .inputs = {"data"}, .outputs = {"reduced"}}),
-    Row<ops::CumSum, Cumulative<ops::CumSum, CumulativeSum>>(
-        {.name = "CumSum",
-         .since = 11,
-         .inputs = {"x", "axis"},
-         .outputs = {"y"},
-         .bound = kSum}),
-    Row<ops::CumProd, Cumulative<ops::CumProd, CumulativeProduct>>(
-        {.name = "CumProd",
-         .since = 26,
-         .inputs = {"x", "axis"},
-         .outputs = {"y"},
-         .bound = kSum}),
+    CumulativeRow<ops::CumSum, CumulativeSum>("CumSum", 11),
+    CumulativeRow<ops::CumProd, CumulativeProduct>("CumProd", 26),
 };
 
 }  // namespace

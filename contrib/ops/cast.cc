@@ -4,9 +4,7 @@
 #include <cstring>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/converted_elements.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/open_results.h"
 
 namespace nodewise {
 
@@ -26,6 +24,8 @@ template <typename T>
 double OddDouble(T x) {
   const bool is_negative = x < 0;
   uint64_t size = is_negative ? 0 - Bits(x) : Bits(x);
+  // The lowest 11 of 64 bits. An integer of more than 53 bits that has one of
+  // them set gets the lowest bit that a double of that size surely keeps.
   constexpr uint64_t kLost = 0x7FF;
   if (size >> 53 != 0 && (size & kLost) != 0) {
     size = (size & ~kLost) | (kLost + 1);
@@ -94,6 +94,7 @@ absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                             args.MakeOutput(0, args.shape(0), to));
+  // Other types have no wide one, and CastRange() cannot fail.
   for (const DLDataType type : {args.dtype(0), to}) {
     if (IsConverted(type)) continue;
     NODEWISE_RETURN_IF_ERROR(
@@ -108,13 +109,13 @@ absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
   return absl::OkStatus();
 }
 
-// Known elements stay known between int32 and int64.
+// Known elements stay known between int32 and int64, which MapElements() sees
+// to for the type that is left. A name stays too, since a side fits into both.
 OutputInfos CastInfos(const Inputs& in, DLDataType to) {
   OutputInfos out = LikeInput(in, 0, to);
-  const DLDataType from = in.type(0).dtype;
-  if (to == kInt64 && (from == kInt32 || from == kInt64)) {
+  if (to == kInt64) {
     out[0].elements = MapElements(in, [](const Dim& x) { return x; });
-  } else if (to == kInt32 && (from == kInt32 || from == kInt64)) {
+  } else if (to == kInt32) {
     out[0].elements = MapElements(in, [](const Dim& x) {
       const bool fits = x.is_known()
                             ? x.size() == static_cast<int32_t>(x.size())
@@ -125,6 +126,7 @@ OutputInfos CastInfos(const Inputs& in, DLDataType to) {
   return out;
 }
 
+// Cast names the type, CastLike takes that of another input.
 struct Cast : ops::Cast {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Cast::to>("to"),
@@ -150,7 +152,8 @@ struct CastLike : ops::CastLike {
   }
 };
 
-// Returns how many bits ONNX stores an element in.
+// Returns how many bits ONNX stores an element in: in memory here, short ones
+// take a byte each.
 int OnnxBitsOf(DLDataType dtype) {
   return IsConverted(dtype) ? dtype.bits
                             : static_cast<int>(8 * ElementBytes(dtype));

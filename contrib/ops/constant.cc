@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -15,6 +15,7 @@
 namespace nodewise {
 namespace {
 
+// An attribute's numbers as a tensor of this shape.
 template <typename T>
 absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values,
                                  absl::Span<const int64_t> shape,
@@ -93,19 +94,20 @@ struct ConstantOfShape : ops::ConstantOfShape {
     const DLDataType dtype = value.has_value() ? value->dtype() : kFloat32;
     auto shape = ShapeFromInput(in, 0);
     if (!shape.has_value()) return OneOutput(dtype, std::nullopt);
-    const absl::Status status = CheckShape(*shape);
-    if (!status.ok()) return InputError(0, std::string(MessageOf(status)));
+    NODEWISE_RETURN_IF_ERROR(AtInput(0, CheckShape(*shape)));
     std::optional<Shape> elements = Elements(*shape);
     return OneOutput(dtype, std::move(shape), std::move(elements));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    // A zero of any type has no bit set.
     const uint64_t zero = 0;
     FillWith(y, value.has_value() ? value->data() : &zero);
     return absl::OkStatus();
   }
 
  private:
+  // A constant list is often the target shape of an Expand.
   std::optional<Shape> Elements(const Shape& shape) const {
     if (!value.has_value() || shape.size() > 1) return std::nullopt;
     auto one = ElementsOf(*value);
@@ -132,6 +134,7 @@ struct Range : ops::Range {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     DLDataType dtype{};
     for (size_t i = 0; i < 3 && dtype.bits == 0; ++i) dtype = in.type(i).dtype;
+    // Integers that are known need not be constants: they may be sides.
     const auto start = in.Ints(0);
     const auto limit = in.Ints(1);
     const auto delta = in.Ints(2);
@@ -175,6 +178,7 @@ struct Range : ops::Range {
  private:
   static absl::StatusOr<int64_t> CountFloats(double start, double limit,
                                              double delta) {
+    // NaN is not below the limit either. The limit fits into an int64_t.
     const double count = std::ceil((limit - start) / delta);
     constexpr double kMost = 0x1p62;
     if (delta == 0 || !(count < kMost)) {
@@ -189,6 +193,8 @@ struct Range : ops::Range {
       return absl::InvalidArgumentError(
           fmt::format("{} to {} in steps of 0 has no end", start, limit));
     }
+    // The way between two integers of 64 bits, and the sum with a step, need
+    // more bits. The quotient is rounded up.
     const __int128 way = static_cast<__int128>(limit) - start;
     const __int128 step = delta;
     if (way == 0 || (way < 0) != (step < 0)) return 0;
@@ -253,8 +259,7 @@ struct OneHot : ops::OneHot {
       return InputError(
           2, fmt::format("has {} elements, expected 2", values.size()));
     }
-    const auto rank = RankOf(in);
-    return rank.has_value() ? Axis(axis, *rank + 1).status() : absl::OkStatus();
+    return RequireAxis(in, axis, 1);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const DLDataType dtype = in.type(2).dtype;
@@ -274,12 +279,13 @@ struct OneHot : ops::OneHot {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    NODEWISE_ASSIGN_OR_RETURN(const int at,
-                              Axis(axis, static_cast<int>(y.shape().size())));
-    const AxisSplit split = SplitAt(y.shape(), at);
+    NODEWISE_ASSIGN_OR_RETURN(const AxisSplit split,
+                              SplitAlong(y.shape(), axis));
     FillWith(y, args.in(2).data());
     const size_t width = ElementBytes(y.dtype());
     const char* const on = args.in(2).As<char>() + width;
+    // All is off first; then one element of each line is on, unless its index
+    // is outside.
     return WithWide(args.dtype(0), [&](auto zero) {
       std::vector<decltype(zero)> copy;
       const auto* const indices = WideElements(args.in(0), &copy);
@@ -297,6 +303,7 @@ struct OneHot : ops::OneHot {
   }
 
  private:
+  // An index that does not fit becomes one that is outside.
   template <typename T>
   static int64_t IndexOf(T value) {
     if constexpr (std::is_same_v<T, uint64_t>) {
@@ -326,6 +333,8 @@ struct EyeLike : ops::EyeLike {
     const uint64_t zeros = 0;
     FillWith(y, &zeros);
     if (k <= -rows || k >= columns) return absl::OkStatus();
+    // The diagonal begins at row `first`, and ends with the rows or the
+    // columns.
     const double one = 1;
     const int64_t first = std::max<int64_t>(0, -k);
     for (int64_t i = first; i < rows && i + k < columns; ++i) {
@@ -355,6 +364,7 @@ struct Trilu : ops::Trilu {
     if (args.has(1)) {
       NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(1));
       if (given.size() != 1) return InputError(1, "is not one number");
+      // Further away nothing changes, and sums with it would overflow.
       k = std::clamp(given[0], -rows, columns);
     }
     if (columns <= 0) return absl::OkStatus();

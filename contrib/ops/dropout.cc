@@ -38,6 +38,7 @@ void SetNoBounds(const NDArray& output, Bounds* bounds) {
 // bounds are known, since other kernels drop others.
 absl::Status DropAtRandom(EvalArgs& args, double ratio,
                           std::optional<int64_t> seed) {
+  // Without a seed the numbers are others than with a seed of 0.
   RandomNumbers numbers(static_cast<uint64_t>(seed.value_or(0)),
                         seed.has_value() ? "Dropout" : "Dropout without seed");
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -57,39 +58,37 @@ absl::Status DropAtRandom(EvalArgs& args, double ratio,
   return absl::OkStatus();
 }
 
-absl::Status RefuseTraining() {
-  return absl::UnimplementedError(
-      "is in training mode, which is random (export the network for "
-      "inference)");
-}
+// Until opset 10 the mask was of the data's type.
+struct OldDropout {
+  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
+  OutputInfos Infer(const Inputs& in, size_t count) const {
+    return OutputInfos(count, in.type(0));
+  }
+};
 
 // Until opset 7 an attribute said what the network is used for.
-struct Dropout6 : ops::Dropout6 {
+struct Dropout6 : ops::Dropout6, OldDropout {
   static constexpr auto Fields() {
     return FieldList(Field<&Dropout6::is_test>("is_test"),
                      Field<&Dropout6::ratio>("ratio"));
   }
 
-  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
-  OutputInfos Infer(const Inputs& in, size_t count) const {
-    return OutputInfos(count, in.type(0));
-  }
   absl::Status Evaluate(EvalArgs& args) const {
-    if (!is_test && ratio != 0) return RefuseTraining();
+    if (!is_test && ratio != 0) {
+      return absl::UnimplementedError(
+          "is in training mode, which is random (export the network for "
+          "inference)");
+    }
     return PassThrough(args, args.dtype(0));
   }
 };
 
-// Until opset 10 the mask was of the data's type.
-struct Dropout7 : ops::Dropout7 {
+// From opset 7 on a network is never trained, and elements are never dropped.
+struct Dropout7 : ops::Dropout7, OldDropout {
   static constexpr auto Fields() {
     return FieldList(Field<&Dropout7::ratio>("ratio"));
   }
 
-  absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
-  OutputInfos Infer(const Inputs& in, size_t count) const {
-    return OutputInfos(count, in.type(0));
-  }
   absl::Status Evaluate(EvalArgs& args) const {
     return PassThrough(args, args.dtype(0));
   }
@@ -116,6 +115,7 @@ struct Dropout : ops::Dropout {
       const std::vector<double> value = ToDoubles(args.in(i));
       return value.empty() ? otherwise : value[0];
     };
+    // The defaults are ONNX's: half of the elements, in training only.
     const double ratio = number(1, 0.5);
     if (number(2, 0) == 0 || ratio == 0) return PassThrough(args, kBool);
     if (!(ratio > 0 && ratio < 1)) {
@@ -126,15 +126,17 @@ struct Dropout : ops::Dropout {
   }
 };
 
+template <typename Class, typename Rules>
+constexpr OperatorDef OldRow(int since) {
+  return Row<Class, Rules>({.name = "Dropout",
+                            .since = since,
+                            .inputs = {"data"},
+                            .outputs = {"output", Optional("mask")}});
+}
+
 constexpr OperatorDef kDropoutRows[] = {
-    Row<ops::Dropout6, Dropout6>({.name = "Dropout",
-                                  .since = 6,
-                                  .inputs = {"data"},
-                                  .outputs = {"output", Optional("mask")}}),
-    Row<ops::Dropout7, Dropout7>({.name = "Dropout",
-                                  .since = 7,
-                                  .inputs = {"data"},
-                                  .outputs = {"output", Optional("mask")}}),
+    OldRow<ops::Dropout6, Dropout6>(6),
+    OldRow<ops::Dropout7, Dropout7>(7),
     Row<ops::Dropout, Dropout>(
         {.name = "Dropout",
          .since = 10,

@@ -9,16 +9,31 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/classic_rules.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
+#include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+using ops::NgramMode;
+template <>
+struct Words<NgramMode> {
+  static constexpr std::pair<NgramMode, std::string_view> kAll[] = {
+      {NgramMode::kTf, "TF"},
+      {NgramMode::kIdf, "IDF"},
+      {NgramMode::kTfIdf, "TFIDF"}};
+};
+
 namespace {
 
+// A list of an attribute as a tensor; undefined if it is empty.
 template <typename T>
 NDArray LabelList(DLDataType dtype, const std::vector<T>& values) {
+  if (values.empty()) return {};
   const int64_t shape[] = {static_cast<int64_t>(values.size())};
   auto tensor = NDArray::Empty(shape, dtype, kCpu);
   if (!tensor.ok()) return {};
@@ -26,7 +41,7 @@ NDArray LabelList(DLDataType dtype, const std::vector<T>& values) {
   return *std::move(tensor);
 }
 
-// What is looked up, and what is found there, one tensor each.
+// Keys, and the values that stand beside them, one tensor each.
 struct LabelTable {
   NDArray keys;
   NDArray values;
@@ -39,6 +54,8 @@ struct KeyRule {
   bool last_counts = false;
 
   // Returns a number that keys have in common if they are the same.
+  // A float32 is widened for this, so that keys of both float types have one
+  // form.
   template <typename T>
   uint64_t operator()(T key) const {
     if constexpr (std::is_floating_point_v<T>) {
@@ -80,35 +97,31 @@ absl::StatusOr<LabelTable> TableOf(const ops::LabelEncoder2& op) {
   if (!op.values_int64s.empty() && !op.values_floats.empty()) {
     return AttributeError("values_floats", "is given beside values_int64s");
   }
-  LabelTable table;
-  if (!op.keys_int64s.empty()) table.keys = LabelList(kInt64, op.keys_int64s);
-  if (!op.keys_floats.empty()) table.keys = LabelList(kFloat32, op.keys_floats);
-  if (!op.values_int64s.empty()) {
-    table.values = LabelList(kInt64, op.values_int64s);
-  }
-  if (!op.values_floats.empty()) {
-    table.values = LabelList(kFloat32, op.values_floats);
-  }
-  return table;
+  const auto list = [](const auto& integers, const auto& floats) {
+    return floats.empty() ? LabelList(kInt64, integers)
+                          : LabelList(kFloat32, floats);
+  };
+  return LabelTable{list(op.keys_int64s, op.keys_floats),
+                    list(op.values_int64s, op.values_floats), NDArray()};
 }
 
 // Puts in what tensors say, which only version 4 has.
 absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
-  const std::pair<const char*, NDArray LabelTable::*> parts[] = {
-      {"keys_tensor", &LabelTable::keys},
-      {"values_tensor", &LabelTable::values},
-      {"default_tensor", &LabelTable::fallback}};
-  const std::optional<NDArray>* const given[] = {
-      &op.keys_tensor, &op.values_tensor, &op.default_tensor};
-  for (size_t i = 0; i < std::size(parts); ++i) {
-    const auto& [name, part] = parts[i];
-    if (!given[i]->has_value()) continue;
-    if ((table->*part).defined()) {
+  const struct {
+    const char* name;
+    const std::optional<NDArray>& given;
+    NDArray* part;
+  } tensors[] = {{"keys_tensor", op.keys_tensor, &table->keys},
+                 {"values_tensor", op.values_tensor, &table->values},
+                 {"default_tensor", op.default_tensor, &table->fallback}};
+  for (const auto& [name, given, part] : tensors) {
+    if (!given.has_value()) continue;
+    if (part->defined()) {
       return AttributeError(name, "is given beside another list");
     }
-    const absl::Status known = CheckKeyType((*given[i])->dtype());
+    const absl::Status known = CheckKeyType(given->dtype());
     if (!known.ok()) return AttributeError(name, std::string(MessageOf(known)));
-    table->*part = **given[i];
+    *part = *given;
   }
   return absl::OkStatus();
 }
@@ -152,6 +165,7 @@ absl::StatusOr<NDArray> FallbackOf(const LabelTable& table, int64_t integer,
   return one;
 }
 
+// Values are copied as bytes, since they may be of any type.
 absl::Status LookUp(EvalArgs& args, const LabelTable& table,
                     const NDArray& fallback, const KeyRule& rule) {
   const NDArray& x = args.in(0);
@@ -248,6 +262,15 @@ struct LabelEncoder : Encoder<ops::LabelEncoder> {
   }
 };
 
+// Made an integer; none for what fits into none.
+template <typename T>
+std::optional<int64_t> AsCategory(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    constexpr T kEnd = static_cast<T>(9223372036854775808.0);
+    if (!(x >= -kEnd && x < kEnd)) return std::nullopt;
+  }
+  return static_cast<int64_t>(x);
+}
 struct OneHotEncoder : ops::OneHotEncoder {
   static constexpr auto Fields() {
     using Class = ops::OneHotEncoder;
@@ -266,12 +289,37 @@ struct OneHotEncoder : ops::OneHotEncoder {
     TensorType type(kFloat32);
     type.shape = in.type(0).shape;
     if (type.shape.has_value()) type.shape->emplace_back(Categories());
-    if (const auto sizes = type.sizes()) {
-      NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-    }
-    return OutputInfos{std::move(type)};
+    return Countable(OutputInfos{std::move(type)});
   }
-  absl::Status Evaluate(EvalArgs& args) const;
+
+  absl::Status Evaluate(EvalArgs& args) const {
+    const NDArray& x = args.in(0);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    auto* const to = y.As<float>();
+    std::fill_n(to, CountOf(y), 0.0F);
+    // If a category is there twice, its last place counts.
+    std::map<int64_t, int64_t> places;
+    for (int64_t i = 0; i < Categories(); ++i) {
+      places[cats_int64s[static_cast<size_t>(i)]] = i;
+    }
+    return WithKey(x.dtype(), [&](auto zero) -> absl::Status {
+      using T = decltype(zero);
+      const T* const from = x.As<T>();
+      for (int64_t i = 0; i < CountOf(x); ++i) {
+        const std::optional<int64_t> category = AsCategory(from[i]);
+        const auto found =
+            category.has_value() ? places.find(*category) : places.end();
+        if (found != places.end()) {
+          to[i * Categories() + found->second] = 1;
+        } else if (!zeros) {
+          return InputError(0, fmt::format("has {}, expected a category, since "
+                                           "zeros is 0",
+                                           from[i]));
+        }
+      }
+      return absl::OkStatus();
+    });
+  }
 
  private:
   int64_t Categories() const {
@@ -279,53 +327,69 @@ struct OneHotEncoder : ops::OneHotEncoder {
   }
 };
 
-// Made an integer; none for what fits into none.
-template <typename T>
-std::optional<int64_t> AsCategory(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    constexpr T kEnd = static_cast<T>(9223372036854775808.0);
-    if (!(x >= -kEnd && x < kEnd)) return std::nullopt;
-  }
-  return static_cast<int64_t>(x);
-}
-
-absl::Status OneHotEncoder::Evaluate(EvalArgs& args) const {
-  const NDArray& x = args.in(0);
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-  auto* const to = y.As<float>();
-  std::fill_n(to, CountOf(y), 0.0F);
-  // If a category is there twice, its last place counts.
-  std::map<int64_t, int64_t> places;
-  for (int64_t i = 0; i < Categories(); ++i) {
-    places[cats_int64s[static_cast<size_t>(i)]] = i;
-  }
-  return WithKey(x.dtype(), [&](auto zero) -> absl::Status {
-    using T = decltype(zero);
-    const T* const from = x.As<T>();
-    for (int64_t i = 0; i < CountOf(x); ++i) {
-      const std::optional<int64_t> category = AsCategory(from[i]);
-      const auto found =
-          category.has_value() ? places.find(*category) : places.end();
-      if (found != places.end()) {
-        to[i * Categories() + found->second] = 1;
-      } else if (!zeros) {
-        return InputError(0, fmt::format("has {}, expected a category, since "
-                                         "zeros is 0",
-                                         from[i]));
-      }
-    }
-    return absl::OkStatus();
-  });
-}
-
 struct FeatureVectorizer : ops::FeatureVectorizer {
   static constexpr auto Fields() {
     using Class = ops::FeatureVectorizer;
     return FieldList(Field<&Class::inputdimensions>("inputdimensions"));
   }
-  absl::Status Check(const Inputs& in) const;
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const;
-  absl::Status Evaluate(EvalArgs& args) const;
+
+  absl::Status Check(const Inputs& in) const {
+    if (in.size() == 0) {
+      return absl::InvalidArgumentError("has no input, expected one or more");
+    }
+    if (!inputdimensions.empty() && inputdimensions.size() != in.size()) {
+      return AttributeError("inputdimensions",
+                            fmt::format("has {} elements, expected {}, one for "
+                                        "each input",
+                                        inputdimensions.size(), in.size()));
+    }
+    constexpr int64_t kMost = int64_t{1} << 40;
+    for (const int64_t width : inputdimensions) {
+      if (width >= 0 && width <= kMost) continue;
+      return AttributeError("inputdimensions",
+                            fmt::format("has {}, expected 0 or more", width));
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(
+          All(RequireClassic(in, i), RequireRank(in, i, 1, INT32_MAX)));
+      const Dim rows = CountRows(in, i);
+      const Dim first = CountRows(in, 0);
+      if (!rows.is_known() || !first.is_known() ||
+          rows.size() == first.size()) {
+        continue;
+      }
+      return InputError(i, fmt::format("has {} rows, expected {} as input 0",
+                                       rows.size(), first.size()));
+    }
+    return RequireSameType(in);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    Dim width = 0;
+    for (size_t i = 0; i < in.size(); ++i) width = Plus(width, Width(in, i));
+    return Countable(
+        OutputInfos{TensorType(kFloat32, Shape{CountRows(in, 0), width})});
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    const int64_t rows = y.shape()[0];
+    const int64_t width = y.shape()[1];
+    std::vector<double> out(static_cast<size_t>(rows * width), 0);
+    int64_t begin = 0;
+    for (size_t i = 0; i < args.num_inputs(); ++i) {
+      const auto shape = args.shape(i);
+      const int64_t given = Product(shape.subspan(shape.size() == 1 ? 0 : 1));
+      const int64_t wanted =
+          inputdimensions.empty() ? given : inputdimensions[i];
+      const std::vector<double> x = ToDoubles(args.in(i));
+      for (int64_t row = 0; row < rows; ++row) {
+        std::copy_n(x.begin() + row * given, std::min(given, wanted),
+                    out.begin() + row * width + begin);
+      }
+      begin += wanted;
+    }
+    StoreDoubles(out.data(), 0, CountOf(y), y);
+    return absl::OkStatus();
+  }
 
  private:
   // How many of the output's columns are for input `i`.
@@ -337,66 +401,205 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
   }
 };
 
-absl::Status FeatureVectorizer::Check(const Inputs& in) const {
-  if (in.size() == 0) {
-    return absl::InvalidArgumentError("has no input, expected one or more");
-  }
-  if (!inputdimensions.empty() && inputdimensions.size() != in.size()) {
-    return AttributeError("inputdimensions",
-                          fmt::format("has {} elements, expected {}, one for "
-                                      "each input",
-                                      inputdimensions.size(), in.size()));
-  }
-  constexpr int64_t kMost = int64_t{1} << 40;
-  for (const int64_t width : inputdimensions) {
-    if (width >= 0 && width <= kMost) continue;
-    return AttributeError("inputdimensions",
-                          fmt::format("has {}, expected 0 or more", width));
-  }
-  for (size_t i = 0; i < in.size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(
-        All(RequireClassic(in, i), RequireRank(in, i, 1, INT32_MAX)));
-    const Dim rows = CountRows(in, i);
-    const Dim first = CountRows(in, 0);
-    if (!rows.is_known() || !first.is_known() || rows.size() == first.size()) {
-      continue;
-    }
-    return InputError(i, fmt::format("has {} rows, expected {} as input 0",
-                                     rows.size(), first.size()));
-  }
-  return RequireSameType(in);
-}
+// A larger place is taken for a fault.
+constexpr int64_t kMostPlaces = int64_t{1} << 31;
 
-absl::StatusOr<OutputInfos> FeatureVectorizer::Infer(const Inputs& in) const {
-  Dim width = 0;
-  for (size_t i = 0; i < in.size(); ++i) width = Plus(width, Width(in, i));
-  TensorType type(kFloat32, Shape{CountRows(in, 0), width});
-  if (const auto sizes = type.sizes()) {
-    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-  }
-  return OutputInfos{std::move(type)};
-}
+// The n-grams of a pool by content. One may occur more than once.
+using Ngram = std::vector<int64_t>;
+using Pool = std::map<Ngram, std::vector<size_t>>;
 
-absl::Status FeatureVectorizer::Evaluate(EvalArgs& args) const {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-  const int64_t rows = y.shape()[0];
-  const int64_t width = y.shape()[1];
-  std::vector<double> out(static_cast<size_t>(rows * width), 0);
-  int64_t begin = 0;
-  for (size_t i = 0; i < args.num_inputs(); ++i) {
-    const auto shape = args.shape(i);
-    const int64_t given = Product(shape.subspan(shape.size() == 1 ? 0 : 1));
-    const int64_t wanted = inputdimensions.empty() ? given : inputdimensions[i];
-    const std::vector<double> x = ToDoubles(args.in(i));
-    for (int64_t row = 0; row < rows; ++row) {
-      std::copy_n(x.begin() + row * given, std::min(given, wanted),
-                  out.begin() + row * width + begin);
-    }
-    begin += wanted;
+struct TfIdfVectorizer : ops::TfIdfVectorizer {
+  static constexpr auto Fields() {
+    return FieldList(
+        RequiredField<&TfIdfVectorizer::max_gram_length>("max_gram_length"),
+        RequiredField<&TfIdfVectorizer::max_skip_count>("max_skip_count"),
+        RequiredField<&TfIdfVectorizer::min_gram_length>("min_gram_length"),
+        RequiredField<&TfIdfVectorizer::mode>("mode"),
+        RequiredField<&TfIdfVectorizer::ngram_counts>("ngram_counts"),
+        RequiredField<&TfIdfVectorizer::ngram_indexes>("ngram_indexes"),
+        Field<&TfIdfVectorizer::pool_int64s>("pool_int64s"),
+        Field<&TfIdfVectorizer::pool_strings>("pool_strings"),
+        Field<&TfIdfVectorizer::weights>("weights"));
   }
-  StoreDoubles(out.data(), 0, CountOf(y), y);
-  return absl::OkStatus();
-}
+
+  absl::Status Check(const Inputs& in) const {
+    if (pool_strings.has_value()) {
+      return absl::UnimplementedError(
+          "attribute pool_strings: is given, and strings are refused, expected "
+          "pool_int64s");
+    }
+    if (!pool_int64s.has_value()) {
+      return AttributeError("pool_int64s", "is missing, expected the n-grams");
+    }
+    if (min_gram_length < 1 || max_gram_length < min_gram_length) {
+      return AttributeError(
+          "min_gram_length",
+          fmt::format("is {}, expected 1 to max_gram_length ({})",
+                      min_gram_length.get(), max_gram_length.get()));
+    }
+    if (max_skip_count < 0) {
+      return AttributeError(
+          "max_skip_count",
+          fmt::format("is {}, expected 0 or more", max_skip_count.get()));
+    }
+    return All(RequireIndex(in, 0), RequireRank(in, 0, 1, 2), CheckPool(),
+               CheckIndexes());
+  }
+  OutputInfos Infer(const Inputs& in) const {
+    if (!in.type(0).has_rank()) return {TensorType(kFloat32)};
+    Shape shape = *in.type(0).shape;
+    shape.back() = Places();
+    return {TensorType(kFloat32, std::move(shape))};
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> x, args.Ints(0));
+    const Pool pool = MakePool();
+    const auto shape = args.shape(0);
+    const int64_t rows = shape.size() == 2 ? shape[0] : 1;
+    const auto size = static_cast<size_t>(shape.back());
+    const auto places = static_cast<size_t>(Places());
+    Bounds* const bounds = args.bounds(0);
+    if (bounds != nullptr) ResizeBounds(CountOf(y), bounds);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto row = static_cast<size_t>(r);
+      const std::vector<int64_t> counts =
+          Counts(pool, absl::MakeConstSpan(x).subspan(row * size, size));
+      std::vector<SumOfTerms> sums(places);
+      for (size_t ngram = 0; ngram < counts.size(); ++ngram) {
+        if (counts[ngram] == 0) continue;
+        SumOfTerms& sum = sums[static_cast<size_t>(ngram_indexes[ngram])];
+        const SumOfTerms term = Term(ngram, counts[ngram]);
+        sum.terms += term.terms;
+        sum.absolute += term.absolute;
+        sum.squares += term.squares;
+        sum.result += term.result;
+      }
+      for (size_t i = 0; i < places; ++i) {
+        const size_t at = row * places + i;
+        y.As<float>()[at] = static_cast<float>(sums[i].result);
+        // Counts are exact, with bounds of 0.
+        if (bounds == nullptr || mode == NgramMode::kTf || sums[i].terms == 0) {
+          continue;
+        }
+        SetBound(BoundSum(kFloat32, sums[i]), at, bounds);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckPool() const {
+    const auto size = static_cast<int64_t>(pool_int64s->size());
+    int64_t begin = 0;
+    for (size_t n = 0; n <= ngram_counts.size(); ++n) {
+      const int64_t end = n < ngram_counts.size() ? ngram_counts[n] : size;
+      // The pool begins with the n-grams of length 1.
+      const bool is_whole =
+          n == 0 ? end == 0 : (end - begin) % static_cast<int64_t>(n) == 0;
+      if (end < begin || end > size || !is_whole) {
+        return AttributeError(
+            "ngram_counts",
+            fmt::format("does not cut a pool of {} numbers into n-grams of "
+                        "1, 2, ... ({} is not an end for those of {})",
+                        size, end, n));
+      }
+      begin = end;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CheckIndexes() const {
+    size_t ngrams = 0;
+    for (size_t n = 0; n < ngram_counts.size(); ++n) {
+      ngrams += static_cast<size_t>(CountAt(n));
+    }
+    if (ngram_indexes.empty() || ngram_indexes.size() != ngrams) {
+      return AttributeError(
+          "ngram_indexes",
+          fmt::format("has {} places, expected one for each of the {} "
+                      "n-grams, and 1 at least",
+                      ngram_indexes.size(), ngrams));
+    }
+    for (const int64_t place : ngram_indexes) {
+      if (place >= 0 && place < kMostPlaces) continue;
+      return AttributeError("ngram_indexes",
+                            fmt::format("has {}, expected 0 to 2^31", place));
+    }
+    if (!weights.has_value() || weights->empty() || weights->size() == ngrams) {
+      return absl::OkStatus();
+    }
+    return AttributeError("weights", fmt::format("has {} numbers, expected {}",
+                                                 weights->size(), ngrams));
+  }
+  int64_t Places() const {
+    return *std::max_element(ngram_indexes.begin(), ngram_indexes.end()) + 1;
+  }
+  // Returns how many n-grams of length `n` + 1 the pool has. REQUIRES: the pool
+  // is valid.
+  int64_t CountAt(size_t n) const {
+    const int64_t end = n + 1 < ngram_counts.size()
+                            ? ngram_counts[n + 1]
+                            : static_cast<int64_t>(pool_int64s->size());
+    return (end - ngram_counts[n]) / static_cast<int64_t>(n + 1);
+  }
+  Pool MakePool() const {
+    Pool pool;
+    size_t id = 0;
+    for (size_t n = 0; n < ngram_counts.size(); ++n) {
+      const auto length = static_cast<int64_t>(n + 1);
+      const bool is_wanted =
+          length >= min_gram_length && length <= max_gram_length;
+      const int64_t* from = pool_int64s->data() + ngram_counts[n];
+      for (int64_t i = 0; i < CountAt(n); ++i, ++id, from += length) {
+        if (is_wanted) pool[Ngram(from, from + length)].push_back(id);
+      }
+    }
+    return pool;
+  }
+  // Counts the n-grams of the pool in a row. The numbers of an n-gram need not
+  // lie beside each other: they may be `step` apart, the same for all of them.
+  std::vector<int64_t> Counts(const Pool& pool,
+                              absl::Span<const int64_t> row) const {
+    std::vector<int64_t> counts(ngram_indexes.size());
+    const auto size = static_cast<int64_t>(row.size());
+    // A longer n-gram does not fit into the row, or the pool has none.
+    const int64_t longest =
+        std::min({max_gram_length.get(), size,
+                  static_cast<int64_t>(ngram_counts.size())});
+    for (int64_t length = min_gram_length; length <= longest; ++length) {
+      if (CountAt(static_cast<size_t>(length - 1)) == 0) continue;
+      Ngram ngram(static_cast<size_t>(length));
+      // A single number skips nothing, so the limit does not matter.
+      const int64_t most_skips = length == 1 ? 0 : max_skip_count.get();
+      for (int64_t step = 1; step - 1 <= most_skips; ++step) {
+        if (step > (size - 1) / std::max<int64_t>(length - 1, 1) &&
+            length > 1) {
+          break;
+        }
+        const int64_t starts = size - step * (length - 1);
+        for (int64_t start = 0; start < starts; ++start) {
+          for (int64_t i = 0; i < length; ++i) {
+            ngram[static_cast<size_t>(i)] =
+                row[static_cast<size_t>(start + i * step)];
+          }
+          const auto found = pool.find(ngram);
+          if (found == pool.end()) continue;
+          for (const size_t id : found->second) ++counts[id];
+        }
+      }
+    }
+    return counts;
+  }
+  // What an n-gram adds to its place.
+  SumOfTerms Term(size_t ngram, int64_t count) const {
+    double term = static_cast<double>(count);
+    if (mode == NgramMode::kIdf) term = std::min(term, 1.0);
+    if (mode != NgramMode::kTf && weights.has_value() && !weights->empty()) {
+      term *= (*weights)[ngram];
+    }
+    return {1, std::fabs(term), term * term, term};
+  }
+};
 
 constexpr OperatorDef kEncoders[] = {
     Row<ops::LabelEncoder2, LabelEncoder2>({.name = "LabelEncoder",
@@ -420,6 +623,11 @@ constexpr OperatorDef kEncoders[] = {
          .outputs = {"Y"},
          // Integers of 64 bits may be rounded to float64 on the way.
          .bound = Ulps(1)}),
+    Row<ops::TfIdfVectorizer, TfIdfVectorizer>({.name = "TfIdfVectorizer",
+                                                .since = 9,
+                                                .inputs = {"X"},
+                                                .outputs = {"Y"},
+                                                .bound = kSum}),
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "nodewise/ops/logic.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/converted_elements.h"
 #include "contrib/ops/util/elementwise.h"
 
 namespace nodewise {
@@ -15,28 +18,19 @@ struct Words<ShiftDirection> {
 
 namespace {
 
-// And, Or, Xor of two Bools.
+// And, Or, Xor of two Bools, given the function object of the standard library
+// that combines them. Any byte but 0 counts as true, while 1 is written.
 template <typename Operation>
-struct Logical {
+struct Logical : NoElement {
   static absl::Status Check(const Inputs& in) {
     return All(RequireBool(in, 0), RequireBool(in, 1));
   }
   static DLDataType ResultType(const Inputs&) { return kBool; }
-  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
     return MapPairs<Bool, Bool>(args, plan, kBool, [](Bool a, Bool b) {
-      return Bool{Operation::Of(a.bits != 0, b.bits != 0)};
+      return Bool{Operation()(a.bits != 0, b.bits != 0)};
     });
   }
-};
-struct Both {
-  static bool Of(bool a, bool b) { return a && b; }
-};
-struct Either {
-  static bool Of(bool a, bool b) { return a || b; }
-};
-struct Differing {
-  static bool Of(bool a, bool b) { return a != b; }
 };
 
 struct Not : ops::Not {
@@ -52,45 +46,14 @@ struct Not : ops::Not {
   }
 };
 
-// Compares two numbers, or Bools, of one type.
+// Compares two numbers, or Bools, of one type. No comparison holds for a NaN, as
+// in C++.
 template <typename Operation>
-struct Comparison {
+struct Comparison : NoElement {
   static absl::Status Check(const Inputs& in) { return RequireSameType(in); }
   static DLDataType ResultType(const Inputs&) { return kBool; }
-  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
-    return MapTruth(args, plan,
-                    [](auto a, auto b) { return Operation::Of(a, b); });
-  }
-};
-struct Equals {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a == b;
-  }
-};
-struct IsGreater {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a > b;
-  }
-};
-struct IsLess {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a < b;
-  }
-};
-struct IsAtLeast {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a >= b;
-  }
-};
-struct IsAtMost {
-  template <typename T>
-  static bool Of(T a, T b) {
-    return a <= b;
+    return MapTruth(args, plan, Operation());
   }
 };
 
@@ -130,31 +93,24 @@ struct IsInf : ops::IsInf, FloatTest<IsInf> {
   }
 };
 
-// Combines the bits of two integers of one type.
+absl::Status CheckIntegers(const Inputs& in) {
+  return All(RequireInteger(in, 0), RequireInteger(in, 1), RequireSameType(in));
+}
+
+// Combines the bits of two integers of one type. Bits of different places do
+// not meet, so all types can be read as the widest one, and what lies above the
+// type's own bits is dropped.
 template <typename Operation>
-struct Bitwise {
-  static absl::Status Check(const Inputs& in) {
-    return All(RequireInteger(in, 0), RequireInteger(in, 1),
-               RequireSameType(in));
-  }
+struct Bitwise : NoElement {
+  static absl::Status Check(const Inputs& in) { return CheckIntegers(in); }
   static DLDataType ResultType(const Inputs& in) { return SharedType(in); }
-  static constexpr Dim (*kElement)(const Dim&, const Dim&) = nullptr;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
     return MapPairBlocks<uint64_t>(
         args, plan, args.dtype(0), 4,
         [](uint64_t* a, const uint64_t* b, int64_t n) {
-          for (int64_t i = 0; i < n; ++i) a[i] = Operation::Of(a[i], b[i]);
+          for (int64_t i = 0; i < n; ++i) a[i] = Operation()(a[i], b[i]);
         });
   }
-};
-struct BitAnd {
-  static uint64_t Of(uint64_t a, uint64_t b) { return a & b; }
-};
-struct BitOr {
-  static uint64_t Of(uint64_t a, uint64_t b) { return a | b; }
-};
-struct BitXor {
-  static uint64_t Of(uint64_t a, uint64_t b) { return a ^ b; }
 };
 
 struct BitwiseNot : ops::BitwiseNot {
@@ -176,10 +132,7 @@ struct BitShift : ops::BitShift {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&BitShift::direction>("direction"));
   }
-  absl::Status Check(const Inputs& in) const {
-    return All(RequireInteger(in, 0), RequireInteger(in, 1),
-               RequireSameType(in));
-  }
+  absl::Status Check(const Inputs& in) const { return CheckIntegers(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return Countable(BroadcastInputs(in));
   }
@@ -198,7 +151,7 @@ struct BitShift : ops::BitShift {
         args, plan, args.dtype(0), 4, [=](T* x, const T* by, int64_t n) {
           for (int64_t i = 0; i < n; ++i) {
             // A shift by all bits or more would be undefined in C++, and so
-            // would one by less than none.
+            // would one by less than none, which is a huge one without signs.
             const auto places = static_cast<uint64_t>(by[i]);
             if (places >= width) {
               x[i] = to_left || x[i] >= 0 ? T{0} : static_cast<T>(-1);
@@ -266,7 +219,9 @@ struct Where : ops::Where {
   }
 
  private:
-  // Returns the elements of a shape that is chosen by a known condition.
+  // Returns the elements of a shape that is chosen by a known condition, as
+  // exporters do to replace the -1 of a target shape. All three are of rank 0
+  // or 1, so that a size of 1 is the only one that is repeated.
   static std::optional<Shape> Elements(const Inputs& in) {
     const NDArray* const condition = in[0].constant;
     if (condition == nullptr || in[1].elements == nullptr ||
@@ -294,66 +249,36 @@ struct Where : ops::Where {
 };
 
 template <typename Class, typename F>
-constexpr OperatorDef RowOf(const OperatorDef& row) {
-  return Row<Class, Binary<Class, F>>(row);
-}
-template <typename Class, typename F>
-constexpr OperatorDef RowAtAxisOf(const OperatorDef& row) {
-  return Row<Class, BinaryAtAxis<Class, F>>(row);
+constexpr OperatorDef LogicRow(const char* name, int since) {
+  return Row<Class, Binary<Class, F>>(
+      {.name = name, .since = since, .inputs = {"A", "B"}, .outputs = {"C"}});
 }
 
 constexpr OperatorDef kLogicOperators[] = {
-    RowAtAxisOf<ops::And1, Logical<Both>>(
-        {.name = "And", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::And, Logical<Both>>(
-        {.name = "And", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowAtAxisOf<ops::Or1, Logical<Either>>(
-        {.name = "Or", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Or, Logical<Either>>(
-        {.name = "Or", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowAtAxisOf<ops::Xor1, Logical<Differing>>(
-        {.name = "Xor", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Xor, Logical<Differing>>(
-        {.name = "Xor", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    LogicRow<ops::And1, Logical<std::logical_and<>>>("And", 1),
+    LogicRow<ops::And, Logical<std::logical_and<>>>("And", 7),
+    LogicRow<ops::Or1, Logical<std::logical_or<>>>("Or", 1),
+    LogicRow<ops::Or, Logical<std::logical_or<>>>("Or", 7),
+    LogicRow<ops::Xor1, Logical<std::not_equal_to<>>>("Xor", 1),
+    LogicRow<ops::Xor, Logical<std::not_equal_to<>>>("Xor", 7),
     Row<ops::Not, Not>({.name = "Not", .inputs = {"X"}, .outputs = {"Y"}}),
-    RowAtAxisOf<ops::Equal1, Comparison<Equals>>(
-        {.name = "Equal", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Equal, Comparison<Equals>>(
-        {.name = "Equal", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowAtAxisOf<ops::Greater1, Comparison<IsGreater>>(
-        {.name = "Greater", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Greater, Comparison<IsGreater>>({.name = "Greater",
-                                                .since = 7,
-                                                .inputs = {"A", "B"},
-                                                .outputs = {"C"}}),
-    RowAtAxisOf<ops::Less1, Comparison<IsLess>>(
-        {.name = "Less", .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::Less, Comparison<IsLess>>(
-        {.name = "Less", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    RowOf<ops::GreaterOrEqual, Comparison<IsAtLeast>>({.name = "GreaterOrEqual",
-                                                       .since = 12,
-                                                       .inputs = {"A", "B"},
-                                                       .outputs = {"C"}}),
-    RowOf<ops::LessOrEqual, Comparison<IsAtMost>>({.name = "LessOrEqual",
-                                                   .since = 12,
-                                                   .inputs = {"A", "B"},
-                                                   .outputs = {"C"}}),
+    LogicRow<ops::Equal1, Comparison<std::equal_to<>>>("Equal", 1),
+    LogicRow<ops::Equal, Comparison<std::equal_to<>>>("Equal", 7),
+    LogicRow<ops::Greater1, Comparison<std::greater<>>>("Greater", 1),
+    LogicRow<ops::Greater, Comparison<std::greater<>>>("Greater", 7),
+    LogicRow<ops::Less1, Comparison<std::less<>>>("Less", 1),
+    LogicRow<ops::Less, Comparison<std::less<>>>("Less", 7),
+    LogicRow<ops::GreaterOrEqual, Comparison<std::greater_equal<>>>(
+        "GreaterOrEqual", 12),
+    LogicRow<ops::LessOrEqual, Comparison<std::less_equal<>>>("LessOrEqual",
+                                                              12),
     Row<ops::IsNaN, IsNaN>(
         {.name = "IsNaN", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
     Row<ops::IsInf, IsInf>(
         {.name = "IsInf", .since = 10, .inputs = {"X"}, .outputs = {"Y"}}),
-    RowOf<ops::BitwiseAnd, Bitwise<BitAnd>>({.name = "BitwiseAnd",
-                                             .since = 18,
-                                             .inputs = {"A", "B"},
-                                             .outputs = {"C"}}),
-    RowOf<ops::BitwiseOr, Bitwise<BitOr>>({.name = "BitwiseOr",
-                                           .since = 18,
-                                           .inputs = {"A", "B"},
-                                           .outputs = {"C"}}),
-    RowOf<ops::BitwiseXor, Bitwise<BitXor>>({.name = "BitwiseXor",
-                                             .since = 18,
-                                             .inputs = {"A", "B"},
-                                             .outputs = {"C"}}),
+    LogicRow<ops::BitwiseAnd, Bitwise<std::bit_and<>>>("BitwiseAnd", 18),
+    LogicRow<ops::BitwiseOr, Bitwise<std::bit_or<>>>("BitwiseOr", 18),
+    LogicRow<ops::BitwiseXor, Bitwise<std::bit_xor<>>>("BitwiseXor", 18),
     Row<ops::BitwiseNot, BitwiseNot>(
         {.name = "BitwiseNot", .since = 18, .inputs = {"X"}, .outputs = {"Y"}}),
     Row<ops::BitShift, BitShiftOfUnsigned>({.name = "BitShift",

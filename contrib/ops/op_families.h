@@ -5,10 +5,8 @@
 // The tables of operators, a file each; op_set.cc puts them together.
 namespace nodewise {
 
-absl::Span<const OperatorDef> ActivationOperators();
-absl::Span<const OperatorDef> ElementaryOperators();
+absl::Span<const OperatorDef> UnaryOperators();
 absl::Span<const OperatorDef> ArithmeticOperators();
-absl::Span<const OperatorDef> VariadicOperators();
 absl::Span<const OperatorDef> LogicOperators();
 absl::Span<const OperatorDef> CastOperators();
 absl::Span<const OperatorDef> MatmulOperators();
@@ -21,35 +19,28 @@ absl::Span<const OperatorDef> SoftmaxOperators();
 absl::Span<const OperatorDef> ReduceOperators();
 absl::Span<const OperatorDef> AxisOperators();
 absl::Span<const OperatorDef> DropoutOperators();
-absl::Span<const OperatorDef> ReshapeOperators();
-absl::Span<const OperatorDef> SliceOperators();
+absl::Span<const OperatorDef> LayoutOperators();
 absl::Span<const OperatorDef> PadOperators();
-absl::Span<const OperatorDef> GatherOperators();
-absl::Span<const OperatorDef> ScatterOperators();
+absl::Span<const OperatorDef> IndexingOperators();
 absl::Span<const OperatorDef> ConstantOperators();
-absl::Span<const OperatorDef> SortOperators();
-absl::Span<const OperatorDef> SelectOperators();
+absl::Span<const OperatorDef> SelectionOperators();
 absl::Span<const OperatorDef> ResizeOperators();
 absl::Span<const OperatorDef> SamplingOperators();
-absl::Span<const OperatorDef> Col2ImOperators();
 absl::Span<const OperatorDef> QuantizeOperators();
 absl::Span<const OperatorDef> QLinearOperators();
 absl::Span<const OperatorDef> RecurrentOperators();
 absl::Span<const OperatorDef> ControlFlowOperators();
-absl::Span<const OperatorDef> ScanOperators();
 absl::Span<const OperatorDef> AttentionOperators();
 absl::Span<const OperatorDef> LinearAttentionOperators();
 absl::Span<const OperatorDef> CausalConvOperators();
 absl::Span<const OperatorDef> LossOperators();
 absl::Span<const OperatorDef> SignalOperators();
 absl::Span<const OperatorDef> WindowFunctionOperators();
-absl::Span<const OperatorDef> NgramOperators();
 absl::Span<const OperatorDef> OpaqueOperators();
 absl::Span<const OperatorDef> TreeEnsembleOperators();
 absl::Span<const OperatorDef> TreeListOperators();
 absl::Span<const OperatorDef> EncoderOperators();
 absl::Span<const OperatorDef> LinearModelOperators();
 absl::Span<const OperatorDef> RandomOperators();
-absl::Span<const OperatorDef> RefusedOperators();
 
 }  // namespace nodewise

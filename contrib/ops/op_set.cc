@@ -9,26 +9,12 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
-    &ActivationOperators,     &ElementaryOperators, &ArithmeticOperators,
-    &VariadicOperators,       &LogicOperators,      &CastOperators,
-    &MatmulOperators,         &ConvOperators,       &PoolOperators,
-    &NormOperators,           &BatchNormOperators,  &LayerNormOperators,
-    &SoftmaxOperators,        &ReduceOperators,     &AxisOperators,
-    &ReshapeOperators,        &SliceOperators,      &PadOperators,
-    &GatherOperators,         &ScatterOperators,    &ConstantOperators,
-    &SortOperators,           &SelectOperators,     &ResizeOperators,
-    &SamplingOperators,       &Col2ImOperators,     &QuantizeOperators,
-    &QLinearOperators,        &RecurrentOperators,  &ControlFlowOperators,
-    &ScanOperators,           &AttentionOperators,  &LinearAttentionOperators,
-    &CausalConvOperators,     &LossOperators,       &SignalOperators,
-    &WindowFunctionOperators, &NgramOperators,      &OpaqueOperators,
-    &TreeEnsembleOperators,   &RandomOperators,     &DropoutOperators,
-    &TreeListOperators,       &EncoderOperators,    &LinearModelOperators,
-    &RefusedOperators,
+&UnaryOperators, &ArithmeticOperators, &LogicOperators, &CastOperators, &MatmulOperators, &ConvOperators, &PoolOperators, &NormOperators, &BatchNormOperators, &LayerNormOperators, &SoftmaxOperators, &ReduceOperators, &AxisOperators, &LayoutOperators, &PadOperators, &IndexingOperators, &ConstantOperators, &SelectionOperators, &ResizeOperators, &SamplingOperators, &QuantizeOperators, &QLinearOperators, &RecurrentOperators, &ControlFlowOperators, &AttentionOperators, &LinearAttentionOperators, &CausalConvOperators, &LossOperators, &SignalOperators, &WindowFunctionOperators, &OpaqueOperators, &TreeEnsembleOperators, &RandomOperators, &DropoutOperators, &TreeListOperators, &EncoderOperators, &LinearModelOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same
-// operator begins.
+// operator begins, so that the tables need to say only in which opset a row
+// begins to hold.
 std::vector<OperatorDef> AllRows() {
   std::vector<OperatorDef> rows;
   for (const auto family : kFamilies) {
@@ -50,6 +36,7 @@ std::vector<OperatorDef> AllRows() {
   return rows;
 }
 
+// The set refers to the rows, so both live as long as the process.
 struct RowsAndSet {
   const std::vector<OperatorDef> rows = AllRows();
   OpSet set;

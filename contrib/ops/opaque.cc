@@ -9,6 +9,7 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 
@@ -61,6 +62,7 @@ struct Opaque : ops::Opaque {
     for (size_t i = in.size() - captures.size(); i < in.size(); ++i) {
       if (!in.has(i)) return InputError(i, "is not given, and a body reads it");
     }
+    // Ascending order rules out that one is named twice.
     int64_t last = -1;
     for (const int64_t input : constants) {
       if (input <= last || input >= static_cast<int64_t>(in.size())) {
@@ -101,6 +103,7 @@ struct Opaque : ops::Opaque {
           fmt::format("{}, expected a program that runs it ({})", WhyNot(),
                       NameOf(Way::kOpaqueProgram)));
     }
+    // Inputs that are left out keep their places, as undefined tensors.
     std::vector<NDArray> inputs(args.num_inputs());
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (args.has(i)) inputs[i] = args.in(i);
@@ -137,7 +140,23 @@ struct Opaque : ops::Opaque {
   }
 };
 
-// No bound can be given on what is not known.
+// An operator that is known only by name, so that the message for a model that
+// has it says why it is refused: the decoding of images is not debugged in a
+// compiled network, and each format would need a library.
+struct ImageDecoder : ops::ImageDecoder {
+  static constexpr auto Fields() {
+    return FieldList(Field<&ImageDecoder::pixel_format>("pixel_format"));
+  }
+  absl::Status Check(const Inputs&) const {
+    return absl::UnimplementedError(
+        "decodes image files, which is refused, expected the decoded image "
+        "(decode it first and make its output an input of the model)");
+  }
+  OutputInfos Infer(const Inputs&) const { return {TensorType(kUint8)}; }
+  absl::Status Evaluate(EvalArgs&) const { return Check(Inputs({})); }
+};
+
+// No bound can be given on the results of an operator that is not known.
 constexpr OperatorDef kOpaqueRows[] = {
     Row<ops::Opaque, Opaque>({.name = "Opaque",
                               .domain = kOpaqueDomain,
@@ -146,6 +165,10 @@ constexpr OperatorDef kOpaqueRows[] = {
                               .outputs = {Variadic("outputs")},
                               .bound = kSum,
                               .may_skip_inputs = true}),
+    Row<ops::ImageDecoder, ImageDecoder>({.name = "ImageDecoder",
+                                          .since = 20,
+                                          .inputs = {"encoded_stream"},
+                                          .outputs = {"image"}}),
 };
 
 }  // namespace

@@ -44,7 +44,8 @@ struct SideMap {
   int64_t end = 0;
 };
 
-// `i` counts from the first of the `n` elements kept.
+// `i` counts from the first of the `n` elements kept. The ends are not
+// repeated, so that all comes again after 2 (n - 1) elements.
 int64_t Reflected(int64_t i, int64_t n) {
   if (n == 1) return 0;
   const int64_t period = 2 * (n - 1);
@@ -68,6 +69,7 @@ absl::StatusOr<SideMap> MapSide(PadMode mode, int64_t size, int64_t before,
   map.begin = std::min(shift, out);
   map.end = std::min(shift + n, out);
   for (int64_t o = 0; o < out; ++o) {
+    // Modes go by the element's place among those kept.
     int64_t i = o - shift;
     if (i < 0 || i >= n) {
       if (mode == PadMode::kConstant) i = kOutside - first;
@@ -139,6 +141,9 @@ std::vector<char> PadValue(const EvalArgs& args, size_t i) {
   return value;
 }
 
+// Pads by one map for each side: a row of the output whose place along another
+// side is outside is all constant, and of a row inside only the ends are looked
+// up, while the middle is copied at once.
 absl::Status PadInto(PadMode mode, absl::Span<const int64_t> before,
                      const std::vector<char>& value, const NDArray& x,
                      const NDArray& y) {
@@ -168,6 +173,15 @@ absl::Status PadInto(PadMode mode, absl::Span<const int64_t> before,
   });
 }
 
+// Returns the axes given, counted from the front, or all.
+absl::StatusOr<std::vector<int>> AxesOrAll(
+    const std::optional<std::vector<int64_t>>& axes, int rank) {
+  if (axes.has_value()) return Axes(*axes, rank);
+  std::vector<int> all(static_cast<size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // Pads and the value were attributes until opset 11; axes came with 18, "wrap"
 // with 19.
 struct Pad : ops::Pad {
@@ -185,14 +199,11 @@ struct Pad : ops::Pad {
     const auto rank = RankOf(in);
     if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
     const auto pads = ShapeFromInput(in, 1);
-    std::vector<int64_t> axes(static_cast<size_t>(*rank));
-    std::iota(axes.begin(), axes.end(), 0);
-    if (in.has(3)) {
-      const auto given = in.Ints(3);
-      if (!given.has_value()) return OneOutput(dtype, UnknownShape(*rank));
-      axes = *given;
+    const auto axes = in.Ints(3);
+    if (in.has(3) && !axes.has_value()) {
+      return OneOutput(dtype, UnknownShape(*rank));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto all, Axes(axes, *rank));
+    NODEWISE_ASSIGN_OR_RETURN(const auto all, AxesOrAll(axes, *rank));
     if (!pads.has_value()) return OneOutput(dtype, UnknownShape(*rank));
     if (pads->size() != 2 * all.size()) {
       return InputError(
@@ -224,21 +235,20 @@ struct Pad : ops::Pad {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     NODEWISE_ASSIGN_OR_RETURN(const auto pads, args.Ints(1));
     const int rank = static_cast<int>(args.shape(0).size());
-    std::vector<int64_t> axes(static_cast<size_t>(rank));
-    std::iota(axes.begin(), axes.end(), 0);
+    std::optional<std::vector<int64_t>> axes;
     if (args.has(3)) {
       NODEWISE_ASSIGN_OR_RETURN(axes, args.Ints(3));
     }
     std::vector<int64_t> before(static_cast<size_t>(rank), 0);
-    NODEWISE_ASSIGN_OR_RETURN(const auto all, Axes(axes, rank));
+    NODEWISE_ASSIGN_OR_RETURN(const auto all, AxesOrAll(axes, rank));
     for (size_t i = 0; i < all.size(); ++i) {
-      const auto at = static_cast<size_t>(all[i]);
-      // No pad is longer than both sides together: their sum fitted.
+      // No pad is longer than both sides together: their sum fitted. The limit
+      // only keeps the calculations with them from overflowing.
       constexpr int64_t kMost = int64_t{1} << 60;
       if (pads[i] == INT64_MIN || std::abs(pads[i]) > kMost) {
         return InputError(1, fmt::format("has a pad of {}", pads[i]));
       }
-      before[at] = pads[i];
+      before[static_cast<size_t>(all[i])] = pads[i];
     }
     return PadInto(mode, before, PadValue(args, 2), args.in(0), y);
   }
@@ -282,6 +292,8 @@ struct Tile : ops::Tile {
     const absl::Span<const int64_t> shape = args.shape(0);
     const std::vector<int64_t> from = StridesOf(shape);
     const std::vector<int64_t> to = StridesOf(y.shape());
+    // Each side becomes two, the repeats and the side itself; a stride of 0
+    // reads it again for each repeat.
     StridedCopy plan;
     for (size_t i = 0; i < shape.size(); ++i) {
       const int64_t count = shape[i] == 0 ? 0 : y.shape()[i] / shape[i];
@@ -312,7 +324,10 @@ absl::StatusOr<Dim> DividedBy(const Dim& side, int64_t by, const char* what) {
                                    what, side.size(), by));
 }
 
-// The mode came with opset 11.
+// The channels of a block are taken apart into three sides, the row and the
+// column within the block and the depth that is left, and the first two are put
+// behind the image's own. The order decides which of the three comes first. The
+// mode came with opset 11.
 struct DepthToSpace : ops::DepthToSpace {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&DepthToSpace::blocksize>("blocksize"),
@@ -349,14 +364,19 @@ struct DepthToSpace : ops::DepthToSpace {
   }
 };
 
-DepthOrder OrderOf(const ops::SpaceToDepth1&) {
-  return DepthOrder::kDepthColumnRow;
-}
-DepthOrder OrderOf(const ops::SpaceToDepth& op) { return op.mode; }
-
 // The rules of all versions; `Class` is the public class of one.
 template <typename Class>
-struct SpaceToDepthRules : Class {
+struct SpaceToDepth : Class {
+  static constexpr bool kHasMode = std::is_same_v<Class, ops::SpaceToDepth>;
+
+  static constexpr auto Fields() {
+    constexpr AttrField kSize = RequiredField<&Class::blocksize>("blocksize");
+    if constexpr (kHasMode) {
+      return FieldList(kSize, Field<&Class::mode>("mode"));
+    } else {
+      return FieldList(kSize);
+    }
+  }
   absl::Status Check(const Inputs& in) const {
     return CheckBlock(in, this->blocksize);
   }
@@ -376,7 +396,8 @@ struct SpaceToDepthRules : Class {
     const std::vector<int64_t> to = StridesOf(y.shape());
     const int64_t b = this->blocksize;
     const int64_t depth = args.shape(0)[1];
-    const bool is_dcr = OrderOf(*this) == DepthOrder::kDepthColumnRow;
+    bool is_dcr = true;
+    if constexpr (kHasMode) is_dcr = this->mode == DepthOrder::kDepthColumnRow;
     const int64_t block = is_dcr ? to[1] * depth : to[1];
     const int64_t channel = is_dcr ? to[1] : to[1] * b * b;
     StridedCopy plan;
@@ -386,20 +407,6 @@ struct SpaceToDepthRules : Class {
     plan.to_strides = {to[0], block * b, block, channel, to[2], to[3]};
     CopyStrided(plan, args.in(0), y);
     return absl::OkStatus();
-  }
-};
-
-struct SpaceToDepth1 : SpaceToDepthRules<ops::SpaceToDepth1> {
-  static constexpr auto Fields() {
-    return FieldList(
-        RequiredField<&ops::SpaceToDepth1::blocksize>("blocksize"));
-  }
-};
-
-struct SpaceToDepth : SpaceToDepthRules<ops::SpaceToDepth> {
-  static constexpr auto Fields() {
-    return FieldList(RequiredField<&ops::SpaceToDepth::blocksize>("blocksize"),
-                     Field<&ops::SpaceToDepth::mode>("mode"));
   }
 };
 
@@ -415,7 +422,7 @@ struct CenterCropPad : ops::CenterCropPad {
     const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
     if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
-    NODEWISE_ASSIGN_OR_RETURN(const auto all, AllAxes(*rank));
+    NODEWISE_ASSIGN_OR_RETURN(const auto all, AxesOrAll(axes, *rank));
     Shape sides = *in.type(0).shape;
     const Shape target = ShapeFromInput(in, 1).value_or(Shape(all.size()));
     if (target.size() != all.size()) {
@@ -439,15 +446,15 @@ struct CenterCropPad : ops::CenterCropPad {
     }
     return PadInto(PadMode::kConstant, before, zero, args.in(0), y);
   }
-
- private:
-  absl::StatusOr<std::vector<int>> AllAxes(int rank) const {
-    if (axes.has_value()) return Axes(*axes, rank);
-    std::vector<int> all(static_cast<size_t>(rank));
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
 };
+
+template <typename Class, typename Rules>
+constexpr OperatorDef BlockRow(const char* name, int since) {
+  return Row<Class, Rules>({.name = name,
+                            .since = since,
+                            .inputs = {"input"},
+                            .outputs = {"output"}});
+}
 
 constexpr OperatorDef kPadRows[] = {
     Row<ops::Pad, Pad>({.name = "Pad",
@@ -460,18 +467,11 @@ constexpr OperatorDef kPadRows[] = {
                           .since = 6,
                           .inputs = {"input", "repeats"},
                           .outputs = {"output"}}),
-    Row<ops::DepthToSpace, DepthToSpace>({.name = "DepthToSpace",
-                                          .since = 1,
-                                          .inputs = {"input"},
-                                          .outputs = {"output"}}),
-    Row<ops::SpaceToDepth1, SpaceToDepth1>({.name = "SpaceToDepth",
-                                            .since = 1,
-                                            .inputs = {"input"},
-                                            .outputs = {"output"}}),
-    Row<ops::SpaceToDepth, SpaceToDepth>({.name = "SpaceToDepth",
-                                          .since = 28,
-                                          .inputs = {"input"},
-                                          .outputs = {"output"}}),
+    BlockRow<ops::DepthToSpace, DepthToSpace>("DepthToSpace", 1),
+    BlockRow<ops::SpaceToDepth1, SpaceToDepth<ops::SpaceToDepth1>>(
+        "SpaceToDepth", 1),
+    BlockRow<ops::SpaceToDepth, SpaceToDepth<ops::SpaceToDepth>>("SpaceToDepth",
+                                                                 28),
     Row<ops::CenterCropPad, CenterCropPad>({.name = "CenterCropPad",
                                             .since = 18,
                                             .inputs = {"input_data", "shape"},

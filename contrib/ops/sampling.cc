@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
@@ -49,46 +50,50 @@ struct SideTaps {
   double slack = 0;  // How far a weight may be off in a kernel, by roundoffs.
 };
 
-double Reflected(double x, double low, double high) {
+// Turned back at both ends as often as it takes to be inside.
+double ReflectedPlace(double x, double low, double high) {
   const double range = high - low;
   if (range <= 0) return low;
   const double away = std::fmod(std::fabs(x - low), 2 * range);
   return low + (away > range ? 2 * range - away : away);
 }
 
-class SideSampler {
- public:
-  SideSampler(const SamplingRule& rule, int64_t size)
-      : rule_(rule), size_(size) {}
+struct SideSampler {
+  const SamplingRule& rule;
+  int64_t size;
 
+  // The elements that the place `grid` reads: -1 and 1 are the ends of the
+  // side, or the centres of its first and last element.
   SideTaps TapsAt(double grid) const {
-    const auto n = static_cast<double>(size_);
-    double x = rule_.align_corners ? (grid + 1) / 2 * (n - 1)
-                                   : ((grid + 1) * n - 1) / 2;
+    const auto n = static_cast<double>(size);
+    double x = rule.align_corners ? (grid + 1) / 2 * (n - 1)
+                                  : ((grid + 1) * n - 1) / 2;
     SideTaps taps;
     if (std::isnan(x)) return NoPlace();
+    // Infinities are moved to where the rounding below is still exact and an
+    // index fits.
     constexpr double kFar = 0x1p40;
     x = std::clamp(x, -kFar, kFar);
     taps.slack = 16 * (std::fabs(x) + n + 1);
-    const double low = rule_.align_corners ? 0 : -0.5;
-    const double high = rule_.align_corners ? n - 1 : n - 0.5;
-    if (rule_.mode == Interpolation::kNearest) x = std::nearbyint(x);
+    const double low = rule.align_corners ? 0 : -0.5;
+    const double high = rule.align_corners ? n - 1 : n - 0.5;
+    if (rule.mode == Interpolation::kNearest) x = std::nearbyint(x);
     if (x < low || x > high) {
       // For cubic curves, only the elements read are moved to the border.
-      if (rule_.outside == OutsideRule::kBorder &&
-          rule_.mode != Interpolation::kCubic) {
+      if (rule.outside == OutsideRule::kBorder &&
+          rule.mode != Interpolation::kCubic) {
         x = std::clamp(x, 0.0, n - 1);
       }
-      if (rule_.outside == OutsideRule::kReflection) {
-        x = Reflected(x, low, high);
+      if (rule.outside == OutsideRule::kReflection) {
+        x = ReflectedPlace(x, low, high);
       }
     }
     const double base = std::floor(x);
-    if (rule_.mode == Interpolation::kNearest) {
+    if (rule.mode == Interpolation::kNearest) {
       taps.count = 1;
       taps.index[0] = IndexOf(base);
       taps.weight[0] = 1;
-    } else if (rule_.mode == Interpolation::kLinear) {
+    } else if (rule.mode == Interpolation::kLinear) {
       taps.count = 2;
       taps.weight[0] = 1 - (x - base);
       taps.weight[1] = x - base;
@@ -100,32 +105,27 @@ class SideSampler {
     }
     return taps;
   }
-
- private:
   // For a place that is NaN: reads nothing for the nearest element, else gives
   // NaN.
   SideTaps NoPlace() const {
     SideTaps taps;
     taps.count = 1;
-    const bool reads = rule_.mode != Interpolation::kNearest ||
-                       rule_.outside != OutsideRule::kZeros;
+    const bool reads = rule.mode != Interpolation::kNearest ||
+                       rule.outside != OutsideRule::kZeros;
     taps.index[0] = reads ? 0 : -1;
-    taps.weight[0] = rule_.mode == Interpolation::kNearest ? 1 : NAN;
+    taps.weight[0] = rule.mode == Interpolation::kNearest ? 1 : NAN;
     return taps;
   }
   int64_t IndexOf(double at) const {
-    const double most = static_cast<double>(size_) - 1;
+    const double most = static_cast<double>(size) - 1;
     if (at >= 0 && at <= most) return static_cast<int64_t>(at);
-    if (rule_.outside == OutsideRule::kZeros) return -1;
-    if (rule_.outside == OutsideRule::kBorder) return at < 0 ? 0 : size_ - 1;
-    const double low = rule_.align_corners ? 0 : -0.5;
+    if (rule.outside == OutsideRule::kZeros) return -1;
+    if (rule.outside == OutsideRule::kBorder) return at < 0 ? 0 : size - 1;
+    const double low = rule.align_corners ? 0 : -0.5;
     const double inside =
-        Reflected(at, low, static_cast<double>(size_) - 1 - low);
-    return std::clamp<int64_t>(static_cast<int64_t>(inside), 0, size_ - 1);
+        ReflectedPlace(at, low, static_cast<double>(size) - 1 - low);
+    return std::clamp<int64_t>(static_cast<int64_t>(inside), 0, size - 1);
   }
-
-  SamplingRule rule_;
-  int64_t size_;
 };
 
 // One place: where its elements lie in a channel, and their weights.
@@ -135,6 +135,8 @@ struct Place {
   double slack = 0;
 };
 
+// A place reads each combination of what its sides read, with the product of
+// the weights; what is 0 outside of the image is left out.
 void CombineSides(const std::vector<SideTaps>& sides,
                   absl::Span<const int64_t> strides, Place* place) {
   place->offsets.assign(1, 0);
@@ -165,6 +167,7 @@ absl::Status CheckGrid(const Inputs& in, int most_rank) {
   const auto rank = RankOf(in);
   if (!rank.has_value()) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(RequireRank(in, 1, *rank));
+  // The grid has a side for each number of a place, instead of the channels.
   const Dim numbers = SideOf(in, 1, static_cast<size_t>(*rank) - 1);
   if (RankOf(in, 1).has_value() && numbers.is_known() &&
       numbers.size() != *rank - 2) {
@@ -236,7 +239,7 @@ absl::Status SampleGrid(const SamplingRule& rule, EvalArgs& args) {
   std::vector<double> values(static_cast<size_t>(CountOf(y)));
   const std::vector<int64_t> strides = StridesOf(sides);
   std::vector<SideSampler> samplers;
-  for (const int64_t size : sides) samplers.emplace_back(rule, size);
+  for (const int64_t size : sides) samplers.push_back({rule, size});
   const int64_t channels = shape[1];
   const int64_t places = Product(y.shape().subspan(2));
   const PlaceWriter writer{
@@ -264,40 +267,35 @@ absl::Status SampleGrid(const SamplingRule& rule, EvalArgs& args) {
   return absl::OkStatus();
 }
 
-struct GridSample16 : ops::GridSample16 {
+Interpolation InterpolationOf(Interpolation mode) { return mode; }
+Interpolation InterpolationOf(PlaneInterpolation mode) {
+  return mode == PlaneInterpolation::kNearest    ? Interpolation::kNearest
+         : mode == PlaneInterpolation::kBilinear ? Interpolation::kLinear
+                                                 : Interpolation::kCubic;
+}
+
+// Both versions of GridSample: in opset 16 images have two sides.
+template <typename Class>
+struct GridSampling : Class {
   static constexpr auto Fields() {
-    return FieldList(Field<&GridSample16::align_corners>("align_corners"),
-                     Field<&GridSample16::mode>("mode"),
-                     Field<&GridSample16::padding_mode>("padding_mode"));
+    return FieldList(Field<&Class::align_corners>("align_corners"),
+                     Field<&Class::mode>("mode"),
+                     Field<&Class::padding_mode>("padding_mode"));
   }
 
   absl::Status Check(const Inputs& in) const {
-    return All(RequireRank(in, 0, 4), CheckGrid(in, 4));
+    if constexpr (std::is_same_v<Class, ops::GridSample16>) {
+      return All(RequireRank(in, 0, 4), CheckGrid(in, 4));
+    } else {
+      // A place reads 4 elements along each side, so more sides read too many.
+      return CheckGrid(in, 10);
+    }
   }
   OutputInfos Infer(const Inputs& in) const { return InferGrid(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    const Interpolation of_sides =
-        mode == PlaneInterpolation::kNearest    ? Interpolation::kNearest
-        : mode == PlaneInterpolation::kBilinear ? Interpolation::kLinear
-                                                : Interpolation::kCubic;
-    return SampleGrid({of_sides, padding_mode, align_corners}, args);
-  }
-};
-
-struct GridSample : ops::GridSample {
-  static constexpr auto Fields() {
-    return FieldList(Field<&GridSample::align_corners>("align_corners"),
-                     Field<&GridSample::mode>("mode"),
-                     Field<&GridSample::padding_mode>("padding_mode"));
-  }
-
-  absl::Status Check(const Inputs& in) const {
-    // A place reads 4 elements along each side, so more sides read too many.
-    return CheckGrid(in, 10);
-  }
-  OutputInfos Infer(const Inputs& in) const { return InferGrid(in); }
-  absl::Status Evaluate(EvalArgs& args) const {
-    return SampleGrid({mode, padding_mode, align_corners}, args);
+    return SampleGrid(
+        {InterpolationOf(this->mode), this->padding_mode, this->align_corners},
+        args);
   }
 };
 
@@ -336,13 +334,11 @@ struct AffineGrid : ops::AffineGrid {
       return OneOutput(dtype, std::nullopt);
     }
     const auto batch = UniteDims(SideOf(in, 0, 0), (*size)[0]);
-    if (!batch.ok())
-      return InputError(1, std::string(MessageOf(batch.status())));
+    if (!batch.ok()) return AtInput(1, batch.status());
     Shape shape{*batch};
     shape.insert(shape.end(), size->begin() + 2, size->end());
     shape.emplace_back(static_cast<int64_t>(size->size()) - 2);
-    const absl::Status status = CheckShape(shape);
-    if (!status.ok()) return InputError(1, std::string(MessageOf(status)));
+    NODEWISE_RETURN_IF_ERROR(AtInput(1, CheckShape(shape)));
     return OneOutput(dtype, std::move(shape));
   }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -354,10 +350,9 @@ struct AffineGrid : ops::AffineGrid {
     const int64_t places = Product(sides);
     std::vector<double> values(static_cast<size_t>(CountOf(y)));
     Bounds* const bounds = args.bounds(0);
-    if (bounds != nullptr) {
-      bounds->proved.resize(values.size());
-      bounds->expected.resize(values.size());
-    }
+    if (bounds != nullptr) ResizeBounds(CountOf(y), bounds);
+    // A place is multiplied with the first columns of its image's matrix, the
+    // last column is added: the place ends with a 1.
     std::vector<double> place(rows + 1, 1);
     for (int64_t p = 0; p < y.shape()[0] * places; ++p) {
       int64_t rest = p % places;
@@ -368,6 +363,7 @@ struct AffineGrid : ops::AffineGrid {
       const double* matrix =
           theta.data() + static_cast<size_t>(p / places) * rows * (rows + 1);
       for (size_t row = 0; row < rows; ++row, matrix += rows + 1) {
+        // The place itself is calculated in a few roundings, too.
         SumOfTerms sum;
         sum.terms = static_cast<double>(rows) + 4;
         for (size_t k = 0; k <= rows; ++k) {
@@ -378,10 +374,7 @@ struct AffineGrid : ops::AffineGrid {
         }
         const size_t to = static_cast<size_t>(p) * rows + row;
         values[to] = sum.result;
-        if (bounds == nullptr) continue;
-        const SumBound bound = BoundSum(y.dtype(), sum);
-        bounds->proved[to] = bound.proved;
-        bounds->expected[to] = bound.expected;
+        if (bounds != nullptr) SetBound(BoundSum(y.dtype(), sum), to, bounds);
       }
     }
     StoreDoubles(values.data(), 0, CountOf(y), y);
@@ -397,22 +390,187 @@ struct AffineGrid : ops::AffineGrid {
   }
 };
 
-constexpr OperatorDef kSamplingRows[] = {
-    Row<ops::GridSample16, GridSample16>({.name = "GridSample",
-                                          .since = 16,
+struct Col2Im : ops::Col2Im {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Col2Im::dilations>("dilations"),
+                     Field<&Col2Im::pads>("pads"),
+                     Field<&Col2Im::strides>("strides"));
+  }
+
+  absl::Status Check(const Inputs& in) const {
+    return All(RequireRank(in, 0, 3), RequireType(in, 1, kInt64),
+               RequireType(in, 2, kInt64), RequireRank(in, 1, 1),
+               RequireRank(in, 2, 1));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const DLDataType dtype = in.type(0).dtype;
+    const auto image = ShapeFromInput(in, 1);
+    const auto block = in.Ints(2);
+    if (!image.has_value()) return OneOutput(dtype, std::nullopt);
+    Shape shape{SideOf(in, 0, 0), Dim()};
+    shape.insert(shape.end(), image->begin(), image->end());
+    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
+    if (!block.has_value()) return OneOutput(dtype, shape);
+    NODEWISE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(*image, *block));
+    const Dim rows = SideOf(in, 0, 1);
+    const Dim columns = SideOf(in, 0, 2);
+    if (rows.is_known() && rows.size() % plan.block_size != 0) {
+      return InputError(0, fmt::format("has {} rows, expected a multiple "
+                                       "of {}",
+                                       rows.size(), plan.block_size));
+    }
+    if (columns.is_known() && plan.num_blocks.is_known() &&
+        columns.size() != plan.num_blocks.size()) {
+      return InputError(0, fmt::format("has {} columns, expected {}",
+                                       columns.size(), plan.num_blocks.size()));
+    }
+    if (rows.is_known()) shape[1] = rows.size() / plan.block_size;
+    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
+    return OneOutput(dtype, shape);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NODEWISE_ASSIGN_OR_RETURN(const auto block, args.Ints(2));
+    const absl::Span<const int64_t> image = y.shape().subspan(2);
+    NODEWISE_ASSIGN_OR_RETURN(const Plan plan,
+                              PlanOf(Shape(image.begin(), image.end()), block));
+    if (IsInteger(y.dtype())) return AddIntegers(plan, args, y);
+    Bounds* const bounds = args.bounds(0);
+    const auto count = static_cast<size_t>(CountOf(y));
+    const std::vector<double> x = ToDoubles(args.in(0));
+    std::vector<double> sums(count, 0);
+    std::vector<SumOfTerms> terms(bounds != nullptr ? count : 0);
+    ForEachPair(plan, y, [&](int64_t from, int64_t to) {
+      const double number = x[static_cast<size_t>(from)];
+      const auto element = static_cast<size_t>(to);
+      sums[element] += number;
+      if (bounds == nullptr) return;
+      terms[element].terms += 1;
+      terms[element].absolute += std::fabs(number);
+      terms[element].squares += number * number;
+    });
+    StoreDoubles(sums.data(), 0, CountOf(y), y);
+    if (bounds == nullptr) return absl::OkStatus();
+    ResizeBounds(CountOf(y), bounds);
+    for (size_t i = 0; i < count; ++i) {
+      terms[i].result = sums[i];
+      SetBound(BoundSum(y.dtype(), terms[i]), i, bounds);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Plan {
+    Window window;
+    int64_t block_size = 1;
+    Dim num_blocks = 1;
+    std::vector<int64_t> counts;  // Blocks by side, where the sides are known.
+  };
+
+  absl::StatusOr<Plan> PlanOf(const Shape& image,
+                              const std::vector<int64_t>& block) const {
+    if (block.size() != image.size() || block.empty()) {
+      return InputError(2, fmt::format("has {} sides, expected {}",
+                                       block.size(), image.size()));
+    }
+    WindowAttributes attributes;
+    attributes.kernel_shape = block;
+    attributes.strides = strides;
+    attributes.dilations = dilations;
+    attributes.pads = pads;
+    Plan plan;
+    NODEWISE_ASSIGN_OR_RETURN(
+        plan.window, ResolveWindow(attributes, static_cast<int>(block.size())));
+    NODEWISE_ASSIGN_OR_RETURN(plan.block_size, NumElements(block));
+    for (size_t side = 0; side < image.size(); ++side) {
+      if (!image[side].is_known()) {
+        plan.num_blocks = Dim();
+        plan.counts.push_back(0);
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(plan.counts.emplace_back(),
+                                WindowCount(plan.window, static_cast<int>(side),
+                                            image[side].size(), false));
+      plan.num_blocks = Times(plan.num_blocks, plan.counts.back());
+    }
+    return plan;
+  }
+  // Calls f(from, to) for each element of the input that belongs inside the
+  // image, and the element of the output that it is added to.
+  // A row of the input is one element of the window, a column one place of the
+  // window in the image. Both are taken apart into a number for each side, from
+  // the last side on, which together say where the element lies in the image.
+  template <typename F>
+  static void ForEachPair(const Plan& plan, const NDArray& y, F f) {
+    const Window& window = plan.window;
+    const absl::Span<const int64_t> image = y.shape().subspan(2);
+    const std::vector<int64_t> image_strides = StridesOf(image);
+    const int64_t image_size = Product(image);
+    const int64_t planes = y.shape()[0] * y.shape()[1];
+    const int64_t columns = Product(plan.counts);
+    for (int64_t row = 0; row < plan.block_size; ++row) {
+      for (int64_t column = 0; column < columns; ++column) {
+        int64_t tap = row;
+        int64_t block = column;
+        int64_t element = 0;
+        bool is_inside = true;
+        for (size_t side = image.size(); side-- > 0;) {
+          const int64_t at =
+              block % plan.counts[side] * window.strides[side] +
+              tap % window.kernel[side] * window.dilations[side] -
+              window.pads[side];
+          is_inside &= at >= 0 && at < image[side];
+          element += at * image_strides[side];
+          block /= plan.counts[side];
+          tap /= window.kernel[side];
+        }
+        if (!is_inside) continue;
+        for (int64_t plane = 0; plane < planes; ++plane) {
+          f((plane * plan.block_size + row) * columns + column,
+            plane * image_size + element);
+        }
+      }
+    }
+  }
+  // Integers wrap around; sums of 64 bits do that for narrower ones too.
+  static absl::Status AddIntegers(const Plan& plan, EvalArgs& args,
+                                  const NDArray& y) {
+    if (Bounds* const bounds = args.bounds(0)) ResizeBounds(CountOf(y), bounds);
+    return WithInteger(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      std::fill_n(y.As<T>(), CountOf(y), T{0});
+      ForEachPair(plan, y, [&](int64_t from, int64_t to) {
+        T& sum = y.As<T>()[to];
+        sum = static_cast<T>(static_cast<uint64_t>(sum) +
+                             static_cast<uint64_t>(args.in(0).As<T>()[from]));
+      });
+      return absl::OkStatus();
+    });
+  }
+};
+
+template <typename Class>
+constexpr OperatorDef GridSampleRow(int since) {
+  return Row<Class, GridSampling<Class>>({.name = "GridSample",
+                                          .since = since,
                                           .inputs = {"X", "grid"},
                                           .outputs = {"Y"},
-                                          .bound = kSum}),
-    Row<ops::GridSample, GridSample>({.name = "GridSample",
-                                      .since = 20,
-                                      .inputs = {"X", "grid"},
-                                      .outputs = {"Y"},
-                                      .bound = kSum}),
+                                          .bound = kSum});
+}
+
+constexpr OperatorDef kSamplingRows[] = {
+    GridSampleRow<ops::GridSample16>(16),
+    GridSampleRow<ops::GridSample>(20),
     Row<ops::AffineGrid, AffineGrid>({.name = "AffineGrid",
                                       .since = 20,
                                       .inputs = {"theta", "size"},
                                       .outputs = {"grid"},
                                       .bound = kSum}),
+    Row<ops::Col2Im, Col2Im>({.name = "Col2Im",
+                              .since = 18,
+                              .inputs = {"input", "image_shape", "block_shape"},
+                              .outputs = {"output"},
+                              .bound = kSum}),
 };
 
 }  // namespace

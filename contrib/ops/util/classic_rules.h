@@ -5,15 +5,34 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
-// Fails with kUnimplemented if the attribute is given.
-absl::Status RefuseStrings(const char* attribute,
-                           const std::vector<std::string>& given);
+// Fails with kUnimplemented if the attribute is given: no tensor here has
+// strings.
+inline absl::Status RefuseStrings(const char* attribute,
+                                  const std::vector<std::string>& given) {
+  if (given.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "attribute {}: is given, and strings are refused, expected numbers",
+      attribute));
+}
+
 // Requires float32, float64, int32 or int64.
-absl::Status RequireClassic(const Inputs& in, size_t i);
+inline absl::Status RequireClassic(const Inputs& in, size_t i) {
+  const DLDataType dtype = in.type(i).dtype;
+  if (!in.has(i) || dtype.bits == 0 || dtype == kFloat32 || dtype == kFloat64 ||
+      dtype == kInt32 || dtype == kInt64) {
+    return absl::OkStatus();
+  }
+  return InputError(i, std::string(MessageOf(RefuseType(
+                           dtype, "float32, float64, int32 or int64"))));
+}
 
 // Features, a row for each item. A vector is one row.
 struct FeatureRows {
@@ -21,8 +40,15 @@ struct FeatureRows {
   int64_t features = 0;
 };
 // REQUIRES: rank 1 or 2.
-FeatureRows RowsOf(absl::Span<const int64_t> shape);
+inline FeatureRows RowsOf(absl::Span<const int64_t> shape) {
+  return shape.size() == 1 ? FeatureRows{1, shape[0]}
+                           : FeatureRows{shape[0], shape[1]};
+}
 // Returns the number of rows as far as it is known.
-Dim CountRows(const Inputs& in, size_t i);
+inline Dim CountRows(const Inputs& in, size_t i) {
+  const TensorType& type = in.type(i);
+  if (type.has_rank() && type.rank() == 1) return Dim(1);
+  return SideOf(in, i, 0);
+}
 
 }  // namespace nodewise

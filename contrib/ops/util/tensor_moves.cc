@@ -166,6 +166,11 @@ absl::StatusOr<Dim> UniteDims(const Dim& a, const Dim& b) {
       fmt::format("a side of {} against one of {}", a.size(), b.size()));
 }
 
+absl::Status AtInput(size_t i, const absl::Status& status) {
+  if (status.ok()) return status;
+  return InputError(i, std::string(MessageOf(status)));
+}
+
 absl::Status CheckShape(const Shape& shape) {
   std::vector<int64_t> known;
   for (const Dim& side : shape) {
@@ -232,9 +237,7 @@ absl::StatusOr<std::vector<int64_t>> IndicesInside(const EvalArgs& args,
   for (int64_t& index : indices) {
     if (index >= 0 && index < size) continue;
     const auto inside = IndexInside(index, size);
-    if (!inside.ok()) {
-      return InputError(i, std::string(MessageOf(inside.status())));
-    }
+    if (!inside.ok()) return AtInput(i, inside.status());
     index = *inside;
   }
   return indices;
@@ -242,7 +245,33 @@ absl::StatusOr<std::vector<int64_t>> IndicesInside(const EvalArgs& args,
 
 AxisSplit SplitAt(absl::Span<const int64_t> shape, int axis) {
   const auto at = static_cast<size_t>(axis);
-  return {Product(shape.first(at)), shape[at], Product(shape.subspan(at + 1))};
+  return {Product(shape.first(at)), shape[at], Product(shape.subspan(at + 1)),
+          at};
+}
+
+absl::StatusOr<size_t> FrontAxis(absl::Span<const int64_t> shape,
+                                 int64_t axis) {
+  NODEWISE_ASSIGN_OR_RETURN(const int front,
+                            Axis(axis, static_cast<int>(shape.size())));
+  return static_cast<size_t>(front);
+}
+
+absl::StatusOr<AxisSplit> SplitAlong(absl::Span<const int64_t> shape,
+                                     int64_t axis) {
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at, FrontAxis(shape, axis));
+  return SplitAt(shape, static_cast<int>(at));
+}
+
+absl::StatusOr<AxisSplit> SplitAlong(const NDArray& tensor,
+                                     const std::optional<int64_t>& axis) {
+  if (axis.has_value()) return SplitAlong(tensor.shape(), *axis);
+  return AxisSplit{1, CountOf(tensor), 1};
+}
+
+absl::Status RequireAxis(const Inputs& in, int64_t axis, int more) {
+  const auto rank = RankOf(in);
+  if (!rank.has_value()) return absl::OkStatus();
+  return Axis(axis, *rank + more).status();
 }
 
 }  // namespace nodewise

@@ -28,6 +28,8 @@ std::optional<int64_t> OneInt(const Inputs& in, size_t i);
 std::optional<double> OneNumber(const Inputs& in, size_t i);
 // Returns what both know about one side; kInvalidArgument if they differ.
 absl::StatusOr<Dim> UniteDims(const Dim& a, const Dim& b);
+// Returns an error as one of input `i`, kInvalidArgument.
+absl::Status AtInput(size_t i, const absl::Status& status);
 // Fails with kInvalidArgument if a side is below 0, or the product of the known
 // ones is too large to count.
 absl::Status CheckShape(const Shape& shape);
@@ -64,12 +66,26 @@ absl::StatusOr<int64_t> IndexInside(int64_t index, int64_t size);
 absl::StatusOr<std::vector<int64_t>> IndicesInside(const EvalArgs& args,
                                                    size_t i, int64_t size);
 
-// The products of the sides before `axis`, at it and after it.
+// The products of the sides before an axis, at it and after it.
 struct AxisSplit {
   int64_t outer = 1;
   int64_t size = 1;
   int64_t inner = 1;
+  size_t axis = 0;  // Counted from the front.
 };
+// REQUIRES: 0 <= axis < the number of sides.
 AxisSplit SplitAt(absl::Span<const int64_t> shape, int axis);
+// Returns an axis counted from the front, given one that may count from the
+// end; kInvalidArgument if there is none.
+absl::StatusOr<size_t> FrontAxis(absl::Span<const int64_t> shape, int64_t axis);
+// Splits along such an axis.
+absl::StatusOr<AxisSplit> SplitAlong(absl::Span<const int64_t> shape,
+                                     int64_t axis);
+// Without an axis the tensor is one list.
+absl::StatusOr<AxisSplit> SplitAlong(const NDArray& tensor,
+                                     const std::optional<int64_t>& axis);
+// Fails with kInvalidArgument if an input of known rank has no such axis, once
+// it has `more` sides.
+absl::Status RequireAxis(const Inputs& in, int64_t axis, int more = 0);
 
 }  // namespace nodewise

@@ -1,11 +1,23 @@
 #pragma once
 
-// Calculations with two numbers, and limits. Each class is its operator's
-// primary attributes. From opset 7 on sides of 1 are repeated as NumPy does.
+// Calculations with two numbers, limits, and operators with any number of
+// inputs. Each class is its operator's primary attributes. From opset 7 on (8
+// for any number of inputs) sides of 1 are repeated as NumPy does.
 
-#include "nodewise/ops/axis_broadcast.h"
+#include <cstdint>
+#include <optional>
 
 namespace nodewise::ops {
+
+// What operators with two inputs have below opset 7, where sides are not
+// repeated as NumPy does: the second input is repeated along the sides of the
+// first.
+struct AxisBroadcast {
+  bool broadcast = false;  // False: both inputs have the same shape.
+  // The side of the first input that the second one's first side goes with;
+  // none: its sides go with the last ones.
+  std::optional<int64_t> axis;
+};
 
 // C = A + B.
 struct Add {};
@@ -43,5 +55,17 @@ struct PRelu {};
 
 // Clamps to [min, max]; gives max if min is above it.
 struct Clip {};
+
+// y = the smallest of the inputs' elements; NaN if one is.
+struct Min {};
+
+// y = the largest of the inputs' elements; NaN if one is.
+struct Max {};
+
+// y = the sum of the inputs.
+struct Sum {};
+
+// y = the sum of the inputs / their number.
+struct Mean {};
 
 }  // namespace nodewise::ops

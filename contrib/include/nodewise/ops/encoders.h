@@ -1,14 +1,16 @@
 #pragma once
 
+// Operators that lay out the inputs of classical models, most of them of
+// ai.onnx.ml, and that count the features of texts. Each class is its
+// operator's primary attributes. Strings among them are refused.
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "nodewise/ndarray/ndarray.h"
-
-// Operators of ai.onnx.ml that lay out the inputs of classical models. Strings
-// among their attributes are refused.
+#include "nodewise/op/required.h"
 
 namespace nodewise::ops {
 
@@ -45,6 +47,25 @@ struct OneHotEncoder {
 // `inputdimensions` says is 0, what it has more is left out.
 struct FeatureVectorizer {
   std::vector<int64_t> inputdimensions;  // Empty: as many as there are.
+};
+
+// What an n-gram adds to its place: how often it is there, its weight if it is
+// there at all, or the product of both.
+enum class NgramMode { kTf, kIdf, kTfIdf };
+// Counts how often the n-grams of a pool are in each row of the input.
+struct TfIdfVectorizer {
+  // All but the last three are required.
+  Required<int64_t> max_gram_length;
+  Required<int64_t>
+      max_skip_count;  // What lies between two items of an n-gram.
+  Required<int64_t> min_gram_length;
+  Required<NgramMode> mode;
+  std::vector<int64_t> ngram_counts;   // Where in the pool each length begins.
+  std::vector<int64_t> ngram_indexes;  // By n-gram: its place in the output.
+  // The n-grams, the shortest first, one of the two. Strings are refused.
+  std::optional<std::vector<int64_t>> pool_int64s;
+  std::optional<std::vector<std::string>> pool_strings;
+  std::optional<std::vector<float>> weights;  // By n-gram. None or empty: 1.
 };
 
 }  // namespace nodewise::ops

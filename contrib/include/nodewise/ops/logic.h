@@ -3,8 +3,8 @@
 // Truth values and bits. Each class is its operator's primary attributes. From
 // opset 7 on sides of 1 are repeated as NumPy does.
 
-#include "nodewise/op/attribute_types.h"
-#include "nodewise/ops/axis_broadcast.h"
+#include "nodewise/op/required.h"
+#include "nodewise/ops/arithmetic.h"
 
 namespace nodewise::ops {
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // Operations whose operator nodewise does not have. They are kept as their
-// model has them, so that everything around them can still be worked with.
+// model has them, so that everything around them can still be worked with. And
+// the operators that are known only to refuse them.
 
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,12 @@ struct Opaque {
   // The inputs that were constants in the model, in ascending order.
   std::vector<int64_t> constants;
   std::vector<TensorType> types;  // By output; those missing are unknown.
+};
+
+// Decodes an image file: known by its name only, so that the message for a
+// model that has it says why it is refused.
+struct ImageDecoder {
+  std::string pixel_format = "RGB";
 };
 
 }  // namespace ops

@@ -1,11 +1,35 @@
 #pragma once
 
-// Operators that write into a copy of their first input, by index. Each class
+// Operators that pick elements by index, and those that write into a copy of
+// their first input by index; a negative index counts from the end. Each class
 // is its operator's primary attributes.
 
 #include <cstdint>
 
 namespace nodewise::ops {
+
+// The slices along a side that the indices name.
+struct Gather {
+  int64_t axis = 0;
+};
+
+// For each element of the indices, the element of the data at its place, but
+// with the index along one side.
+struct GatherElements {
+  int64_t axis = 0;
+};
+
+// The slices whose places the last side of the indices holds as tuples.
+struct GatherND {
+  // So many first sides are the same in data and indices (from opset 12 on).
+  int64_t batch_dims = 0;
+};
+
+// Each sequence of a batch turned round as far as its length says.
+struct ReverseSequence {
+  int64_t batch_axis = 1;  // One axis is 0, the other 1.
+  int64_t time_axis = 0;
+};
 
 // What becomes of the old element: it is replaced (kNone), or the update is
 // added to it, and so on.

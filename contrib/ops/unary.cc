@@ -1,5 +1,6 @@
-#include "nodewise/ops/activation.h"
+#include "nodewise/ops/unary.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -20,11 +21,109 @@ struct Words<GeluFormula> {
 
 namespace {
 
+// Known elements of shapes go through Abs and Neg, since exporters calculate
+// with them to find an axis or a length.
+struct Abs : ops::Abs, NumberMap<Abs> {
+  OutputInfos Infer(const Inputs& in) const {
+    OutputInfos out = LikeInput(in);
+    out[0].elements = MapElements(in, [](const Dim& x) {
+      return x.is_known() ? Dim(Of(x.size())) : Dim();
+    });
+    return out;
+  }
+  static double Of(double x) { return std::fabs(x); }
+  // The smallest integer has no positive counterpart: it stays itself, as
+  // negation without signs makes it.
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return x < 0 ? Wrapped<T>(0 - Bits(x)) : x; }
+};
+
+struct Neg : ops::Neg, NumberMap<Neg> {
+  OutputInfos Infer(const Inputs& in) const {
+    OutputInfos out = LikeInput(in);
+    out[0].elements = MapElements(in, [](const Dim& x) {
+      return x.is_known() ? Dim(Of(x.size())) : Dim();
+    });
+    return out;
+  }
+  static double Of(double x) { return -x; }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return Wrapped<T>(0 - Bits(x)); }
+};
+
+struct Sign : ops::Sign, NumberMap<Sign> {
+  // Zeros keep their sign, and NaN stays NaN.
+  static double Of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0)); }
+};
+
+// Opset 9 has it for integers too.
+struct Erf : ops::Erf, NumberMap<Erf> {
+  absl::Status Evaluate(EvalArgs& args) const {
+    if (IsFloat(args.dtype(0))) return MapBlocks<double>(args, 4, &ErfAll);
+    return NumberMap::Evaluate(args);
+  }
+  static double Of(double x) { return std::erf(x); }
+  template <typename T>
+  requires std::is_integral_v<T>
+  static T Of(T x) { return FromDouble<T>(std::erf(ToDouble(x))); }
+};
+
+struct Sqrt : ops::Sqrt, FloatMap<Sqrt, kSimple> {
+  static double Of(double x) { return std::sqrt(x); }
+};
+struct Reciprocal : ops::Reciprocal, FloatMap<Reciprocal, kSimple> {
+  static double Of(double x) { return 1 / x; }
+};
+struct Exp : ops::Exp, FloatMap<Exp> {
+  absl::Status Evaluate(EvalArgs& args) const {
+    return MapBlocks<double>(args, 4, &ExpAll);
+  }
+};
+struct Tanh : ops::Tanh, FloatMap<Tanh> {
+  static void OfAll(double* x, int64_t n) { TanhAll(x, n); }
+};
+
+// A function of the C library, whose error in double is lost in the rounding to
+// a shorter type. std::nearbyint gives halves to the even number, which is the
+// rounding mode throughout.
+template <typename Class, double (*kFunction)(double)>
+struct Library : Class, FloatMap<Library<Class, kFunction>> {
+  static double Of(double x) { return kFunction(x); }
+};
+// Such a function whose kernels are off by a few units at 1 wherever the result
+// is small: they reduce an angle, or take the logarithm of something near 1, or
+// subtract what is about 1.
+template <typename Class, double (*kFunction)(double)>
+struct Coarse : Class, FloatMap<Coarse<Class, kFunction>> {
+  static double Of(double x) { return kFunction(x); }
+  static double Scale(double, double) { return 1; }
+};
+
+// Next to a pole an error of the reduced angle grows with the derivative, which
+// is 1 + tan(x)^2.
+struct Tan : ops::Tan, FloatMap<Tan> {
+  static double Of(double x) { return std::tan(x); }
+  static double Scale(double, double y) { return 1 + y * y; }
+};
+// Near x = 1 the result rises like a square root, so an error of x - 1 is
+// divided by the result. The limit keeps the bound finite at 0.
+struct Acosh : ops::Acosh, FloatMap<Acosh> {
+  static double Of(double x) { return std::acosh(x); }
+  static double Scale(double, double y) { return 1 / std::max(y, 1e-4); }
+};
+
 double SigmoidOf(double x) {
   // The exponential must not overflow: inf / inf is NaN.
   const double small = std::exp(-std::fabs(x));
   return (x < 0 ? small : 1) / (1 + small);
 }
+// The larger half is split off, so that the exponential never overflows here
+// either.
 double SoftplusOf(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
 }
@@ -36,33 +135,35 @@ double OpenAtEnds(double x, double y, double scale) {
                                  : scale;
 }
 
+// Classes whose only attribute is alpha.
+template <typename Class>
+struct WithAlpha : Class {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Class::alpha>("alpha"));
+  }
+};
+
 struct Relu : ops::Relu, NumberMap<Relu> {
+  // NaN is not below 0 and stays.
   template <typename T>
   static T Of(T x) {
     return x < 0 ? 0 : x;
   }
 };
 
-struct LeakyRelu : ops::LeakyRelu, FloatMap<LeakyRelu, kSimple> {
-  static constexpr auto Fields() {
-    return FieldList(Field<&LeakyRelu::alpha>("alpha"));
-  }
+struct LeakyRelu : WithAlpha<ops::LeakyRelu>, FloatMap<LeakyRelu, kSimple> {
   double Of(double x) const { return x < 0 ? alpha * x : x; }
 };
 
-struct ThresholdedRelu : ops::ThresholdedRelu,
+struct ThresholdedRelu : WithAlpha<ops::ThresholdedRelu>,
                          FloatMap<ThresholdedRelu, kSimple> {
-  static constexpr auto Fields() {
-    return FieldList(Field<&ThresholdedRelu::alpha>("alpha"));
-  }
   // A NaN is not above alpha: 0, as the text and the function body say.
   double Of(double x) const { return x > alpha ? x : 0; }
 };
 
-struct Elu : ops::Elu, FloatMap<Elu> {
-  static constexpr auto Fields() {
-    return FieldList(Field<&Elu::alpha>("alpha"));
-  }
+// Kernels of the exponential units may calculate exp(x) - 1, which has the
+// error of exp(x) near 1: that is what Scale() of the next three says.
+struct Elu : WithAlpha<ops::Elu>, FloatMap<Elu> {
   double Of(double x) const { return x < 0 ? alpha * std::expm1(x) : x; }
   double Scale(double x, double) const { return x < 0 ? std::fabs(alpha) : 0; }
 };
@@ -80,10 +181,7 @@ struct Selu : ops::Selu, FloatMap<Selu> {
   }
 };
 
-struct Celu : ops::Celu, FloatMap<Celu> {
-  static constexpr auto Fields() {
-    return FieldList(Field<&Celu::alpha>("alpha"));
-  }
+struct Celu : WithAlpha<ops::Celu>, FloatMap<Celu> {
   double Of(double x) const {
     // The sum of the standard's two halves; NaN must pass through.
     return x > 0 || std::isnan(x) ? Positive(x) : Negative(x);
@@ -94,12 +192,15 @@ struct Celu : ops::Celu, FloatMap<Celu> {
   double Negative(double x) const {
     return std::min(0.0, alpha * std::expm1(x / alpha)) + 0;
   }
+  // An alpha below 0 makes the other half count for positive numbers too.
   double Positive(double x) const {
     if (std::isnan(x) || alpha >= 0) return x;
     return x + Negative(x);
   }
 };
 
+// SigmoidOf() of many numbers: the exponentials of a part are calculated
+// together, with vector instructions, and a part fits into the first cache.
 struct Sigmoid : ops::Sigmoid, FloatMap<Sigmoid> {
   static void OfAll(double* x, int64_t n) {
     constexpr int64_t kPart = 256;
@@ -129,6 +230,8 @@ struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid, kSimple> {
 };
 
 struct HardSwish : ops::HardSwish, FloatMap<HardSwish> {
+  // Below -3 the factor is 0: a finite x gives a zero with its sign, and so
+  // does an infinite one, for which the product would be NaN.
   static double Of(double x) {
     if (x <= -3) return std::isinf(x) ? -0.0 : x * 0;
     return x >= 3 ? x : x * (x / 6 + 0.5);
@@ -148,6 +251,8 @@ struct Gelu : ops::Gelu, FloatMap<Gelu> {
     if (approximate == GeluFormula::kErf) {
       return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
     }
+    // 1 + tanh(z) is twice the sigmoid of 2 z, which keeps its digits where the
+    // sum would cancel.
     const double inner =
         std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x);
     return x * SigmoidOf(2 * inner);
@@ -157,24 +262,20 @@ struct Gelu : ops::Gelu, FloatMap<Gelu> {
   }
 };
 
-struct Swish : ops::Swish, FloatMap<Swish> {
-  static constexpr auto Fields() {
-    return FieldList(Field<&Swish::alpha>("alpha"));
-  }
+struct Swish : WithAlpha<ops::Swish>, FloatMap<Swish> {
   double Of(double x) const {
     const double sigmoid = SigmoidOf(alpha * x);
     return sigmoid == 0 ? -0.0 : x * sigmoid;
   }
+  // A rounding of alpha * x changes the exponential by that many units.
   double Scale(double x, double y) const {
     return OpenAtEnds(
         x, y, std::fabs(y) * (1 + std::min(std::fabs(alpha * x), 1000.0)));
   }
 };
 
-struct SwiGLU : ops::SwiGLU {
-  static constexpr auto Fields() {
-    return FieldList(Field<&SwiGLU::alpha>("alpha"));
-  }
+// Not a function of one number, but Swish with a gate behind it.
+struct SwiGLU : WithAlpha<ops::SwiGLU> {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, 0), RequireFloat(in, 1), RequireSameType(in)));
@@ -189,7 +290,7 @@ struct SwiGLU : ops::SwiGLU {
       return InputError(1, "has another shape than input 0, expected the same");
     }
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
-    const Swish swish{{alpha}, {}};
+    const Swish swish{{{alpha}}, {}};
     NODEWISE_RETURN_IF_ERROR(
         MapPairBlocks<double>(args, plan, args.dtype(0), 10,
                               [swish](double* a, const double* b, int64_t n) {
@@ -204,10 +305,10 @@ struct SwiGLU : ops::SwiGLU {
   }
 
  private:
-  // What a kernel has between its two steps may be too small for its type to
+  // The value between a kernel's two steps may be too small for its type to
   // have all digits, and B large.
   void FillBounds(const EvalArgs& args, Bounds* bounds) const {
-    const Swish swish{{alpha}, {}};
+    const Swish swish{{{alpha}}, {}};
     const NDArray& y = args.outputs()[0];
     FillScaledBounds(args.in(0), y, bounds, [&swish](double a, double z) {
       return swish.Scale(a, z);
@@ -220,11 +321,6 @@ struct SwiGLU : ops::SwiGLU {
     }
     bounds->expected = bounds->proved;
   }
-};
-
-struct Softplus : ops::Softplus, FloatMap<Softplus> {
-  static double Of(double x) { return SoftplusOf(x); }
-  static double Scale(double, double) { return 1; }
 };
 
 struct Mish : ops::Mish, FloatMap<Mish> {
@@ -279,6 +375,7 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   }
 
  private:
+  // As FromDouble(), which has too few digits here.
   template <typename T>
   static T Truncated(long double x) {
     if (std::isnan(x)) return 0;
@@ -290,78 +387,79 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   }
 };
 
-constexpr OperatorDef kActivationOperators[] = {
-    Row<ops::Relu, Relu>({.name = "Relu", .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<ops::LeakyRelu, LeakyRelu>({.name = "LeakyRelu",
-                                    .inputs = {"X"},
-                                    .outputs = {"Y"},
-                                    .bound = Ulps(1)}),
-    Row<ops::ThresholdedRelu, ThresholdedRelu>({.name = "ThresholdedRelu",
-                                                .since = 10,
-                                                .inputs = {"X"},
-                                                .outputs = {"Y"}}),
-    Row<ops::Elu, Elu>(
-        {.name = "Elu", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
-    Row<ops::Selu, Selu>({.name = "Selu",
-                          .since = 6,
-                          .inputs = {"X"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
-    Row<ops::Celu, Celu>({.name = "Celu",
-                          .since = 12,
-                          .inputs = {"X"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
-    Row<ops::Sigmoid, Sigmoid>({.name = "Sigmoid",
-                                .inputs = {"X"},
-                                .outputs = {"Y"},
-                                .bound = Ulps(4)}),
-    Row<ops::HardSigmoid, HardSigmoid>({.name = "HardSigmoid",
-                                        .inputs = {"X"},
-                                        .outputs = {"Y"},
-                                        .bound = kSum}),
-    Row<ops::HardSwish, HardSwish>({.name = "HardSwish",
-                                    .since = 14,
-                                    .inputs = {"X"},
-                                    .outputs = {"Y"},
-                                    .bound = kSum}),
-    Row<ops::Gelu, Gelu>({.name = "Gelu",
-                          .since = 20,
-                          .inputs = {"X"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
-    Row<ops::Swish, Swish>({.name = "Swish",
-                            .since = 24,
+// ONNX calls the tensors of half of these X and Y, those of the others input
+// and output. `bound` is kSum where Scale() gives the bounds.
+template <typename Class, typename Rules>
+constexpr OperatorDef XToY(const char* name, int since, ErrorBound bound) {
+  return Row<Class, Rules>({.name = name,
+                            .since = since,
                             .inputs = {"X"},
                             .outputs = {"Y"},
-                            .bound = kSum}),
+                            .bound = bound});
+}
+template <typename Class, typename Rules>
+constexpr OperatorDef InputToOutput(const char* name, int since,
+                                    ErrorBound bound) {
+  return Row<Class, Rules>({.name = name,
+                            .since = since,
+                            .inputs = {"input"},
+                            .outputs = {"output"},
+                            .bound = bound});
+}
+constexpr OperatorDef kUnaryRows[] = {
+    XToY<ops::Abs, Abs>("Abs", 1, kExact),
+    XToY<ops::Neg, Neg>("Neg", 1, kExact),
+    InputToOutput<ops::Sign, Sign>("Sign", 9, kExact),
+    InputToOutput<ops::Erf, Erf>("Erf", 9, Ulps(4)),
+    XToY<ops::Sqrt, Sqrt>("Sqrt", 1, Ulps(1)),
+    XToY<ops::Reciprocal, Reciprocal>("Reciprocal", 1, Ulps(1)),
+    InputToOutput<ops::Exp, Exp>("Exp", 1, Ulps(4)),
+    InputToOutput<ops::Log, Library<ops::Log, &std::log>>("Log", 1, Ulps(4)),
+    InputToOutput<ops::Tanh, Tanh>("Tanh", 1, Ulps(4)),
+    XToY<ops::Floor, Library<ops::Floor, &std::floor>>("Floor", 1, kExact),
+    XToY<ops::Ceil, Library<ops::Ceil, &std::ceil>>("Ceil", 1, kExact),
+    XToY<ops::Round, Library<ops::Round, &std::nearbyint>>("Round", 11, kExact),
+    InputToOutput<ops::Sin, Coarse<ops::Sin, &std::sin>>("Sin", 7, kSum),
+    InputToOutput<ops::Cos, Coarse<ops::Cos, &std::cos>>("Cos", 7, kSum),
+    InputToOutput<ops::Tan, Tan>("Tan", 7, kSum),
+    InputToOutput<ops::Asin, Library<ops::Asin, &std::asin>>("Asin", 7,
+                                                             Ulps(4)),
+    InputToOutput<ops::Acos, Coarse<ops::Acos, &std::acos>>("Acos", 7, kSum),
+    InputToOutput<ops::Atan, Library<ops::Atan, &std::atan>>("Atan", 7,
+                                                             Ulps(4)),
+    InputToOutput<ops::Sinh, Coarse<ops::Sinh, &std::sinh>>("Sinh", 9, kSum),
+    InputToOutput<ops::Cosh, Library<ops::Cosh, &std::cosh>>("Cosh", 9,
+                                                             Ulps(4)),
+    InputToOutput<ops::Asinh, Coarse<ops::Asinh, &std::asinh>>("Asinh", 9,
+                                                               kSum),
+    InputToOutput<ops::Acosh, Acosh>("Acosh", 9, kSum),
+    InputToOutput<ops::Atanh, Coarse<ops::Atanh, &std::atanh>>("Atanh", 9,
+                                                               kSum),
+    XToY<ops::Relu, Relu>("Relu", 1, kExact),
+    XToY<ops::LeakyRelu, LeakyRelu>("LeakyRelu", 1, Ulps(1)),
+    XToY<ops::ThresholdedRelu, ThresholdedRelu>("ThresholdedRelu", 10, kExact),
+    XToY<ops::Elu, Elu>("Elu", 1, kSum),
+    XToY<ops::Selu, Selu>("Selu", 6, kSum),
+    XToY<ops::Celu, Celu>("Celu", 12, kSum),
+    XToY<ops::Sigmoid, Sigmoid>("Sigmoid", 1, Ulps(4)),
+    XToY<ops::HardSigmoid, HardSigmoid>("HardSigmoid", 1, kSum),
+    XToY<ops::HardSwish, HardSwish>("HardSwish", 14, kSum),
+    XToY<ops::Gelu, Gelu>("Gelu", 20, kSum),
+    XToY<ops::Swish, Swish>("Swish", 24, kSum),
     Row<ops::SwiGLU, SwiGLU>({.name = "SwiGLU",
                               .since = 28,
                               .inputs = {"A", "B"},
                               .outputs = {"Y"},
                               .bound = kSum}),
-    Row<ops::Softplus, Softplus>(
-        {.name = "Softplus", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
-    Row<ops::Mish, Mish>({.name = "Mish",
-                          .since = 18,
-                          .inputs = {"X"},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
-    Row<ops::Softsign, Softsign>({.name = "Softsign",
-                                  .inputs = {"input"},
-                                  .outputs = {"output"},
-                                  .bound = Ulps(2)}),
-    Row<ops::Shrink, Shrink>({.name = "Shrink",
-                              .since = 9,
-                              .inputs = {"input"},
-                              .outputs = {"output"},
-                              .bound = Ulps(1)}),
+    XToY<ops::Softplus, Coarse<ops::Softplus, &SoftplusOf>>("Softplus", 1,
+                                                            kSum),
+    XToY<ops::Mish, Mish>("Mish", 18, kSum),
+    InputToOutput<ops::Softsign, Softsign>("Softsign", 1, Ulps(2)),
+    InputToOutput<ops::Shrink, Shrink>("Shrink", 9, Ulps(1)),
 };
 
 }  // namespace
 
-absl::Span<const OperatorDef> ActivationOperators() {
-  return kActivationOperators;
-}
+absl::Span<const OperatorDef> UnaryOperators() { return kUnaryRows; }
 
 }  // namespace nodewise

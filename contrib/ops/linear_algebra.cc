@@ -1,0 +1,705 @@
+#include "nodewise/ops/linear_algebra.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/matmul_parts.h"
+#include "contrib/ops/util/sum_bounds.h"
+#include "fmt/format.h"
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+// A letter, or a side that an ellipsis stands for: kEllipsis plus its place
+// counted from the last.
+using Label = int;
+using Labels = std::vector<Label>;
+constexpr Label kEllipsis = 1000;  // Above all letters.
+
+struct Equation {
+  // Letters and kEllipsis, as written.
+  std::vector<Labels> terms;
+  Labels output;
+};
+
+absl::Status EquationError(std::string_view equation, const char* message) {
+  return AttributeError("equation",
+                        fmt::format("\"{}\": {}", equation, message));
+}
+
+// An equation without an arrow: the output has the labels that occur once, in
+// alphabetical order, after the ellipsis.
+Labels ImpliedOutput(const std::vector<Labels>& terms) {
+  std::map<Label, int> counts;
+  for (const Labels& labels : terms) {
+    for (const Label label : labels) ++counts[label];
+  }
+  Labels output;
+  if (counts.erase(kEllipsis) > 0) output.push_back(kEllipsis);
+  for (const auto& [label, count] : counts) {
+    if (count == 1) output.push_back(label);
+  }
+  return output;
+}
+
+// Spaces mean nothing, and an ellipsis may stand once in a term.
+absl::StatusOr<Equation> ParseEquation(const std::string& text) {
+  Equation equation;
+  Labels term;
+  bool in_output = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == ' ') continue;
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      term.push_back(c);
+    } else if (text.compare(i, 3, "...") == 0) {
+      if (std::count(term.begin(), term.end(), kEllipsis) > 0) {
+        return EquationError(text, "has two ellipses in a term");
+      }
+      term.push_back(kEllipsis);
+      i += 2;
+    } else if (c == ',' && !in_output) {
+      equation.terms.push_back(std::exchange(term, {}));
+    } else if (text.compare(i, 2, "->") == 0 && !in_output) {
+      equation.terms.push_back(std::exchange(term, {}));
+      in_output = true;
+      ++i;
+    } else {
+      return EquationError(text, "has a character that means nothing there");
+    }
+  }
+  if (in_output) {
+    equation.output = term;
+    return equation;
+  }
+  equation.terms.push_back(std::move(term));
+  equation.output = ImpliedOutput(equation.terms);
+  return equation;
+}
+
+// The ellipsis replaced by `sides` sides.
+Labels ExpandEllipsis(const Labels& labels, size_t sides) {
+  Labels all;
+  for (const Label label : labels) {
+    if (label != kEllipsis) {
+      all.push_back(label);
+      continue;
+    }
+    for (size_t i = sides; i-- > 0;) {
+      all.push_back(kEllipsis + static_cast<Label>(i));
+    }
+  }
+  return all;
+}
+
+// The equation, expanded by the inputs' ranks.
+struct Expanded {
+  bool is_known = false;  // False, and all else empty, if a rank is not.
+  std::vector<Labels> terms;
+  Labels output;
+  std::map<Label, Dim> sides;
+};
+
+// Learns the size of a label's side; a side of 1 is repeated, as by NumPy.
+absl::Status AddSide(Label label, const Dim& side, Expanded* expanded) {
+  Dim& known = expanded->sides.try_emplace(label, Dim(1)).first->second;
+  if (side == Dim(1) || known == side) return absl::OkStatus();
+  if (known == Dim(1) || (!known.is_known() && side.is_known())) {
+    known = side;
+    return absl::OkStatus();
+  }
+  if (!known.is_known() || !side.is_known()) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "one letter stands for sides of {} and {}", known.size(), side.size()));
+}
+
+// An ellipsis stands for the sides that the letters of a term leave, counted
+// from the last, so that those of different numbers are repeated as by NumPy.
+absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
+                                   const std::string& text, const Inputs& in) {
+  Expanded expanded{true, {}, {}, {}};
+  size_t ellipsis = 0;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Labels& term = equation.terms[i];
+    const auto rank = static_cast<size_t>(in.type(i).rank());
+    const bool has_ellipsis =
+        std::count(term.begin(), term.end(), kEllipsis) > 0;
+    const size_t letters = term.size() - (has_ellipsis ? 1 : 0);
+    if (rank < letters || (!has_ellipsis && rank != letters)) {
+      return InputError(i, fmt::format("has rank {}, expected {} as the "
+                                       "equation says",
+                                       rank, letters));
+    }
+    ellipsis = std::max(ellipsis, rank - letters);
+    expanded.terms.push_back(ExpandEllipsis(term, rank - letters));
+    for (size_t s = 0; s < rank; ++s) {
+      NODEWISE_RETURN_IF_ERROR(
+          AddSide(expanded.terms[i][s], (*in.type(i).shape)[s], &expanded));
+    }
+  }
+  expanded.output = ExpandEllipsis(equation.output, ellipsis);
+  Labels sorted = expanded.output;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    return EquationError(text, "has a letter twice in its output");
+  }
+  for (const Label label : sorted) {
+    if (expanded.sides.count(label) > 0) continue;
+    return EquationError(text, "has a letter in its output only");
+  }
+  return expanded;
+}
+
+// A tensor whose sides have labels, each at most once. Number is double, or
+// uint64_t for integers modulo 2^64.
+template <typename Number>
+struct Term {
+  Labels labels;
+  std::vector<Number> values;
+};
+
+struct LabelSizes {
+  const std::map<Label, Dim>& sides;
+
+  int64_t of(Label label) const { return sides.at(label).size(); }
+  // Fails with kResourceExhausted for an unreasonable number of elements.
+  absl::StatusOr<int64_t> Count(const Labels& labels) const {
+    std::vector<int64_t> sizes;
+    for (const Label label : labels) sizes.push_back(of(label));
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(sizes));
+    // 64 GiB of doubles.
+    constexpr int64_t kMost = int64_t{1} << 33;
+    if (count <= kMost) return count;
+    return absl::ResourceExhaustedError(fmt::format(
+        "an intermediate product has {} elements, expected {} at most", count,
+        kMost));
+  }
+};
+
+bool Has(const Labels& labels, Label label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// Sums or repeats: to[kept] = sum over `summed` of from[...], where `strides`
+// has the steps of kept and summed labels through `from`.
+template <typename Number>
+void Gather(const Number* from, absl::Span<const int64_t> sizes,
+            absl::Span<const int64_t> strides, size_t kept, Number* to) {
+  const int64_t outer = Product(sizes.first(kept));
+  const int64_t inner = Product(sizes.subspan(kept));
+  std::vector<int64_t> at(sizes.size());
+  int64_t offset = 0;
+  for (int64_t i = 0; i < outer; ++i) {
+    Number sum = 0;
+    for (int64_t j = 0; j < inner; ++j) {
+      sum += from[offset];
+      for (size_t s = sizes.size(); s-- > 0;) {
+        offset += strides[s];
+        if (++at[s] < sizes[s]) break;
+        offset -= strides[s] * sizes[s];
+        at[s] = 0;
+      }
+    }
+    to[i] = sum;
+  }
+}
+
+// `from`, whose sides are `labels` with these strides, as a term of `kept`; the
+// other labels are summed.
+// A label that comes twice stands for a diagonal: the strides of its sides are
+// added up.
+template <typename Number>
+absl::StatusOr<Term<Number>> Reordered(const Number* from, const Labels& labels,
+                                       const std::vector<int64_t>& strides,
+                                       const Labels& kept,
+                                       const LabelSizes& sizes) {
+  Labels order = kept;
+  for (const Label label : labels) {
+    if (!Has(order, label)) order.push_back(label);
+  }
+  std::vector<int64_t> order_sizes;
+  std::vector<int64_t> order_strides;
+  for (const Label label : order) {
+    int64_t stride = 0;
+    for (size_t s = 0; s < labels.size(); ++s) {
+      if (labels[s] == label) stride += strides[s];
+    }
+    order_sizes.push_back(sizes.of(label));
+    order_strides.push_back(stride);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, sizes.Count(kept));
+  Term<Number> term{kept, std::vector<Number>(static_cast<size_t>(count))};
+  if (count > 0) {
+    Gather(from, order_sizes, order_strides, kept.size(), term.values.data());
+  }
+  return term;
+}
+
+template <typename Number>
+absl::StatusOr<Term<Number>> Reordered(const Term<Number>& term,
+                                       const Labels& kept,
+                                       const LabelSizes& sizes) {
+  std::vector<int64_t> shape;
+  for (const Label label : term.labels) shape.push_back(sizes.of(label));
+  return Reordered(term.values.data(), term.labels, StridesOf(shape), kept,
+                   sizes);
+}
+
+// Which labels two terms share, among those still needed: these four groups are
+// the sides of a matrix product, or of many at once.
+struct Sharing {
+  Labels items;  // Both, needed.
+  Labels rows;   // The left one only.
+  Labels columns;
+  Labels depth;  // Both, summed.
+};
+template <typename Number>
+Sharing SharingOf(const Term<Number>& a, const Term<Number>& b,
+                  const Labels& needed) {
+  Sharing sharing;
+  for (const Label label : a.labels) {
+    if (!Has(b.labels, label)) {
+      sharing.rows.push_back(label);
+    } else if (Has(needed, label)) {
+      sharing.items.push_back(label);
+    } else {
+      sharing.depth.push_back(label);
+    }
+  }
+  for (const Label label : b.labels) {
+    if (!Has(a.labels, label)) sharing.columns.push_back(label);
+  }
+  return sharing;
+}
+
+Labels Joined(Labels a, const Labels& b, const Labels& c) {
+  a.insert(a.end(), b.begin(), b.end());
+  a.insert(a.end(), c.begin(), c.end());
+  return a;
+}
+
+template <typename Number>
+void MultiplyTerms(const MatrixOperands& operands, Number* to) {
+  const ProductSizes& sizes = operands.sizes;
+  if constexpr (std::is_same_v<Number, double>) {
+    MultiplyFactors(operands, Terms::kPlain, [&](const ProductTile& tile) {
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        std::copy_n(
+            tile.Row(r), tile.columns,
+            to + (tile.item * sizes.rows + tile.row + r) * sizes.columns +
+                tile.column);
+      }
+    });
+  } else {
+    MultiplyIntegers<uint64_t>(
+        operands, [&](int64_t item, int64_t row, const uint64_t* sums) {
+          std::copy_n(sums, sizes.columns,
+                      to + (item * sizes.rows + row) * sizes.columns);
+        });
+  }
+}
+
+// Multiplies two terms and sums over the labels that neither the output nor a
+// later term needs. Both are laid out as matrices first, since the product of
+// matrices is by far faster than a loop over all labels.
+template <typename Number>
+absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
+                                      const Term<Number>& b,
+                                      const Labels& needed,
+                                      const LabelSizes& sizes) {
+  const Sharing sharing = SharingOf(a, b, needed);
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Term<Number> left,
+      Reordered(a, Joined(sharing.items, sharing.rows, sharing.depth), sizes));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Term<Number> right,
+      Reordered(b, Joined(sharing.items, sharing.columns, sharing.depth),
+                sizes));
+  Term<Number> result{Joined(sharing.items, sharing.rows, sharing.columns), {}};
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, sizes.Count(result.labels));
+  result.values.resize(static_cast<size_t>(count));
+  if (count == 0) return result;
+  MatrixOperands operands;
+  ProductSizes& product = operands.sizes;
+  NODEWISE_ASSIGN_OR_RETURN(product.items, sizes.Count(sharing.items));
+  NODEWISE_ASSIGN_OR_RETURN(product.rows, sizes.Count(sharing.rows));
+  NODEWISE_ASSIGN_OR_RETURN(product.columns, sizes.Count(sharing.columns));
+  NODEWISE_ASSIGN_OR_RETURN(product.depth, sizes.Count(sharing.depth));
+  operands.left = {kFloat64, left.values.data(), product.depth, 1};
+  operands.right = {kFloat64, right.values.data(), product.depth, 1};
+  operands.left_begins.clear();
+  operands.right_begins.clear();
+  for (int64_t i = 0; i < product.items; ++i) {
+    operands.left_begins.push_back(i * product.rows * product.depth);
+    operands.right_begins.push_back(i * product.columns * product.depth);
+  }
+  MultiplyTerms(operands, result.values.data());
+  return result;
+}
+
+// What is done to the elements of inputs; null for nothing.
+template <typename Number>
+using Change = Number (*)(Number x);
+
+template <typename Number>
+std::vector<Number> Load(const NDArray& tensor, Change<Number> f) {
+  std::vector<Number> values(static_cast<size_t>(CountOf(tensor)));
+  LoadWide(tensor, 0, CountOf(tensor), values.data());
+  if (f != nullptr)
+    std::transform(values.begin(), values.end(), values.begin(), f);
+  return values;
+}
+
+// The result, in the order of the output: the terms are multiplied one after
+// the other, from the left. A label that no later term needs is summed as soon
+// as it can be, which keeps the products small.
+template <typename Number>
+absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
+                                              const Expanded& all,
+                                              Change<Number> f = nullptr) {
+  const LabelSizes sizes{all.sides};
+  std::optional<Term<Number>> product;
+  for (size_t i = 0; i < args.num_inputs(); ++i) {
+    Labels needed = all.output;  // And by the later terms.
+    for (size_t j = i + 1; j < all.terms.size(); ++j) {
+      needed.insert(needed.end(), all.terms[j].begin(), all.terms[j].end());
+    }
+    // Sides of 1 are repeated: they are left out.
+    Labels labels;
+    std::vector<int64_t> strides;
+    Labels kept;
+    const std::vector<int64_t> compact = StridesOf(args.shape(i));
+    for (size_t s = 0; s < compact.size(); ++s) {
+      const Label label = all.terms[i][s];
+      if (args.shape(i)[s] == 1) continue;
+      labels.push_back(label);
+      strides.push_back(compact[s]);
+      const bool in_product =
+          product.has_value() && Has(product->labels, label);
+      if ((Has(needed, label) || in_product) && !Has(kept, label)) {
+        kept.push_back(label);
+      }
+    }
+    const std::vector<Number> values = Load(args.in(i), f);
+    NODEWISE_ASSIGN_OR_RETURN(
+        Term<Number> term,
+        Reordered(values.data(), labels, strides, kept, sizes));
+    if (!product.has_value()) {
+      product = std::move(term);
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(product, Contract(*product, term, needed, sizes));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Term<Number> result,
+                            Reordered(*product, all.output, sizes));
+  return std::move(result.values);
+}
+
+// Counts the terms of each sum, and a rounding for each further factor.
+double TermsOf(const Expanded& all) {
+  double summed = 1;
+  for (const auto& [label, side] : all.sides) {
+    if (!Has(all.output, label)) summed *= static_cast<double>(side.size());
+  }
+  return summed + static_cast<double>(all.terms.size());
+}
+struct Einsum : ops::Einsum {
+  static constexpr auto Fields() {
+    return FieldList(RequiredField<&Einsum::equation>("equation"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    for (size_t i = 0; i < in.size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(RequireNumber(in, i));
+    }
+    NODEWISE_RETURN_IF_ERROR(RequireSameType(in));
+    return Expand(in).status();
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    TensorType type;
+    for (size_t i = 0; i < in.size() && !type.has_dtype(); ++i) {
+      type.dtype = in.type(i).dtype;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto expanded, Expand(in));
+    if (!expanded.is_known) return OutputInfos{std::move(type)};
+    Shape shape;
+    for (const Label label : expanded.output) {
+      shape.push_back(expanded.sides.at(label));
+    }
+    type.shape = std::move(shape);
+    return Countable(OutputInfos{std::move(type)});
+  }
+
+  absl::Status Evaluate(EvalArgs& args) const {
+    std::vector<InputInfo> infos(args.num_inputs());
+    for (size_t i = 0; i < infos.size(); ++i) {
+      infos[i].is_given = true;
+      infos[i].type = TensorType::Of(*args.in(i));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const auto all, Expand(Inputs(infos)));
+    std::vector<int64_t> shape;
+    for (const Label of : all.output) shape.push_back(all.sides.at(of).size());
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                              args.MakeOutput(0, shape, args.dtype(0)));
+    // Integers modulo 2^64 are right in all narrower types, too.
+    if (!IsFloat(args.dtype(0))) {
+      NODEWISE_ASSIGN_OR_RETURN(const std::vector<uint64_t> values,
+                                Calculate<uint64_t>(args, all));
+      StoreWide(values.data(), 0, CountOf(out), out);
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> values,
+                              Calculate<double>(args, all));
+    StoreDoubles(values.data(), 0, CountOf(out), out);
+    Bounds* const bounds = args.bounds(0);
+    if (bounds == nullptr) return absl::OkStatus();
+    // This equation of other elements gives what BoundSums() wants: the sums of
+    // the terms' sizes and of their squares.
+    NODEWISE_ASSIGN_OR_RETURN(
+        bounds->proved,
+        Calculate<double>(args, all, [](double x) { return std::fabs(x); }));
+    NODEWISE_ASSIGN_OR_RETURN(
+        bounds->expected,
+        Calculate<double>(args, all, [](double x) { return x * x; }));
+    BoundSums(out, TermsOf(all), bounds);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<Expanded> Expand(const Inputs& in) const {
+    NODEWISE_ASSIGN_OR_RETURN(const Equation parsed,
+                              ParseEquation(equation.get()));
+    if (parsed.terms.size() != in.size()) {
+      return EquationError(equation.get(),
+                           "has another number of terms than there "
+                           "are inputs");
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in.type(i).has_rank()) return Expanded();
+    }
+    return ExpandAll(parsed, equation.get(), in);
+  }
+};
+
+// The row from `k` on with the largest element of column k.
+int64_t RowOfPivot(int64_t n, const double* a, int64_t k) {
+  int64_t best = k;
+  for (int64_t i = k + 1; i < n; ++i) {
+    if (std::fabs(a[i * n + k]) > std::fabs(a[best * n + k])) best = i;
+  }
+  return best;
+}
+
+// The determinant of the n x n matrix `a`, which is changed on the way: by
+// elimination with the largest element of each column, which keeps the factors
+// at 1 or below, and each exchange of rows turns the sign.
+double Determinant(int64_t n, double* a) {
+  double product = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t best = RowOfPivot(n, a, k);
+    if (best != k) {
+      std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
+      product = -product;
+    }
+    const double pivot = a[k * n + k];
+    product *= pivot;
+    if (pivot == 0) return product;
+    for (int64_t i = k + 1; i < n; ++i) {
+      const double factor = a[i * n + k] / pivot;
+      for (int64_t j = k; j < n; ++j) a[i * n + j] -= factor * a[k * n + j];
+    }
+  }
+  return product;
+}
+
+// No determinant is larger than the product of the rows' lengths (Hadamard).
+double Hadamard(int64_t n, const double* a) {
+  double product = 1;
+  for (int64_t i = 0; i < n; ++i) {
+    double squares = 0;
+    for (int64_t j = 0; j < n; ++j) squares += a[i * n + j] * a[i * n + j];
+    product *= std::sqrt(squares);
+  }
+  return product;
+}
+
+absl::Status RequireSquare(const Inputs& in) {
+  NODEWISE_RETURN_IF_ERROR(
+      All(RequireFloat(in, 0), RequireRank(in, 0, 2, INT_MAX)));
+  if (!in.type(0).has_rank()) return absl::OkStatus();
+  const Shape& x = *in.type(0).shape;
+  const Dim& rows = x[x.size() - 2];
+  if (!rows.is_known() || !x.back().is_known() ||
+      rows.size() == x.back().size()) {
+    return absl::OkStatus();
+  }
+  return InputError(0, fmt::format("has matrices of {} x {}, expected "
+                                   "square ones",
+                                   rows.size(), x.back().size()));
+}
+
+// Returns `factor` n^3 operations for each n x n matrix.
+double CubicFlops(const Inputs& in, double factor) {
+  const auto sizes = in.type(0).sizes();
+  if (!sizes || sizes->empty()) return 0;
+  double flops = factor * static_cast<double>(sizes->back());
+  for (const int64_t size : *sizes) flops *= static_cast<double>(size);
+  return flops;
+}
+
+struct Det : ops::Det {
+  absl::Status Check(const Inputs& in) const { return RequireSquare(in); }
+  OutputInfos Infer(const Inputs& in) const {
+    TensorType type = in.type(0);
+    if (type.has_rank()) type.shape->resize(type.shape->size() - 2);
+    return {std::move(type)};
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto shape = args.shape(0);
+    const int64_t n = shape.back();
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray out,
+        args.MakeOutput(0, shape.first(shape.size() - 2), args.dtype(0)));
+    std::vector<double> matrices = ToDoubles(args.in(0));
+    std::vector<double> results(static_cast<size_t>(CountOf(out)));
+    Bounds* const bounds = args.bounds(0);
+    for (size_t i = 0; i < results.size(); ++i) {
+      double* const a = matrices.data() + static_cast<int64_t>(i) * n * n;
+      // Determinant() changes the matrix.
+      const double largest = Hadamard(n, a);
+      results[i] = Determinant(n, a);
+      if (bounds == nullptr) continue;
+      // Elimination may let errors grow by 2^n: nothing useful is proved.
+      bounds->proved.push_back(std::numeric_limits<double>::quiet_NaN());
+      bounds->expected.push_back(kExpectedFactor * static_cast<double>(n) *
+                                     UnitRoundoff(out.dtype()) * largest +
+                                 HalfUlp(out.dtype(), results[i]));
+    }
+    StoreDoubles(results.data(), 0, CountOf(out), out);
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return CubicFlops(in, 2.0 / 3);
+  }
+};
+
+// The inverse of the n x n matrix `a`, which is changed on the way: both sides
+// of (a | 1) are eliminated with the largest element of each column. A singular
+// matrix gives infinities and NaN.
+std::vector<double> Inverted(int64_t n, double* a) {
+  std::vector<double> inverse(static_cast<size_t>(n * n));
+  double* const x = inverse.data();
+  for (int64_t i = 0; i < n; ++i) x[i * n + i] = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t best = RowOfPivot(n, a, k);
+    if (best != k) {
+      std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
+      std::swap_ranges(x + k * n, x + (k + 1) * n, x + best * n);
+    }
+    const double pivot = a[k * n + k];
+    for (int64_t j = 0; j < n; ++j) {
+      a[k * n + j] /= pivot;
+      x[k * n + j] /= pivot;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const double factor = a[i * n + k];
+      if (i == k || factor == 0) continue;
+      for (int64_t j = 0; j < n; ++j) {
+        a[i * n + j] -= factor * a[k * n + j];
+        x[i * n + j] -= factor * x[k * n + j];
+      }
+    }
+  }
+  return inverse;
+}
+
+// Returns |a| |b| of n x n matrices.
+std::vector<double> AbsoluteProduct(int64_t n, const double* a,
+                                    const double* b) {
+  std::vector<double> product(static_cast<size_t>(n * n));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < n; ++k) {
+      const double factor = std::fabs(a[i * n + k]);
+      for (int64_t j = 0; j < n; ++j) {
+        product[static_cast<size_t>(i * n + j)] +=
+            factor * std::fabs(b[k * n + j]);
+      }
+    }
+  }
+  return product;
+}
+
+struct Inverse : ops::Inverse {
+  absl::Status Check(const Inputs& in) const { return RequireSquare(in); }
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const int64_t n = args.shape(0).back();
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    const std::vector<double> matrices = ToDoubles(args.in(0));
+    std::vector<double> results;
+    Bounds* const bounds = args.bounds(0);
+    for (size_t at = 0; at < matrices.size();
+         at += static_cast<size_t>(n * n)) {
+      const double* const a = matrices.data() + at;
+      std::vector<double> changed(a, a + n * n);
+      const std::vector<double> x = Inverted(n, changed.data());
+      results.insert(results.end(), x.begin(), x.end());
+      if (bounds == nullptr) continue;
+      // To first order the inverse changes by |x| |error of a| |x|.
+      const auto ax = AbsoluteProduct(n, a, x.data());
+      // Elimination may let errors grow by 2^n: nothing useful is proved. A
+      // singular matrix has no inverse.
+      const bool is_singular =
+          std::any_of(x.begin(), x.end(),
+                      [](double value) { return !std::isfinite(value); });
+      const double proved = is_singular
+                                ? std::numeric_limits<double>::infinity()
+                                : std::numeric_limits<double>::quiet_NaN();
+      for (const double size : AbsoluteProduct(n, x.data(), ax.data())) {
+        const double value = x[bounds->expected.size() - at];
+        bounds->expected.push_back(kExpectedFactor * static_cast<double>(n) *
+                                       UnitRoundoff(out.dtype()) * size +
+                                   HalfUlp(out.dtype(), value));
+        bounds->proved.push_back(proved);
+      }
+    }
+    StoreDoubles(results.data(), 0, CountOf(out), out);
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    return CubicFlops(in, 2);
+  }
+};
+
+constexpr OperatorDef kEinsums[] = {
+    Row<ops::Einsum, Einsum>({.name = "Einsum",
+                              .since = 12,
+                              .inputs = {Variadic("Inputs")},
+                              .outputs = {"Output"},
+                              .bound = kSum}),
+};
+constexpr OperatorDef kDets[] = {
+    Row<ops::Det, Det>({.name = "Det",
+                        .since = 11,
+                        .inputs = {"X"},
+                        .outputs = {"Y"},
+                        .bound = kSum}),
+    Row<ops::Inverse, Inverse>({.name = "Inverse",
+                                .domain = "com.microsoft",
+                                .since = 1,
+                                .inputs = {"X"},
+                                .outputs = {"Y"},
+                                .bound = kSum}),
+};
+
+}  // namespace
+
+absl::Span<const OperatorDef> EinsumOperators() { return kEinsums; }
+absl::Span<const OperatorDef> DetOperators() { return kDets; }
+
+}  // namespace nodewise
