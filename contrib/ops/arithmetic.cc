@@ -150,6 +150,7 @@ struct Exponent {
   uint64_t size;
   bool is_negative;
 };
+
 // Squares the base again and again, and takes those squares for which the
 // exponent has a bit. Without signs, so that it wraps around.
 int64_t IntegerPower(int64_t base, Exponent exponent) {
@@ -167,6 +168,9 @@ int64_t IntegerPower(int64_t base, Exponent exponent) {
   return Wrapped<int64_t>(power);
 }
 
+// The exponent may be of another type than the base. If one of both is a float
+// the power is calculated in double and made the type of the base, truncated
+// for an integer.
 struct Raising : NoElement {
   static absl::Status Check(const Inputs& in) {
     return All(RequireNumber(in, 0), RequireNumber(in, 1));
@@ -182,7 +186,8 @@ struct Raising : NoElement {
     return MapPairBlocks<double>(
         args, plan, args.dtype(0), 20,
         [](double* x, const double* y, int64_t n) {
-          // Just as exact as std::pow, and much faster.
+          // Just as exact as std::pow, and much faster: a block of nothing but
+          // squares has a loop of its own, which compilers vectorise.
           const auto is_two = [](double exponent) { return exponent == 2; };
           if (std::all_of(y, y + n, is_two)) {
             for (int64_t i = 0; i < n; ++i) x[i] *= x[i];
@@ -193,6 +198,8 @@ struct Raising : NoElement {
           }
         });
   }
+  // Both are read as integers with a sign; the bits of an exponent without one
+  // are taken as they are.
   static absl::Status RunInteger(EvalArgs& args, const Broadcast& plan) {
     const bool is_signed = !IsUnsigned(args.dtype(1));
     return MapPairBlocks<int64_t>(
@@ -222,7 +229,7 @@ absl::Status MultiplySlope(EvalArgs& args, const Broadcast& plan) {
   return MapPairs<float, float>(args, plan, kFloat32, sloped);
 }
 
-struct PRelu : ops::PRelu, OneFlopEach {
+struct PRelu : ops::PRelu, OneFlopEach, KeepsType {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(CheckSlope(in));
     if (!in.type(0).has_rank() || !in.type(1).has_rank()) {
@@ -234,7 +241,6 @@ struct PRelu : ops::PRelu, OneFlopEach {
                       "is larger than input 0, expected a slope that can be "
                       "repeated over it");
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastPair(args));
     return MultiplySlope(args, plan);
@@ -242,12 +248,11 @@ struct PRelu : ops::PRelu, OneFlopEach {
 };
 
 // Below opset 7 the slope is one number, or one for each channel.
-struct PReluByChannel : ops::PRelu {
+struct PReluByChannel : ops::PRelu, KeepsType {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(CheckSlope(in));
     return CheckAligned(in, RuleFor(in.type(0), in.type(1)));
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const ops::AxisBroadcast rule =
         RuleFor(TensorType::Of(*args.in(0)), TensorType::Of(*args.in(1)));
@@ -256,6 +261,8 @@ struct PReluByChannel : ops::PRelu {
   }
 
  private:
+  // A list of slopes goes with side 1, the channels; without channels, or as
+  // one number, with the last sides.
   static ops::AxisBroadcast RuleFor(const TensorType& x,
                                     const TensorType& slope) {
     const bool is_list = slope.has_rank() && slope.rank() == 1;
@@ -285,6 +292,7 @@ void SetLimit(const EvalArgs& args, size_t i, T* limit) {
     LoadWide(args.in(i), 0, 1, limit);
   }
 }
+
 // The limits that are not given are the ends of the element type, so that an
 // infinity becomes the largest number even then.
 template <typename T>
@@ -300,7 +308,8 @@ Limits<T> LimitsOf(const EvalArgs& args) {
   return limits;
 }
 
-struct Clip : ops::Clip {
+// The limits may be left out, each by itself.
+struct Clip : ops::Clip, KeepsType {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 0));
     for (const size_t i : {1, 2}) {
@@ -317,7 +326,6 @@ struct Clip : ops::Clip {
     }
     return absl::OkStatus();
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     // The usual type is clipped as it is; all others go through a wide type,
     // block by block.
@@ -346,6 +354,7 @@ struct Clip : ops::Clip {
 };
 
 // From here on operators with any number of inputs.
+// A variadic input may be empty by its row, so it is refused here.
 absl::Status CheckAll(const Inputs& in,
                       absl::Status (*require)(const Inputs&, size_t)) {
   if (in.size() == 0) {
@@ -388,6 +397,7 @@ struct Extreme : Class {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(OutputInfos out, Countable(BroadcastInputs(in)));
+    // A length or an axis is clamped with two inputs.
     if (in.size() == 2) out[0].elements = PairElements(in, &Element);
     return out;
   }
@@ -411,6 +421,7 @@ struct Extreme : Class {
   }
 
  private:
+  // The usual type is compared in the memory of the result.
   static void RunFloat32(const EvalArgs& args, const Broadcast& plan,
                          float* to) {
     ForEachRun(
@@ -462,6 +473,8 @@ struct Total : Class {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return Countable(BroadcastInputs(in));
   }
+  // The elements of a run are added up block by block; their bounds follow, one
+  // by one, where they are wanted.
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastAll(args));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
@@ -489,6 +502,8 @@ struct Total : Class {
   }
 
  private:
+  // Adds up a block of elements of all inputs, so that the totals stay in the
+  // first cache.
   static void AddBlock(const EvalArgs& args, const int64_t* at,
                        const int64_t* steps, int64_t begin, int64_t count,
                        double* totals) {
@@ -509,9 +524,7 @@ struct Total : Class {
       const int64_t element = at[k] + i * steps[k];
       double x = 0;
       LoadDoubles(args.in(k), element, element + 1, &x);
-      sum.absolute += std::fabs(x);
-      sum.squares += x * x;
-      sum.result += x;
+      AddTerm(x, &sum);
     }
     SumBound bound = BoundSum(args.dtype(0), sum);
     if (!kMean) return bound;
@@ -533,6 +546,7 @@ template <typename Now>
 struct Old : Now {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(Now::Check(in));
+    // The first shape that is known is the pattern for all others.
     const Shape* first = nullptr;
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in.type(i).has_rank()) continue;
@@ -543,6 +557,8 @@ struct Old : Now {
   }
 };
 
+// One function for the rows of both opsets: the class says which sides are
+// repeated.
 template <typename Class, typename Calculation>
 constexpr OperatorDef ArithmeticRow(const char* name, int since,
                                     ErrorBound bound) {
@@ -561,6 +577,7 @@ constexpr OperatorDef PowRow(int since) {
                                              .outputs = {"Z"},
                                              .bound = Ulps(16)});
 }
+// Only the name of the output tells these rows apart.
 template <typename Class, typename Rules>
 constexpr OperatorDef VariadicRow(const char* name, int since,
                                   const char* output, ErrorBound bound) {

@@ -36,10 +36,12 @@ struct ArgExtreme : Class {
     if (!in.type(0).has_rank()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(axis, in.type(0).rank()));
     const Dim& size = (*in.type(0).shape)[static_cast<size_t>(side)];
+    // There is no place of the largest among no elements.
     if (size != Dim(0)) return absl::OkStatus();
     return InputError(0, "has no elements along the axis, expected some");
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    // The side goes, or stays with a size of 1.
     TensorType type(kInt64);
     if (!in.type(0).has_rank()) return OutputInfos{type};
     NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(axis, in.type(0).rank()));
@@ -93,6 +95,8 @@ struct ArgExtreme : Class {
                   }
                 });
   }
+  // Returns the place within the line; the elements of a line may lie far
+  // apart.
   template <typename T>
   int64_t Best(const T* x, const AxisSplit& lines) const {
     int64_t best = 0;
@@ -101,6 +105,7 @@ struct ArgExtreme : Class {
     }
     return best;
   }
+  // A NaN beats all numbers, and another NaN only if the last one counts.
   template <typename T>
   bool IsBetter(T next, T best) const {
     if (next != next || best != best) {  // NaN.
@@ -111,6 +116,7 @@ struct ArgExtreme : Class {
   }
 };
 
+// Both begin with the number that changes nothing, and go on with the next one.
 struct CumulativeSum {
   static constexpr int kStart = 0;
   template <typename T>
@@ -139,6 +145,7 @@ class ProductWay {
   double LostAt(double product) {
     const bool was_held = is_held_;
     const double size = std::fabs(product);
+    // A product of 0 is exact, and all that follow it are.
     is_held_ =
         is_held_ && !overflows_(size) && (size == 0 || size >= least_normal_);
     return was_held ? tiny_ : std::numeric_limits<double>::infinity();
@@ -153,7 +160,7 @@ class ProductWay {
 
 // CumSum and CumProd. The axis is input 1, one number.
 template <typename Class, typename Operation>
-struct Cumulative : Class, OneFlopEach {
+struct Cumulative : Class, OneFlopEach, KeepsType {
   using Class::exclusive;
   using Class::reverse;
 
@@ -170,14 +177,13 @@ struct Cumulative : Class, OneFlopEach {
     if (axis->size() != 1) return InputError(1, "is not a single axis");
     return RequireAxis(in, (*axis)[0]);
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
+    // The axis is known only now if it is not constant.
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, args.Ints(1));
     if (axes.size() != 1) return InputError(1, "is not a single axis");
     NODEWISE_ASSIGN_OR_RETURN(const AxisSplit lines,
                               SplitAlong(args.shape(0), axes[0]));
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     if (Bounds* const bounds = args.bounds(0)) {
       ResizeBounds(CountOf(y), bounds);
       RunBounds(args, lines, bounds);
@@ -197,6 +203,7 @@ struct Cumulative : Class, OneFlopEach {
   }
 
  private:
+  // Lines do not depend on each other, so threads share them.
   template <typename F>
   static void ForEachLine(const AxisSplit& lines, F f) {
     const auto size = static_cast<double>(lines.size);
@@ -219,6 +226,8 @@ struct Cumulative : Class, OneFlopEach {
       RunLine<Total>(x + first, lines, y + first);
     });
   }
+  // The total goes on in its own type and is made the element's for each
+  // result.
   template <typename Total, typename T>
   void RunLine(const T* x, const AxisSplit& lines, T* y) const {
     Total total = Operation::kStart;
@@ -238,6 +247,7 @@ struct Cumulative : Class, OneFlopEach {
     const std::vector<double> x = ToDoubles(args.in(0));
     ForEachLine(lines, [&](int64_t first) {
       SumOfTerms sum;
+      // An exclusive first element is the start itself, without an error.
       sum.result = Operation::kStart;
       ProductWay way(dtype);
       for (int64_t i = 0; i < lines.size; ++i) {

@@ -58,6 +58,8 @@ void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end,
     StoreIntegers(integers, begin, end, y);
     return;
   }
+  // A double itself is rounded to once; for a shorter float a plain double of a
+  // long integer would round twice.
   double doubles[kWideBlock];
   if (from_integer && y.dtype().bits < 64) {
     LoadOddDoubles(x, begin, end, doubles);
@@ -92,8 +94,7 @@ absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
     args.SetOutput(0, args.in(0));
     return absl::OkStatus();
   }
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                            args.MakeOutput(0, args.shape(0), to));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   // Other types have no wide one, and CastRange() cannot fail.
   for (const DLDataType type : {args.dtype(0), to}) {
     if (IsConverted(type)) continue;
@@ -159,6 +160,8 @@ int OnnxBitsOf(DLDataType dtype) {
                             : static_cast<int>(8 * ElementBytes(dtype));
 }
 
+// Bits are counted as ONNX stores them, so that an int4 and a uint4 are as wide
+// as each other, and no wider type is.
 struct BitCast : ops::BitCast {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&BitCast::to>("to"));
@@ -173,8 +176,7 @@ struct BitCast : ops::BitCast {
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in, 0, to); }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), to));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     if (y.bytes() != 0) std::memcpy(y.data(), args.in(0).data(), y.bytes());
     if (!IsShortInteger(to)) return absl::OkStatus();
     // In memory the bits above the element's are those of its sign, or 0.

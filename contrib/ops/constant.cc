@@ -8,9 +8,6 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -18,11 +15,18 @@ namespace {
 // An attribute's numbers as a tensor of this shape.
 template <typename T>
 absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values,
-                                 absl::Span<const int64_t> shape,
-                                 DLDataType dtype) {
-  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, NDArray::Empty(shape, dtype, kCpu));
+                                 absl::Span<const int64_t> shape) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      NDArray tensor,
+      NDArray::Empty(shape, std::is_same_v<T, float> ? kFloat32 : kInt64,
+                     kCpu));
   std::copy(values.begin(), values.end(), tensor.As<T>());
   return tensor;
+}
+
+template <typename T>
+absl::StatusOr<NDArray> ListOf(absl::Span<const T> values) {
+  return TensorOf<T>(values, {static_cast<int64_t>(values.size())});
 }
 
 struct Constant : ops::Constant {
@@ -54,32 +58,27 @@ struct Constant : ops::Constant {
   }
 
  private:
+  // Check() has seen that exactly one form is given. The tensor itself is
+  // shared; a number, or a list of numbers, becomes a tensor of rank 0 or 1.
   absl::StatusOr<NDArray> Tensor() const {
     if (value.has_value() && value->defined()) return *value;
-    if (value_float.has_value()) {
-      return TensorOf<float>({&*value_float, 1}, {}, kFloat32);
-    }
-    if (value_floats.has_value()) {
-      const auto count = static_cast<int64_t>(value_floats->size());
-      return TensorOf<float>(*value_floats, {count}, kFloat32);
-    }
-    if (value_int.has_value()) {
-      return TensorOf<int64_t>({&*value_int, 1}, {}, kInt64);
-    }
-    if (!value_ints.has_value()) {
-      return absl::InvalidArgumentError("has no value");
-    }
-    const auto count = static_cast<int64_t>(value_ints->size());
-    return TensorOf<int64_t>(*value_ints, {count}, kInt64);
+    if (value_float.has_value()) return TensorOf<float>({&*value_float, 1}, {});
+    if (value_floats.has_value()) return ListOf<float>(*value_floats);
+    if (value_int.has_value()) return TensorOf<int64_t>({&*value_int, 1}, {});
+    if (value_ints.has_value()) return ListOf<int64_t>(*value_ints);
+    return absl::InvalidArgumentError("has no value");
   }
 };
 
+// The value may be of a type that none calculates with, since it is only
+// copied.
 struct ConstantOfShape : ops::ConstantOfShape {
   static constexpr auto Fields() {
     return FieldList(Field<&ConstantOfShape::value>("value"));
   }
 
   absl::Status Check(const Inputs& in) const {
+    // Any type that numbers can be read from, short ones too.
     const auto is_number = [](DLDataType dtype) {
       const auto known = [](auto) { return absl::OkStatus(); };
       return IsConverted(dtype) || WithType(dtype, known).ok();
@@ -121,6 +120,8 @@ struct ConstantOfShape : ops::ConstantOfShape {
   }
 };
 
+// How many elements there are can be told where all three inputs are constant,
+// and for integers even where they are sides of shapes.
 struct Range : ops::Range {
   static constexpr auto Fields() {
     return FieldList(Field<&Range::stash_type>("stash_type"));
@@ -132,6 +133,7 @@ struct Range : ops::Range {
                RequireRank(in, 2, 0, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    // The first input whose type is known tells that of all.
     DLDataType dtype{};
     for (size_t i = 0; i < 3 && dtype.bits == 0; ++i) dtype = in.type(i).dtype;
     // Integers that are known need not be constants: they may be sides.
@@ -151,6 +153,7 @@ struct Range : ops::Range {
     }
     NODEWISE_ASSIGN_OR_RETURN(const int64_t count,
                               CountInts((*start)[0], (*limit)[0], (*delta)[0]));
+    // Indices along a side, as masks and positions use them.
     std::optional<Shape> elements;
     if (count <= static_cast<int64_t>(kMostElements)) {
       elements.emplace();
@@ -164,6 +167,7 @@ struct Range : ops::Range {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     return WithWide(y.dtype(), [&](auto start) {
       auto delta = start;
+      // The limit has done its part in the number of elements.
       LoadWide(args.in(0), 0, 1, &start);
       LoadWide(args.in(2), 0, 1, &delta);
       Fill(start, delta, y);
@@ -205,6 +209,8 @@ struct Range : ops::Range {
     return static_cast<int64_t>(count);
   }
 
+  // Each element is calculated from the start: adding step by step would add up
+  // roundings.
   static double NumberAt(int64_t i, double start, double delta) {
     return start + static_cast<double>(i) * delta;
   }
@@ -245,11 +251,9 @@ struct Range : ops::Range {
   }
 };
 
-struct OneHot : ops::OneHot {
-  static constexpr auto Fields() {
-    return FieldList(Field<&OneHot::axis>("axis"));
-  }
-
+// Input 2 holds the value elsewhere and the value at the index, in this order,
+// of any type: both are copied as bytes. An index outside leaves its line off.
+struct OneHot : WithAxis<ops::OneHot> {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(All(RequireNumber(in, 0), RequireNumber(in, 1),
                                  RequireRank(in, 1, 0, 1),
@@ -266,6 +270,7 @@ struct OneHot : ops::OneHot {
     const auto rank = RankOf(in);
     if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
     NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, *rank + 1));
+    // The depth may be of any number type, one number of rank 0 or 1.
     Dim depth;
     if (const auto known = OneInt(in, 1)) depth = *known;
     if (depth.is_known() && depth.size() < 0) {
@@ -274,13 +279,11 @@ struct OneHot : ops::OneHot {
     }
     Shape sides = *in.type(0).shape;
     sides.insert(sides.begin() + at, depth);
-    NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
-    return OneOutput(dtype, std::move(sides));
+    return CheckedOutput(dtype, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    NODEWISE_ASSIGN_OR_RETURN(const AxisSplit split,
-                              SplitAlong(y.shape(), axis));
+    NODEWISE_ASSIGN_OR_RETURN(const auto split, SplitAlong(y.shape(), axis));
     FillWith(y, args.in(2).data());
     const size_t width = ElementBytes(y.dtype());
     const char* const on = args.in(2).As<char>() + width;
@@ -316,6 +319,8 @@ struct OneHot : ops::OneHot {
   }
 };
 
+// Ones are stored one by one, since there are few of them: the type is not
+// looked at more often than that.
 struct EyeLike : ops::EyeLike {
   static constexpr auto Fields() {
     return FieldList(Field<&EyeLike::dtype>("dtype"), Field<&EyeLike::k>("k"));
@@ -345,7 +350,9 @@ struct EyeLike : ops::EyeLike {
   }
 };
 
-struct Trilu : ops::Trilu {
+// Each row keeps a part that begins, or ends, at the diagonal. Elements are
+// only moved, so their type does not matter but for its size.
+struct Trilu : ops::Trilu, KeepsType {
   static constexpr auto Fields() {
     return FieldList(Field<&Trilu::upper>("upper"));
   }
@@ -354,7 +361,6 @@ struct Trilu : ops::Trilu {
     return All(RequireRank(in, 0, 2, INT32_MAX), RequireType(in, 1, kInt64),
                RequireRank(in, 1, 0, 1));
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const size_t rank = y.shape().size();
@@ -367,11 +373,10 @@ struct Trilu : ops::Trilu {
       // Further away nothing changes, and sums with it would overflow.
       k = std::clamp(given[0], -rows, columns);
     }
+    // Nothing is left to be divided by the length of a row.
     if (columns <= 0) return absl::OkStatus();
-    return WithSize(y.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const T* from = args.in(0).As<T>();
-      T* to = y.As<T>();
+    return MoveElements(args.in(0), y, [&](const auto* from, auto* to) {
+      // Rows of all matrices, one after the other.
       const int64_t lines = CountOf(y) / columns;
       for (int64_t line = 0; line < lines; ++line) {
         // Elements [begin, end) of this row stay.
@@ -380,40 +385,37 @@ struct Trilu : ops::Trilu {
             upper ? std::clamp<int64_t>(diagonal, 0, columns) : 0;
         const int64_t end =
             upper ? columns : std::clamp<int64_t>(diagonal + 1, 0, columns);
-        std::fill(to, to + columns, T{0});
+        std::fill_n(to, columns, 0);
         std::copy(from + begin, from + end, to + begin);
         from += columns;
         to += columns;
       }
-      return absl::OkStatus();
     });
   }
 };
 
+// All but Range are exact.
+template <typename Class, typename Rules>
+constexpr OperatorDef ConstantRow(const char* name, int since,
+                                  const Params& inputs, const Params& outputs) {
+  return Row<Class, Rules>(
+      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
+}
+
 constexpr OperatorDef kConstantRows[] = {
-    Row<ops::Constant, Constant>(
-        {.name = "Constant", .since = 1, .outputs = {"output"}}),
-    Row<ops::ConstantOfShape, ConstantOfShape>({.name = "ConstantOfShape",
-                                                .since = 9,
-                                                .inputs = {"input"},
-                                                .outputs = {"output"}}),
+    ConstantRow<ops::Constant, Constant>("Constant", 1, {}, {"output"}),
+    ConstantRow<ops::ConstantOfShape, ConstantOfShape>("ConstantOfShape", 9,
+                                                       {"input"}, {"output"}),
     Row<ops::Range, Range>({.name = "Range",
                             .since = 11,
                             .inputs = {"start", "limit", "delta"},
                             .outputs = {"output"},
                             .bound = kSum}),
-    Row<ops::OneHot, OneHot>({.name = "OneHot",
-                              .since = 9,
-                              .inputs = {"indices", "depth", "values"},
-                              .outputs = {"output"}}),
-    Row<ops::EyeLike, EyeLike>({.name = "EyeLike",
-                                .since = 9,
-                                .inputs = {"input"},
-                                .outputs = {"output"}}),
-    Row<ops::Trilu, Trilu>({.name = "Trilu",
-                            .since = 14,
-                            .inputs = {"input", Optional("k")},
-                            .outputs = {"output"}}),
+    ConstantRow<ops::OneHot, OneHot>(
+        "OneHot", 9, {"indices", "depth", "values"}, {"output"}),
+    ConstantRow<ops::EyeLike, EyeLike>("EyeLike", 9, {"input"}, {"output"}),
+    ConstantRow<ops::Trilu, Trilu>("Trilu", 14, {"input", Optional("k")},
+                                   {"output"}),
 };
 
 }  // namespace

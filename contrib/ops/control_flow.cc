@@ -4,16 +4,11 @@
 #include <iterator>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/op/evaluate.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -53,13 +48,7 @@ const TensorType& OutputTypeOf(const Subgraph& body, size_t i) {
   return body.body->value(body.body->outputs()[i]).type;
 }
 
-std::vector<TensorType> OutputTypesOf(const Subgraph& body) {
-  std::vector<TensorType> types;
-  for (size_t i = 0; i < body.body->outputs().size(); ++i) {
-    types.push_back(OutputTypeOf(body, i));
-  }
-  return types;
-}
+size_t OutputsOf(const Subgraph& body) { return body.body->outputs().size(); }
 
 // Fails with kInvalidArgument if the operation has more outputs than its body
 // makes.
@@ -75,6 +64,7 @@ absl::StatusOr<std::vector<NDArray>> RunBody(EvalArgs& args,
                                              const Subgraph& body,
                                              std::vector<NDArray> inputs,
                                              size_t first) {
+  // Kernels that stand alone are given nothing that runs bodies.
   if (!args.run_body()) {
     return absl::FailedPreconditionError(
         "has a body, which only an interpreter runs");
@@ -84,10 +74,9 @@ absl::StatusOr<std::vector<NDArray>> RunBody(EvalArgs& args,
   }
   auto outputs = args.run_body()(body, std::move(inputs));
   if (!outputs.ok()) return At("body", outputs.status());
-  if (outputs->size() == body.body->outputs().size()) return outputs;
+  if (outputs->size() == OutputsOf(body)) return outputs;
   return absl::InternalError(fmt::format("body: made {} outputs of {}",
-                                         outputs->size(),
-                                         body.body->outputs().size()));
+                                         outputs->size(), OutputsOf(body)));
 }
 
 // Returns the type with one more side.
@@ -110,6 +99,7 @@ absl::Status StackOutput(EvalArgs& args, size_t i,
                          const std::vector<NDArray>& elements, int64_t axis,
                          const TensorType& type) {
   std::vector<int64_t> shape;
+  // The elements say more than the type that the body states.
   DLDataType dtype = type.dtype;
   if (!elements.empty()) {
     shape.assign(elements[0].shape().begin(), elements[0].shape().end());
@@ -173,6 +163,7 @@ absl::StatusOr<bool> TruthOf(const EvalArgs& args, size_t i) {
 TensorType EitherOf(const TensorType& a, const TensorType& b) {
   TensorType either;
   either.dtype = a.has_dtype() ? a.dtype : b.dtype;
+  // Two element types leave the type open.
   if (a.has_dtype() && b.has_dtype() && !(a.dtype == b.dtype)) {
     either.dtype = DLDataType{};
   }
@@ -187,6 +178,8 @@ TensorType EitherOf(const TensorType& a, const TensorType& b) {
   return either;
 }
 
+// Both bodies take nothing but captures. Only the one that is chosen runs,
+// while what is said about the outputs has to hold for both.
 struct If : ops::If {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&If::else_branch>("else_branch"),
@@ -200,16 +193,15 @@ struct If : ops::If {
         RequireCount(in, 1 + else_branch.captures + then_branch.captures));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs&, size_t count) const {
-    const std::vector<TensorType> then_types = OutputTypesOf(then_branch);
-    const std::vector<TensorType> else_types = OutputTypesOf(else_branch);
-    if (then_types.size() < count || else_types.size() < count) {
+    if (OutputsOf(then_branch) < count || OutputsOf(else_branch) < count) {
       return absl::InvalidArgumentError(
           fmt::format("has {} outputs, but its bodies {} and {}", count,
-                      then_types.size(), else_types.size()));
+                      OutputsOf(then_branch), OutputsOf(else_branch)));
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
-      infos.emplace_back(EitherOf(then_types[i], else_types[i]));
+      infos.emplace_back(
+          EitherOf(OutputTypeOf(then_branch, i), OutputTypeOf(else_branch, i)));
     }
     return infos;
   }
@@ -229,15 +221,13 @@ struct If : ops::If {
 
 // Returns an int64 or a Bool.
 absl::StatusOr<NDArray> ScalarOf(DLDataType dtype, int64_t value) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray scalar,
-                            NDArray::Empty({}, dtype, kCpu));
-  if (dtype == kInt64) {
-    *scalar.As<int64_t>() = value;
-  } else {
-    *scalar.As<uint8_t>() = value != 0 ? 1 : 0;
-  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto scalar, NDArray::Empty({}, dtype, kCpu));
+  StoreIntegers(&value, 0, 1, scalar);
   return scalar;
 }
+
+// How many values are carried on follows from the number of inputs, and how
+// many outputs are stacked from what the body makes beyond them.
 struct Loop : ops::Loop {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Loop::body>("body"));
@@ -256,20 +246,20 @@ struct Loop : ops::Loop {
     for (size_t i = 2; i < 2 + carried; ++i) {
       NODEWISE_RETURN_IF_ERROR(RequireBodyType(in, i, body, i));
     }
-    if (body.body->outputs().size() >= 1 + carried) return absl::OkStatus();
-    return AttributeError(
-        "body", fmt::format("has {} outputs, expected {} at least",
-                            body.body->outputs().size(), 1 + carried));
+    if (OutputsOf(body) >= 1 + carried) return absl::OkStatus();
+    return AttributeError("body",
+                          fmt::format("has {} outputs, expected {} at least",
+                                      OutputsOf(body), 1 + carried));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t count) const {
-    const std::vector<TensorType> made = OutputTypesOf(body);
     const size_t carried = in.size() - 2 - body.captures;
-    NODEWISE_RETURN_IF_ERROR(RequireMade(count, made.size() - 1));
+    NODEWISE_RETURN_IF_ERROR(RequireMade(count, OutputsOf(body) - 1));
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
       // Without any trip the inputs are passed on.
-      infos.emplace_back(i < carried ? EitherOf(in.type(2 + i), made[1 + i])
-                                     : Stacked(made[1 + i], 0, Trips(in)));
+      infos.emplace_back(
+          i < carried ? EitherOf(in.type(2 + i), OutputTypeOf(body, 1 + i))
+                      : Stacked(OutputTypeOf(body, 1 + i), 0, Trips(in)));
     }
     return infos;
   }
@@ -289,8 +279,8 @@ struct Loop : ops::Loop {
     }
     std::vector<NDArray> values;
     for (size_t i = 0; i < carried; ++i) values.push_back(args.in(2 + i));
-    std::vector<std::vector<NDArray>> scans(body.body->outputs().size() - 1 -
-                                            carried);
+    // The elements of each scan output, by trip.
+    std::vector<std::vector<NDArray>> scans(OutputsOf(body) - 1 - carried);
     // The body takes the trip, the condition and the values, and makes the next
     // condition, the next values, and an element of each scan output.
     for (int64_t trip = 0; trip < trips && goes_on; ++trip) {
@@ -342,6 +332,8 @@ struct ScanParts {
   size_t outputs = 0;  // Stacked.
 };
 
+// Fails unless the attribute, the inputs and the body agree. The attribute
+// counts the scanned inputs, so all others but captures are states.
 absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
                                   size_t given) {
   if (given < body.captures) {
@@ -357,11 +349,11 @@ absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
   ScanParts parts;
   parts.inputs = static_cast<size_t>(num_scan_inputs);
   parts.states = all - parts.inputs;
-  const size_t made = body.body->outputs().size();
+  const size_t made = OutputsOf(body);
   if (made < parts.states) {
-    return AttributeError("body", fmt::format("has {} outputs, expected {} at "
-                                              "least",
-                                              made, parts.states));
+    return AttributeError(
+        "body", fmt::format("has {} outputs, expected {} at least", made,
+                            parts.states));
   }
   parts.outputs = made - parts.states;
   return parts;
@@ -410,6 +402,8 @@ absl::Status RunSteps(
     NODEWISE_ASSIGN_OR_RETURN(
         std::vector<NDArray> outputs,
         RunBody(args, body, std::move(inputs), first_capture));
+    // The body makes the states first. They become inputs of the next step, so
+    // that the last ones are what is left at the end.
     const auto scanned = outputs.begin() + static_cast<int64_t>(parts.states);
     for (size_t k = 0; k < parts.outputs; ++k) {
       steps->made[k].push_back(std::move(scanned[static_cast<int64_t>(k)]));
@@ -419,6 +413,7 @@ absl::Status RunSteps(
   }
   return absl::OkStatus();
 }
+
 // From opset 9 on there is no batch, and each input has an axis of its own.
 struct Scan : ops::Scan {
   static constexpr auto Fields() {
@@ -450,8 +445,7 @@ struct Scan : ops::Scan {
     NODEWISE_ASSIGN_OR_RETURN(const ScanParts parts,
                               PartsOf(body, num_scan_inputs, in.size()));
     NODEWISE_ASSIGN_OR_RETURN(const Dim length, Length(in, parts));
-    const std::vector<TensorType> made = OutputTypesOf(body);
-    NODEWISE_RETURN_IF_ERROR(RequireMade(count, made.size()));
+    NODEWISE_RETURN_IF_ERROR(RequireMade(count, OutputsOf(body)));
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
       // States keep their type; without a single step they are what came in.
@@ -459,8 +453,8 @@ struct Scan : ops::Scan {
       infos.emplace_back(
           is_state
               ? in.type(i)
-              : Stacked(made[i], NumberAt(scan_output_axes, i - parts.states),
-                        length));
+              : Stacked(OutputTypeOf(body, i),
+                        NumberAt(scan_output_axes, i - parts.states), length));
     }
     return infos;
   }
@@ -469,6 +463,7 @@ struct Scan : ops::Scan {
     NODEWISE_ASSIGN_OR_RETURN(
         const ScanParts parts,
         PartsOf(body, num_scan_inputs, args.num_inputs()));
+    // The axes may count from the end, which depends on the rank.
     std::vector<int> axes;
     for (size_t k = 0; k < parts.inputs; ++k) {
       const auto rank = static_cast<int>(args.shape(parts.states + k).size());
@@ -544,6 +539,7 @@ struct Scan8 : ops::Scan8 {
     NODEWISE_RETURN_IF_ERROR(
         All(CheckFlags("directions", directions, parts.inputs, true),
             RequireType(in, 0, kInt64), RequireRank(in, 0, 1)));
+    // Side 0 of all inputs, and side 1 of scanned ones, are the same.
     Dim batch = SideOf(in, 0, 0);
     Dim length;
     for (size_t i = 1; i <= parts.states + parts.inputs; ++i) {
@@ -565,13 +561,13 @@ struct Scan8 : ops::Scan8 {
                               PartsOf(body, num_scan_inputs, in.size() - 1));
     const Dim batch = SideOf(in, 1 + parts.states, 0);
     const Dim length = SideOf(in, 1 + parts.states, 1);
-    const std::vector<TensorType> made = OutputTypesOf(body);
-    NODEWISE_RETURN_IF_ERROR(RequireMade(count, made.size()));
+    NODEWISE_RETURN_IF_ERROR(RequireMade(count, OutputsOf(body)));
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
-      infos.emplace_back(i < parts.states
-                             ? in.type(1 + i)
-                             : Stacked(Stacked(made[i], 0, length), 0, batch));
+      infos.emplace_back(
+          i < parts.states
+              ? in.type(1 + i)
+              : Stacked(Stacked(OutputTypeOf(body, i), 0, length), 0, batch));
     }
     return infos;
   }
@@ -581,11 +577,12 @@ struct Scan8 : ops::Scan8 {
         PartsOf(body, num_scan_inputs, args.num_inputs() - 1));
     const int64_t batches = args.shape(1 + parts.states)[0];
     const int64_t length = args.shape(1 + parts.states)[1];
+    // Without lengths all sequences are as long as the side.
     std::vector<int64_t> counts(static_cast<size_t>(batches), length);
     if (args.has(0)) {
       NODEWISE_ASSIGN_OR_RETURN(counts, args.Ints(0));
     }
-    std::vector<std::vector<NDArray>> results(body.body->outputs().size());
+    std::vector<std::vector<NDArray>> results(OutputsOf(body));
     for (int64_t batch = 0; batch < batches; ++batch) {
       const int64_t count = counts[static_cast<size_t>(batch)];
       if (count < 0 || count > length) {
@@ -614,6 +611,8 @@ struct Scan8 : ops::Scan8 {
       NODEWISE_ASSIGN_OR_RETURN(steps.states.emplace_back(),
                                 SliceAt(args.in(1 + i), 0, batch));
     }
+    // Each sequence is one item of the batch: side 0 of states and scanned
+    // inputs is taken away, and the steps go along what is side 0 then.
     std::vector<NDArray> sequences;
     for (size_t k = 0; k < parts.inputs; ++k) {
       NODEWISE_ASSIGN_OR_RETURN(
@@ -631,6 +630,8 @@ struct Scan8 : ops::Scan8 {
     for (size_t i = 0; i < parts.states; ++i) {
       (*results)[i].push_back(steps.states[i]);
     }
+    // The elements that a sequence makes are stacked as an output first, so
+    // that the batch can be stacked from it.
     constexpr bool kWanted[] = {true};
     const EvalArgs::Options options;
     for (size_t k = 0; k < parts.outputs; ++k) {
@@ -660,13 +661,11 @@ struct Scan8 : ops::Scan8 {
 
 constexpr OperatorDef kControlFlowRows[] = {
     Row<ops::If, If>({.name = "If",
-                      .since = 1,
                       .inputs = {"cond", Variadic("captures")},
                       .outputs = {Variadic("outputs")},
                       .bound = kSum}),
     Row<ops::Loop, Loop>(
         {.name = "Loop",
-         .since = 1,
          .inputs = {Optional("M"), Optional("cond"), Variadic("v_initial")},
          .outputs = {Variadic("v_final_and_scan_outputs")},
          .bound = kSum}),

@@ -7,9 +7,6 @@
 #include "contrib/ops/util/random_numbers.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -44,8 +41,11 @@ absl::Status DropAtRandom(EvalArgs& args, double ratio,
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   std::vector<double> values = ToDoubles(args.in(0));
   std::vector<double> keeps(values.size());
+  // Scaled up, so that the sum stays what it was on average.
   const double scale = 1 / (1 - ratio);
   for (size_t i = 0; i < values.size(); ++i) {
+    // One number for each element, in their order, so that a seed gives one
+    // mask.
     keeps[i] = numbers.Uniform() >= ratio ? 1 : 0;
     values[i] = keeps[i] != 0 ? values[i] * scale : 0;
   }
@@ -83,7 +83,8 @@ struct Dropout6 : ops::Dropout6, OldDropout {
   }
 };
 
-// From opset 7 on a network is never trained, and elements are never dropped.
+// In opsets 7 to 9 nothing says that a network is trained, so that no element
+// is dropped.
 struct Dropout7 : ops::Dropout7, OldDropout {
   static constexpr auto Fields() {
     return FieldList(Field<&Dropout7::ratio>("ratio"));
@@ -126,6 +127,7 @@ struct Dropout : ops::Dropout {
   }
 };
 
+// Rows without a ratio as an input.
 template <typename Class, typename Rules>
 constexpr OperatorDef OldRow(int since) {
   return Row<Class, Rules>({.name = "Dropout",

@@ -1,6 +1,7 @@
 #include "nodewise/ops/encoders.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,11 +12,8 @@
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -48,29 +46,20 @@ struct LabelTable {
   NDArray fallback;  // One value, or none of another type.
 };
 
-// How keys are compared.
-struct KeyRule {
-  bool by_bits = true;  // Else by value, and every NaN is the same.
-  bool last_counts = false;
-
-  // Returns a number that keys have in common if they are the same.
-  // A float32 is widened for this, so that keys of both float types have one
-  // form.
-  template <typename T>
-  uint64_t operator()(T key) const {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!by_bits && std::isnan(key)) return kNan;
-      const double wide = static_cast<double>(key);
-      // -0 and 0 are one value.
-      return std::bit_cast<uint64_t>(by_bits || wide != 0 ? wide : 0.0);
-    } else {
-      return static_cast<uint64_t>(static_cast<int64_t>(key));
-    }
+// Returns a number that keys have in common if they are the same. By value
+// every NaN is one key, and so are 0 and -0; by bits they are different ones. A
+// float32 is widened for this, so that keys of both float types have one form.
+template <typename T>
+uint64_t CommonKey(T key, bool by_value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    constexpr uint64_t kNan = 0x7FF8000000000000;
+    if (by_value && std::isnan(key)) return kNan;
+    const double wide = static_cast<double>(key);
+    return std::bit_cast<uint64_t>(by_value && wide == 0 ? 0.0 : wide);
+  } else {
+    return static_cast<uint64_t>(static_cast<int64_t>(key));
   }
-
- private:
-  static constexpr uint64_t kNan = 0x7FF8000000000000;
-};
+}
 
 // Calls `f` with a key of the type, or fails.
 template <typename F>
@@ -126,6 +115,7 @@ absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
   return absl::OkStatus();
 }
 
+// Every key needs a value, and there has to be a list of both.
 absl::Status CheckTable(const LabelTable& table) {
   if (!table.keys.defined()) {
     return AttributeError("keys_int64s", "is missing, as other keys are");
@@ -141,14 +131,17 @@ absl::Status CheckTable(const LabelTable& table) {
   if (table.fallback.defined() &&
       (!(table.fallback.dtype() == table.values.dtype()) ||
        CountOf(table.fallback) != 1)) {
-    return AttributeError("default_tensor",
-                          fmt::format("is not a single element of type {}, as "
-                                      "values are",
-                                      ToString(table.values.dtype())));
+    return AttributeError(
+        "default_tensor",
+        fmt::format("is not a single element of type {}, as values are",
+                    ToString(table.values.dtype())));
   }
   return absl::OkStatus();
 }
 
+// Returns the value of keys that are not in the table, in the type of the
+// values: that of the tensor, or the attribute for their type. An int64_t is
+// not made a double on the way, where it would lose digits.
 absl::StatusOr<NDArray> FallbackOf(const LabelTable& table, int64_t integer,
                                    float number) {
   if (table.fallback.defined()) return table.fallback;
@@ -165,9 +158,10 @@ absl::StatusOr<NDArray> FallbackOf(const LabelTable& table, int64_t integer,
   return one;
 }
 
-// Values are copied as bytes, since they may be of any type.
+// Values are copied as bytes, since they may be of any type. The version that
+// compares keys by value also takes the last one of equal keys, not the first.
 absl::Status LookUp(EvalArgs& args, const LabelTable& table,
-                    const NDArray& fallback, const KeyRule& rule) {
+                    const NDArray& fallback, bool by_value) {
   const NDArray& x = args.in(0);
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray y, args.MakeOutput(0, x.shape(), table.values.dtype()));
@@ -177,17 +171,17 @@ absl::Status LookUp(EvalArgs& args, const LabelTable& table,
   return WithKey(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     std::map<uint64_t, const uint8_t*> places;
+    // Keys have the type of the input, as Check() has seen.
     const T* const keys = table.keys.As<T>();
     for (int64_t i = 0; i < CountOf(table.keys); ++i) {
-      const auto [place, is_new] = places.emplace(
-          rule(keys[i]), values + static_cast<size_t>(i) * bytes);
-      if (!is_new && rule.last_counts) {
-        place->second = values + static_cast<size_t>(i) * bytes;
-      }
+      const auto* const value = values + static_cast<size_t>(i) * bytes;
+      const auto place =
+          places.emplace(CommonKey(keys[i], by_value), value).first;
+      if (by_value) place->second = value;
     }
     const T* const from = x.As<T>();
     for (int64_t i = 0; i < CountOf(x); ++i) {
-      const auto found = places.find(rule(from[i]));
+      const auto found = places.find(CommonKey(from[i], by_value));
       std::memcpy(
           to + static_cast<size_t>(i) * bytes,
           found == places.end() ? fallback.As<uint8_t>() : found->second,
@@ -197,9 +191,31 @@ absl::Status LookUp(EvalArgs& args, const LabelTable& table,
   });
 }
 
-// Both versions. The class has the attributes, the rules have Table().
+// Both versions.
 template <typename Class>
 struct Encoder : Class {
+  // In version 4 a tensor follows each kind of lists.
+  static constexpr auto Fields() {
+    constexpr AttrField kLists[] = {
+        Field<&Class::default_float>("default_float"),
+        Field<&Class::default_int64>("default_int64"),
+        Field<&Class::default_string>("default_string"),
+        Field<&Class::keys_floats>("keys_floats"),
+        Field<&Class::keys_int64s>("keys_int64s"),
+        Field<&Class::keys_strings>("keys_strings"),
+        Field<&Class::values_floats>("values_floats"),
+        Field<&Class::values_int64s>("values_int64s"),
+        Field<&Class::values_strings>("values_strings")};
+    if constexpr (kHasTensors) {
+      return FieldList(
+          kLists[0], kLists[1], kLists[2],
+          Field<&Class::default_tensor>("default_tensor"), kLists[3], kLists[4],
+          kLists[5], Field<&Class::keys_tensor>("keys_tensor"), kLists[6],
+          kLists[7], kLists[8], Field<&Class::values_tensor>("values_tensor"));
+    } else {
+      return std::to_array(kLists);
+    }
+  }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(const LabelTable table, Table());
     return RequireType(in, 0, table.keys.dtype());
@@ -213,12 +229,15 @@ struct Encoder : Class {
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray fallback,
         FallbackOf(table, this->default_int64, this->default_float));
-    return LookUp(args, table, fallback, {!kHasTensors, kHasTensors});
+    // How keys are compared changed with the version that brought the tensors.
+    return LookUp(args, table, fallback, kHasTensors);
   }
 
- protected:
+ private:
   static constexpr bool kHasTensors = std::is_same_v<Class, ops::LabelEncoder>;
 
+  // Made anew for each question, since an operation keeps nothing but its
+  // attributes.
   absl::StatusOr<LabelTable> Table() const {
     NODEWISE_ASSIGN_OR_RETURN(LabelTable table, TableOf(*this));
     if constexpr (kHasTensors) {
@@ -229,48 +248,18 @@ struct Encoder : Class {
   }
 };
 
-struct LabelEncoder2 : Encoder<ops::LabelEncoder2> {
-  static constexpr auto Fields() {
-    using Class = ops::LabelEncoder2;
-    return FieldList(Field<&Class::default_float>("default_float"),
-                     Field<&Class::default_int64>("default_int64"),
-                     Field<&Class::default_string>("default_string"),
-                     Field<&Class::keys_floats>("keys_floats"),
-                     Field<&Class::keys_int64s>("keys_int64s"),
-                     Field<&Class::keys_strings>("keys_strings"),
-                     Field<&Class::values_floats>("values_floats"),
-                     Field<&Class::values_int64s>("values_int64s"),
-                     Field<&Class::values_strings>("values_strings"));
-  }
-};
-
-struct LabelEncoder : Encoder<ops::LabelEncoder> {
-  static constexpr auto Fields() {
-    using Class = ops::LabelEncoder;
-    return FieldList(Field<&Class::default_float>("default_float"),
-                     Field<&Class::default_int64>("default_int64"),
-                     Field<&Class::default_string>("default_string"),
-                     Field<&Class::default_tensor>("default_tensor"),
-                     Field<&Class::keys_floats>("keys_floats"),
-                     Field<&Class::keys_int64s>("keys_int64s"),
-                     Field<&Class::keys_strings>("keys_strings"),
-                     Field<&Class::keys_tensor>("keys_tensor"),
-                     Field<&Class::values_floats>("values_floats"),
-                     Field<&Class::values_int64s>("values_int64s"),
-                     Field<&Class::values_strings>("values_strings"),
-                     Field<&Class::values_tensor>("values_tensor"));
-  }
-};
-
 // Made an integer; none for what fits into none.
 template <typename T>
 std::optional<int64_t> AsCategory(T x) {
   if constexpr (std::is_floating_point_v<T>) {
+    // 2^63, which is the first number that is too large. NaN fits nowhere.
     constexpr T kEnd = static_cast<T>(9223372036854775808.0);
     if (!(x >= -kEnd && x < kEnd)) return std::nullopt;
   }
   return static_cast<int64_t>(x);
 }
+
+// The result has one more side, with a place for each category.
 struct OneHotEncoder : ops::OneHotEncoder {
   static constexpr auto Fields() {
     using Class = ops::OneHotEncoder;
@@ -306,15 +295,16 @@ struct OneHotEncoder : ops::OneHotEncoder {
       using T = decltype(zero);
       const T* const from = x.As<T>();
       for (int64_t i = 0; i < CountOf(x); ++i) {
+        // A number that is not a category is an error only if `zeros` says so.
         const std::optional<int64_t> category = AsCategory(from[i]);
         const auto found =
             category.has_value() ? places.find(*category) : places.end();
         if (found != places.end()) {
           to[i * Categories() + found->second] = 1;
         } else if (!zeros) {
-          return InputError(0, fmt::format("has {}, expected a category, since "
-                                           "zeros is 0",
-                                           from[i]));
+          return InputError(
+              0, fmt::format("has {}, expected a category, since zeros is 0",
+                             from[i]));
         }
       }
       return absl::OkStatus();
@@ -327,6 +317,8 @@ struct OneHotEncoder : ops::OneHotEncoder {
   }
 };
 
+// Rows are built in double and stored as float32, whose own rounding is the
+// only one for all types but integers of 64 bits.
 struct FeatureVectorizer : ops::FeatureVectorizer {
   static constexpr auto Fields() {
     using Class = ops::FeatureVectorizer;
@@ -338,17 +330,19 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
       return absl::InvalidArgumentError("has no input, expected one or more");
     }
     if (!inputdimensions.empty() && inputdimensions.size() != in.size()) {
-      return AttributeError("inputdimensions",
-                            fmt::format("has {} elements, expected {}, one for "
-                                        "each input",
-                                        inputdimensions.size(), in.size()));
+      return AttributeError(
+          "inputdimensions",
+          fmt::format("has {} elements, expected {}, one for each input",
+                      inputdimensions.size(), in.size()));
     }
+    // Far beyond any row, and small enough for the sum of all widths.
     constexpr int64_t kMost = int64_t{1} << 40;
     for (const int64_t width : inputdimensions) {
       if (width >= 0 && width <= kMost) continue;
       return AttributeError("inputdimensions",
                             fmt::format("has {}, expected 0 or more", width));
     }
+    // All inputs have as many rows as the first one, as far as that is known.
     for (size_t i = 0; i < in.size(); ++i) {
       NODEWISE_RETURN_IF_ERROR(
           All(RequireClassic(in, i), RequireRank(in, i, 1, INT32_MAX)));
@@ -373,7 +367,9 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const int64_t rows = y.shape()[0];
     const int64_t width = y.shape()[1];
+    // A row that is shorter than it should be is filled up with 0.
     std::vector<double> out(static_cast<size_t>(rows * width), 0);
+    // Where the columns of the next input begin.
     int64_t begin = 0;
     for (size_t i = 0; i < args.num_inputs(); ++i) {
       const auto shape = args.shape(i);
@@ -431,6 +427,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     if (!pool_int64s.has_value()) {
       return AttributeError("pool_int64s", "is missing, expected the n-grams");
     }
+    // Lengths are numbers of the model, and loops go through all of them.
     if (min_gram_length < 1 || max_gram_length < min_gram_length) {
       return AttributeError(
           "min_gram_length",
@@ -458,9 +455,12 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     const auto shape = args.shape(0);
     const int64_t rows = shape.size() == 2 ? shape[0] : 1;
     const auto size = static_cast<size_t>(shape.back());
+    // Several n-grams may have one place, where what they add is summed in
+    // double, in the order of the pool.
     const auto places = static_cast<size_t>(Places());
     Bounds* const bounds = args.bounds(0);
     if (bounds != nullptr) ResizeBounds(CountOf(y), bounds);
+    // A vector is one row.
     for (int64_t r = 0; r < rows; ++r) {
       const auto row = static_cast<size_t>(r);
       const std::vector<int64_t> counts =
@@ -469,11 +469,8 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
       for (size_t ngram = 0; ngram < counts.size(); ++ngram) {
         if (counts[ngram] == 0) continue;
         SumOfTerms& sum = sums[static_cast<size_t>(ngram_indexes[ngram])];
-        const SumOfTerms term = Term(ngram, counts[ngram]);
-        sum.terms += term.terms;
-        sum.absolute += term.absolute;
-        sum.squares += term.squares;
-        sum.result += term.result;
+        sum.terms += 1;
+        AddTerm(TermOf(ngram, counts[ngram]), &sum);
       }
       for (size_t i = 0; i < places; ++i) {
         const size_t at = row * places + i;
@@ -491,6 +488,8 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
  private:
   absl::Status CheckPool() const {
     const auto size = static_cast<int64_t>(pool_int64s->size());
+    // Each number says where the n-grams of one length begin: those before it
+    // have to be whole, and the last ones end with the pool.
     int64_t begin = 0;
     for (size_t n = 0; n <= ngram_counts.size(); ++n) {
       const int64_t end = n < ngram_counts.size() ? ngram_counts[n] : size;
@@ -500,8 +499,8 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
       if (end < begin || end > size || !is_whole) {
         return AttributeError(
             "ngram_counts",
-            fmt::format("does not cut a pool of {} numbers into n-grams of "
-                        "1, 2, ... ({} is not an end for those of {})",
+            fmt::format("does not cut a pool of {} numbers into n-grams "
+                        "of 1, 2, ... ({} is not an end for those of {})",
                         size, end, n));
       }
       begin = end;
@@ -513,6 +512,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     for (size_t n = 0; n < ngram_counts.size(); ++n) {
       ngrams += static_cast<size_t>(CountAt(n));
     }
+    // Without a place there would be no output, whose side is the highest one.
     if (ngram_indexes.empty() || ngram_indexes.size() != ngrams) {
       return AttributeError(
           "ngram_indexes",
@@ -531,6 +531,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     return AttributeError("weights", fmt::format("has {} numbers, expected {}",
                                                  weights->size(), ngrams));
   }
+  // The output is as long as its highest place says.
   int64_t Places() const {
     return *std::max_element(ngram_indexes.begin(), ngram_indexes.end()) + 1;
   }
@@ -543,6 +544,8 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     return (end - ngram_counts[n]) / static_cast<int64_t>(n + 1);
   }
   Pool MakePool() const {
+    // N-grams are numbered through all lengths, wanted or not, since
+    // ngram_indexes and weights count all of them.
     Pool pool;
     size_t id = 0;
     for (size_t n = 0; n < ngram_counts.size(); ++n) {
@@ -590,28 +593,29 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     }
     return counts;
   }
-  // What an n-gram adds to its place.
-  SumOfTerms Term(size_t ngram, int64_t count) const {
+  // Returns the number that an n-gram adds to its place.
+  double TermOf(size_t ngram, int64_t count) const {
     double term = static_cast<double>(count);
     if (mode == NgramMode::kIdf) term = std::min(term, 1.0);
     if (mode != NgramMode::kTf && weights.has_value() && !weights->empty()) {
       term *= (*weights)[ngram];
     }
-    return {1, std::fabs(term), term * term, term};
+    return term;
   }
 };
 
 constexpr OperatorDef kEncoders[] = {
-    Row<ops::LabelEncoder2, LabelEncoder2>({.name = "LabelEncoder",
-                                            .domain = "ai.onnx.ml",
-                                            .since = 2,
-                                            .inputs = {"X"},
-                                            .outputs = {"Y"}}),
-    Row<ops::LabelEncoder, LabelEncoder>({.name = "LabelEncoder",
-                                          .domain = "ai.onnx.ml",
-                                          .since = 4,
-                                          .inputs = {"X"},
-                                          .outputs = {"Y"}}),
+    Row<ops::LabelEncoder2, Encoder<ops::LabelEncoder2>>(
+        {.name = "LabelEncoder",
+         .domain = "ai.onnx.ml",
+         .since = 2,
+         .inputs = {"X"},
+         .outputs = {"Y"}}),
+    Row<ops::LabelEncoder, Encoder<ops::LabelEncoder>>({.name = "LabelEncoder",
+                                                        .domain = "ai.onnx.ml",
+                                                        .since = 4,
+                                                        .inputs = {"X"},
+                                                        .outputs = {"Y"}}),
     Row<ops::OneHotEncoder, OneHotEncoder>({.name = "OneHotEncoder",
                                             .domain = "ai.onnx.ml",
                                             .inputs = {"X"},

@@ -6,12 +6,10 @@
 #include <limits>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -74,20 +72,22 @@ absl::StatusOr<int64_t> OffsetOfTuple(const int64_t* tuple,
   return offset;
 }
 
-struct Gather : ops::Gather {
-  static constexpr auto Fields() {
-    return FieldList(Field<&Gather::axis>("axis"));
-  }
+// Requires that two sides may be the same; the error is that of input `i`.
+absl::Status RequireSameSide(const Inputs& in, size_t i, size_t side,
+                             size_t other, size_t other_side) {
+  const Dim expected = SideOf(in, other, other_side);
+  return AtInput(i, UniteDims(SideOf(in, i, side), expected).status());
+}
 
+// The data is a list of slices along the axis, and the result a list of some of
+// them, in the shape of the indices instead of the axis.
+struct Gather : WithAxis<ops::Gather> {
   absl::Status Check(const Inputs& in) const {
     return All(RequireIndex(in, 1), RequireAxis(in, axis));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value() || !RankOf(in, 1).has_value()) {
-      return OneOutput(dtype, std::nullopt);
-    }
+    if (!rank.has_value() || !RankOf(in, 1).has_value()) return OfInputType(in);
     NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, *rank));
     const Shape& data = *in.type(0).shape;
     const Shape& indices = *in.type(1).shape;
@@ -96,7 +96,7 @@ struct Gather : ops::Gather {
     sides.insert(sides.end(), data.begin() + at + 1, data.end());
     NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
     NODEWISE_ASSIGN_OR_RETURN(std::optional<Shape> elements, Elements(in));
-    return OneOutput(dtype, std::move(sides), std::move(elements));
+    return OfInputType(in, std::move(sides), std::move(elements));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const AxisSplit split,
@@ -104,12 +104,11 @@ struct Gather : ops::Gather {
     NODEWISE_ASSIGN_OR_RETURN(const auto indices,
                               IndicesInside(args, 1, split.size));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    // Slice `i` of the result is the one at an index, of slice i / count of the
+    // outer sides.
     const auto count = static_cast<int64_t>(indices.size());
-    return WithSize(y.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const from = args.in(0).As<T>();
-      T* const to = y.As<T>();
-      const int64_t inner = split.inner;
+    const int64_t inner = split.inner;
+    return MoveElements(args.in(0), y, [&](const auto* from, auto* to) {
       ParallelFor(split.outer * count, 2 + static_cast<double>(inner),
                   [&](int64_t begin, int64_t end) {
                     for (int64_t i = begin; i < end; ++i) {
@@ -119,12 +118,11 @@ struct Gather : ops::Gather {
                       std::copy_n(from + row * inner, inner, to + i * inner);
                     }
                   });
-      return absl::OkStatus();
     });
   }
 
  private:
-  // Picks sides of a shape, as exporters do to calculate with one of them.
+  // Picks sides of a shape, with which something is calculated.
   static absl::StatusOr<std::optional<Shape>> Elements(const Inputs& in) {
     const auto known = KnownElements(in);
     const auto indices = in.Ints(1);
@@ -141,24 +139,23 @@ struct Gather : ops::Gather {
   }
 };
 
-struct GatherElements : ops::GatherElements {
-  static constexpr auto Fields() {
-    return FieldList(Field<&GatherElements::axis>("axis"));
-  }
-
+// The result has the shape of the indices: each element is read at its own
+// place, but for the side of the axis, where its index says which.
+struct GatherElements : WithAxis<ops::GatherElements> {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(
         All(RequireIndex(in, 1), RequireRank(in, 0, 1, INT32_MAX)));
     const auto rank = RankOf(in);
     if (!rank.has_value()) return absl::OkStatus();
-    return All(RequireRank(in, 1, *rank), Axis(axis, *rank).status());
+    return All(RequireRank(in, 1, *rank), RequireAxis(in, axis));
   }
   OutputInfos Infer(const Inputs& in) const {
+    // If only the data is known, the rank is: both have the same.
     std::optional<Shape> sides = in.type(1).shape;
     if (!sides.has_value() && RankOf(in).has_value()) {
       sides = UnknownShape(*RankOf(in));
     }
-    return OneOutput(in.type(0).dtype, std::move(sides));
+    return OfInputType(in, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     const absl::Span<const int64_t> shape = args.shape(1);
@@ -169,21 +166,20 @@ struct GatherElements : ops::GatherElements {
     NODEWISE_RETURN_IF_ERROR(RequireIndicesInside(shape, data, at));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const std::vector<int64_t> strides = StridesOf(data);
-    return WithSize(y.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const from = args.in(0).As<T>();
-      T* const to = y.As<T>();
+    return MoveElements(args.in(0), y, [&](const auto* from, auto* to) {
       ParallelFor(CountOf(y), 8, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           to[i] = from[OffsetAlong(i, indices[static_cast<size_t>(i)], at,
                                    shape, strides)];
         }
       });
-      return absl::OkStatus();
     });
   }
 };
 
+// Each tuple of indices names a slice of the data, and the first `batch_dims`
+// sides of both are walked together. A tuple may be as long as there are sides
+// left; what it does not name is copied.
 struct GatherND : ops::GatherND {
   static constexpr auto Fields() {
     return FieldList(Field<&GatherND::batch_dims>("batch_dims"));
@@ -193,6 +189,7 @@ struct GatherND : ops::GatherND {
     NODEWISE_RETURN_IF_ERROR(All(RequireType(in, 1, kInt64),
                                  RequireRank(in, 0, 1, INT32_MAX),
                                  RequireRank(in, 1, 1, INT32_MAX)));
+    // One side of each has to be left: for the tuples, and for what they name.
     const int least = std::min(RankOf(in).value_or(INT32_MAX),
                                RankOf(in, 1).value_or(INT32_MAX));
     if (batch_dims < 0 || batch_dims >= least) {
@@ -202,15 +199,12 @@ struct GatherND : ops::GatherND {
     return absl::OkStatus();
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value() || !RankOf(in, 1).has_value()) {
-      return OneOutput(dtype, std::nullopt);
-    }
+    if (!rank.has_value() || !RankOf(in, 1).has_value()) return OfInputType(in);
     const Shape& data = *in.type(0).shape;
     const Shape& indices = *in.type(1).shape;
     const Dim& depth = indices.back();
-    if (!depth.is_known()) return OneOutput(dtype, std::nullopt);
+    if (!depth.is_known()) return OfInputType(in);
     if (depth.size() < 1 || depth.size() > *rank - batch_dims) {
       return InputError(1, fmt::format("has tuples of {}, expected 1 to {}",
                                        depth.size(), *rank - batch_dims));
@@ -223,13 +217,14 @@ struct GatherND : ops::GatherND {
     }
     sides.insert(sides.end(), data.begin() + batch_dims + depth.size(),
                  data.end());
-    NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
-    return OneOutput(dtype, std::move(sides));
+    return CheckedOutput(in.type(0).dtype, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const auto batch = static_cast<size_t>(batch_dims);
     const absl::Span<const int64_t> shape = args.shape(1);
+    // Elements of a batch's data begin `step` after those of the batch before;
+    // a slice has `inner` of them.
     const auto depth = static_cast<size_t>(shape.back());
     const int64_t tuples =
         Product(shape.subspan(batch, shape.size() - 1 - batch));
@@ -257,7 +252,10 @@ struct GatherND : ops::GatherND {
   }
 };
 
-struct ReverseSequence : ops::ReverseSequence {
+// The first `length` steps of each sequence are turned round, what lies behind
+// them stays where it is. What lies along the sides from 2 on is moved as a run
+// of bytes.
+struct ReverseSequence : ops::ReverseSequence, KeepsType {
   static constexpr auto Fields() {
     return FieldList(Field<&ReverseSequence::batch_axis>("batch_axis"),
                      Field<&ReverseSequence::time_axis>("time_axis"));
@@ -265,19 +263,17 @@ struct ReverseSequence : ops::ReverseSequence {
 
   absl::Status Check(const Inputs& in) const {
     if (batch_axis < 0 || batch_axis > 1 || time_axis != 1 - batch_axis) {
-      return AttributeError("time_axis",
-                            fmt::format("is {} and batch_axis {}, expected "
-                                        "0 and 1 or 1 and 0",
-                                        time_axis, batch_axis));
+      return AttributeError(
+          "time_axis",
+          fmt::format("is {} and batch_axis {}, expected 0 and 1 or 1 and 0",
+                      time_axis, batch_axis));
     }
     NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 0, 2, INT32_MAX),
                                  RequireType(in, 1, kInt64),
                                  RequireRank(in, 1, 1)));
     const auto batch = static_cast<size_t>(batch_axis);
-    return AtInput(1,
-                   UniteDims(SideOf(in, 1, 0), SideOf(in, 0, batch)).status());
+    return RequireSameSide(in, 1, 0, 0, batch);
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     NODEWISE_ASSIGN_OR_RETURN(const auto lengths, args.Ints(1));
@@ -288,22 +284,21 @@ struct ReverseSequence : ops::ReverseSequence {
       return InputError(1,
                         fmt::format("has {}, expected 0 to {}", length, times));
     }
-    const int64_t second = shape[1];
-    const int64_t inner = Product(shape.subspan(2));
-    const size_t run = static_cast<size_t>(inner) * ElementBytes(y.dtype());
+    const size_t run = static_cast<size_t>(Product(shape.subspan(2))) *
+                       ElementBytes(y.dtype());
     if (run == 0) return absl::OkStatus();
-    for (int64_t i = 0; i < shape[0]; ++i) {
-      for (int64_t j = 0; j < second; ++j) {
-        const int64_t batch = batch_axis == 0 ? i : j;
-        const int64_t time = batch_axis == 0 ? j : i;
-        const int64_t length = lengths[static_cast<size_t>(batch)];
-        const int64_t source = time < length ? length - 1 - time : time;
-        const int64_t row =
-            batch_axis == 0 ? i * second + source : source * second + j;
-        std::memcpy(y.As<char>() + static_cast<size_t>(i * second + j) * run,
-                    args.in(0).As<char>() + static_cast<size_t>(row) * run,
-                    run);
-      }
+    // Steps from one batch, and from one time, to the next, in runs.
+    const int64_t batches = shape[static_cast<size_t>(batch_axis)];
+    const int64_t batch_step = batch_axis == 0 ? times : 1;
+    const int64_t time_step = batch_axis == 0 ? 1 : batches;
+    for (int64_t i = 0; i < batches * times; ++i) {
+      const int64_t length =
+          lengths[static_cast<size_t>(i / batch_step % batches)];
+      const int64_t time = i / time_step % times;
+      const int64_t source = time < length ? length - 1 - time : time;
+      const int64_t from = i + (source - time) * time_step;
+      std::memcpy(y.As<char>() + static_cast<size_t>(i) * run,
+                  args.in(0).As<char>() + static_cast<size_t>(from) * run, run);
     }
     return absl::OkStatus();
   }
@@ -344,6 +339,7 @@ void ForEachTarget(const Targets& where, F f) {
   }
 }
 
+// Numbers before and after a reduction in double.
 struct Reduced {
   std::vector<double> data;
   std::vector<double> updates;
@@ -368,17 +364,23 @@ void WriteBounds(ScatterReduction reduction, const Targets& where,
     count[at] += 1;
     way[at] = adds ? way[at] + size : way[at] * size;
   });
+  // `way` is now the largest number that a kernel may meet at each element: the
+  // sum of the sizes, or the product of those above 1, in any order of the
+  // updates.
   const double u = UnitRoundoff(dtype);
   const double tiny = HalfUlp(dtype, 0);
   const double largest = LargestOf(dtype);
   const OverflowRule overflows(dtype);
   const bool rounds = adds || reduction == ScatterReduction::kMul;
+  // Elements without an update, and those of kMax and kMin, are exact.
   bounds->proved.assign(data.size(), 0);
   for (size_t i = 0; rounds && i < data.size(); ++i) {
     if (count[i] == 0) continue;
     double& bound = bounds->proved[i];
     // The reference rounds once, too.
     bound = (count[i] + 1) * u * (adds ? way[i] : std::fabs(numbers.result[i]));
+    // A product may pass through numbers that are too small for all digits, and
+    // what is lost there is made larger by the factors that follow.
     if (!adds) bound += count[i] * tiny * way[i];
     if (!(way[i] <= largest)) {
       bound = overflows(way[i]) ? std::numeric_limits<double>::infinity()
@@ -405,6 +407,9 @@ absl::Status ReduceFloats(ScatterReduction reduction, const Targets& where,
   return absl::OkStatus();
 }
 
+// Makes output 0 of the data and the updates. Without a reduction elements are
+// only moved, so their type does not matter but for its size; of several
+// updates of one element the last one stays.
 absl::Status ScatterInto(ScatterReduction reduction, const Targets& where,
                          EvalArgs& args) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -412,10 +417,9 @@ absl::Status ScatterInto(ScatterReduction reduction, const Targets& where,
     return ReduceFloats(reduction, where, args, y);
   }
   CopyAll(args.in(0), y);
-  if (Bounds* const bounds = args.bounds(0)) {
-    bounds->proved.assign(static_cast<size_t>(CountOf(y)), 0);
-    bounds->expected = bounds->proved;
-  }
+  if (Bounds* const bounds = args.bounds(0)) ResizeBounds(CountOf(y), bounds);
+  // Updates are written one after the other, in their order, since several may
+  // go to one element.
   const auto write = [&](auto zero, auto f) {
     using T = decltype(zero);
     T* const to = y.As<T>();
@@ -439,6 +443,7 @@ absl::Status ScatterInto(ScatterReduction reduction, const Targets& where,
   });
 }
 
+// The updates are of the type of the data, which may not be known yet.
 OutputInfos LikeData(const Inputs& in) {
   TensorType type = in.type(0);
   if (!type.has_dtype()) type.dtype = in.type(2).dtype;
@@ -450,55 +455,47 @@ absl::Status CheckTypes(const Inputs& in, size_t updates) {
   return RequireType(in, updates, in.type(0).dtype);
 }
 
-absl::Status CheckScatter(int64_t axis, const Inputs& in) {
-  NODEWISE_RETURN_IF_ERROR(All(RequireIndex(in, 1), CheckTypes(in, 2),
-                               RequireRank(in, 0, 1, INT32_MAX)));
-  const auto rank = RankOf(in);
-  if (rank.has_value()) {
-    NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 1, *rank),
-                                 RequireRank(in, 2, *rank),
-                                 Axis(axis, *rank).status()));
-  }
-  if (!RankOf(in, 1).has_value() || RankOf(in, 1) != RankOf(in, 2)) {
-    return absl::OkStatus();
-  }
-  for (size_t i = 0; i < in.type(1).shape->size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(
-        AtInput(2, UniteDims(SideOf(in, 2, i), SideOf(in, 1, i)).status()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status EvaluateScatter(const ops::ScatterElements& attributes,
-                             EvalArgs& args) {
-  const absl::Span<const int64_t> shape = args.shape(1);
-  const absl::Span<const int64_t> data = args.shape(0);
-  NODEWISE_ASSIGN_OR_RETURN(const size_t at, FrontAxis(data, attributes.axis));
-  // The indices become the targets in their own memory.
-  Targets where;
-  NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
-  NODEWISE_RETURN_IF_ERROR(RequireIndicesInside(shape, data, at));
-  const std::vector<int64_t> strides = StridesOf(data);
-  int64_t i = 0;
-  for (int64_t& target : where.targets) {
-    target = OffsetAlong(i++, target, at, shape, strides);
-  }
-  return ScatterInto(attributes.reduction, where, args);
-}
-
+// Scatter is the older name of ScatterElements.
 template <typename Class>
 struct ScatterAlongAxis : Class {
+  using Class::axis;
+
   static constexpr auto Fields() {
     return FieldList(Field<&Class::axis>("axis"),
                      Field<&Class::reduction>("reduction"));
   }
 
   absl::Status Check(const Inputs& in) const {
-    return CheckScatter(this->axis, in);
+    NODEWISE_RETURN_IF_ERROR(All(RequireIndex(in, 1), CheckTypes(in, 2),
+                                 RequireRank(in, 0, 1, INT32_MAX)));
+    if (const auto rank = RankOf(in)) {
+      NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 1, *rank),
+                                   RequireRank(in, 2, *rank),
+                                   RequireAxis(in, axis)));
+    }
+    if (!RankOf(in, 1).has_value() || RankOf(in, 1) != RankOf(in, 2)) {
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < in.type(1).shape->size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(RequireSameSide(in, 2, i, 1, i));
+    }
+    return absl::OkStatus();
   }
   OutputInfos Infer(const Inputs& in) const { return LikeData(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateScatter(*this, args);
+    const absl::Span<const int64_t> shape = args.shape(1);
+    const absl::Span<const int64_t> data = args.shape(0);
+    NODEWISE_ASSIGN_OR_RETURN(const size_t at, FrontAxis(data, axis));
+    // The indices become the targets in their own memory.
+    Targets where;
+    NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
+    NODEWISE_RETURN_IF_ERROR(RequireIndicesInside(shape, data, at));
+    const std::vector<int64_t> strides = StridesOf(data);
+    int64_t i = 0;
+    for (int64_t& target : where.targets) {
+      target = OffsetAlong(i++, target, at, shape, strides);
+    }
+    return ScatterInto(this->reduction, where, args);
   }
 };
 
@@ -520,21 +517,23 @@ struct ScatterND : ops::ScatterND {
       return InputError(1, fmt::format("has tuples of {}, expected 1 to {}",
                                        depth.size(), *rank));
     }
+    // The updates have the sides of the indices but for the tuples, then those
+    // sides of the data that a tuple does not name.
     const int expected = *indices + *rank - static_cast<int>(depth.size()) - 1;
     NODEWISE_RETURN_IF_ERROR(RequireRank(in, 2, expected));
     for (int i = 0; RankOf(in, 2).has_value() && i < expected; ++i) {
       const bool is_tuple = i < *indices - 1;
       const int k =
           is_tuple ? i : i - (*indices - 1) + static_cast<int>(depth.size());
-      const Dim expected_side =
-          SideOf(in, is_tuple ? 1 : 0, static_cast<size_t>(k));
-      NODEWISE_RETURN_IF_ERROR(AtInput(
-          2, UniteDims(SideOf(in, 2, static_cast<size_t>(i)), expected_side)
-                 .status()));
+      NODEWISE_RETURN_IF_ERROR(RequireSameSide(in, 2, static_cast<size_t>(i),
+                                               is_tuple ? 1 : 0,
+                                               static_cast<size_t>(k)));
     }
     return absl::OkStatus();
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    // A shape may be built by writing sides into a list, so known elements are
+    // passed on.
     OutputInfos infos = LikeData(in);
     std::optional<Shape> elements = KnownElements(in);
     const auto indices = in.Ints(1);
@@ -558,6 +557,7 @@ struct ScatterND : ops::ScatterND {
     const auto depth = static_cast<size_t>(args.shape(1).back());
     const std::vector<int64_t> strides = StridesOf(data);
     Targets where;
+    // An update is a whole slice of what a tuple does not name.
     where.run = Product(data.subspan(depth));
     const absl::Span<const int64_t> shape = args.shape(1);
     where.targets.resize(
@@ -572,7 +572,10 @@ struct ScatterND : ops::ScatterND {
   }
 };
 
-struct TensorScatter : ops::TensorScatter {
+// Writes what new tokens add to the keys or values of an attention, at the
+// place where each item of the batch has got to; the cache is a ring if it is
+// circular.
+struct TensorScatter : ops::TensorScatter, KeepsType {
   static constexpr auto Fields() {
     return FieldList(Field<&TensorScatter::axis>("axis"),
                      Field<&TensorScatter::mode>("mode"));
@@ -586,6 +589,7 @@ struct TensorScatter : ops::TensorScatter {
     if (!rank.has_value()) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(RequireRank(in, 1, *rank));
     NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, *rank));
+    // Each item of the batch has its own place in its own cache.
     if (at == 0) return AttributeError("axis", "is 0, which is the batch");
     if (!RankOf(in, 1).has_value()) return absl::OkStatus();
     for (int i = 0; i < *rank; ++i) {
@@ -595,14 +599,12 @@ struct TensorScatter : ops::TensorScatter {
       const bool fits = i == at ? update.size() <= cache.size()
                                 : update.size() == cache.size();
       if (!fits) {
-        return InputError(1, fmt::format("side {} is {} against the "
-                                         "cache's {}",
+        return InputError(1, fmt::format("side {} is {} against the cache's {}",
                                          i, update.size(), cache.size()));
       }
     }
-    return AtInput(2, UniteDims(SideOf(in, 2, 0), SideOf(in, 0, 0)).status());
+    return RequireSameSide(in, 2, 0, 0, 0);
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     NODEWISE_ASSIGN_OR_RETURN(const AxisSplit cache,
@@ -614,6 +616,7 @@ struct TensorScatter : ops::TensorScatter {
       NODEWISE_ASSIGN_OR_RETURN(first, args.Ints(2));
     }
     for (const int64_t index : first) {
+      // A circular cache takes any place.
       const bool is_inside = index >= 0 && (mode == CacheMode::kCircular ||
                                             index <= cache.size - update.size);
       if (!is_inside) {
@@ -623,6 +626,8 @@ struct TensorScatter : ops::TensorScatter {
     }
     CopyAll(args.in(0), y);
     if (CountOf(args.in(1)) == 0) return absl::OkStatus();
+    // The rows of an item of the batch begin at its own index. An empty update
+    // may come with an empty batch, by which nothing can be divided.
     const int64_t rows = cache.outer / args.shape(0)[0];
     const size_t run =
         static_cast<size_t>(cache.inner) * ElementBytes(y.dtype());

@@ -6,9 +6,6 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -44,6 +41,7 @@ absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
     return absl::InvalidArgumentError(
         "-1 may be anything where the other sides multiply to 0");
   }
+  // A single name that is left is the side, unless a number is left beside it.
   if (!data.names.empty()) {
     const bool is_side = data.names.size() == 1 && data.number == target.number;
     return is_side ? Dim::Named(data.names[0]) : Dim();
@@ -59,6 +57,7 @@ absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
 absl::Status CheckTarget(const Inputs& in) {
   return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 1));
 }
+
 // Axes may be one number too.
 absl::Status CheckAxes(const Inputs& in) {
   return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1));
@@ -72,18 +71,18 @@ struct Reshape : ops::Reshape {
 
   absl::Status Check(const Inputs& in) const { return CheckTarget(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     std::optional<Shape> shape = ShapeFromInput(in, 1);
-    if (!shape.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!shape.has_value()) return OfInputType(in);
     const auto resolved = Resolve(in.type(0), *std::move(shape));
     if (!resolved.ok()) return AtInput(1, resolved.status());
-    return OneOutput(dtype, *resolved, KnownElements(in));
+    return OfInputType(in, *resolved, KnownElements(in));
   }
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 
  private:
   // Returns the target shape with all that stands for something else replaced.
   absl::StatusOr<Shape> Resolve(const TensorType& data, Shape shape) const {
+    // The place of -1, of which there is at most one.
     std::optional<size_t> missing;
     bool has_zero = false;
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -96,6 +95,7 @@ struct Reshape : ops::Reshape {
       }
       missing = i;
     }
+    // Anything times a side that is really 0 is 0.
     if (missing.has_value() && has_zero && allowzero) {
       return absl::InvalidArgumentError("has -1 and 0, allowzero being set");
     }
@@ -130,7 +130,6 @@ struct Reshape : ops::Reshape {
   }
   // Takes over the sides that 0 stands for. `is_kept`: the sides of the data
   // that are.
-
   absl::Status CopySides(const TensorType& data, Shape* shape,
                          std::vector<bool>* is_kept) const {
     for (size_t i = 0; i < shape->size(); ++i) {
@@ -148,46 +147,44 @@ struct Reshape : ops::Reshape {
   }
 };
 
-struct Flatten : ops::Flatten {
-  static constexpr auto Fields() {
-    return FieldList(Field<&Flatten::axis>("axis"));
-  }
-
+// An axis that is the rank itself is allowed: then the second side is an empty
+// product.
+struct Flatten : WithAxis<ops::Flatten> {
   absl::Status Check(const Inputs& in) const {
     const auto rank = RankOf(in);
     if (!rank.has_value() || axis == *rank) return absl::OkStatus();
     return RequireAxis(in, axis);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, UnknownShape(2));
+    if (!rank.has_value()) return OfInputType(in, UnknownShape(2));
     const Shape& sides = *in.type(0).shape;
     const auto at = static_cast<size_t>(axis < 0 ? axis + *rank : axis);
-    return OneOutput(dtype, Shape{ProductOf(sides, 0, at),
-                                  ProductOf(sides, at, sides.size())});
+    return OfInputType(
+        in, Shape{ProductOf(sides, 0, at), ProductOf(sides, at, sides.size())});
   }
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 };
 
-// Until opset 13 the axes were an attribute.
+// Squeeze and Unsqueeze, like Reshape, only give the data other sides: the
+// result shares the memory of the input (ViewAsInferred). Until opset 13 the
+// axes were an attribute of both.
 struct Squeeze : ops::Squeeze {
   absl::Status Check(const Inputs& in) const { return CheckAxes(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!rank.has_value()) return OfInputType(in);
     const Shape& sides = *in.type(0).shape;
     std::vector<bool> goes(sides.size());
     if (in.has(1)) {
       const auto axes = in.Ints(1);
-      if (!axes.has_value()) return OneOutput(dtype, WithUnknownAxes(in));
+      if (!axes.has_value()) return OfInputType(in, WithUnknownAxes(in));
       NODEWISE_ASSIGN_OR_RETURN(const auto all, Axes(*axes, *rank));
       for (const int axis : all) goes[static_cast<size_t>(axis)] = true;
     } else {
       // Even the rank is open as long as a side may turn out to be 1.
       for (size_t i = 0; i < sides.size(); ++i) {
-        if (!sides[i].is_known()) return OneOutput(dtype, std::nullopt);
+        if (!sides[i].is_known()) return OfInputType(in);
         goes[i] = sides[i] == Dim(1);
       }
     }
@@ -200,11 +197,13 @@ struct Squeeze : ops::Squeeze {
             0, fmt::format("side {} is {}, expected 1", i, sides[i].size()));
       }
     }
-    return OneOutput(dtype, rest, KnownElements(in));
+    return OfInputType(in, rest, KnownElements(in));
   }
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 
  private:
+  // Even axes that are not known say how many sides are left, if their number
+  // is known.
   static std::optional<Shape> WithUnknownAxes(const Inputs& in) {
     const Dim count = SideOf(in, 1, 0);
     const int rank = in.type(0).rank();
@@ -213,43 +212,42 @@ struct Squeeze : ops::Squeeze {
   }
 };
 
-// Until opset 13 the axes were an attribute.
+// The axes are those of the result, so they are counted in its rank.
 struct Unsqueeze : ops::Unsqueeze {
   absl::Status Check(const Inputs& in) const { return CheckAxes(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
     const auto axes = in.Ints(1);
     const Dim count = axes.has_value() ? Dim(static_cast<int64_t>(axes->size()))
                                        : SideOf(in, 1, 0);
     // Far beyond any model, and small enough for an int.
     constexpr int64_t kMostRank = 64;
-    if (!rank.has_value() || !count.is_known()) {
-      return OneOutput(dtype, std::nullopt);
-    }
+    if (!rank.has_value() || !count.is_known()) return OfInputType(in);
     if (*rank + count.size() > kMostRank) {
       return InputError(1, fmt::format("makes rank {}, expected {} at most",
                                        *rank + count.size(), kMostRank));
     }
     const int after = *rank + static_cast<int>(count.size());
-    if (!axes.has_value()) return OneOutput(dtype, UnknownShape(after));
+    if (!axes.has_value()) return OfInputType(in, UnknownShape(after));
     NODEWISE_ASSIGN_OR_RETURN(const auto all, Axes(*axes, after));
     Shape sides(static_cast<size_t>(after));
     for (const int axis : all) sides[static_cast<size_t>(axis)] = 1;
     size_t next = 0;
     for (size_t i = 0; i < sides.size(); ++i) {
+      // The sides of the data fill the places that the axes leave.
       const bool is_new =
           std::find(all.begin(), all.end(), static_cast<int>(i)) != all.end();
       if (!is_new) sides[i] = (*in.type(0).shape)[next++];
     }
-    return OneOutput(dtype, sides, KnownElements(in));
+    return OfInputType(in, sides, KnownElements(in));
   }
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 };
 
+// The output is the input itself, without a copy.
 struct Identity : ops::Identity {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    return OneOutput(in.type(0).dtype, in.type(0).shape, KnownElements(in));
+    return OfInputType(in, in.type(0).shape, KnownElements(in));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     args.SetOutput(0, args.in(0));
@@ -260,16 +258,14 @@ struct Identity : ops::Identity {
 struct Expand : ops::Expand {
   absl::Status Check(const Inputs& in) const { return CheckTarget(in); }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto target = ShapeFromInput(in, 1);
-    if (!in.type(0).has_rank() || !target.has_value()) {
-      return OneOutput(dtype, std::nullopt);
-    }
+    if (!in.type(0).has_rank() || !target.has_value()) return OfInputType(in);
     const Shape shapes[] = {*in.type(0).shape, *target};
+    // Both shapes are repeated over each other, as by NumPy.
     NODEWISE_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(shapes));
     NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
     std::optional<Shape> elements = Elements(in, shape);
-    return OneOutput(dtype, std::move(shape), std::move(elements));
+    return OfInputType(in, std::move(shape), std::move(elements));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -290,6 +286,7 @@ struct Expand : ops::Expand {
   }
 
  private:
+  // A list that is repeated to a known length is still known.
   static std::optional<Shape> Elements(const Inputs& in, const Shape& shape) {
     auto known = KnownElements(in);
     if (!known.has_value() || shape.size() > 1) return std::nullopt;
@@ -319,6 +316,7 @@ struct ShapeOf : ops::Shape {
     const auto clamp = [&](int64_t at) {
       return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
     };
+    // An end in front of the start makes an empty list.
     const int64_t first = clamp(start);
     const int64_t last = std::max(first, clamp(end.value_or(rank)));
     return OneOutput(kInt64, Shape{last - first},
@@ -327,6 +325,8 @@ struct ShapeOf : ops::Shape {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const auto rank = static_cast<int64_t>(args.shape(0).size());
+    // How many sides are copied is known from the output, so only the start is
+    // calculated again.
     const int64_t from = start < 0 ? start + rank : start;
     const int64_t first = std::clamp<int64_t>(from, 0, rank);
     const auto sides = args.shape(0).subspan(static_cast<size_t>(first));
@@ -343,6 +343,7 @@ struct Size : ops::Size {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    // The output has rank 0: one number.
     *y.As<int64_t>() = CountOf(args.in(0));
     return absl::OkStatus();
   }
@@ -392,18 +393,20 @@ struct Slice : ops::Slice {
     }
     return absl::OkStatus();
   }
+  // Each axis is cut by itself, as far as its numbers are known. The elements
+  // of a list, which are sides of a shape as a rule, are cut in the same way.
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!rank.has_value()) return OfInputType(in);
     const auto starts = PlacesOf(in, 1);
     const auto ends = PlacesOf(in, 2);
     const auto axes = AxesOf(in, *rank);
     if (!axes.ok()) return axes.status();
     if (!starts.has_value() || !ends.has_value() || !axes->has_value() ||
         (*axes)->size() != starts->size() || ends->size() != starts->size()) {
-      return OneOutput(dtype, UnknownShape(*rank));
+      return OfInputType(in, UnknownShape(*rank));
     }
+    // Steps that are not known leave the side unknown.
     Shape steps(starts->size(), Dim(1));
     if (in.has(4)) {
       steps = PlacesOf(in, 4).value_or(Shape(starts->size()));
@@ -411,6 +414,7 @@ struct Slice : ops::Slice {
     }
     Shape sides = *in.type(0).shape;
     std::optional<Shape> elements = KnownElements(in);
+    // An axis that comes twice has been refused by Axes().
     for (size_t i = 0; i < starts->size(); ++i) {
       Dim& side = sides[static_cast<size_t>((**axes)[i])];
       const Dim& start = (*starts)[i];
@@ -419,7 +423,7 @@ struct Slice : ops::Slice {
         elements = CutElements(*elements, start, end, steps[i]);
       side = SideAfter(side, start, end, steps[i]);
     }
-    return OneOutput(dtype, std::move(sides), std::move(elements));
+    return OfInputType(in, std::move(sides), std::move(elements));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -437,6 +441,8 @@ struct Slice : ops::Slice {
     const absl::Span<const int64_t> shape = args.shape(0);
     const std::vector<int64_t> strides = StridesOf(shape);
     StridedCopy plan;
+    // The output is filled from its beginning; in the input each axis begins at
+    // its cut and goes on by its step, backwards too.
     plan.sides.assign(y.shape().begin(), y.shape().end());
     plan.from_strides = strides;
     plan.to_strides = StridesOf(y.shape());
@@ -477,8 +483,7 @@ struct Slice : ops::Slice {
       const Dim count = SideOf(in, 1, 0);
       if (!count.is_known()) return std::nullopt;
       if (count.size() > rank) {
-        return InputError(1, fmt::format("has {} elements, but the rank is "
-                                         "{}",
+        return InputError(1, fmt::format("has {} elements, but the rank is {}",
                                          count.size(), rank));
       }
       axes.resize(static_cast<size_t>(count.size()));
@@ -493,7 +498,7 @@ struct Slice : ops::Slice {
   // is known: a name stays where the whole side does.
   static Dim SideAfter(const Dim& side, const Dim& start, const Dim& end,
                        const Dim& step) {
-    // What stands for "to the end" where the side is not known.
+    // This, and all above, stands for "to the end" where the side is not known.
     constexpr int64_t kNoEnd = INT32_MAX;
     if (!start.is_known() || !step.is_known()) return Dim();
     const bool is_whole = start == Dim(0) && step == Dim(1);
@@ -579,6 +584,7 @@ struct Split : ops::Split {
     const std::vector<int64_t> strides = StridesOf(args.shape(0));
     int64_t begin = 0;
     for (size_t i = 0; i < args.num_outputs(); ++i) {
+      // MakeOutput() has the words for a type that is not known.
       if (!args.is_inferred(i)) return args.MakeOutput(i).status();
       const std::vector<int64_t> sides = *args.inferred(i).sizes();
       if (args.wants(i)) {
@@ -602,6 +608,8 @@ struct Split : ops::Split {
       return InputError(1, fmt::format("has {} lengths for {} outputs",
                                        parts->size(), count));
     }
+    // The lengths that are known must fit into the side, and fill it if all
+    // are.
     int64_t sum = 0;
     bool is_known = side.is_known();
     for (const Dim& part : *parts) {
@@ -613,9 +621,10 @@ struct Split : ops::Split {
     }
     if (side.is_known() &&
         (sum > side.size() || (is_known && sum < side.size()))) {
-      return InputError(1, fmt::format("has lengths of {} together, expected "
-                                       "{} as the side has",
-                                       sum, side.size()));
+      return InputError(
+          1,
+          fmt::format("has lengths of {} together, expected {} as the side has",
+                      sum, side.size()));
     }
     return *std::move(parts);
   }
@@ -625,6 +634,7 @@ struct Split : ops::Split {
     if (count == 1) parts[0] = side;
     if (!side.is_known()) return parts;
     const auto n = static_cast<int64_t>(count);
+    // Rounded up, so that only the last part can be shorter.
     const int64_t part = (side.size() + n - 1) / n;
     const int64_t last = side.size() - part * (n - 1);
     const bool is_even = part * n == side.size();
@@ -638,11 +648,14 @@ struct Split : ops::Split {
   }
 };
 
+// Inputs are copied one after the other, each with its own strides on the one
+// side and those of the output on the other.
 struct Concat : ops::Concat {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Concat::axis>("axis"));
   }
 
+  // The row alone would allow no input at all.
   absl::Status Check(const Inputs& in) const {
     if (in.size() == 0) return absl::InvalidArgumentError("has no inputs");
     for (size_t i = 0; i < in.size(); ++i) {
@@ -664,6 +677,8 @@ struct Concat : ops::Concat {
     NODEWISE_ASSIGN_OR_RETURN(const int front,
                               Axis(axis, static_cast<int>(shape->size())));
     const auto at = static_cast<size_t>(front);
+    // The first shape that is known is the pattern for all; its side at the
+    // axis is added up anew.
     (*shape)[at] = 0;
     for (size_t i = 0; i < in.size(); ++i) {
       NODEWISE_RETURN_IF_ERROR(Add(in, i, at, &*shape));
@@ -727,6 +742,7 @@ struct Concat : ops::Concat {
           side.size() > static_cast<int64_t>(kMostElements - all.size())) {
         return std::nullopt;
       }
+      // Constants and sides alike.
       is_any_known |= in[i].elements != nullptr;
       const Shape own = KnownElements(in, i).value_or(
           Shape(static_cast<size_t>(side.size())));
@@ -737,6 +753,8 @@ struct Concat : ops::Concat {
   }
 };
 
+// A list stays as it is, so that its elements can be passed on. CopyStrided()
+// walks both tensors in tiles where their last sides differ.
 struct Transpose : ops::Transpose {
   static constexpr auto Fields() {
     return FieldList(Field<&Transpose::perm>("perm"));
@@ -750,30 +768,29 @@ struct Transpose : ops::Transpose {
       return AttributeError("perm", fmt::format("has {} axes, expected {}",
                                                 perm.size(), expected));
     }
+    // Each axis has to come exactly once.
     std::vector<bool> is_there(perm.size());
     for (const int64_t axis : perm) {
       if (axis < 0 || axis >= expected || is_there[static_cast<size_t>(axis)]) {
-        return AttributeError("perm",
-                              fmt::format("has axis {}, expected each of 0 to "
-                                          "{} once",
-                                          axis, expected - 1));
+        return AttributeError(
+            "perm", fmt::format("has axis {}, expected each of 0 to {} once",
+                                axis, expected - 1));
       }
       is_there[static_cast<size_t>(axis)] = true;
     }
     return absl::OkStatus();
   }
   OutputInfos Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
     if (!rank.has_value()) {
-      if (perm.empty()) return OneOutput(dtype, std::nullopt);
-      return OneOutput(dtype, Shape(perm.size()));
+      if (perm.empty()) return OfInputType(in);
+      return OfInputType(in, Shape(perm.size()));
     }
     Shape sides;
     for (const size_t axis : Order(static_cast<size_t>(*rank))) {
       sides.push_back((*in.type(0).shape)[axis]);
     }
-    return OneOutput(dtype, std::move(sides), KnownElements(in));
+    return OfInputType(in, std::move(sides), KnownElements(in));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -789,6 +806,7 @@ struct Transpose : ops::Transpose {
   }
 
  private:
+  // Without `perm` the sides are taken backwards.
   std::vector<size_t> Order(size_t rank) const {
     std::vector<size_t> order(rank);
     for (size_t i = 0; i < rank; ++i) {
@@ -798,16 +816,20 @@ struct Transpose : ops::Transpose {
   }
 };
 
+template <typename Class, typename Rules>
+constexpr OperatorDef LayoutRow(const char* name, int since,
+                                const Params& inputs, const Params& outputs) {
+  return Row<Class, Rules>(
+      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
+}
+
 constexpr OperatorDef kLayoutRows[] = {
     Row<ops::Reshape, Reshape>({.name = "Reshape",
                                 .since = 1,
                                 .inputs = {"data", "shape"},
                                 .outputs = {"reshaped"},
                                 .moved = {{"shape", 1, 5}}}),
-    Row<ops::Flatten, Flatten>({.name = "Flatten",
-                                .since = 1,
-                                .inputs = {"input"},
-                                .outputs = {"output"}}),
+    LayoutRow<ops::Flatten, Flatten>("Flatten", 1, {"input"}, {"output"}),
     Row<ops::Squeeze, Squeeze>({.name = "Squeeze",
                                 .since = 1,
                                 .inputs = {"data", Optional("axes")},
@@ -818,20 +840,10 @@ constexpr OperatorDef kLayoutRows[] = {
                                     .inputs = {"data", "axes"},
                                     .outputs = {"expanded"},
                                     .moved = {{"axes", 1, 13}}}),
-    Row<ops::Identity, Identity>({.name = "Identity",
-                                  .since = 1,
-                                  .inputs = {"input"},
-                                  .outputs = {"output"}}),
-    Row<ops::Expand, Expand>({.name = "Expand",
-                              .since = 8,
-                              .inputs = {"input", "shape"},
-                              .outputs = {"output"}}),
-    Row<ops::Shape, ShapeOf>({.name = "Shape",
-                              .since = 1,
-                              .inputs = {"data"},
-                              .outputs = {"shape"}}),
-    Row<ops::Size, Size>(
-        {.name = "Size", .since = 1, .inputs = {"data"}, .outputs = {"size"}}),
+    LayoutRow<ops::Identity, Identity>("Identity", 1, {"input"}, {"output"}),
+    LayoutRow<ops::Expand, Expand>("Expand", 8, {"input", "shape"}, {"output"}),
+    LayoutRow<ops::Shape, ShapeOf>("Shape", 1, {"data"}, {"shape"}),
+    LayoutRow<ops::Size, Size>("Size", 1, {"data"}, {"size"}),
     Row<ops::Slice, Slice>(
         {.name = "Slice",
          .since = 1,
@@ -844,14 +856,10 @@ constexpr OperatorDef kLayoutRows[] = {
                             .inputs = {"input", Optional("split")},
                             .outputs = {Variadic("outputs")},
                             .moved = {{"split", 1, 13}}}),
-    Row<ops::Concat, Concat>({.name = "Concat",
-                              .since = 4,
-                              .inputs = {Variadic("inputs")},
-                              .outputs = {"concat_result"}}),
-    Row<ops::Transpose, Transpose>({.name = "Transpose",
-                                    .since = 1,
-                                    .inputs = {"data"},
-                                    .outputs = {"transposed"}}),
+    LayoutRow<ops::Concat, Concat>("Concat", 4, {Variadic("inputs")},
+                                   {"concat_result"}),
+    LayoutRow<ops::Transpose, Transpose>("Transpose", 1, {"data"},
+                                         {"transposed"}),
 };
 
 }  // namespace

@@ -8,9 +8,8 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -21,6 +20,7 @@ using Label = int;
 using Labels = std::vector<Label>;
 constexpr Label kEllipsis = 1000;  // Above all letters.
 
+// An equation as it is written, before the ranks of the inputs are known.
 struct Equation {
   // Letters and kEllipsis, as written.
   std::vector<Labels> terms;
@@ -63,12 +63,11 @@ absl::StatusOr<Equation> ParseEquation(const std::string& text) {
       }
       term.push_back(kEllipsis);
       i += 2;
-    } else if (c == ',' && !in_output) {
+    } else if (!in_output && (c == ',' || text.compare(i, 2, "->") == 0)) {
+      // Both end a term, which may be empty: one number.
       equation.terms.push_back(std::exchange(term, {}));
-    } else if (text.compare(i, 2, "->") == 0 && !in_output) {
-      equation.terms.push_back(std::exchange(term, {}));
-      in_output = true;
-      ++i;
+      in_output = c != ',';
+      if (in_output) ++i;
     } else {
       return EquationError(text, "has a character that means nothing there");
     }
@@ -131,9 +130,9 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
         std::count(term.begin(), term.end(), kEllipsis) > 0;
     const size_t letters = term.size() - (has_ellipsis ? 1 : 0);
     if (rank < letters || (!has_ellipsis && rank != letters)) {
-      return InputError(i, fmt::format("has rank {}, expected {} as the "
-                                       "equation says",
-                                       rank, letters));
+      return InputError(
+          i, fmt::format("has rank {}, expected {} as the equation says", rank,
+                         letters));
     }
     ellipsis = std::max(ellipsis, rank - letters);
     expanded.terms.push_back(ExpandEllipsis(term, rank - letters));
@@ -143,6 +142,7 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
     }
   }
   expanded.output = ExpandEllipsis(equation.output, ellipsis);
+  // Sorted, labels that come twice lie beside each other.
   Labels sorted = expanded.output;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
@@ -190,6 +190,8 @@ bool Has(const Labels& labels, Label label) {
 template <typename Number>
 void Gather(const Number* from, absl::Span<const int64_t> sizes,
             absl::Span<const int64_t> strides, size_t kept, Number* to) {
+  // `at` counts through all sides like the digits of a number, and `offset`
+  // follows it through `from`.
   const int64_t outer = Product(sizes.first(kept));
   const int64_t inner = Product(sizes.subspan(kept));
   std::vector<int64_t> at(sizes.size());
@@ -218,6 +220,7 @@ absl::StatusOr<Term<Number>> Reordered(const Number* from, const Labels& labels,
                                        const std::vector<int64_t>& strides,
                                        const Labels& kept,
                                        const LabelSizes& sizes) {
+  // The labels that are kept come first, those that are summed last.
   Labels order = kept;
   for (const Label label : labels) {
     if (!Has(order, label)) order.push_back(label);
@@ -283,6 +286,7 @@ Labels Joined(Labels a, const Labels& b, const Labels& c) {
   return a;
 }
 
+// Tiles of the product, or its rows, are put where they belong in the result.
 template <typename Number>
 void MultiplyTerms(const MatrixOperands& operands, Number* to) {
   const ProductSizes& sizes = operands.sizes;
@@ -330,6 +334,9 @@ absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
   NODEWISE_ASSIGN_OR_RETURN(product.rows, sizes.Count(sharing.rows));
   NODEWISE_ASSIGN_OR_RETURN(product.columns, sizes.Count(sharing.columns));
   NODEWISE_ASSIGN_OR_RETURN(product.depth, sizes.Count(sharing.depth));
+  // Both factors have the depth as their last side, so that the steps of a sum
+  // lie beside each other. Integers pass through as memory only: their type is
+  // that of MultiplyIntegers().
   operands.left = {kFloat64, left.values.data(), product.depth, 1};
   operands.right = {kFloat64, right.values.data(), product.depth, 1};
   operands.left_begins.clear();
@@ -342,7 +349,7 @@ absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
   return result;
 }
 
-// What is done to the elements of inputs; null for nothing.
+// A function of the elements of inputs; null to leave them as they are.
 template <typename Number>
 using Change = Number (*)(Number x);
 
@@ -379,6 +386,7 @@ absl::StatusOr<std::vector<Number>> Calculate(const EvalArgs& args,
       if (args.shape(i)[s] == 1) continue;
       labels.push_back(label);
       strides.push_back(compact[s]);
+      // A label of this input alone that is not needed is summed right away.
       const bool in_product =
           product.has_value() && Has(product->labels, label);
       if ((Has(needed, label) || in_product) && !Has(kept, label)) {
@@ -408,6 +416,9 @@ double TermsOf(const Expanded& all) {
   }
   return summed + static_cast<double>(all.terms.size());
 }
+
+// The equation is parsed anew for each question, since an operation keeps
+// nothing but its attributes.
 struct Einsum : ops::Einsum {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Einsum::equation>("equation"));
@@ -441,10 +452,7 @@ struct Einsum : ops::Einsum {
       infos[i].type = TensorType::Of(*args.in(i));
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto all, Expand(Inputs(infos)));
-    std::vector<int64_t> shape;
-    for (const Label of : all.output) shape.push_back(all.sides.at(of).size());
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
-                              args.MakeOutput(0, shape, args.dtype(0)));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out, args.MakeOutput(0));
     // Integers modulo 2^64 are right in all narrower types, too.
     if (!IsFloat(args.dtype(0))) {
       NODEWISE_ASSIGN_OR_RETURN(const std::vector<uint64_t> values,
@@ -452,8 +460,7 @@ struct Einsum : ops::Einsum {
       StoreWide(values.data(), 0, CountOf(out), out);
       return absl::OkStatus();
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> values,
-                              Calculate<double>(args, all));
+    NODEWISE_ASSIGN_OR_RETURN(const auto values, Calculate<double>(args, all));
     StoreDoubles(values.data(), 0, CountOf(out), out);
     Bounds* const bounds = args.bounds(0);
     if (bounds == nullptr) return absl::OkStatus();
@@ -471,12 +478,10 @@ struct Einsum : ops::Einsum {
 
  private:
   absl::StatusOr<Expanded> Expand(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(const Equation parsed,
-                              ParseEquation(equation.get()));
+    NODEWISE_ASSIGN_OR_RETURN(const auto parsed, ParseEquation(equation.get()));
     if (parsed.terms.size() != in.size()) {
       return EquationError(equation.get(),
-                           "has another number of terms than there "
-                           "are inputs");
+                           "has another number of terms than there are inputs");
     }
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in.type(i).has_rank()) return Expanded();
@@ -527,6 +532,7 @@ double Hadamard(int64_t n, const double* a) {
   return product;
 }
 
+// Sides that are not known yet pass.
 absl::Status RequireSquare(const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireRank(in, 0, 2, INT_MAX)));
@@ -537,9 +543,9 @@ absl::Status RequireSquare(const Inputs& in) {
       rows.size() == x.back().size()) {
     return absl::OkStatus();
   }
-  return InputError(0, fmt::format("has matrices of {} x {}, expected "
-                                   "square ones",
-                                   rows.size(), x.back().size()));
+  return InputError(0,
+                    fmt::format("has matrices of {} x {}, expected square ones",
+                                rows.size(), x.back().size()));
 }
 
 // Returns `factor` n^3 operations for each n x n matrix.
@@ -565,6 +571,8 @@ struct Det : ops::Det {
         const NDArray out,
         args.MakeOutput(0, shape.first(shape.size() - 2), args.dtype(0)));
     std::vector<double> matrices = ToDoubles(args.in(0));
+    // The bound in practice is relative to the largest determinant that rows of
+    // these lengths can have, since digits cancel where the result is small.
     std::vector<double> results(static_cast<size_t>(CountOf(out)));
     Bounds* const bounds = args.bounds(0);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -600,6 +608,8 @@ std::vector<double> Inverted(int64_t n, double* a) {
       std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
       std::swap_ranges(x + k * n, x + (k + 1) * n, x + best * n);
     }
+    // The row of the pivot is divided, so that the left side becomes 1, and
+    // taken away from all other rows, above it too.
     const double pivot = a[k * n + k];
     for (int64_t j = 0; j < n; ++j) {
       a[k * n + j] /= pivot;
@@ -633,16 +643,16 @@ std::vector<double> AbsoluteProduct(int64_t n, const double* a,
   return product;
 }
 
-struct Inverse : ops::Inverse {
+struct Inverse : ops::Inverse, KeepsType {
   absl::Status Check(const Inputs& in) const { return RequireSquare(in); }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const int64_t n = args.shape(0).back();
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out, args.MakeOutput(0));
     const std::vector<double> matrices = ToDoubles(args.in(0));
     std::vector<double> results;
     Bounds* const bounds = args.bounds(0);
+    // Matrices without elements have no results either, and the loop does not
+    // begin.
     for (size_t at = 0; at < matrices.size();
          at += static_cast<size_t>(n * n)) {
       const double* const a = matrices.data() + at;

@@ -33,21 +33,8 @@ struct Logical : NoElement {
   }
 };
 
-struct Not : ops::Not {
-  absl::Status Check(const Inputs& in) const { return RequireBool(in, 0); }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
-  absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), kBool));
-    const auto* const from = args.in(0).As<uint8_t>();
-    auto* const to = y.As<uint8_t>();
-    for (int64_t i = 0; i < CountOf(y); ++i) to[i] = from[i] == 0;
-    return absl::OkStatus();
-  }
-};
-
-// Compares two numbers, or Bools, of one type. No comparison holds for a NaN, as
-// in C++.
+// Compares two numbers, or Bools, of one type. No comparison holds for a NaN,
+// as in C++.
 template <typename Operation>
 struct Comparison : NoElement {
   static absl::Status Check(const Inputs& in) { return RequireSameType(in); }
@@ -67,10 +54,10 @@ struct FloatTest {
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in, 0, kBool); }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), kBool));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const Class op = static_cast<const Class&>(*this);
     auto* const to = y.As<uint8_t>();
+    // Each type is read as double, which keeps NaN and infinities.
     double block[kWideBlock];
     for (int64_t at = 0; at < CountOf(y); at += kWideBlock) {
       const int64_t n = std::min(kWideBlock, CountOf(y) - at);
@@ -83,6 +70,7 @@ struct FloatTest {
 struct IsNaN : ops::IsNaN, FloatTest<IsNaN> {
   static bool Of(double x) { return std::isnan(x); }
 };
+// Each sign counts only if it is asked for.
 struct IsInf : ops::IsInf, FloatTest<IsInf> {
   static constexpr auto Fields() {
     return FieldList(Field<&IsInf::detect_negative>("detect_negative"),
@@ -113,21 +101,25 @@ struct Bitwise : NoElement {
   }
 };
 
-struct BitwiseNot : ops::BitwiseNot {
-  absl::Status Check(const Inputs& in) const { return RequireInteger(in, 0); }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+// Changes each byte by itself, as far as the element type is the right one.
+template <typename Class, absl::Status (*kRequire)(const Inputs&, size_t),
+          uint8_t (*kOf)(uint8_t)>
+struct ByteMap : Class, KeepsType {
+  absl::Status Check(const Inputs& in) const { return kRequire(in, 0); }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const auto* const from = args.in(0).As<uint8_t>();
-    auto* const to = y.As<uint8_t>();
-    for (size_t i = 0; i < y.bytes(); ++i) {
-      to[i] = static_cast<uint8_t>(~from[i]);
-    }
+    std::transform(from, from + y.bytes(), y.As<uint8_t>(), kOf);
     return absl::OkStatus();
   }
 };
+uint8_t IsFalse(uint8_t truth) { return truth == 0 ? 1 : 0; }
+uint8_t WithBitsInverted(uint8_t bits) { return static_cast<uint8_t>(~bits); }
+using Not = ByteMap<ops::Not, &RequireBool, &IsFalse>;
+using BitwiseNot = ByteMap<ops::BitwiseNot, &RequireInteger, &WithBitsInverted>;
 
+// Elements are shifted in the wide type of their own sign, so that a right
+// shift brings in what it should.
 struct BitShift : ops::BitShift {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&BitShift::direction>("direction"));
@@ -145,6 +137,9 @@ struct BitShift : ops::BitShift {
  private:
   template <typename T>
   absl::Status Shift(EvalArgs& args, const Broadcast& plan) const {
+    // A right shift of the wide type brings in its sign, which is that of the
+    // element; a left shift may move bits beyond the element's own, which
+    // storing drops.
     const bool to_left = direction == ShiftDirection::kLeft;
     const uint64_t width = args.dtype(0).bits;
     return MapPairBlocks<T>(
@@ -164,6 +159,7 @@ struct BitShift : ops::BitShift {
         });
   }
 };
+
 // Below opset 28.
 struct BitShiftOfUnsigned : BitShift {
   absl::Status Check(const Inputs& in) const {
@@ -179,6 +175,8 @@ struct BitShiftOfUnsigned : BitShift {
   }
 };
 
+// All three inputs are broadcast together. Elements are only moved, so their
+// type does not matter but for its size.
 struct Where : ops::Where {
   absl::Status Check(const Inputs& in) const {
     return All(RequireBool(in, 0), RequireSameType(in, 1));
@@ -219,9 +217,9 @@ struct Where : ops::Where {
   }
 
  private:
-  // Returns the elements of a shape that is chosen by a known condition, as
-  // exporters do to replace the -1 of a target shape. All three are of rank 0
-  // or 1, so that a size of 1 is the only one that is repeated.
+  // Returns the elements of a shape that is chosen by a known condition. All
+  // three are of rank 0 or 1, so that a size of 1 is the only one that is
+  // repeated.
   static std::optional<Shape> Elements(const Inputs& in) {
     const NDArray* const condition = in[0].constant;
     if (condition == nullptr || in[1].elements == nullptr ||
@@ -230,6 +228,8 @@ struct Where : ops::Where {
     }
     const auto truths = static_cast<size_t>(CountOf(*condition));
     const Shape* const choices[] = {in[2].elements, in[1].elements};
+    // One list without elements makes the result empty. Otherwise it is as long
+    // as the longest list.
     const size_t sizes[] = {truths, choices[0]->size(), choices[1]->size()};
     const bool has_none = truths == 0 || sizes[1] == 0 || sizes[2] == 0;
     const size_t count =
@@ -248,10 +248,19 @@ struct Where : ops::Where {
   }
 };
 
+// Rows of two inputs, whose class says which sides are repeated.
 template <typename Class, typename F>
 constexpr OperatorDef LogicRow(const char* name, int since) {
   return Row<Class, Binary<Class, F>>(
       {.name = name, .since = since, .inputs = {"A", "B"}, .outputs = {"C"}});
+}
+
+template <typename Class, typename Rules>
+constexpr OperatorDef PlainLogicRow(const char* name, int since,
+                                    const RowList<Param, 16>& inputs,
+                                    const RowList<Param, 16>& outputs) {
+  return Row<Class, Rules>(
+      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
 }
 
 constexpr OperatorDef kLogicOperators[] = {
@@ -261,7 +270,7 @@ constexpr OperatorDef kLogicOperators[] = {
     LogicRow<ops::Or, Logical<std::logical_or<>>>("Or", 7),
     LogicRow<ops::Xor1, Logical<std::not_equal_to<>>>("Xor", 1),
     LogicRow<ops::Xor, Logical<std::not_equal_to<>>>("Xor", 7),
-    Row<ops::Not, Not>({.name = "Not", .inputs = {"X"}, .outputs = {"Y"}}),
+    PlainLogicRow<ops::Not, Not>("Not", 1, {"X"}, {"Y"}),
     LogicRow<ops::Equal1, Comparison<std::equal_to<>>>("Equal", 1),
     LogicRow<ops::Equal, Comparison<std::equal_to<>>>("Equal", 7),
     LogicRow<ops::Greater1, Comparison<std::greater<>>>("Greater", 1),
@@ -272,27 +281,17 @@ constexpr OperatorDef kLogicOperators[] = {
         "GreaterOrEqual", 12),
     LogicRow<ops::LessOrEqual, Comparison<std::less_equal<>>>("LessOrEqual",
                                                               12),
-    Row<ops::IsNaN, IsNaN>(
-        {.name = "IsNaN", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<ops::IsInf, IsInf>(
-        {.name = "IsInf", .since = 10, .inputs = {"X"}, .outputs = {"Y"}}),
+    PlainLogicRow<ops::IsNaN, IsNaN>("IsNaN", 9, {"X"}, {"Y"}),
+    PlainLogicRow<ops::IsInf, IsInf>("IsInf", 10, {"X"}, {"Y"}),
     LogicRow<ops::BitwiseAnd, Bitwise<std::bit_and<>>>("BitwiseAnd", 18),
     LogicRow<ops::BitwiseOr, Bitwise<std::bit_or<>>>("BitwiseOr", 18),
     LogicRow<ops::BitwiseXor, Bitwise<std::bit_xor<>>>("BitwiseXor", 18),
-    Row<ops::BitwiseNot, BitwiseNot>(
-        {.name = "BitwiseNot", .since = 18, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<ops::BitShift, BitShiftOfUnsigned>({.name = "BitShift",
-                                            .since = 11,
-                                            .inputs = {"X", "Y"},
-                                            .outputs = {"Z"}}),
-    Row<ops::BitShift, BitShift>({.name = "BitShift",
-                                  .since = 28,
-                                  .inputs = {"X", "Y"},
-                                  .outputs = {"Z"}}),
-    Row<ops::Where, Where>({.name = "Where",
-                            .since = 9,
-                            .inputs = {"condition", "X", "Y"},
-                            .outputs = {"output"}}),
+    PlainLogicRow<ops::BitwiseNot, BitwiseNot>("BitwiseNot", 18, {"X"}, {"Y"}),
+    PlainLogicRow<ops::BitShift, BitShiftOfUnsigned>("BitShift", 11, {"X", "Y"},
+                                                     {"Z"}),
+    PlainLogicRow<ops::BitShift, BitShift>("BitShift", 28, {"X", "Y"}, {"Z"}),
+    PlainLogicRow<ops::Where, Where>("Where", 9, {"condition", "X", "Y"},
+                                     {"output"}),
 };
 
 }  // namespace

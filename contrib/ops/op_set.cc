@@ -9,7 +9,25 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
-&UnaryOperators, &ArithmeticOperators, &LogicOperators, &CastOperators, &MatmulOperators, &ConvOperators, &PoolOperators, &NormOperators, &BatchNormOperators, &LayerNormOperators, &SoftmaxOperators, &ReduceOperators, &AxisOperators, &LayoutOperators, &PadOperators, &IndexingOperators, &ConstantOperators, &SelectionOperators, &ResizeOperators, &SamplingOperators, &QuantizeOperators, &QLinearOperators, &RecurrentOperators, &ControlFlowOperators, &AttentionOperators, &LinearAttentionOperators, &CausalConvOperators, &LossOperators, &SignalOperators, &WindowFunctionOperators, &OpaqueOperators, &TreeEnsembleOperators, &RandomOperators, &DropoutOperators, &TreeListOperators, &EncoderOperators, &LinearModelOperators,
+    &UnaryOperators,       &ArithmeticOperators,
+    &LogicOperators,       &CastOperators,
+    &MatmulOperators,      &ConvOperators,
+    &PoolOperators,        &NormOperators,
+    &BatchNormOperators,   &LayerNormOperators,
+    &SoftmaxOperators,     &ReduceOperators,
+    &AxisOperators,        &LayoutOperators,
+    &PadOperators,         &IndexingOperators,
+    &ConstantOperators,    &SelectionOperators,
+    &ResizeOperators,      &SamplingOperators,
+    &QuantizeOperators,    &QLinearOperators,
+    &RecurrentOperators,   &ControlFlowOperators,
+    &AttentionOperators,   &LinearAttentionOperators,
+    &CausalConvOperators,  &LossOperators,
+    &SignalOperators,      &WindowFunctionOperators,
+    &OpaqueOperators,      &TreeEnsembleOperators,
+    &RandomOperators,      &DropoutOperators,
+    &TreeListOperators,    &EncoderOperators,
+    &LinearModelOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same
@@ -28,29 +46,24 @@ std::vector<OperatorDef> AllRows() {
             });
   for (size_t i = 1; i < rows.size(); ++i) {
     OperatorDef& before = rows[i - 1];
-    if (before.domain != rows[i].domain || before.name != rows[i].name) {
-      continue;
-    }
-    before.until = rows[i].since;
+    const bool is_next =
+        before.domain == rows[i].domain && before.name == rows[i].name;
+    if (is_next) before.until = rows[i].since;
   }
   return rows;
 }
 
-// The set refers to the rows, so both live as long as the process.
-struct RowsAndSet {
-  const std::vector<OperatorDef> rows = AllRows();
-  OpSet set;
-};
-
 }  // namespace
 
 const OpSet& AllOperators() {
-  static const RowsAndSet* const all = [] {
-    auto* const made = new RowsAndSet;
-    made->set.Add(made->rows);
+  // The set refers to the rows, so both live as long as the process.
+  static const auto* const rows = new std::vector<OperatorDef>(AllRows());
+  static const OpSet* const set = [] {
+    auto* const made = new OpSet;
+    made->Add(*rows);
     return made;
   }();
-  return all->set;
+  return *set;
 }
 
 }  // namespace nodewise

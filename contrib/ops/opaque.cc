@@ -5,12 +5,8 @@
 #include <utility>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/evaluate.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -24,6 +20,7 @@ struct RunnerOfProcess {
   std::shared_ptr<const OpaqueRunner> runner;
 };
 
+// It is never destroyed, since a thread may still evaluate at the end.
 RunnerOfProcess& TheRunner() {
   static auto* const runner = new RunnerOfProcess;
   return *runner;
@@ -46,19 +43,20 @@ struct Opaque : ops::Opaque {
       return AttributeError(op_type.empty() ? "op_type" : "node",
                             "is missing, Opaque needs it");
     }
+    // Both lists describe the same domains, one after the other.
     if (body_domains.size() != body_versions.size()) {
       return AttributeError(
           "body_versions",
-          fmt::format("has {} numbers, expected {}, as many "
-                      "as body_domains",
+          fmt::format("has {} numbers, expected {}, as many as body_domains",
                       body_versions.size(), body_domains.size()));
     }
     if (captures.size() > in.size()) {
-      return AttributeError("captures",
-                            fmt::format("has {} names, expected at most {}, "
-                                        "one for each input",
-                                        captures.size(), in.size()));
+      return AttributeError(
+          "captures",
+          fmt::format("has {} names, expected at most {}, one for each input",
+                      captures.size(), in.size()));
     }
+    // Captures come last, and a body cannot do without them.
     for (size_t i = in.size() - captures.size(); i < in.size(); ++i) {
       if (!in.has(i)) return InputError(i, "is not given, and a body reads it");
     }
@@ -66,37 +64,37 @@ struct Opaque : ops::Opaque {
     int64_t last = -1;
     for (const int64_t input : constants) {
       if (input <= last || input >= static_cast<int64_t>(in.size())) {
-        return AttributeError(
-            "constants",
-            fmt::format("names input {}, expected one of the {} inputs, in "
-                        "ascending order",
-                        input, in.size()));
+        return AttributeError("constants",
+                              fmt::format("names input {}, expected one of the "
+                                          "{} inputs, in ascending order",
+                                          input, in.size()));
       }
       last = input;
     }
     return absl::OkStatus();
   }
 
+  // All that is known is what the model states.
   absl::StatusOr<OutputInfos> Infer(const Inputs&, size_t count) const {
     if (types.size() > count) {
-      return AttributeError("types",
-                            fmt::format("has {} types, expected at most {}, "
-                                        "one for each output",
-                                        types.size(), count));
+      return AttributeError(
+          "types",
+          fmt::format("has {} types, expected at most {}, one for each output",
+                      types.size(), count));
     }
+    // Outputs beyond the types that are stated stay unknown.
     OutputInfos infos(count);
     for (size_t i = 0; i < types.size(); ++i) infos[i] = types[i];
     return infos;
   }
 
   Support SupportOn(const TargetTraits&, const Inputs&) const {
-    Support support;
-    support.can = CurrentOpaqueRunner() != nullptr;
-    if (!support.can) support.why_not = WhyNot();
-    return support;
+    if (CurrentOpaqueRunner() != nullptr) return {};
+    return {false, WhyNot(), {}};
   }
 
   absl::Status Evaluate(EvalArgs& args) const {
+    // Held for the whole run, since another thread may set another one.
     const auto runner = CurrentOpaqueRunner();
     if (runner == nullptr) {
       return absl::UnimplementedError(
@@ -114,6 +112,7 @@ struct Opaque : ops::Opaque {
     }
     NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> outputs,
                               runner->Run(*this, inputs, wanted));
+    // A result that is not wanted is undefined, and so it stays.
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i]) continue;
       NODEWISE_RETURN_IF_ERROR(CheckStated(i, outputs[i]));
@@ -133,10 +132,9 @@ struct Opaque : ops::Opaque {
     if (i >= types.size() || AreCompatible(made, types[i])) {
       return absl::OkStatus();
     }
-    return absl::DataLossError(
-        fmt::format("output {}: the program made {}, expected {} as the model "
-                    "states",
-                    i, ToString(made), ToString(types[i])));
+    return absl::DataLossError(fmt::format(
+        "output {}: the program made {}, expected {} as the model states", i,
+        ToString(made), ToString(types[i])));
   }
 };
 

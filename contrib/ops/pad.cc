@@ -7,9 +7,6 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -56,6 +53,7 @@ int64_t Reflected(int64_t i, int64_t n) {
 absl::StatusOr<SideMap> MapSide(PadMode mode, int64_t size, int64_t before,
                                 int64_t after) {
   const int64_t out = size + before + after;
+  // `first` of the elements are cut off in front, and `n` are left.
   const int64_t first = std::max<int64_t>(0, -before);
   const int64_t n =
       std::max<int64_t>(0, size - first - std::max<int64_t>(0, -after));
@@ -91,6 +89,7 @@ void PadRows(const std::vector<SideMap>& maps, absl::Span<const int64_t> shape,
   const SideMap& inner = maps.back();
   const auto n = static_cast<int64_t>(inner.from.size());
   for (int64_t row = begin; row < end; ++row) {
+    // The place along each side but the last, from the last but one on.
     int64_t rest = row;
     int64_t base = 0;
     bool is_outside = false;
@@ -131,6 +130,7 @@ std::vector<char> PadValue(const EvalArgs& args, size_t i) {
     std::memcpy(value.data(), args.in(i).data(), value.size());
     return value;
   }
+  // The value was an attribute, a float, which becomes an element here.
   double number = 0;
   LoadDoubles(args.in(i), 0, 1, &number);
   (void)WithType(dtype, [&](auto zero) {
@@ -155,6 +155,7 @@ absl::Status PadInto(PadMode mode, absl::Span<const int64_t> before,
                               MapSide(mode, x.shape()[i], before[i], after));
   }
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
+  // A single number is copied as a side of 1.
   if (maps.empty()) {
     maps.push_back({{0}, 0, 1});
     shape.push_back(1);
@@ -195,21 +196,23 @@ struct Pad : ops::Pad {
                RequireRank(in, 3, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!rank.has_value()) return OfInputType(in);
     const auto pads = ShapeFromInput(in, 1);
+    // Without axes the pads are for all sides.
     const auto axes = in.Ints(3);
     if (in.has(3) && !axes.has_value()) {
-      return OneOutput(dtype, UnknownShape(*rank));
+      return OfInputType(in, UnknownShape(*rank));
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto all, AxesOrAll(axes, *rank));
-    if (!pads.has_value()) return OneOutput(dtype, UnknownShape(*rank));
+    if (!pads.has_value()) return OfInputType(in, UnknownShape(*rank));
     if (pads->size() != 2 * all.size()) {
       return InputError(
           1, fmt::format("has {} pads for {} axes", pads->size(), all.size()));
     }
     Shape sides = *in.type(0).shape;
+    // Plus() gives an unknown side for a sum that does not fit, which must not
+    // pass as one that is not known yet.
     for (size_t i = 0; i < all.size(); ++i) {
       Dim& side = sides[static_cast<size_t>(all[i])];
       const Dim& before = (*pads)[i];
@@ -219,17 +222,16 @@ struct Pad : ops::Pad {
       side = Plus(side, Plus(before, after));
       if (is_known && !side.is_known()) {
         return InputError(
-            1, fmt::format("has pads of {} and {} for side {}, which are "
-                           "too many",
-                           before.size(), after.size(), all[i]));
+            1,
+            fmt::format("has pads of {} and {} for side {}, which are too many",
+                        before.size(), after.size(), all[i]));
       }
       if (side.is_known() && side.size() < 0) {
         return InputError(1, fmt::format("leaves {} elements of side {}",
                                          side.size(), all[i]));
       }
     }
-    NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
-    return OneOutput(dtype, std::move(sides));
+    return CheckedOutput(in.type(0).dtype, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -254,21 +256,22 @@ struct Pad : ops::Pad {
   }
 };
 
+// A number of repeats of 0 makes an empty tensor, even of a side that is not
+// known.
 struct Tile : ops::Tile {
   absl::Status Check(const Inputs& in) const {
     return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!rank.has_value()) return OfInputType(in);
     const auto repeats = ShapeFromInput(in, 1);
-    if (!repeats.has_value()) return OneOutput(dtype, UnknownShape(*rank));
+    if (!repeats.has_value()) return OfInputType(in, UnknownShape(*rank));
     Shape sides = *in.type(0).shape;
     if (repeats->size() != sides.size()) {
-      return InputError(1, fmt::format("has {} elements, expected {} as "
-                                       "the data has sides",
-                                       repeats->size(), sides.size()));
+      return InputError(
+          1, fmt::format("has {} elements, expected {} as the data has sides",
+                         repeats->size(), sides.size()));
     }
     for (size_t i = 0; i < sides.size(); ++i) {
       const Dim& count = (*repeats)[i];
@@ -284,8 +287,7 @@ struct Tile : ops::Tile {
             1, fmt::format("has {}, which is too many", count.size()));
       }
     }
-    NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
-    return OneOutput(dtype, std::move(sides));
+    return CheckedOutput(in.type(0).dtype, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -306,22 +308,23 @@ struct Tile : ops::Tile {
   }
 };
 
+// The limit keeps the square of the size inside an integer of 64 bits.
 absl::Status CheckBlock(const Inputs& in, int64_t blocksize) {
   constexpr int64_t kMost = int64_t{1} << 30;
   if (blocksize < 1 || blocksize > kMost) {
-    return AttributeError("blocksize", fmt::format("is {}, expected 1 to "
-                                                   "2^30",
-                                                   blocksize));
+    return AttributeError("blocksize",
+                          fmt::format("is {}, expected 1 to 2^30", blocksize));
   }
   return RequireRank(in, 0, 4);
 }
 
+// A side that is not known stays unknown, unless nothing is divided.
 absl::StatusOr<Dim> DividedBy(const Dim& side, int64_t by, const char* what) {
   if (!side.is_known()) return by == 1 ? side : Dim();
   if (side.size() % by == 0) return side.size() / by;
-  return InputError(0, fmt::format("has a {} of {}, which does not divide "
-                                   "by {}",
-                                   what, side.size(), by));
+  return InputError(
+      0, fmt::format("has a {} of {}, which does not divide by {}", what,
+                     side.size(), by));
 }
 
 // The channels of a block are taken apart into three sides, the row and the
@@ -341,9 +344,10 @@ struct DepthToSpace : ops::DepthToSpace {
     const int64_t b = blocksize;
     NODEWISE_ASSIGN_OR_RETURN(const Dim depth,
                               DividedBy(SideOf(in, 0, 1), b * b, "depth"));
+    // A side becomes as many times longer as a block is.
     Shape sides{SideOf(in, 0, 0), depth, Times(SideOf(in, 0, 2), b),
                 Times(SideOf(in, 0, 3), b)};
-    return OneOutput(in.type(0).dtype, std::move(sides));
+    return OfInputType(in, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -352,6 +356,8 @@ struct DepthToSpace : ops::DepthToSpace {
     const int64_t b = blocksize;
     const int64_t depth = y.shape()[1];
     const bool is_dcr = mode == DepthOrder::kDepthColumnRow;
+    // How far apart two places within a block are in the input, and two
+    // channels of the output.
     const int64_t block = is_dcr ? from[1] * depth : from[1];
     const int64_t channel = is_dcr ? from[1] : from[1] * b * b;
     StridedCopy plan;
@@ -388,7 +394,7 @@ struct SpaceToDepth : Class {
                               DividedBy(SideOf(in, 0, 3), b, "width"));
     Shape sides{SideOf(in, 0, 0), Times(SideOf(in, 0, 1), b * b), height,
                 width};
-    return OneOutput(in.type(0).dtype, std::move(sides));
+    return OfInputType(in, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -398,6 +404,7 @@ struct SpaceToDepth : Class {
     const int64_t depth = args.shape(0)[1];
     bool is_dcr = true;
     if constexpr (kHasMode) is_dcr = this->mode == DepthOrder::kDepthColumnRow;
+    // The reverse of DepthToSpace: the strides are those of the output.
     const int64_t block = is_dcr ? to[1] * depth : to[1];
     const int64_t channel = is_dcr ? to[1] : to[1] * b * b;
     StridedCopy plan;
@@ -410,6 +417,8 @@ struct SpaceToDepth : Class {
   }
 };
 
+// Each side is cropped or padded by itself, which is a Pad by constants with
+// pads of both signs.
 struct CenterCropPad : ops::CenterCropPad {
   static constexpr auto Fields() {
     return FieldList(Field<&CenterCropPad::axes>("axes"));
@@ -419,9 +428,8 @@ struct CenterCropPad : ops::CenterCropPad {
     return All(RequireIndex(in, 1), RequireRank(in, 1, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!rank.has_value()) return OfInputType(in);
     NODEWISE_ASSIGN_OR_RETURN(const auto all, AxesOrAll(axes, *rank));
     Shape sides = *in.type(0).shape;
     const Shape target = ShapeFromInput(in, 1).value_or(Shape(all.size()));
@@ -432,12 +440,12 @@ struct CenterCropPad : ops::CenterCropPad {
     for (size_t i = 0; i < all.size(); ++i) {
       sides[static_cast<size_t>(all[i])] = target[i];
     }
-    NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
-    return OneOutput(dtype, std::move(sides));
+    return CheckedOutput(in.type(0).dtype, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const std::vector<char> zero(ElementBytes(y.dtype()), 0);
+    // Elements in front; the rest of the difference goes to the end.
     std::vector<int64_t> before;
     for (size_t i = 0; i < y.shape().size(); ++i) {
       // The odd element is cut off at the end, and put there too.
@@ -449,11 +457,10 @@ struct CenterCropPad : ops::CenterCropPad {
 };
 
 template <typename Class, typename Rules>
-constexpr OperatorDef BlockRow(const char* name, int since) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"input"},
-                            .outputs = {"output"}});
+constexpr OperatorDef PadRow(const char* name, int since, const Params& inputs,
+                             const Params& outputs) {
+  return Row<Class, Rules>(
+      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
 }
 
 constexpr OperatorDef kPadRows[] = {
@@ -463,19 +470,15 @@ constexpr OperatorDef kPadRows[] = {
                                    Optional("axes")},
                         .outputs = {"output"},
                         .moved = {{"pads", 1, 11}, {"value", 2, 11}}}),
-    Row<ops::Tile, Tile>({.name = "Tile",
-                          .since = 6,
-                          .inputs = {"input", "repeats"},
-                          .outputs = {"output"}}),
-    BlockRow<ops::DepthToSpace, DepthToSpace>("DepthToSpace", 1),
-    BlockRow<ops::SpaceToDepth1, SpaceToDepth<ops::SpaceToDepth1>>(
-        "SpaceToDepth", 1),
-    BlockRow<ops::SpaceToDepth, SpaceToDepth<ops::SpaceToDepth>>("SpaceToDepth",
-                                                                 28),
-    Row<ops::CenterCropPad, CenterCropPad>({.name = "CenterCropPad",
-                                            .since = 18,
-                                            .inputs = {"input_data", "shape"},
-                                            .outputs = {"output_data"}}),
+    PadRow<ops::Tile, Tile>("Tile", 6, {"input", "repeats"}, {"output"}),
+    PadRow<ops::DepthToSpace, DepthToSpace>("DepthToSpace", 1, {"input"},
+                                            {"output"}),
+    PadRow<ops::SpaceToDepth1, SpaceToDepth<ops::SpaceToDepth1>>(
+        "SpaceToDepth", 1, {"input"}, {"output"}),
+    PadRow<ops::SpaceToDepth, SpaceToDepth<ops::SpaceToDepth>>(
+        "SpaceToDepth", 28, {"input"}, {"output"}),
+    PadRow<ops::CenterCropPad, CenterCropPad>(
+        "CenterCropPad", 18, {"input_data", "shape"}, {"output_data"}),
 };
 
 }  // namespace

@@ -11,10 +11,6 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/random_numbers.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 // This file must be compiled with -ffp-contract=off: fused multiply-adds would
 // make other numbers on machines that have them.
@@ -23,6 +19,7 @@ namespace nodewise {
 
 namespace {
 
+// From the constant term on.
 using Factors = std::array<double, 8>;
 
 // Factors of Wichura's approximation of the quantile (Applied Statistics 37,
@@ -96,6 +93,7 @@ double LogOf(double x) {
 RandomNumbers::RandomNumbers(uint64_t seed, std::string_view stream)
     : source_(seed, stream) {}
 
+// The upper 53 bits, as many as a double has.
 double RandomNumbers::Uniform() {
   return static_cast<double>(source_.Next() >> 11) * 0x1p-53;
 }
@@ -139,6 +137,7 @@ RandomNumbers NumbersOf(const std::optional<float>& seed,
       seed.has_value() ? std::bit_cast<uint32_t>(*seed) : kNone, stream);
 }
 
+// The type may still be unknown, if it is that of the input.
 absl::Status RequireFloatType(DLDataType dtype) {
   if (dtype.bits == 0 || IsFloat(dtype)) return absl::OkStatus();
   return AttributeError(
@@ -268,40 +267,38 @@ struct Bernoulli : ops::Bernoulli {
   absl::Status Evaluate(EvalArgs& args) const {
     RandomNumbers numbers = NumbersOf(seed, "Bernoulli");
     const std::vector<double> chances = ToDoubles(args.in(0));
+    // One number for each element, in their order.
     size_t i = 0;
     return Draw(args,
                 [&] { return numbers.Uniform() < chances[i++] ? 1.0 : 0.0; });
   }
 };
 
-// Draws indices of one row of logarithms of probabilities: by where a number up
-// to the sum of all probabilities lies among their running sums. The largest
+// An index of one row of logarithms of probabilities is drawn by where a number
+// up to the sum of all probabilities lies among their running sums. The largest
 // logarithm is taken away from all, so that none overflows.
-class RowSampler {
- public:
-  explicit RowSampler(absl::Span<const double> logarithms) {
-    const double largest =
-        *std::max_element(logarithms.begin(), logarithms.end());
-    double sum = 0;
-    for (const double x : logarithms) {
-      // A row of nothing but minus infinity is as if all were the same.
-      sum += std::isinf(largest) && x == largest ? 1
-                                                 : ReproducibleExp(x - largest);
-      sums_.push_back(sum);
-    }
+std::vector<double> RunningSums(absl::Span<const double> logarithms) {
+  const double largest =
+      *std::max_element(logarithms.begin(), logarithms.end());
+  std::vector<double> sums;
+  double sum = 0;
+  for (const double x : logarithms) {
+    // A row of nothing but minus infinity is as if all were the same.
+    sum +=
+        std::isinf(largest) && x == largest ? 1 : ReproducibleExp(x - largest);
+    sums.push_back(sum);
   }
+  return sums;
+}
+double IndexAt(const std::vector<double>& sums, double uniform) {
+  const double at = uniform * sums.back();
+  const auto above = std::upper_bound(sums.begin(), sums.end(), at);
+  const auto last = static_cast<double>(sums.size() - 1);
+  return std::min(static_cast<double>(above - sums.begin()), last);
+}
 
-  double Draw(double uniform) const {
-    const double at = uniform * sums_.back();
-    const auto above = std::upper_bound(sums_.begin(), sums_.end(), at);
-    const auto last = static_cast<double>(sums_.size() - 1);
-    return std::min(static_cast<double>(above - sums_.begin()), last);
-  }
-
- private:
-  std::vector<double> sums_;
-};
-
+// A row of the input makes a row of the output. An index takes one number, so
+// that each row's numbers follow those of the row before.
 struct Multinomial : ops::Multinomial {
   static constexpr auto Fields() {
     return FieldList(Field<&Multinomial::dtype>("dtype"),
@@ -317,8 +314,7 @@ struct Multinomial : ops::Multinomial {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     Shape shape{SideOf(in, 0, 0), Dim(sample_size)};
-    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-    return OneOutput(dtype, std::move(shape));
+    return CheckedOutput(dtype, std::move(shape));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     RandomNumbers numbers = NumbersOf(seed, "Multinomial");
@@ -328,9 +324,9 @@ struct Multinomial : ops::Multinomial {
     if (CountOf(y) == 0) return absl::OkStatus();
     if (classes == 0) return InputError(0, "has no classes");
     for (int64_t row = 0; row < y.shape()[0]; ++row) {
-      const RowSampler sampler(
-          absl::MakeConstSpan(x).subspan(row * classes, classes));
-      const auto draw = [&] { return sampler.Draw(numbers.Uniform()); };
+      const std::vector<double> sums =
+          RunningSums(absl::MakeConstSpan(x).subspan(row * classes, classes));
+      const auto draw = [&] { return IndexAt(sums, numbers.Uniform()); };
       DrawRange(y, row * sample_size, (row + 1) * sample_size, draw);
     }
     return absl::OkStatus();

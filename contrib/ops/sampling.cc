@@ -9,9 +9,6 @@
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -36,6 +33,7 @@ struct Words<PlaneInterpolation> {
 
 namespace {
 
+// How places are turned into elements, for both versions of GridSample.
 struct SamplingRule {
   Interpolation mode = Interpolation::kLinear;
   OutsideRule outside = OutsideRule::kZeros;
@@ -66,6 +64,8 @@ struct SideSampler {
   // side, or the centres of its first and last element.
   SideTaps TapsAt(double grid) const {
     const auto n = static_cast<double>(size);
+    // -1 and 1 are the centres of the first and last element if corners are
+    // aligned, else half an element further out.
     double x = rule.align_corners ? (grid + 1) / 2 * (n - 1)
                                   : ((grid + 1) * n - 1) / 2;
     SideTaps taps;
@@ -74,9 +74,12 @@ struct SideSampler {
     // index fits.
     constexpr double kFar = 0x1p40;
     x = std::clamp(x, -kFar, kFar);
+    // Kernels calculate the place in their own type, with some roundings of
+    // numbers as large as the side and the place.
     taps.slack = 16 * (std::fabs(x) + n + 1);
     const double low = rule.align_corners ? 0 : -0.5;
     const double high = rule.align_corners ? n - 1 : n - 0.5;
+    // Halves go to the even element.
     if (rule.mode == Interpolation::kNearest) x = std::nearbyint(x);
     if (x < low || x > high) {
       // For cubic curves, only the elements read are moved to the border.
@@ -100,6 +103,7 @@ struct SideSampler {
       for (int i = 0; i < 2; ++i) taps.index[i] = IndexOf(base + i);
     } else {
       taps.count = 4;
+      // The factor is that of ONNX.
       CubicWeights(x - base, -0.75, taps.weight);
       for (int i = 0; i < 4; ++i) taps.index[i] = IndexOf(base + i - 1);
     }
@@ -116,6 +120,7 @@ struct SideSampler {
     taps.weight[0] = rule.mode == Interpolation::kNearest ? 1 : NAN;
     return taps;
   }
+  // Returns an element that a place reads beside the nearest one; -1 for a 0.
   int64_t IndexOf(double at) const {
     const double most = static_cast<double>(size) - 1;
     if (at >= 0 && at <= most) return static_cast<int64_t>(at);
@@ -160,6 +165,8 @@ void CombineSides(const std::vector<SideTaps>& sides,
   }
 }
 
+// The grid has as many sides as the data: the batch, the image's own, and one
+// for the numbers of a place.
 absl::Status CheckGrid(const Inputs& in, int most_rank) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, 1),
                                RequireRank(in, 0, 3, most_rank),
@@ -171,8 +178,7 @@ absl::Status CheckGrid(const Inputs& in, int most_rank) {
   const Dim numbers = SideOf(in, 1, static_cast<size_t>(*rank) - 1);
   if (RankOf(in, 1).has_value() && numbers.is_known() &&
       numbers.size() != *rank - 2) {
-    return InputError(1, fmt::format("has places of {} numbers, expected "
-                                     "{}",
+    return InputError(1, fmt::format("has places of {} numbers, expected {}",
                                      numbers.size(), *rank - 2));
   }
   if (UniteDims(SideOf(in, 0, 0), SideOf(in, 1, 0)).ok()) {
@@ -182,14 +188,15 @@ absl::Status CheckGrid(const Inputs& in, int most_rank) {
 }
 
 OutputInfos InferGrid(const Inputs& in) {
-  const DLDataType dtype = in.type(0).dtype;
   const auto rank = RankOf(in).has_value() ? RankOf(in) : RankOf(in, 1);
-  if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+  if (!rank.has_value()) return OfInputType(in);
+  // The batch and the channels are those of the data, the image's sides those
+  // of the grid.
   Shape shape{SideOf(in, 0, 0), SideOf(in, 0, 1)};
   for (int i = 2; i < *rank; ++i) {
     shape.push_back(SideOf(in, 1, static_cast<size_t>(i) - 1));
   }
-  return OneOutput(dtype, std::move(shape));
+  return OfInputType(in, std::move(shape));
 }
 
 // All channels of one place.
@@ -207,6 +214,8 @@ struct PlaceWriter {
     double slack = 0;
     for (size_t t = 0; t < place.offsets.size(); ++t) {
       const double weight = place.weights[t];
+      // An element with a weight of 0 does not count even if it is infinite;
+      // the bounds need its size, since a kernel's weight may be slightly off.
       if (weight == 0 && bounds == nullptr) continue;
       const double number = x[static_cast<size_t>(from + place.offsets[t])];
       if (weight != 0) sum += weight * number;
@@ -216,6 +225,8 @@ struct PlaceWriter {
     (*values)[to] = sum;
     if (bounds == nullptr) return;
     const auto terms = static_cast<double>(place.offsets.size());
+    // A sum of a few products, whose weights are off by the slack of the place.
+    // An integer may be rounded to either side.
     const bool is_exact = rule.mode == Interpolation::kNearest;
     bounds->proved[to] = is_exact ? 0
                                   : (terms + 4) * u * size +
@@ -238,12 +249,15 @@ absl::Status SampleGrid(const SamplingRule& rule, EvalArgs& args) {
   const std::vector<double> grid = ToDoubles(args.in(1));
   std::vector<double> values(static_cast<size_t>(CountOf(y)));
   const std::vector<int64_t> strides = StridesOf(sides);
+  // One for each side of the image.
   std::vector<SideSampler> samplers;
   for (const int64_t size : sides) samplers.push_back({rule, size});
   const int64_t channels = shape[1];
   const int64_t places = Product(y.shape().subspan(2));
   const PlaceWriter writer{
       rule, x, UnitRoundoff(y.dtype()), !IsFloat(y.dtype()), &values, bounds};
+  // About as many nanoseconds: the taps of a place are found once, and used for
+  // every channel.
   const double work = 200 + 20 * static_cast<double>(channels);
   ParallelFor(shape[0] * places, work, [&](int64_t begin, int64_t end) {
     std::vector<SideTaps> taps(sides.size());
@@ -299,6 +313,8 @@ struct GridSampling : Class {
   }
 };
 
+// Images have two or three sides, so each image's matrix has as many rows and
+// one more column.
 struct AffineGrid : ops::AffineGrid {
   static constexpr auto Fields() {
     return FieldList(Field<&AffineGrid::align_corners>("align_corners"));
@@ -328,18 +344,15 @@ struct AffineGrid : ops::AffineGrid {
     return absl::OkStatus();
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto size = ShapeFromInput(in, 1);
-    if (!size.has_value() || size->size() < 4) {
-      return OneOutput(dtype, std::nullopt);
-    }
+    if (!size.has_value() || size->size() < 4) return OfInputType(in);
     const auto batch = UniteDims(SideOf(in, 0, 0), (*size)[0]);
     if (!batch.ok()) return AtInput(1, batch.status());
     Shape shape{*batch};
     shape.insert(shape.end(), size->begin() + 2, size->end());
     shape.emplace_back(static_cast<int64_t>(size->size()) - 2);
     NODEWISE_RETURN_IF_ERROR(AtInput(1, CheckShape(shape)));
-    return OneOutput(dtype, std::move(shape));
+    return OfInputType(in, std::move(shape));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -367,10 +380,7 @@ struct AffineGrid : ops::AffineGrid {
         SumOfTerms sum;
         sum.terms = static_cast<double>(rows) + 4;
         for (size_t k = 0; k <= rows; ++k) {
-          const double term = matrix[k] * place[k];
-          sum.result += term;
-          sum.absolute += std::fabs(term);
-          sum.squares += term * term;
+          AddTerm(matrix[k] * place[k], &sum);
         }
         const size_t to = static_cast<size_t>(p) * rows + row;
         values[to] = sum.result;
@@ -382,6 +392,7 @@ struct AffineGrid : ops::AffineGrid {
   }
 
  private:
+  // A side of 1 has its only place at 0 if corners are aligned.
   double PlaceOf(int64_t i, int64_t size) const {
     const auto n = static_cast<double>(size);
     const auto at = static_cast<double>(i);
@@ -390,6 +401,9 @@ struct AffineGrid : ops::AffineGrid {
   }
 };
 
+// The reverse of laying out what a window saw as columns: elements that several
+// windows saw are added up. ShapeFromInput() gives the image's sides, of which
+// some may be unknown.
 struct Col2Im : ops::Col2Im {
   static constexpr auto Fields() {
     return FieldList(Field<&Col2Im::dilations>("dilations"),
@@ -403,20 +417,20 @@ struct Col2Im : ops::Col2Im {
                RequireRank(in, 2, 1));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
     const auto image = ShapeFromInput(in, 1);
     const auto block = in.Ints(2);
-    if (!image.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!image.has_value()) return OfInputType(in);
     Shape shape{SideOf(in, 0, 0), Dim()};
     shape.insert(shape.end(), image->begin(), image->end());
     NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-    if (!block.has_value()) return OneOutput(dtype, shape);
+    if (!block.has_value()) return OfInputType(in, shape);
     NODEWISE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(*image, *block));
+    // A row is an element of the window in a channel, a column one place of the
+    // window.
     const Dim rows = SideOf(in, 0, 1);
     const Dim columns = SideOf(in, 0, 2);
     if (rows.is_known() && rows.size() % plan.block_size != 0) {
-      return InputError(0, fmt::format("has {} rows, expected a multiple "
-                                       "of {}",
+      return InputError(0, fmt::format("has {} rows, expected a multiple of {}",
                                        rows.size(), plan.block_size));
     }
     if (columns.is_known() && plan.num_blocks.is_known() &&
@@ -425,8 +439,7 @@ struct Col2Im : ops::Col2Im {
                                        columns.size(), plan.num_blocks.size()));
     }
     if (rows.is_known()) shape[1] = rows.size() / plan.block_size;
-    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-    return OneOutput(dtype, shape);
+    return CheckedOutput(in.type(0).dtype, std::move(shape));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -446,14 +459,12 @@ struct Col2Im : ops::Col2Im {
       sums[element] += number;
       if (bounds == nullptr) return;
       terms[element].terms += 1;
-      terms[element].absolute += std::fabs(number);
-      terms[element].squares += number * number;
+      AddTerm(number, &terms[element]);
     });
     StoreDoubles(sums.data(), 0, CountOf(y), y);
     if (bounds == nullptr) return absl::OkStatus();
     ResizeBounds(CountOf(y), bounds);
     for (size_t i = 0; i < count; ++i) {
-      terms[i].result = sums[i];
       SetBound(BoundSum(y.dtype(), terms[i]), i, bounds);
     }
     return absl::OkStatus();
@@ -467,17 +478,17 @@ struct Col2Im : ops::Col2Im {
     std::vector<int64_t> counts;  // Blocks by side, where the sides are known.
   };
 
+  // How the window moves over an image whose sides may not all be known.
   absl::StatusOr<Plan> PlanOf(const Shape& image,
                               const std::vector<int64_t>& block) const {
     if (block.size() != image.size() || block.empty()) {
       return InputError(2, fmt::format("has {} sides, expected {}",
                                        block.size(), image.size()));
     }
-    WindowAttributes attributes;
-    attributes.kernel_shape = block;
-    attributes.strides = strides;
-    attributes.dilations = dilations;
-    attributes.pads = pads;
+    const WindowAttributes attributes{.kernel_shape = block,
+                                      .strides = strides,
+                                      .dilations = dilations,
+                                      .pads = pads};
     Plan plan;
     NODEWISE_ASSIGN_OR_RETURN(
         plan.window, ResolveWindow(attributes, static_cast<int>(block.size())));
@@ -549,6 +560,7 @@ struct Col2Im : ops::Col2Im {
   }
 };
 
+// The class tells the two versions apart.
 template <typename Class>
 constexpr OperatorDef GridSampleRow(int since) {
   return Row<Class, GridSampling<Class>>({.name = "GridSample",

@@ -9,9 +9,6 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -26,8 +23,7 @@ absl::Status PickSlices(EvalArgs& args, const std::optional<int64_t>& axis,
   std::vector<int64_t> shape{0};
   if (axis.has_value()) shape.assign(x.shape().begin(), x.shape().end());
   shape[split.axis] = static_cast<int64_t>(slices.size());
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                            args.MakeOutput(0, shape, x.dtype()));
+  NODEWISE_ASSIGN_OR_RETURN(const auto y, args.MakeOutput(0, shape, x.dtype()));
   const size_t run = static_cast<size_t>(split.inner) * ElementBytes(x.dtype());
   char* to = y.As<char>();
   for (int64_t outer = 0; run > 0 && outer < split.outer; ++outer) {
@@ -44,8 +40,11 @@ absl::Status RequireGivenAxis(const Inputs& in,
   return axis.has_value() ? RequireAxis(in, *axis) : absl::OkStatus();
 }
 
+// How many elements are not 0 is known only once all have been looked at. They
+// are found as numbers in the order of the memory first.
 struct NonZero : ops::NonZero {
   OutputInfos Infer(const Inputs& in) const {
+    // One row for each axis; how many columns there are depends on the data.
     Shape sides(2);
     if (const auto rank = RankOf(in)) sides[0] = *rank;
     return OneOutput(kInt64, std::move(sides));
@@ -84,35 +83,30 @@ struct NonZero : ops::NonZero {
   }
 };
 
-struct Compress : ops::Compress {
-  static constexpr auto Fields() {
-    return FieldList(Field<&Compress::axis>("axis"));
-  }
-
+struct Compress : WithAxis<ops::Compress> {
   absl::Status Check(const Inputs& in) const {
     return All(RequireRank(in, 0, 1, INT32_MAX), RequireBool(in, 1),
                RequireRank(in, 1, 1), RequireGivenAxis(in, axis));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const DLDataType dtype = in.type(0).dtype;
+    // A condition that is constant says how many slices are kept.
     Dim kept;
     if (const NDArray* const condition = in[1].constant) {
       const auto* const is_kept = condition->As<uint8_t>();
       kept = CountOf(*condition) -
              std::count(is_kept, is_kept + CountOf(*condition), 0);
     }
-    if (!axis.has_value()) return OneOutput(dtype, Shape{kept});
+    if (!axis.has_value()) return OfInputType(in, Shape{kept});
     std::optional<Shape> sides = in.type(0).shape;
     if (sides.has_value()) {
       NODEWISE_ASSIGN_OR_RETURN(const int at,
                                 Axis(*axis, static_cast<int>(sides->size())));
       (*sides)[static_cast<size_t>(at)] = kept;
     }
-    return OneOutput(dtype, std::move(sides));
+    return OfInputType(in, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const AxisSplit split,
-                              SplitAlong(args.in(0), axis));
+    NODEWISE_ASSIGN_OR_RETURN(const auto split, SplitAlong(args.in(0), axis));
     // The condition may be shorter than the side: what lies beyond goes.
     std::vector<int64_t> kept;
     const int64_t conditions = CountOf(args.in(1));
@@ -128,6 +122,7 @@ struct Compress : ops::Compress {
   }
 };
 
+// A box by its sides, which are in order.
 struct Box {
   double top, left, bottom, right;
   double area() const { return (bottom - top) * (right - left); }
@@ -139,10 +134,14 @@ double OverlapOf(const Box& a, const Box& b) {
   const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
   if (height <= 0 || width <= 0) return 0;
   const double common = height * width;
+  // Boxes without an area overlap nothing.
   const double both = a.area() + b.area() - common;
   return both <= 0 ? 0 : common / both;
 }
 
+// For each class of each image boxes are taken from the best score down, and
+// one is left out if it overlaps one that was taken by more than the threshold.
+// The result has a row for each box taken: the image, the class, the box.
 struct NonMaxSuppression : ops::NonMaxSuppression {
   static constexpr auto Fields() {
     return FieldList(
@@ -150,6 +149,7 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
   }
 
   absl::Status Check(const Inputs& in) const {
+    // Inputs are boxes, scores, the most boxes of a class, and two thresholds.
     for (const size_t i : {0, 1, 3, 4}) {
       NODEWISE_RETURN_IF_ERROR(RequireType(in, i, kFloat32));
     }
@@ -160,8 +160,7 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
                                  RequireType(in, 2, kInt64)));
     const Dim corners = SideOf(in, 0, 2);
     if (corners.is_known() && corners != Dim(4)) {
-      return InputError(0, fmt::format("has boxes of {} numbers, expected "
-                                       "4",
+      return InputError(0, fmt::format("has boxes of {} numbers, expected 4",
                                        corners.size()));
     }
     const auto batches = UniteDims(SideOf(in, 1, 0), SideOf(in, 0, 0));
@@ -235,9 +234,11 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
       if (args.has(4) && !(scores[i] > number(4))) continue;
       order.push_back(static_cast<int64_t>(i));
     }
+    // Stable, so that the first of equal boxes stays first.
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return scores[a] > scores[b];
     });
+    // A threshold of 0, the default, lets no box overlap a better one at all.
     const double threshold = number(3);
     std::vector<int64_t> selected;
     for (const int64_t box : order) {
@@ -273,6 +274,7 @@ struct TopK : ops::TopK {
     if (values.has_rank()) {
       NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, values.rank()));
       Dim& side = (*values.shape)[static_cast<size_t>(at)];
+      // k is a list of one number, as a rule a constant.
       const auto k = in.Ints(1);
       if (k.has_value() && k->size() != 1) {
         return InputError(1, "is not one number");
@@ -326,6 +328,8 @@ struct TopK : ops::TopK {
   // comes first, as ONNX wants it.
   void SortFirst(const uint64_t* keys, int64_t stride, int64_t k,
                  std::vector<int64_t>* order) const {
+    // Places, of which only the first k are put in order: cheaper than sorting
+    // all.
     std::iota(order->begin(), order->end(), 0);
     const auto is_before = [&](int64_t a, int64_t b) {
       const uint64_t key_a = keys[a * stride];
@@ -388,23 +392,19 @@ Groups FindGroups(const NDArray& x, const AxisSplit& split, bool is_sorted) {
         static_cast<int64_t>(groups.first.size()) - 1;
   }
   if (is_sorted) return groups;
-  // Renumber the groups by first occurrence.
-  std::vector<int64_t> rank(groups.first.size());
-  std::iota(rank.begin(), rank.end(), 0);
-  std::sort(rank.begin(), rank.end(), [&](int64_t a, int64_t b) {
-    return groups.first[static_cast<size_t>(a)] <
-           groups.first[static_cast<size_t>(b)];
-  });
+  // The slices in their order meet the groups in that of their first
+  // occurrence, by which these are numbered anew. `moved` says where a group
+  // has gone.
   Groups ordered;
-  std::vector<int64_t> moved(rank.size());
-  for (size_t i = 0; i < rank.size(); ++i) {
-    const auto old = static_cast<size_t>(rank[i]);
-    ordered.first.push_back(groups.first[old]);
-    ordered.count.push_back(groups.count[old]);
-    moved[old] = static_cast<int64_t>(i);
-  }
+  std::vector<int64_t> moved(groups.first.size(), -1);
   for (const int64_t group : groups.inverse) {
-    ordered.inverse.push_back(moved[static_cast<size_t>(group)]);
+    const auto old = static_cast<size_t>(group);
+    if (moved[old] < 0) {
+      moved[old] = static_cast<int64_t>(ordered.first.size());
+      ordered.first.push_back(groups.first[old]);
+      ordered.count.push_back(groups.count[old]);
+    }
+    ordered.inverse.push_back(moved[old]);
   }
   return ordered;
 }
@@ -419,6 +419,8 @@ struct Unique : ops::Unique {
     return RequireGivenAxis(in, axis);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t count) const {
+    // Besides the slices there are the first place of each, the group of each
+    // slice of the input, and how many slices each group has.
     TensorType y = in.type(0);
     TensorType list(kInt64, UnknownShape(1));
     TensorType inverse = list;
@@ -437,16 +439,17 @@ struct Unique : ops::Unique {
     return infos;
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const AxisSplit split,
-                              SplitAlong(args.in(0), axis));
+    NODEWISE_ASSIGN_OR_RETURN(const auto split, SplitAlong(args.in(0), axis));
     // SortKeys() has none for types that are not calculated with.
     NODEWISE_RETURN_IF_ERROR(
         WithWide(args.dtype(0), [](auto) { return absl::OkStatus(); }));
     const Groups groups = FindGroups(args.in(0), split, sorted);
     NODEWISE_RETURN_IF_ERROR(PickSlices(args, axis, split, groups.first));
+    // In the order of the outputs.
     const std::vector<int64_t>* const lists[] = {&groups.first, &groups.inverse,
                                                  &groups.count};
     for (size_t i = 0; i < std::size(lists); ++i) {
+      // All three are optional.
       if (!args.wants(i + 1)) continue;
       NODEWISE_ASSIGN_OR_RETURN(
           const NDArray list,
@@ -458,30 +461,32 @@ struct Unique : ops::Unique {
   }
 };
 
+template <typename Class, typename Rules>
+constexpr OperatorDef SelectionRow(const char* name, int since,
+                                   const Params& inputs,
+                                   const Params& outputs) {
+  return Row<Class, Rules>(
+      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
+}
+
 constexpr OperatorDef kSelectionRows[] = {
-    Row<ops::NonZero, NonZero>(
-        {.name = "NonZero", .since = 9, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<ops::Compress, Compress>({.name = "Compress",
-                                  .since = 9,
-                                  .inputs = {"input", "condition"},
-                                  .outputs = {"output"}}),
-    Row<ops::NonMaxSuppression, NonMaxSuppression>(
-        {.name = "NonMaxSuppression",
-         .since = 10,
-         .inputs = {"boxes", "scores", Optional("max_output_boxes_per_class"),
-                    Optional("iou_threshold"), Optional("score_threshold")},
-         .outputs = {"selected_indices"}}),
+    SelectionRow<ops::NonZero, NonZero>("NonZero", 9, {"X"}, {"Y"}),
+    SelectionRow<ops::Compress, Compress>("Compress", 9, {"input", "condition"},
+                                          {"output"}),
+    SelectionRow<ops::NonMaxSuppression, NonMaxSuppression>(
+        "NonMaxSuppression", 10,
+        {"boxes", "scores", Optional("max_output_boxes_per_class"),
+         Optional("iou_threshold"), Optional("score_threshold")},
+        {"selected_indices"}),
     Row<ops::TopK, TopK>({.name = "TopK",
                           .since = 1,
                           .inputs = {"X", "K"},
                           .outputs = {"Values", "Indices"},
                           .moved = {{"k", 1, 10, true}}}),
-    Row<ops::Unique, Unique>(
-        {.name = "Unique",
-         .since = 11,
-         .inputs = {"X"},
-         .outputs = {"Y", Optional("indices"), Optional("inverse_indices"),
-                     Optional("counts")}}),
+    SelectionRow<ops::Unique, Unique>(
+        "Unique", 11, {"X"},
+        {"Y", Optional("indices"), Optional("inverse_indices"),
+         Optional("counts")}),
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <numbers>
 
@@ -21,44 +22,44 @@ struct Words<GeluFormula> {
 
 namespace {
 
-// Known elements of shapes go through Abs and Neg, since exporters calculate
-// with them to find an axis or a length.
-struct Abs : ops::Abs, NumberMap<Abs> {
+// Known elements of shapes go through Abs and Neg, with which an axis or a
+// length may be calculated.
+template <typename Class>
+struct ShapeMap : NumberMap<Class> {
   OutputInfos Infer(const Inputs& in) const {
     OutputInfos out = LikeInput(in);
     out[0].elements = MapElements(in, [](const Dim& x) {
-      return x.is_known() ? Dim(Of(x.size())) : Dim();
+      return x.is_known() ? Dim(Class::Of(x.size())) : Dim();
     });
     return out;
   }
+};
+
+struct Abs : ops::Abs, ShapeMap<Abs> {
   static double Of(double x) { return std::fabs(x); }
   // The smallest integer has no positive counterpart: it stays itself, as
   // negation without signs makes it.
-  template <typename T>
-  requires std::is_integral_v<T>
-  static T Of(T x) { return x < 0 ? Wrapped<T>(0 - Bits(x)) : x; }
+  template <std::integral T>
+  static T Of(T x) {
+    return x < 0 ? Wrapped<T>(0 - Bits(x)) : x;
+  }
 };
 
-struct Neg : ops::Neg, NumberMap<Neg> {
-  OutputInfos Infer(const Inputs& in) const {
-    OutputInfos out = LikeInput(in);
-    out[0].elements = MapElements(in, [](const Dim& x) {
-      return x.is_known() ? Dim(Of(x.size())) : Dim();
-    });
-    return out;
-  }
+struct Neg : ops::Neg, ShapeMap<Neg> {
   static double Of(double x) { return -x; }
-  template <typename T>
-  requires std::is_integral_v<T>
-  static T Of(T x) { return Wrapped<T>(0 - Bits(x)); }
+  template <std::integral T>
+  static T Of(T x) {
+    return Wrapped<T>(0 - Bits(x));
+  }
 };
 
 struct Sign : ops::Sign, NumberMap<Sign> {
   // Zeros keep their sign, and NaN stays NaN.
   static double Of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
-  template <typename T>
-  requires std::is_integral_v<T>
-  static T Of(T x) { return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0)); }
+  template <std::integral T>
+  static T Of(T x) {
+    return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0));
+  }
 };
 
 // Opset 9 has it for integers too.
@@ -68,9 +69,10 @@ struct Erf : ops::Erf, NumberMap<Erf> {
     return NumberMap::Evaluate(args);
   }
   static double Of(double x) { return std::erf(x); }
-  template <typename T>
-  requires std::is_integral_v<T>
-  static T Of(T x) { return FromDouble<T>(std::erf(ToDouble(x))); }
+  template <std::integral T>
+  static T Of(T x) {
+    return FromDouble<T>(std::erf(ToDouble(x)));
+  }
 };
 
 struct Sqrt : ops::Sqrt, FloatMap<Sqrt, kSimple> {
@@ -95,6 +97,7 @@ template <typename Class, double (*kFunction)(double)>
 struct Library : Class, FloatMap<Library<Class, kFunction>> {
   static double Of(double x) { return kFunction(x); }
 };
+
 // Such a function whose kernels are off by a few units at 1 wherever the result
 // is small: they reduce an angle, or take the logarithm of something near 1, or
 // subtract what is about 1.
@@ -110,6 +113,7 @@ struct Tan : ops::Tan, FloatMap<Tan> {
   static double Of(double x) { return std::tan(x); }
   static double Scale(double, double y) { return 1 + y * y; }
 };
+
 // Near x = 1 the result rises like a square root, so an error of x - 1 is
 // divided by the result. The limit keeps the bound finite at 0.
 struct Acosh : ops::Acosh, FloatMap<Acosh> {
@@ -122,6 +126,7 @@ double SigmoidOf(double x) {
   const double small = std::exp(-std::fabs(x));
   return (x < 0 ? small : 1) / (1 + small);
 }
+
 // The larger half is split off, so that the exponential never overflows here
 // either.
 double SoftplusOf(double x) {
@@ -351,8 +356,7 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     if (IsFloat(args.dtype(0))) return NumberMap::Evaluate(args);
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                              args.MakeOutput(0, args.shape(0), args.dtype(0)));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     // Results that do not fit depend on the element's own type.
     return WithInteger(args.dtype(0), [&](auto zero) {
       using T = decltype(zero);
@@ -365,9 +369,8 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
     if (x < -double{lambd}) return x + bias;
     return x > lambd ? x - bias : 0;  // NaN is "otherwise".
   }
-  template <typename T>
-  requires std::is_integral_v<T> T Of(T x)
-  const {
+  template <std::integral T>
+  T Of(T x) const {
     // A long double holds all integers of 64 bits.
     const auto wide = static_cast<long double>(x);
     if (wide < -lambd) return Truncated<T>(wide + bias);

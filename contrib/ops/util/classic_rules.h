@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -18,9 +17,9 @@ namespace nodewise {
 inline absl::Status RefuseStrings(const char* attribute,
                                   const std::vector<std::string>& given) {
   if (given.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
-      "attribute {}: is given, and strings are refused, expected numbers",
-      attribute));
+  return absl::UnimplementedError(
+      std::string("attribute ") + attribute +
+      ": is given, and strings are refused, expected numbers");
 }
 
 // Requires float32, float64, int32 or int64.

@@ -15,10 +15,6 @@
 namespace nodewise {
 namespace {
 
-DLDataType WideTypeOf(double) { return kFloat64; }
-DLDataType WideTypeOf(int64_t) { return kInt64; }
-DLDataType WideTypeOf(uint64_t) { return kUint64; }
-
 // The bits of positive doubles are in the order of the numbers, those of
 // negative ones in the opposite order. With the sign turned round, or all bits,
 // the patterns of all are in one order.
@@ -75,8 +71,11 @@ void StoreWide(const double* from, int64_t begin, int64_t end,
                const NDArray& tensor) {
   StoreDoubles(from, begin, end, tensor);
 }
+// Upper bits are dropped, which is the same for both signs: only the size of
+// the type matters.
 void StoreWide(const uint64_t* from, int64_t begin, int64_t end,
                const NDArray& tensor) {
+  // A byte of a Bool is 0 or 1, and nothing else is stored.
   if (IsBool(tensor.dtype())) {
     auto* const to = tensor.As<uint8_t>() + begin;
     for (int64_t i = 0; i < end - begin; ++i) to[i] = from[i] != 0 ? 1 : 0;
@@ -94,35 +93,9 @@ void StoreWide(const int64_t* from, int64_t begin, int64_t end,
   StoreWide(reinterpret_cast<const uint64_t*>(from), begin, end, tensor);
 }
 
-// The templates below are instantiated here for the three wide types: their
-// loops are the same for all operators, which pass what differs as a function
-// that is called once for a block.
-template <typename W>
-const W* WideElements(const NDArray& tensor, std::vector<W>* copy) {
-  if (tensor.dtype() == WideTypeOf(W{})) return tensor.As<W>();
-  const int64_t count = CountOf(tensor);
-  copy->resize(static_cast<size_t>(count));
-  ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
-    LoadWide(tensor, begin, end, copy->data() + begin);
-  });
-  return copy->data();
-}
-template const double* WideElements(const NDArray&, std::vector<double>*);
-template const int64_t* WideElements(const NDArray&, std::vector<int64_t>*);
-template const uint64_t* WideElements(const NDArray&, std::vector<uint64_t>*);
-
-template <typename W>
-W* WideOutput(const NDArray& output, std::vector<W>* buffer) {
-  if (output.dtype() == WideTypeOf(W{})) return output.As<W>();
-  buffer->resize(static_cast<size_t>(CountOf(output)));
-  return buffer->data();
-}
-template double* WideOutput(const NDArray&, std::vector<double>*);
-template int64_t* WideOutput(const NDArray&, std::vector<int64_t>*);
-template uint64_t* WideOutput(const NDArray&, std::vector<uint64_t>*);
-
 std::vector<uint64_t> SortKeys(const NDArray& tensor) {
   const int64_t count = CountOf(tensor);
+  // Types that are not calculated with get keys of 0, all the same.
   std::vector<uint64_t> keys(static_cast<size_t>(count));
   (void)WithWide(tensor.dtype(), [&](auto zero) {
     using W = decltype(zero);
@@ -141,6 +114,9 @@ std::vector<uint64_t> SortKeys(const NDArray& tensor) {
   return keys;
 }
 
+// The templates below are instantiated here for the three wide types: their
+// loops are the same for all operators, which pass the difference as a function
+// that is called once for a block.
 template <typename W>
 absl::Status MapBlocks(EvalArgs& args, double work, BlockFunction<W> f) {
   const NDArray& x = args.in(0);
@@ -192,6 +168,7 @@ template absl::Status MapPairBlocks(EvalArgs&, const Broadcast&, DLDataType,
 template absl::Status MapPairBlocks(EvalArgs&, const Broadcast&, DLDataType,
                                     double, PairFunction<uint64_t>);
 
+// All types that are converted but not short floats.
 bool IsShortInteger(DLDataType dtype) {
   return IsConverted(dtype) && !IsShortFloat(dtype);
 }
@@ -250,6 +227,8 @@ double ShortStep(DLDataType dtype, uint8_t pattern) {
   double values[3] = {};
   DecodeToDoubles(dtype, around, 3, values);
   if (!std::isfinite(values[1])) return 0;
+  // A neighbour of the other sign is the other zero, or the far end of the
+  // patterns.
   double step = 0;
   for (const double value : {values[0], values[2]}) {
     const bool is_neighbour =
@@ -259,6 +238,7 @@ double ShortStep(DLDataType dtype, uint8_t pattern) {
   return step;
 }
 
+// In double, since the product may be larger than any integer.
 double CountOf(const OutputInfo& output) {
   const auto sizes = output.type.sizes();
   if (!sizes.has_value()) return 0;
@@ -268,6 +248,7 @@ double CountOf(const OutputInfo& output) {
 }
 
 absl::StatusOr<OutputInfos> Countable(absl::StatusOr<OutputInfos> outputs) {
+  // An error is passed on, so that calls can be nested.
   if (!outputs.ok()) return outputs;
   for (const OutputInfo& output : *outputs) {
     const auto sizes = output.type.sizes();
@@ -280,6 +261,7 @@ absl::StatusOr<OutputInfos> Countable(absl::StatusOr<OutputInfos> outputs) {
 std::optional<Shape> PairElements(const Inputs& in,
                                   Dim (*f)(const Dim&, const Dim&)) {
   const DLDataType dtype = SharedType(in);
+  // Elements are known for integers only, those of shapes and indices.
   if (f == nullptr || in[0].elements == nullptr || in[1].elements == nullptr ||
       !IsIndex(dtype)) {
     return std::nullopt;
@@ -315,6 +297,8 @@ void FillScaledBounds(const NDArray& x, const NDArray& y, Bounds* bounds,
   const std::vector<double> in = ToDoubles(x);
   const std::vector<double> out = ToDoubles(y);
   bounds->proved.resize(out.size());
+  // The error of a few units in the last place is relative to the result or to
+  // the scale, the larger of both.
   const HalfUlps half_ulp(y.dtype());
   for (size_t i = 0; i < out.size(); ++i) {
     // An infinite scale says that any finite result is right; times a unit in
@@ -333,6 +317,8 @@ absl::StatusOr<Broadcast> BroadcastPair(const EvalArgs& args) {
   return MakeBroadcast(shapes);
 }
 
+// The sides of `y` go with those of `x` from some axis on, the last ones by
+// default; in front and behind they are filled up with 1.
 absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
                                              absl::Span<const int64_t> y,
                                              const ops::AxisBroadcast& rule) {
@@ -350,6 +336,7 @@ absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(y));
   if (count == 1) return std::vector<int64_t>(x.size(), 1);
   if (y.size() > x.size()) return misfit("no more sides");
+  // By default the last sides of both go together.
   size_t first = x.size() - y.size();
   if (rule.axis.has_value()) {
     const int rank = static_cast<int>(x.size());
@@ -403,11 +390,14 @@ void AllowAny(EvalArgs& args, size_t output,
 
 void AllowAnyForNan(EvalArgs& args) {
   if (args.bounds(0) == nullptr || !IsFloat(args.outputs()[0].dtype())) return;
+  // The result is NaN where an input was, or where none can be given.
   const std::vector<double> values = ToDoubles(args.outputs()[0]);
   const auto is_nan = [&](int64_t element) {
     return std::isnan(values[static_cast<size_t>(element)]);
   };
   AllowAny(args, 0, is_nan);
+  // Output 1 holds places of what output 0 holds, such as those of largest
+  // numbers.
   if (args.num_outputs() > 1) AllowAny(args, 1, is_nan);
 }
 

@@ -41,6 +41,11 @@ absl::Status WithWide(DLDataType dtype, F&& f) {
   return f(int64_t{});
 }
 
+template <typename W>
+inline constexpr DLDataType kWideType = std::is_same_v<W, double>    ? kFloat64
+                                        : std::is_same_v<W, int64_t> ? kInt64
+                                                                     : kUint64;
+
 // Reads elements [begin, end) of a tensor with that wide type. Integers may be
 // read as either of the two: as int64_t, uint64_t ones keep their bits.
 void LoadWide(const NDArray& tensor, int64_t begin, int64_t end, double* to);
@@ -77,13 +82,25 @@ void StoreWide(const uint64_t* from, int64_t begin, int64_t end,
 // Returns all elements in the wide type `W`: the tensor's own memory if they
 // are of that type, else a copy that `copy` holds.
 template <typename W>
-const W* WideElements(const NDArray& tensor, std::vector<W>* copy);
+const W* WideElements(const NDArray& tensor, std::vector<W>* copy) {
+  if (tensor.dtype() == kWideType<W>) return tensor.As<W>();
+  const int64_t count = CountOf(tensor);
+  copy->resize(static_cast<size_t>(count));
+  ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
+    LoadWide(tensor, begin, end, copy->data() + begin);
+  });
+  return copy->data();
+}
 
 // Returns where the results of an output are put as `W`: in the tensor's own
 // memory if it is of that type, else in `buffer`, from which StoreOutput()
 // takes them.
 template <typename W>
-W* WideOutput(const NDArray& output, std::vector<W>* buffer);
+W* WideOutput(const NDArray& output, std::vector<W>* buffer) {
+  if (output.dtype() == kWideType<W>) return output.As<W>();
+  buffer->resize(static_cast<size_t>(CountOf(output)));
+  return buffer->data();
+}
 template <typename W>
 void StoreOutput(const std::vector<W>& buffer, const NDArray& output) {
   if (buffer.empty()) return;
@@ -175,7 +192,11 @@ uint64_t Bits(T x) {
 
 // Returns the number of elements; 0 if it is not known.
 double CountOf(const OutputInfo& output);
-// A base of the rules of operators that calculate once for each element.
+// Bases of rules: of operators whose output has the type of input 0, and of
+// those that calculate once for each element.
+struct KeepsType {
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+};
 struct OneFlopEach {
   double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
     return CountOf(out[0]);
@@ -237,9 +258,8 @@ inline constexpr bool kSimple = true;
 
 // y = Of(x), calculated in double, for floats.
 template <typename Class, bool kIsSimple = false>
-struct FloatMap : OneFlopEach {
+struct FloatMap : OneFlopEach, KeepsType {
   absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_RETURN_IF_ERROR(Map(args));
     if constexpr (HasScale<Class>) {
@@ -270,9 +290,8 @@ struct FloatMap : OneFlopEach {
 // y = Of(x) for floats, which come as doubles, and integers, which come as
 // those of 64 bits.
 template <typename Class>
-struct NumberMap : OneFlopEach {
+struct NumberMap : OneFlopEach, KeepsType {
   absl::Status Check(const Inputs& in) const { return RequireNumber(in, 0); }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const Class op = static_cast<const Class&>(*this);
     if (IsFloat(args.dtype(0))) {
@@ -384,6 +403,12 @@ struct NoElement {
 // yet.
 DLDataType SharedType(const Inputs& in);
 
+// Adds a term to a sum, but does not count it.
+inline void AddTerm(double term, SumOfTerms* sum) {
+  sum->absolute += std::fabs(term);
+  sum->squares += term * term;
+  sum->result += term;
+}
 // Makes room for the bounds of so many elements.
 void ResizeBounds(int64_t count, Bounds* bounds);
 inline void SetBound(const SumBound& bound, size_t element, Bounds* bounds) {

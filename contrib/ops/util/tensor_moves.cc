@@ -33,6 +33,7 @@ StridedCopy Joined(const StridedCopy& plan) {
     joined.from_strides.push_back(from);
     joined.to_strides.push_back(to);
   }
+  // CopyTyped() expects two sides at least.
   while (joined.sides.size() < 2) {
     joined.sides.insert(joined.sides.begin(), 1);
     joined.from_strides.insert(joined.from_strides.begin(), 0);
@@ -46,6 +47,7 @@ StridedCopy Joined(const StridedCopy& plan) {
 // tiles, so that neither side's cache lines are lost between visits.
 void PutTileSideNext(StridedCopy* plan) {
   const size_t last = plan->sides.size() - 1;
+  // Elements that lie beside each other in both are copied as they are.
   if (std::abs(plan->from_strides[last]) <= 1) return;
   for (size_t i = 0; i < last; ++i) {
     if (std::abs(plan->from_strides[i]) != 1) continue;
@@ -72,6 +74,9 @@ void CopyRun(const T* from, int64_t from_step, T* to, int64_t to_step,
 template <typename T>
 void CopyPlane(const StridedCopy& plan, const T* from, T* to, int64_t begin,
                int64_t end) {
+  // In a tile of 32 by 32 elements of up to 8 bytes each line of the cache is
+  // used to its end before it is given up, and both sides' lines fit into the
+  // first cache.
   constexpr int64_t kTile = 32;
   const size_t last = plan.sides.size() - 1;
   const int64_t n = plan.sides[last];
@@ -79,6 +84,7 @@ void CopyPlane(const StridedCopy& plan, const T* from, T* to, int64_t begin,
   const int64_t to_step = plan.to_strides[last];
   const int64_t from_row = plan.from_strides[last - 1];
   const int64_t to_row = plan.to_strides[last - 1];
+  // Without tiles a row is copied from its begin to its end.
   const bool is_tiled = std::abs(from_row) == 1 && std::abs(from_step) > 1;
   const int64_t tile = is_tiled ? kTile : std::max<int64_t>(n, 1);
   const int64_t rows = is_tiled ? kTile : end - begin;
@@ -99,18 +105,22 @@ void CopyTyped(const StridedCopy& plan, const T* from, T* to) {
   const size_t last = plan.sides.size() - 1;
   const int64_t rows = plan.sides[last - 1];
   const int64_t planes = Product(absl::MakeConstSpan(plan.sides.data(), last));
+  // Rows of all planes are counted through, so that threads can share one
+  // plane, too. A row takes about half a nanosecond for each element.
   const double work = 1 + 0.5 * static_cast<double>(plan.sides[last]);
   ParallelFor(planes, work, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end;) {
       int64_t rest = row / rows;
       int64_t from_at = plan.from;
       int64_t to_at = plan.to;
+      // Where the plane of this row begins.
       for (size_t side = last - 1; side-- > 0;) {
         const int64_t at = rest % plan.sides[side];
         rest /= plan.sides[side];
         from_at += at * plan.from_strides[side];
         to_at += at * plan.to_strides[side];
       }
+      // As many rows as are left of this plane, or of this thread's share.
       const int64_t first = row % rows;
       const int64_t count = std::min(rows - first, end - row);
       CopyPlane(plan, from + from_at, to + to_at, first, first + count);
@@ -131,11 +141,17 @@ OutputInfos OneOutput(DLDataType dtype, std::optional<Shape> shape,
   OutputInfo info;
   info.type.dtype = dtype;
   info.type.shape = std::move(shape);
+  // Longer lists would make inference slow, and no shape is that long.
   if (elements.has_value() && elements->size() <= kMostElements &&
       info.type.has_rank() && info.type.rank() <= 1) {
     info.elements = std::move(elements);
   }
   return {std::move(info)};
+}
+
+OutputInfos OfInputType(const Inputs& in, std::optional<Shape> shape,
+                        std::optional<Shape> elements) {
+  return OneOutput(in.type(0).dtype, std::move(shape), std::move(elements));
 }
 
 std::optional<int> RankOf(const Inputs& in, size_t i) {
@@ -151,6 +167,7 @@ std::optional<double> OneNumber(const Inputs& in, size_t i) {
 
 std::optional<int64_t> OneInt(const Inputs& in, size_t i) {
   if (const auto ints = in.Ints(i)) {
+    // A list of integers with another length is not looked at as a float.
     if (ints->size() == 1) return (*ints)[0];
     return std::nullopt;
   }
@@ -158,6 +175,8 @@ std::optional<int64_t> OneInt(const Inputs& in, size_t i) {
   return std::nullopt;
 }
 
+// A size is known better than a name, and a name better than nothing. Two
+// different names may still be one size, which is not an error.
 absl::StatusOr<Dim> UniteDims(const Dim& a, const Dim& b) {
   if (!a.is_known() && !b.is_known()) return a.name().empty() ? b : a;
   if (!a.is_known()) return b;
@@ -176,9 +195,17 @@ absl::Status CheckShape(const Shape& shape) {
   for (const Dim& side : shape) {
     if (side.is_known()) known.push_back(side.size());
   }
+  // Sides that are not known are 1 at least, or make the tensor empty.
   return NumElements(known).status();
 }
 
+absl::StatusOr<OutputInfos> CheckedOutput(DLDataType dtype, Shape shape,
+                                          std::optional<Shape> elements) {
+  NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
+  return OneOutput(dtype, std::move(shape), std::move(elements));
+}
+
+// MakeOutput() has the words for a type that is not known.
 absl::Status ViewAsInferred(EvalArgs& args) {
   if (!args.is_inferred(0)) return args.MakeOutput(0).status();
   const auto sizes = *args.inferred(0).sizes();
@@ -188,27 +215,19 @@ absl::Status ViewAsInferred(EvalArgs& args) {
   return absl::OkStatus();
 }
 
-void CopyStrided(const StridedCopy& plan, size_t element_bytes,
-                 const void* from, void* to) {
+void CopyStrided(const StridedCopy& plan, const NDArray& from,
+                 const NDArray& to) {
+  // Pointers of empty tensors may be null.
   if (Product(plan.sides) == 0) return;
   StridedCopy joined = Joined(plan);
   PutTileSideNext(&joined);
-  const auto copy = [&](auto zero) {
-    using T = decltype(zero);
-    CopyTyped(joined, static_cast<const T*>(from), static_cast<T*>(to));
-  };
-  if (element_bytes == 1) {
-    copy(uint8_t{});
-  } else if (element_bytes == 2) {
-    copy(uint16_t{});
-  } else if (element_bytes == 4) {
-    copy(uint32_t{});
-  } else {
-    copy(uint64_t{});
-  }
+  (void)MoveElements(from, to, [&](const auto* source, auto* target) {
+    CopyTyped(joined, source, target);
+  });
 }
 
 void CopyAll(const NDArray& from, const NDArray& to) {
+  // An empty tensor may have no memory at all.
   const size_t size = from.bytes();
   if (size > 0) std::memcpy(to.data(), from.data(), size);
 }
@@ -233,8 +252,10 @@ absl::StatusOr<int64_t> IndexInside(int64_t index, int64_t size) {
 
 absl::StatusOr<std::vector<int64_t>> IndicesInside(const EvalArgs& args,
                                                    size_t i, int64_t size) {
+  // Changed in place: there may be millions.
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> indices, args.Ints(i));
   for (int64_t& index : indices) {
+    // The usual index is right as it is.
     if (index >= 0 && index < size) continue;
     const auto inside = IndexInside(index, size);
     if (!inside.ok()) return AtInput(i, inside.status());
@@ -270,6 +291,7 @@ absl::StatusOr<AxisSplit> SplitAlong(const NDArray& tensor,
 
 absl::Status RequireAxis(const Inputs& in, int64_t axis, int more) {
   const auto rank = RankOf(in);
+  // A rank that is not known yet passes, as all that is not.
   if (!rank.has_value()) return absl::OkStatus();
   return Axis(axis, *rank + more).status();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// What operators that move elements and calculate with shapes share.
+// Helpers of operators that move elements and calculate with shapes, and the
+// rows, rules and loops that all of their files use.
 
 #include <cstdint>
 #include <optional>
@@ -8,9 +9,15 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+// For functions that make rows that differ in few fields only.
+using Params = RowList<Param, 16>;
 
 // Returns the elements of a small integer input as far as they are known, to be
 // passed on. REQUIRES: an output that they are passed to has input i's type.
@@ -19,6 +26,10 @@ std::optional<Shape> KnownElements(const Inputs& in, size_t i = 0);
 // the rank is not 0 or 1.
 OutputInfos OneOutput(DLDataType dtype, std::optional<Shape> shape,
                       std::optional<Shape> elements = std::nullopt);
+// Describes one output of input 0's type.
+OutputInfos OfInputType(const Inputs& in,
+                        std::optional<Shape> shape = std::nullopt,
+                        std::optional<Shape> elements = std::nullopt);
 // Returns the rank of an input, or none.
 std::optional<int> RankOf(const Inputs& in, size_t i = 0);
 // Returns the integer that a constant of one element holds, or none; fractions
@@ -30,6 +41,10 @@ std::optional<double> OneNumber(const Inputs& in, size_t i);
 absl::StatusOr<Dim> UniteDims(const Dim& a, const Dim& b);
 // Returns an error as one of input `i`, kInvalidArgument.
 absl::Status AtInput(size_t i, const absl::Status& status);
+// Describes an output of known rank; fails if it is too large, as CheckShape().
+absl::StatusOr<OutputInfos> CheckedOutput(
+    DLDataType dtype, Shape shape,
+    std::optional<Shape> elements = std::nullopt);
 // Fails with kInvalidArgument if a side is below 0, or the product of the known
 // ones is too large to count.
 absl::Status CheckShape(const Shape& shape);
@@ -46,13 +61,19 @@ struct StridedCopy {
   int64_t from = 0;  // The first element.
   int64_t to = 0;
 };
-// Copies elements of this many bytes (1, 2, 4 or 8). REQUIRES: all elements
-// visited lie inside the two.
-void CopyStrided(const StridedCopy& plan, size_t element_bytes,
-                 const void* from, void* to);
-inline void CopyStrided(const StridedCopy& plan, const NDArray& from,
-                        const NDArray& to) {
-  CopyStrided(plan, ElementBytes(from.dtype()), from.data(), to.data());
+// Copies elements of one type. REQUIRES: all elements visited lie inside the
+// two.
+void CopyStrided(const StridedCopy& plan, const NDArray& from,
+                 const NDArray& to);
+// For operators that only move elements: calls f(from, to) with the data of
+// both as pointers to a type of the elements' size.
+template <typename F>
+absl::Status MoveElements(const NDArray& from, const NDArray& to, F f) {
+  return WithSize(to.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    f(const_cast<const T*>(from.As<T>()), to.As<T>());
+    return absl::OkStatus();
+  });
 }
 // Copies a compact tensor into a new one of the same bytes.
 void CopyAll(const NDArray& from, const NDArray& to);
@@ -87,5 +108,13 @@ absl::StatusOr<AxisSplit> SplitAlong(const NDArray& tensor,
 // Fails with kInvalidArgument if an input of known rank has no such axis, once
 // it has `more` sides.
 absl::Status RequireAxis(const Inputs& in, int64_t axis, int more = 0);
+
+// Rules of operators whose only attribute is an axis.
+template <typename Class>
+struct WithAxis : Class {
+  static constexpr auto Fields() {
+    return FieldList(Field<&Class::axis>("axis"));
+  }
+};
 
 }  // namespace nodewise
