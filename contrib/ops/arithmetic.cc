@@ -524,7 +524,7 @@ struct Total : Class {
       const int64_t element = at[k] + i * steps[k];
       double x = 0;
       LoadDoubles(args.in(k), element, element + 1, &x);
-      AddTerm(x, &sum);
+      AddToSum(x, &sum);
     }
     SumBound bound = BoundSum(args.dtype(0), sum);
     if (!kMean) return bound;

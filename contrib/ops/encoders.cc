@@ -470,7 +470,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
         if (counts[ngram] == 0) continue;
         SumOfTerms& sum = sums[static_cast<size_t>(ngram_indexes[ngram])];
         sum.terms += 1;
-        AddTerm(TermOf(ngram, counts[ngram]), &sum);
+        AddToSum(TermOf(ngram, counts[ngram]), &sum);
       }
       for (size_t i = 0; i < places; ++i) {
         const size_t at = row * places + i;

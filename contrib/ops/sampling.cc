@@ -380,7 +380,7 @@ struct AffineGrid : ops::AffineGrid {
         SumOfTerms sum;
         sum.terms = static_cast<double>(rows) + 4;
         for (size_t k = 0; k <= rows; ++k) {
-          AddTerm(matrix[k] * place[k], &sum);
+          AddToSum(matrix[k] * place[k], &sum);
         }
         const size_t to = static_cast<size_t>(p) * rows + row;
         values[to] = sum.result;
@@ -459,7 +459,7 @@ struct Col2Im : ops::Col2Im {
       sums[element] += number;
       if (bounds == nullptr) return;
       terms[element].terms += 1;
-      AddTerm(number, &terms[element]);
+      AddToSum(number, &terms[element]);
     });
     StoreDoubles(sums.data(), 0, CountOf(y), y);
     if (bounds == nullptr) return absl::OkStatus();

@@ -404,7 +404,7 @@ struct NoElement {
 DLDataType SharedType(const Inputs& in);
 
 // Adds a term to a sum, but does not count it.
-inline void AddTerm(double term, SumOfTerms* sum) {
+inline void AddToSum(double term, SumOfTerms* sum) {
   sum->absolute += std::fabs(term);
   sum->squares += term * term;
   sum->result += term;
