@@ -22,9 +22,8 @@
 #include "fmt/ranges.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/gather.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

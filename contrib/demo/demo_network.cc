@@ -6,16 +6,14 @@
 #include <vector>
 
 #include "nodewise/demo/layer_builder.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/gemm.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
+#include "nodewise/ops/unary.h"
 
 namespace nodewise {
 namespace {

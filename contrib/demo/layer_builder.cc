@@ -7,9 +7,8 @@
 #include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/layer_norm.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/random/random.h"
 
 namespace nodewise {

@@ -7,9 +7,8 @@
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/dropout.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/pad.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {

@@ -7,8 +7,8 @@
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/gather.h"
-#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {

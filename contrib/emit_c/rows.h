@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/emit_c/operation_code.h"
-#include "nodewise/ops/axis_broadcast.h"
+#include "nodewise/ops/arithmetic.h"
 
 namespace nodewise::emit_c {
 

@@ -4,7 +4,7 @@
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/scatter.h"
+#include "nodewise/ops/indexing.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {

@@ -25,7 +25,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

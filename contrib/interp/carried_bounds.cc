@@ -16,7 +16,7 @@
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -14,8 +14,8 @@
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/gemm.h"
 #include "nodewise/ops/layer_norm.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/norm.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/support/status_macros.h"
 

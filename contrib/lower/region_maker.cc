@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/channels_last.h"
 

@@ -1,11 +1,9 @@
-#include "nodewise/ops/activation.h"
-
 #include "contrib/onednn/activation.h"
+
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {

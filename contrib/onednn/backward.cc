@@ -10,16 +10,15 @@
 #include "fmt/format.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/global_pool.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/softmax.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {

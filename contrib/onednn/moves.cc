@@ -4,7 +4,7 @@
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {

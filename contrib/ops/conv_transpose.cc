@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "contrib/ops/util/conv.h"
-#include "contrib/ops/util/open_results.h"
+#include "contrib/ops/util/elementwise.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 

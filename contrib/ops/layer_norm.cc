@@ -7,7 +7,6 @@
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 
 namespace nodewise {

@@ -4,10 +4,9 @@
 #include <cstring>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/open_results.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/pool.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 

@@ -4,9 +4,8 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/conv.h"
-#include "contrib/ops/util/converted_elements.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/quantize_rules.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/converted_elements.h"
-#include "contrib/ops/util/open_results.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"

@@ -4,11 +4,9 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/reduce_shape.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
 
 namespace nodewise {
 namespace {

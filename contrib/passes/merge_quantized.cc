@@ -11,12 +11,12 @@
 #include "contrib/passes/quantized_product.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/qlinear.h"
 #include "nodewise/ops/quantize.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -15,12 +15,11 @@
 #include "nodewise/ops/cast.h"
 #include "nodewise/ops/dropout.h"
 #include "nodewise/ops/gemm.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/logic.h"
-#include "nodewise/ops/reshape.h"
 #include "nodewise/ops/resize.h"
 #include "nodewise/ops/roi.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/variadic.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 

@@ -7,7 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/ops/activation.h"
+#include "nodewise/ops/unary.h"
 
 namespace nodewise {
 

@@ -1,6 +1,6 @@
 #include "contrib/runner/region_layouts.h"
 
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {

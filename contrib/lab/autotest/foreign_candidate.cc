@@ -9,8 +9,8 @@
 #include "contrib/lab/autotest/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_cases.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/support/status_macros.h"
 

@@ -13,8 +13,8 @@
 #include "nodewise/autotest/case_verdict.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/locate/cause.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

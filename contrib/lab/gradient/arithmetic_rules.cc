@@ -1,9 +1,8 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/quantize.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 
 // Calculations with several numbers, and choices between them.
 

@@ -3,13 +3,13 @@
 #include <limits>
 
 #include "contrib/lab/gradient/rules.h"
+#include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/attention.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/reduce.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 
 // Attention, as products, a softmax and what hides keys.
 

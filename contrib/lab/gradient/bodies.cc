@@ -5,7 +5,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/ops/control_flow.h"
-#include "nodewise/ops/scan.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::gradient {

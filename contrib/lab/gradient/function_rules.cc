@@ -2,12 +2,10 @@
 #include <numbers>
 
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
 #include "nodewise/ops/dropout.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 
 // Functions of one number.
 

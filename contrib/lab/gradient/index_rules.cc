@@ -1,11 +1,10 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/random.h"
-#include "nodewise/ops/scatter.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/ops/tree_ensemble.h"
 
 // Operators that write by index, and those that make numbers of none.

@@ -2,13 +2,13 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/batch_norm.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/loss.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/softmax.h"
+#include "nodewise/ops/unary.h"
 
 // Normalizations and losses, as what they are.
 

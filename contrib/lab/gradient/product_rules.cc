@@ -4,9 +4,8 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
-#include "nodewise/ops/det.h"
-#include "nodewise/ops/einsum.h"
 #include "nodewise/ops/gemm.h"
+#include "nodewise/ops/linear_algebra.h"
 #include "nodewise/ops/matmul.h"
 
 // Products of matrices.

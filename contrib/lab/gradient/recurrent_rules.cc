@@ -2,11 +2,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/recurrent.h"
+#include "nodewise/ops/unary.h"
 
 // Recurrent layers, as all their steps one after the other.
 

@@ -2,10 +2,10 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/axis.h"
+#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/ops/scatter.h"
+#include "nodewise/ops/selection.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/sort.h"
 
 // One number from many, along some sides.
 

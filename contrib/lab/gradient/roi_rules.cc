@@ -5,12 +5,12 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/reduce.h"
 #include "nodewise/ops/roi.h"
-#include "nodewise/ops/slice.h"
 
 // Pools of regions, and the way back from a pool. Sides are kept apart: what
 // counts in a bin is a product of what counts along height and width.

@@ -1,11 +1,11 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/deform_conv.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/sampling.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/unary.h"
 
 // Operators that read images at places between the elements: as weighted sums
 // of elements that are gathered. Places have derivatives by the weights.

@@ -4,11 +4,10 @@
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/causal_conv.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/linear_attention.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/rotary.h"
-#include "nodewise/ops/scatter.h"
 
 // What models of language do to sequences of tokens beside attention.
 

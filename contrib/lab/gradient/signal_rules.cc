@@ -1,7 +1,7 @@
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/signal.h"
-#include "nodewise/ops/slice.h"
 
 // Fourier transforms. They are linear: the gradient of one is the one that
 // turns the other way round.

@@ -3,16 +3,16 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/col2im.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/gather.h"
 #include "nodewise/ops/global_pool.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/sampling.h"
+#include "nodewise/ops/unary.h"
 
 // Windows that slide over spatial sides.
 

@@ -6,16 +6,13 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/scatter.h"
-#include "nodewise/ops/slice.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise::gradient {

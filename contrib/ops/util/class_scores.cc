@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "contrib/ops/util/open_results.h"
+#include "contrib/ops/util/elementwise.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

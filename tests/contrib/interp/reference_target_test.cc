@@ -2,8 +2,8 @@
 
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/unary.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

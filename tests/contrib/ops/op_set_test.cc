@@ -2,10 +2,10 @@
 
 #include "nodewise/ir/network.h"
 #include "nodewise/ops/conv.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/recurrent.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
 #include "tests/contrib/ops/eval_support.h"
 

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/qlinear.h"
+#include "nodewise/ops/unary.h"
 #include "tests/contrib/passes/quantized_networks.h"
 
 namespace nodewise {

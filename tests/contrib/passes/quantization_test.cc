@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/passes/quantized_networks.h"
 

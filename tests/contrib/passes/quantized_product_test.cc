@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/passes/quantized_networks.h"
 

@@ -3,8 +3,8 @@
 
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/module/module.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/report/profile_report.h"
 #include "tests/support/graph_builder.h"
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "nodewise/op/attribute_types.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/op/required.h"
 
 namespace nodewise::ops {
 

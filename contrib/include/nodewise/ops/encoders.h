@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/op/required.h"
+#include "nodewise/op/attribute_types.h"
 
 namespace nodewise::ops {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "nodewise/op/required.h"
+#include "nodewise/op/attribute_types.h"
 
 namespace nodewise::ops {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "nodewise/op/required.h"
+#include "nodewise/op/attribute_types.h"
 
 namespace nodewise::ops {
 

@@ -3,7 +3,7 @@
 // Truth values and bits. Each class is its operator's primary attributes. From
 // opset 7 on sides of 1 are repeated as NumPy does.
 
-#include "nodewise/op/required.h"
+#include "nodewise/op/attribute_types.h"
 #include "nodewise/ops/arithmetic.h"
 
 namespace nodewise::ops {

@@ -24,10 +24,10 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/quantize.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/runner/built_in_functions.h"
 #include "tests/support/matchers.h"
 

@@ -9,17 +9,15 @@
 
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/axis.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/quantize.h"
-#include "nodewise/ops/scatter.h"
-#include "nodewise/ops/sort.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/selection.h"
+#include "nodewise/ops/unary.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -1,11 +1,10 @@
-#include "contrib/ops/util/wide_elements.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <vector>
 
+#include "contrib/ops/util/elementwise.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 
