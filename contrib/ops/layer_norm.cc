@@ -267,11 +267,7 @@ absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
                             F f) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                             args.MakeOutput(0, args.shape(0), args.dtype(0)));
-  Bounds* const bounds = args.bounds(0);
-  if (bounds != nullptr) {
-    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
-    bounds->expected.resize(bounds->proved.size());
-  }
+  Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
   if (CountOf(y) == 0) return absl::OkStatus();
   const ReducePlan plan = MakeReducePlan(args.shape(0), is_reduced);
   const auto run = [&](const auto* from, auto* to) {

@@ -1,16 +1,21 @@
 #include "nodewise/ops/linear_attention.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/linear_attention_error.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
+using ops::CausalActivation;
 using ops::UpdateRule;
 template <>
 struct Words<UpdateRule> {
@@ -20,8 +25,172 @@ struct Words<UpdateRule> {
       {UpdateRule::kDelta, "delta"},
       {UpdateRule::kGatedDelta, "gated_delta"}};
 };
+template <>
+struct Words<CausalActivation> {
+  static constexpr std::pair<CausalActivation, std::string_view> kAll[] = {
+      {CausalActivation::kNone, "none"},
+      {CausalActivation::kSilu, "silu"},
+      {CausalActivation::kSwish, "swish"}};
+};
 
 namespace {
+
+// Roundings of the exponential and the multiplication by it.
+constexpr double kDecayRoundings = 5;
+// Covers products of rounding errors, which the sums leave out.
+constexpr double kSlack = 1.01;
+
+// Returns the 2-norm of `n` numbers that are `step` apart.
+double NormOfList(const double* list, int64_t n, int64_t step = 1) {
+  double squares = 0;
+  for (int64_t i = 0; i < n; ++i) squares += list[i * step] * list[i * step];
+  return std::sqrt(squares);
+}
+
+// Returns the smaller of the two; NaN stays NaN.
+double ExpectedOf(double proved, double expected) {
+  return proved < expected ? proved : expected;
+}
+
+// How far the state of one head may be off in a kernel that goes step by step,
+// as the standard writes it down, and adds in any order. The error is kept for
+// each column of the state as the 2-norm of the errors of its elements. The
+// error before a step is multiplied by (I - beta k k^T) diag(decay), whose norm
+// is at most that of the decay where beta |k|^2 is 0 to 2, so the errors of
+// normalized keys add up, but do not grow. `expected` takes the rounding errors
+// of different steps for independent.
+class StateError {
+ public:
+  struct Setting {
+    int64_t key_size;
+    int64_t value_size;
+    bool decays;
+    DLDataType dtype;
+    DLDataType state_dtype;
+    Bounds* output;
+    Bounds* state;
+  };
+  explicit StateError(const Setting& setting)
+      : setting_(setting),
+        dtype_(UnitRoundoff(setting.dtype) > UnitRoundoff(setting.state_dtype)
+                   ? setting.dtype
+                   : setting.state_dtype),
+        u_(UnitRoundoff(dtype_)),
+        columns_(static_cast<size_t>(setting.value_size)) {}
+
+  // Called in this order in each step: BeginStep after the state has been
+  // multiplied by factors, the largest of which is `largest`; AddCorrection if
+  // element m of what is written is beta * difference instead of the value
+  // itself; EndStep after `written` times k has been added to the state.
+  void BeginStep(const double* state, const double* k, double largest) {
+    state_ = state;
+    k_ = k;
+    key_norm_ = NormOfList(k, setting_.key_size);
+    for (size_t m = 0; m < columns_.size(); ++m) {
+      columns_[m].norm = setting_.decays ? NormOf(state, m) : 0;
+      columns_[m].growth = largest * (1 + u_ * (kDecayRoundings + 2));
+      columns_[m].written = {0, 0};
+    }
+  }
+  void AddCorrection(size_t m, double beta, double difference) {
+    Column& column = columns_[m];
+    const SumBound sum = BoundSum(dtype_, SumOf(state_, k_, m));
+    const double size = std::fabs(beta);
+    const double roundings =
+        u_ * std::fabs(difference) + HalfUlp(dtype_, difference);
+    column.written.proved = size * (sum.proved + roundings);
+    column.written.expected = size * (sum.expected + roundings);
+    const double square = key_norm_ * key_norm_;
+    const auto n = static_cast<double>(setting_.key_size);
+    column.growth *= std::max(1.0, std::fabs(1 - beta * square)) +
+                     u_ * (n + 4) * size * square;
+  }
+  void EndStep(const double* state, const double* written) {
+    const double tiny = 4 * HalfUlp(dtype_, 0) *
+                        std::sqrt(static_cast<double>(setting_.key_size));
+    for (size_t m = 0; m < columns_.size(); ++m) {
+      Column& column = columns_[m];
+      const double of_product = 2 * u_ * std::fabs(written[m]) * key_norm_;
+      const double of_state =
+          u_ * (kDecayRoundings * column.norm + NormOf(state, m));
+      const double rest = of_product + of_state + tiny;
+      column.proved = column.growth * column.proved +
+                      kSlack * (key_norm_ * column.written.proved + rest);
+      column.expected =
+          std::hypot(column.growth * column.expected,
+                     kSlack * (key_norm_ * column.written.expected + rest));
+    }
+  }
+  // Fill in the bounds of what q reads, from element `to` of the output on, and
+  // of the state.
+  void BoundRead(const double* state, const double* q, double scale,
+                 int64_t to) const {
+    const double norm = NormOfList(q, setting_.key_size);
+    const double size = std::fabs(scale);
+    for (size_t m = 0; m < columns_.size(); ++m) {
+      SumOfTerms sum = SumOf(state, q, m);
+      sum.terms += 2;  // The factor may be taken in first.
+      sum.absolute *= size;
+      sum.squares *= size * size;
+      sum.result *= scale;
+      const SumBound fresh = BoundSum(dtype_, sum);
+      // The factor, and multiplying by it.
+      const double roundings = 4 * u_ * std::fabs(sum.result) +
+                               2 * HalfUlp(setting_.dtype, sum.result);
+      const double inherited = kSlack * size * norm;
+      const size_t i = static_cast<size_t>(to) + m;
+      setting_.output->proved[i] =
+          fresh.proved + inherited * columns_[m].proved + roundings;
+      setting_.output->expected[i] = ExpectedOf(
+          setting_.output->proved[i],
+          fresh.expected + inherited * kExpectedFactor * columns_[m].expected +
+              roundings);
+    }
+  }
+  void BoundState(const double* state, int64_t to) const {
+    const int64_t count = setting_.key_size * setting_.value_size;
+    for (int64_t i = 0; i < count; ++i) {
+      const Column& column =
+          columns_[static_cast<size_t>(i % setting_.value_size)];
+      const auto at = static_cast<size_t>(to + i);
+      const double rounding = HalfUlp(setting_.state_dtype, state[i]);
+      setting_.state->proved[at] = column.proved + rounding;
+      setting_.state->expected[at] =
+          ExpectedOf(setting_.state->proved[at],
+                     kExpectedFactor * column.expected + rounding);
+    }
+  }
+
+ private:
+  // The state's error in one column, and what this step adds to it.
+  struct Column {
+    double proved = 0;
+    double expected = 0;
+    double growth = 1;
+    SumBound written{0, 0};
+    double norm = 0;  // The norm of the state before it is written to.
+  };
+  // Returns the sum of the column's elements, each times a weight.
+  SumOfTerms SumOf(const double* state, const double* weights, size_t m) const {
+    SumOfTerms sum{static_cast<double>(setting_.key_size)};
+    for (int64_t d = 0; d < setting_.key_size; ++d) {
+      sum.Add(weights[d] *
+              state[static_cast<size_t>(d * setting_.value_size) + m]);
+    }
+    return sum;
+  }
+  double NormOf(const double* state, size_t m) const {
+    return NormOfList(state + m, setting_.key_size, setting_.value_size);
+  }
+
+  const Setting& setting_;
+  const DLDataType dtype_;  // The coarser one: kernels may calculate in it.
+  const double u_;
+  const double* state_ = nullptr;
+  const double* k_ = nullptr;
+  double key_norm_ = 0;
+  std::vector<Column> columns_;
+};
 
 constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kPast = 3, kDecay = 4,
                  kBeta = 5;
@@ -39,154 +208,13 @@ struct Sides {
   int64_t state_size() const { return key_size * value_size; }
 };
 
-struct LinearAttention : ops::LinearAttention {
-  static constexpr auto Fields() {
-    return FieldList(
-        Field<&LinearAttention::chunk_size>("chunk_size"),
-        RequiredField<&LinearAttention::kv_num_heads>("kv_num_heads"),
-        RequiredField<&LinearAttention::q_num_heads>("q_num_heads"),
-        Field<&LinearAttention::scale>("scale"),
-        Field<&LinearAttention::update_rule>("update_rule"));
-  }
-  bool decays() const {
-    return update_rule == UpdateRule::kGated ||
-           update_rule == UpdateRule::kGatedDelta;
-  }
-  bool corrects() const {
-    return update_rule == UpdateRule::kDelta ||
-           update_rule == UpdateRule::kGatedDelta;
-  }
-  absl::Status Check(const Inputs& in) const;
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t num_outputs) const;
-  absl::Status Evaluate(EvalArgs& args) const;
-  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const;
-
- private:
-  absl::Status CheckHeads(const Inputs& in) const;
-  absl::Status CheckGates(const Inputs& in) const;
-  Dim KeySize(const Inputs& in) const;
-  Dim ValueSize(const Inputs& in) const;
-};
-
 // Returns one of `parts` equal parts; unknown if the side is.
 Dim PartOf(const Dim& side, int64_t parts) {
   return side.is_known() ? Dim(side.size() / parts) : Dim();
 }
 
-Dim LinearAttention::KeySize(const Inputs& in) const {
-  Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads.get());
-  if (size.is_known()) return size;
-  Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads.get());
-  return of_key.is_known() ? of_key : SideOf(in, kPast, 2);
-}
-Dim LinearAttention::ValueSize(const Inputs& in) const {
-  Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads.get());
-  return size.is_known() ? size : SideOf(in, kPast, 3);
-}
-
-absl::Status LinearAttention::Check(const Inputs& in) const {
-  if (q_num_heads.get() < 1 || kv_num_heads.get() < 1 ||
-      q_num_heads.get() % kv_num_heads.get() != 0) {
-    return AttributeError(
-        "q_num_heads",
-        fmt::format("is {}, expected a multiple of kv_num_heads ({}), both "
-                    "1 or more",
-                    q_num_heads.get(), kv_num_heads.get()));
-  }
-  NODEWISE_RETURN_IF_ERROR(
-      All(RequireFloat(in, kQuery), RequireFloat(in, kPast)));
-  for (const size_t i : {kKey, kValue, kDecay, kBeta}) {
-    if (!in.type(kQuery).has_dtype()) continue;
-    NODEWISE_RETURN_IF_ERROR(RequireType(in, i, in.type(kQuery).dtype));
-  }
-  return All(CheckHeads(in), CheckGates(in));
-}
-
-absl::Status LinearAttention::CheckHeads(const Inputs& in) const {
-  const std::pair<size_t, int64_t> packed[] = {{kQuery, q_num_heads.get()},
-                                               {kKey, kv_num_heads.get()},
-                                               {kValue, kv_num_heads.get()}};
-  for (const auto& [i, heads] : packed) {
-    NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 3));
-    const Dim side = SideOf(in, i, 2);
-    if (!side.is_known() || side.size() % heads == 0) continue;
-    return InputError(i, fmt::format("has vectors of {}, expected a "
-                                     "multiple of the {} heads",
-                                     side.size(), heads));
-  }
-  const Dim batch = SideOf(in, kQuery, 0);
-  const Dim steps = SideOf(in, kQuery, 1);
-  const Dim key_size = KeySize(in);
-  return All(
-      RequireShape(in, kKey,
-                   {batch, steps, Times(key_size, kv_num_heads.get())}),
-      RequireShape(in, kValue, {batch, steps, Dim()}),
-      RequireShape(in, kPast,
-                   {batch, kv_num_heads.get(), key_size, ValueSize(in)}));
-}
-
-absl::Status LinearAttention::CheckGates(const Inputs& in) const {
-  const auto check_given = [&](size_t i, const char* name, bool is_read) {
-    if (in.has(i) == is_read) return absl::OkStatus();
-    return InputError(
-        i,
-        fmt::format("({}) is {}, since update_rule is {}", name,
-                    is_read ? "not given, expected it" : "given, expected none",
-                    std::get<std::string>(
-                        *op_row::Transport<UpdateRule>::Get(update_rule))));
-  };
-  NODEWISE_RETURN_IF_ERROR(All(check_given(kDecay, "decay", decays()),
-                               check_given(kBeta, "beta", corrects())));
-  const Dim batch = SideOf(in, kQuery, 0);
-  const Dim steps = SideOf(in, kQuery, 1);
-  NODEWISE_RETURN_IF_ERROR(All(RequireShape(in, kDecay, {batch, steps, Dim()}),
-                               RequireShape(in, kBeta, {batch, steps, Dim()})));
-  const Dim decay = SideOf(in, kDecay, 2);
-  const Dim by_key = Times(KeySize(in), kv_num_heads.get());
-  if (decay.is_known() && by_key.is_known() && decay != by_key &&
-      decay != Dim(kv_num_heads.get())) {
-    return InputError(
-        kDecay, fmt::format("has vectors of {}, expected {} "
-                            "or {}",
-                            decay.size(), by_key.size(), kv_num_heads.get()));
-  }
-  const Dim beta = SideOf(in, kBeta, 2);
-  if (!beta.is_known() || beta == Dim(1) || beta == Dim(kv_num_heads.get())) {
-    return absl::OkStatus();
-  }
-  return InputError(kBeta, fmt::format("has vectors of {}, expected {} or "
-                                       "1",
-                                       beta.size(), kv_num_heads.get()));
-}
-
-absl::StatusOr<OutputInfos> LinearAttention::Infer(const Inputs& in,
-                                                   size_t num_outputs) const {
-  const Dim batch = SideOf(in, kQuery, 0);
-  const Dim value_size = ValueSize(in);
-  OutputInfos out;
-  out.push_back(TensorType(
-      in.type(kQuery).dtype,
-      {batch, SideOf(in, kQuery, 1), Times(value_size, q_num_heads.get())}));
-  if (num_outputs < 2) return out;
-  out.push_back(
-      TensorType(in.type(in.has(kPast) ? kPast : kQuery).dtype,
-                 {batch, kv_num_heads.get(), KeySize(in), value_size}));
-  return Countable(std::move(out));
-}
-
-double LinearAttention::Flops(const Inputs& in,
-                              absl::Span<const OutputInfo>) const {
-  const Dim rows = Times(SideOf(in, kQuery, 0), SideOf(in, kQuery, 1));
-  const Dim state = Times(KeySize(in), ValueSize(in));
-  if (!rows.is_known() || !state.is_known()) return 0;
-  const int64_t of_state = 2 + (decays() ? 1 : 0) + (corrects() ? 2 : 0);
-  return static_cast<double>(rows.size()) * static_cast<double>(state.size()) *
-         static_cast<double>(kv_num_heads.get() * of_state +
-                             2 * q_num_heads.get());
-}
-
 // All tensors as doubles.
-struct Tensors {
+struct AttentionTensors {
   std::vector<double> q;
   std::vector<double> k;
   std::vector<double> v;
@@ -199,9 +227,10 @@ struct Tensors {
 // Runs the steps of one head of the keys in order.
 class HeadRunner {
  public:
-  HeadRunner(const LinearAttention& op, const Sides& sides, double scale,
-             Tensors* tensors)
-      : op_(op),
+  HeadRunner(bool decays, bool corrects, const Sides& sides, double scale,
+             AttentionTensors* tensors)
+      : decays_(decays),
+        corrects_(corrects),
         s_(sides),
         scale_(scale),
         all_(*tensors),
@@ -220,7 +249,7 @@ class HeadRunner {
       if (error != nullptr) error->BeginStep(state, k, largest);
       std::copy_n(all_.v.data() + (row * s_.kv_heads + head) * s_.value_size,
                   s_.value_size, write_.data());
-      if (op_.corrects()) Correct(row, head, k, state, error);
+      if (corrects_) Correct(row, head, k, state, error);
       AddOuter(k, state);
       if (error != nullptr) error->EndStep(state, write_.data());
       for (int64_t i = 0; i < s_.group(); ++i) {
@@ -234,7 +263,7 @@ class HeadRunner {
  private:
   // The largest factor that an element of the state was multiplied by.
   double Decay(int64_t row, int64_t head, double* state) {
-    if (!op_.decays()) return 1;
+    if (!decays_) return 1;
     const auto heads = static_cast<size_t>(s_.batch * s_.steps * s_.kv_heads);
     const bool by_key = all_.decay.size() != heads;
     const int64_t at = row * s_.kv_heads + head;
@@ -290,59 +319,192 @@ class HeadRunner {
     }
   }
 
-  const LinearAttention& op_;
+  const bool decays_;
+  const bool corrects_;
   const Sides& s_;
   const double scale_;
-  Tensors& all_;
+  AttentionTensors& all_;
   std::vector<double> write_;
   std::vector<double> sums_;
 };
 
-absl::Status LinearAttention::Evaluate(EvalArgs& args) const {
-  const auto q = args.shape(kQuery);
-  const Sides s{q[0],
-                q[1],
-                q_num_heads.get(),
-                kv_num_heads.get(),
-                q[2] / q_num_heads.get(),
-                args.shape(kValue)[2] / kv_num_heads.get()};
-  const DLDataType state_type = args.dtype(args.has(kPast) ? kPast : kQuery);
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-  NDArray present;
-  if (args.wants(1)) {
-    NODEWISE_ASSIGN_OR_RETURN(present, args.MakeOutput(1));
+struct LinearAttention : ops::LinearAttention {
+  static constexpr auto Fields() {
+    return FieldList(
+        Field<&LinearAttention::chunk_size>("chunk_size"),
+        RequiredField<&LinearAttention::kv_num_heads>("kv_num_heads"),
+        RequiredField<&LinearAttention::q_num_heads>("q_num_heads"),
+        Field<&LinearAttention::scale>("scale"),
+        Field<&LinearAttention::update_rule>("update_rule"));
   }
-  Tensors all{ToDoubles(args.in(kQuery)), ToDoubles(args.in(kKey)),
-              ToDoubles(args.in(kValue))};
-  if (decays()) all.decay = ToDoubles(args.in(kDecay));
-  if (corrects()) all.beta = ToDoubles(args.in(kBeta));
-  if (args.has(kPast)) all.states = ToDoubles(args.in(kPast));
-  all.states.resize(static_cast<size_t>(s.batch * s.kv_heads * s.state_size()));
-  all.y.resize(static_cast<size_t>(CountOf(y)));
-  Bounds of_state;
-  const StateError::Setting setting{s.key_size, s.value_size, decays(),
-                                    y.dtype(),  state_type,   args.bounds(0),
-                                    &of_state};
-  if (args.bounds(0) != nullptr)
-    setting.Resize(all.y.size(), all.states.size());
-  const double factor =
-      scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(s.key_size));
-  const double work = static_cast<double>(s.steps * (3 + s.group())) *
-                      static_cast<double>(s.state_size());
-  ParallelFor(s.batch * s.kv_heads, work, [&](int64_t begin, int64_t end) {
-    HeadRunner runner(*this, s, factor, &all);
-    for (int64_t i = begin; i < end; ++i) {
-      std::optional<StateError> error;
-      if (args.bounds(0) != nullptr) error.emplace(setting);
-      runner.Run(i / s.kv_heads, i % s.kv_heads, error ? &*error : nullptr);
+  bool decays() const {
+    return update_rule == UpdateRule::kGated ||
+           update_rule == UpdateRule::kGatedDelta;
+  }
+  bool corrects() const {
+    return update_rule == UpdateRule::kDelta ||
+           update_rule == UpdateRule::kGatedDelta;
+  }
+  absl::Status Check(const Inputs& in) const {
+    if (q_num_heads.get() < 1 || kv_num_heads.get() < 1 ||
+        q_num_heads.get() % kv_num_heads.get() != 0) {
+      return AttributeError(
+          "q_num_heads",
+          fmt::format("is {}, expected a multiple of kv_num_heads ({}), both "
+                      "1 or more",
+                      q_num_heads.get(), kv_num_heads.get()));
     }
-  });
-  StoreDoubles(all.y.data(), 0, CountOf(y), y);
-  if (!args.wants(1)) return absl::OkStatus();
-  StoreDoubles(all.states.data(), 0, CountOf(present), present);
-  if (args.bounds(1) != nullptr) *args.bounds(1) = std::move(of_state);
-  return absl::OkStatus();
-}
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireFloat(in, kQuery), RequireFloat(in, kPast)));
+    for (const size_t i : {kKey, kValue, kDecay, kBeta}) {
+      if (!in.type(kQuery).has_dtype()) continue;
+      NODEWISE_RETURN_IF_ERROR(RequireType(in, i, in.type(kQuery).dtype));
+    }
+    return All(CheckHeads(in), CheckGates(in));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in,
+                                    size_t num_outputs) const {
+    const Dim batch = SideOf(in, kQuery, 0);
+    const Dim value_size = ValueSize(in);
+    OutputInfos out;
+    out.push_back(TensorType(
+        in.type(kQuery).dtype,
+        {batch, SideOf(in, kQuery, 1), Times(value_size, q_num_heads.get())}));
+    if (num_outputs < 2) return out;
+    out.push_back(
+        TensorType(in.type(in.has(kPast) ? kPast : kQuery).dtype,
+                   {batch, kv_num_heads.get(), KeySize(in), value_size}));
+    return Countable(std::move(out));
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto q = args.shape(kQuery);
+    const Sides s{q[0],
+                  q[1],
+                  q_num_heads.get(),
+                  kv_num_heads.get(),
+                  q[2] / q_num_heads.get(),
+                  args.shape(kValue)[2] / kv_num_heads.get()};
+    const DLDataType state_type = args.dtype(args.has(kPast) ? kPast : kQuery);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NDArray present;
+    if (args.wants(1)) {
+      NODEWISE_ASSIGN_OR_RETURN(present, args.MakeOutput(1));
+    }
+    AttentionTensors all{ToDoubles(args.in(kQuery)), ToDoubles(args.in(kKey)),
+                         ToDoubles(args.in(kValue))};
+    if (decays()) all.decay = ToDoubles(args.in(kDecay));
+    if (corrects()) all.beta = ToDoubles(args.in(kBeta));
+    if (args.has(kPast)) all.states = ToDoubles(args.in(kPast));
+    all.states.resize(
+        static_cast<size_t>(s.batch * s.kv_heads * s.state_size()));
+    all.y.resize(static_cast<size_t>(CountOf(y)));
+    Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
+    // The state gets its bounds whether it is an output or not.
+    Bounds of_state;
+    const StateError::Setting setting{s.key_size, s.value_size, decays(),
+                                      y.dtype(),  state_type,   bounds,
+                                      &of_state};
+    if (bounds != nullptr) {
+      of_state.proved.resize(all.states.size());
+      of_state.expected.resize(all.states.size());
+    }
+    const double factor =
+        scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(s.key_size));
+    const double work = static_cast<double>(s.steps * (3 + s.group())) *
+                        static_cast<double>(s.state_size());
+    ParallelFor(s.batch * s.kv_heads, work, [&](int64_t begin, int64_t end) {
+      HeadRunner runner(decays(), corrects(), s, factor, &all);
+      for (int64_t i = begin; i < end; ++i) {
+        std::optional<StateError> error;
+        if (bounds != nullptr) error.emplace(setting);
+        runner.Run(i / s.kv_heads, i % s.kv_heads, error ? &*error : nullptr);
+      }
+    });
+    StoreDoubles(all.y.data(), 0, CountOf(y), y);
+    if (!args.wants(1)) return absl::OkStatus();
+    StoreDoubles(all.states.data(), 0, CountOf(present), present);
+    if (bounds != nullptr) *args.bounds(1) = std::move(of_state);
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
+    const Dim rows = Times(SideOf(in, kQuery, 0), SideOf(in, kQuery, 1));
+    const Dim state = Times(KeySize(in), ValueSize(in));
+    if (!rows.is_known() || !state.is_known()) return 0;
+    const int64_t of_state = 2 + (decays() ? 1 : 0) + (corrects() ? 2 : 0);
+    return static_cast<double>(rows.size()) *
+           static_cast<double>(state.size()) *
+           static_cast<double>(kv_num_heads.get() * of_state +
+                               2 * q_num_heads.get());
+  }
+
+ private:
+  absl::Status CheckHeads(const Inputs& in) const {
+    const std::pair<size_t, int64_t> packed[] = {{kQuery, q_num_heads.get()},
+                                                 {kKey, kv_num_heads.get()},
+                                                 {kValue, kv_num_heads.get()}};
+    for (const auto& [i, heads] : packed) {
+      NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 3));
+      const Dim side = SideOf(in, i, 2);
+      if (!side.is_known() || side.size() % heads == 0) continue;
+      return InputError(i, fmt::format("has vectors of {}, expected a "
+                                       "multiple of the {} heads",
+                                       side.size(), heads));
+    }
+    const Dim batch = SideOf(in, kQuery, 0);
+    const Dim steps = SideOf(in, kQuery, 1);
+    const Dim key_size = KeySize(in);
+    return All(
+        RequireShape(in, kKey,
+                     {batch, steps, Times(key_size, kv_num_heads.get())}),
+        RequireShape(in, kValue, {batch, steps, Dim()}),
+        RequireShape(in, kPast,
+                     {batch, kv_num_heads.get(), key_size, ValueSize(in)}));
+  }
+  absl::Status CheckGates(const Inputs& in) const {
+    const auto check_given = [&](size_t i, const char* name, bool is_read) {
+      if (in.has(i) == is_read) return absl::OkStatus();
+      return InputError(
+          i, fmt::format(
+                 "({}) is {}, since update_rule is {}", name,
+                 is_read ? "not given, expected it" : "given, expected none",
+                 std::get<std::string>(
+                     *op_row::Transport<UpdateRule>::Get(update_rule))));
+    };
+    NODEWISE_RETURN_IF_ERROR(All(check_given(kDecay, "decay", decays()),
+                                 check_given(kBeta, "beta", corrects())));
+    const Dim batch = SideOf(in, kQuery, 0);
+    const Dim steps = SideOf(in, kQuery, 1);
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireShape(in, kDecay, {batch, steps, Dim()}),
+            RequireShape(in, kBeta, {batch, steps, Dim()})));
+    const Dim decay = SideOf(in, kDecay, 2);
+    const Dim by_key = Times(KeySize(in), kv_num_heads.get());
+    if (decay.is_known() && by_key.is_known() && decay != by_key &&
+        decay != Dim(kv_num_heads.get())) {
+      return InputError(
+          kDecay, fmt::format("has vectors of {}, expected {} "
+                              "or {}",
+                              decay.size(), by_key.size(), kv_num_heads.get()));
+    }
+    const Dim beta = SideOf(in, kBeta, 2);
+    if (!beta.is_known() || beta == Dim(1) || beta == Dim(kv_num_heads.get())) {
+      return absl::OkStatus();
+    }
+    return InputError(kBeta, fmt::format("has vectors of {}, expected {} or "
+                                         "1",
+                                         beta.size(), kv_num_heads.get()));
+  }
+  Dim KeySize(const Inputs& in) const {
+    Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads.get());
+    if (size.is_known()) return size;
+    Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads.get());
+    return of_key.is_known() ? of_key : SideOf(in, kPast, 2);
+  }
+  Dim ValueSize(const Inputs& in) const {
+    Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads.get());
+    return size.is_known() ? size : SideOf(in, kPast, 3);
+  }
+};
 
 constexpr OperatorDef kLinearAttentions[] = {
     Row<ops::LinearAttention, LinearAttention>(
@@ -354,10 +516,178 @@ constexpr OperatorDef kLinearAttentions[] = {
          .bound = kSum}),
 };
 
+// The past state is input 3 here, too.
+constexpr size_t kInput = 0, kWeight = 1, kBias = 2;
+
+Dim StateLength(const Inputs& in) {
+  const Dim taps = SideOf(in, kWeight, 2);
+  return taps.is_known() ? Dim(taps.size() - 1) : SideOf(in, kPast, 2);
+}
+
+double Silu(double x) {
+  // The exponential must not overflow: 0 times infinity is NaN.
+  const double small = std::exp(-std::fabs(x));
+  return x * (x < 0 ? small : 1) / (1 + small);
+}
+
+// Bounds x sigmoid(x) of a sum; its slope is below 1.1.
+SumBound BoundSilu(const SumBound& sum, DLDataType dtype, double x, double y) {
+  constexpr double kSlope = 1.1;
+  constexpr double kRoundings = 6;
+  const double u = UnitRoundoff(dtype);
+  // A kernel may round the sum before.
+  const double rounding = kSlope * HalfUlp(dtype, x) +
+                          kRoundings * u * std::fabs(y) + 2 * HalfUlp(dtype, y);
+  return {kSlope * sum.proved + rounding, kSlope * sum.expected + rounding};
+}
+
+// Channels of all items, one after the other.
+class ChannelRunner {
+ public:
+  ChannelRunner(const EvalArgs& args, bool with_silu, const NDArray& y,
+                const NDArray& present, Bounds* bounds)
+      : args_(args),
+        with_silu_(with_silu),
+        y_(y),
+        present_(present),
+        bounds_(bounds),
+        channels_(args.shape(kInput)[1]),
+        length_(args.shape(kInput)[2]),
+        taps_(args.shape(kWeight)[2]),
+        weights_(ToDoubles(args.in(kWeight))),
+        bias_(args.has(kBias) ? ToDoubles(args.in(kBias))
+                              : std::vector<double>()) {}
+
+  void Run(int64_t row) const {
+    const int64_t kept = taps_ - 1;
+    std::vector<double> x(static_cast<size_t>(kept + length_));
+    if (args_.has(kPast)) {
+      LoadDoubles(args_.in(kPast), row * kept, (row + 1) * kept, x.data());
+    }
+    LoadDoubles(args_.in(kInput), row * length_, (row + 1) * length_,
+                x.data() + kept);
+    if (present_.defined()) {
+      StoreDoubles(x.data() + length_, row * kept, (row + 1) * kept, present_);
+    }
+    std::vector<double> y(static_cast<size_t>(length_));
+    for (int64_t i = 0; i < length_; ++i) {
+      y[static_cast<size_t>(i)] =
+          ValueAt(x.data() + i, row % channels_, row * length_ + i);
+    }
+    StoreDoubles(y.data(), row * length_, (row + 1) * length_, y_);
+  }
+
+ private:
+  // `x` is the element under the first tap.
+  double ValueAt(const double* x, int64_t channel, int64_t at) const {
+    const double* const weights = weights_.data() + channel * taps_;
+    const double bias = bias_.empty() ? 0 : bias_[static_cast<size_t>(channel)];
+    SumOfTerms sum{static_cast<double>(taps_) + (bias_.empty() ? 0 : 1)};
+    sum.result = bias;
+    for (int64_t k = 0; k < taps_; ++k) sum.result += weights[k] * x[k];
+    const double y = with_silu_ ? Silu(sum.result) : sum.result;
+    if (bounds_ == nullptr) return y;
+    sum.absolute = std::fabs(bias);
+    sum.squares = bias * bias;
+    for (int64_t k = 0; k < taps_; ++k) {
+      const double term = weights[k] * x[k];
+      sum.absolute += std::fabs(term);
+      sum.squares += term * term;
+    }
+    SumBound bound = BoundSum(y_.dtype(), sum);
+    if (with_silu_) bound = BoundSilu(bound, y_.dtype(), sum.result, y);
+    bound.SetAt(static_cast<size_t>(at), bounds_);
+    return y;
+  }
+
+  const EvalArgs& args_;
+  const bool with_silu_;
+  const NDArray& y_;
+  const NDArray& present_;
+  Bounds* const bounds_;
+  const int64_t channels_;
+  const int64_t length_;
+  const int64_t taps_;
+  const std::vector<double> weights_;
+  const std::vector<double> bias_;
+};
+
+struct CausalConvWithState : ops::CausalConvWithState {
+  static constexpr auto Fields() {
+    return FieldList(Field<&CausalConvWithState::activation>("activation"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, kInput), RequireSameType(in),
+                                 RequireRank(in, kInput, 3),
+                                 RequireRank(in, kWeight, 3)));
+    const Dim taps = SideOf(in, kWeight, 2);
+    if (taps == Dim(0)) {
+      return InputError(kWeight, "has kernels of 0 taps, expected 1 or more");
+    }
+    const Dim channels = SideOf(in, kInput, 1);
+    return All(
+        RequireShape(in, kWeight, {channels, 1, taps}),
+        RequireShape(in, kBias, {channels}),
+        RequireShape(in, kPast,
+                     {SideOf(in, kInput, 0), channels, StateLength(in)}));
+  }
+  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
+    Dim channels = SideOf(in, kInput, 1);
+    if (!channels.is_known()) channels = SideOf(in, kWeight, 0);
+    const Dim batch = SideOf(in, kInput, 0);
+    const DLDataType dtype = in.type(kInput).dtype;
+    OutputInfos out;
+    out.push_back(TensorType(dtype, {batch, channels, SideOf(in, kInput, 2)}));
+    if (num_outputs < 2) return out;
+    out.push_back(TensorType(dtype, {batch, channels, StateLength(in)}));
+    return out;
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+    NDArray present;
+    if (args.wants(1)) {
+      NODEWISE_ASSIGN_OR_RETURN(present, args.MakeOutput(1));
+    }
+    Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
+    if (present.defined()) {
+      // These elements are only copied.
+      SetAllBounds(CountOf(present), 0, args.bounds(1));
+    }
+    const ChannelRunner runner(args, activation != CausalActivation::kNone, y,
+                               present, bounds);
+    const auto shape = args.shape(kInput);
+    const double work = static_cast<double>(shape[2]) *
+                        (2 * static_cast<double>(args.shape(kWeight)[2]) + 10);
+    ParallelFor(shape[0] * shape[1], work, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) runner.Run(row);
+    });
+    return absl::OkStatus();
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    const auto sizes = out[0].type.sizes();
+    const Dim taps = SideOf(in, kWeight, 2);
+    if (!sizes.has_value() || !taps.is_known()) return 0;
+    return 2 * static_cast<double>(Product(*sizes)) *
+           static_cast<double>(taps.size());
+  }
+};
+
+constexpr OperatorDef kCausalConvs[] = {
+    Row<ops::CausalConvWithState, CausalConvWithState>(
+        {.name = "CausalConvWithState",
+         .since = 27,
+         .inputs = {"input", "weight", Optional("bias"),
+                    Optional("past_state")},
+         .outputs = {"output", "present_state"},
+         .bound = kSum}),
+};
+
 }  // namespace
 
 absl::Span<const OperatorDef> LinearAttentionOperators() {
   return kLinearAttentions;
 }
+
+absl::Span<const OperatorDef> CausalConvOperators() { return kCausalConvs; }
 
 }  // namespace nodewise

@@ -5,11 +5,12 @@
 #include <limits>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/class_scores.h"
 #include "contrib/ops/util/classic_rules.h"
-#include "contrib/ops/util/support_vectors.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -28,6 +29,136 @@ struct Words<SvmKernel> {
 };
 
 namespace {
+
+// Products of rows and support vectors; only for the files of linear models.
+
+// x y + addend, as a kernel may calculate it in float32.
+Approximate DotProduct(absl::Span<const double> x, absl::Span<const float> y,
+                       double addend);
+// The sum of products of numbers that are not exact themselves.
+Approximate WeightedSum(absl::Span<const Approximate> x,
+                        absl::Span<const float> weights, double addend);
+// kernel(x, y). REQUIRES: three parameters, or none.
+Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
+                     absl::Span<const float> y);
+
+// The probabilities of classes, given those that class i, and not class j, is
+// right: pairs[i * classes + j]. Uses the algorithm of libsvm, which stops
+// where it is near enough, so that it cannot be said how far a kernel may be
+// off.
+std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
+                                    size_t classes);
+
+void AddTerm(double term, SumOfTerms* sum) {
+  sum->terms += 1;
+  sum->absolute += std::fabs(term);
+  sum->squares += term * term;
+  sum->result += term;
+}
+
+double Power(double x, double degree) { return std::pow(x, degree); }
+double Exponential(double x, double /*unused*/) { return std::exp(x); }
+double HyperbolicTangent(double x, double /*unused*/) { return std::tanh(x); }
+
+// The square of the distance.
+Approximate Distance(absl::Span<const double> x, absl::Span<const float> y) {
+  SumOfTerms sum;
+  double rounding = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double between = x[i] - static_cast<double>(y[i]);
+    AddTerm(between * between, &sum);
+    // The difference is rounded before it is squared.
+    rounding += 3 * UnitRoundoff(kFloat32) * between * between;
+  }
+  Approximate distance = Approximate::Of(sum);
+  distance.proved += rounding;
+  distance.expected += rounding;
+  return distance;
+}
+
+Approximate DotProduct(absl::Span<const double> x, absl::Span<const float> y,
+                       double addend) {
+  SumOfTerms sum;
+  for (size_t i = 0; i < y.size(); ++i) {
+    AddTerm(x[i] * static_cast<double>(y[i]), &sum);
+  }
+  if (addend != 0) AddTerm(addend, &sum);
+  return Approximate::Of(sum);
+}
+
+Approximate WeightedSum(absl::Span<const Approximate> x,
+                        absl::Span<const float> weights, double addend) {
+  SumOfTerms sum;
+  Approximate carried;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const Approximate term = Times(x[i], static_cast<double>(weights[i]));
+    AddTerm(term.value, &sum);
+    carried.proved += term.proved;
+    carried.expected += term.expected;
+  }
+  if (addend != 0) AddTerm(addend, &sum);
+  return Plus(Approximate::Of(sum), carried);
+}
+
+Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
+                     absl::Span<const float> y) {
+  const auto parameter = [&op](size_t i) {
+    return op.kernel_params.empty() ? 0.0
+                                    : static_cast<double>(op.kernel_params[i]);
+  };
+  const double gamma = parameter(0);
+  if (op.kernel_type == ops::SvmKernel::kRbf) {
+    return Through(&Exponential, 0, Times(Distance(x, y), -gamma).Rounded(), 4);
+  }
+  const Approximate product = DotProduct(x, y, 0);
+  if (op.kernel_type == ops::SvmKernel::kLinear) return product;
+  const Approximate shifted =
+      Plus(Times(product, gamma).Rounded(), {parameter(1), 0, 0}).Rounded();
+  if (op.kernel_type == ops::SvmKernel::kPoly) {
+    return Through(&Power, parameter(2), shifted, 8);
+  }
+  return Through(&HyperbolicTangent, 0, shifted, 8);
+}
+
+std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
+                                    size_t classes) {
+  constexpr int kMostSteps = 100;
+  const size_t k = classes;
+  // The matrix whose form is to be made least.
+  std::vector<double> q(k * k, 0);
+  for (size_t i = 0; i < k; ++i) {
+    for (size_t j = 0; j < k; ++j) {
+      if (i == j) continue;
+      const double other = pairs[j * k + i];
+      q[i * k + i] += other * other;
+      q[i * k + j] = -other * pairs[i * k + j];
+    }
+  }
+  std::vector<double> p(k, 1.0 / static_cast<double>(k));
+  std::vector<double> qp(k);
+  for (int step = 0; step < kMostSteps; ++step) {
+    double pqp = 0;
+    for (size_t i = 0; i < k; ++i) {
+      qp[i] = 0;
+      for (size_t j = 0; j < k; ++j) qp[i] += q[i * k + j] * p[j];
+      pqp += p[i] * qp[i];
+    }
+    double error = 0;
+    for (const double each : qp) error = std::max(error, std::fabs(each - pqp));
+    if (error < 0.005 / static_cast<double>(k)) break;
+    for (size_t i = 0; i < k; ++i) {
+      const double move = (pqp - qp[i]) / q[i * k + i];
+      const double scale = 1 + move;
+      pqp = (pqp + move * (move * q[i * k + i] + 2 * qp[i])) / scale / scale;
+      p[i] += move;
+      for (size_t j = 0; j < k; ++j) {
+        qp[j] = (qp[j] + move * q[i * k + j]) / scale;
+        p[j] /= scale;
+      }
+    }
+  }
+  return p;
+}
 
 absl::Status WrongCount(const char* attribute, size_t found,
                         const std::string& expected) {
@@ -83,7 +214,24 @@ struct LinearClassifier : ops::LinearClassifier {
                      Field<&Class::multi_class>("multi_class"),
                      Field<&Class::post_transform>("post_transform"));
   }
-  absl::Status Check(const Inputs& in) const;
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        RefuseStrings("classlabels_strings", classlabels_strings));
+    const size_t classes = Classes();
+    if (classes == 0) {
+      return AttributeError("intercepts", "is missing, as classlabels_ints is");
+    }
+    if (classes > 1 && classlabels_ints.size() != classes) {
+      return WrongCount(
+          "classlabels_ints", classlabels_ints.size(),
+          fmt::format("{}, one for each of the intercepts", classes));
+    }
+    if (coefficients.size() % classes != 0) {
+      return WrongCount("coefficients", coefficients.size(),
+                        fmt::format("a multiple of {}, the scores", classes));
+    }
+    return CheckFeatures(in, Features());
+  }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const size_t scores = HasOtherClass() ? 2 : Classes();
     return InferClasses(CountRows(in, 0), static_cast<int64_t>(scores));
@@ -94,7 +242,31 @@ struct LinearClassifier : ops::LinearClassifier {
                                  static_cast<double>(coefficients.size())
                            : 0;
   }
-  absl::Status Evaluate(EvalArgs& args) const;
+  absl::Status Evaluate(EvalArgs& args) const {
+    const Rows x(args);
+    std::vector<Scores> all;
+    std::vector<Winner> winners;
+    for (int64_t row = 0; row < x.count(); ++row) {
+      Scores& scores = all.emplace_back();
+      for (size_t i = 0; i < Classes(); ++i) {
+        const double intercept =
+            intercepts.empty() ? 0 : static_cast<double>(intercepts[i]);
+        scores.push_back(
+            DotProduct(x[row], Line(coefficients, i, Features()), intercept));
+      }
+      winners.push_back(Classes() == 1 ? Above(0, scores[0]) : Largest(scores));
+      if (HasOtherClass()) {
+        TransformToTwo(post_transform, OtherClass::kComplement, &scores);
+      } else {
+        Transform(post_transform, &scores);
+      }
+    }
+    const std::vector<int64_t> usual = {0, 1};
+    const bool has_labels = Classes() > 1 || HasOtherClass();
+    NODEWISE_RETURN_IF_ERROR(
+        StoreLabels(args, 0, winners, has_labels ? classlabels_ints : usual));
+    return StoreScores(args, 1, all);
+  }
 
  private:
   size_t Classes() const {
@@ -106,51 +278,6 @@ struct LinearClassifier : ops::LinearClassifier {
     return Classes() == 1 && classlabels_ints.size() == 2;
   }
 };
-
-absl::Status LinearClassifier::Check(const Inputs& in) const {
-  NODEWISE_RETURN_IF_ERROR(
-      RefuseStrings("classlabels_strings", classlabels_strings));
-  const size_t classes = Classes();
-  if (classes == 0) {
-    return AttributeError("intercepts", "is missing, as classlabels_ints is");
-  }
-  if (classes > 1 && classlabels_ints.size() != classes) {
-    return WrongCount(
-        "classlabels_ints", classlabels_ints.size(),
-        fmt::format("{}, one for each of the intercepts", classes));
-  }
-  if (coefficients.size() % classes != 0) {
-    return WrongCount("coefficients", coefficients.size(),
-                      fmt::format("a multiple of {}, the scores", classes));
-  }
-  return CheckFeatures(in, Features());
-}
-
-absl::Status LinearClassifier::Evaluate(EvalArgs& args) const {
-  const Rows x(args);
-  std::vector<Scores> all;
-  std::vector<Winner> winners;
-  for (int64_t row = 0; row < x.count(); ++row) {
-    Scores& scores = all.emplace_back();
-    for (size_t i = 0; i < Classes(); ++i) {
-      const double intercept =
-          intercepts.empty() ? 0 : static_cast<double>(intercepts[i]);
-      scores.push_back(
-          DotProduct(x[row], Line(coefficients, i, Features()), intercept));
-    }
-    winners.push_back(Classes() == 1 ? Above(0, scores[0]) : Largest(scores));
-    if (HasOtherClass()) {
-      TransformToTwo(post_transform, OtherClass::kComplement, &scores);
-    } else {
-      Transform(post_transform, &scores);
-    }
-  }
-  const std::vector<int64_t> usual = {0, 1};
-  const bool has_labels = Classes() > 1 || HasOtherClass();
-  NODEWISE_RETURN_IF_ERROR(
-      StoreLabels(args, 0, winners, has_labels ? classlabels_ints : usual));
-  return StoreScores(args, 1, all);
-}
 
 constexpr auto VectorFields() {
   using Class = ops::SupportVectors;
@@ -250,7 +377,31 @@ struct SVMClassifier : ops::SVMClassifier {
         Field<&Class::prob_a>("prob_a"), Field<&Class::prob_b>("prob_b"),
         Field<&Class::vectors_per_class>("vectors_per_class"));
   }
-  absl::Status Check(const Inputs& in) const;
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        RefuseStrings("classlabels_strings", classlabels_strings));
+    if (Classes() < 2) {
+      return WrongCount("classlabels_ints", Classes(), "2 or more");
+    }
+    constexpr int64_t kMost = int64_t{1} << 31;
+    for (const int64_t each : vectors_per_class) {
+      if (each >= 0 && each < kMost) continue;
+      return AttributeError("vectors_per_class",
+                            fmt::format("has {}, expected 0 or more", each));
+    }
+    NODEWISE_RETURN_IF_ERROR(CheckVectors(*this, Vectors()));
+    if (Vectors() > 0) {
+      NODEWISE_RETURN_IF_ERROR(CheckPairs());
+      return CheckFeatures(
+          in, support_vectors.size() / static_cast<size_t>(Vectors()));
+    }
+    if (coefficients.size() % Classes() != 0) {
+      return WrongCount(
+          "coefficients", coefficients.size(),
+          fmt::format("a multiple of {}, the classes", Classes()));
+    }
+    return CheckFeatures(in, coefficients.size() / Classes());
+  }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const bool has_pairs = Vectors() > 0 && prob_a.empty() && Classes() > 2;
     return InferClasses(CountRows(in, 0),
@@ -277,162 +428,128 @@ struct SVMClassifier : ops::SVMClassifier {
     for (const int64_t each : vectors_per_class) count += each;
     return count;
   }
-  absl::Status CheckPairs() const;
-  Winner Linear(absl::Span<const double> x, Scores* scores) const;
-  Winner Vote(absl::Span<const double> x, Scores* scores) const;
-  Scores PairScores(absl::Span<const double> x) const;
-  void FinishPairs(Scores* scores) const;
+  absl::Status CheckPairs() const {
+    // So that the numbers below cannot overflow.
+    if (Vectors() > static_cast<int64_t>(coefficients.size())) {
+      return WrongCount("coefficients", coefficients.size(),
+                        fmt::format("{} or more, the vectors", Vectors()));
+    }
+    if (vectors_per_class.size() != Classes()) {
+      return WrongCount("vectors_per_class", vectors_per_class.size(),
+                        fmt::format("{}, one for each class", Classes()));
+    }
+    const size_t weights = (Classes() - 1) * static_cast<size_t>(Vectors());
+    if (coefficients.size() < weights) {
+      return WrongCount("coefficients", coefficients.size(),
+                        fmt::format("{} or more", weights));
+    }
+    if (rho.size() < Pairs()) {
+      return WrongCount("rho", rho.size(),
+                        fmt::format("{}, one for each pair", Pairs()));
+    }
+    if (prob_a.size() != prob_b.size() ||
+        (!prob_a.empty() && prob_a.size() < Pairs())) {
+      return WrongCount("prob_a", prob_a.size(),
+                        fmt::format("{} as prob_b, or none", Pairs()));
+    }
+    return absl::OkStatus();
+  }
+  // A linear score for each class, all with the first of rho.
+  Winner Linear(absl::Span<const double> x, Scores* scores) const {
+    for (size_t i = 0; i < Classes(); ++i) {
+      scores->push_back(DotProduct(x, Line(coefficients, i, x.size()),
+                                   static_cast<double>(rho[0])));
+    }
+    Winner winner = Largest(*scores);
+    if (Classes() == 2) {
+      // With two classes, the second one wins wherever the larger score is high
+      // enough.
+      const bool all_positive =
+          std::all_of(coefficients.begin(), coefficients.end(),
+                      [](float weight) { return weight >= 0; });
+      const Winner high =
+          Above(all_positive ? 0.5 : 0, (*scores)[winner.index]);
+      winner = {high.index == 1 ? size_t{1} : winner.index,
+                high.is_open || (high.index == 0 && winner.is_open)};
+    }
+    Transform(post_transform, scores);
+    return winner;
+  }
+  Winner Vote(absl::Span<const double> x, Scores* scores) const {
+    *scores = PairScores(x);
+    std::vector<int> votes(Classes(), 0);
+    Winner winner;
+    size_t pair = 0;
+    for (size_t i = 0; i + 1 < Classes(); ++i) {
+      for (size_t j = i + 1; j < Classes(); ++j, ++pair) {
+        const Winner first = Above(0, (*scores)[pair]);
+        ++votes[first.index == 1 ? i : j];
+        winner.is_open = winner.is_open || first.is_open;
+      }
+    }
+    winner.index = static_cast<size_t>(
+        std::max_element(votes.begin(), votes.end()) - votes.begin());
+    FinishPairs(scores);
+    return winner;
+  }
+  // What the classifier of each pair of classes says.
+  Scores PairScores(absl::Span<const double> x) const {
+    const auto vectors = static_cast<size_t>(Vectors());
+    const Scores kernels = KernelsOf(*this, x, vectors);
+    std::vector<size_t> begins = {0};
+    for (const int64_t each : vectors_per_class) {
+      begins.push_back(begins.back() + static_cast<size_t>(each));
+    }
+    Scores pairs;
+    for (size_t i = 0; i + 1 < Classes(); ++i) {
+      for (size_t j = i + 1; j < Classes(); ++j) {
+        Scores terms;
+        std::vector<float> weights;
+        const auto add = [&](size_t of, size_t line) {
+          for (size_t k = begins[of]; k < begins[of + 1]; ++k) {
+            terms.push_back(kernels[k]);
+            weights.push_back(coefficients[line * vectors + k]);
+          }
+        };
+        add(i, j - 1);
+        add(j, i);
+        pairs.push_back(WeightedSum(terms, weights,
+                                    static_cast<double>(rho[pairs.size()])));
+      }
+    }
+    return pairs;
+  }
+  void FinishPairs(Scores* scores) const {
+    if (prob_a.empty()) {
+      if (Classes() > 2) return Transform(post_transform, scores);
+      return TransformToTwo(post_transform,
+                            post_transform == PostTransform::kNone
+                                ? OtherClass::kNegative
+                                : OtherClass::kComplement,
+                            scores);
+    }
+    constexpr double kLeast = 1e-7;
+    std::vector<double> pairs(Classes() * Classes(), 0);
+    size_t pair = 0;
+    for (size_t i = 0; i + 1 < Classes(); ++i) {
+      for (size_t j = i + 1; j < Classes(); ++j, ++pair) {
+        const double logit =
+            (*scores)[pair].value * static_cast<double>(prob_a[pair]) +
+            static_cast<double>(prob_b[pair]);
+        const double p =
+            std::clamp(1 / (1 + std::exp(logit)), kLeast, 1 - kLeast);
+        pairs[i * Classes() + j] = p;
+        pairs[j * Classes() + i] = 1 - p;
+      }
+    }
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    scores->clear();
+    for (const double p : ProbabilitiesOf(pairs, Classes())) {
+      scores->push_back({p, unknown, unknown});
+    }
+    Transform(post_transform, scores);
+  }
 };
-
-absl::Status SVMClassifier::Check(const Inputs& in) const {
-  NODEWISE_RETURN_IF_ERROR(
-      RefuseStrings("classlabels_strings", classlabels_strings));
-  if (Classes() < 2) {
-    return WrongCount("classlabels_ints", Classes(), "2 or more");
-  }
-  constexpr int64_t kMost = int64_t{1} << 31;
-  for (const int64_t each : vectors_per_class) {
-    if (each >= 0 && each < kMost) continue;
-    return AttributeError("vectors_per_class",
-                          fmt::format("has {}, expected 0 or more", each));
-  }
-  NODEWISE_RETURN_IF_ERROR(CheckVectors(*this, Vectors()));
-  if (Vectors() > 0) {
-    NODEWISE_RETURN_IF_ERROR(CheckPairs());
-    return CheckFeatures(
-        in, support_vectors.size() / static_cast<size_t>(Vectors()));
-  }
-  if (coefficients.size() % Classes() != 0) {
-    return WrongCount("coefficients", coefficients.size(),
-                      fmt::format("a multiple of {}, the classes", Classes()));
-  }
-  return CheckFeatures(in, coefficients.size() / Classes());
-}
-
-absl::Status SVMClassifier::CheckPairs() const {
-  // So that the numbers below cannot overflow.
-  if (Vectors() > static_cast<int64_t>(coefficients.size())) {
-    return WrongCount("coefficients", coefficients.size(),
-                      fmt::format("{} or more, the vectors", Vectors()));
-  }
-  if (vectors_per_class.size() != Classes()) {
-    return WrongCount("vectors_per_class", vectors_per_class.size(),
-                      fmt::format("{}, one for each class", Classes()));
-  }
-  const size_t weights = (Classes() - 1) * static_cast<size_t>(Vectors());
-  if (coefficients.size() < weights) {
-    return WrongCount("coefficients", coefficients.size(),
-                      fmt::format("{} or more", weights));
-  }
-  if (rho.size() < Pairs()) {
-    return WrongCount("rho", rho.size(),
-                      fmt::format("{}, one for each pair", Pairs()));
-  }
-  if (prob_a.size() != prob_b.size() ||
-      (!prob_a.empty() && prob_a.size() < Pairs())) {
-    return WrongCount("prob_a", prob_a.size(),
-                      fmt::format("{} as prob_b, or none", Pairs()));
-  }
-  return absl::OkStatus();
-}
-
-// A linear score for each class, all with the first of rho.
-Winner SVMClassifier::Linear(absl::Span<const double> x, Scores* scores) const {
-  for (size_t i = 0; i < Classes(); ++i) {
-    scores->push_back(DotProduct(x, Line(coefficients, i, x.size()),
-                                 static_cast<double>(rho[0])));
-  }
-  Winner winner = Largest(*scores);
-  if (Classes() == 2) {
-    // With two classes, the second one wins wherever the larger score is high
-    // enough.
-    const bool all_positive =
-        std::all_of(coefficients.begin(), coefficients.end(),
-                    [](float weight) { return weight >= 0; });
-    const Winner high = Above(all_positive ? 0.5 : 0, (*scores)[winner.index]);
-    winner = {high.index == 1 ? size_t{1} : winner.index,
-              high.is_open || (high.index == 0 && winner.is_open)};
-  }
-  Transform(post_transform, scores);
-  return winner;
-}
-
-// What the classifier of each pair of classes says.
-Scores SVMClassifier::PairScores(absl::Span<const double> x) const {
-  const auto vectors = static_cast<size_t>(Vectors());
-  const Scores kernels = KernelsOf(*this, x, vectors);
-  std::vector<size_t> begins = {0};
-  for (const int64_t each : vectors_per_class) {
-    begins.push_back(begins.back() + static_cast<size_t>(each));
-  }
-  Scores pairs;
-  for (size_t i = 0; i + 1 < Classes(); ++i) {
-    for (size_t j = i + 1; j < Classes(); ++j) {
-      Scores terms;
-      std::vector<float> weights;
-      const auto add = [&](size_t of, size_t line) {
-        for (size_t k = begins[of]; k < begins[of + 1]; ++k) {
-          terms.push_back(kernels[k]);
-          weights.push_back(coefficients[line * vectors + k]);
-        }
-      };
-      add(i, j - 1);
-      add(j, i);
-      pairs.push_back(
-          WeightedSum(terms, weights, static_cast<double>(rho[pairs.size()])));
-    }
-  }
-  return pairs;
-}
-
-Winner SVMClassifier::Vote(absl::Span<const double> x, Scores* scores) const {
-  *scores = PairScores(x);
-  std::vector<int> votes(Classes(), 0);
-  Winner winner;
-  size_t pair = 0;
-  for (size_t i = 0; i + 1 < Classes(); ++i) {
-    for (size_t j = i + 1; j < Classes(); ++j, ++pair) {
-      const Winner first = Above(0, (*scores)[pair]);
-      ++votes[first.index == 1 ? i : j];
-      winner.is_open = winner.is_open || first.is_open;
-    }
-  }
-  winner.index = static_cast<size_t>(
-      std::max_element(votes.begin(), votes.end()) - votes.begin());
-  FinishPairs(scores);
-  return winner;
-}
-
-void SVMClassifier::FinishPairs(Scores* scores) const {
-  if (prob_a.empty()) {
-    if (Classes() > 2) return Transform(post_transform, scores);
-    return TransformToTwo(post_transform,
-                          post_transform == PostTransform::kNone
-                              ? OtherClass::kNegative
-                              : OtherClass::kComplement,
-                          scores);
-  }
-  constexpr double kLeast = 1e-7;
-  std::vector<double> pairs(Classes() * Classes(), 0);
-  size_t pair = 0;
-  for (size_t i = 0; i + 1 < Classes(); ++i) {
-    for (size_t j = i + 1; j < Classes(); ++j, ++pair) {
-      const double logit =
-          (*scores)[pair].value * static_cast<double>(prob_a[pair]) +
-          static_cast<double>(prob_b[pair]);
-      const double p =
-          std::clamp(1 / (1 + std::exp(logit)), kLeast, 1 - kLeast);
-      pairs[i * Classes() + j] = p;
-      pairs[j * Classes() + i] = 1 - p;
-    }
-  }
-  const double unknown = std::numeric_limits<double>::quiet_NaN();
-  scores->clear();
-  for (const double p : ProbabilitiesOf(pairs, Classes())) {
-    scores->push_back({p, unknown, unknown});
-  }
-  Transform(post_transform, scores);
-}
 
 constexpr OperatorDef kLinearModels[] = {
     Row<ops::LinearClassifier, LinearClassifier>({.name = "LinearClassifier",

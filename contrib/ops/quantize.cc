@@ -6,12 +6,17 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/quantize_rules.h"
+#include "contrib/ops/util/wide_elements.h"
+#include "contrib/ops/util/window_rules.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/matmul.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
 namespace {
 
 // Returns the number rounded to this type.
@@ -343,8 +348,392 @@ constexpr OperatorDef kQuantizeRows[] = {
          .bound = kSum}),
 };
 
+// The order of the inputs of both operators: a, its scale and zero point, then
+// b's, then the output's.
+enum Slot : size_t {
+  kA,
+  kAScale,
+  kAZero,
+  kB,
+  kBScale,
+  kBZero,
+  kYScale,
+  kYZero
+};
+constexpr size_t kBias = 8;
+
+const OperatorDef& IntegerRow(const char* name) {
+  return *AllOperators().Find("", name, 10);
+}
+
+Inputs IntegerInputs(const Inputs& in, std::vector<InputInfo>* infos) {
+  *infos = {in[kA], in[kB], in[kAZero], in[kBZero]};
+  return Inputs(*infos);
+}
+
+absl::Status CheckProduct(const OpAttrs& integers, const Inputs& in) {
+  for (const size_t i : {kAScale, kBScale, kYScale}) {
+    NODEWISE_RETURN_IF_ERROR(RequireFloat(in, i));
+  }
+  NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, kYZero));
+  std::vector<InputInfo> infos;
+  return At(integers.def().name,
+            integers.def().check(integers.get(), IntegerInputs(in, &infos)));
+}
+
+absl::StatusOr<OutputInfos> InferProduct(const OpAttrs& integers,
+                                         const Inputs& in) {
+  std::vector<InputInfo> infos;
+  auto inferred =
+      integers.def().infer(integers.get(), IntegerInputs(in, &infos), 1);
+  if (!inferred.ok()) return At(integers.def().name, inferred.status());
+  (*inferred)[0].type.dtype = in.type(kYZero).dtype;
+  return inferred;
+}
+
+absl::StatusOr<NDArray> EvaluateProduct(const OpAttrs& integers,
+                                        const EvalArgs& args) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Evaluated product,
+      Evaluate(integers,
+               {args.in(kA), args.in(kB), args.in(kAZero), args.in(kBZero)},
+               {true}));
+  return product.outputs[0];
+}
+
+absl::StatusOr<double> OneScale(const EvalArgs& args, size_t i) {
+  const std::vector<double> scales = ToDoubles(args.in(i));
+  if (scales.size() == 1) return scales[0];
+  return InputError(i,
+                    fmt::format("has {} elements, expected 1", scales.size()));
+}
+
+// The scales of input `i`: one, or one for each of `count`.
+absl::StatusOr<std::vector<double>> Scales(const EvalArgs& args, size_t i,
+                                           int64_t count) {
+  std::vector<double> scales = ToDoubles(args.in(i));
+  const auto found = static_cast<int64_t>(scales.size());
+  if (found == 1 || found == count) return scales;
+  return InputError(
+      i, fmt::format("has {} elements, expected 1 or {}", found, count));
+}
+
+struct Requantizer {
+  double scale = 1;  // The output's scale.
+  double zero = 0;
+  QuantRange range;
+
+  bool is_float = false;
+
+  double operator()(double sum, double factor) const {
+    if (is_float) return sum * factor / scale + zero;
+    return Saturated(std::nearbyint(sum * factor / scale) + zero, range);
+  }
+};
+
+absl::StatusOr<Requantizer> RequantizerOf(const EvalArgs& args) {
+  Requantizer requantize;
+  NODEWISE_ASSIGN_OR_RETURN(requantize.scale, OneScale(args, kYScale));
+  NODEWISE_ASSIGN_OR_RETURN(requantize.zero, OneScale(args, kYZero));
+  requantize.is_float = IsShortFloat(args.dtype(kYZero));
+  if (!requantize.is_float) requantize.range = *RangeOf(args.dtype(kYZero));
+  return requantize;
+}
+
+// y[i] = requantized sums[i] + bias, by the factor of its row and column.
+template <typename F>
+absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
+                         const Requantizer& requantize, F sum_and_factor) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
+  const bool is_float = IsShortFloat(y.dtype());
+  ParallelFor(CountOf(y), 10, [&](int64_t begin, int64_t end) {
+    double block[kWideBlock];
+    for (int64_t at = begin; at < end; at += kWideBlock) {
+      const int64_t next = std::min(at + kWideBlock, end);
+      LoadDoubles(sums, at, next, block);
+      for (int64_t i = at; i < next; ++i) {
+        const auto [sum, factor] = sum_and_factor(i, block[i - at]);
+        block[i - at] = requantize(sum, factor);
+      }
+      if (is_float) {
+        StoreShortFloats(block, at, next, y, {.saturates = true});
+      } else {
+        StoreDoubles(block, at, next, y);
+      }
+    }
+  });
+  BoundByOneStep(y, args.bounds(0));
+  return absl::OkStatus();
+}
+
+// The common part of both. The `Rules` have Integers(): the product of integers
+// that they scale.
+template <typename Rules>
+struct QLinearProduct {
+  absl::Status Check(const Inputs& in) const {
+    return CheckProduct(self().Integers(), in);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return InferProduct(self().Integers(), in);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    const OpAttrs integers = self().Integers();
+    std::vector<InputInfo> infos;
+    return integers.def().flops(integers.get(), IntegerInputs(in, &infos), out);
+  }
+
+ private:
+  const Rules& self() const { return static_cast<const Rules&>(*this); }
+};
+
+struct QLinearConv : ops::QLinearConv, QLinearProduct<QLinearConv> {
+  static constexpr auto Fields() { return ConvFields(); }
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        All(RequireType(in, kBias, kInt32), RequireRank(in, kBias, 1)));
+    return QLinearProduct::Check(in);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
+                              EvaluateProduct(Integers(), args));
+    NODEWISE_ASSIGN_OR_RETURN(const Requantizer requantize,
+                              RequantizerOf(args));
+    const int64_t channels = sums.shape()[1];
+    const int64_t inner = Product(sums.shape().subspan(2));
+    NODEWISE_ASSIGN_OR_RETURN(const double a_scale, OneScale(args, kAScale));
+    NODEWISE_ASSIGN_OR_RETURN(std::vector<double> scales,
+                              Scales(args, kBScale, channels));
+    scales.resize(static_cast<size_t>(channels), scales[0]);
+    std::vector<double> bias(scales.size(), 0);
+    if (args.has(kBias)) {
+      NODEWISE_ASSIGN_OR_RETURN(bias, Scales(args, kBias, channels));
+      bias.resize(scales.size(), bias[0]);
+    }
+    return StoreScaled(args, sums, requantize, [&](int64_t i, double sum) {
+      const auto channel = static_cast<size_t>(i / inner % channels);
+      return std::pair(sum + bias[channel], a_scale * scales[channel]);
+    });
+  }
+
+ private:
+  friend QLinearProduct;
+  OpAttrs Integers() const {
+    return OpAttrs::Of(&IntegerRow("ConvInteger"), ops::ConvInteger{*this});
+  }
+};
+
+// Scales or zero points: one for all, one for each line of a matrix, or one for
+// each line of each matrix of a batch.
+struct LineValues {
+  std::vector<double> values;
+  int64_t lines = 1;
+
+  double At(int64_t item, int64_t line) const {
+    const auto count = static_cast<int64_t>(values.size());
+    return values[static_cast<size_t>((item * lines + line) % count)];
+  }
+};
+absl::StatusOr<LineValues> LineValuesOf(const EvalArgs& args, size_t i,
+                                        int64_t lines, int64_t items) {
+  LineValues list{ToDoubles(args.in(i)), lines};
+  const auto count = static_cast<int64_t>(list.values.size());
+  if (count == 1 || (count > 0 && (count == lines || count == lines * items)))
+    return list;
+  return InputError(
+      i, fmt::format("has {} elements, expected 1 or {}", count, lines));
+}
+
+// The matrices of an input; a vector is one of a row, or of a column.
+struct MatrixSizes {
+  int64_t items = 1;
+  int64_t rows = 1;
+  int64_t columns = 1;
+};
+MatrixSizes LeftSizes(absl::Span<const int64_t> shape) {
+  if (shape.size() < 2) return {1, 1, shape[0]};
+  const size_t rank = shape.size();
+  return {Product(shape.first(rank - 2)), shape[rank - 2], shape[rank - 1]};
+}
+MatrixSizes RightSizes(absl::Span<const int64_t> shape) {
+  return shape.size() < 2 ? MatrixSizes{1, shape[0], 1} : LeftSizes(shape);
+}
+
+// A type that opset 21 added to integers of 8 bits.
+bool IsByteFloat(DLDataType dtype) {
+  return IsShortFloat(dtype) && dtype.bits == 8 && dtype.code != kDTypeE8M0;
+}
+bool HasByteFloats(const Inputs& in) {
+  return IsByteFloat(in.type(kA).dtype) || IsByteFloat(in.type(kB).dtype) ||
+         IsByteFloat(in.type(kYZero).dtype);
+}
+
+// The numbers of an input as doubles, less their zero points.
+absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
+                                   bool of_sizes) {
+  const bool is_left = i == kA;
+  const NDArray& x = args.in(i);
+  const MatrixSizes sizes =
+      is_left ? LeftSizes(x.shape()) : RightSizes(x.shape());
+  NODEWISE_ASSIGN_OR_RETURN(
+      const LineValues zeros,
+      LineValuesOf(args, i + 2, is_left ? sizes.rows : sizes.columns,
+                   sizes.items));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
+                            NDArray::Empty(x.shape(), kFloat64, kCpu));
+  std::vector<double> values = ToDoubles(x);
+  for (size_t at = 0; at < values.size(); ++at) {
+    const auto place = static_cast<int64_t>(at);
+    const int64_t row = place / sizes.columns;
+    const int64_t line = is_left ? row % sizes.rows : place % sizes.columns;
+    values[at] -= zeros.At(row / sizes.rows, line);
+    if (of_sizes) values[at] = std::fabs(values[at]);
+  }
+  StoreDoubles(values.data(), 0, CountOf(y), y);
+  return y;
+}
+
+// Products of matrices of which some are floats of 8 bits.
+struct FloatProduct {
+  // Returns the product of doubles that has the same shape.
+  static OpAttrs Floats() {
+    return OpAttrs::Of(AllOperators().Find("", "MatMul", 13), ops::MatMul{});
+  }
+  static absl::Status Check(const Inputs& in) {
+    for (const size_t i : {kA, kB, kYZero}) {
+      const DLDataType dtype = in.type(i).dtype;
+      if (dtype.bits == 0 || IsByteFloat(dtype) || dtype == kInt8 ||
+          dtype == kUint8) {
+        continue;
+      }
+      return InputError(i,
+                        fmt::format("is of type {}, expected an integer or a "
+                                    "float of 8 bits",
+                                    ToString(dtype)));
+    }
+    for (const size_t i : {kA, kB}) {
+      if (!in.type(i).has_dtype()) continue;
+      NODEWISE_RETURN_IF_ERROR(RequireType(in, i + 2, in.type(i).dtype));
+    }
+    for (const size_t i : {kAScale, kBScale, kYScale}) {
+      NODEWISE_RETURN_IF_ERROR(RequireFloat(in, i));
+    }
+    const OpAttrs product = Floats();
+    return product.def().check(product.get(), Inputs(Doubles(in)));
+  }
+  static absl::StatusOr<OutputInfos> Infer(const Inputs& in) {
+    const OpAttrs product = Floats();
+    NODEWISE_ASSIGN_OR_RETURN(
+        OutputInfos inferred,
+        product.def().infer(product.get(), Inputs(Doubles(in)), 1));
+    inferred[0].type.dtype = in.type(kYZero).dtype;
+    return inferred;
+  }
+  // Returns the sums, and with `of_sizes` those of absolute values.
+  static absl::StatusOr<NDArray> Sums(const EvalArgs& args, bool of_sizes) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray a, CenteredOf(args, kA, of_sizes));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray b, CenteredOf(args, kB, of_sizes));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Evaluated product,
+        nodewise::Evaluate(Floats(), {std::move(a), std::move(b)}, {true}));
+    return product.outputs[0];
+  }
+  static std::vector<InputInfo> Doubles(const Inputs& in) {
+    std::vector<InputInfo> infos = {in[kA], in[kB]};
+    for (InputInfo& info : infos) {
+      info.type.dtype = kFloat64;
+      info.constant = nullptr;
+    }
+    return infos;
+  }
+};
+
+// One scale, one for each row of a or column of b, or one for each of each
+// matrix of a batch.
+struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
+  absl::Status Check(const Inputs& in) const {
+    return HasByteFloats(in) ? FloatProduct::Check(in)
+                             : QLinearProduct::Check(in);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return HasByteFloats(in) ? FloatProduct::Infer(in)
+                             : QLinearProduct::Infer(in);
+  }
+  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
+    if (!HasByteFloats(in)) return QLinearProduct::Flops(in, out);
+    const OpAttrs product = FloatProduct::Floats();
+    return product.def().flops(product.get(), Inputs(FloatProduct::Doubles(in)),
+                               out);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const bool has_floats = IsByteFloat(args.dtype(kA)) ||
+                            IsByteFloat(args.dtype(kB)) ||
+                            IsByteFloat(args.dtype(kYZero));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
+                              has_floats ? FloatProduct::Sums(args, false)
+                                         : EvaluateProduct(Integers(), args));
+    NODEWISE_ASSIGN_OR_RETURN(const Requantizer requantize,
+                              RequantizerOf(args));
+    const int64_t columns = RightSizes(args.shape(kB)).columns;
+    const int64_t rows = LeftSizes(args.shape(kA)).rows;
+    const int64_t count = CountOf(sums);
+    const int64_t items =
+        count == 0 ? 1 : count / std::max<int64_t>(1, rows * columns);
+    NODEWISE_ASSIGN_OR_RETURN(const LineValues a,
+                              LineValuesOf(args, kAScale, rows, items));
+    NODEWISE_ASSIGN_OR_RETURN(const LineValues b,
+                              LineValuesOf(args, kBScale, columns, items));
+    const auto factor = [&](int64_t i) {
+      const int64_t item = i / (rows * columns);
+      return a.At(item, i / columns % rows) * b.At(item, i % columns);
+    };
+    NODEWISE_RETURN_IF_ERROR(StoreScaled(
+        args, sums, requantize,
+        [&](int64_t i, double sum) { return std::pair(sum, factor(i)); }));
+    Bounds* const bounds = args.bounds(0);
+    if (!has_floats || bounds == nullptr) return absl::OkStatus();
+    // Sums of floats are rounded, too.
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray all,
+                              FloatProduct::Sums(args, true));
+    const std::vector<double> sizes = ToDoubles(all);
+    const auto terms =
+        static_cast<double>(LeftSizes(args.shape(kA)).columns + 4);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<size_t>(i);
+      bounds->proved[at] += std::fabs(terms * UnitRoundoff(kFloat32) *
+                                      sizes[at] * factor(i) / requantize.scale);
+    }
+    bounds->expected = bounds->proved;
+    return absl::OkStatus();
+  }
+
+ private:
+  friend QLinearProduct;
+  static OpAttrs Integers() {
+    return OpAttrs::Of(&IntegerRow("MatMulInteger"), ops::MatMulInteger{});
+  }
+};
+
+constexpr OperatorDef kQlinearRows[] = {
+    Row<ops::QLinearConv, QLinearConv>(
+        {.name = "QLinearConv",
+         .since = 10,
+         .inputs = {"x", "x_scale", "x_zero_point", "w", "w_scale",
+                    "w_zero_point", "y_scale", "y_zero_point", Optional("B")},
+         .outputs = {"y"},
+         .bound = kSum}),
+    Row<ops::QLinearMatMul, QLinearMatMul>(
+        {.name = "QLinearMatMul",
+         .since = 10,
+         .inputs = {"a", "a_scale", "a_zero_point", "b", "b_scale",
+                    "b_zero_point", "y_scale", "y_zero_point"},
+         .outputs = {"y"},
+         .bound = kSum}),
+};
+
 }  // namespace
 
 absl::Span<const OperatorDef> QuantizeOperators() { return kQuantizeRows; }
+
+absl::Span<const OperatorDef> QLinearOperators() { return kQlinearRows; }
 
 }  // namespace nodewise

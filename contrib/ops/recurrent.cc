@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/recurrent_layer.h"
 #include "contrib/ops/util/quantize_rules.h"
-#include "contrib/ops/util/recurrent.h"
-#include "contrib/ops/util/recurrent_error.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -78,41 +77,35 @@ struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
   void Step(const Arithmetic& in, const CellWeights& weights,
             const typename Arithmetic::Input* inputs,
             typename Arithmetic::Number* h, typename Arithmetic::Number* c,
-            typename Arithmetic::Number* sums) const;
-};
-
-template <typename Arithmetic>
-void Lstm::Step(const Arithmetic& in, const CellWeights& weights,
-                const typename Arithmetic::Input* inputs,
-                typename Arithmetic::Number* h, typename Arithmetic::Number* c,
-                typename Arithmetic::Number* sums) const {
-  using Number = typename Arithmetic::Number;
-  const int64_t n = weights.hidden;
-  const Activation& f = weights.activations[0];
-  const Activation& g = weights.activations[1];
-  const Activation& out = weights.activations[2];
-  const double* const peep =
-      weights.peepholes.empty() ? nullptr : weights.peepholes.data();
-  in.AddUp(weights, inputs, h, 0, 4 * n, sums);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto gate = [&](int64_t column, int64_t peephole,
-                          const Number& cell) {
-      Number sum = sums[column * n + i];
-      if (peep != nullptr) {
-        const Number weight = in.Known(peep[peephole * n + i]);
-        sum = in.Add(sum, in.Multiply(weight, cell));
-      }
-      return in.Apply(f, sum);
-    };
-    const Number before = c[i];
-    const Number input = gate(0, 0, before);
-    const Number forget =
-        input_forget ? in.Complement(input) : gate(2, 2, before);
-    c[i] = in.Add(in.Multiply(forget, before),
-                  in.Multiply(input, in.Apply(g, sums[3 * n + i])));
-    h[i] = in.Multiply(gate(1, 1, c[i]), in.Apply(out, c[i]));
+            typename Arithmetic::Number* sums) const {
+    using Number = typename Arithmetic::Number;
+    const int64_t n = weights.hidden;
+    const Activation& f = weights.activations[0];
+    const Activation& g = weights.activations[1];
+    const Activation& out = weights.activations[2];
+    const double* const peep =
+        weights.peepholes.empty() ? nullptr : weights.peepholes.data();
+    in.AddUp(weights, inputs, h, 0, 4 * n, sums);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto gate = [&](int64_t column, int64_t peephole,
+                            const Number& cell) {
+        Number sum = sums[column * n + i];
+        if (peep != nullptr) {
+          const Number weight = in.Known(peep[peephole * n + i]);
+          sum = in.Add(sum, in.Multiply(weight, cell));
+        }
+        return in.Apply(f, sum);
+      };
+      const Number before = c[i];
+      const Number input = gate(0, 0, before);
+      const Number forget =
+          input_forget ? in.Complement(input) : gate(2, 2, before);
+      c[i] = in.Add(in.Multiply(forget, before),
+                    in.Multiply(input, in.Apply(g, sums[3 * n + i])));
+      h[i] = in.Multiply(gate(1, 1, c[i]), in.Apply(out, c[i]));
+    }
   }
-}
+};
 
 // Gates: update, reset, hidden.
 struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
@@ -130,43 +123,37 @@ struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
   template <typename Arithmetic>
   void Step(const Arithmetic& in, const CellWeights& weights,
             const typename Arithmetic::Input* inputs,
-            typename Arithmetic::Number* h, typename Arithmetic::Number* c,
-            typename Arithmetic::Number* sums) const;
-};
-
-template <typename Arithmetic>
-void Gru::Step(const Arithmetic& in, const CellWeights& weights,
-               const typename Arithmetic::Input* inputs,
-               typename Arithmetic::Number* h, typename Arithmetic::Number*,
-               typename Arithmetic::Number* sums) const {
-  using Number = typename Arithmetic::Number;
-  const int64_t n = weights.hidden;
-  const Activation& f = weights.activations[0];
-  const Activation& g = weights.activations[1];
-  in.AddUp(weights, inputs, h, 0, 2 * n, sums);
-  Number* const update = sums;
-  Number* const reset = sums + n;
-  Number* const hidden = sums + 2 * n;
-  for (int64_t i = 0; i < n; ++i) {
-    update[i] = in.Apply(f, update[i]);
-    reset[i] = in.Apply(f, reset[i]);
-  }
-  if (linear_before_reset) {
-    in.AddUp(weights, nullptr, h, 2 * n, n, sums);
+            typename Arithmetic::Number* h, typename Arithmetic::Number*,
+            typename Arithmetic::Number* sums) const {
+    using Number = typename Arithmetic::Number;
+    const int64_t n = weights.hidden;
+    const Activation& f = weights.activations[0];
+    const Activation& g = weights.activations[1];
+    in.AddUp(weights, inputs, h, 0, 2 * n, sums);
+    Number* const update = sums;
+    Number* const reset = sums + n;
+    Number* const hidden = sums + 2 * n;
     for (int64_t i = 0; i < n; ++i) {
-      hidden[i] =
-          in.Add(in.Multiply(hidden[i], reset[i]), in.Of(inputs[2 * n + i]));
+      update[i] = in.Apply(f, update[i]);
+      reset[i] = in.Apply(f, reset[i]);
     }
-  } else {
-    for (int64_t i = 0; i < n; ++i) reset[i] = in.Multiply(reset[i], h[i]);
-    in.AddUp(weights, inputs, reset, 2 * n, n, sums);
+    if (linear_before_reset) {
+      in.AddUp(weights, nullptr, h, 2 * n, n, sums);
+      for (int64_t i = 0; i < n; ++i) {
+        hidden[i] =
+            in.Add(in.Multiply(hidden[i], reset[i]), in.Of(inputs[2 * n + i]));
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) reset[i] = in.Multiply(reset[i], h[i]);
+      in.AddUp(weights, inputs, reset, 2 * n, n, sums);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const Number next = in.Apply(g, hidden[i]);
+      h[i] = in.Add(in.Multiply(in.Complement(update[i]), next),
+                    in.Multiply(update[i], h[i]));
+    }
   }
-  for (int64_t i = 0; i < n; ++i) {
-    const Number next = in.Apply(g, hidden[i]);
-    h[i] = in.Add(in.Multiply(in.Complement(update[i]), next),
-                  in.Multiply(update[i], h[i]));
-  }
-}
+};
 
 struct Rnn : RecurrentCell<Rnn, ops::RNN, 1> {
   static constexpr auto& kUsual = ops::kRnnActivations;
@@ -230,7 +217,12 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
                      Field<&Class::hidden_size>("hidden_size"),
                      Field<&Class::input_forget>("input_forget"));
   }
-  absl::Status Check(const Inputs& in) const;
+  absl::Status Check(const Inputs& in) const {
+    const std::vector<InputInfo> infos = LstmInputs(in);
+    return All(RequireType(in, 0, kFloat32), RequireRank(in, kW, 3),
+               RequireRank(in, kR, 3), AsLstm().Check(Inputs(infos)),
+               CheckScale(in, kW, kWScale), CheckScale(in, kR, kRScale));
+  }
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
     const std::vector<InputInfo> infos = LstmInputs(in);
     return AsLstm().Infer(Inputs(infos), num_outputs);
@@ -239,7 +231,41 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     const std::vector<InputInfo> infos = LstmInputs(in);
     return AsLstm().Flops(Inputs(infos), out);
   }
-  absl::Status Evaluate(EvalArgs& args) const;
+  absl::Status Evaluate(EvalArgs& args) const {
+    Tensors inputs;
+    for (size_t i = 0; i < kWScale; ++i) {
+      inputs.push_back(args.has(i) ? args.in(i) : NDArray());
+    }
+    NODEWISE_ASSIGN_OR_RETURN(inputs[kW], Weights(args, kW, kWScale));
+    NODEWISE_ASSIGN_OR_RETURN(inputs[kR], Weights(args, kR, kRScale));
+    const NDArray& x = args.in(0);
+    NODEWISE_ASSIGN_OR_RETURN(inputs[0],
+                              NDArray::Empty(x.shape(), kFloat32, kCpu));
+    const auto* const from = x.As<float>();
+    const auto* const end = from + CountOf(x);
+    const auto to = from == end
+                        ? DynamicScale()
+                        : DynamicScale::Of(*std::min_element(from, end),
+                                           *std::max_element(from, end));
+    std::transform(from, end, inputs[0].As<float>(), [&](float each) {
+      return static_cast<float>(to.Nearest(each));
+    });
+    absl::InlinedVector<bool, 3> wanted;
+    for (size_t i = 0; i < args.num_outputs(); ++i) {
+      wanted.push_back(args.wants(i));
+    }
+    EvalArgs::Options options;
+    options.with_bounds = args.num_outputs() > 0 && args.bounds(0) != nullptr;
+    EvalArgs lstm(inputs, wanted, options, {});
+    NODEWISE_RETURN_IF_ERROR(
+        AsLstm().EvaluateRounded(lstm, static_cast<double>(to.scale)));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      args.SetOutput(i, lstm.outputs()[i]);
+      if (options.with_bounds) *args.bounds(i) = std::move(*lstm.bounds(i));
+    }
+    return absl::OkStatus();
+  }
 
  private:
   // The inputs from kWScale on are not LSTM's.
@@ -250,117 +276,68 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     static_cast<ops::LSTM&>(lstm) = *this;
     return lstm;
   }
-  static std::vector<InputInfo> LstmInputs(const Inputs& in);
+  // What is known of the inputs of the LSTM of dequantized weights.
+  static std::vector<InputInfo> LstmInputs(const Inputs& in) {
+    std::vector<InputInfo> infos;
+    for (size_t i = 0; i < kWScale; ++i) infos.push_back(in[i]);
+    for (const size_t i : {kW, kR}) {
+      infos[i].constant = nullptr;
+      infos[i].type.dtype = in.type(0).dtype;
+      auto& shape = infos[i].type.shape;
+      if (shape.has_value() && shape->size() == 3) {
+        std::swap((*shape)[1], (*shape)[2]);
+      }
+    }
+    return infos;
+  }
+  // There is one for each direction, or for each of its columns.
   static absl::Status CheckScale(const Inputs& in, size_t weights,
-                                 size_t scale);
+                                 size_t scale) {
+    const DLDataType dtype = in.type(weights).dtype;
+    NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, weights));
+    if (dtype.bits != 0) {
+      NODEWISE_RETURN_IF_ERROR(RequireType(in, scale + 1, dtype));
+    }
+    for (const size_t i : {scale, scale + 1}) {
+      NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 1, 2));
+      if (!in.type(i).has_rank()) continue;
+      Shape expected = {SideOf(in, weights, 0)};
+      if (in.type(i).rank() == 2) expected.push_back(SideOf(in, weights, 2));
+      NODEWISE_RETURN_IF_ERROR(RequireShape(in, i, expected));
+    }
+    return RequireType(in, scale, kFloat32);
+  }
+  // Returns the weights as numbers, laid out as those of LSTM.
   static absl::StatusOr<NDArray> Weights(const EvalArgs& args, size_t weights,
-                                         size_t scale);
+                                         size_t scale) {
+    const auto shape = args.shape(weights);
+    const auto columns = static_cast<size_t>(shape[2]);
+    const auto rows = static_cast<size_t>(shape[1]);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray made,
+        NDArray::Empty({shape[0], shape[2], shape[1]}, kFloat32, kCpu));
+    const std::vector<double> from = ToDoubles(args.in(weights));
+    const std::vector<double> scales = ToDoubles(args.in(scale));
+    const std::vector<double> zeros = ToDoubles(args.in(scale + 1));
+    const auto at = [&](const std::vector<double>& values, size_t column) {
+      const bool is_by_direction =
+          values.size() == static_cast<size_t>(shape[0]);
+      return values[is_by_direction ? column / columns : column];
+    };
+    auto* to = made.As<float>();
+    for (size_t column = 0; column < columns * static_cast<size_t>(shape[0]);
+         ++column) {
+      const size_t direction = column / columns;
+      for (size_t row = 0; row < rows; ++row) {
+        const double q =
+            from[(direction * rows + row) * columns + column % columns];
+        *to++ =
+            static_cast<float>((q - at(zeros, column)) * at(scales, column));
+      }
+    }
+    return made;
+  }
 };
-
-// What is known of the inputs of the LSTM of dequantized weights.
-std::vector<InputInfo> DynamicQuantizeLstm::LstmInputs(const Inputs& in) {
-  std::vector<InputInfo> infos;
-  for (size_t i = 0; i < kWScale; ++i) infos.push_back(in[i]);
-  for (const size_t i : {kW, kR}) {
-    infos[i].constant = nullptr;
-    infos[i].type.dtype = in.type(0).dtype;
-    auto& shape = infos[i].type.shape;
-    if (shape.has_value() && shape->size() == 3) {
-      std::swap((*shape)[1], (*shape)[2]);
-    }
-  }
-  return infos;
-}
-
-// There is one for each direction, or for each of its columns.
-absl::Status DynamicQuantizeLstm::CheckScale(const Inputs& in, size_t weights,
-                                             size_t scale) {
-  const DLDataType dtype = in.type(weights).dtype;
-  NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, weights));
-  if (dtype.bits != 0) {
-    NODEWISE_RETURN_IF_ERROR(RequireType(in, scale + 1, dtype));
-  }
-  for (const size_t i : {scale, scale + 1}) {
-    NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 1, 2));
-    if (!in.type(i).has_rank()) continue;
-    Shape expected = {SideOf(in, weights, 0)};
-    if (in.type(i).rank() == 2) expected.push_back(SideOf(in, weights, 2));
-    NODEWISE_RETURN_IF_ERROR(RequireShape(in, i, expected));
-  }
-  return RequireType(in, scale, kFloat32);
-}
-
-absl::Status DynamicQuantizeLstm::Check(const Inputs& in) const {
-  const std::vector<InputInfo> infos = LstmInputs(in);
-  return All(RequireType(in, 0, kFloat32), RequireRank(in, kW, 3),
-             RequireRank(in, kR, 3), AsLstm().Check(Inputs(infos)),
-             CheckScale(in, kW, kWScale), CheckScale(in, kR, kRScale));
-}
-
-// Returns the weights as numbers, laid out as those of LSTM.
-absl::StatusOr<NDArray> DynamicQuantizeLstm::Weights(const EvalArgs& args,
-                                                     size_t weights,
-                                                     size_t scale) {
-  const auto shape = args.shape(weights);
-  const auto columns = static_cast<size_t>(shape[2]);
-  const auto rows = static_cast<size_t>(shape[1]);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const NDArray made,
-      NDArray::Empty({shape[0], shape[2], shape[1]}, kFloat32, kCpu));
-  const std::vector<double> from = ToDoubles(args.in(weights));
-  const std::vector<double> scales = ToDoubles(args.in(scale));
-  const std::vector<double> zeros = ToDoubles(args.in(scale + 1));
-  const auto at = [&](const std::vector<double>& values, size_t column) {
-    const bool is_by_direction = values.size() == static_cast<size_t>(shape[0]);
-    return values[is_by_direction ? column / columns : column];
-  };
-  auto* to = made.As<float>();
-  for (size_t column = 0; column < columns * static_cast<size_t>(shape[0]);
-       ++column) {
-    const size_t direction = column / columns;
-    for (size_t row = 0; row < rows; ++row) {
-      const double q =
-          from[(direction * rows + row) * columns + column % columns];
-      *to++ = static_cast<float>((q - at(zeros, column)) * at(scales, column));
-    }
-  }
-  return made;
-}
-
-absl::Status DynamicQuantizeLstm::Evaluate(EvalArgs& args) const {
-  Tensors inputs;
-  for (size_t i = 0; i < kWScale; ++i) {
-    inputs.push_back(args.has(i) ? args.in(i) : NDArray());
-  }
-  NODEWISE_ASSIGN_OR_RETURN(inputs[kW], Weights(args, kW, kWScale));
-  NODEWISE_ASSIGN_OR_RETURN(inputs[kR], Weights(args, kR, kRScale));
-  const NDArray& x = args.in(0);
-  NODEWISE_ASSIGN_OR_RETURN(inputs[0],
-                            NDArray::Empty(x.shape(), kFloat32, kCpu));
-  const auto* const from = x.As<float>();
-  const auto* const end = from + CountOf(x);
-  const auto to = from == end ? DynamicScale()
-                              : DynamicScale::Of(*std::min_element(from, end),
-                                                 *std::max_element(from, end));
-  std::transform(from, end, inputs[0].As<float>(), [&](float each) {
-    return static_cast<float>(to.Nearest(each));
-  });
-  absl::InlinedVector<bool, 3> wanted;
-  for (size_t i = 0; i < args.num_outputs(); ++i) {
-    wanted.push_back(args.wants(i));
-  }
-  EvalArgs::Options options;
-  options.with_bounds = args.num_outputs() > 0 && args.bounds(0) != nullptr;
-  EvalArgs lstm(inputs, wanted, options, {});
-  NODEWISE_RETURN_IF_ERROR(
-      AsLstm().EvaluateRounded(lstm, static_cast<double>(to.scale)));
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!wanted[i]) continue;
-    args.SetOutput(i, lstm.outputs()[i]);
-    if (options.with_bounds) *args.bounds(i) = std::move(*lstm.bounds(i));
-  }
-  return absl::OkStatus();
-}
 
 template <typename Class, typename Rules>
 constexpr OperatorDef LstmRow(int since) {

@@ -2,8 +2,10 @@
 
 #include <cmath>
 
-#include "contrib/ops/util/pool.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/window_rules.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -24,128 +26,111 @@ struct MaxUnpool : ops::MaxUnpool {
         ResolveWindow(Attributes(), static_cast<int>(kernel_shape.size()))
             .status());
   }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const;
-  absl::Status Evaluate(EvalArgs& args) const;
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    TensorType type(in.type(0).dtype);
+    if (in.type(0).has_rank()) {
+      NODEWISE_ASSIGN_OR_RETURN(type.shape, Unpooled(*in.type(0).shape));
+    }
+    if (in.has(2)) {
+      std::optional<Shape> told = ShapeFromInput(in, 2);
+      if (told.has_value() && type.has_rank() &&
+          told->size() != type.shape->size()) {
+        return InputError(2, fmt::format("has {} elements, expected {}",
+                                         told->size(), type.shape->size()));
+      }
+      type.shape = std::move(told);
+    }
+    return Countable(OutputInfos{std::move(type)});
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto x_shape = args.shape(0);
+    if (args.shape(1) != x_shape) {
+      return InputError(1, "is of another shape than input 0");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const Shape unpooled,
+                              Unpooled(Shape(x_shape.begin(), x_shape.end())));
+    const std::vector<int64_t> inner = *TensorType({}, unpooled).sizes();
+    NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(inner));
+    std::vector<int64_t> shape = inner;
+    if (args.has(2)) {
+      NODEWISE_ASSIGN_OR_RETURN(shape, args.Ints(2));
+      for (size_t s = 0; s < shape.size(); ++s) {
+        if (shape[s] >= inner[s]) continue;
+        return InputError(2, fmt::format("is {} at {}, expected {} or more",
+                                         shape[s], s, inner[s]));
+      }
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                              args.MakeOutput(0, shape, args.dtype(0)));
+    const std::vector<int64_t> strides = StridesOf(shape);
+    const auto* const indices = args.in(1).As<int64_t>();
+    return WithSize(args.dtype(0), [&](auto zero) -> absl::Status {
+      using T = decltype(zero);
+      const T* const x = args.in(0).As<T>();
+      T* const y = out.As<T>();
+      std::fill_n(y, CountOf(out), T{0});
+      for (int64_t i = 0; i < CountOf(args.in(0)); ++i) {
+        int64_t rest = indices[i];
+        if (rest < 0 || rest >= count) {
+          return InputError(
+              1, fmt::format("has {}, expected 0 to {}", rest, count - 1));
+        }
+        int64_t at = 0;
+        for (size_t s = inner.size(); s-- > 0;) {
+          at += rest % inner[s] * strides[s];
+          rest /= inner[s];
+        }
+        y[at] = x[i];
+      }
+      return absl::OkStatus();
+    });
+  }
 
  private:
   WindowAttributes Attributes() const {
     return {ops::Padding::kNotset, kernel_shape, strides, {}, pads, false};
   }
-  absl::StatusOr<Shape> Unpooled(const Shape& input) const;
+  // The smallest shape that pools to this one.
+  absl::StatusOr<Shape> Unpooled(const Shape& input) const {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Window window,
+        ResolveWindow(Attributes(), static_cast<int>(input.size()) - 2));
+    Shape shape = input;
+    for (size_t s = 0; s < kernel_shape.size(); ++s) {
+      const Dim& side = input[s + 2];
+      if (!side.is_known()) {
+        shape[s + 2] = Dim();
+        continue;
+      }
+      // Strides are at most 2^31.
+      constexpr int64_t kLongest = int64_t{1} << 30;
+      const int64_t size = side.size() > kLongest
+                               ? -1
+                               : (side.size() - 1) * window.strides[s] +
+                                     window.kernel[s] - window.pads[s] -
+                                     window.pads[s + kernel_shape.size()];
+      if (size < 0) {
+        return absl::InvalidArgumentError(fmt::format(
+            "spatial side {} of {} cannot be unpooled", s, side.size()));
+      }
+      shape[s + 2] = size;
+    }
+    return shape;
+  }
 };
-
-// The smallest shape that pools to this one.
-absl::StatusOr<Shape> MaxUnpool::Unpooled(const Shape& input) const {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Window window,
-      ResolveWindow(Attributes(), static_cast<int>(input.size()) - 2));
-  Shape shape = input;
-  for (size_t s = 0; s < kernel_shape.size(); ++s) {
-    const Dim& side = input[s + 2];
-    if (!side.is_known()) {
-      shape[s + 2] = Dim();
-      continue;
-    }
-    // Strides are at most 2^31.
-    constexpr int64_t kLongest = int64_t{1} << 30;
-    const int64_t size = side.size() > kLongest
-                             ? -1
-                             : (side.size() - 1) * window.strides[s] +
-                                   window.kernel[s] - window.pads[s] -
-                                   window.pads[s + kernel_shape.size()];
-    if (size < 0) {
-      return absl::InvalidArgumentError(fmt::format(
-          "spatial side {} of {} cannot be unpooled", s, side.size()));
-    }
-    shape[s + 2] = size;
-  }
-  return shape;
-}
-
-absl::StatusOr<OutputInfos> MaxUnpool::Infer(const Inputs& in) const {
-  TensorType type(in.type(0).dtype);
-  if (in.type(0).has_rank()) {
-    NODEWISE_ASSIGN_OR_RETURN(type.shape, Unpooled(*in.type(0).shape));
-  }
-  if (in.has(2)) {
-    std::optional<Shape> told = ShapeFromInput(in, 2);
-    if (told.has_value() && type.has_rank() &&
-        told->size() != type.shape->size()) {
-      return InputError(2, fmt::format("has {} elements, expected {}",
-                                       told->size(), type.shape->size()));
-    }
-    type.shape = std::move(told);
-  }
-  if (const auto sizes = type.sizes()) {
-    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-  }
-  return OutputInfos{std::move(type)};
-}
-
-absl::Status MaxUnpool::Evaluate(EvalArgs& args) const {
-  const auto x_shape = args.shape(0);
-  if (args.shape(1) != x_shape) {
-    return InputError(1, "is of another shape than input 0");
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const Shape unpooled,
-                            Unpooled(Shape(x_shape.begin(), x_shape.end())));
-  const std::vector<int64_t> inner = *TensorType({}, unpooled).sizes();
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(inner));
-  std::vector<int64_t> shape = inner;
-  if (args.has(2)) {
-    NODEWISE_ASSIGN_OR_RETURN(shape, args.Ints(2));
-    for (size_t s = 0; s < shape.size(); ++s) {
-      if (shape[s] >= inner[s]) continue;
-      return InputError(2, fmt::format("is {} at {}, expected {} or more",
-                                       shape[s], s, inner[s]));
-    }
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
-                            args.MakeOutput(0, shape, args.dtype(0)));
-  const std::vector<int64_t> strides = StridesOf(shape);
-  const auto* const indices = args.in(1).As<int64_t>();
-  return WithSize(args.dtype(0), [&](auto zero) -> absl::Status {
-    using T = decltype(zero);
-    const T* const x = args.in(0).As<T>();
-    T* const y = out.As<T>();
-    std::fill_n(y, CountOf(out), T{0});
-    for (int64_t i = 0; i < CountOf(args.in(0)); ++i) {
-      int64_t rest = indices[i];
-      if (rest < 0 || rest >= count) {
-        return InputError(
-            1, fmt::format("has {}, expected 0 to {}", rest, count - 1));
-      }
-      int64_t at = 0;
-      for (size_t s = inner.size(); s-- > 0;) {
-        at += rest % inner[s] * strides[s];
-        rest /= inner[s];
-      }
-      y[at] = x[i];
-    }
-    return absl::OkStatus();
-  });
-}
 
 // Returns the output's type for `rois` on a map of channels.
 absl::StatusOr<OutputInfos> InferRois(const Inputs& in, int64_t height,
                                       int64_t width) {
-  Shape shape = UnknownShape(4);
-  if (in.type(1).has_rank()) shape[0] = (*in.type(1).shape)[0];
-  if (in.type(0).has_rank()) shape[1] = (*in.type(0).shape)[1];
-  shape[2] = height;
-  shape[3] = width;
-  TensorType type(in.type(0).dtype, std::move(shape));
-  if (const auto sizes = type.sizes()) {
-    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-  }
-  return OutputInfos{std::move(type)};
+  return Countable(OutputInfos{
+      TensorType(in.type(0).dtype,
+                 Shape{SideOf(in, 1, 0), SideOf(in, 0, 1), height, width})});
 }
 
 absl::Status CheckRois(const Inputs& in, int64_t columns) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, 0), RequireFloat(in, 1),
                                RequireRank(in, 0, 4), RequireRank(in, 1, 2)));
-  if (!in.type(1).has_rank()) return absl::OkStatus();
-  const Dim& found = (*in.type(1).shape)[1];
+  const Dim found = SideOf(in, 1, 1);
   if (!found.is_known() || found.size() == columns) return absl::OkStatus();
   return InputError(
       1, fmt::format("has {} columns, expected {}", found.size(), columns));
@@ -158,6 +143,22 @@ absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
   return absl::InvalidArgumentError(
       fmt::format("region {}: is of image {:g}, expected 0 to {}", roi, batch,
                   batches - 1));
+}
+
+// The elements of one bin along a side.
+struct Bin {
+  int64_t begin;
+  int64_t end;
+};
+Bin BinOf(double first, double last, int64_t bin, int64_t bins, int64_t size) {
+  const double length = std::max(last - first + 1, 1.0);
+  const double step = length / static_cast<double>(bins);
+  const auto cut = [&](double at) {
+    return static_cast<int64_t>(
+        std::clamp(at + first, 0.0, static_cast<double>(size)));
+  };
+  return {cut(std::floor(static_cast<double>(bin) * step)),
+          cut(std::ceil(static_cast<double>(bin + 1) * step))};
 }
 
 struct MaxRoiPool : ops::MaxRoiPool {
@@ -176,67 +177,53 @@ struct MaxRoiPool : ops::MaxRoiPool {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return InferRois(in, pooled_shape[0], pooled_shape[1]);
   }
-  absl::Status Evaluate(EvalArgs& args) const;
-};
-
-// The elements of one bin along a side.
-struct Bin {
-  int64_t begin;
-  int64_t end;
-};
-Bin BinOf(double first, double last, int64_t bin, int64_t bins, int64_t size) {
-  const double length = std::max(last - first + 1, 1.0);
-  const double step = length / static_cast<double>(bins);
-  const auto cut = [&](double at) {
-    return static_cast<int64_t>(
-        std::clamp(at + first, 0.0, static_cast<double>(size)));
-  };
-  return {cut(std::floor(static_cast<double>(bin) * step)),
-          cut(std::ceil(static_cast<double>(bin + 1) * step))};
-}
-
-absl::Status MaxRoiPool::Evaluate(EvalArgs& args) const {
-  const auto x_shape = args.shape(0);
-  const int64_t rois = args.shape(1)[0];
-  const int64_t shape[] = {rois, x_shape[1], pooled_shape[0], pooled_shape[1]};
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
-                            args.MakeOutput(0, shape, args.dtype(0)));
-  const std::vector<double> boxes = ToDoubles(args.in(1));
-  for (const double number : boxes) {
-    if (std::isfinite(number)) continue;
-    return InputError(1, "has numbers that are not finite");
-  }
-  return WithFloat(args.dtype(0), [&](auto zero) -> absl::Status {
-    using T = decltype(zero);
-    T* to = out.As<T>();
-    for (int64_t roi = 0; roi < rois; ++roi) {
-      const double* const box = boxes.data() + roi * 5;
-      NODEWISE_RETURN_IF_ERROR(CheckBatch(box[0], x_shape[0], roi));
-      const auto at = [&](int i) {
-        return std::round(box[i] * double{spatial_scale});
-      };
-      const T* plane = args.in(0).As<T>() + static_cast<int64_t>(box[0]) *
-                                                Product(x_shape.subspan(1));
-      for (int64_t c = 0; c < shape[1]; ++c) {
-        for (int64_t i = 0; i < shape[2] * shape[3]; ++i) {
-          const Bin y = BinOf(at(2), at(4), i / shape[3], shape[2], x_shape[2]);
-          const Bin x = BinOf(at(1), at(3), i % shape[3], shape[3], x_shape[3]);
-          const bool is_empty = y.begin >= y.end || x.begin >= x.end;
-          double best = is_empty ? 0 : -std::numeric_limits<double>::infinity();
-          for (int64_t row = y.begin; row < y.end; ++row) {
-            for (int64_t column = x.begin; column < x.end; ++column) {
-              const double value = ToDouble(plane[row * x_shape[3] + column]);
-              if (value > best || std::isnan(value)) best = value;
-            }
-          }
-          *to++ = FromDouble<T>(best);
-        }
-        plane += x_shape[2] * x_shape[3];
-      }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto x_shape = args.shape(0);
+    const int64_t rois = args.shape(1)[0];
+    const int64_t shape[] = {rois, x_shape[1], pooled_shape[0],
+                             pooled_shape[1]};
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                              args.MakeOutput(0, shape, args.dtype(0)));
+    const std::vector<double> boxes = ToDoubles(args.in(1));
+    for (const double number : boxes) {
+      if (std::isfinite(number)) continue;
+      return InputError(1, "has numbers that are not finite");
     }
-    return absl::OkStatus();
-  });
-}
+    return WithFloat(args.dtype(0), [&](auto zero) -> absl::Status {
+      using T = decltype(zero);
+      T* to = out.As<T>();
+      for (int64_t roi = 0; roi < rois; ++roi) {
+        const double* const box = boxes.data() + roi * 5;
+        NODEWISE_RETURN_IF_ERROR(CheckBatch(box[0], x_shape[0], roi));
+        const auto at = [&](int i) {
+          return std::round(box[i] * double{spatial_scale});
+        };
+        const T* plane = args.in(0).As<T>() + static_cast<int64_t>(box[0]) *
+                                                  Product(x_shape.subspan(1));
+        for (int64_t c = 0; c < shape[1]; ++c) {
+          for (int64_t i = 0; i < shape[2] * shape[3]; ++i) {
+            const Bin y =
+                BinOf(at(2), at(4), i / shape[3], shape[2], x_shape[2]);
+            const Bin x =
+                BinOf(at(1), at(3), i % shape[3], shape[3], x_shape[3]);
+            const bool is_empty = y.begin >= y.end || x.begin >= x.end;
+            double best =
+                is_empty ? 0 : -std::numeric_limits<double>::infinity();
+            for (int64_t row = y.begin; row < y.end; ++row) {
+              for (int64_t column = x.begin; column < x.end; ++column) {
+                const double value = ToDouble(plane[row * x_shape[3] + column]);
+                if (value > best || std::isnan(value)) best = value;
+              }
+            }
+            *to++ = FromDouble<T>(best);
+          }
+          plane += x_shape[2] * x_shape[3];
+        }
+      }
+      return absl::OkStatus();
+    });
+  }
+};
 
 }  // namespace
 
@@ -256,64 +243,6 @@ struct Words<RoiPixels> {
 
 namespace {
 
-struct RoiAlign : ops::RoiAlign {
-  static constexpr auto Fields() {
-    return FieldList(Field<&RoiAlign::coordinate_transformation_mode>(
-                         "coordinate_transformation_mode"),
-                     Field<&RoiAlign::mode>("mode"),
-                     Field<&RoiAlign::output_height>("output_height"),
-                     Field<&RoiAlign::output_width>("output_width"),
-                     Field<&RoiAlign::sampling_ratio>("sampling_ratio"),
-                     Field<&RoiAlign::spatial_scale>("spatial_scale"));
-  }
-  absl::Status Check(const Inputs& in) const {
-    if (output_height < 1 || output_width < 1 || sampling_ratio < 0) {
-      return absl::InvalidArgumentError(
-          "output_height, output_width or sampling_ratio is too small");
-    }
-    return All(CheckRois(in, 4), RequireType(in, 2, kInt64),
-               RequireRank(in, 2, 1));
-  }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    return InferRois(in, output_height, output_width);
-  }
-  absl::Status Evaluate(EvalArgs& args) const;
-
- private:
-  struct Axis {
-    double start;
-    double bin;    // The length of one bin.
-    int64_t grid;  // Points in one bin.
-    int64_t size;  // The map's size.
-  };
-  absl::StatusOr<Axis> AxisOf(double first, double last, int64_t bins,
-                              int64_t size) const;
-  SumOfTerms Sample(const double* plane, const Axis& y, const Axis& x,
-                    int64_t bin) const;
-};
-
-// Before opset 16 there was one way of counting pixels.
-struct OldRoiAlign : ops::RoiAlign10 {
-  static constexpr auto Fields() {
-    return FieldList(Field<&OldRoiAlign::mode>("mode"),
-                     Field<&OldRoiAlign::output_height>("output_height"),
-                     Field<&OldRoiAlign::output_width>("output_width"),
-                     Field<&OldRoiAlign::sampling_ratio>("sampling_ratio"),
-                     Field<&OldRoiAlign::spatial_scale>("spatial_scale"));
-  }
-  RoiAlign Newer() const {
-    RoiAlign newer;
-    static_cast<ops::RoiAlignAttributes&>(newer) = *this;
-    newer.coordinate_transformation_mode = RoiPixels::kOutputHalf;
-    return newer;
-  }
-  absl::Status Check(const Inputs& in) const { return Newer().Check(in); }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    return Newer().Infer(in);
-  }
-  absl::Status Evaluate(EvalArgs& args) const { return Newer().Evaluate(args); }
-};
-
 // Two neighbours and how much each counts; neither beyond the map.
 struct Neighbours {
   int64_t low = 0;
@@ -330,109 +259,163 @@ Neighbours NeighboursOf(double at, int64_t size) {
   return {low, low + 1, 1 - part, part};
 }
 
-absl::StatusOr<RoiAlign::Axis> RoiAlign::AxisOf(double first, double last,
-                                                int64_t bins,
-                                                int64_t size) const {
-  const bool is_half = coordinate_transformation_mode == RoiPixels::kHalf;
-  const double scale = spatial_scale;
-  const double offset = is_half ? 0.5 : 0;
-  const double start = first * scale - offset;
-  double length = last * scale - offset - start;
-  if (!is_half) length = std::max(length, 1.0);
-  const double bin = length / static_cast<double>(bins);
-  const double grid =
-      sampling_ratio > 0 ? static_cast<double>(sampling_ratio) : std::ceil(bin);
-  // More points would take forever.
-  constexpr double kMostPoints = 1 << 16;
-  if (!(grid <= kMostPoints) || !std::isfinite(start)) {
-    return InputError(
-        1, fmt::format("needs {:g} points in a bin, expected {:g} at most",
-                       grid, kMostPoints));
-  }
-  return Axis{start, bin, std::max<int64_t>(static_cast<int64_t>(grid), 0),
-              size};
+// Before opset 16 there was one way of counting pixels.
+bool HasHalfPixels(const ops::RoiAlign10&) { return false; }
+bool HasHalfPixels(const ops::RoiAlign& op) {
+  return op.coordinate_transformation_mode == RoiPixels::kHalf;
 }
 
-// Returns the value of one bin of a plane; `bin` counts row by row.
-SumOfTerms RoiAlign::Sample(const double* plane, const Axis& y, const Axis& x,
-                            int64_t bin) const {
-  const auto point = [](const Axis& axis, int64_t of, int64_t i) {
-    return NeighboursOf(axis.start + static_cast<double>(of) * axis.bin +
-                            (static_cast<double>(i) + 0.5) * axis.bin /
-                                static_cast<double>(axis.grid),
-                        axis.size);
+// The rules of all versions; `Class` is the public class of one.
+template <typename Class>
+struct RoiAlignRules : Class {
+  using Class::mode;
+  using Class::output_height;
+  using Class::output_width;
+  using Class::sampling_ratio;
+  using Class::spatial_scale;
+
+  static constexpr auto Fields() {
+    return FieldList(Field<&Class::mode>("mode"),
+                     Field<&Class::output_height>("output_height"),
+                     Field<&Class::output_width>("output_width"),
+                     Field<&Class::sampling_ratio>("sampling_ratio"),
+                     Field<&Class::spatial_scale>("spatial_scale"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    if (output_height < 1 || output_width < 1 || sampling_ratio < 0) {
+      return absl::InvalidArgumentError(
+          "output_height, output_width or sampling_ratio is too small");
+    }
+    return All(CheckRois(in, 4), RequireType(in, 2, kInt64),
+               RequireRank(in, 2, 1));
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return InferRois(in, output_height, output_width);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto x_shape = args.shape(0);
+    const int64_t rois = args.shape(1)[0];
+    const int64_t plane_size = x_shape[2] * x_shape[3];
+    if (args.shape(2)[0] != rois || plane_size == 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} images for {} regions of a map of {} elements, expected one each",
+          args.shape(2)[0], rois, plane_size));
+    }
+    const int64_t shape[] = {rois, x_shape[1], output_height, output_width};
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
+                              args.MakeOutput(0, shape, args.dtype(0)));
+    const std::vector<double> boxes = ToDoubles(args.in(1));
+    const std::vector<double> map = ToDoubles(args.in(0));
+    const auto* const batches = args.in(2).As<int64_t>();
+    Bounds* const bounds = args.bounds(0);
+    std::vector<double> results;
+    for (int64_t roi = 0; roi < rois; ++roi) {
+      NODEWISE_RETURN_IF_ERROR(
+          CheckBatch(static_cast<double>(batches[roi]), x_shape[0], roi));
+      const double* const box = boxes.data() + roi * 4;
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Axis x, AxisOf(box[0], box[2], output_width, x_shape[3]));
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Axis y, AxisOf(box[1], box[3], output_height, x_shape[2]));
+      for (int64_t c = 0; c < shape[1]; ++c) {
+        const double* const plane =
+            map.data() + (batches[roi] * shape[1] + c) * plane_size;
+        for (int64_t bin = 0; bin < output_height * output_width; ++bin) {
+          const SumOfTerms sum = Sample(plane, y, x, bin);
+          results.push_back(sum.result);
+          if (bounds == nullptr) continue;
+          BoundSum(out.dtype(), sum).AppendTo(bounds);
+        }
+      }
+    }
+    StoreDoubles(results.data(), 0, CountOf(out), out);
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Axis {
+    double start;
+    double bin;    // The length of one bin.
+    int64_t grid;  // Points in one bin.
+    int64_t size;  // The map's size.
   };
-  SumOfTerms sum;
-  double best = -std::numeric_limits<double>::infinity();
-  for (int64_t iy = 0; iy < y.grid; ++iy) {
-    const Neighbours v = point(y, bin / output_width, iy);
-    for (int64_t ix = 0; ix < x.grid; ++ix) {
-      const Neighbours h = point(x, bin % output_width, ix);
-      const double* const low = plane + v.low * x.size;
-      const double* const high = plane + v.high * x.size;
-      for (const double term : {v.low_weight * h.low_weight * low[h.low],
-                                v.low_weight * h.high_weight * low[h.high],
-                                v.high_weight * h.low_weight * high[h.low],
-                                v.high_weight * h.high_weight * high[h.high]}) {
-        sum.result += term;
-        sum.absolute += std::fabs(term);
-        sum.squares += term * term;
-        best = std::max(best, term);
+  absl::StatusOr<Axis> AxisOf(double first, double last, int64_t bins,
+                              int64_t size) const {
+    const bool is_half = HasHalfPixels(*this);
+    const double scale = spatial_scale;
+    const double offset = is_half ? 0.5 : 0;
+    const double start = first * scale - offset;
+    double length = last * scale - offset - start;
+    if (!is_half) length = std::max(length, 1.0);
+    const double bin = length / static_cast<double>(bins);
+    const double grid = sampling_ratio > 0 ? static_cast<double>(sampling_ratio)
+                                           : std::ceil(bin);
+    // More points would take forever.
+    constexpr double kMostPoints = 1 << 16;
+    if (!(grid <= kMostPoints) || !std::isfinite(start)) {
+      return InputError(
+          1, fmt::format("needs {:g} points in a bin, expected {:g} at most",
+                         grid, kMostPoints));
+    }
+    return Axis{start, bin, std::max<int64_t>(static_cast<int64_t>(grid), 0),
+                size};
+  }
+  // Returns the value of one bin of a plane; `bin` counts row by row.
+  SumOfTerms Sample(const double* plane, const Axis& y, const Axis& x,
+                    int64_t bin) const {
+    const auto point = [](const Axis& axis, int64_t of, int64_t i) {
+      return NeighboursOf(axis.start + static_cast<double>(of) * axis.bin +
+                              (static_cast<double>(i) + 0.5) * axis.bin /
+                                  static_cast<double>(axis.grid),
+                          axis.size);
+    };
+    SumOfTerms sum;
+    double best = -std::numeric_limits<double>::infinity();
+    for (int64_t iy = 0; iy < y.grid; ++iy) {
+      const Neighbours v = point(y, bin / output_width, iy);
+      for (int64_t ix = 0; ix < x.grid; ++ix) {
+        const Neighbours h = point(x, bin % output_width, ix);
+        const double* const low = plane + v.low * x.size;
+        const double* const high = plane + v.high * x.size;
+        for (const double term :
+             {v.low_weight * h.low_weight * low[h.low],
+              v.low_weight * h.high_weight * low[h.high],
+              v.high_weight * h.low_weight * high[h.low],
+              v.high_weight * h.high_weight * high[h.high]}) {
+          sum.Add(term);
+          best = std::max(best, term);
+        }
       }
     }
+    // Roundings of the weights, which are calculated too.
+    constexpr double kMore = 8;
+    const int64_t points = x.grid * y.grid;
+    if (mode == RoiMode::kMax) {
+      if (points == 0) best = 0;
+      return {kMore, std::fabs(best), best * best, best};
+    }
+    const auto count = static_cast<double>(std::max<int64_t>(points, 1));
+    return {4 * count + kMore, sum.absolute / count,
+            sum.squares / (count * count), sum.result / count};
   }
-  // Roundings of the weights, which are calculated too.
-  constexpr double kMore = 8;
-  const int64_t points = x.grid * y.grid;
-  if (mode == RoiMode::kMax) {
-    if (points == 0) best = 0;
-    return {kMore, std::fabs(best), best * best, best};
-  }
-  const auto count = static_cast<double>(std::max<int64_t>(points, 1));
-  return {4 * count + kMore, sum.absolute / count,
-          sum.squares / (count * count), sum.result / count};
-}
+};
 
-absl::Status RoiAlign::Evaluate(EvalArgs& args) const {
-  const auto x_shape = args.shape(0);
-  const int64_t rois = args.shape(1)[0];
-  const int64_t plane_size = x_shape[2] * x_shape[3];
-  if (args.shape(2)[0] != rois || plane_size == 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{} images for {} regions of a map of {} elements, expected one each",
-        args.shape(2)[0], rois, plane_size));
+struct RoiAlign : RoiAlignRules<ops::RoiAlign> {
+  static constexpr auto Fields() {
+    return SortedFields(
+        FieldList(Field<&RoiAlign::coordinate_transformation_mode>(
+            "coordinate_transformation_mode")),
+        RoiAlignRules::Fields());
   }
-  const int64_t shape[] = {rois, x_shape[1], output_height, output_width};
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
-                            args.MakeOutput(0, shape, args.dtype(0)));
-  const std::vector<double> boxes = ToDoubles(args.in(1));
-  const std::vector<double> map = ToDoubles(args.in(0));
-  const auto* const batches = args.in(2).As<int64_t>();
-  Bounds* const bounds = args.bounds(0);
-  std::vector<double> results;
-  for (int64_t roi = 0; roi < rois; ++roi) {
-    NODEWISE_RETURN_IF_ERROR(
-        CheckBatch(static_cast<double>(batches[roi]), x_shape[0], roi));
-    const double* const box = boxes.data() + roi * 4;
-    NODEWISE_ASSIGN_OR_RETURN(const Axis x,
-                              AxisOf(box[0], box[2], output_width, x_shape[3]));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const Axis y, AxisOf(box[1], box[3], output_height, x_shape[2]));
-    for (int64_t c = 0; c < shape[1]; ++c) {
-      const double* const plane =
-          map.data() + (batches[roi] * shape[1] + c) * plane_size;
-      for (int64_t bin = 0; bin < output_height * output_width; ++bin) {
-        const SumOfTerms sum = Sample(plane, y, x, bin);
-        results.push_back(sum.result);
-        if (bounds == nullptr) continue;
-        const SumBound bound = BoundSum(out.dtype(), sum);
-        bounds->proved.push_back(bound.proved);
-        bounds->expected.push_back(bound.expected);
-      }
-    }
-  }
-  StoreDoubles(results.data(), 0, CountOf(out), out);
-  return absl::OkStatus();
+};
+
+template <typename Class, typename Rules>
+constexpr OperatorDef RoiAlignRow(int since) {
+  return Row<Class, Rules>({.name = "RoiAlign",
+                            .since = since,
+                            .inputs = {"X", "rois", "batch_indices"},
+                            .outputs = {"Y"},
+                            .bound = kSum});
 }
 
 constexpr OperatorDef kRois[] = {
@@ -447,16 +430,8 @@ constexpr OperatorDef kRois[] = {
                                       .inputs = {"X", "rois"},
                                       .outputs = {"Y"},
                                       .bound = kExact}),
-    Row<ops::RoiAlign10, OldRoiAlign>({.name = "RoiAlign",
-                                       .since = 10,
-                                       .inputs = {"X", "rois", "batch_indices"},
-                                       .outputs = {"Y"},
-                                       .bound = kSum}),
-    Row<ops::RoiAlign, RoiAlign>({.name = "RoiAlign",
-                                  .since = 16,
-                                  .inputs = {"X", "rois", "batch_indices"},
-                                  .outputs = {"Y"},
-                                  .bound = kSum}),
+    RoiAlignRow<ops::RoiAlign10, RoiAlignRules<ops::RoiAlign10>>(10),
+    RoiAlignRow<ops::RoiAlign, RoiAlign>(16),
 };
 
 }  // namespace

@@ -1,9 +1,21 @@
 #include "nodewise/ops/tree_ensemble.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/forest.h"
+#include "contrib/ops/util/class_scores.h"
+#include "contrib/ops/util/classic_rules.h"
+#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/shape_rules.h"
@@ -11,7 +23,322 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+using ops::TreeAggregate;
+template <>
+struct Words<TreeAggregate> {
+  static constexpr std::pair<TreeAggregate, std::string_view> kAll[] = {
+      {TreeAggregate::kMean, "AVERAGE"},
+      {TreeAggregate::kSum, "SUM"},
+      {TreeAggregate::kLeast, "MIN"},
+      {TreeAggregate::kLargest, "MAX"}};
+};
+
 namespace {
+
+// Decision trees, whichever operator they come from.
+
+enum class BranchMode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
+
+struct Forest {
+  // A leaf or a node.
+  struct Place {
+    bool is_leaf = false;
+    size_t index = 0;
+  };
+  struct Node {
+    size_t feature = 0;
+    BranchMode mode = BranchMode::kLeq;
+    double split = 0;
+    Place if_true;
+    Place if_false;
+    bool missing_goes_true = false;  // NaN goes where what holds goes.
+  };
+  // What a leaf adds to one target.
+  struct Vote {
+    size_t target = 0;
+    double weight = 0;
+  };
+
+  std::vector<Place> roots;  // By tree.
+  std::vector<Node> nodes;
+  std::vector<std::vector<Vote>> leaves;
+  std::vector<std::vector<double>> sets;  // By node, of those of kMember.
+
+  // Returns the leaf that a row comes to, by its features. Fails with
+  // kInvalidArgument for trees that lead in a circle. REQUIRES: there are
+  // enough features.
+  absl::StatusOr<size_t> LeafOf(const Place& root,
+                                absl::Span<const double> x) const {
+    Place place = root;
+    for (size_t steps = 0; steps <= nodes.size(); ++steps) {
+      if (place.is_leaf) return place.index;
+      const Node& node = nodes[place.index];
+      place =
+          Holds(place.index, x[node.feature]) ? node.if_true : node.if_false;
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "the tree of root {} leads in a circle, expected a leaf", root.index));
+  }
+  // Returns how many features a row needs at least.
+  size_t NeededFeatures() const {
+    size_t needed = 0;
+    for (const Node& node : nodes) needed = std::max(needed, node.feature + 1);
+    return needed;
+  }
+
+ private:
+  bool Holds(size_t node, double x) const {
+    const Node& at = nodes[node];
+    if (std::isnan(x) && at.missing_goes_true) return true;
+    switch (at.mode) {
+      case BranchMode::kLeq:
+        return x <= at.split;
+      case BranchMode::kLt:
+        return x < at.split;
+      case BranchMode::kGte:
+        return x >= at.split;
+      case BranchMode::kGt:
+        return x > at.split;
+      case BranchMode::kEq:
+        return x == at.split;
+      case BranchMode::kNeq:
+        return x != at.split;
+      case BranchMode::kMember:
+        break;
+    }
+    return std::find(sets[node].begin(), sets[node].end(), x) !=
+           sets[node].end();
+  }
+};
+
+// What the trees together say of one target.
+struct TargetScore {
+  SumOfTerms sum;
+  double least = 0;
+  double largest = 0;
+
+  void Add(double weight) {
+    least = sum.terms == 0 ? weight : std::min(least, weight);
+    largest = sum.terms == 0 ? weight : std::max(largest, weight);
+    sum.terms += 1;
+    sum.Add(weight);
+  }
+  bool has_votes() const { return sum.terms > 0; }
+};
+
+// Returns the scores of a row, one for each target.
+absl::StatusOr<std::vector<TargetScore>> ScoresOf(const Forest& forest,
+                                                  absl::Span<const double> x,
+                                                  size_t targets);
+
+// A result with how far a kernel of some type may be off.
+struct TreeResult {
+  double value = 0;
+  SumBound bound{};
+};
+TreeResult Aggregated(const TargetScore& score, TreeAggregate aggregate,
+                      size_t trees, DLDataType dtype);
+
+absl::StatusOr<std::vector<TargetScore>> ScoresOf(const Forest& forest,
+                                                  absl::Span<const double> x,
+                                                  size_t targets) {
+  std::vector<TargetScore> scores(targets);
+  for (const Forest::Place& root : forest.roots) {
+    NODEWISE_ASSIGN_OR_RETURN(const size_t leaf, forest.LeafOf(root, x));
+    for (const Forest::Vote& vote : forest.leaves[leaf]) {
+      scores[vote.target].Add(vote.weight);
+    }
+  }
+  return scores;
+}
+
+TreeResult Aggregated(const TargetScore& score, TreeAggregate aggregate,
+                      size_t trees, DLDataType dtype) {
+  if (aggregate == TreeAggregate::kLeast) return {score.least, {}};
+  if (aggregate == TreeAggregate::kLargest) return {score.largest, {}};
+  const double divisor =
+      aggregate == TreeAggregate::kMean ? static_cast<double>(trees) : 1;
+  TreeResult result{score.sum.result / divisor, BoundSum(dtype, score.sum)};
+  // A mean is rounded once more.
+  const double rounding = HalfUlp(dtype, result.value);
+  result.bound.proved = result.bound.proved / divisor + rounding;
+  result.bound.expected = result.bound.expected / divisor + rounding;
+  return result;
+}
+
+// Fails with kInvalidArgument, naming the attribute, unless it has so many
+// elements.
+absl::Status CheckListCount(const char* attribute, size_t found,
+                            size_t expected);
+
+// The votes of leaves, and the names of the first three lists.
+struct VoteLists {
+  const std::vector<int64_t>& trees;
+  const std::vector<int64_t>& nodes;
+  const std::vector<int64_t>& targets;
+  const std::vector<double>& weights;
+  const char* names[3];
+};
+
+// Makes trees of lists of nodes, whose nodes_values are `splits`. Fails with
+// kInvalidArgument, naming the attribute, for what fits together in no tree.
+absl::StatusOr<Forest> MakeForest(const ops::TreeNodes& op,
+                                  const std::vector<double>& splits,
+                                  const VoteLists& votes, size_t targets);
+
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+// Makes a forest of lists of nodes.
+class ForestMaker {
+ public:
+  ForestMaker(const ops::TreeNodes& op, const Doubles& splits)
+      : op_(op), splits_(splits) {}
+
+  absl::StatusOr<Forest> Make(const VoteLists& votes, size_t targets) {
+    NODEWISE_RETURN_IF_ERROR(CheckCounts(votes));
+    NODEWISE_RETURN_IF_ERROR(NumberNodes());
+    for (size_t i = 0; i < op_.nodes_modes.size(); ++i) {
+      if (places_[i].is_leaf) continue;
+      NODEWISE_RETURN_IF_ERROR(AddNode(i));
+    }
+    NODEWISE_RETURN_IF_ERROR(AddVotes(votes, targets));
+    return std::move(forest_);
+  }
+
+ private:
+  using Key = std::pair<int64_t, int64_t>;  // Tree and node.
+
+  absl::Status CheckCounts(const VoteLists& votes) const {
+    const size_t count = op_.nodes_modes.size();
+    if (count == 0) {
+      return AttributeError("nodes_modes", "is missing, expected nodes");
+    }
+    const Ints& missing = op_.nodes_missing_value_tracks_true;
+    const size_t voices = votes.weights.size();
+    return All(
+        CheckListCount("nodes_falsenodeids", op_.nodes_falsenodeids.size(),
+                       count),
+        CheckListCount("nodes_featureids", op_.nodes_featureids.size(), count),
+        CheckListCount("nodes_missing_value_tracks_true", missing.size(),
+                       missing.empty() ? 0 : count),
+        CheckListCount("nodes_nodeids", op_.nodes_nodeids.size(), count),
+        CheckListCount("nodes_treeids", op_.nodes_treeids.size(), count),
+        CheckListCount("nodes_truenodeids", op_.nodes_truenodeids.size(),
+                       count),
+        CheckListCount("nodes_values", splits_.size(), count),
+        CheckListCount(votes.names[0], votes.trees.size(), voices),
+        CheckListCount(votes.names[1], votes.nodes.size(), voices),
+        CheckListCount(votes.names[2], votes.targets.size(), voices));
+  }
+  // Gives each node its place, and each tree its root.
+  absl::Status NumberNodes() {
+    std::map<int64_t, bool> is_known_tree;
+    size_t nodes = 0;
+    for (size_t i = 0; i < op_.nodes_modes.size(); ++i) {
+      const int64_t tree = op_.nodes_treeids[i];
+      const bool is_leaf = op_.nodes_modes[i] == "LEAF";
+      places_.push_back({is_leaf, is_leaf ? forest_.leaves.size() : nodes});
+      if (is_leaf) {
+        forest_.leaves.emplace_back();
+      } else {
+        ++nodes;
+      }
+      if (is_known_tree.emplace(tree, true).second) {
+        forest_.roots.push_back(places_.back());
+      }
+      if (!numbers_.emplace(Key(tree, op_.nodes_nodeids[i]), i).second) {
+        return AttributeError(
+            "nodes_nodeids",
+            fmt::format("has {} twice in tree {}", op_.nodes_nodeids[i], tree));
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<BranchMode> ModeOf(size_t i) const {
+    constexpr std::pair<std::string_view, BranchMode> kModes[] = {
+        {"BRANCH_LEQ", BranchMode::kLeq}, {"BRANCH_LT", BranchMode::kLt},
+        {"BRANCH_GTE", BranchMode::kGte}, {"BRANCH_GT", BranchMode::kGt},
+        {"BRANCH_EQ", BranchMode::kEq},   {"BRANCH_NEQ", BranchMode::kNeq}};
+    for (const auto& [word, mode] : kModes) {
+      if (op_.nodes_modes[i] == word) return mode;
+    }
+    return AttributeError("nodes_modes",
+                          fmt::format("has {}, expected LEAF, BRANCH_LEQ, "
+                                      "BRANCH_LT, BRANCH_GTE, BRANCH_GT, "
+                                      "BRANCH_EQ or BRANCH_NEQ",
+                                      op_.nodes_modes[i]));
+  }
+  absl::Status AddNode(size_t i) {
+    Forest::Node node;
+    const int64_t tree = op_.nodes_treeids[i];
+    NODEWISE_ASSIGN_OR_RETURN(node.mode, ModeOf(i));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const size_t if_true,
+        Find("nodes_truenodeids", tree, op_.nodes_truenodeids[i]));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const size_t if_false,
+        Find("nodes_falsenodeids", tree, op_.nodes_falsenodeids[i]));
+    node.if_true = places_[if_true];
+    node.if_false = places_[if_false];
+    if (op_.nodes_featureids[i] < 0) {
+      return AttributeError(
+          "nodes_featureids",
+          fmt::format("has {}, expected 0 or more", op_.nodes_featureids[i]));
+    }
+    node.feature = static_cast<size_t>(op_.nodes_featureids[i]);
+    node.split = splits_[i];
+    const Ints& missing = op_.nodes_missing_value_tracks_true;
+    node.missing_goes_true = !missing.empty() && missing[i] == 1;
+    forest_.nodes.push_back(node);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<size_t> Find(const char* attribute, int64_t tree,
+                              int64_t node) const {
+    const auto found = numbers_.find({tree, node});
+    if (found != numbers_.end()) return found->second;
+    return AttributeError(
+        attribute, fmt::format("has {}, which tree {} has not", node, tree));
+  }
+  absl::Status AddVotes(const VoteLists& votes, size_t targets) {
+    for (size_t i = 0; i < votes.weights.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const size_t node,
+          Find(votes.names[1], votes.trees[i], votes.nodes[i]));
+      if (votes.targets[i] < 0 ||
+          votes.targets[i] >= static_cast<int64_t>(targets)) {
+        return AttributeError(votes.names[2],
+                              fmt::format("has {}, expected 0 to {}",
+                                          votes.targets[i], targets - 1));
+      }
+      // What says something of an inner node is never met.
+      if (!places_[node].is_leaf) continue;
+      forest_.leaves[places_[node].index].push_back(
+          {static_cast<size_t>(votes.targets[i]), votes.weights[i]});
+    }
+    return absl::OkStatus();
+  }
+
+  const ops::TreeNodes& op_;
+  const Doubles& splits_;
+  std::map<Key, size_t> numbers_;
+  std::vector<Forest::Place> places_;
+  Forest forest_;
+};
+
+absl::Status CheckListCount(const char* attribute, size_t found,
+                            size_t expected) {
+  if (found == expected) return absl::OkStatus();
+  return AttributeError(
+      attribute, fmt::format("has {} elements, expected {}", found, expected));
+}
+
+absl::StatusOr<Forest> MakeForest(const ops::TreeNodes& op,
+                                  const std::vector<double>& splits,
+                                  const VoteLists& votes, size_t targets) {
+  return ForestMaker(op, splits).Make(votes, targets);
+}
 
 using Ints = std::vector<int64_t>;
 
@@ -59,83 +386,102 @@ struct TreeEnsemble : ops::TreeEnsemble {
         Field<&Class::post_transform>("post_transform"),
         RequiredField<&Class::tree_roots>("tree_roots"));
   }
-  absl::Status Check(const Inputs& in) const;
+  absl::Status Check(const Inputs& in) const {
+    if (post_transform != 0) {
+      return AttributeError(
+          "post_transform",
+          fmt::format("is {}, expected 0, none", post_transform));
+    }
+    constexpr auto kLast = static_cast<int64_t>(TreeAggregate::kLargest);
+    if (aggregate_function < 0 || aggregate_function > kLast) {
+      return AttributeError(
+          "aggregate_function",
+          fmt::format("is {}, expected 0 to 3", aggregate_function));
+    }
+    if (n_targets.value_or(0) < 1) {
+      return AttributeError(
+          "n_targets",
+          fmt::format("is {}, expected 1 or more", n_targets.value_or(0)));
+    }
+    return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
+  }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const Shape shape = {SideOf(in, 0, 0), n_targets.value_or(0)};
     TensorType type(in.type(0).dtype, shape);
-    if (const auto sizes = type.sizes()) {
-      NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-    }
-    return OutputInfos{std::move(type)};
+    return Countable(OutputInfos{std::move(type)});
   }
-  absl::Status Evaluate(EvalArgs& args) const;
+  absl::Status Evaluate(EvalArgs& args) const {
+    const auto shape = args.shape(0);
+    NODEWISE_RETURN_IF_ERROR(
+        CheckRange("nodes_featureids", nodes_featureids, shape[1]));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray y,
+        args.MakeOutput(0, {shape[0], *n_targets}, args.dtype(0)));
+    const Forest forest = ForestOf(*this);
+    const std::vector<double> x = ToDoubles(args.in(0));
+    Bounds* const bounds = args.bounds(0);
+    std::vector<double> results;
+    for (int64_t row = 0; row < shape[0]; ++row) {
+      const absl::Span<const double> features(x.data() + row * shape[1],
+                                              static_cast<size_t>(shape[1]));
+      NODEWISE_ASSIGN_OR_RETURN(
+          const std::vector<TargetScore> scores,
+          ScoresOf(forest, features, static_cast<size_t>(*n_targets)));
+      for (const TargetScore& score : scores) {
+        const TreeResult result =
+            Aggregated(score, static_cast<TreeAggregate>(aggregate_function),
+                       tree_roots.size(), y.dtype());
+        results.push_back(result.value);
+        if (bounds == nullptr) continue;
+        result.bound.AppendTo(bounds);
+      }
+    }
+    StoreDoubles(results.data(), 0, CountOf(y), y);
+    return absl::OkStatus();
+  }
 
  private:
-  absl::Status CheckNodes() const;
+  absl::Status CheckNodes() const {
+    const size_t count = nodes_featureids.size();
+    const auto check = [&](const char* attribute, const Ints& list) {
+      return CheckCount(attribute, static_cast<int64_t>(list.size()), count);
+    };
+    NODEWISE_RETURN_IF_ERROR(
+        All(check("nodes_falseleafs", nodes_falseleafs),
+            check("nodes_falsenodeids", nodes_falsenodeids),
+            check("nodes_trueleafs", nodes_trueleafs),
+            check("nodes_truenodeids", nodes_truenodeids),
+            CheckTensor("nodes_modes", nodes_modes, count),
+            CheckTensor("nodes_splits", nodes_splits, count),
+            CheckTensor("leaf_weights", leaf_weights, leaf_targetids.size()),
+            CheckRange("tree_roots", tree_roots, static_cast<int64_t>(count)),
+            CheckRange("leaf_targetids", leaf_targetids, *n_targets)));
+    if (!nodes_missing_value_tracks_true.empty()) {
+      NODEWISE_RETURN_IF_ERROR(check("nodes_missing_value_tracks_true",
+                                     nodes_missing_value_tracks_true));
+    }
+    for (const double mode : ToDoubles(nodes_modes)) {
+      if (mode >= 0 && mode <= kMember) continue;
+      return AttributeError("nodes_modes",
+                            fmt::format("has {}, expected 0 to 6", mode));
+    }
+    return All(
+        CheckNext("nodes_truenodeids", nodes_truenodeids, nodes_trueleafs),
+        CheckNext("nodes_falsenodeids", nodes_falsenodeids, nodes_falseleafs));
+  }
+  // What is next is a leaf or a node.
   absl::Status CheckNext(const char* attribute, const Ints& ids,
-                         const Ints& are_leaves) const;
+                         const Ints& are_leaves) const {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto end = static_cast<int64_t>(
+          are_leaves[i] != 0 ? leaf_targetids.size() : nodes_featureids.size());
+      if (ids[i] >= 0 && ids[i] < end) continue;
+      return AttributeError(
+          attribute, fmt::format("has {}, expected 0 to {}", ids[i], end - 1));
+    }
+    return absl::OkStatus();
+  }
 };
-
-// What is next is a leaf or a node.
-absl::Status TreeEnsemble::CheckNext(const char* attribute, const Ints& ids,
-                                     const Ints& are_leaves) const {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto end = static_cast<int64_t>(
-        are_leaves[i] != 0 ? leaf_targetids.size() : nodes_featureids.size());
-    if (ids[i] >= 0 && ids[i] < end) continue;
-    return AttributeError(
-        attribute, fmt::format("has {}, expected 0 to {}", ids[i], end - 1));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TreeEnsemble::CheckNodes() const {
-  const size_t count = nodes_featureids.size();
-  const auto check = [&](const char* attribute, const Ints& list) {
-    return CheckCount(attribute, static_cast<int64_t>(list.size()), count);
-  };
-  NODEWISE_RETURN_IF_ERROR(
-      All(check("nodes_falseleafs", nodes_falseleafs),
-          check("nodes_falsenodeids", nodes_falsenodeids),
-          check("nodes_trueleafs", nodes_trueleafs),
-          check("nodes_truenodeids", nodes_truenodeids),
-          CheckTensor("nodes_modes", nodes_modes, count),
-          CheckTensor("nodes_splits", nodes_splits, count),
-          CheckTensor("leaf_weights", leaf_weights, leaf_targetids.size()),
-          CheckRange("tree_roots", tree_roots, static_cast<int64_t>(count)),
-          CheckRange("leaf_targetids", leaf_targetids, *n_targets)));
-  if (!nodes_missing_value_tracks_true.empty()) {
-    NODEWISE_RETURN_IF_ERROR(check("nodes_missing_value_tracks_true",
-                                   nodes_missing_value_tracks_true));
-  }
-  for (const double mode : ToDoubles(nodes_modes)) {
-    if (mode >= 0 && mode <= kMember) continue;
-    return AttributeError("nodes_modes",
-                          fmt::format("has {}, expected 0 to 6", mode));
-  }
-  return All(
-      CheckNext("nodes_truenodeids", nodes_truenodeids, nodes_trueleafs),
-      CheckNext("nodes_falsenodeids", nodes_falsenodeids, nodes_falseleafs));
-}
-
-absl::Status TreeEnsemble::Check(const Inputs& in) const {
-  if (post_transform != 0) {
-    return AttributeError(
-        "post_transform",
-        fmt::format("is {}, expected 0, none", post_transform));
-  }
-  constexpr auto kLast = static_cast<int64_t>(TreeAggregate::kLargest);
-  if (aggregate_function < 0 || aggregate_function > kLast) {
-    return AttributeError(
-        "aggregate_function",
-        fmt::format("is {}, expected 0 to 3", aggregate_function));
-  }
-  if (n_targets.value_or(0) < 1) {
-    return AttributeError("n_targets", fmt::format("is {}, expected 1 or more",
-                                                   n_targets.value_or(0)));
-  }
-  return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
-}
 
 // Returns the sets of the nodes that ask for a member, by node.
 std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
@@ -184,37 +530,6 @@ Forest ForestOf(const ops::TreeEnsemble& op) {
   return forest;
 }
 
-absl::Status TreeEnsemble::Evaluate(EvalArgs& args) const {
-  const auto shape = args.shape(0);
-  NODEWISE_RETURN_IF_ERROR(
-      CheckRange("nodes_featureids", nodes_featureids, shape[1]));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const NDArray y,
-      args.MakeOutput(0, {shape[0], *n_targets}, args.dtype(0)));
-  const Forest forest = ForestOf(*this);
-  const std::vector<double> x = ToDoubles(args.in(0));
-  Bounds* const bounds = args.bounds(0);
-  std::vector<double> results;
-  for (int64_t row = 0; row < shape[0]; ++row) {
-    const absl::Span<const double> features(x.data() + row * shape[1],
-                                            static_cast<size_t>(shape[1]));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const std::vector<TargetScore> scores,
-        ScoresOf(forest, features, static_cast<size_t>(*n_targets)));
-    for (const TargetScore& score : scores) {
-      const TreeResult result =
-          Aggregated(score, static_cast<TreeAggregate>(aggregate_function),
-                     tree_roots.size(), y.dtype());
-      results.push_back(result.value);
-      if (bounds == nullptr) continue;
-      bounds->proved.push_back(result.bound.proved);
-      bounds->expected.push_back(result.bound.expected);
-    }
-  }
-  StoreDoubles(results.data(), 0, CountOf(y), y);
-  return absl::OkStatus();
-}
-
 constexpr OperatorDef kTrees[] = {
     Row<ops::TreeEnsemble, TreeEnsemble>({.name = "TreeEnsemble",
                                           .domain = "ai.onnx.ml",
@@ -224,8 +539,388 @@ constexpr OperatorDef kTrees[] = {
                                           .bound = kSum}),
 };
 
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+// Returns a list of numbers, which may be a tensor instead.
+absl::StatusOr<Doubles> ListOrTensor(const char* attribute,
+                                     const std::vector<float>& list,
+                                     const std::optional<NDArray>& tensor) {
+  if (!tensor.has_value()) return Doubles(list.begin(), list.end());
+  if (!list.empty()) {
+    return AttributeError(attribute, "is given as a tensor too");
+  }
+  return ToDoubles(*tensor);
+}
+
+// Tensors in place of lists, which newer versions have.
+struct TreeTensors {
+  std::optional<NDArray> base = {};
+  std::optional<NDArray> splits = {};
+  std::optional<NDArray> weights = {};
+};
+TreeTensors TensorsOf(const ops::TreeNodes& /*unused*/) { return {}; }
+TreeTensors TensorsOf(const ops::TreeEnsembleRegressor& op) {
+  return {op.base_values_as_tensor, op.nodes_values_as_tensor,
+          op.target_weights_as_tensor};
+}
+TreeTensors TensorsOf(const ops::TreeEnsembleClassifier& op) {
+  return {op.base_values_as_tensor, op.nodes_values_as_tensor,
+          op.class_weights_as_tensor};
+}
+
+// The numbers of the trees, wherever they stand.
+struct TreeNumbers {
+  Doubles base;
+  Doubles splits;
+  Doubles weights;
+};
+template <typename Class>
+absl::StatusOr<TreeNumbers> TreeNumbersOf(const Class& op,
+                                          const char* weights_name,
+                                          const std::vector<float>& weights) {
+  const TreeTensors tensors = TensorsOf(op);
+  TreeNumbers numbers;
+  NODEWISE_ASSIGN_OR_RETURN(
+      numbers.base, ListOrTensor("base_values", op.base_values, tensors.base));
+  NODEWISE_ASSIGN_OR_RETURN(
+      numbers.splits,
+      ListOrTensor("nodes_values", op.nodes_values, tensors.splits));
+  NODEWISE_ASSIGN_OR_RETURN(
+      numbers.weights, ListOrTensor(weights_name, weights, tensors.weights));
+  return numbers;
+}
+
+// What both kinds do with rows of features.
+absl::Status CheckRows(const Inputs& in, const Forest& forest) {
+  NODEWISE_RETURN_IF_ERROR(
+      All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
+  const TensorType& type = in.type(0);
+  if (!type.has_rank()) return absl::OkStatus();
+  const Dim& features = type.shape->back();
+  const auto needed = static_cast<int64_t>(forest.NeededFeatures());
+  if (!features.is_known() || features.size() >= needed) {
+    return absl::OkStatus();
+  }
+  return InputError(0, fmt::format("has {} features, but nodes_featureids asks "
+                                   "for {}",
+                                   features.size(), needed));
+}
+
+// Calls `f` with the scores of each row.
+template <typename F>
+absl::Status ForEachItem(const EvalArgs& args, const Forest& forest,
+                         size_t targets, F f) {
+  const FeatureRows size = RowsOf(args.shape(0));
+  const Doubles x = ToDoubles(args.in(0));
+  for (int64_t row = 0; row < size.rows; ++row) {
+    const absl::Span<const double> features(x.data() + row * size.features,
+                                            static_cast<size_t>(size.features));
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<TargetScore> scores,
+                              ScoresOf(forest, features, targets));
+    f(scores);
+  }
+  return absl::OkStatus();
+}
+
+Approximate ScoreOf(const TreeResult& result) {
+  return {result.value, result.bound.proved, result.bound.expected};
+}
+Approximate PlusBase(const Approximate& score, double base) {
+  return base == 0 ? score : Plus(score, {base, 0, 0}).Rounded();
+}
+
+template <typename Class>
+struct Regressor : Class {
+  absl::Status Check(const Inputs& in) const {
+    if (this->n_targets.value_or(0) < 1) {
+      return AttributeError("n_targets",
+                            fmt::format("is {}, expected 1 or more",
+                                        this->n_targets.value_or(0)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const TreeNumbers numbers, Numbers());
+    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
+    if (!numbers.base.empty()) {
+      NODEWISE_RETURN_IF_ERROR(
+          CheckListCount("base_values", numbers.base.size(), Targets()));
+    }
+    return CheckRows(in, forest);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    TensorType type(kFloat32,
+                    Shape{CountRows(in, 0), this->n_targets.value_or(0)});
+    return Countable(OutputInfos{std::move(type)});
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(TreeNumbers numbers, Numbers());
+    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
+    numbers.base.resize(Targets(), 0);
+    std::vector<Scores> rows;
+    const auto add = [&](const std::vector<TargetScore>& scores) {
+      Scores& row = rows.emplace_back();
+      for (size_t i = 0; i < scores.size(); ++i) {
+        const TreeResult result = Aggregated(
+            scores[i], this->aggregate_function, forest.roots.size(), kFloat32);
+        row.push_back(PlusBase(ScoreOf(result), numbers.base[i]));
+      }
+      Transform(this->post_transform, &row);
+    };
+    NODEWISE_RETURN_IF_ERROR(ForEachItem(args, forest, Targets(), add));
+    return StoreScores(args, 0, rows);
+  }
+
+ private:
+  size_t Targets() const {
+    return static_cast<size_t>(this->n_targets.value_or(0));
+  }
+  absl::StatusOr<TreeNumbers> Numbers() const {
+    return TreeNumbersOf(static_cast<const Class&>(*this), "target_weights",
+                         this->target_weights);
+  }
+  absl::StatusOr<Forest> Trees(const TreeNumbers& numbers) const {
+    return MakeForest(*this, numbers.splits,
+                      {this->target_treeids,
+                       this->target_nodeids,
+                       this->target_ids,
+                       numbers.weights,
+                       {"target_treeids", "target_nodeids", "target_ids"}},
+                      Targets());
+  }
+};
+
+// How votes become scores and a class.
+struct VoteRule {
+  PostTransform transform = PostTransform::kNone;
+  Doubles base;
+  // Two classes, and all votes are for one of them.
+  bool has_one_score = false;
+  size_t voted = 0;  // That class.
+  bool all_positive = true;
+
+  Winner WinnerOf(const std::vector<TargetScore>& votes, Scores* scores) const {
+    for (const TargetScore& vote : votes) {
+      scores->push_back(
+          ScoreOf(Aggregated(vote, TreeAggregate::kSum, 1, kFloat32)));
+    }
+    if (has_one_score && base.size() < 2) return OfOneScore(scores);
+    for (size_t i = 0; i < base.size(); ++i) {
+      (*scores)[i] = PlusBase((*scores)[i], base[i]);
+    }
+    // Classes without votes do not win, unless there are base values.
+    Scores voted_for = *scores;
+    for (size_t i = 0; i < votes.size() && base.empty(); ++i) {
+      if (votes[i].has_votes()) continue;
+      voted_for[i] = {-std::numeric_limits<double>::infinity(), 0, 0};
+    }
+    const Winner winner = Largest(voted_for);
+    Transform(transform, scores);
+    return winner;
+  }
+
+ private:
+  // The score is one of the second class. Where the votes are for that one the
+  // other has no score but 0, and the base does not count.
+  Winner OfOneScore(Scores* scores) const {
+    const double threshold = all_positive ? 0.5 : 0;
+    if (voted == 1) {
+      const Winner winner = Above(threshold, (*scores)[1]);
+      Transform(transform, scores);
+      return winner;
+    }
+    scores->pop_back();
+    if (!base.empty()) (*scores)[0] = PlusBase((*scores)[0], base[0]);
+    const Winner winner = Above(threshold, (*scores)[0]);
+    TransformToTwo(
+        transform,
+        all_positive ? OtherClass::kComplement : OtherClass::kNegative, scores);
+    return winner;
+  }
+};
+
+template <typename Class>
+struct Classifier : Class {
+  absl::Status Check(const Inputs& in) const {
+    NODEWISE_RETURN_IF_ERROR(
+        RefuseStrings("classlabels_strings", this->classlabels_strings));
+    const size_t classes = this->classlabels_int64s.size();
+    if (classes < 2) {
+      return AttributeError(
+          "classlabels_int64s",
+          fmt::format("has {} elements, expected 2 or more", classes));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const TreeNumbers numbers, Numbers());
+    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
+    const size_t base = numbers.base.size();
+    if (base != 0 && !(base == 1 && classes == 2)) {
+      NODEWISE_RETURN_IF_ERROR(CheckListCount("base_values", base, classes));
+    }
+    return CheckRows(in, forest);
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    const auto classes = static_cast<int64_t>(this->classlabels_int64s.size());
+    return InferClasses(CountRows(in, 0), classes);
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(const TreeNumbers numbers, Numbers());
+    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
+    const VoteRule rule = RuleOf(numbers);
+    std::vector<Scores> rows;
+    std::vector<Winner> winners;
+    const auto add = [&](const std::vector<TargetScore>& votes) {
+      winners.push_back(rule.WinnerOf(votes, &rows.emplace_back()));
+    };
+    NODEWISE_RETURN_IF_ERROR(
+        ForEachItem(args, forest, this->classlabels_int64s.size(), add));
+    NODEWISE_RETURN_IF_ERROR(
+        StoreLabels(args, 0, winners, this->classlabels_int64s));
+    return StoreScores(args, 1, rows);
+  }
+
+ private:
+  absl::StatusOr<TreeNumbers> Numbers() const {
+    return TreeNumbersOf(static_cast<const Class&>(*this), "class_weights",
+                         this->class_weights);
+  }
+  absl::StatusOr<Forest> Trees(const TreeNumbers& numbers) const {
+    return MakeForest(*this, numbers.splits,
+                      {this->class_treeids,
+                       this->class_nodeids,
+                       this->class_ids,
+                       numbers.weights,
+                       {"class_treeids", "class_nodeids", "class_ids"}},
+                      this->classlabels_int64s.size());
+  }
+  VoteRule RuleOf(const TreeNumbers& numbers) const {
+    const Ints& ids = this->class_ids;
+    VoteRule rule;
+    rule.transform = this->post_transform;
+    rule.base = numbers.base;
+    rule.voted = ids.empty() ? 0 : static_cast<size_t>(ids[0]);
+    rule.has_one_score =
+        this->classlabels_int64s.size() == 2 && !ids.empty() &&
+        std::all_of(ids.begin(), ids.end(),
+                    [&ids](int64_t id) { return id == ids[0]; });
+    rule.all_positive =
+        std::all_of(numbers.weights.begin(), numbers.weights.end(),
+                    [](double weight) { return weight >= 0; });
+    return rule;
+  }
+};
+
+template <typename... Lists>
+constexpr auto FieldsOfAll(const Lists&... lists) {
+  return std::apply([](auto... fields) { return FieldList(fields...); },
+                    std::tuple_cat(lists...));
+}
+
+constexpr auto NodeFields() {
+  using Class = ops::TreeNodes;
+  return FieldList(Field<&Class::base_values>("base_values"),
+                   Field<&Class::nodes_falsenodeids>("nodes_falsenodeids"),
+                   Field<&Class::nodes_featureids>("nodes_featureids"),
+                   Field<&Class::nodes_hitrates>("nodes_hitrates"),
+                   Field<&Class::nodes_missing_value_tracks_true>(
+                       "nodes_missing_value_tracks_true"),
+                   Field<&Class::nodes_modes>("nodes_modes"),
+                   Field<&Class::nodes_nodeids>("nodes_nodeids"),
+                   Field<&Class::nodes_treeids>("nodes_treeids"),
+                   Field<&Class::nodes_truenodeids>("nodes_truenodeids"),
+                   Field<&Class::nodes_values>("nodes_values"),
+                   Field<&Class::post_transform>("post_transform"));
+}
+
+constexpr auto RegressorFields() {
+  using Class = ops::TreeEnsembleRegressor1;
+  return FieldsOfAll(
+      NodeFields(),
+      FieldList(Field<&Class::aggregate_function>("aggregate_function"),
+                Field<&Class::n_targets>("n_targets"),
+                Field<&Class::target_ids>("target_ids"),
+                Field<&Class::target_nodeids>("target_nodeids"),
+                Field<&Class::target_treeids>("target_treeids"),
+                Field<&Class::target_weights>("target_weights")));
+}
+
+struct TreeEnsembleRegressor1 : Regressor<ops::TreeEnsembleRegressor1> {
+  static constexpr auto Fields() { return RegressorFields(); }
+};
+
+struct TreeEnsembleRegressor : Regressor<ops::TreeEnsembleRegressor> {
+  static constexpr auto Fields() {
+    using Class = ops::TreeEnsembleRegressor;
+    return FieldsOfAll(
+        RegressorFields(),
+        FieldList(
+            Field<&Class::base_values_as_tensor>("base_values_as_tensor"),
+            Field<&Class::nodes_hitrates_as_tensor>("nodes_hitrates_as_tensor"),
+            Field<&Class::nodes_values_as_tensor>("nodes_values_as_tensor"),
+            Field<&Class::target_weights_as_tensor>(
+                "target_weights_as_tensor")));
+  }
+};
+
+constexpr auto ClassifierFields() {
+  using Class = ops::TreeEnsembleClassifier1;
+  return FieldsOfAll(
+      NodeFields(),
+      FieldList(Field<&Class::class_ids>("class_ids"),
+                Field<&Class::class_nodeids>("class_nodeids"),
+                Field<&Class::class_treeids>("class_treeids"),
+                Field<&Class::class_weights>("class_weights"),
+                Field<&Class::classlabels_int64s>("classlabels_int64s"),
+                Field<&Class::classlabels_strings>("classlabels_strings")));
+}
+
+struct TreeEnsembleClassifier1 : Classifier<ops::TreeEnsembleClassifier1> {
+  static constexpr auto Fields() { return ClassifierFields(); }
+};
+
+struct TreeEnsembleClassifier : Classifier<ops::TreeEnsembleClassifier> {
+  static constexpr auto Fields() {
+    using Class = ops::TreeEnsembleClassifier;
+    return FieldsOfAll(
+        ClassifierFields(),
+        FieldList(
+            Field<&Class::base_values_as_tensor>("base_values_as_tensor"),
+            Field<&Class::class_weights_as_tensor>("class_weights_as_tensor"),
+            Field<&Class::nodes_hitrates_as_tensor>("nodes_hitrates_as_tensor"),
+            Field<&Class::nodes_values_as_tensor>("nodes_values_as_tensor")));
+  }
+};
+
+constexpr OperatorDef kTreeLists[] = {
+    Row<ops::TreeEnsembleRegressor1, TreeEnsembleRegressor1>(
+        {.name = "TreeEnsembleRegressor",
+         .domain = "ai.onnx.ml",
+         .inputs = {"X"},
+         .outputs = {"Y"},
+         .bound = kSum}),
+    Row<ops::TreeEnsembleRegressor, TreeEnsembleRegressor>(
+        {.name = "TreeEnsembleRegressor",
+         .domain = "ai.onnx.ml",
+         .since = 3,
+         .inputs = {"X"},
+         .outputs = {"Y"},
+         .bound = kSum}),
+    Row<ops::TreeEnsembleClassifier1, TreeEnsembleClassifier1>(
+        {.name = "TreeEnsembleClassifier",
+         .domain = "ai.onnx.ml",
+         .inputs = {"X"},
+         .outputs = {"Y", "Z"},
+         .bound = kSum}),
+    Row<ops::TreeEnsembleClassifier, TreeEnsembleClassifier>(
+        {.name = "TreeEnsembleClassifier",
+         .domain = "ai.onnx.ml",
+         .since = 3,
+         .inputs = {"X"},
+         .outputs = {"Y", "Z"},
+         .bound = kSum}),
+};
+
 }  // namespace
 
 absl::Span<const OperatorDef> TreeEnsembleOperators() { return kTrees; }
+
+absl::Span<const OperatorDef> TreeListOperators() { return kTreeLists; }
 
 }  // namespace nodewise

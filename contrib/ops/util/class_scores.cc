@@ -197,8 +197,7 @@ absl::Status StoreScores(EvalArgs& args, size_t i,
     for (const Approximate& score : row) {
       values.push_back(score.value);
       if (bounds == nullptr) continue;
-      bounds->proved.push_back(score.proved);
-      bounds->expected.push_back(score.expected);
+      SumBound{score.proved, score.expected}.AppendTo(bounds);
     }
   }
   StoreDoubles(values.data(), 0, CountOf(z), z);

@@ -73,7 +73,6 @@ void MultiplyIntegers(
 }
 
 // The tables that matmul.cc puts together.
-absl::Span<const OperatorDef> GemmOperators();
 absl::Span<const OperatorDef> EinsumOperators();
 absl::Span<const OperatorDef> DetOperators();
 

@@ -124,10 +124,8 @@ class RowWorker {
     const RowErrors errors = ErrorsOf(moments);
     const int64_t first = row % rule_.period * rule_.parts;
     for (size_t i = begin; i < end; ++i) {
-      const SumBound bound =
-          BoundOf(elements[i] % rule_.run, first, moments, errors);
-      bounds_->proved[i] = bound.proved;
-      bounds_->expected[i] = bound.expected;
+      BoundOf(elements[i] % rule_.run, first, moments, errors)
+          .SetAt(i, bounds_);
     }
   }
 
@@ -185,9 +183,7 @@ class RowWorker {
     for (int64_t i = 0; i < rule_.run; ++i) {
       const auto out = static_cast<size_t>(
           (i / piece * rule_.rows + row) * piece + i % piece);
-      const SumBound bound = BoundOf(i, first, moments, errors);
-      bounds_->proved[out] = bound.proved;
-      bounds_->expected[out] = bound.expected;
+      BoundOf(i, first, moments, errors).SetAt(out, bounds_);
     }
   }
   // The type that is rounded to.
@@ -256,11 +252,7 @@ absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
                            DLDataType dtype, RowStatistics* statistics) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                             args.MakeOutput(0, args.shape(0), dtype));
-  Bounds* const bounds = args.bounds(0);
-  if (bounds != nullptr) {
-    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
-    bounds->expected.resize(bounds->proved.size());
-  }
+  Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
   if (statistics != nullptr) statistics->Resize(rule.rows);
   if (CountOf(y) == 0) return absl::OkStatus();
   const double work = 3 * static_cast<double>(rule.run);

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <limits>
 
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "nodewise/kernels/matrix_product.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/evaluate.h"
 
@@ -24,11 +27,35 @@ struct SumOfTerms {
   double on_the_way = 0;
   // What may be lost beside roundings.
   double lost = 0;
+
+  // Adds one term to the three sums. `terms` is left to the caller, who mostly
+  // knows it beforehand and may count terms that are 0.
+  void Add(double term) {
+    absolute += std::fabs(term);
+    squares += term * term;
+    result += term;
+  }
 };
 struct SumBound {
   double proved;
   double expected;
+
+  void SetAt(size_t element, Bounds* bounds) const {
+    bounds->proved[element] = proved;
+    bounds->expected[element] = expected;
+  }
+  void AppendTo(Bounds* bounds) const {
+    bounds->proved.push_back(proved);
+    bounds->expected.push_back(expected);
+  }
 };
+
+// Returns the bounds of an output with room for so many elements, to be set in
+// any order; null if none are wanted.
+Bounds* SizedBounds(EvalArgs& args, size_t output, int64_t count);
+// Gives so many elements the same two bounds. Does nothing if `bounds` is null.
+void SetAllBounds(int64_t count, double bound, Bounds* bounds);
+
 // Returns the bounds of a kernel of type `dtype` against the reference, whose
 // own rounding counts too. Each term may be a product that is rounded. NaN
 // where the kernel may meet an infinity on its way.
@@ -67,5 +94,17 @@ double LostInPowers(DLDataType dtype, double terms, double p, double sum);
 
 // Returns OperatorDef::least_bound of sums of at least so many terms.
 double LeastBoundOfSum(double terms);
+
+// Finds what the bounds of single elements of a matrix product need, where all
+// of them would take twice as long as the product itself: sets
+// `bounds->proved` to the sums of the absolute values of the terms of each
+// element and `bounds->expected` to those of their squares, in the order of the
+// elements, in threads. Element `e` is the one in column e % columns of row e /
+// columns, the rows of all items counted one after the other. The functions are
+// those of MultiplyMatrices(); they are asked for one row, and for a few
+// columns in one strip, at a time. REQUIRES: the elements are in ascending
+// order.
+void SumTermsAt(const ProductSizes& sizes, PackStrips left, PackStrips right,
+                absl::Span<const int64_t> elements, Bounds* bounds);
 
 }  // namespace nodewise

@@ -9,8 +9,19 @@
 #include "nodewise/kernels/window_columns.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/conv.h"
 
 namespace nodewise {
+
+// The attributes that convolutions of all kinds have.
+constexpr auto ConvFields() {
+  using Class = ops::ConvAttributes;
+  return FieldList(
+      Field<&Class::auto_pad>("auto_pad"),
+      Field<&Class::dilations>("dilations"), Field<&Class::group>("group"),
+      Field<&Class::kernel_shape>("kernel_shape"), Field<&Class::pads>("pads"),
+      Field<&Class::strides>("strides"));
+}
 
 // A window on an input of known size.
 struct PlacedWindow {
@@ -44,5 +55,8 @@ inline bool NextIndex(absl::Span<const int64_t> sizes,
   }
   return false;
 }
+
+// The table of roi.cc, which pool.cc adds to its own.
+absl::Span<const OperatorDef> RoiOperators();
 
 }  // namespace nodewise

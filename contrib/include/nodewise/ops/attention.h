@@ -1,5 +1,7 @@
 #pragma once
 
+// Places of tokens as angles. Each class is its operator's primary attributes.
+
 #include <cstdint>
 #include <optional>
 
@@ -29,6 +31,13 @@ struct Attention23 {
 struct Attention : Attention23 {
   int64_t left_window_size = -1;   // Keys before it; -1: all.
   int64_t right_window_size = -1;  // Keys behind it; -1: all.
+};
+
+// Turns pairs of elements of every head by an angle that depends on the place.
+struct RotaryEmbedding {
+  bool interleaved = false;          // True: the two of a pair are neighbours.
+  int64_t num_heads = 0;             // Needed if X has no side of heads.
+  int64_t rotary_embedding_dim = 0;  // Elements that turn. 0: all of a head.
 };
 
 }  // namespace nodewise::ops

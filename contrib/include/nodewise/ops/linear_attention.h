@@ -1,5 +1,7 @@
 #pragma once
 
+
+
 #include <cstdint>
 
 #include "nodewise/op/attribute_types.h"
@@ -20,6 +22,17 @@ struct LinearAttention {
   Required<int64_t> q_num_heads;
   float scale = 0;  // 0: 1 / sqrt(key size).
   UpdateRule update_rule = UpdateRule::kGatedDelta;
+};
+
+// The function after the convolution: none, or x * sigmoid(x), which has two
+// names.
+enum class CausalActivation { kNone, kSilu, kSwish };
+
+// Convolves each channel with a kernel of its own that sees no later places;
+// what precedes the first place is a state, and the last places are the next
+// state.
+struct CausalConvWithState {
+  CausalActivation activation = CausalActivation::kNone;
 };
 
 }  // namespace nodewise::ops

@@ -3,6 +3,9 @@
 // Windows that slide over a channel's plane. Each class is its operator's
 // primary attributes.
 
+// One number for each plane: all spatial sides of one channel of one image.
+// Each class is its operator's primary attributes.
+
 #include <cstdint>
 #include <vector>
 
@@ -43,6 +46,21 @@ struct LpPool1 {
   float p = 2;
   std::vector<int64_t> pads;     // Beginnings, then ends; empty: 0 each.
   std::vector<int64_t> strides;  // Empty: 1 each.
+};
+
+// The mean of the elements.
+struct GlobalAveragePool {};
+
+// The largest element; NaN where there is one.
+struct GlobalMaxPool {};
+
+// The p-norm: the p-th root of the sum of |x|^p.
+struct GlobalLpPool {
+  int64_t p = 2;
+};
+// The p-norm in opset 1, where p may be any number above 0.
+struct GlobalLpPool1 {
+  float p = 2;
 };
 
 }  // namespace nodewise::ops

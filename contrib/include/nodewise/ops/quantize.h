@@ -6,10 +6,14 @@
 // There is one scale (and zero point) for all elements, one for each index
 // along `axis`, or, if `block_size` is not 0, one for each block along it.
 
+// Products of quantized tensors. Each class is its operator's primary
+// attributes.
+
 #include <cstdint>
 #include <optional>
 
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/ops/conv.h"
 
 namespace nodewise::ops {
 
@@ -42,5 +46,14 @@ struct FakeQuantize {
 // Quantizes to uint8 with the scale and zero point of the data's own range,
 // widened so that 0 is in it.
 struct DynamicQuantizeLinear {};
+
+// The convolution of ConvInteger plus the bias B, multiplied by x_scale *
+// w_scale / y_scale, rounded and moved by y_zero_point.
+struct QLinearConv : ConvAttributes {};
+
+// The product of MatMulInteger, multiplied by a_scale * b_scale / y_scale,
+// rounded and moved by y_zero_point. Floats of 8 bits are multiplied as they
+// are, and rounded to such only once.
+struct QLinearMatMul {};
 
 }  // namespace nodewise::ops

@@ -1,12 +1,70 @@
 #pragma once
 
+
+
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ops/post_transform.h"
 
 namespace nodewise::ops {
+
+// The older form of such trees: leaves are nodes too, and each node has a
+// number of its own (nodes_nodeids) within its tree (nodes_treeids). The first
+// node of a tree is its root.
+struct TreeNodes {
+  std::vector<float> base_values;  // Added to the scores.
+  std::vector<int64_t> nodes_falsenodeids;
+  std::vector<int64_t> nodes_featureids;
+  std::vector<float> nodes_hitrates;  // Ignored.
+  std::vector<int64_t> nodes_missing_value_tracks_true;
+  std::vector<std::string> nodes_modes;  // BRANCH_LEQ, ..., or LEAF.
+  std::vector<int64_t> nodes_nodeids;
+  std::vector<int64_t> nodes_treeids;
+  std::vector<int64_t> nodes_truenodeids;
+  std::vector<float> nodes_values;
+  PostTransform post_transform = PostTransform::kNone;
+};
+
+enum class TreeAggregate { kMean, kSum, kLeast, kLargest };
+
+// What trees say of numbers. Weight i is what leaf target_nodeids[i] of tree
+// target_treeids[i] says of target target_ids[i]; a leaf may have several.
+struct TreeEnsembleRegressor1 : TreeNodes {
+  TreeAggregate aggregate_function = TreeAggregate::kSum;
+  std::optional<int64_t> n_targets;  // Needed.
+  std::vector<int64_t> target_ids;
+  std::vector<int64_t> target_nodeids;
+  std::vector<int64_t> target_treeids;
+  std::vector<float> target_weights;
+};
+// Numbers may be doubles: tensors in place of the lists of their names.
+struct TreeEnsembleRegressor : TreeEnsembleRegressor1 {
+  std::optional<NDArray> base_values_as_tensor;
+  std::optional<NDArray> nodes_hitrates_as_tensor;
+  std::optional<NDArray> nodes_values_as_tensor;
+  std::optional<NDArray> target_weights_as_tensor;
+};
+
+// The class that trees vote for, and the scores of all. Strings as labels are
+// refused.
+struct TreeEnsembleClassifier1 : TreeNodes {
+  std::vector<int64_t> class_ids;
+  std::vector<int64_t> class_nodeids;
+  std::vector<int64_t> class_treeids;
+  std::vector<float> class_weights;
+  std::vector<int64_t> classlabels_int64s;
+  std::vector<std::string> classlabels_strings;
+};
+struct TreeEnsembleClassifier : TreeEnsembleClassifier1 {
+  std::optional<NDArray> base_values_as_tensor;
+  std::optional<NDArray> class_weights_as_tensor;
+  std::optional<NDArray> nodes_hitrates_as_tensor;
+  std::optional<NDArray> nodes_values_as_tensor;
+};
 
 // Decision trees, an operator of ai.onnx.ml. Each row of X goes down every
 // tree, from its root to a leaf, whose weight counts for one target. Node by

@@ -1,8 +1,11 @@
+#include "contrib/ops/recurrent_layer.h"
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "absl/strings/match.h"
 #include "contrib/ops/util/quantize_rules.h"
-#include "contrib/ops/util/recurrent.h"
 #include "fmt/format.h"
 #include "nodewise/kernels/matrix_product.h"
 #include "nodewise/support/status_macros.h"
@@ -10,9 +13,231 @@
 namespace nodewise {
 namespace {
 
+struct ActivationRow {
+  std::string_view name;
+  double (*function)(double x, double alpha, double beta);
+  double alpha = 0;
+  double beta = 0;
+  bool takes_alpha = false;
+  bool takes_beta = false;
+  bool cancels = false;
+};
+
+constexpr ActivationRow kActivations[] = {
+    {"Relu", [](double x, double, double) { return x < 0 ? 0 : x; }},
+    {"Tanh", [](double x, double, double) { return std::tanh(x); }},
+    {"Sigmoid",
+     [](double x, double, double) { return 1 / (1 + std::exp(-x)); }},
+    {"Affine", [](double x, double a, double b) { return a * x + b; }, 1, 0,
+     true, true, true},
+    {"LeakyRelu", [](double x, double a, double) { return x < 0 ? a * x : x; },
+     0.01f, 0, true, false},
+    {"ThresholdedRelu",
+     [](double x, double a, double) { return x <= a ? 0 : x; }, 1, 0, true,
+     false},
+    {"ScaledTanh",
+     [](double x, double a, double b) { return a * std::tanh(b * x); }, 1, 1,
+     true, true},
+    {"HardSigmoid",
+     [](double x, double a, double b) {
+       const double y = a * x + b;
+       return y < 0 ? 0 : y > 1 ? 1 : y;
+     },
+     0.2f, 0.5, true, true, true},
+    {"Elu",
+     [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; },
+     1, 0, true, false, true},
+    {"Softsign",
+     [](double x, double, double) { return x / (1 + std::fabs(x)); }},
+    {"Softplus",
+     [](double x, double, double) {
+       return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+     },
+     0, 0, false, false, true},
+};
+
+const ActivationRow* Find(std::string_view name) {
+  for (const ActivationRow& row : kActivations) {
+    // The standard writes them with capitals, exporters do not always.
+    if (absl::EqualsIgnoreCase({row.name.data(), row.name.size()},
+                               {name.data(), name.size()})) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<const ActivationRow*> RowNamed(std::string_view name) {
+  const ActivationRow* const row = Find(name);
+  if (row != nullptr) return row;
+  std::string all;
+  for (const ActivationRow& known : kActivations) {
+    all += (all.empty() ? "" : ", ") + std::string(known.name);
+  }
+  return AttributeError(
+      "activations", fmt::format("has \"{}\", expected one of {}", name, all));
+}
+
+}  // namespace
+
+Activation FunctionOf(const ops::CellActivation& activation) {
+  const ActivationRow* const row = Find(activation.name);
+  NODEWISE_CHECK(row != nullptr);
+  return {row->function, activation.alpha, activation.beta, 0, row->cancels};
+}
+
+namespace ops {
+
+absl::StatusOr<std::vector<CellActivation>> ActivationsOf(
+    const RecurrentAttributes& attributes,
+    absl::Span<const char* const> usual) {
+  const std::vector<std::string>& names = attributes.activations;
+  const size_t directions =
+      attributes.direction == Direction::kBidirectional ? 2 : 1;
+  const size_t count = usual.size() * directions;
+  if (!names.empty() && names.size() < count) {
+    return AttributeError(
+        "activations",
+        fmt::format("has {} names, expected {}", names.size(), count));
+  }
+  std::vector<CellActivation> all;
+  size_t alphas = 0;
+  size_t betas = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view name =
+        names.empty() ? usual[i % usual.size()] : std::string_view(names[i]);
+    NODEWISE_ASSIGN_OR_RETURN(const ActivationRow* const row, RowNamed(name));
+    CellActivation made{row->name, row->alpha, row->beta};
+    if (row->takes_alpha && alphas < attributes.activation_alpha.size()) {
+      made.alpha = attributes.activation_alpha[alphas++];
+    }
+    if (row->takes_beta && betas < attributes.activation_beta.size()) {
+      made.beta = attributes.activation_beta[betas++];
+    }
+    all.push_back(made);
+  }
+  return all;
+}
+
+}  // namespace ops
+
+namespace {
+
+// Roundings of a function that a kernel calculates.
+constexpr double kFunctionRoundings = 8;
+
+// The largest difference between f(x) and `f` of a number within `error` of x.
+// Between its ends a function of the standard is largest or smallest at 0, or
+// where ThresholdedRelu jumps.
+double Spread(const Activation& f, double x, double error) {
+  if (!(error > 0)) return error;  // NaN too.
+  const double y = f(x);
+  double spread =
+      std::max(std::fabs(f(x - error) - y), std::fabs(f(x + error) - y));
+  const double beyond =
+      std::nextafter(f.alpha, std::numeric_limits<double>::infinity());
+  for (const double at : {0.0, f.alpha, beyond}) {
+    if (std::fabs(at - x) > error) continue;
+    spread = std::max(spread, std::fabs(f(at) - y));
+  }
+  return spread;
+}
+
+}  // namespace
+
+void CellNumbers::AddUp(const CellWeights& weights, const double* inputs,
+                        const double* h, int64_t first, int64_t count,
+                        double* sums) {
+  for (int64_t j = first; j < first + count; ++j) {
+    sums[j] = weights.bias[static_cast<size_t>(j)];
+    if (inputs != nullptr) sums[j] += inputs[j];
+  }
+  const double* row = weights.recurrent.data();
+  for (int64_t k = 0; k < weights.hidden; ++k) {
+    const double factor = h[k];
+    for (int64_t j = first; j < first + count; ++j) sums[j] += factor * row[j];
+    row += weights.columns();
+  }
+}
+
+RoughNumber CellErrors::Rounded(double value, double proved,
+                                double expected) const {
+  const double rounding = u_ * std::fabs(value) + tiny_;
+  return {value, proved + rounding + u_ * proved,
+          expected + rounding + u_ * expected};
+}
+
+RoughNumber CellErrors::Of(const SumOfTerms& input) const {
+  const SumBound bound = BoundSum(dtype_, input);
+  return {input.result, bound.proved, bound.expected};
+}
+
+RoughNumber CellErrors::Add(const RoughNumber& a, const RoughNumber& b) const {
+  return Rounded(a.value + b.value, a.proved + b.proved,
+                 std::hypot(a.expected, b.expected));
+}
+
+RoughNumber CellErrors::Multiply(const RoughNumber& a,
+                                 const RoughNumber& b) const {
+  const double of_a = std::fabs(b.value);
+  const double of_b = std::fabs(a.value);
+  return Rounded(a.value * b.value,
+                 of_a * a.proved + of_b * b.proved + a.proved * b.proved,
+                 std::hypot(of_a * a.expected, of_b * b.expected) +
+                     a.expected * b.expected);
+}
+
+RoughNumber CellErrors::Complement(const RoughNumber& a) const {
+  return Rounded(1 - a.value, a.proved, a.expected);
+}
+
+RoughNumber CellErrors::Apply(const Activation& f, const RoughNumber& x) const {
+  const double y = f(x.value);
+  const double size = f.cancels ? 1 + std::fabs(f.alpha * x.value) +
+                                      std::fabs(f.alpha) + std::fabs(f.beta)
+                                : 0;
+  const double rounding =
+      kFunctionRoundings * (u_ * std::max(std::fabs(y), size) + tiny_);
+  return Rounded(y, Spread(f, x.value, x.proved) + rounding,
+                 Spread(f, x.value, x.expected) + rounding);
+}
+
+void CellErrors::AddUp(const CellWeights& weights, const SumOfTerms* inputs,
+                       const RoughNumber* h, int64_t first, int64_t count,
+                       RoughNumber* sums) const {
+  for (int64_t j = first; j < first + count; ++j) {
+    const double bias = weights.bias[static_cast<size_t>(j)];
+    SumOfTerms sum;
+    if (inputs != nullptr) sum = inputs[j];
+    sum.terms += static_cast<double>(weights.hidden) + 1;
+    sum.Add(bias);
+    double proved = 0;
+    double squares = 0;
+    if (inputs != nullptr && !weights.input_errors.empty()) {
+      const SumBound& error = weights.input_errors[static_cast<size_t>(j)];
+      proved = error.proved;
+      squares = error.expected * error.expected;
+    }
+    for (int64_t k = 0; k < weights.hidden; ++k) {
+      const double weight =
+          weights.recurrent[static_cast<size_t>(k * weights.columns() + j)];
+      const double term = weight * h[k].value;
+      sum.Add(term);
+      proved += std::fabs(weight) * h[k].proved;
+      const double expected = weight * h[k].expected;
+      squares += expected * expected;
+    }
+    const SumBound fresh = BoundSum(dtype_, sum);
+    sums[j] = {sum.result, fresh.proved + proved * (1 + sum.terms * u_),
+               fresh.expected + std::sqrt(squares)};
+  }
+}
+
+namespace {
+
 // Inputs by their places, the same in all three operators.
-constexpr size_t kX = 0, kW = 1, kR = 2, kB = 3, kLengths = 4, kInitialH = 5,
-                 kInitialC = 6, kPeepholes = 7;
+constexpr size_t kX = 0, kW = 1, kR = 2, kBiases = 3, kLengths = 4,
+                 kInitialH = 5, kInitialC = 6, kPeepholes = 7;
 
 // Everything of one evaluation.
 struct Sequences {
@@ -61,9 +286,10 @@ CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
     }
   }
   weights.bias.resize(static_cast<size_t>(columns));
-  if (args.has(kB)) {
+  if (args.has(kBiases)) {
     const int64_t second = (2 * direction + 1) * columns;
-    LoadDoubles(args.in(kB), second, second + columns, weights.bias.data());
+    LoadDoubles(args.in(kBiases), second, second + columns,
+                weights.bias.data());
   }
   if (args.has(kPeepholes)) {
     weights.peepholes.resize(static_cast<size_t>(3 * all.hidden));
@@ -102,9 +328,9 @@ std::vector<double> InputsOf(const EvalArgs& args, const Sequences& all,
                              int64_t direction, Terms terms) {
   const int64_t columns = all.columns();
   std::vector<double> bias(static_cast<size_t>(columns));
-  if (args.has(kB)) {
+  if (args.has(kBiases)) {
     const int64_t first = 2 * direction * columns;
-    LoadDoubles(args.in(kB), first, first + columns, bias.data());
+    LoadDoubles(args.in(kBiases), first, first + columns, bias.data());
     for (double& b : bias) {
       if (terms == Terms::kAbsolute) b = std::fabs(b);
       if (terms == Terms::kSquared) b *= b;
@@ -352,7 +578,7 @@ absl::Status RecurrentLayer::Check(const Inputs& in) const {
   return All(RequireRank(in, kX, 3),
              RequireShape(in, kW, {directions, columns, SideOf(in, kX, 2)}),
              RequireShape(in, kR, {directions, columns, hidden}),
-             RequireShape(in, kB, {directions, Times(columns, 2)}),
+             RequireShape(in, kBiases, {directions, Times(columns, 2)}),
              RequireShape(in, kLengths, {batch}),
              RequireShape(in, kInitialH, state),
              RequireShape(in, kInitialC, state),
