@@ -114,12 +114,37 @@ absl::Status CheckAxis(const Inputs& in, int64_t axis) {
   return Axis(axis, in.type(0).rank()).status();
 }
 
-struct LayerNormalization : ops::LayerNormalization {
+DLDataType StashTypeOf(DLDataType stash_type) { return stash_type; }
+DLDataType StashTypeOf(int64_t stash_type) { return StashType(stash_type); }
+
+// What is normalized over all sides from an axis on.
+template <typename Class, int kFlops>
+struct RowNorm : NormRules<Class, kFlops> {
   static constexpr auto Fields() {
-    return FieldList(Field<&LayerNormalization::axis>("axis"),
-                     Field<&LayerNormalization::epsilon>("epsilon"),
-                     Field<&LayerNormalization::stash_type>("stash_type"));
+    return FieldList(Field<&Class::axis>("axis"),
+                     Field<&Class::epsilon>("epsilon"),
+                     Field<&Class::stash_type>("stash_type"));
   }
+  double LeastBound(const EvalArgs&) const { return LeastBoundOfNormalized(); }
+  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
+                        absl::Span<const int64_t> elements,
+                        Bounds* bounds) const {
+    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
+    BoundNormalizedAt(args, rule, output, elements, bounds);
+    return absl::OkStatus();
+  }
+
+ protected:
+  absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, this->axis));
+    rule.epsilon = this->epsilon;
+    rule.stash_type = StashTypeOf(this->stash_type);
+    rule.is_centred = std::is_same_v<Class, ops::LayerNormalization>;
+    return rule;
+  }
+};
+
+struct LayerNormalization : RowNorm<ops::LayerNormalization, 6> {
   absl::Status Check(const Inputs& in) const {
     if (!IsFloat(stash_type)) {
       return AttributeError("stash_type", "is not a float, expected one");
@@ -132,10 +157,7 @@ struct LayerNormalization : ops::LayerNormalization {
     if (in.type(0).has_rank()) {
       NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(axis, in.type(0).rank()));
       statistics.shape = in.type(0).shape;
-      for (auto i = static_cast<size_t>(side); i < statistics.shape->size();
-           ++i) {
-        (*statistics.shape)[i] = 1;
-      }
+      std::fill(statistics.shape->begin() + side, statistics.shape->end(), 1);
     }
     OutputInfos infos{in.type(0), statistics, statistics};
     infos.resize(outputs);
@@ -150,25 +172,8 @@ struct LayerNormalization : ops::LayerNormalization {
         MakeStatistics(args, rule.rows, 1, statistics.mean));
     return MakeStatistics(args, rule.rows, 2, statistics.inverse_deviation);
   }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 6 * CountOf(out[0]);
-  }
-  double LeastBound(const EvalArgs&) const { return LeastBoundOfNormalized(); }
-  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
-                        absl::Span<const int64_t> elements,
-                        Bounds* bounds) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
-    BoundNormalizedAt(args, rule, output, elements, bounds);
-    return absl::OkStatus();
-  }
 
  private:
-  absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
-    rule.epsilon = epsilon;
-    rule.stash_type = stash_type;
-    return rule;
-  }
   absl::Status MakeStatistics(EvalArgs& args, int64_t rows, size_t output,
                               const std::vector<double>& values) const {
     if (!args.wants(output)) return absl::OkStatus();
@@ -181,21 +186,13 @@ struct LayerNormalization : ops::LayerNormalization {
                               args.MakeOutput(output, shape, stash_type));
     StoreDoubles(values.data(), 0, rows, made);
     // A sum and a function of it: no closer bound is needed.
-    if (Bounds* const bounds = args.bounds(output)) {
-      bounds->proved.assign(values.size(),
-                            std::numeric_limits<double>::quiet_NaN());
-      bounds->expected = bounds->proved;
-    }
+    SetAllBounds(static_cast<int64_t>(values.size()),
+                 std::numeric_limits<double>::quiet_NaN(), args.bounds(output));
     return absl::OkStatus();
   }
 };
 
-struct RMSNormalization : ops::RMSNormalization {
-  static constexpr auto Fields() {
-    return FieldList(Field<&RMSNormalization::axis>("axis"),
-                     Field<&RMSNormalization::epsilon>("epsilon"),
-                     Field<&RMSNormalization::stash_type>("stash_type"));
-  }
+struct RMSNormalization : RowNorm<ops::RMSNormalization, 4> {
   absl::Status Check(const Inputs& in) const {
     return All(CheckAxis(in, axis), RequireFloat(in, 1), CheckSpread(in, 1));
   }
@@ -205,26 +202,6 @@ struct RMSNormalization : ops::RMSNormalization {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
     return NormalizeRows(args, rule, args.dtype(1));
-  }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 4 * CountOf(out[0]);
-  }
-  double LeastBound(const EvalArgs&) const { return LeastBoundOfNormalized(); }
-  absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
-                        absl::Span<const int64_t> elements,
-                        Bounds* bounds) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NormRows rule, RuleOf(args));
-    BoundNormalizedAt(args, rule, output, elements, bounds);
-    return absl::OkStatus();
-  }
-
- private:
-  absl::StatusOr<NormRows> RuleOf(const EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(NormRows rule, RowsFrom(args, axis));
-    rule.epsilon = epsilon;
-    rule.stash_type = StashType(stash_type);
-    rule.is_centred = false;
-    return rule;
   }
 };
 
@@ -285,7 +262,7 @@ absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
   return absl::OkStatus();
 }
 
-struct LpNormalization : ops::LpNormalization {
+struct LpNormalization : NormRules<ops::LpNormalization, 3> {
   static constexpr auto Fields() {
     return FieldList(Field<&LpNormalization::axis>("axis"),
                      Field<&LpNormalization::p>("p"));
@@ -296,7 +273,6 @@ struct LpNormalization : ops::LpNormalization {
     }
     return CheckAxis(in, axis);
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const size_t rank = args.shape(0).size();
     NODEWISE_ASSIGN_OR_RETURN(const int side,
@@ -340,12 +316,10 @@ struct LpNormalization : ops::LpNormalization {
               });
         });
   }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 3 * CountOf(out[0]);
-  }
 };
 
-struct MeanVarianceNormalization : ops::MeanVarianceNormalization {
+struct MeanVarianceNormalization
+    : NormRules<ops::MeanVarianceNormalization, 6> {
   // Keeps the deviation from being 0; it stands only in the standard's function
   // body.
   static constexpr double kTiny = 1e-9f;
@@ -358,7 +332,6 @@ struct MeanVarianceNormalization : ops::MeanVarianceNormalization {
     if (!in.type(0).has_rank()) return absl::OkStatus();
     return Axes(axes, in.type(0).rank()).status();
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const size_t rank = args.shape(0).size();
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
@@ -370,9 +343,6 @@ struct MeanVarianceNormalization : ops::MeanVarianceNormalization {
         args, is_reduced,
         [&](const ReducePlan& plan, const Slice& slice, const auto* x, auto* y,
             Bounds* bounds) { Run(plan, slice, x, y, dtype, bounds); });
-  }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 6 * CountOf(out[0]);
   }
 
  private:

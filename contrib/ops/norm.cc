@@ -7,6 +7,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
@@ -19,19 +20,20 @@ namespace nodewise {
 
 namespace {
 
-// What normalizations by channel, side 1 of the input, have in common.
+// Most of these bring rows to a mean of 0 and a variance of 1 (norm_rows.h) and
+// differ in what a row is: a channel of one image, a group of channels, or,
+// where BatchNormalization trains, a channel of all images. With statistics
+// that are given BatchNormalization is a factor and a summand for each channel.
+// Channels are side 1 of the input.
+
+// The bound of what may overflow on its way.
+constexpr double kAnyError = std::numeric_limits<double>::infinity();
 
 // Returns the channels of an input; a list without channels is one channel.
-int64_t ChannelsOf(absl::Span<const int64_t> shape);
-// Returns the elements of a channel of one item.
-int64_t SpatialOf(absl::Span<const int64_t> shape);
-Dim ChannelDim(const TensorType& type);
-// Requires input `i` to be a float list of `count` numbers.
-absl::Status RequireList(const Inputs& in, size_t i, const Dim& count);
-
 int64_t ChannelsOf(absl::Span<const int64_t> shape) {
   return shape.size() < 2 ? 1 : shape[1];
 }
+// Returns the elements of a channel of one item.
 int64_t SpatialOf(absl::Span<const int64_t> shape) {
   return shape.size() < 2 ? 1 : Product(shape.subspan(2));
 }
@@ -40,10 +42,10 @@ Dim ChannelDim(const TensorType& type) {
   return type.rank() < 2 ? Dim(1) : (*type.shape)[1];
 }
 
+// Requires input `i` to be a float list of `count` numbers.
 absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, i), RequireRank(in, i, 1)));
-  if (!in.has(i) || !in.type(i).has_rank()) return absl::OkStatus();
-  const Dim& found = (*in.type(i).shape)[0];
+  const Dim found = SideOf(in, i, 0);
   if (!found.is_known() || !count.is_known() || found == count) {
     return absl::OkStatus();
   }
@@ -51,7 +53,7 @@ absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
                                    count.size()));
 }
 
-struct InstanceNorm : ops::InstanceNormalization {
+struct InstanceNorm : NormRules<ops::InstanceNormalization, 6> {
   static constexpr auto Fields() {
     return FieldList(Field<&InstanceNorm::epsilon>("epsilon"));
   }
@@ -60,7 +62,6 @@ struct InstanceNorm : ops::InstanceNormalization {
     return All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20),
                RequireList(in, 1, channels), RequireList(in, 2, channels));
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const absl::Span<const int64_t> shape = args.shape(0);
     NormRows rule;
@@ -72,13 +73,10 @@ struct InstanceNorm : ops::InstanceNormalization {
     rule.bias = ToDoubles(args.in(2));
     return NormalizeRows(args, rule, args.dtype(0));
   }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 6 * CountOf(out[0]);
-  }
 };
 
 template <typename Class>
-struct GroupNorm : Class {
+struct GroupNorm : NormRules<Class, 6> {
   using Class::epsilon;
   using Class::num_groups;
   static constexpr bool kByChannel =
@@ -112,7 +110,6 @@ struct GroupNorm : Class {
     const Dim count = kByChannel ? channels : Dim(num_groups.get());
     return All(RequireList(in, 1, count), RequireList(in, 2, count));
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const absl::Span<const int64_t> shape = args.shape(0);
     const int64_t channels = shape[1] / num_groups;
@@ -127,12 +124,9 @@ struct GroupNorm : Class {
     if constexpr (kByChannel) rule.stash_type = StashType(this->stash_type);
     return NormalizeRows(args, rule, args.dtype(0));
   }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 6 * CountOf(out[0]);
-  }
 };
 
-struct LocalResponseNorm : ops::LRN {
+struct LocalResponseNorm : NormRules<ops::LRN, 4> {
   static constexpr auto Fields() {
     return FieldList(Field<&LocalResponseNorm::alpha>("alpha"),
                      Field<&LocalResponseNorm::beta>("beta"),
@@ -146,7 +140,6 @@ struct LocalResponseNorm : ops::LRN {
     }
     return All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20));
   }
-  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
     const absl::Span<const int64_t> shape = args.shape(0);
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
@@ -161,9 +154,6 @@ struct LocalResponseNorm : ops::LRN {
       }
     });
     return absl::OkStatus();
-  }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 4 * CountOf(out[0]);
   }
 
  private:
@@ -215,8 +205,7 @@ struct LocalResponseNorm : ops::LRN {
     for (size_t i = 0; i < results.size(); ++i) {
       const size_t out = static_cast<size_t>(at) + i;
       if (overflows(alone * sums[i])) {
-        bounds->proved[out] = std::numeric_limits<double>::infinity();
-        bounds->expected[out] = bounds->proved[out];
+        SumBound{kAnyError, kAnyError}.SetAt(out, bounds);
         continue;
       }
       const double y = 1.01 * u * std::fabs(results[i]);
@@ -273,16 +262,6 @@ absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   return absl::OkStatus();
 }
 
-// Before opset 14, having more than one output means training.
-absl::StatusOr<OutputInfos> InferOldBatchNorm(const Inputs& in,
-                                              size_t outputs) {
-  if (outputs < 2) return LikeInput(in);
-  return absl::UnimplementedError(fmt::format(
-      "has {} outputs, which means training before opset 14, expected 1 "
-      "(export it for inference, or in opset 14 or more)",
-      outputs));
-}
-
 struct ChannelRule {
   double mean;
   double factor;   // scale / sqrt(var + epsilon)
@@ -318,14 +297,13 @@ void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
     if (overflows(size) || overflows(std::fabs(rule.factor)) ||
         overflows(distance) || overflows(distance * rule.inverse) ||
         !std::isfinite(rule.mean * rule.factor)) {
-      bounds->proved[first + i] = std::numeric_limits<double>::infinity();
-      bounds->expected[first + i] = bounds->proved[first + i];
+      SumBound{kAnyError, kAnyError}.SetAt(first + i, bounds);
       continue;
     }
     // The factor itself, and what it is multiplied by, may be subnormal.
     const double lost = tiny * (4 + distance + std::fabs(rule.factor));
-    bounds->proved[first + i] = kProved * u * size + lost;
-    bounds->expected[first + i] = kExpected * u * size + lost;
+    SumBound{kProved * u * size + lost, kExpected * u * size + lost}.SetAt(
+        first + i, bounds);
   }
 }
 
@@ -429,11 +407,7 @@ struct BatchNormalization : ops::BatchNormalization {
     const std::vector<double> before = ToDoubles(args.in(of.input));
     const double kept = momentum;
     std::vector<double> after(before.size());
-    Bounds* const bounds = args.bounds(output);
-    if (bounds != nullptr) {
-      bounds->proved.resize(after.size());
-      bounds->expected.resize(after.size());
-    }
+    Bounds* const bounds = SizedBounds(args, output, CountOf(y));
     for (size_t c = 0; c < after.size(); ++c) {
       const double old = before[c] * kept;
       const double fresh = of.batch[c] * (1 - kept);
@@ -454,90 +428,68 @@ struct BatchNormalization : ops::BatchNormalization {
   }
 };
 
-struct BatchNormalization9 : ops::BatchNormalization9 {
+// Before opset 14 nothing is trained here; `Class` is the public class of one
+// version.
+template <typename Class>
+struct OldBatchNorm : NormRules<Class, 2> {
   static constexpr auto Fields() {
-    return FieldList(Field<&BatchNormalization9::epsilon>("epsilon"),
-                     Field<&BatchNormalization9::momentum>("momentum"));
+    const auto fields = FieldList(Field<&Class::epsilon>("epsilon"),
+                                  Field<&Class::momentum>("momentum"));
+    if constexpr (requires { &Class::is_test; }) {
+      return JoinedFields(fields, FieldList(Field<&Class::spatial>("spatial"),
+                                            Field<&Class::is_test>("is_test")));
+    } else if constexpr (requires { &Class::spatial; }) {
+      return JoinedFields(fields, FieldList(Field<&Class::spatial>("spatial")));
+    } else {
+      return fields;
+    }
   }
   absl::Status Check(const Inputs& in) const {
-    return CheckBatchNorm(in, true);
+    return CheckBatchNorm(in, by_channel());
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
-    return InferOldBatchNorm(in, outputs);
+    if constexpr (requires { &Class::is_test; }) {
+      if (this->is_test == 0) {
+        return absl::UnimplementedError(
+            "attribute is_test: is 0, which means training, expected 1 (export "
+            "it for inference, or in opset 14 or more)");
+      }
+    }
+    if (outputs < 2) return LikeInput(in);
+    return absl::UnimplementedError(fmt::format(
+        "has {} outputs, which means training before opset 14, expected 1 "
+        "(export it for inference, or in opset 14 or more)",
+        outputs));
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    return RunBatchNorm(args, epsilon, true);
+    return RunBatchNorm(args, this->epsilon, by_channel());
   }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 2 * CountOf(out[0]);
+
+ private:
+  bool by_channel() const {
+    if constexpr (requires { &Class::spatial; }) {
+      return this->spatial;
+    } else {
+      return true;
+    }
   }
 };
 
-struct BatchNormalization7 : ops::BatchNormalization7 {
-  static constexpr auto Fields() {
-    return FieldList(Field<&BatchNormalization7::epsilon>("epsilon"),
-                     Field<&BatchNormalization7::momentum>("momentum"),
-                     Field<&BatchNormalization7::spatial>("spatial"));
-  }
-  absl::Status Check(const Inputs& in) const {
-    return CheckBatchNorm(in, spatial);
-  }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
-    return InferOldBatchNorm(in, outputs);
-  }
-  absl::Status Evaluate(EvalArgs& args) const {
-    return RunBatchNorm(args, epsilon, spatial);
-  }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 2 * CountOf(out[0]);
-  }
-};
-
-struct BatchNormalization1 : ops::BatchNormalization1 {
-  static constexpr auto Fields() {
-    return FieldList(Field<&BatchNormalization1::epsilon>("epsilon"),
-                     Field<&BatchNormalization1::momentum>("momentum"),
-                     Field<&BatchNormalization1::spatial>("spatial"),
-                     Field<&BatchNormalization1::is_test>("is_test"));
-  }
-  absl::Status Check(const Inputs& in) const {
-    return CheckBatchNorm(in, spatial);
-  }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
-    if (is_test != 0) return InferOldBatchNorm(in, outputs);
-    return absl::UnimplementedError(
-        "attribute is_test: is 0, which means training, expected 1 (export it "
-        "for inference, or in opset 14 or more)");
-  }
-  absl::Status Evaluate(EvalArgs& args) const {
-    return RunBatchNorm(args, epsilon, spatial);
-  }
-  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
-    return 2 * CountOf(out[0]);
-  }
-};
+template <typename Class>
+constexpr OperatorDef OldBatchNormRow(int since) {
+  return Row<Class, OldBatchNorm<Class>>(
+      {.name = "BatchNormalization",
+       .since = since,
+       .inputs = {"X", "scale", "B", "mean", "var"},
+       .outputs = {"Y", Optional("mean"), Optional("var"),
+                   Optional("saved_mean"), Optional("saved_var")},
+       .bound = kSum});
+}
 
 constexpr OperatorDef kBatchNormOperators[] = {
-    Row<ops::BatchNormalization1, BatchNormalization1>(
-        {.name = "BatchNormalization",
-         .inputs = {"X", "scale", "B", "mean", "var"},
-         .outputs = {"Y", Optional("mean"), Optional("var"),
-                     Optional("saved_mean"), Optional("saved_var")},
-         .bound = kSum}),
-    Row<ops::BatchNormalization7, BatchNormalization7>(
-        {.name = "BatchNormalization",
-         .since = 7,
-         .inputs = {"X", "scale", "B", "mean", "var"},
-         .outputs = {"Y", Optional("mean"), Optional("var"),
-                     Optional("saved_mean"), Optional("saved_var")},
-         .bound = kSum}),
-    Row<ops::BatchNormalization9, BatchNormalization9>(
-        {.name = "BatchNormalization",
-         .since = 9,
-         .inputs = {"X", "scale", "B", "mean", "var"},
-         .outputs = {"Y", Optional("mean"), Optional("var"),
-                     Optional("saved_mean"), Optional("saved_var")},
-         .bound = kSum}),
+    OldBatchNormRow<ops::BatchNormalization1>(1),
+    OldBatchNormRow<ops::BatchNormalization7>(7),
+    OldBatchNormRow<ops::BatchNormalization9>(9),
     Row<ops::BatchNormalization, BatchNormalization>(
         {.name = "BatchNormalization",
          .since = 14,

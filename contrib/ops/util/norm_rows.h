@@ -7,9 +7,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "nodewise/op/evaluate.h"
+#include "contrib/ops/util/elementwise.h"
 
 namespace nodewise {
+
+// What operators that give every element a number of its own have in common;
+// they take about so many operations for each.
+template <typename Class, int kFlops>
+struct NormRules : Class {
+  OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
+  double Flops(const Inputs&, absl::Span<const OutputInfo> out) const {
+    return kFlops * CountOf(out[0]);
+  }
+};
 
 struct NormRows {
   int64_t rows = 1;
