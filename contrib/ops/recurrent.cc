@@ -4,6 +4,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/recurrent_layer.h"
+#include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "nodewise/support/status_macros.h"
 
@@ -20,12 +21,30 @@ struct Words<Direction> {
 
 namespace {
 
+// Returns the attributes that all cells have, and `own` ones. Versions before
+// opset 7 have one more, which decides nothing.
+template <typename Class, size_t kOwn>
+constexpr auto CellFields(const std::array<AttrField, kOwn>& own) {
+  const auto fields = SortedFields(
+      FieldList(Field<&Class::activation_alpha>("activation_alpha"),
+                Field<&Class::activation_beta>("activation_beta"),
+                Field<&Class::activations>("activations"),
+                Field<&Class::clip>("clip"),
+                Field<&Class::direction>("direction"),
+                Field<&Class::hidden_size>("hidden_size")),
+      own);
+  if constexpr (requires { &Class::output_sequence; }) {
+    return JoinedFields(
+        fields, FieldList(Field<&Class::output_sequence>("output_sequence")));
+  } else {
+    return fields;
+  }
+}
+
 // What the cells have in common. A `Cell` has the names of its activations in
 // kUsual, and Step(), which is done in both kinds of arithmetic.
 template <typename Cell, typename Class, int64_t kGates>
 struct RecurrentCell : Class {
-  using Attributes = Class;
-
   absl::Status Check(const Inputs& in) const { return layer().Check(in); }
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
     return layer().Infer(in, num_outputs);
@@ -53,32 +72,25 @@ struct RecurrentCell : Class {
 };
 
 // Gates: input, output, forget, cell.
-struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
+template <typename Class>
+struct Lstm : RecurrentCell<Lstm<Class>, Class, 4> {
   static constexpr auto& kUsual = ops::kLstmActivations;
 
   static constexpr auto Fields() {
-    return FieldList(Field<&Lstm::activation_alpha>("activation_alpha"),
-                     Field<&Lstm::activation_beta>("activation_beta"),
-                     Field<&Lstm::activations>("activations"),
-                     Field<&Lstm::clip>("clip"),
-                     Field<&Lstm::direction>("direction"),
-                     Field<&Lstm::hidden_size>("hidden_size"),
-                     Field<&Lstm::input_forget>("input_forget"),
-                     Field<&Lstm::layout>("layout"));
+    return CellFields<Class>(
+        FieldList(Field<&Class::input_forget>("input_forget"),
+                  Field<&Class::layout>("layout")));
   }
   // Evaluates a layer whose inputs are multiples of `input_step` and whose
   // states are rounded.
   absl::Status EvaluateRounded(EvalArgs& args, double input_step) const {
-    RecurrentLayer rounded = layer();
+    RecurrentLayer rounded = this->layer();
     rounded.input_step = input_step;
-    return Run(args, rounded);
+    return this->Run(args, rounded);
   }
-  template <typename Arithmetic>
+  template <typename Arithmetic, typename Input, typename Number>
   void Step(const Arithmetic& in, const CellWeights& weights,
-            const typename Arithmetic::Input* inputs,
-            typename Arithmetic::Number* h, typename Arithmetic::Number* c,
-            typename Arithmetic::Number* sums) const {
-    using Number = typename Arithmetic::Number;
+            const Input* inputs, Number* h, Number* c, Number* sums) const {
     const int64_t n = weights.hidden;
     const Activation& f = weights.activations[0];
     const Activation& g = weights.activations[1];
@@ -99,7 +111,7 @@ struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
       const Number before = c[i];
       const Number input = gate(0, 0, before);
       const Number forget =
-          input_forget ? in.Complement(input) : gate(2, 2, before);
+          this->input_forget ? in.Complement(input) : gate(2, 2, before);
       c[i] = in.Add(in.Multiply(forget, before),
                     in.Multiply(input, in.Apply(g, sums[3 * n + i])));
       h[i] = in.Multiply(gate(1, 1, c[i]), in.Apply(out, c[i]));
@@ -108,24 +120,18 @@ struct Lstm : RecurrentCell<Lstm, ops::LSTM, 4> {
 };
 
 // Gates: update, reset, hidden.
-struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
+template <typename Class>
+struct Gru : RecurrentCell<Gru<Class>, Class, 3> {
   static constexpr auto& kUsual = ops::kGruActivations;
 
   static constexpr auto Fields() {
-    return FieldList(
-        Field<&Gru::activation_alpha>("activation_alpha"),
-        Field<&Gru::activation_beta>("activation_beta"),
-        Field<&Gru::activations>("activations"), Field<&Gru::clip>("clip"),
-        Field<&Gru::direction>("direction"),
-        Field<&Gru::hidden_size>("hidden_size"), Field<&Gru::layout>("layout"),
-        Field<&Gru::linear_before_reset>("linear_before_reset"));
+    return CellFields<Class>(
+        FieldList(Field<&Class::layout>("layout"),
+                  Field<&Class::linear_before_reset>("linear_before_reset")));
   }
-  template <typename Arithmetic>
+  template <typename Arithmetic, typename Input, typename Number>
   void Step(const Arithmetic& in, const CellWeights& weights,
-            const typename Arithmetic::Input* inputs,
-            typename Arithmetic::Number* h, typename Arithmetic::Number*,
-            typename Arithmetic::Number* sums) const {
-    using Number = typename Arithmetic::Number;
+            const Input* inputs, Number* h, Number*, Number* sums) const {
     const int64_t n = weights.hidden;
     const Activation& f = weights.activations[0];
     const Activation& g = weights.activations[1];
@@ -137,7 +143,7 @@ struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
       update[i] = in.Apply(f, update[i]);
       reset[i] = in.Apply(f, reset[i]);
     }
-    if (linear_before_reset) {
+    if (this->linear_before_reset) {
       in.AddUp(weights, nullptr, h, 2 * n, n, sums);
       for (int64_t i = 0; i < n; ++i) {
         hidden[i] =
@@ -155,22 +161,16 @@ struct Gru : RecurrentCell<Gru, ops::GRU, 3> {
   }
 };
 
-struct Rnn : RecurrentCell<Rnn, ops::RNN, 1> {
+template <typename Class>
+struct Rnn : RecurrentCell<Rnn<Class>, Class, 1> {
   static constexpr auto& kUsual = ops::kRnnActivations;
 
   static constexpr auto Fields() {
-    return FieldList(
-        Field<&Rnn::activation_alpha>("activation_alpha"),
-        Field<&Rnn::activation_beta>("activation_beta"),
-        Field<&Rnn::activations>("activations"), Field<&Rnn::clip>("clip"),
-        Field<&Rnn::direction>("direction"),
-        Field<&Rnn::hidden_size>("hidden_size"), Field<&Rnn::layout>("layout"));
+    return CellFields<Class>(FieldList(Field<&Class::layout>("layout")));
   }
-  template <typename Arithmetic>
+  template <typename Arithmetic, typename Input, typename Number>
   void Step(const Arithmetic& in, const CellWeights& weights,
-            const typename Arithmetic::Input* inputs,
-            typename Arithmetic::Number* h, typename Arithmetic::Number*,
-            typename Arithmetic::Number* sums) const {
+            const Input* inputs, Number* h, Number*, Number* sums) const {
     in.AddUp(weights, inputs, h, 0, weights.hidden, sums);
     for (int64_t i = 0; i < weights.hidden; ++i) {
       h[i] = in.Apply(weights.activations[0], sums[i]);
@@ -178,44 +178,11 @@ struct Rnn : RecurrentCell<Rnn, ops::RNN, 1> {
   }
 };
 
-// `Class` has one attribute more than the newer `Cell`, which decides nothing.
-template <typename Class, typename Cell>
-struct WithOutputSequence : Class {
-  static constexpr auto Fields() {
-    constexpr auto kNewer = Cell::Fields();
-    std::array<AttrField, kNewer.size() + 1> all{};
-    for (size_t i = 0; i < kNewer.size(); ++i) all[i] = kNewer[i];
-    all[kNewer.size()] =
-        Field<&WithOutputSequence::output_sequence>("output_sequence");
-    return all;
-  }
-  absl::Status Check(const Inputs& in) const { return Newer().Check(in); }
-  OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
-    return Newer().Infer(in, num_outputs);
-  }
-  double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
-    return Newer().Flops(in, out);
-  }
-  absl::Status Evaluate(EvalArgs& args) const { return Newer().Evaluate(args); }
-
- private:
-  Cell Newer() const {
-    Cell cell;
-    static_cast<typename Cell::Attributes&>(cell) = *this;
-    return cell;
-  }
-};
-
 struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
   static constexpr auto Fields() {
     using Class = ops::DynamicQuantizeLSTM;
-    return FieldList(Field<&Class::activation_alpha>("activation_alpha"),
-                     Field<&Class::activation_beta>("activation_beta"),
-                     Field<&Class::activations>("activations"),
-                     Field<&Class::clip>("clip"),
-                     Field<&Class::direction>("direction"),
-                     Field<&Class::hidden_size>("hidden_size"),
-                     Field<&Class::input_forget>("input_forget"));
+    return CellFields<Class>(
+        FieldList(Field<&Class::input_forget>("input_forget")));
   }
   absl::Status Check(const Inputs& in) const {
     const std::vector<InputInfo> infos = LstmInputs(in);
@@ -271,8 +238,8 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
   // The inputs from kWScale on are not LSTM's.
   static constexpr size_t kW = 1, kR = 2, kWScale = 8, kRScale = 10;
 
-  Lstm AsLstm() const {
-    Lstm lstm;
+  Lstm<ops::LSTM> AsLstm() const {
+    Lstm<ops::LSTM> lstm;
     static_cast<ops::LSTM&>(lstm) = *this;
     return lstm;
   }
@@ -339,9 +306,9 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
   }
 };
 
-template <typename Class, typename Rules>
+template <typename Class>
 constexpr OperatorDef LstmRow(int since) {
-  return Row<Class, Rules>(
+  return Row<Class, Lstm<Class>>(
       {.name = "LSTM",
        .since = since,
        .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
@@ -361,8 +328,8 @@ constexpr OperatorDef OtherRow(const char* name, int since) {
 }
 
 constexpr OperatorDef kRecurrents[] = {
-    LstmRow<ops::LSTM1, WithOutputSequence<ops::LSTM1, Lstm>>(1),
-    LstmRow<ops::LSTM, Lstm>(7),
+    LstmRow<ops::LSTM1>(1),
+    LstmRow<ops::LSTM>(7),
     Row<ops::DynamicQuantizeLSTM, DynamicQuantizeLstm>(
         {.name = "DynamicQuantizeLSTM",
          .domain = "com.microsoft",
@@ -372,10 +339,10 @@ constexpr OperatorDef kRecurrents[] = {
                     "W_scale", "W_zero_point", "R_scale", "R_zero_point"},
          .outputs = {Optional("Y"), Optional("Y_h"), Optional("Y_c")},
          .bound = kSum}),
-    OtherRow<ops::GRU1, WithOutputSequence<ops::GRU1, Gru>>("GRU", 1),
-    OtherRow<ops::GRU, Gru>("GRU", 7),
-    OtherRow<ops::RNN1, WithOutputSequence<ops::RNN1, Rnn>>("RNN", 1),
-    OtherRow<ops::RNN, Rnn>("RNN", 7),
+    OtherRow<ops::GRU1, Gru<ops::GRU1>>("GRU", 1),
+    OtherRow<ops::GRU, Gru<ops::GRU>>("GRU", 7),
+    OtherRow<ops::RNN1, Rnn<ops::RNN1>>("RNN", 1),
+    OtherRow<ops::RNN, Rnn<ops::RNN>>("RNN", 7),
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "contrib/ops/util/class_scores.h"
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
@@ -36,7 +37,14 @@ struct Words<TreeAggregate> {
 
 namespace {
 
-// Decision trees, whichever operator they come from.
+// ONNX has had three ways of writing down decision trees: the lists of floats
+// of TreeEnsembleRegressor and TreeEnsembleClassifier, the same with tensors in
+// place of some of the lists, and TreeEnsemble with leaves apart from nodes.
+// All of them become a Forest first, in which a node names the places of the
+// next ones, and what follows knows nothing of the attributes. Nothing is kept
+// from one call to the next: attributes are small next to what is computed.
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
 
 enum class BranchMode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
 
@@ -127,361 +135,73 @@ struct TargetScore {
   bool has_votes() const { return sum.terms > 0; }
 };
 
-// Returns the scores of a row, one for each target.
-absl::StatusOr<std::vector<TargetScore>> ScoresOf(const Forest& forest,
-                                                  absl::Span<const double> x,
-                                                  size_t targets);
-
-// A result with how far a kernel of some type may be off.
-struct TreeResult {
-  double value = 0;
-  SumBound bound{};
-};
-TreeResult Aggregated(const TargetScore& score, TreeAggregate aggregate,
-                      size_t trees, DLDataType dtype);
-
-absl::StatusOr<std::vector<TargetScore>> ScoresOf(const Forest& forest,
-                                                  absl::Span<const double> x,
-                                                  size_t targets) {
-  std::vector<TargetScore> scores(targets);
-  for (const Forest::Place& root : forest.roots) {
-    NODEWISE_ASSIGN_OR_RETURN(const size_t leaf, forest.LeafOf(root, x));
-    for (const Forest::Vote& vote : forest.leaves[leaf]) {
-      scores[vote.target].Add(vote.weight);
+// Calls `f` with the scores of each row, one for each target.
+template <typename F>
+absl::Status ForEachItem(const EvalArgs& args, const Forest& forest,
+                         size_t targets, F f) {
+  const FeatureRows size = RowsOf(args.shape(0));
+  const Doubles x = ToDoubles(args.in(0));
+  for (int64_t row = 0; row < size.rows; ++row) {
+    const absl::Span<const double> features(x.data() + row * size.features,
+                                            static_cast<size_t>(size.features));
+    std::vector<TargetScore> scores(targets);
+    for (const Forest::Place& root : forest.roots) {
+      NODEWISE_ASSIGN_OR_RETURN(const size_t leaf,
+                                forest.LeafOf(root, features));
+      for (const Forest::Vote& vote : forest.leaves[leaf]) {
+        scores[vote.target].Add(vote.weight);
+      }
     }
+    f(scores);
   }
-  return scores;
+  return absl::OkStatus();
 }
 
-TreeResult Aggregated(const TargetScore& score, TreeAggregate aggregate,
-                      size_t trees, DLDataType dtype) {
-  if (aggregate == TreeAggregate::kLeast) return {score.least, {}};
-  if (aggregate == TreeAggregate::kLargest) return {score.largest, {}};
+// Returns what the trees say of a target, and how far a kernel of this type may
+// be off.
+Approximate Aggregated(const TargetScore& score, TreeAggregate aggregate,
+                       size_t trees, DLDataType dtype) {
+  if (aggregate == TreeAggregate::kLeast) return {score.least, 0, 0};
+  if (aggregate == TreeAggregate::kLargest) return {score.largest, 0, 0};
   const double divisor =
       aggregate == TreeAggregate::kMean ? static_cast<double>(trees) : 1;
-  TreeResult result{score.sum.result / divisor, BoundSum(dtype, score.sum)};
+  const double value = score.sum.result / divisor;
+  const SumBound bound = BoundSum(dtype, score.sum);
   // A mean is rounded once more.
-  const double rounding = HalfUlp(dtype, result.value);
-  result.bound.proved = result.bound.proved / divisor + rounding;
-  result.bound.expected = result.bound.expected / divisor + rounding;
-  return result;
+  const double rounding = HalfUlp(dtype, value);
+  return {value, bound.proved / divisor + rounding,
+          bound.expected / divisor + rounding};
 }
 
-// Fails with kInvalidArgument, naming the attribute, unless it has so many
-// elements.
-absl::Status CheckListCount(const char* attribute, size_t found,
-                            size_t expected);
-
-// The votes of leaves, and the names of the first three lists.
-struct VoteLists {
-  const std::vector<int64_t>& trees;
-  const std::vector<int64_t>& nodes;
-  const std::vector<int64_t>& targets;
-  const std::vector<double>& weights;
-  const char* names[3];
-};
-
-// Makes trees of lists of nodes, whose nodes_values are `splits`. Fails with
-// kInvalidArgument, naming the attribute, for what fits together in no tree.
-absl::StatusOr<Forest> MakeForest(const ops::TreeNodes& op,
-                                  const std::vector<double>& splits,
-                                  const VoteLists& votes, size_t targets);
-
-using Ints = std::vector<int64_t>;
-using Doubles = std::vector<double>;
-
-// Makes a forest of lists of nodes.
-class ForestMaker {
- public:
-  ForestMaker(const ops::TreeNodes& op, const Doubles& splits)
-      : op_(op), splits_(splits) {}
-
-  absl::StatusOr<Forest> Make(const VoteLists& votes, size_t targets) {
-    NODEWISE_RETURN_IF_ERROR(CheckCounts(votes));
-    NODEWISE_RETURN_IF_ERROR(NumberNodes());
-    for (size_t i = 0; i < op_.nodes_modes.size(); ++i) {
-      if (places_[i].is_leaf) continue;
-      NODEWISE_RETURN_IF_ERROR(AddNode(i));
-    }
-    NODEWISE_RETURN_IF_ERROR(AddVotes(votes, targets));
-    return std::move(forest_);
-  }
-
- private:
-  using Key = std::pair<int64_t, int64_t>;  // Tree and node.
-
-  absl::Status CheckCounts(const VoteLists& votes) const {
-    const size_t count = op_.nodes_modes.size();
-    if (count == 0) {
-      return AttributeError("nodes_modes", "is missing, expected nodes");
-    }
-    const Ints& missing = op_.nodes_missing_value_tracks_true;
-    const size_t voices = votes.weights.size();
-    return All(
-        CheckListCount("nodes_falsenodeids", op_.nodes_falsenodeids.size(),
-                       count),
-        CheckListCount("nodes_featureids", op_.nodes_featureids.size(), count),
-        CheckListCount("nodes_missing_value_tracks_true", missing.size(),
-                       missing.empty() ? 0 : count),
-        CheckListCount("nodes_nodeids", op_.nodes_nodeids.size(), count),
-        CheckListCount("nodes_treeids", op_.nodes_treeids.size(), count),
-        CheckListCount("nodes_truenodeids", op_.nodes_truenodeids.size(),
-                       count),
-        CheckListCount("nodes_values", splits_.size(), count),
-        CheckListCount(votes.names[0], votes.trees.size(), voices),
-        CheckListCount(votes.names[1], votes.nodes.size(), voices),
-        CheckListCount(votes.names[2], votes.targets.size(), voices));
-  }
-  // Gives each node its place, and each tree its root.
-  absl::Status NumberNodes() {
-    std::map<int64_t, bool> is_known_tree;
-    size_t nodes = 0;
-    for (size_t i = 0; i < op_.nodes_modes.size(); ++i) {
-      const int64_t tree = op_.nodes_treeids[i];
-      const bool is_leaf = op_.nodes_modes[i] == "LEAF";
-      places_.push_back({is_leaf, is_leaf ? forest_.leaves.size() : nodes});
-      if (is_leaf) {
-        forest_.leaves.emplace_back();
-      } else {
-        ++nodes;
-      }
-      if (is_known_tree.emplace(tree, true).second) {
-        forest_.roots.push_back(places_.back());
-      }
-      if (!numbers_.emplace(Key(tree, op_.nodes_nodeids[i]), i).second) {
-        return AttributeError(
-            "nodes_nodeids",
-            fmt::format("has {} twice in tree {}", op_.nodes_nodeids[i], tree));
-      }
-    }
-    return absl::OkStatus();
-  }
-  absl::StatusOr<BranchMode> ModeOf(size_t i) const {
-    constexpr std::pair<std::string_view, BranchMode> kModes[] = {
-        {"BRANCH_LEQ", BranchMode::kLeq}, {"BRANCH_LT", BranchMode::kLt},
-        {"BRANCH_GTE", BranchMode::kGte}, {"BRANCH_GT", BranchMode::kGt},
-        {"BRANCH_EQ", BranchMode::kEq},   {"BRANCH_NEQ", BranchMode::kNeq}};
-    for (const auto& [word, mode] : kModes) {
-      if (op_.nodes_modes[i] == word) return mode;
-    }
-    return AttributeError("nodes_modes",
-                          fmt::format("has {}, expected LEAF, BRANCH_LEQ, "
-                                      "BRANCH_LT, BRANCH_GTE, BRANCH_GT, "
-                                      "BRANCH_EQ or BRANCH_NEQ",
-                                      op_.nodes_modes[i]));
-  }
-  absl::Status AddNode(size_t i) {
-    Forest::Node node;
-    const int64_t tree = op_.nodes_treeids[i];
-    NODEWISE_ASSIGN_OR_RETURN(node.mode, ModeOf(i));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const size_t if_true,
-        Find("nodes_truenodeids", tree, op_.nodes_truenodeids[i]));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const size_t if_false,
-        Find("nodes_falsenodeids", tree, op_.nodes_falsenodeids[i]));
-    node.if_true = places_[if_true];
-    node.if_false = places_[if_false];
-    if (op_.nodes_featureids[i] < 0) {
-      return AttributeError(
-          "nodes_featureids",
-          fmt::format("has {}, expected 0 or more", op_.nodes_featureids[i]));
-    }
-    node.feature = static_cast<size_t>(op_.nodes_featureids[i]);
-    node.split = splits_[i];
-    const Ints& missing = op_.nodes_missing_value_tracks_true;
-    node.missing_goes_true = !missing.empty() && missing[i] == 1;
-    forest_.nodes.push_back(node);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<size_t> Find(const char* attribute, int64_t tree,
-                              int64_t node) const {
-    const auto found = numbers_.find({tree, node});
-    if (found != numbers_.end()) return found->second;
-    return AttributeError(
-        attribute, fmt::format("has {}, which tree {} has not", node, tree));
-  }
-  absl::Status AddVotes(const VoteLists& votes, size_t targets) {
-    for (size_t i = 0; i < votes.weights.size(); ++i) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          const size_t node,
-          Find(votes.names[1], votes.trees[i], votes.nodes[i]));
-      if (votes.targets[i] < 0 ||
-          votes.targets[i] >= static_cast<int64_t>(targets)) {
-        return AttributeError(votes.names[2],
-                              fmt::format("has {}, expected 0 to {}",
-                                          votes.targets[i], targets - 1));
-      }
-      // What says something of an inner node is never met.
-      if (!places_[node].is_leaf) continue;
-      forest_.leaves[places_[node].index].push_back(
-          {static_cast<size_t>(votes.targets[i]), votes.weights[i]});
-    }
-    return absl::OkStatus();
-  }
-
-  const ops::TreeNodes& op_;
-  const Doubles& splits_;
-  std::map<Key, size_t> numbers_;
-  std::vector<Forest::Place> places_;
-  Forest forest_;
-};
-
+// Fail with kInvalidArgument, naming the attribute, unless it has so many
+// elements, or the number is an index below `end`.
 absl::Status CheckListCount(const char* attribute, size_t found,
                             size_t expected) {
   if (found == expected) return absl::OkStatus();
   return AttributeError(
       attribute, fmt::format("has {} elements, expected {}", found, expected));
 }
-
-absl::StatusOr<Forest> MakeForest(const ops::TreeNodes& op,
-                                  const std::vector<double>& splits,
-                                  const VoteLists& votes, size_t targets) {
-  return ForestMaker(op, splits).Make(votes, targets);
-}
-
-using Ints = std::vector<int64_t>;
-
-absl::Status CheckCount(const char* attribute, int64_t found, size_t expected) {
-  if (found == static_cast<int64_t>(expected)) return absl::OkStatus();
+absl::Status CheckIndex(const char* attribute, int64_t value, int64_t end) {
+  if (value >= 0 && value < end) return absl::OkStatus();
   return AttributeError(
-      attribute, fmt::format("has {} elements, expected {}", found, expected));
+      attribute, fmt::format("has {}, expected 0 to {}", value, end - 1));
 }
-absl::Status CheckTensor(const char* attribute, const NDArray& tensor,
-                         size_t expected) {
-  return CheckCount(attribute, tensor.defined() ? CountOf(tensor) : 0,
-                    expected);
-}
-absl::Status CheckRange(const char* attribute, const Ints& values,
-                        int64_t end) {
+absl::Status CheckIndices(const char* attribute, const Ints& values,
+                          int64_t end) {
   for (const int64_t value : values) {
-    if (value >= 0 && value < end) continue;
-    return AttributeError(
-        attribute, fmt::format("has {}, expected 0 to {}", value, end - 1));
+    NODEWISE_RETURN_IF_ERROR(CheckIndex(attribute, value, end));
   }
   return absl::OkStatus();
 }
+absl::Status CheckTargets(const std::optional<int64_t>& n_targets) {
+  const int64_t targets = n_targets.value_or(0);
+  if (targets >= 1) return absl::OkStatus();
+  return AttributeError("n_targets",
+                        fmt::format("is {}, expected 1 or more", targets));
+}
 
+// The mode of nodes that ask whether a feature is in a set.
 constexpr double kMember = 6;
-
-struct TreeEnsemble : ops::TreeEnsemble {
-  static constexpr auto Fields() {
-    using Class = ops::TreeEnsemble;
-    return FieldList(
-        Field<&Class::aggregate_function>("aggregate_function"),
-        RequiredField<&Class::leaf_targetids>("leaf_targetids"),
-        RequiredField<&Class::leaf_weights>("leaf_weights"),
-        Field<&Class::membership_values>("membership_values"),
-        Field<&Class::n_targets>("n_targets"),
-        RequiredField<&Class::nodes_falseleafs>("nodes_falseleafs"),
-        RequiredField<&Class::nodes_falsenodeids>("nodes_falsenodeids"),
-        RequiredField<&Class::nodes_featureids>("nodes_featureids"),
-        Field<&Class::nodes_hitrates>("nodes_hitrates"),
-        Field<&Class::nodes_missing_value_tracks_true>(
-            "nodes_missing_value_tracks_true"),
-        RequiredField<&Class::nodes_modes>("nodes_modes"),
-        RequiredField<&Class::nodes_splits>("nodes_splits"),
-        RequiredField<&Class::nodes_trueleafs>("nodes_trueleafs"),
-        RequiredField<&Class::nodes_truenodeids>("nodes_truenodeids"),
-        Field<&Class::post_transform>("post_transform"),
-        RequiredField<&Class::tree_roots>("tree_roots"));
-  }
-  absl::Status Check(const Inputs& in) const {
-    if (post_transform != 0) {
-      return AttributeError(
-          "post_transform",
-          fmt::format("is {}, expected 0, none", post_transform));
-    }
-    constexpr auto kLast = static_cast<int64_t>(TreeAggregate::kLargest);
-    if (aggregate_function < 0 || aggregate_function > kLast) {
-      return AttributeError(
-          "aggregate_function",
-          fmt::format("is {}, expected 0 to 3", aggregate_function));
-    }
-    if (n_targets.value_or(0) < 1) {
-      return AttributeError(
-          "n_targets",
-          fmt::format("is {}, expected 1 or more", n_targets.value_or(0)));
-    }
-    return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
-  }
-  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    const Shape shape = {SideOf(in, 0, 0), n_targets.value_or(0)};
-    TensorType type(in.type(0).dtype, shape);
-    return Countable(OutputInfos{std::move(type)});
-  }
-  absl::Status Evaluate(EvalArgs& args) const {
-    const auto shape = args.shape(0);
-    NODEWISE_RETURN_IF_ERROR(
-        CheckRange("nodes_featureids", nodes_featureids, shape[1]));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const NDArray y,
-        args.MakeOutput(0, {shape[0], *n_targets}, args.dtype(0)));
-    const Forest forest = ForestOf(*this);
-    const std::vector<double> x = ToDoubles(args.in(0));
-    Bounds* const bounds = args.bounds(0);
-    std::vector<double> results;
-    for (int64_t row = 0; row < shape[0]; ++row) {
-      const absl::Span<const double> features(x.data() + row * shape[1],
-                                              static_cast<size_t>(shape[1]));
-      NODEWISE_ASSIGN_OR_RETURN(
-          const std::vector<TargetScore> scores,
-          ScoresOf(forest, features, static_cast<size_t>(*n_targets)));
-      for (const TargetScore& score : scores) {
-        const TreeResult result =
-            Aggregated(score, static_cast<TreeAggregate>(aggregate_function),
-                       tree_roots.size(), y.dtype());
-        results.push_back(result.value);
-        if (bounds == nullptr) continue;
-        result.bound.AppendTo(bounds);
-      }
-    }
-    StoreDoubles(results.data(), 0, CountOf(y), y);
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status CheckNodes() const {
-    const size_t count = nodes_featureids.size();
-    const auto check = [&](const char* attribute, const Ints& list) {
-      return CheckCount(attribute, static_cast<int64_t>(list.size()), count);
-    };
-    NODEWISE_RETURN_IF_ERROR(
-        All(check("nodes_falseleafs", nodes_falseleafs),
-            check("nodes_falsenodeids", nodes_falsenodeids),
-            check("nodes_trueleafs", nodes_trueleafs),
-            check("nodes_truenodeids", nodes_truenodeids),
-            CheckTensor("nodes_modes", nodes_modes, count),
-            CheckTensor("nodes_splits", nodes_splits, count),
-            CheckTensor("leaf_weights", leaf_weights, leaf_targetids.size()),
-            CheckRange("tree_roots", tree_roots, static_cast<int64_t>(count)),
-            CheckRange("leaf_targetids", leaf_targetids, *n_targets)));
-    if (!nodes_missing_value_tracks_true.empty()) {
-      NODEWISE_RETURN_IF_ERROR(check("nodes_missing_value_tracks_true",
-                                     nodes_missing_value_tracks_true));
-    }
-    for (const double mode : ToDoubles(nodes_modes)) {
-      if (mode >= 0 && mode <= kMember) continue;
-      return AttributeError("nodes_modes",
-                            fmt::format("has {}, expected 0 to 6", mode));
-    }
-    return All(
-        CheckNext("nodes_truenodeids", nodes_truenodeids, nodes_trueleafs),
-        CheckNext("nodes_falsenodeids", nodes_falsenodeids, nodes_falseleafs));
-  }
-  // What is next is a leaf or a node.
-  absl::Status CheckNext(const char* attribute, const Ints& ids,
-                         const Ints& are_leaves) const {
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const auto end = static_cast<int64_t>(
-          are_leaves[i] != 0 ? leaf_targetids.size() : nodes_featureids.size());
-      if (ids[i] >= 0 && ids[i] < end) continue;
-      return AttributeError(
-          attribute, fmt::format("has {}, expected 0 to {}", ids[i], end - 1));
-    }
-    return absl::OkStatus();
-  }
-};
 
 // Returns the sets of the nodes that ask for a member, by node.
 std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
@@ -530,17 +250,269 @@ Forest ForestOf(const ops::TreeEnsemble& op) {
   return forest;
 }
 
-constexpr OperatorDef kTrees[] = {
-    Row<ops::TreeEnsemble, TreeEnsemble>({.name = "TreeEnsemble",
-                                          .domain = "ai.onnx.ml",
-                                          .since = 5,
-                                          .inputs = {"X"},
-                                          .outputs = {"Y"},
-                                          .bound = kSum}),
+struct TreeEnsemble : ops::TreeEnsemble {
+  static constexpr auto Fields() {
+    using Class = ops::TreeEnsemble;
+    return FieldList(
+        Field<&Class::aggregate_function>("aggregate_function"),
+        RequiredField<&Class::leaf_targetids>("leaf_targetids"),
+        RequiredField<&Class::leaf_weights>("leaf_weights"),
+        Field<&Class::membership_values>("membership_values"),
+        Field<&Class::n_targets>("n_targets"),
+        RequiredField<&Class::nodes_falseleafs>("nodes_falseleafs"),
+        RequiredField<&Class::nodes_falsenodeids>("nodes_falsenodeids"),
+        RequiredField<&Class::nodes_featureids>("nodes_featureids"),
+        Field<&Class::nodes_hitrates>("nodes_hitrates"),
+        Field<&Class::nodes_missing_value_tracks_true>(
+            "nodes_missing_value_tracks_true"),
+        RequiredField<&Class::nodes_modes>("nodes_modes"),
+        RequiredField<&Class::nodes_splits>("nodes_splits"),
+        RequiredField<&Class::nodes_trueleafs>("nodes_trueleafs"),
+        RequiredField<&Class::nodes_truenodeids>("nodes_truenodeids"),
+        Field<&Class::post_transform>("post_transform"),
+        RequiredField<&Class::tree_roots>("tree_roots"));
+  }
+  absl::Status Check(const Inputs& in) const {
+    if (post_transform != 0) {
+      return AttributeError(
+          "post_transform",
+          fmt::format("is {}, expected 0, none", post_transform));
+    }
+    constexpr auto kLast = static_cast<int64_t>(TreeAggregate::kLargest);
+    if (aggregate_function < 0 || aggregate_function > kLast) {
+      return AttributeError(
+          "aggregate_function",
+          fmt::format("is {}, expected 0 to 3", aggregate_function));
+    }
+    NODEWISE_RETURN_IF_ERROR(CheckTargets(n_targets));
+    return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
+  }
+  absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
+    return Countable(OutputInfos{TensorType(
+        in.type(0).dtype, Shape{SideOf(in, 0, 0), n_targets.value_or(0)})});
+  }
+  absl::Status Evaluate(EvalArgs& args) const {
+    NODEWISE_RETURN_IF_ERROR(
+        CheckIndices("nodes_featureids", nodes_featureids, args.shape(0)[1]));
+    std::vector<Scores> rows;
+    const auto add = [&](const std::vector<TargetScore>& scores) {
+      Scores& row = rows.emplace_back();
+      for (const TargetScore& score : scores) {
+        row.push_back(Aggregated(score,
+                                 static_cast<TreeAggregate>(aggregate_function),
+                                 tree_roots.size(), args.dtype(0)));
+      }
+    };
+    NODEWISE_RETURN_IF_ERROR(ForEachItem(args, ForestOf(*this),
+                                         static_cast<size_t>(*n_targets), add));
+    return StoreScores(args, 0, rows);
+  }
+
+ private:
+  absl::Status CheckNodes() const {
+    const size_t count = nodes_featureids.size();
+    const auto check = [&](const char* attribute, const Ints& list) {
+      return CheckListCount(attribute, list.size(), count);
+    };
+    const auto check_tensor = [](const char* attribute, const NDArray& tensor,
+                                 size_t expected) {
+      const int64_t found = tensor.defined() ? CountOf(tensor) : 0;
+      return CheckListCount(attribute, static_cast<size_t>(found), expected);
+    };
+    NODEWISE_RETURN_IF_ERROR(
+        All(check("nodes_falseleafs", nodes_falseleafs),
+            check("nodes_falsenodeids", nodes_falsenodeids),
+            check("nodes_trueleafs", nodes_trueleafs),
+            check("nodes_truenodeids", nodes_truenodeids),
+            check_tensor("nodes_modes", nodes_modes, count),
+            check_tensor("nodes_splits", nodes_splits, count),
+            check_tensor("leaf_weights", leaf_weights, leaf_targetids.size()),
+            CheckIndices("tree_roots", tree_roots, static_cast<int64_t>(count)),
+            CheckIndices("leaf_targetids", leaf_targetids, *n_targets)));
+    if (!nodes_missing_value_tracks_true.empty()) {
+      NODEWISE_RETURN_IF_ERROR(check("nodes_missing_value_tracks_true",
+                                     nodes_missing_value_tracks_true));
+    }
+    for (const double mode : ToDoubles(nodes_modes)) {
+      if (mode >= 0 && mode <= kMember) continue;
+      return AttributeError("nodes_modes",
+                            fmt::format("has {}, expected 0 to 6", mode));
+    }
+    return All(
+        CheckNext("nodes_truenodeids", nodes_truenodeids, nodes_trueleafs),
+        CheckNext("nodes_falsenodeids", nodes_falsenodeids, nodes_falseleafs));
+  }
+  // What is next is a leaf or a node.
+  absl::Status CheckNext(const char* attribute, const Ints& ids,
+                         const Ints& are_leaves) const {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const size_t end =
+          are_leaves[i] != 0 ? leaf_targetids.size() : nodes_featureids.size();
+      NODEWISE_RETURN_IF_ERROR(
+          CheckIndex(attribute, ids[i], static_cast<int64_t>(end)));
+    }
+    return absl::OkStatus();
+  }
 };
 
-using Ints = std::vector<int64_t>;
-using Doubles = std::vector<double>;
+// The votes of leaves, and the names of the lists.
+struct VoteLists {
+  const Ints& trees;
+  const Ints& nodes;
+  const Ints& targets;
+  const std::vector<float>& weights;
+  const char* names[4];
+};
+VoteLists VotesOf(const ops::TreeEnsembleRegressor1& op) {
+  return {op.target_treeids,
+          op.target_nodeids,
+          op.target_ids,
+          op.target_weights,
+          {"target_treeids", "target_nodeids", "target_ids", "target_weights"}};
+}
+VoteLists VotesOf(const ops::TreeEnsembleClassifier1& op) {
+  return {op.class_treeids,
+          op.class_nodeids,
+          op.class_ids,
+          op.class_weights,
+          {"class_treeids", "class_nodeids", "class_ids", "class_weights"}};
+}
+
+// Makes a forest of lists of nodes, whose nodes_values are `splits`. Nodes name
+// each other by numbers that count within their trees and may come in any
+// order, so that all of them get their places first, and are linked after that.
+// Fails with kInvalidArgument, naming the attribute, for what fits together in
+// no tree.
+class ForestMaker {
+ public:
+  ForestMaker(const ops::TreeNodes& op, const Doubles& splits)
+      : op_(op), splits_(splits) {}
+
+  absl::StatusOr<Forest> Make(const VoteLists& votes, const Doubles& weights,
+                              size_t targets) {
+    NODEWISE_RETURN_IF_ERROR(CheckCounts(votes, weights.size()));
+    NODEWISE_RETURN_IF_ERROR(NumberNodes());
+    for (size_t i = 0; i < op_.nodes_modes.size(); ++i) {
+      if (places_[i].is_leaf) continue;
+      NODEWISE_RETURN_IF_ERROR(AddNode(i));
+    }
+    NODEWISE_RETURN_IF_ERROR(AddVotes(votes, weights, targets));
+    return std::move(forest_);
+  }
+
+ private:
+  using Key = std::pair<int64_t, int64_t>;  // Tree and node.
+
+  absl::Status CheckCounts(const VoteLists& votes, size_t voices) const {
+    const size_t count = op_.nodes_modes.size();
+    if (count == 0) {
+      return AttributeError("nodes_modes", "is missing, expected nodes");
+    }
+    const Ints& missing = op_.nodes_missing_value_tracks_true;
+    const std::tuple<const char*, size_t, size_t> lists[] = {
+        {"nodes_falsenodeids", op_.nodes_falsenodeids.size(), count},
+        {"nodes_featureids", op_.nodes_featureids.size(), count},
+        {"nodes_missing_value_tracks_true", missing.size(),
+         missing.empty() ? 0 : count},
+        {"nodes_nodeids", op_.nodes_nodeids.size(), count},
+        {"nodes_treeids", op_.nodes_treeids.size(), count},
+        {"nodes_truenodeids", op_.nodes_truenodeids.size(), count},
+        {"nodes_values", splits_.size(), count},
+        {votes.names[0], votes.trees.size(), voices},
+        {votes.names[1], votes.nodes.size(), voices},
+        {votes.names[2], votes.targets.size(), voices}};
+    for (const auto& [name, found, expected] : lists) {
+      NODEWISE_RETURN_IF_ERROR(CheckListCount(name, found, expected));
+    }
+    return absl::OkStatus();
+  }
+  // Gives each node its place, and each tree its root.
+  absl::Status NumberNodes() {
+    std::map<int64_t, bool> is_known_tree;
+    size_t nodes = 0;
+    for (size_t i = 0; i < op_.nodes_modes.size(); ++i) {
+      const int64_t tree = op_.nodes_treeids[i];
+      const bool is_leaf = op_.nodes_modes[i] == "LEAF";
+      places_.push_back({is_leaf, is_leaf ? forest_.leaves.size() : nodes});
+      if (is_leaf) {
+        forest_.leaves.emplace_back();
+      } else {
+        ++nodes;
+      }
+      if (is_known_tree.emplace(tree, true).second) {
+        forest_.roots.push_back(places_.back());
+      }
+      if (!numbers_.emplace(Key(tree, op_.nodes_nodeids[i]), i).second) {
+        return AttributeError(
+            "nodes_nodeids",
+            fmt::format("has {} twice in tree {}", op_.nodes_nodeids[i], tree));
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<BranchMode> ModeOf(size_t i) const {
+    constexpr std::pair<std::string_view, BranchMode> kModes[] = {
+        {"BRANCH_LEQ", BranchMode::kLeq}, {"BRANCH_LT", BranchMode::kLt},
+        {"BRANCH_GTE", BranchMode::kGte}, {"BRANCH_GT", BranchMode::kGt},
+        {"BRANCH_EQ", BranchMode::kEq},   {"BRANCH_NEQ", BranchMode::kNeq}};
+    for (const auto& [word, mode] : kModes) {
+      if (op_.nodes_modes[i] == word) return mode;
+    }
+    return AttributeError("nodes_modes",
+                          fmt::format("has {}, expected LEAF, BRANCH_LEQ, "
+                                      "BRANCH_LT, BRANCH_GTE, BRANCH_GT, "
+                                      "BRANCH_EQ or BRANCH_NEQ",
+                                      op_.nodes_modes[i]));
+  }
+  absl::Status AddNode(size_t i) {
+    Forest::Node node;
+    const int64_t tree = op_.nodes_treeids[i];
+    NODEWISE_ASSIGN_OR_RETURN(node.mode, ModeOf(i));
+    NODEWISE_ASSIGN_OR_RETURN(node.if_true, Find("nodes_truenodeids", tree,
+                                                 op_.nodes_truenodeids[i]));
+    NODEWISE_ASSIGN_OR_RETURN(node.if_false, Find("nodes_falsenodeids", tree,
+                                                  op_.nodes_falsenodeids[i]));
+    if (op_.nodes_featureids[i] < 0) {
+      return AttributeError(
+          "nodes_featureids",
+          fmt::format("has {}, expected 0 or more", op_.nodes_featureids[i]));
+    }
+    node.feature = static_cast<size_t>(op_.nodes_featureids[i]);
+    node.split = splits_[i];
+    const Ints& missing = op_.nodes_missing_value_tracks_true;
+    node.missing_goes_true = !missing.empty() && missing[i] == 1;
+    forest_.nodes.push_back(node);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Forest::Place> Find(const char* attribute, int64_t tree,
+                                     int64_t node) const {
+    const auto found = numbers_.find({tree, node});
+    if (found != numbers_.end()) return places_[found->second];
+    return AttributeError(
+        attribute, fmt::format("has {}, which tree {} has not", node, tree));
+  }
+  absl::Status AddVotes(const VoteLists& votes, const Doubles& weights,
+                        size_t targets) {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          const Forest::Place place,
+          Find(votes.names[1], votes.trees[i], votes.nodes[i]));
+      NODEWISE_RETURN_IF_ERROR(CheckIndex(votes.names[2], votes.targets[i],
+                                          static_cast<int64_t>(targets)));
+      // What says something of an inner node is never met.
+      if (!place.is_leaf) continue;
+      forest_.leaves[place.index].push_back(
+          {static_cast<size_t>(votes.targets[i]), weights[i]});
+    }
+    return absl::OkStatus();
+  }
+
+  const ops::TreeNodes& op_;
+  const Doubles& splits_;
+  std::map<Key, size_t> numbers_;
+  std::vector<Forest::Place> places_;
+  Forest forest_;
+};
 
 // Returns a list of numbers, which may be a tensor instead.
 absl::StatusOr<Doubles> ListOrTensor(const char* attribute,
@@ -569,26 +541,29 @@ TreeTensors TensorsOf(const ops::TreeEnsembleClassifier& op) {
           op.class_weights_as_tensor};
 }
 
-// The numbers of the trees, wherever they stand.
-struct TreeNumbers {
+// The trees, and the numbers beside them, wherever they stand.
+struct Trees {
   Doubles base;
-  Doubles splits;
   Doubles weights;
+  Forest forest;
 };
 template <typename Class>
-absl::StatusOr<TreeNumbers> TreeNumbersOf(const Class& op,
-                                          const char* weights_name,
-                                          const std::vector<float>& weights) {
+absl::StatusOr<Trees> TreesOf(const Class& op, size_t targets) {
   const TreeTensors tensors = TensorsOf(op);
-  TreeNumbers numbers;
+  const VoteLists votes = VotesOf(op);
+  Trees trees;
   NODEWISE_ASSIGN_OR_RETURN(
-      numbers.base, ListOrTensor("base_values", op.base_values, tensors.base));
+      trees.base, ListOrTensor("base_values", op.base_values, tensors.base));
   NODEWISE_ASSIGN_OR_RETURN(
-      numbers.splits,
+      const Doubles splits,
       ListOrTensor("nodes_values", op.nodes_values, tensors.splits));
   NODEWISE_ASSIGN_OR_RETURN(
-      numbers.weights, ListOrTensor(weights_name, weights, tensors.weights));
-  return numbers;
+      trees.weights,
+      ListOrTensor(votes.names[3], votes.weights, tensors.weights));
+  NODEWISE_ASSIGN_OR_RETURN(
+      trees.forest,
+      ForestMaker(op, splits).Make(votes, trees.weights, targets));
+  return trees;
 }
 
 // What both kinds do with rows of features.
@@ -607,25 +582,6 @@ absl::Status CheckRows(const Inputs& in, const Forest& forest) {
                                    features.size(), needed));
 }
 
-// Calls `f` with the scores of each row.
-template <typename F>
-absl::Status ForEachItem(const EvalArgs& args, const Forest& forest,
-                         size_t targets, F f) {
-  const FeatureRows size = RowsOf(args.shape(0));
-  const Doubles x = ToDoubles(args.in(0));
-  for (int64_t row = 0; row < size.rows; ++row) {
-    const absl::Span<const double> features(x.data() + row * size.features,
-                                            static_cast<size_t>(size.features));
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<TargetScore> scores,
-                              ScoresOf(forest, features, targets));
-    f(scores);
-  }
-  return absl::OkStatus();
-}
-
-Approximate ScoreOf(const TreeResult& result) {
-  return {result.value, result.bound.proved, result.bound.expected};
-}
 Approximate PlusBase(const Approximate& score, double base) {
   return base == 0 ? score : Plus(score, {base, 0, 0}).Rounded();
 }
@@ -633,39 +589,32 @@ Approximate PlusBase(const Approximate& score, double base) {
 template <typename Class>
 struct Regressor : Class {
   absl::Status Check(const Inputs& in) const {
-    if (this->n_targets.value_or(0) < 1) {
-      return AttributeError("n_targets",
-                            fmt::format("is {}, expected 1 or more",
-                                        this->n_targets.value_or(0)));
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const TreeNumbers numbers, Numbers());
-    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
-    if (!numbers.base.empty()) {
+    NODEWISE_RETURN_IF_ERROR(CheckTargets(this->n_targets));
+    NODEWISE_ASSIGN_OR_RETURN(const Trees trees, OwnTrees());
+    if (!trees.base.empty()) {
       NODEWISE_RETURN_IF_ERROR(
-          CheckListCount("base_values", numbers.base.size(), Targets()));
+          CheckListCount("base_values", trees.base.size(), Targets()));
     }
-    return CheckRows(in, forest);
+    return CheckRows(in, trees.forest);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    TensorType type(kFloat32,
-                    Shape{CountRows(in, 0), this->n_targets.value_or(0)});
-    return Countable(OutputInfos{std::move(type)});
+    return Countable(OutputInfos{TensorType(
+        kFloat32, Shape{CountRows(in, 0), this->n_targets.value_or(0)})});
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(TreeNumbers numbers, Numbers());
-    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
-    numbers.base.resize(Targets(), 0);
+    NODEWISE_ASSIGN_OR_RETURN(Trees trees, OwnTrees());
+    trees.base.resize(Targets(), 0);
     std::vector<Scores> rows;
     const auto add = [&](const std::vector<TargetScore>& scores) {
       Scores& row = rows.emplace_back();
       for (size_t i = 0; i < scores.size(); ++i) {
-        const TreeResult result = Aggregated(
-            scores[i], this->aggregate_function, forest.roots.size(), kFloat32);
-        row.push_back(PlusBase(ScoreOf(result), numbers.base[i]));
+        row.push_back(PlusBase(Aggregated(scores[i], this->aggregate_function,
+                                          trees.forest.roots.size(), kFloat32),
+                               trees.base[i]));
       }
       Transform(this->post_transform, &row);
     };
-    NODEWISE_RETURN_IF_ERROR(ForEachItem(args, forest, Targets(), add));
+    NODEWISE_RETURN_IF_ERROR(ForEachItem(args, trees.forest, Targets(), add));
     return StoreScores(args, 0, rows);
   }
 
@@ -673,18 +622,8 @@ struct Regressor : Class {
   size_t Targets() const {
     return static_cast<size_t>(this->n_targets.value_or(0));
   }
-  absl::StatusOr<TreeNumbers> Numbers() const {
-    return TreeNumbersOf(static_cast<const Class&>(*this), "target_weights",
-                         this->target_weights);
-  }
-  absl::StatusOr<Forest> Trees(const TreeNumbers& numbers) const {
-    return MakeForest(*this, numbers.splits,
-                      {this->target_treeids,
-                       this->target_nodeids,
-                       this->target_ids,
-                       numbers.weights,
-                       {"target_treeids", "target_nodeids", "target_ids"}},
-                      Targets());
+  absl::StatusOr<Trees> OwnTrees() const {
+    return TreesOf<Class>(*this, Targets());
   }
 };
 
@@ -699,8 +638,7 @@ struct VoteRule {
 
   Winner WinnerOf(const std::vector<TargetScore>& votes, Scores* scores) const {
     for (const TargetScore& vote : votes) {
-      scores->push_back(
-          ScoreOf(Aggregated(vote, TreeAggregate::kSum, 1, kFloat32)));
+      scores->push_back(Aggregated(vote, TreeAggregate::kSum, 1, kFloat32));
     }
     if (has_one_score && base.size() < 2) return OfOneScore(scores);
     for (size_t i = 0; i < base.size(); ++i) {
@@ -748,70 +686,46 @@ struct Classifier : Class {
           "classlabels_int64s",
           fmt::format("has {} elements, expected 2 or more", classes));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const TreeNumbers numbers, Numbers());
-    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
-    const size_t base = numbers.base.size();
+    NODEWISE_ASSIGN_OR_RETURN(const Trees trees,
+                              TreesOf<Class>(*this, classes));
+    const size_t base = trees.base.size();
     if (base != 0 && !(base == 1 && classes == 2)) {
       NODEWISE_RETURN_IF_ERROR(CheckListCount("base_values", base, classes));
     }
-    return CheckRows(in, forest);
+    return CheckRows(in, trees.forest);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const auto classes = static_cast<int64_t>(this->classlabels_int64s.size());
     return InferClasses(CountRows(in, 0), classes);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const TreeNumbers numbers, Numbers());
-    NODEWISE_ASSIGN_OR_RETURN(const Forest forest, Trees(numbers));
-    const VoteRule rule = RuleOf(numbers);
+    const size_t classes = this->classlabels_int64s.size();
+    NODEWISE_ASSIGN_OR_RETURN(const Trees trees,
+                              TreesOf<Class>(*this, classes));
+    const VoteRule rule = RuleOf(trees);
     std::vector<Scores> rows;
     std::vector<Winner> winners;
     const auto add = [&](const std::vector<TargetScore>& votes) {
       winners.push_back(rule.WinnerOf(votes, &rows.emplace_back()));
     };
-    NODEWISE_RETURN_IF_ERROR(
-        ForEachItem(args, forest, this->classlabels_int64s.size(), add));
+    NODEWISE_RETURN_IF_ERROR(ForEachItem(args, trees.forest, classes, add));
     NODEWISE_RETURN_IF_ERROR(
         StoreLabels(args, 0, winners, this->classlabels_int64s));
     return StoreScores(args, 1, rows);
   }
 
  private:
-  absl::StatusOr<TreeNumbers> Numbers() const {
-    return TreeNumbersOf(static_cast<const Class&>(*this), "class_weights",
-                         this->class_weights);
-  }
-  absl::StatusOr<Forest> Trees(const TreeNumbers& numbers) const {
-    return MakeForest(*this, numbers.splits,
-                      {this->class_treeids,
-                       this->class_nodeids,
-                       this->class_ids,
-                       numbers.weights,
-                       {"class_treeids", "class_nodeids", "class_ids"}},
-                      this->classlabels_int64s.size());
-  }
-  VoteRule RuleOf(const TreeNumbers& numbers) const {
+  VoteRule RuleOf(const Trees& trees) const {
     const Ints& ids = this->class_ids;
-    VoteRule rule;
-    rule.transform = this->post_transform;
-    rule.base = numbers.base;
-    rule.voted = ids.empty() ? 0 : static_cast<size_t>(ids[0]);
-    rule.has_one_score =
-        this->classlabels_int64s.size() == 2 && !ids.empty() &&
-        std::all_of(ids.begin(), ids.end(),
-                    [&ids](int64_t id) { return id == ids[0]; });
-    rule.all_positive =
-        std::all_of(numbers.weights.begin(), numbers.weights.end(),
-                    [](double weight) { return weight >= 0; });
-    return rule;
+    return {this->post_transform, trees.base,
+            this->classlabels_int64s.size() == 2 && !ids.empty() &&
+                std::all_of(ids.begin(), ids.end(),
+                            [&ids](int64_t id) { return id == ids[0]; }),
+            ids.empty() ? 0 : static_cast<size_t>(ids[0]),
+            std::all_of(trees.weights.begin(), trees.weights.end(),
+                        [](double weight) { return weight >= 0; })};
   }
 };
-
-template <typename... Lists>
-constexpr auto FieldsOfAll(const Lists&... lists) {
-  return std::apply([](auto... fields) { return FieldList(fields...); },
-                    std::tuple_cat(lists...));
-}
 
 constexpr auto NodeFields() {
   using Class = ops::TreeNodes;
@@ -829,27 +743,25 @@ constexpr auto NodeFields() {
                    Field<&Class::post_transform>("post_transform"));
 }
 
-constexpr auto RegressorFields() {
-  using Class = ops::TreeEnsembleRegressor1;
-  return FieldsOfAll(
-      NodeFields(),
-      FieldList(Field<&Class::aggregate_function>("aggregate_function"),
-                Field<&Class::n_targets>("n_targets"),
-                Field<&Class::target_ids>("target_ids"),
-                Field<&Class::target_nodeids>("target_nodeids"),
-                Field<&Class::target_treeids>("target_treeids"),
-                Field<&Class::target_weights>("target_weights")));
-}
-
 struct TreeEnsembleRegressor1 : Regressor<ops::TreeEnsembleRegressor1> {
-  static constexpr auto Fields() { return RegressorFields(); }
+  static constexpr auto Fields() {
+    using Class = ops::TreeEnsembleRegressor1;
+    return JoinedFields(
+        NodeFields(),
+        FieldList(Field<&Class::aggregate_function>("aggregate_function"),
+                  Field<&Class::n_targets>("n_targets"),
+                  Field<&Class::target_ids>("target_ids"),
+                  Field<&Class::target_nodeids>("target_nodeids"),
+                  Field<&Class::target_treeids>("target_treeids"),
+                  Field<&Class::target_weights>("target_weights")));
+  }
 };
 
 struct TreeEnsembleRegressor : Regressor<ops::TreeEnsembleRegressor> {
   static constexpr auto Fields() {
     using Class = ops::TreeEnsembleRegressor;
-    return FieldsOfAll(
-        RegressorFields(),
+    return JoinedFields(
+        nodewise::TreeEnsembleRegressor1::Fields(),
         FieldList(
             Field<&Class::base_values_as_tensor>("base_values_as_tensor"),
             Field<&Class::nodes_hitrates_as_tensor>("nodes_hitrates_as_tensor"),
@@ -859,27 +771,25 @@ struct TreeEnsembleRegressor : Regressor<ops::TreeEnsembleRegressor> {
   }
 };
 
-constexpr auto ClassifierFields() {
-  using Class = ops::TreeEnsembleClassifier1;
-  return FieldsOfAll(
-      NodeFields(),
-      FieldList(Field<&Class::class_ids>("class_ids"),
-                Field<&Class::class_nodeids>("class_nodeids"),
-                Field<&Class::class_treeids>("class_treeids"),
-                Field<&Class::class_weights>("class_weights"),
-                Field<&Class::classlabels_int64s>("classlabels_int64s"),
-                Field<&Class::classlabels_strings>("classlabels_strings")));
-}
-
 struct TreeEnsembleClassifier1 : Classifier<ops::TreeEnsembleClassifier1> {
-  static constexpr auto Fields() { return ClassifierFields(); }
+  static constexpr auto Fields() {
+    using Class = ops::TreeEnsembleClassifier1;
+    return JoinedFields(
+        NodeFields(),
+        FieldList(Field<&Class::class_ids>("class_ids"),
+                  Field<&Class::class_nodeids>("class_nodeids"),
+                  Field<&Class::class_treeids>("class_treeids"),
+                  Field<&Class::class_weights>("class_weights"),
+                  Field<&Class::classlabels_int64s>("classlabels_int64s"),
+                  Field<&Class::classlabels_strings>("classlabels_strings")));
+  }
 };
 
 struct TreeEnsembleClassifier : Classifier<ops::TreeEnsembleClassifier> {
   static constexpr auto Fields() {
     using Class = ops::TreeEnsembleClassifier;
-    return FieldsOfAll(
-        ClassifierFields(),
+    return JoinedFields(
+        nodewise::TreeEnsembleClassifier1::Fields(),
         FieldList(
             Field<&Class::base_values_as_tensor>("base_values_as_tensor"),
             Field<&Class::class_weights_as_tensor>("class_weights_as_tensor"),
@@ -888,33 +798,36 @@ struct TreeEnsembleClassifier : Classifier<ops::TreeEnsembleClassifier> {
   }
 };
 
+template <typename Class, typename Rules>
+constexpr OperatorDef RegressorRow(const char* name, int since) {
+  return Row<Class, Rules>({.name = name,
+                            .domain = "ai.onnx.ml",
+                            .since = since,
+                            .inputs = {"X"},
+                            .outputs = {"Y"},
+                            .bound = kSum});
+}
+template <typename Class, typename Rules>
+constexpr OperatorDef ClassifierRow(int since) {
+  return Row<Class, Rules>({.name = "TreeEnsembleClassifier",
+                            .domain = "ai.onnx.ml",
+                            .since = since,
+                            .inputs = {"X"},
+                            .outputs = {"Y", "Z"},
+                            .bound = kSum});
+}
+
+constexpr OperatorDef kTrees[] = {
+    RegressorRow<ops::TreeEnsemble, TreeEnsemble>("TreeEnsemble", 5),
+};
+
 constexpr OperatorDef kTreeLists[] = {
-    Row<ops::TreeEnsembleRegressor1, TreeEnsembleRegressor1>(
-        {.name = "TreeEnsembleRegressor",
-         .domain = "ai.onnx.ml",
-         .inputs = {"X"},
-         .outputs = {"Y"},
-         .bound = kSum}),
-    Row<ops::TreeEnsembleRegressor, TreeEnsembleRegressor>(
-        {.name = "TreeEnsembleRegressor",
-         .domain = "ai.onnx.ml",
-         .since = 3,
-         .inputs = {"X"},
-         .outputs = {"Y"},
-         .bound = kSum}),
-    Row<ops::TreeEnsembleClassifier1, TreeEnsembleClassifier1>(
-        {.name = "TreeEnsembleClassifier",
-         .domain = "ai.onnx.ml",
-         .inputs = {"X"},
-         .outputs = {"Y", "Z"},
-         .bound = kSum}),
-    Row<ops::TreeEnsembleClassifier, TreeEnsembleClassifier>(
-        {.name = "TreeEnsembleClassifier",
-         .domain = "ai.onnx.ml",
-         .since = 3,
-         .inputs = {"X"},
-         .outputs = {"Y", "Z"},
-         .bound = kSum}),
+    RegressorRow<ops::TreeEnsembleRegressor1, TreeEnsembleRegressor1>(
+        "TreeEnsembleRegressor", 1),
+    RegressorRow<ops::TreeEnsembleRegressor, TreeEnsembleRegressor>(
+        "TreeEnsembleRegressor", 3),
+    ClassifierRow<ops::TreeEnsembleClassifier1, TreeEnsembleClassifier1>(1),
+    ClassifierRow<ops::TreeEnsembleClassifier, TreeEnsembleClassifier>(3),
 };
 
 }  // namespace

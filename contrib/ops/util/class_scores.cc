@@ -197,7 +197,7 @@ absl::Status StoreScores(EvalArgs& args, size_t i,
     for (const Approximate& score : row) {
       values.push_back(score.value);
       if (bounds == nullptr) continue;
-      SumBound{score.proved, score.expected}.AppendTo(bounds);
+      score.bound().AppendTo(bounds);
     }
   }
   StoreDoubles(values.data(), 0, CountOf(z), z);

@@ -36,6 +36,7 @@ struct Approximate {
   static Approximate Of(const SumOfTerms& sum);
   // With one more rounding to float32.
   Approximate Rounded() const;
+  SumBound bound() const { return {proved, expected}; }
 };
 Approximate Plus(const Approximate& a, const Approximate& b);
 Approximate Times(const Approximate& a, double factor);
