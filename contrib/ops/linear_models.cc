@@ -11,6 +11,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/class_scores.h"
 #include "contrib/ops/util/classic_rules.h"
+#include "contrib/ops/util/field_lists.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
@@ -51,9 +52,7 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
 
 void AddTerm(double term, SumOfTerms* sum) {
   sum->terms += 1;
-  sum->absolute += std::fabs(term);
-  sum->squares += term * term;
-  sum->result += term;
+  sum->Add(term);
 }
 
 double Power(double x, double degree) { return std::pow(x, degree); }
@@ -288,11 +287,6 @@ constexpr auto VectorFields() {
                    Field<&Class::rho>("rho"),
                    Field<&Class::support_vectors>("support_vectors"));
 }
-template <typename... Fields>
-constexpr auto VectorFieldsAnd(Fields... fields) {
-  return std::apply([&](auto... own) { return FieldList(own..., fields...); },
-                    VectorFields());
-}
 
 // What both machines have; `vectors` of them.
 absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
@@ -330,8 +324,9 @@ Scores KernelsOf(const ops::SupportVectors& op, absl::Span<const double> x,
 struct SVMRegressor : ops::SVMRegressor {
   static constexpr auto Fields() {
     using Class = ops::SVMRegressor;
-    return VectorFieldsAnd(Field<&Class::n_supports>("n_supports"),
-                           Field<&Class::one_class>("one_class"));
+    return JoinedFields(VectorFields(),
+                        FieldList(Field<&Class::n_supports>("n_supports"),
+                                  Field<&Class::one_class>("one_class")));
   }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(CheckVectors(*this, n_supports));
@@ -371,11 +366,13 @@ struct SVMRegressor : ops::SVMRegressor {
 struct SVMClassifier : ops::SVMClassifier {
   static constexpr auto Fields() {
     using Class = ops::SVMClassifier;
-    return VectorFieldsAnd(
-        Field<&Class::classlabels_ints>("classlabels_ints"),
-        Field<&Class::classlabels_strings>("classlabels_strings"),
-        Field<&Class::prob_a>("prob_a"), Field<&Class::prob_b>("prob_b"),
-        Field<&Class::vectors_per_class>("vectors_per_class"));
+    return JoinedFields(
+        VectorFields(),
+        FieldList(Field<&Class::classlabels_ints>("classlabels_ints"),
+                  Field<&Class::classlabels_strings>("classlabels_strings"),
+                  Field<&Class::prob_a>("prob_a"),
+                  Field<&Class::prob_b>("prob_b"),
+                  Field<&Class::vectors_per_class>("vectors_per_class")));
   }
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/quantize_rules.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/wide_elements.h"
 #include "contrib/ops/util/window_rules.h"
 #include "fmt/format.h"
@@ -247,11 +248,10 @@ struct FakeQuantize : ops::FakeQuantize {
         {axis, block_size}, args, y, [&](double x, double scale, double zero) {
           return (quantize(x, scale, zero) - zero) * scale;
         }));
-    Bounds* const bounds = args.bounds(0);
+    Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
     if (bounds == nullptr) return absl::OkStatus();
     // One step is as long as the scale.
     const std::vector<double> scales = ToDoubles(args.in(1));
-    bounds->proved.resize(static_cast<size_t>(CountOf(y)));
     NODEWISE_RETURN_IF_ERROR(
         ForEachScaleRun({axis, block_size}, args, [&](const ScaleRun& run) {
           for (int64_t i = 0; i < run.n; ++i) {
@@ -298,10 +298,8 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
     });
     BoundByOneStep(y, args.bounds(0));
     BoundByOneStep(y_zero, args.bounds(2));
-    if (Bounds* const bounds = args.bounds(1)) {
-      bounds->proved = {4 * HalfUlp(kFloat32, static_cast<double>(scale))};
-      bounds->expected = bounds->proved;
-    }
+    SetAllBounds(1, 4 * HalfUlp(kFloat32, static_cast<double>(scale)),
+                 args.bounds(1));
     if (scale == 0) AllowAnyOfZeros(args);
     return absl::OkStatus();
   }
@@ -313,10 +311,7 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
     for (const size_t output : {0, 2}) {
       AllowAny(args, output, [](int64_t) { return true; });
     }
-    Bounds* const bounds = args.bounds(1);
-    if (bounds == nullptr) return;
-    bounds->proved = {1};
-    bounds->expected = bounds->proved;
+    SetAllBounds(1, 1, args.bounds(1));
   }
 };
 
@@ -371,34 +366,9 @@ Inputs IntegerInputs(const Inputs& in, std::vector<InputInfo>* infos) {
   return Inputs(*infos);
 }
 
-absl::Status CheckProduct(const OpAttrs& integers, const Inputs& in) {
-  for (const size_t i : {kAScale, kBScale, kYScale}) {
-    NODEWISE_RETURN_IF_ERROR(RequireFloat(in, i));
-  }
-  NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, kYZero));
-  std::vector<InputInfo> infos;
-  return At(integers.def().name,
-            integers.def().check(integers.get(), IntegerInputs(in, &infos)));
-}
-
-absl::StatusOr<OutputInfos> InferProduct(const OpAttrs& integers,
-                                         const Inputs& in) {
-  std::vector<InputInfo> infos;
-  auto inferred =
-      integers.def().infer(integers.get(), IntegerInputs(in, &infos), 1);
-  if (!inferred.ok()) return At(integers.def().name, inferred.status());
-  (*inferred)[0].type.dtype = in.type(kYZero).dtype;
-  return inferred;
-}
-
-absl::StatusOr<NDArray> EvaluateProduct(const OpAttrs& integers,
-                                        const EvalArgs& args) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Evaluated product,
-      Evaluate(integers,
-               {args.in(kA), args.in(kB), args.in(kAZero), args.in(kBZero)},
-               {true}));
-  return product.outputs[0];
+absl::Status CheckScaleTypes(const Inputs& in) {
+  return All(RequireFloat(in, kAScale), RequireFloat(in, kBScale),
+             RequireFloat(in, kYScale));
 }
 
 absl::StatusOr<double> OneScale(const EvalArgs& args, size_t i) {
@@ -445,23 +415,13 @@ template <typename F>
 absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
                          const Requantizer& requantize, F sum_and_factor) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-  const bool is_float = IsShortFloat(y.dtype());
-  ParallelFor(CountOf(y), 10, [&](int64_t begin, int64_t end) {
-    double block[kWideBlock];
-    for (int64_t at = begin; at < end; at += kWideBlock) {
-      const int64_t next = std::min(at + kWideBlock, end);
-      LoadDoubles(sums, at, next, block);
-      for (int64_t i = at; i < next; ++i) {
-        const auto [sum, factor] = sum_and_factor(i, block[i - at]);
-        block[i - at] = requantize(sum, factor);
-      }
-      if (is_float) {
-        StoreShortFloats(block, at, next, y, {.saturates = true});
-      } else {
-        StoreDoubles(block, at, next, y);
-      }
+  const auto scale = [&](int64_t begin, int64_t end, double* block) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto [sum, factor] = sum_and_factor(i, block[i - begin]);
+      block[i - begin] = requantize(sum, factor);
     }
-  });
+  };
+  MapShortBlocks(sums, y, 10, {.saturates = true}, scale);
   BoundByOneStep(y, args.bounds(0));
   return absl::OkStatus();
 }
@@ -471,15 +431,36 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
 template <typename Rules>
 struct QLinearProduct {
   absl::Status Check(const Inputs& in) const {
-    return CheckProduct(self().Integers(), in);
+    NODEWISE_RETURN_IF_ERROR(CheckScaleTypes(in));
+    NODEWISE_RETURN_IF_ERROR(RequireQuantized(in, kYZero));
+    const OpAttrs integers = self().Integers();
+    std::vector<InputInfo> infos;
+    return At(integers.def().name,
+              integers.def().check(integers.get(), IntegerInputs(in, &infos)));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    return InferProduct(self().Integers(), in);
+    const OpAttrs integers = self().Integers();
+    std::vector<InputInfo> infos;
+    auto inferred =
+        integers.def().infer(integers.get(), IntegerInputs(in, &infos), 1);
+    if (!inferred.ok()) return At(integers.def().name, inferred.status());
+    (*inferred)[0].type.dtype = in.type(kYZero).dtype;
+    return inferred;
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
     const OpAttrs integers = self().Integers();
     std::vector<InputInfo> infos;
     return integers.def().flops(integers.get(), IntegerInputs(in, &infos), out);
+  }
+
+ protected:
+  absl::StatusOr<NDArray> Sums(const EvalArgs& args) const {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Evaluated product,
+        Evaluate(self().Integers(),
+                 {args.in(kA), args.in(kB), args.in(kAZero), args.in(kBZero)},
+                 {true}));
+    return product.outputs[0];
   }
 
  private:
@@ -494,8 +475,7 @@ struct QLinearConv : ops::QLinearConv, QLinearProduct<QLinearConv> {
     return QLinearProduct::Check(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
-                              EvaluateProduct(Integers(), args));
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray sums, Sums(args));
     NODEWISE_ASSIGN_OR_RETURN(const Requantizer requantize,
                               RequantizerOf(args));
     const int64_t channels = sums.shape()[1];
@@ -614,9 +594,7 @@ struct FloatProduct {
       if (!in.type(i).has_dtype()) continue;
       NODEWISE_RETURN_IF_ERROR(RequireType(in, i + 2, in.type(i).dtype));
     }
-    for (const size_t i : {kAScale, kBScale, kYScale}) {
-      NODEWISE_RETURN_IF_ERROR(RequireFloat(in, i));
-    }
+    NODEWISE_RETURN_IF_ERROR(CheckScaleTypes(in));
     const OpAttrs product = Floats();
     return product.def().check(product.get(), Inputs(Doubles(in)));
   }
@@ -668,9 +646,9 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
     const bool has_floats = IsByteFloat(args.dtype(kA)) ||
                             IsByteFloat(args.dtype(kB)) ||
                             IsByteFloat(args.dtype(kYZero));
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray sums,
-                              has_floats ? FloatProduct::Sums(args, false)
-                                         : EvaluateProduct(Integers(), args));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray sums,
+        has_floats ? FloatProduct::Sums(args, false) : Sums(args));
     NODEWISE_ASSIGN_OR_RETURN(const Requantizer requantize,
                               RequantizerOf(args));
     const int64_t columns = RightSizes(args.shape(kB)).columns;

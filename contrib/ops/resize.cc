@@ -7,6 +7,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/resize_taps.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
 #include "nodewise/op/op_row.h"
@@ -14,11 +15,69 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
-namespace {
 
+using ops::AspectRatio;
 using ops::CoordinateRule;
 using ops::Interpolation;
 using ops::NearestRule;
+template <>
+struct Words<NearestRule> {
+  static constexpr std::pair<NearestRule, std::string_view> kAll[] = {
+      {NearestRule::kPreferFloor, "round_prefer_floor"},
+      {NearestRule::kPreferCeil, "round_prefer_ceil"},
+      {NearestRule::kFloor, "floor"},
+      {NearestRule::kCeil, "ceil"}};
+};
+template <>
+struct Words<CoordinateRule> {
+  static constexpr std::pair<CoordinateRule, std::string_view> kAll[] = {
+      {CoordinateRule::kHalfPixel, "half_pixel"},
+      {CoordinateRule::kHalfPixelSymmetric, "half_pixel_symmetric"},
+      {CoordinateRule::kPytorchHalfPixel, "pytorch_half_pixel"},
+      {CoordinateRule::kAlignCorners, "align_corners"},
+      {CoordinateRule::kAsymmetric, "asymmetric"},
+      {CoordinateRule::kTfHalfPixelForNn, "tf_half_pixel_for_nn"},
+      {CoordinateRule::kTfCropAndResize, "tf_crop_and_resize"}};
+};
+template <>
+struct Words<AspectRatio> {
+  static constexpr std::pair<AspectRatio, std::string_view> kAll[] = {
+      {AspectRatio::kStretch, "stretch"},
+      {AspectRatio::kNotLarger, "not_larger"},
+      {AspectRatio::kNotSmaller, "not_smaller"}};
+};
+
+namespace {
+
+// Resizing handles one side after the other: every element along a side of the
+// output is a weighted sum of a few along that side of the input, its taps. For
+// the nearest element that is one tap of weight 1, and elements are moved as
+// they are, of whatever type. Which elements are near depends on places that
+// kernels calculate in float32, so bounds ask what else a kernel may take.
+
+struct ResizeRule {
+  ops::Interpolation mode = ops::Interpolation::kNearest;
+  // None: up for shrinking, down for growing.
+  std::optional<ops::NearestRule> nearest = ops::NearestRule::kPreferFloor;
+  ops::CoordinateRule coordinates = ops::CoordinateRule::kHalfPixel;
+  double cubic_coeff_a = -0.75;
+  bool exclude_outside = false;
+  bool antialias = false;
+  double extrapolation_value = 0;
+};
+
+// One side. `length` is the length of the output before it is cut down to an
+// integer.
+struct ResizedSide {
+  int64_t in = 0;
+  int64_t out = 0;
+  double scale = 1;
+  double length = 0;
+  double roi_begin = 0;
+  double roi_end = 1;
+};
+
+using Taps = ops::SideTaps;
 
 // T is the type in which a kernel calculates places.
 template <typename T>
@@ -344,9 +403,7 @@ void BoundByNeighbours(const ResizeRule& rule,
   }
   if (open == 0) return;
   if (open > kMostSides) {
-    bounds->proved.assign(bounds->proved.size(),
-                          std::numeric_limits<double>::quiet_NaN());
-    bounds->expected = bounds->proved;
+    SetAllBounds(CountOf(y), std::numeric_limits<double>::quiet_NaN(), bounds);
     return;
   }
   const std::vector<double> from = ToDoubles(x);
@@ -363,15 +420,6 @@ void BoundByNeighbours(const ResizeRule& rule,
     }
   }
   bounds->expected = bounds->proved;
-}
-
-}  // namespace
-
-void CubicWeights(double ratio, double a, double weights[4]) {
-  ResizeRule rule;
-  rule.mode = Interpolation::kCubic;
-  rule.cubic_coeff_a = a;
-  for (int i = 0; i < 4; ++i) weights[i] = KernelAt(rule, i - 1 - ratio);
 }
 
 Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side) {
@@ -406,8 +454,7 @@ absl::Status ResizeSides(const ResizeRule& rule,
   const NDArray& x = args.in(0);
   Bounds* const bounds = args.bounds(0);
   const auto count = static_cast<size_t>(CountOf(y));
-  if (bounds != nullptr) bounds->proved.assign(count, 0);
-  if (bounds != nullptr) bounds->expected = bounds->proved;
+  SetAllBounds(CountOf(y), 0, bounds);
   if (count == 0) return absl::OkStatus();
   if (CountOf(x) == 0) return InputError(0, "is empty, but the output is not");
   std::vector<Taps> taps;
@@ -434,39 +481,6 @@ absl::Status ResizeSides(const ResizeRule& rule,
   if (bounds != nullptr) bounds->expected = bounds->proved;
   return absl::OkStatus();
 }
-
-using ops::AspectRatio;
-using ops::CoordinateRule;
-using ops::Interpolation;
-using ops::NearestRule;
-template <>
-struct Words<NearestRule> {
-  static constexpr std::pair<NearestRule, std::string_view> kAll[] = {
-      {NearestRule::kPreferFloor, "round_prefer_floor"},
-      {NearestRule::kPreferCeil, "round_prefer_ceil"},
-      {NearestRule::kFloor, "floor"},
-      {NearestRule::kCeil, "ceil"}};
-};
-template <>
-struct Words<CoordinateRule> {
-  static constexpr std::pair<CoordinateRule, std::string_view> kAll[] = {
-      {CoordinateRule::kHalfPixel, "half_pixel"},
-      {CoordinateRule::kHalfPixelSymmetric, "half_pixel_symmetric"},
-      {CoordinateRule::kPytorchHalfPixel, "pytorch_half_pixel"},
-      {CoordinateRule::kAlignCorners, "align_corners"},
-      {CoordinateRule::kAsymmetric, "asymmetric"},
-      {CoordinateRule::kTfHalfPixelForNn, "tf_half_pixel_for_nn"},
-      {CoordinateRule::kTfCropAndResize, "tf_crop_and_resize"}};
-};
-template <>
-struct Words<AspectRatio> {
-  static constexpr std::pair<AspectRatio, std::string_view> kAll[] = {
-      {AspectRatio::kStretch, "stretch"},
-      {AspectRatio::kNotLarger, "not_larger"},
-      {AspectRatio::kNotSmaller, "not_smaller"}};
-};
-
-namespace {
 
 // Returns the length of a side; kInvalidArgument if it is impossible.
 absl::StatusOr<int64_t> LengthOf(double length) {
@@ -542,11 +556,9 @@ absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
 }
 
 ResizeRule RuleOfScales(Interpolation mode) {
-  ResizeRule rule;
-  rule.mode = mode;
-  rule.nearest = std::nullopt;
-  rule.coordinates = CoordinateRule::kAsymmetric;
-  return rule;
+  return {.mode = mode,
+          .nearest = std::nullopt,
+          .coordinates = CoordinateRule::kAsymmetric};
 }
 
 absl::Status EvaluateScaled(Interpolation mode, EvalArgs& args) {
@@ -657,15 +669,13 @@ struct Resize : ops::Resize {
     return OneOutput(dtype, std::move(shape));
   }
   ResizeRule Rule() const {
-    ResizeRule rule;
-    rule.mode = mode;
-    rule.nearest = nearest_mode;
-    rule.coordinates = coordinate_transformation_mode;
-    rule.cubic_coeff_a = static_cast<double>(cubic_coeff_a);
-    rule.exclude_outside = exclude_outside;
-    rule.antialias = antialias;
-    rule.extrapolation_value = static_cast<double>(extrapolation_value);
-    return rule;
+    return {mode,
+            nearest_mode,
+            coordinate_transformation_mode,
+            static_cast<double>(cubic_coeff_a),
+            exclude_outside,
+            antialias,
+            static_cast<double>(extrapolation_value)};
   }
   absl::Status Evaluate(EvalArgs& args) const {
     ops::ResizeTargets given;
@@ -779,6 +789,11 @@ constexpr OperatorDef kResizeRows[] = {
 };
 
 }  // namespace
+
+void CubicWeights(double ratio, double a, double weights[4]) {
+  const ResizeRule rule{.mode = Interpolation::kCubic, .cubic_coeff_a = a};
+  for (int i = 0; i < 4; ++i) weights[i] = KernelAt(rule, i - 1 - ratio);
+}
 
 namespace ops {
 

@@ -61,58 +61,6 @@ void Conjugate(std::vector<ComplexDouble>& data) {
   for (ComplexDouble& number : data) number = std::conj(number);
 }
 
-}  // namespace
-
-Fourier::Fourier(int64_t length) : length_(length) {
-  if (length < 1) return;
-  const auto n = static_cast<uint64_t>(length);
-  const bool is_power = std::has_single_bit(n);
-  padded_ = static_cast<int64_t>(is_power ? n : std::bit_ceil(2 * n));
-  for (int64_t k = 0; k < padded_; ++k) roots_.push_back(Turned(k, padded_));
-  if (is_power) return;
-  for (int64_t k = 0; k < length; ++k) {
-    // The square is reduced modulo the circle before it loses digits.
-    const int64_t circle = 2 * length;
-    const auto square = static_cast<__int128>(k) * k % circle;
-    chirp_.push_back(Turned(static_cast<int64_t>(square), circle));
-  }
-  filter_.assign(static_cast<size_t>(padded_), {});
-  for (size_t k = 0; k < chirp_.size(); ++k) {
-    filter_[k] = std::conj(chirp_[k]);
-    if (k > 0) filter_[filter_.size() - k] = filter_[k];
-  }
-  TransformPowerOfTwo(filter_, roots_);
-}
-
-void Fourier::Transform(ComplexDouble* data, bool is_inverse) const {
-  if (length_ < 1) return;
-  const auto n = static_cast<size_t>(length_);
-  std::vector<ComplexDouble> work(data, data + n);
-  if (is_inverse) Conjugate(work);
-  if (chirp_.empty()) {
-    TransformPowerOfTwo(work, roots_);
-  } else {
-    for (size_t k = 0; k < n; ++k) work[k] = Times(work[k], chirp_[k]);
-    work.resize(filter_.size());
-    TransformPowerOfTwo(work, roots_);
-    for (size_t k = 0; k < work.size(); ++k) {
-      work[k] = std::conj(Times(work[k], filter_[k]));
-    }
-    TransformPowerOfTwo(work, roots_);
-    const double scale = 1 / static_cast<double>(padded_);
-    for (size_t k = 0; k < n; ++k) {
-      work[k] = Times(std::conj(work[k]) * scale, chirp_[k]);
-    }
-    work.resize(n);
-  }
-  if (is_inverse) Conjugate(work);
-  std::copy(work.begin(), work.end(), data);
-}
-
-namespace {
-
-using ComplexDouble = std::complex<double>;
-
 // Longer transforms are refused.
 constexpr int64_t kMostLength = int64_t{1} << 32;
 
@@ -132,22 +80,26 @@ struct DftRule {
   }
 };
 
+// Requires the last side to be 1 (real) or 2 (complex).
+absl::Status CheckParts(const Dim& parts) {
+  if (!parts.is_known() || parts == Dim(1) || parts == Dim(2)) {
+    return absl::OkStatus();
+  }
+  return InputError(
+      0, fmt::format("has a last side of {}, expected 1 or 2", parts.size()));
+}
+
 absl::Status CheckDft(const DftRule& rule, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, 0),
                                RequireRank(in, 0, 2, INT32_MAX),
                                RequireIndex(in, 1), RequireRank(in, 1, 0, 1)));
   if (!in.type(0).has_rank()) return absl::OkStatus();
   const Dim& parts = in.type(0).shape->back();
-  if (!parts.is_known()) return absl::OkStatus();
-  if (parts.size() != 1 && parts.size() != 2) {
-    return InputError(0, fmt::format("has a last side of {}, expected 1 or "
-                                     "2",
-                                     parts.size()));
-  }
-  if (rule.is_real_forward() && parts.size() == 2) {
+  NODEWISE_RETURN_IF_ERROR(CheckParts(parts));
+  if (rule.is_real_forward() && parts == Dim(2)) {
     return AttributeError("onesided", "is set, but the input is complex");
   }
-  if (rule.is_real_inverse() && parts.size() == 1) {
+  if (rule.is_real_inverse() && parts == Dim(1)) {
     return AttributeError("onesided", "is set, but the spectrum is real");
   }
   return absl::OkStatus();
@@ -231,22 +183,27 @@ void LoadSignal(const DftRule& rule, const Signals& from, int64_t first,
 struct SpectrumSink {
   DLDataType dtype;
   std::vector<double> values;
-  Bounds* bounds = nullptr;
+  Bounds* bounds;
 
-  void Resize(size_t count) {
-    values.resize(count);
-    if (bounds == nullptr) return;
-    bounds->proved.resize(count);
-    bounds->expected.resize(count);
+  SpectrumSink(EvalArgs& args, const NDArray& y)
+      : dtype(y.dtype()),
+        values(static_cast<size_t>(CountOf(y))),
+        bounds(SizedBounds(args, 0, CountOf(y))) {}
+  // Writes one or both parts of a number from element `i` on.
+  void Write(size_t i, const ComplexDouble& number, int64_t parts,
+             const SumOfTerms& terms, double scale) {
+    WriteOne(i, number.real(), terms, scale);
+    if (parts == 2) WriteOne(i + 1, number.imag(), terms, scale);
   }
-  void Write(size_t i, double value, const SumOfTerms& terms, double scale) {
+
+ private:
+  void WriteOne(size_t i, double value, const SumOfTerms& terms, double scale) {
     values[i] = value * scale;
     if (bounds == nullptr) return;
     SumOfTerms sum = terms;
     sum.result = value;
     const SumBound bound = BoundSum(dtype, sum);
-    bounds->proved[i] = bound.proved * scale;
-    bounds->expected[i] = bound.expected * scale;
+    SumBound{bound.proved * scale, bound.expected * scale}.SetAt(i, bounds);
   }
 };
 
@@ -277,8 +234,7 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
   }
   const Fourier fourier(length);
   const Signals signals{ToDoubles(args.in(0)), split.size, split.inner, parts};
-  SpectrumSink sink{y.dtype(), {}, args.bounds(0)};
-  sink.Resize(static_cast<size_t>(CountOf(y)));
+  SpectrumSink sink(args, y);
   const int64_t lanes = split.inner / parts;
   const double scale = rule.inverse ? 1 / static_cast<double>(length) : 1;
   const double work = 50 * static_cast<double>(length);
@@ -292,11 +248,9 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
       const SumOfTerms terms = TermsOf(signal);
       fourier.Transform(signal.data(), rule.inverse);
       for (int64_t k = 0; k < out_side; ++k) {
-        const ComplexDouble& number = signal[static_cast<size_t>(k)];
         const auto to = static_cast<size_t>(
             ((outer * out_side + k) * lanes + inner) * out_parts);
-        sink.Write(to, number.real(), terms, scale);
-        if (out_parts == 2) sink.Write(to + 1, number.imag(), terms, scale);
+        sink.Write(to, signal[static_cast<size_t>(k)], out_parts, terms, scale);
       }
     }
   });
@@ -359,11 +313,7 @@ struct Stft : ops::STFT {
             RequireIndex(in, 3), RequireRank(in, 0, 3), RequireRank(in, 2, 1),
             RequireRank(in, 1, 0, 1), RequireRank(in, 3, 0, 1)));
     const Dim parts = SideOf(in, 0, 2);
-    if (parts.is_known() && parts.size() != 1 && parts.size() != 2) {
-      return InputError(0, fmt::format("has a last side of {}, expected 1 "
-                                       "or 2",
-                                       parts.size()));
-    }
+    NODEWISE_RETURN_IF_ERROR(CheckParts(parts));
     if (onesided && parts == Dim(2)) {
       return AttributeError("onesided", "is set, but the signal is complex");
     }
@@ -418,8 +368,7 @@ struct Stft : ops::STFT {
       length = given[0];
     }
     const Fourier fourier(length);
-    SpectrumSink sink{y.dtype(), {}, args.bounds(0)};
-    sink.Resize(static_cast<size_t>(CountOf(y)));
+    SpectrumSink sink(args, y);
     const int64_t frames = y.shape()[1];
     const int64_t bins = y.shape()[2];
     const int64_t parts = args.shape(0)[2];
@@ -436,9 +385,7 @@ struct Stft : ops::STFT {
         fourier.Transform(signal.data(), false);
         for (int64_t k = 0; k < bins; ++k) {
           const auto to = static_cast<size_t>((frame * bins + k) * 2);
-          const ComplexDouble& number = signal[static_cast<size_t>(k)];
-          sink.Write(to, number.real(), terms, 1);
-          sink.Write(to + 1, number.imag(), terms, 1);
+          sink.Write(to, signal[static_cast<size_t>(k)], 2, terms, 1);
         }
       }
     });
@@ -467,12 +414,6 @@ constexpr OperatorDef kSignalRows[] = {
                           .bound = kSum}),
 };
 
-}  // namespace
-
-absl::Span<const OperatorDef> SignalOperators() { return kSignalRows; }
-
-namespace {
-
 absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
   const auto length = OneInt(in, i);
   if (!length.has_value() || *length >= least) return absl::OkStatus();
@@ -483,27 +424,29 @@ absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
 // A kernel may calculate in the output's type: cosines of angles that are off
 // by a few roundings.
 void BoundByUnits(double units, const NDArray& y, Bounds* bounds) {
-  if (bounds == nullptr) return;
   const double step = IsFloat(y.dtype()) ? 0 : 1;
-  bounds->proved.assign(static_cast<size_t>(CountOf(y)),
-                        units * UnitRoundoff(y.dtype()) + step);
-  bounds->expected = bounds->proved;
-}
-
-OutputInfos InferWindow(const ops::CosineWindowAttributes& attributes,
-                        const Inputs& in) {
-  const auto size = OneInt(in, 0);
-  return OneOutput(attributes.output_datatype,
-                   Shape{size.has_value() ? Dim(*size) : Dim()});
+  SetAllBounds(CountOf(y), units * UnitRoundoff(y.dtype()) + step, bounds);
 }
 
 // w(n) = a - b cos(2 pi n / N) + c cos(4 pi n / N), where N is the size, or one
 // less if the window is not periodic.
-absl::Status EvaluateWindow(const ops::CosineWindowAttributes& attributes,
-                            double a, double b, double c, EvalArgs& args) {
+struct Cosines {
+  double a;
+  double b;
+  double c;
+};
+constexpr Cosines CosinesOf(const ops::HannWindow&) { return {0.5, 0.5, 0}; }
+constexpr Cosines CosinesOf(const ops::HammingWindow&) {
+  return {25.0 / 46, 21.0 / 46, 0};
+}
+constexpr Cosines CosinesOf(const ops::BlackmanWindow&) {
+  return {0.42, 0.5, 0.08};
+}
+
+absl::Status EvaluateWindow(bool periodic, const Cosines& cosines,
+                            EvalArgs& args) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   const int64_t size = CountOf(y);
-  const bool periodic = attributes.periodic;
   // A symmetric window of size 1 is its middle.
   const bool is_single = size == 1 && !periodic;
   const auto n = static_cast<double>(periodic ? size : size - 1);
@@ -514,7 +457,8 @@ absl::Status EvaluateWindow(const ops::CosineWindowAttributes& attributes,
     // In this order 0.42, 0.08 and 0.5 are exactly 1 in the middle, which an
     // integer type would else make 0.
     window[static_cast<size_t>(i)] =
-        (a + c * std::cos(2 * angle)) - b * std::cos(angle);
+        (cosines.a + cosines.c * std::cos(2 * angle)) -
+        cosines.b * std::cos(angle);
   }
   StoreDoubles(window.data(), 0, size, y);
   BoundByUnits(32, y, args.bounds(0));
@@ -531,24 +475,13 @@ struct CosineWindow : Class {
     return All(RequireIndex(in, 0), RequireRank(in, 0, 0, 1),
                CheckLength(in, 0, 0));
   }
-  OutputInfos Infer(const Inputs& in) const { return InferWindow(*this, in); }
-};
-
-struct HannWindow : CosineWindow<ops::HannWindow> {
-  absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateWindow(*this, 0.5, 0.5, 0, args);
+  OutputInfos Infer(const Inputs& in) const {
+    const auto size = OneInt(in, 0);
+    return OneOutput(this->output_datatype,
+                     Shape{size.has_value() ? Dim(*size) : Dim()});
   }
-};
-
-struct HammingWindow : CosineWindow<ops::HammingWindow> {
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateWindow(*this, 25.0 / 46, 21.0 / 46, 0, args);
-  }
-};
-
-struct BlackmanWindow : CosineWindow<ops::BlackmanWindow> {
-  absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateWindow(*this, 0.42, 0.5, 0.08, args);
+    return EvaluateWindow(this->periodic, CosinesOf(*this), args);
   }
 };
 
@@ -623,22 +556,19 @@ struct MelWeightMatrix : ops::MelWeightMatrix {
   }
 };
 
+template <typename Class>
+constexpr OperatorDef WindowRow(const char* name) {
+  return Row<Class, CosineWindow<Class>>({.name = name,
+                                          .since = 17,
+                                          .inputs = {"size"},
+                                          .outputs = {"output"},
+                                          .bound = kSum});
+}
+
 constexpr OperatorDef kWindowFunctions[] = {
-    Row<ops::HannWindow, HannWindow>({.name = "HannWindow",
-                                      .since = 17,
-                                      .inputs = {"size"},
-                                      .outputs = {"output"},
-                                      .bound = kSum}),
-    Row<ops::HammingWindow, HammingWindow>({.name = "HammingWindow",
-                                            .since = 17,
-                                            .inputs = {"size"},
-                                            .outputs = {"output"},
-                                            .bound = kSum}),
-    Row<ops::BlackmanWindow, BlackmanWindow>({.name = "BlackmanWindow",
-                                              .since = 17,
-                                              .inputs = {"size"},
-                                              .outputs = {"output"},
-                                              .bound = kSum}),
+    WindowRow<ops::HannWindow>("HannWindow"),
+    WindowRow<ops::HammingWindow>("HammingWindow"),
+    WindowRow<ops::BlackmanWindow>("BlackmanWindow"),
     Row<ops::MelWeightMatrix, MelWeightMatrix>(
         {.name = "MelWeightMatrix",
          .since = 17,
@@ -649,6 +579,54 @@ constexpr OperatorDef kWindowFunctions[] = {
 };
 
 }  // namespace
+
+Fourier::Fourier(int64_t length) : length_(length) {
+  if (length < 1) return;
+  const auto n = static_cast<uint64_t>(length);
+  const bool is_power = std::has_single_bit(n);
+  padded_ = static_cast<int64_t>(is_power ? n : std::bit_ceil(2 * n));
+  for (int64_t k = 0; k < padded_; ++k) roots_.push_back(Turned(k, padded_));
+  if (is_power) return;
+  for (int64_t k = 0; k < length; ++k) {
+    // The square is reduced modulo the circle before it loses digits.
+    const int64_t circle = 2 * length;
+    const auto square = static_cast<__int128>(k) * k % circle;
+    chirp_.push_back(Turned(static_cast<int64_t>(square), circle));
+  }
+  filter_.assign(static_cast<size_t>(padded_), {});
+  for (size_t k = 0; k < chirp_.size(); ++k) {
+    filter_[k] = std::conj(chirp_[k]);
+    if (k > 0) filter_[filter_.size() - k] = filter_[k];
+  }
+  TransformPowerOfTwo(filter_, roots_);
+}
+
+void Fourier::Transform(ComplexDouble* data, bool is_inverse) const {
+  if (length_ < 1) return;
+  const auto n = static_cast<size_t>(length_);
+  std::vector<ComplexDouble> work(data, data + n);
+  if (is_inverse) Conjugate(work);
+  if (chirp_.empty()) {
+    TransformPowerOfTwo(work, roots_);
+  } else {
+    for (size_t k = 0; k < n; ++k) work[k] = Times(work[k], chirp_[k]);
+    work.resize(filter_.size());
+    TransformPowerOfTwo(work, roots_);
+    for (size_t k = 0; k < work.size(); ++k) {
+      work[k] = std::conj(Times(work[k], filter_[k]));
+    }
+    TransformPowerOfTwo(work, roots_);
+    const double scale = 1 / static_cast<double>(padded_);
+    for (size_t k = 0; k < n; ++k) {
+      work[k] = Times(std::conj(work[k]) * scale, chirp_[k]);
+    }
+    work.resize(n);
+  }
+  if (is_inverse) Conjugate(work);
+  std::copy(work.begin(), work.end(), data);
+}
+
+absl::Span<const OperatorDef> SignalOperators() { return kSignalRows; }
 
 absl::Span<const OperatorDef> WindowFunctionOperators() {
   return kWindowFunctions;

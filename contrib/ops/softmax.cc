@@ -273,10 +273,7 @@ struct Distribution : Class {
         args.MakeOutputOver(0, 0, args.shape(0), args.dtype(0)));
     const Layout layout = Rule::Of(args.shape(0), axis);
     Bounds* const bounds = args.bounds(0);
-    if (bounds != nullptr) {
-      bounds->proved.assign(static_cast<size_t>(CountOf(y)), 0);
-      bounds->expected = bounds->proved;
-    }
+    SetAllBounds(CountOf(y), 0, bounds);
     if (CountOf(y) == 0) return absl::OkStatus();
     const int64_t columns = std::min(layout.inner, kColumns);
     const int64_t blocks = (layout.inner + columns - 1) / columns;
@@ -383,30 +380,22 @@ struct Distribution : Class {
   }
 };
 
-template <typename Class, typename Kind>
-constexpr OperatorDef BeforeRow(std::string_view name) {
-  return Row<Class, Distribution<Class, Kind, SidesFrom>>(
-      {.name = name,
-       .inputs = {"input"},
-       .outputs = {"output"},
-       .bound = kSum});
-}
-template <typename Class, typename Kind>
-constexpr OperatorDef NowRow(std::string_view name) {
-  return Row<Class, Distribution<Class, Kind, OneSide>>({.name = name,
-                                                         .since = 13,
-                                                         .inputs = {"input"},
-                                                         .outputs = {"output"},
-                                                         .bound = kSum});
+template <typename Class, typename Kind, typename Rule>
+constexpr OperatorDef SoftmaxRow(const char* name, int since) {
+  return Row<Class, Distribution<Class, Kind, Rule>>({.name = name,
+                                                      .since = since,
+                                                      .inputs = {"input"},
+                                                      .outputs = {"output"},
+                                                      .bound = kSum});
 }
 
 constexpr OperatorDef kSoftmaxOperators[] = {
-    BeforeRow<ops::Softmax1, Softmax>("Softmax"),
-    NowRow<ops::Softmax, Softmax>("Softmax"),
-    BeforeRow<ops::LogSoftmax1, LogSoftmax>("LogSoftmax"),
-    NowRow<ops::LogSoftmax, LogSoftmax>("LogSoftmax"),
-    BeforeRow<ops::Hardmax1, Hardmax>("Hardmax"),
-    NowRow<ops::Hardmax, Hardmax>("Hardmax"),
+    SoftmaxRow<ops::Softmax1, Softmax, SidesFrom>("Softmax", 1),
+    SoftmaxRow<ops::Softmax, Softmax, OneSide>("Softmax", 13),
+    SoftmaxRow<ops::LogSoftmax1, LogSoftmax, SidesFrom>("LogSoftmax", 1),
+    SoftmaxRow<ops::LogSoftmax, LogSoftmax, OneSide>("LogSoftmax", 13),
+    SoftmaxRow<ops::Hardmax1, Hardmax, SidesFrom>("Hardmax", 1),
+    SoftmaxRow<ops::Hardmax, Hardmax, OneSide>("Hardmax", 13),
 };
 
 constexpr auto LossFields() {

@@ -51,6 +51,31 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
                      ShapeToString(expected)));
 }
 
+// Calls `f` for the runs among elements [begin, end).
+void VisitScaleRuns(const ScalePlan& plan, int64_t begin, int64_t end,
+                    absl::FunctionRef<void(const ScaleRun& run)> f) {
+  if (plan.granularity == Granularity::kTensor) {
+    f({begin, end - begin, 0, 0});
+    return;
+  }
+  const AxisSplit& split = plan.split;
+  const int64_t blocks =
+      split.size / plan.block + (split.size % plan.block != 0 ? 1 : 0);
+  for (int64_t i = begin; i < end;) {
+    const int64_t inner = i % split.inner;
+    const int64_t at = i / split.inner % split.size;
+    const int64_t n = std::min(split.inner - inner, end - i);
+    if (plan.granularity == Granularity::kAxis) {
+      f({i, n, at, 0});
+    } else {
+      const int64_t outer = i / split.inner / split.size;
+      const int64_t row = outer * blocks + at / plan.block;
+      f({i, n, row * split.inner + inner, 1});
+    }
+    i += n;
+  }
+}
+
 }  // namespace
 
 std::optional<QuantRange> RangeOf(DLDataType dtype) {
@@ -109,35 +134,6 @@ absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
   return PlanScale(attributes, *data, *scale).status();
 }
 
-namespace {
-
-// Calls `f` for the runs among elements [begin, end).
-void VisitScaleRuns(const ScalePlan& plan, int64_t begin, int64_t end,
-                    absl::FunctionRef<void(const ScaleRun& run)> f) {
-  if (plan.granularity == Granularity::kTensor) {
-    f({begin, end - begin, 0, 0});
-    return;
-  }
-  const AxisSplit& split = plan.split;
-  const int64_t blocks =
-      split.size / plan.block + (split.size % plan.block != 0 ? 1 : 0);
-  for (int64_t i = begin; i < end;) {
-    const int64_t inner = i % split.inner;
-    const int64_t at = i / split.inner % split.size;
-    const int64_t n = std::min(split.inner - inner, end - i);
-    if (plan.granularity == Granularity::kAxis) {
-      f({i, n, at, 0});
-    } else {
-      const int64_t outer = i / split.inner / split.size;
-      const int64_t row = outer * blocks + at / plan.block;
-      f({i, n, row * split.inner + inner, 1});
-    }
-    i += n;
-  }
-}
-
-}  // namespace
-
 absl::Status ForEachScaleRun(const ScaleAttributes& attributes,
                              const EvalArgs& args,
                              absl::FunctionRef<void(const ScaleRun& run)> f) {
@@ -157,23 +153,32 @@ absl::Status MapScaleRuns(
   NODEWISE_ASSIGN_OR_RETURN(
       const ScalePlan plan,
       PlanScale(attributes, args.shape(0), args.shape(1)));
-  const NDArray& x = args.in(0);
-  ParallelFor(CountOf(x), 4, [&](int64_t begin, int64_t end) {
+  MapShortBlocks(args.in(0), y, 4, rounding,
+                 [&](int64_t begin, int64_t end, double* block) {
+                   VisitScaleRuns(plan, begin, end, [&](const ScaleRun& run) {
+                     f(run, block + (run.begin - begin));
+                   });
+                 });
+  return absl::OkStatus();
+}
+
+void MapShortBlocks(
+    const NDArray& x, const NDArray& y, double work, ShortRounding rounding,
+    absl::FunctionRef<void(int64_t begin, int64_t end, double* block)> f) {
+  const bool is_short = IsShortFloat(y.dtype());
+  ParallelFor(CountOf(x), work, [&](int64_t begin, int64_t end) {
     double block[kWideBlock];
     for (int64_t at = begin; at < end; at += kWideBlock) {
       const int64_t next = std::min(at + kWideBlock, end);
       LoadDoubles(x, at, next, block);
-      VisitScaleRuns(plan, at, next, [&](const ScaleRun& run) {
-        f(run, block + (run.begin - at));
-      });
-      if (IsShortFloat(y.dtype())) {
+      f(at, next, block);
+      if (is_short) {
         StoreShortFloats(block, at, next, y, rounding);
       } else {
         StoreDoubles(block, at, next, y);
       }
     }
   });
-  return absl::OkStatus();
 }
 
 void BoundByOneStep(const NDArray& y, Bounds* bounds) {

@@ -78,6 +78,13 @@ absl::Status MapScaleRuns(
     absl::FunctionRef<void(const ScaleRun& run, double* x)> f,
     ShortRounding rounding = {});
 
+// y = f(x) block by block, in threads: f(begin, end, block) replaces elements
+// [begin, end), which it gets as doubles, by the results. Short floats are
+// rounded as told. An element takes about `work` nanoseconds.
+void MapShortBlocks(
+    const NDArray& x, const NDArray& y, double work, ShortRounding rounding,
+    absl::FunctionRef<void(int64_t begin, int64_t end, double* block)> f);
+
 // A correct kernel may be one step off in every element.
 void BoundByOneStep(const NDArray& y, Bounds* bounds);
 
