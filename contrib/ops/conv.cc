@@ -785,7 +785,6 @@ struct DeformConv : ops::DeformConv {
 
 constexpr OperatorDef kConvs[] = {
     Row<ops::Conv, Conv>({.name = "Conv",
-                          .since = 1,
                           .inputs = {"X", "W", Optional("B")},
                           .outputs = {"Y"},
                           .bound = kSum}),
@@ -797,7 +796,6 @@ constexpr OperatorDef kConvs[] = {
          .outputs = {"y"},
          .bound = kExact}),
     Row<ops::ConvTranspose, ConvTranspose>({.name = "ConvTranspose",
-                                            .since = 1,
                                             .inputs = {"X", "W", Optional("B")},
                                             .outputs = {"Y"},
                                             .bound = kSum}),

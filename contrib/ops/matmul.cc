@@ -597,7 +597,6 @@ struct Gemm1 : GemmRules<ops::Gemm1> {
 
 constexpr OperatorDef kMatmuls[] = {
     Row<ops::MatMul, MatMul>({.name = "MatMul",
-                              .since = 1,
                               .inputs = {"A", "B"},
                               .outputs = {"Y"},
                               .bound = kSum}),
@@ -609,7 +608,6 @@ constexpr OperatorDef kMatmuls[] = {
          .outputs = {"Y"},
          .bound = kExact}),
     Row<ops::Gemm1, Gemm1>({.name = "Gemm",
-                            .since = 1,
                             .inputs = {"A", "B", "C"},
                             .outputs = {"Y"},
                             .bound = kSum}),

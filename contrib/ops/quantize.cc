@@ -337,7 +337,6 @@ constexpr OperatorDef kQuantizeRows[] = {
     Row<ops::FakeQuantize, FakeQuantize>(
         {.name = "FakeQuantize",
          .domain = "nodewise",
-         .since = 1,
          .inputs = {"x", "scale", Optional("zero_point")},
          .outputs = {"y"},
          .bound = kSum}),

@@ -333,7 +333,6 @@ constexpr OperatorDef kRecurrents[] = {
     Row<ops::DynamicQuantizeLSTM, DynamicQuantizeLstm>(
         {.name = "DynamicQuantizeLSTM",
          .domain = "com.microsoft",
-         .since = 1,
          .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
                     Optional("initial_h"), Optional("initial_c"), Optional("P"),
                     "W_scale", "W_zero_point", "R_scale", "R_zero_point"},

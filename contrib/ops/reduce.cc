@@ -82,26 +82,15 @@ void ForEachSlice(const ReducePlan& plan, double work,
   });
 }
 
-// Which sides an operator reduces, and what shape that leaves.
-
-struct ReduceRule {
-  bool keepdims = true;
-  bool noop_with_empty_axes = false;
-};
-
-// Requires input 1, if given, to be a list of axes of input 0.
-absl::Status CheckReduce(const Inputs& in, const ReduceRule& rule);
-absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,
-                                        const ReduceRule& rule);
-// Returns which of `rank` sides are reduced.
-absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
-                                               int rank,
-                                               const ReduceRule& rule);
-std::vector<int64_t> ReducedShape(absl::Span<const int64_t> shape,
-                                  const std::vector<bool>& is_reduced,
-                                  bool keepdims);
-
 namespace {
+
+// A reduction goes slice by slice: up to kSliceMost results that lie side by
+// side, so that their totals stay in the first cache while the rows of the
+// input are added to them one after the other. Where the elements of one result
+// lie side by side instead, a slice is one result and is added up in several
+// lanes. An operator is a Kind: what it adds up, and what it makes of the sum.
+
+using ops::ReduceAttributes;
 
 template <typename Side>
 std::vector<Side> Remaining(absl::Span<const Side> shape,
@@ -119,7 +108,7 @@ std::vector<Side> Remaining(absl::Span<const Side> shape,
 }
 
 // Infers the shape for axes that are not known yet.
-std::optional<Shape> AnyAxes(const Inputs& in, const ReduceRule& rule) {
+std::optional<Shape> AnyAxes(const Inputs& in, const ReduceAttributes& rule) {
   const Shape& shape = *in.type(0).shape;
   if (rule.keepdims) {
     Shape any = UnknownShape(in.type(0).rank());
@@ -144,11 +133,10 @@ std::optional<std::vector<int64_t>> KnownAxes(const Inputs& in) {
   return in.Ints(1);
 }
 
-}  // namespace
-
+// Returns which of `rank` sides are reduced.
 absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
                                                int rank,
-                                               const ReduceRule& rule) {
+                                               const ReduceAttributes& rule) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> from_front,
                             Axes(axes, rank));
   const bool all = axes.empty() && !rule.noop_with_empty_axes;
@@ -159,13 +147,8 @@ absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
   return is_reduced;
 }
 
-std::vector<int64_t> ReducedShape(absl::Span<const int64_t> shape,
-                                  const std::vector<bool>& is_reduced,
-                                  bool keepdims) {
-  return Remaining<int64_t>(shape, is_reduced, keepdims);
-}
-
-absl::Status CheckReduce(const Inputs& in, const ReduceRule& rule) {
+// Requires input 1, if given, to be a list of axes of input 0.
+absl::Status CheckReduce(const Inputs& in, const ReduceAttributes& rule) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1)));
   const auto axes = KnownAxes(in);
@@ -176,7 +159,7 @@ absl::Status CheckReduce(const Inputs& in, const ReduceRule& rule) {
 }
 
 absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,
-                                        const ReduceRule& rule) {
+                                        const ReduceAttributes& rule) {
   TensorType type(in.type(0).dtype);
   if (!in.type(0).has_rank()) return OutputInfos{type};
   const auto axes = KnownAxes(in);
@@ -190,8 +173,6 @@ absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,
   // A side of 0 may have hidden an overflow of the others.
   return Countable(OutputInfos{std::move(type)});
 }
-
-namespace {
 
 // The elements of one slice of results.
 template <typename T>
@@ -240,8 +221,7 @@ void BoundSlice(const Part<double>& part, DLDataType dtype,
     const auto bound = [&](double error) {
       return Kind::Error(error, terms.plain, part.terms(), dtype) + rounding;
     };
-    bounds->proved[out] = bound(sum.proved);
-    bounds->expected[out] = bound(sum.expected);
+    SumBound{bound(sum.proved), bound(sum.expected)}.SetAt(out, bounds);
   }
 }
 
@@ -249,36 +229,42 @@ void BoundSlice(const Part<double>& part, DLDataType dtype,
 // of their sum. Error() gives the result's error for an error of the sum.
 // Integers are calculated with 64 bits; results that do not fit their own type
 // lose the upper bits, or become the nearest number if kSaturates.
+template <typename Kind>
 struct SumKind {
   static constexpr bool kSaturates = false;
   template <typename T>
   static void Shifts(const Part<T>&, double*) {}
   static double Term(double x, double) { return x; }
+  static double Result(double sum, double) { return sum; }
   static double Error(double error, double, double, DLDataType) {
     return error;
   }
-};
+  template <typename T>
+  static uint64_t IntegerTerm(T x) {
+    return Bits(x);
+  }
 
-struct Sum : SumKind {
-  static Dim Element(const Dim& a, const Dim& b) { return Plus(a, b); }
   template <typename T>
   static void Floats(const Part<T>& part, double* y) {
-    part.Sum(y, [](double x, int64_t) { return x; });
+    part.Sum(y, [](double x, int64_t) { return Kind::Term(x, 0); });
+    for (int64_t j = 0; j < part.slice.n; ++j) {
+      y[j] = Kind::Result(y[j], part.terms());
+    }
   }
   template <typename T>
   static void Integers(const Part<T>& part, T* y) {
     uint64_t totals[kSliceMost];
-    part.Sum(totals, [](T x, int64_t) { return Bits(x); });
+    part.Sum(totals, [](T x, int64_t) { return Kind::IntegerTerm(x); });
     for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
   }
 };
 
-struct Mean : SumKind {
-  template <typename T>
-  static void Floats(const Part<T>& part, double* y) {
-    Sum::Floats(part, y);
-    for (int64_t j = 0; j < part.slice.n; ++j) y[j] /= part.terms();
-  }
+struct Sum : SumKind<Sum> {
+  static Dim Element(const Dim& a, const Dim& b) { return Plus(a, b); }
+};
+
+struct Mean : SumKind<Mean> {
+  static double Result(double sum, double terms) { return sum / terms; }
   // Truncated; 0 for the mean of no elements, which is undefined.
   template <typename T>
   static void Integers(const Part<T>& part, T* y) {
@@ -294,49 +280,37 @@ struct Mean : SumKind {
   }
 };
 
-struct SumSquare : SumKind {
+struct SumSquare : SumKind<SumSquare> {
   static double Term(double x, double) { return x * x; }
   template <typename T>
-  static void Floats(const Part<T>& part, double* y) {
-    part.Sum(y, [](double x, int64_t) { return x * x; });
-  }
-  template <typename T>
-  static void Integers(const Part<T>& part, T* y) {
-    uint64_t totals[kSliceMost];
-    part.Sum(totals, [](T x, int64_t) { return Bits(x) * Bits(x); });
-    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
+  static uint64_t IntegerTerm(T x) {
+    return Bits(x) * Bits(x);
   }
 };
 
-struct L1 : SumKind {
+template <typename T>
+uint64_t SizeOf(T x) {
+  return x < 0 ? 0 - Bits(x) : Bits(x);
+}
+
+struct L1 : SumKind<L1> {
   static double Term(double x, double) { return std::fabs(x); }
   template <typename T>
-  static void Floats(const Part<T>& part, double* y) {
-    part.Sum(y, [](double x, int64_t) { return std::fabs(x); });
-  }
-  template <typename T>
-  static void Integers(const Part<T>& part, T* y) {
-    uint64_t totals[kSliceMost];
-    part.Sum(totals,
-             [](T x, int64_t) { return x < 0 ? 0 - Bits(x) : Bits(x); });
-    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = Wrapped<T>(totals[j]);
+  static uint64_t IntegerTerm(T x) {
+    return SizeOf(x);
   }
 };
 
-struct L2 : SumSquare {
-  template <typename T>
-  static void Floats(const Part<T>& part, double* y) {
-    SumSquare::Floats(part, y);
-    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = std::sqrt(y[j]);
-  }
+struct L2 : SumKind<L2> {
+  static double Term(double x, double) { return x * x; }
+  static double Result(double sum, double) { return std::sqrt(sum); }
   // The largest integer whose square is not above the sum.
   template <typename T>
   static void Integers(const Part<T>& part, T* y) {
     using Wide = unsigned __int128;
     Wide totals[kSliceMost];
     part.Sum(totals, [](T x, int64_t) {
-      const auto size = static_cast<Wide>(x < 0 ? 0 - Bits(x) : Bits(x));
-      return size * size;
+      return static_cast<Wide>(SizeOf(x)) * SizeOf(x);
     });
     for (int64_t j = 0; j < part.slice.n; ++j) {
       // The squares of larger ones do not fit; sums that did not have wrapped.
@@ -368,13 +342,9 @@ double OfLogarithm(double relative, double sum, DLDataType dtype) {
   return relative / (1 - relative) + 8 * HalfUlp(dtype, std::log(sum));
 }
 
-struct LogSum : SumKind {
+struct LogSum : SumKind<LogSum> {
   static constexpr bool kSaturates = true;
-  template <typename T>
-  static void Floats(const Part<T>& part, double* y) {
-    Sum::Floats(part, y);
-    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = std::log(y[j]);
-  }
+  static double Result(double sum, double) { return std::log(sum); }
   template <typename T>
   static void Integers(const Part<T>& part, T* y) {
     IntegersByDouble<LogSum>(part, y);
@@ -408,7 +378,7 @@ void Choose(const Part<T>& part, Total first, Total* y) {
       Choice());
 }
 
-struct LogSumExp : SumKind {
+struct LogSumExp : SumKind<LogSumExp> {
   static constexpr bool kSaturates = true;
   // Returns the largest element, which is subtracted before the exponential; 0
   // if it is infinite.
@@ -542,11 +512,10 @@ struct Reduce : Class {
   absl::Status Check(const Inputs& in) const {
     const bool may_be_bool = kIsExtreme && IsBool(in.type(0).dtype);
     if (!may_be_bool) NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 0));
-    return CheckReduce(in, {keepdims, noop_with_empty_axes});
+    return CheckReduce(in, *this);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(
-        OutputInfos out, InferReduce(in, {keepdims, noop_with_empty_axes}));
+    NODEWISE_ASSIGN_OR_RETURN(OutputInfos out, InferReduce(in, *this));
     if constexpr (HasElement<Kind>) out[0].elements = Elements(in);
     return out;
   }
@@ -556,12 +525,12 @@ struct Reduce : Class {
       NODEWISE_ASSIGN_OR_RETURN(axes, args.Ints(1));
     }
     const absl::Span<const int64_t> shape = args.shape(0);
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_reduced,
-                              ReducedSides(axes, static_cast<int>(shape.size()),
-                                           {keepdims, noop_with_empty_axes}));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<bool> is_reduced,
+        ReducedSides(axes, static_cast<int>(shape.size()), *this));
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray y,
-        args.MakeOutput(0, ReducedShape(shape, is_reduced, keepdims),
+        args.MakeOutput(0, Remaining<int64_t>(shape, is_reduced, keepdims),
                         args.dtype(0)));
     NODEWISE_RETURN_IF_ERROR(Run(args, MakeReducePlan(shape, is_reduced), y));
     if (kIsExtreme) AllowAnyForNan(args);
@@ -591,10 +560,7 @@ struct Reduce : Class {
   static absl::Status Run(EvalArgs& args, const ReducePlan& plan,
                           const NDArray& y) {
     Bounds* const bounds = args.bounds(0);
-    if (bounds != nullptr) {
-      bounds->proved.assign(static_cast<size_t>(plan.count), 0);
-      bounds->expected = bounds->proved;
-    }
+    SetAllBounds(plan.count, 0, bounds);
     if (args.dtype(0) == kFloat32 && bounds == nullptr) {
       RunFloats(args.in(0).As<float>(), plan, y, nullptr);
       return absl::OkStatus();

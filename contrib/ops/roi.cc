@@ -426,7 +426,6 @@ constexpr OperatorDef kRois[] = {
          .outputs = {"output"},
          .bound = kExact}),
     Row<ops::MaxRoiPool, MaxRoiPool>({.name = "MaxRoiPool",
-                                      .since = 1,
                                       .inputs = {"X", "rois"},
                                       .outputs = {"Y"},
                                       .bound = kExact}),
