@@ -63,48 +63,48 @@ struct LastSide {
 };
 
 // What all threads have in common.
-class TapPlan {
- public:
-  TapPlan(const TapSums& sums, const ProductSizes& sizes)
-      : sums_(sums), sizes_(sizes), last_(sums.geometry) {
+struct TapPlan {
+  const TapSums& sums;
+  const ProductSizes& sizes;
+  const LastSide last;
+  int64_t input_rows = 1;
+  int64_t output_rows = 1;
+  int64_t outer_taps = 1;
+
+  TapPlan(const TapSums& all_sums, const ProductSizes& all_sizes)
+      : sums(all_sums), sizes(all_sizes), last(sums.geometry) {
     const WindowGeometry& g = sums.geometry;
     const size_t outer = g.input.size() - 1;
     for (size_t s = 0; s < outer; ++s) {
-      input_rows_ *= g.input[s];
-      output_rows_ *= g.output[s];
-      outer_taps_ *= g.kernel[s];
+      input_rows *= g.input[s];
+      output_rows *= g.output[s];
+      outer_taps *= g.kernel[s];
     }
-    for (int64_t row = 0; row < output_rows_; ++row) {
-      for (int64_t tap = 0; tap < outer_taps_; ++tap) {
+    for (int64_t row = 0; row < output_rows; ++row) {
+      for (int64_t tap = 0; tap < outer_taps; ++tap) {
         rows_.push_back(InputRow(row, tap));
       }
     }
   }
 
-  const LastSide& last() const { return last_; }
-  const ProductSizes& sizes() const { return sizes_; }
-  const TapSums& sums() const { return sums_; }
-  int64_t input_rows() const { return input_rows_; }
-  int64_t output_rows() const { return output_rows_; }
-  int64_t outer_taps() const { return outer_taps_; }
   // The row of inputs that the tap sees from the row of outputs, or kOutside.
   int64_t RowOf(int64_t output_row, int64_t tap) const {
-    return rows_[static_cast<size_t>(output_row * outer_taps_ + tap)];
+    return rows_[static_cast<size_t>(output_row * outer_taps + tap)];
   }
   // A row of outputs is made in parts of so many columns.
   int64_t part_columns() const {
-    return std::min(FilledUp(last_.output), kColumnsAtOnce);
+    return std::min(FilledUp(last.output), kColumnsAtOnce);
   }
   int64_t parts_of_row() const {
-    return (last_.output + part_columns() - 1) / part_columns();
+    return (last.output + part_columns() - 1) / part_columns();
   }
   int64_t kept() const {
-    return sums_.channels * input_rows_ * last_.stride * last_.length;
+    return sums.channels * input_rows * last.stride * last.length;
   }
 
  private:
   int64_t InputRow(int64_t row, int64_t tap) const {
-    const WindowGeometry& g = sums_.geometry;
+    const WindowGeometry& g = sums.geometry;
     int64_t found = 0;
     int64_t scale = 1;
     for (size_t s = g.input.size() - 1; s-- > 0;) {
@@ -119,12 +119,6 @@ class TapPlan {
     return found;
   }
 
-  const TapSums& sums_;
-  const ProductSizes& sizes_;
-  const LastSide last_;
-  int64_t input_rows_ = 1;
-  int64_t output_rows_ = 1;
-  int64_t outer_taps_ = 1;
   std::vector<int64_t> rows_;
 };
 
@@ -138,9 +132,9 @@ class KeptItem {
         numbers_(static_cast<size_t>(plan.kept() + kStripColumns)) {}
 
   void Keep(int64_t item) {
-    const TapSums& sums = plan_.sums();
-    const LastSide& last = plan_.last();
-    const int64_t rows = sums.channels * plan_.input_rows();
+    const TapSums& sums = plan_.sums;
+    const LastSide& last = plan_.last;
+    const int64_t rows = sums.channels * plan_.input_rows;
     ParallelFor(rows, static_cast<double>(last.length),
                 [&](int64_t begin, int64_t end) {
                   (void)WithFloat(sums.dtype, [&](auto zero) {
@@ -157,13 +151,13 @@ class KeptItem {
 
   const double* Line(int64_t row, int64_t line) const {
     return numbers_.data() +
-           (row * plan_.last().stride + line) * plan_.last().length;
+           (row * plan_.last.stride + line) * plan_.last.length;
   }
 
  private:
   template <typename T>
   void KeepRow(const T* inputs, int64_t row) {
-    const LastSide& last = plan_.last();
+    const LastSide& last = plan_.last;
     const int64_t size = last.stride * last.length;
     double* const to = numbers_.data() + row * size;
     for (int64_t line = 0; line < last.stride; ++line) {
@@ -175,7 +169,7 @@ class KeptItem {
   // Number j of the line is input (first + j) * stride + line.
   template <typename T>
   void KeepLine(const T* inputs, int64_t line, double* to) const {
-    const LastSide& last = plan_.last();
+    const LastSide& last = plan_.last;
     const int64_t count = FloorDiv(last.input - 1 - line, last.stride) + 1;
     const int64_t begin = std::clamp<int64_t>(-last.first, 0, last.length);
     const int64_t end =
@@ -202,23 +196,23 @@ class PartMaker {
  public:
   explicit PartMaker(const TapPlan& plan)
       : plan_(plan),
-        made_(static_cast<size_t>(plan.sizes().rows * plan.part_columns())),
-        lines_(static_cast<size_t>(plan.sizes().depth)),
-        zeros_(static_cast<size_t>(plan.last().output + kStripColumns)) {}
+        made_(static_cast<size_t>(plan.sizes.rows * plan.part_columns())),
+        lines_(static_cast<size_t>(plan.sizes.depth)),
+        zeros_(static_cast<size_t>(plan.last.output + kStripColumns)) {}
 
   // Part by part of a row, row by row.
   void Make(int64_t item, int64_t part, const KeptItem& kept,
             const std::vector<double>& weights, StoreTile store) {
-    const ProductSizes& sizes = plan_.sizes();
+    const ProductSizes& sizes = plan_.sizes;
     const int64_t width = plan_.part_columns();
     const int64_t row = part / plan_.parts_of_row();
     const int64_t column = part % plan_.parts_of_row() * width;
-    const int64_t columns = std::min(width, plan_.last().output - column);
+    const int64_t columns = std::min(width, plan_.last.output - column);
     FindLines(row, column, kept);
     matrix_kernel::BestLevel().sum_taps(
         {sizes.depth, lines_.data(), weights.data(), sizes.rows,
          FilledUp(columns), made_.data(), width});
-    store({item, 0, sizes.rows, row * plan_.last().output + column, columns,
+    store({item, 0, sizes.rows, row * plan_.last.output + column, columns,
            made_.data(), width});
   }
 
@@ -227,15 +221,14 @@ class PartMaker {
   // Padding is 0 there, too: an infinite weight makes NaN of it.
   void FindLines(int64_t output_row, int64_t column, const KeptItem& kept) {
     auto to = lines_.begin();
-    for (int64_t channel = 0; channel < plan_.sums().channels; ++channel) {
-      for (int64_t outer = 0; outer < plan_.outer_taps(); ++outer) {
+    for (int64_t channel = 0; channel < plan_.sums.channels; ++channel) {
+      for (int64_t outer = 0; outer < plan_.outer_taps; ++outer) {
         const int64_t row = plan_.RowOf(output_row, outer);
-        for (const LastSide::Tap& tap : plan_.last().taps) {
-          *to++ =
-              row == kOutside
-                  ? zeros_.data()
-                  : kept.Line(channel * plan_.input_rows() + row, tap.line) +
-                        tap.step + column;
+        for (const LastSide::Tap& tap : plan_.last.taps) {
+          *to++ = row == kOutside
+                      ? zeros_.data()
+                      : kept.Line(channel * plan_.input_rows + row, tap.line) +
+                            tap.step + column;
         }
       }
     }
@@ -285,7 +278,7 @@ bool IsFasterByTaps(const TapSums& sums, const ProductSizes& sizes) {
 void SumByTaps(const TapSums& sums, const ProductSizes& sizes, Terms terms,
                PackStrips weights, StoreTile store) {
   const TapPlan plan(sums, sizes);
-  const int64_t parts = plan.output_rows() * plan.parts_of_row();
+  const int64_t parts = plan.output_rows * plan.parts_of_row();
   const double work_of_part =
       static_cast<double>(sizes.rows) * static_cast<double>(sizes.depth) *
       static_cast<double>(plan.part_columns()) * kNanosecondsPerTap;

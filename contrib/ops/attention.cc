@@ -163,25 +163,20 @@ std::vector<double> Joined(const EvalArgs& args, size_t i, size_t past,
 }
 
 // Calculates the queries of one head after the other.
-class AttentionHeads {
- public:
-  // `op` and `s` must outlive the object.
-  AttentionHeads(const ops::Attention23& op, const AttentionSides& s,
-                 const EvalArgs& args, AttentionMask mask, VisibleKeys visible)
-      : op_(op),
-        s_(s),
-        q_(ToDoubles(args.in(0))),
-        k_(Joined(args, 1, kPastKey, s, s.head_size)),
-        v_(Joined(args, 2, kPastValue, s, s.value_size)),
-        mask_(std::move(mask)),
-        visible_(std::move(visible)),
-        dtype_(args.dtype(0)),
-        scale_(op.scale.has_value()
-                   ? double{*op.scale}
-                   : 1 / std::sqrt(static_cast<double>(s.head_size))) {}
-
-  const std::vector<double>& keys() const { return k_; }
-  const std::vector<double>& values() const { return v_; }
+struct AttentionHeads {
+  const ops::Attention23& op;
+  const AttentionSides& s;
+  const EvalArgs& args;
+  const AttentionMask mask;
+  const VisibleKeys visible_keys;
+  const std::vector<double> queries = ToDoubles(args.in(0));
+  const std::vector<double> keys = Joined(args, 1, kPastKey, s, s.head_size);
+  const std::vector<double> values =
+      Joined(args, 2, kPastValue, s, s.value_size);
+  const DLDataType dtype = args.dtype(0);
+  const double scale = op.scale.has_value()
+                           ? double{*op.scale}
+                           : 1 / std::sqrt(static_cast<double>(s.head_size));
 
   struct Results {
     double* y;
@@ -190,24 +185,24 @@ class AttentionHeads {
     double* expected = nullptr;
   };
   void Run(int64_t head, const Results& results) const {
-    Row row{std::vector<double>(static_cast<size_t>(s_.total()))};
-    const int64_t batch = head / s_.heads;
-    for (int64_t query = 0; query < s_.queries; ++query) {
+    Row row{std::vector<double>(static_cast<size_t>(s.total()))};
+    const int64_t batch = head / s.heads;
+    for (int64_t query = 0; query < s.queries; ++query) {
       const int64_t flat =
-          (batch * s_.queries + query) * s_.heads + head % s_.heads;
-      const int64_t at = s_.is_flat ? flat : head * s_.queries + query;
+          (batch * s.queries + query) * s.heads + head % s.heads;
+      const int64_t at = s.is_flat ? flat : head * s.queries + query;
       double* const kept =
           results.scores == nullptr
               ? nullptr
-              : results.scores + (head * s_.queries + query) * s_.total();
+              : results.scores + (head * s.queries + query) * s.total();
       row.error = {0, 0};
-      Score(head, query, q_.data() + at * s_.head_size,
+      Score(head, query, queries.data() + at * s.head_size,
             results.proved != nullptr, kept, &row);
       Soften(&row);
-      if (kept != nullptr && op_.qk_matmul_output_mode == 3) {
+      if (kept != nullptr && op.qk_matmul_output_mode == 3) {
         std::copy(row.scores.begin(), row.scores.end(), kept);
       }
-      Weigh(head, row, at * s_.value_size, results);
+      Weigh(head, row, at * s.value_size, results);
     }
   }
 
@@ -221,40 +216,39 @@ class AttentionHeads {
   };
   void Score(int64_t head, int64_t query, const double* q, bool with_bounds,
              double* kept, Row* row) const {
-    const int64_t batch = head / s_.heads;
-    const KeyRange visible = visible_.Of(batch, query);
+    const int64_t batch = head / s.heads;
+    const KeyRange visible = visible_keys.Of(batch, query);
     row->sees_any = false;
-    const double* k = k_.data() + KvHead(head) * s_.total() * s_.head_size;
-    for (int64_t key = 0; key < s_.total(); ++key, k += s_.head_size) {
+    const double* k = keys.data() + KvHead(head) * s.total() * s.head_size;
+    for (int64_t key = 0; key < s.total(); ++key, k += s.head_size) {
       if (kept == nullptr && !visible.has(key)) {
         row->scores[static_cast<size_t>(key)] = -kInfinity;
         continue;
       }
-      SumOfTerms sum{static_cast<double>(s_.head_size) + 4};
-      for (int64_t i = 0; i < s_.head_size; ++i) sum.result += q[i] * k[i];
-      sum.result *= scale_;
+      SumOfTerms sum{static_cast<double>(s.head_size) + 4};
+      for (int64_t i = 0; i < s.head_size; ++i) sum.result += q[i] * k[i];
+      sum.result *= scale;
       double score = sum.result;
       if (with_bounds) {
-        for (int64_t i = 0; i < s_.head_size; ++i) {
-          const double term = scale_ * q[i] * k[i];
+        for (int64_t i = 0; i < s.head_size; ++i) {
+          const double term = scale * q[i] * k[i];
           sum.absolute += std::fabs(term);
           sum.squares += term * term;
         }
       }
-      if (kept != nullptr && op_.qk_matmul_output_mode == 0) kept[key] = score;
-      if (op_.softcap > 0) score = std::tanh(score / op_.softcap) * op_.softcap;
-      if (kept != nullptr && op_.qk_matmul_output_mode == 1) kept[key] = score;
+      if (kept != nullptr && op.qk_matmul_output_mode == 0) kept[key] = score;
+      if (op.softcap > 0) score = std::tanh(score / op.softcap) * op.softcap;
+      if (kept != nullptr && op.qk_matmul_output_mode == 1) kept[key] = score;
       const bool is_visible = visible.has(key);
-      const double bias = is_visible
-                              ? mask_.at(batch, head % s_.heads, query, key)
-                              : -kInfinity;
+      const double bias =
+          is_visible ? mask.at(batch, head % s.heads, query, key) : -kInfinity;
       if (bias != -kInfinity) row->sees_any = true;
       score = is_visible ? score + bias : -kInfinity;
-      if (kept != nullptr && op_.qk_matmul_output_mode == 2) kept[key] = score;
+      if (kept != nullptr && op.qk_matmul_output_mode == 2) kept[key] = score;
       row->scores[static_cast<size_t>(key)] = score;
       if (!with_bounds || score == -kInfinity) continue;
-      const SumBound bound = BoundSum(dtype_, sum);
-      const double rounding = 4 * HalfUlp(dtype_, score);
+      const SumBound bound = BoundSum(dtype, sum);
+      const double rounding = 4 * HalfUlp(dtype, score);
       row->error.proved = std::max(row->error.proved, bound.proved + rounding);
       row->error.expected =
           std::max(row->error.expected, bound.expected + rounding);
@@ -281,30 +275,30 @@ class AttentionHeads {
   void Weigh(int64_t head, const Row& row, int64_t at,
              const Results& results) const {
     double* const y = results.y + at;
-    std::fill_n(y, s_.value_size, 0.0);
+    std::fill_n(y, s.value_size, 0.0);
     if (!row.sees_any) {
       if (results.proved == nullptr) return;
-      std::fill_n(results.proved + at, s_.value_size, 0.0);
-      std::fill_n(results.expected + at, s_.value_size, 0.0);
+      std::fill_n(results.proved + at, s.value_size, 0.0);
+      std::fill_n(results.expected + at, s.value_size, 0.0);
       return;
     }
     const double* const v =
-        v_.data() + KvHead(head) * s_.total() * s_.value_size;
-    for (int64_t key = 0; key < s_.total(); ++key) {
+        values.data() + KvHead(head) * s.total() * s.value_size;
+    for (int64_t key = 0; key < s.total(); ++key) {
       const double weight = row.scores[static_cast<size_t>(key)];
-      const double* const value = v + key * s_.value_size;
-      for (int64_t i = 0; i < s_.value_size; ++i) y[i] += weight * value[i];
+      const double* const value = v + key * s.value_size;
+      for (int64_t i = 0; i < s.value_size; ++i) y[i] += weight * value[i];
     }
     if (results.proved == nullptr) return;
-    const auto total = static_cast<double>(s_.total());
-    const double u = UnitRoundoff(dtype_);
-    for (int64_t i = 0; i < s_.value_size; ++i) {
+    const auto total = static_cast<double>(s.total());
+    const double u = UnitRoundoff(dtype);
+    for (int64_t i = 0; i < s.value_size; ++i) {
       double absolute = 0;
-      for (int64_t key = 0; key < s_.total(); ++key) {
+      for (int64_t key = 0; key < s.total(); ++key) {
         absolute += row.scores[static_cast<size_t>(key)] *
-                    std::fabs(v[key * s_.value_size + i]);
+                    std::fabs(v[key * s.value_size + i]);
       }
-      const double rounding = HalfUlp(dtype_, y[i]);
+      const double rounding = HalfUlp(dtype, y[i]);
       results.proved[at + i] =
           absolute * (2 * std::expm1(row.error.proved) + (2 * total + 8) * u) +
           rounding;
@@ -315,19 +309,9 @@ class AttentionHeads {
     }
   }
   int64_t KvHead(int64_t head) const {
-    const int64_t group = s_.heads / s_.kv_heads;
-    return head / s_.heads * s_.kv_heads + head % s_.heads / group;
+    const int64_t group = s.heads / s.kv_heads;
+    return head / s.heads * s.kv_heads + head % s.heads / group;
   }
-
-  const ops::Attention23& op_;
-  const AttentionSides& s_;
-  const std::vector<double> q_;
-  const std::vector<double> k_;
-  const std::vector<double> v_;
-  const AttentionMask mask_;
-  const VisibleKeys visible_;
-  const DLDataType dtype_;
-  const double scale_;
 };
 
 // None while a side is not known.
@@ -463,9 +447,12 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
                                               lengths.size(), s.batch));
     }
   }
-  const AttentionHeads heads(
-      op, s, args, std::move(mask),
-      {op.is_causal, args.has(kPastKey), window, s, std::move(lengths)});
+  const AttentionHeads heads{
+      op,
+      s,
+      args,
+      std::move(mask),
+      {op.is_causal, args.has(kPastKey), window, s, std::move(lengths)}};
   const int64_t rows = s.batch * s.heads * s.queries;
   std::vector<double> y(static_cast<size_t>(rows * s.value_size));
   std::vector<double> scores(
@@ -483,8 +470,8 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
   ParallelFor(s.batch * s.heads, work, [&](int64_t begin, int64_t end) {
     for (int64_t head = begin; head < end; ++head) heads.Run(head, results);
   });
-  const std::vector<double>* const values[] = {&y, &heads.keys(),
-                                               &heads.values(), &scores};
+  const std::vector<double>* const values[] = {&y, &heads.keys, &heads.values,
+                                               &scores};
   for (size_t i = 0; i < args.num_outputs(); ++i) {
     if (!args.wants(i)) continue;
     const NDArray& out = args.outputs()[i];

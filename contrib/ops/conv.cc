@@ -612,27 +612,22 @@ double SampleAt(const double* plane, absl::Span<const int64_t> sizes,
 }
 
 // The samples as the columns of a product.
-class Samples {
- public:
-  Samples(const EvalArgs& args, const PlacedWindow& placed, int64_t group,
-          int64_t offset_group)
-      : placed_(placed),
-        x_(ToDoubles(args.in(0))),
-        offsets_(ToDoubles(args.in(2))),
-        channels_(args.shape(0)[1]),
-        group_(group),
-        offset_group_(offset_group),
-        kernel_(Product(placed.window.kernel)),
-        places_(Product(placed.output)),
-        plane_(Product(placed.input)) {
-    if (args.has(4)) mask_ = ToDoubles(args.in(4));
-  }
-
-  int64_t kernel() const { return kernel_; }
-  int64_t places() const { return places_; }
+struct Samples {
+  const EvalArgs& args;
+  const PlacedWindow& placed;
+  const int64_t group;
+  const int64_t offset_group;
+  const std::vector<double> x = ToDoubles(args.in(0));
+  const std::vector<double> offsets = ToDoubles(args.in(2));
+  const std::vector<double> mask =
+      args.has(4) ? ToDoubles(args.in(4)) : std::vector<double>();
+  const int64_t all_channels = args.shape(0)[1];
+  const int64_t kernel = Product(placed.window.kernel);
+  const int64_t places = Product(placed.output);
+  const int64_t plane = Product(placed.input);
 
   void Pack(const Strips& strips) const {
-    const int64_t channels = channels_ / group_;
+    const int64_t channels = all_channels / group;
     std::fill_n(strips.to,
                 (strips.lines + strips.width - 1) / strips.width *
                     strips.width * strips.steps,
@@ -643,52 +638,39 @@ class Samples {
                             i % strips.width;
       for (int64_t k = 0; k < strips.steps; ++k) {
         const int64_t step = strips.step + k;
-        const int64_t channel =
-            strips.item % group_ * channels + step / kernel_;
+        const int64_t channel = strips.item % group * channels + step / kernel;
         strip[k * strips.width] =
-            At(strips.item / group_, channel, step % kernel_, strips.line + i);
+            At(strips.item / group, channel, step % kernel, strips.line + i);
       }
     }
   }
 
  private:
   double At(int64_t image, int64_t channel, int64_t tap, int64_t place) const {
-    const size_t sides = placed_.input.size();
-    const int64_t part = channel / (channels_ / offset_group_);
-    const int64_t taps = (image * offset_group_ + part) * kernel_ + tap;
+    const size_t sides = placed.input.size();
+    const int64_t part = channel / (all_channels / offset_group);
+    const int64_t taps = (image * offset_group + part) * kernel + tap;
     double at[8];
     int64_t rest_of_tap = tap;
     int64_t rest = place;
     for (size_t s = sides; s-- > 0;) {
-      const Window& window = placed_.window;
+      const Window& window = placed.window;
       const int64_t offset =
           (taps * static_cast<int64_t>(sides) + static_cast<int64_t>(s)) *
-              places_ +
+              places +
           place;
-      at[s] =
-          static_cast<double>(
-              rest % placed_.output[s] * window.strides[s] - window.pads[s] +
-              rest_of_tap % window.kernel[s] * window.dilations[s]) +
-          offsets_[static_cast<size_t>(offset)];
-      rest /= placed_.output[s];
+      at[s] = static_cast<double>(
+                  rest % placed.output[s] * window.strides[s] - window.pads[s] +
+                  rest_of_tap % window.kernel[s] * window.dilations[s]) +
+              offsets[static_cast<size_t>(offset)];
+      rest /= placed.output[s];
       rest_of_tap /= window.kernel[s];
     }
     const double sample = SampleAt(
-        x_.data() + (image * channels_ + channel) * plane_, placed_.input, at);
-    if (mask_.empty()) return sample;
-    return sample * mask_[static_cast<size_t>(taps * places_ + place)];
+        x.data() + (image * all_channels + channel) * plane, placed.input, at);
+    if (mask.empty()) return sample;
+    return sample * mask[static_cast<size_t>(taps * places + place)];
   }
-
-  const PlacedWindow& placed_;
-  const std::vector<double> x_;
-  const std::vector<double> offsets_;
-  std::vector<double> mask_;
-  const int64_t channels_;
-  const int64_t group_;
-  const int64_t offset_group_;
-  const int64_t kernel_;
-  const int64_t places_;
-  const int64_t plane_;
 };
 
 absl::Status RequireSides(const EvalArgs& args, size_t i,
@@ -757,10 +739,10 @@ struct DeformConv : ops::DeformConv {
             RequireSides(args, 4, shape_of(offset_group * kernel))));
     NODEWISE_RETURN_IF_ERROR(
         args.MakeOutput(0, shape_of(w[0]), args.dtype(0)).status());
-    const Samples samples(args, placed, group, offset_group);
+    const Samples samples{args, placed, group, offset_group};
     const auto pack = [&](const Strips& strips) { samples.Pack(strips); };
     ConvProducts products{x[0], group, {}, {}, pack};
-    products.sizes = {x[0] * group, w[0] / group, samples.places(),
+    products.sizes = {x[0] * group, w[0] / group, samples.places,
                       w[1] * kernel};
     products.weights = {args.dtype(1), args.in(1).data(), products.sizes.depth,
                         1};

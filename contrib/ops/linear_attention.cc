@@ -225,55 +225,54 @@ struct AttentionTensors {
 };
 
 // Runs the steps of one head of the keys in order.
-class HeadRunner {
- public:
-  HeadRunner(bool decays, bool corrects, const Sides& sides, double scale,
-             AttentionTensors* tensors)
-      : decays_(decays),
-        corrects_(corrects),
-        s_(sides),
-        scale_(scale),
-        all_(*tensors),
-        write_(static_cast<size_t>(sides.value_size)),
-        sums_(write_.size()) {}
+struct HeadRunner {
+  const bool decays;
+  const bool corrects;
+  const Sides& s;
+  const double scale;
+  AttentionTensors& all;
+  // What this step writes, and a sum for each of its elements.
+  std::vector<double> write =
+      std::vector<double>(static_cast<size_t>(s.value_size));
+  std::vector<double> sums = write;
 
   // With `error`, its bounds are filled in too.
   void Run(int64_t batch, int64_t head, StateError* error) {
     double* const state =
-        all_.states.data() + (batch * s_.kv_heads + head) * s_.state_size();
-    for (int64_t t = 0; t < s_.steps; ++t) {
-      const int64_t row = batch * s_.steps + t;
+        all.states.data() + (batch * s.kv_heads + head) * s.state_size();
+    for (int64_t t = 0; t < s.steps; ++t) {
+      const int64_t row = batch * s.steps + t;
       const double* const k =
-          all_.k.data() + (row * s_.kv_heads + head) * s_.key_size;
+          all.k.data() + (row * s.kv_heads + head) * s.key_size;
       const double largest = Decay(row, head, state);
       if (error != nullptr) error->BeginStep(state, k, largest);
-      std::copy_n(all_.v.data() + (row * s_.kv_heads + head) * s_.value_size,
-                  s_.value_size, write_.data());
-      if (corrects_) Correct(row, head, k, state, error);
+      std::copy_n(all.v.data() + (row * s.kv_heads + head) * s.value_size,
+                  s.value_size, write.data());
+      if (corrects) Correct(row, head, k, state, error);
       AddOuter(k, state);
-      if (error != nullptr) error->EndStep(state, write_.data());
-      for (int64_t i = 0; i < s_.group(); ++i) {
-        Read(row, head * s_.group() + i, state, error);
+      if (error != nullptr) error->EndStep(state, write.data());
+      for (int64_t i = 0; i < s.group(); ++i) {
+        Read(row, head * s.group() + i, state, error);
       }
     }
     if (error == nullptr) return;
-    error->BoundState(state, (batch * s_.kv_heads + head) * s_.state_size());
+    error->BoundState(state, (batch * s.kv_heads + head) * s.state_size());
   }
 
  private:
   // The largest factor that an element of the state was multiplied by.
   double Decay(int64_t row, int64_t head, double* state) {
-    if (!decays_) return 1;
-    const auto heads = static_cast<size_t>(s_.batch * s_.steps * s_.kv_heads);
-    const bool by_key = all_.decay.size() != heads;
-    const int64_t at = row * s_.kv_heads + head;
+    if (!decays) return 1;
+    const auto heads = static_cast<size_t>(s.batch * s.steps * s.kv_heads);
+    const bool by_key = all.decay.size() != heads;
+    const int64_t at = row * s.kv_heads + head;
     double largest = 0;
-    for (int64_t d = 0; d < s_.key_size; ++d) {
-      const int64_t i = by_key ? at * s_.key_size + d : at;
-      const double factor = std::exp(all_.decay[static_cast<size_t>(i)]);
+    for (int64_t d = 0; d < s.key_size; ++d) {
+      const int64_t i = by_key ? at * s.key_size + d : at;
+      const double factor = std::exp(all.decay[static_cast<size_t>(i)]);
       if (!(factor <= largest)) largest = factor;  // True for NaN too.
-      for (int64_t m = 0; m < s_.value_size; ++m) {
-        state[d * s_.value_size + m] *= factor;
+      for (int64_t m = 0; m < s.value_size; ++m) {
+        state[d * s.value_size + m] *= factor;
       }
     }
     return largest;
@@ -281,51 +280,41 @@ class HeadRunner {
   // What is written is how far the state is from giving v for k.
   void Correct(int64_t row, int64_t head, const double* k, const double* state,
                StateError* error) {
-    const auto rows = static_cast<size_t>(s_.batch * s_.steps);
-    const int64_t i =
-        all_.beta.size() == rows * static_cast<size_t>(s_.kv_heads)
-            ? row * s_.kv_heads + head
-            : row;
-    const double beta = all_.beta[static_cast<size_t>(i)];
+    const auto rows = static_cast<size_t>(s.batch * s.steps);
+    const int64_t i = all.beta.size() == rows * static_cast<size_t>(s.kv_heads)
+                          ? row * s.kv_heads + head
+                          : row;
+    const double beta = all.beta[static_cast<size_t>(i)];
     AddUp(k, state);
-    for (size_t m = 0; m < write_.size(); ++m) {
-      const double difference = write_[m] - sums_[m];
-      write_[m] = beta * difference;
+    for (size_t m = 0; m < write.size(); ++m) {
+      const double difference = write[m] - sums[m];
+      write[m] = beta * difference;
       if (error != nullptr) error->AddCorrection(m, beta, difference);
     }
   }
   void AddOuter(const double* k, double* state) {
-    for (int64_t d = 0; d < s_.key_size; ++d, state += s_.value_size) {
-      for (size_t m = 0; m < write_.size(); ++m) state[m] += k[d] * write_[m];
+    for (int64_t d = 0; d < s.key_size; ++d, state += s.value_size) {
+      for (size_t m = 0; m < write.size(); ++m) state[m] += k[d] * write[m];
     }
   }
   void Read(int64_t row, int64_t head, const double* state, StateError* error) {
-    const double* const q =
-        all_.q.data() + (row * s_.heads + head) * s_.key_size;
-    const int64_t to = (row * s_.heads + head) * s_.value_size;
+    const double* const q = all.q.data() + (row * s.heads + head) * s.key_size;
+    const int64_t to = (row * s.heads + head) * s.value_size;
     AddUp(q, state);
-    for (size_t m = 0; m < sums_.size(); ++m) {
-      all_.y[static_cast<size_t>(to) + m] = scale_ * sums_[m];
+    for (size_t m = 0; m < sums.size(); ++m) {
+      all.y[static_cast<size_t>(to) + m] = scale * sums[m];
     }
-    if (error != nullptr) error->BoundRead(state, q, scale_, to);
+    if (error != nullptr) error->BoundRead(state, q, scale, to);
   }
-  // sums_[m] = the sum of weights[d] * state[d][m].
+  // sums[m] = the sum of weights[d] * state[d][m].
   void AddUp(const double* weights, const double* state) {
-    std::fill(sums_.begin(), sums_.end(), 0);
-    for (int64_t d = 0; d < s_.key_size; ++d, state += s_.value_size) {
-      for (size_t m = 0; m < sums_.size(); ++m) {
-        sums_[m] += weights[d] * state[m];
+    std::fill(sums.begin(), sums.end(), 0);
+    for (int64_t d = 0; d < s.key_size; ++d, state += s.value_size) {
+      for (size_t m = 0; m < sums.size(); ++m) {
+        sums[m] += weights[d] * state[m];
       }
     }
   }
-
-  const bool decays_;
-  const bool corrects_;
-  const Sides& s_;
-  const double scale_;
-  AttentionTensors& all_;
-  std::vector<double> write_;
-  std::vector<double> sums_;
 };
 
 struct LinearAttention : ops::LinearAttention {
@@ -413,7 +402,7 @@ struct LinearAttention : ops::LinearAttention {
     const double work = static_cast<double>(s.steps * (3 + s.group())) *
                         static_cast<double>(s.state_size());
     ParallelFor(s.batch * s.kv_heads, work, [&](int64_t begin, int64_t end) {
-      HeadRunner runner(decays(), corrects(), s, factor, &all);
+      HeadRunner runner{decays(), corrects(), s, factor, all};
       for (int64_t i = begin; i < end; ++i) {
         std::optional<StateError> error;
         if (bounds != nullptr) error.emplace(setting);
@@ -542,74 +531,61 @@ SumBound BoundSilu(const SumBound& sum, DLDataType dtype, double x, double y) {
 }
 
 // Channels of all items, one after the other.
-class ChannelRunner {
- public:
-  ChannelRunner(const EvalArgs& args, bool with_silu, const NDArray& y,
-                const NDArray& present, Bounds* bounds)
-      : args_(args),
-        with_silu_(with_silu),
-        y_(y),
-        present_(present),
-        bounds_(bounds),
-        channels_(args.shape(kInput)[1]),
-        length_(args.shape(kInput)[2]),
-        taps_(args.shape(kWeight)[2]),
-        weights_(ToDoubles(args.in(kWeight))),
-        bias_(args.has(kBias) ? ToDoubles(args.in(kBias))
-                              : std::vector<double>()) {}
+struct ChannelRunner {
+  const EvalArgs& args;
+  const bool with_silu;
+  const NDArray& out;
+  const NDArray& present;
+  Bounds* const bounds;
+  const std::vector<double> all_weights = ToDoubles(args.in(kWeight));
+  const std::vector<double> biases =
+      args.has(kBias) ? ToDoubles(args.in(kBias)) : std::vector<double>();
+  const int64_t channels = args.shape(kInput)[1];
+  const int64_t length = args.shape(kInput)[2];
+  const int64_t taps = args.shape(kWeight)[2];
 
   void Run(int64_t row) const {
-    const int64_t kept = taps_ - 1;
-    std::vector<double> x(static_cast<size_t>(kept + length_));
-    if (args_.has(kPast)) {
-      LoadDoubles(args_.in(kPast), row * kept, (row + 1) * kept, x.data());
+    const int64_t kept = taps - 1;
+    std::vector<double> x(static_cast<size_t>(kept + length));
+    if (args.has(kPast)) {
+      LoadDoubles(args.in(kPast), row * kept, (row + 1) * kept, x.data());
     }
-    LoadDoubles(args_.in(kInput), row * length_, (row + 1) * length_,
+    LoadDoubles(args.in(kInput), row * length, (row + 1) * length,
                 x.data() + kept);
-    if (present_.defined()) {
-      StoreDoubles(x.data() + length_, row * kept, (row + 1) * kept, present_);
+    if (present.defined()) {
+      StoreDoubles(x.data() + length, row * kept, (row + 1) * kept, present);
     }
-    std::vector<double> y(static_cast<size_t>(length_));
-    for (int64_t i = 0; i < length_; ++i) {
+    std::vector<double> y(static_cast<size_t>(length));
+    for (int64_t i = 0; i < length; ++i) {
       y[static_cast<size_t>(i)] =
-          ValueAt(x.data() + i, row % channels_, row * length_ + i);
+          ValueAt(x.data() + i, row % channels, row * length + i);
     }
-    StoreDoubles(y.data(), row * length_, (row + 1) * length_, y_);
+    StoreDoubles(y.data(), row * length, (row + 1) * length, out);
   }
 
  private:
   // `x` is the element under the first tap.
   double ValueAt(const double* x, int64_t channel, int64_t at) const {
-    const double* const weights = weights_.data() + channel * taps_;
-    const double bias = bias_.empty() ? 0 : bias_[static_cast<size_t>(channel)];
-    SumOfTerms sum{static_cast<double>(taps_) + (bias_.empty() ? 0 : 1)};
+    const double* const weights = all_weights.data() + channel * taps;
+    const double bias =
+        biases.empty() ? 0 : biases[static_cast<size_t>(channel)];
+    SumOfTerms sum{static_cast<double>(taps) + (biases.empty() ? 0 : 1)};
     sum.result = bias;
-    for (int64_t k = 0; k < taps_; ++k) sum.result += weights[k] * x[k];
-    const double y = with_silu_ ? Silu(sum.result) : sum.result;
-    if (bounds_ == nullptr) return y;
+    for (int64_t k = 0; k < taps; ++k) sum.result += weights[k] * x[k];
+    const double y = with_silu ? Silu(sum.result) : sum.result;
+    if (bounds == nullptr) return y;
     sum.absolute = std::fabs(bias);
     sum.squares = bias * bias;
-    for (int64_t k = 0; k < taps_; ++k) {
+    for (int64_t k = 0; k < taps; ++k) {
       const double term = weights[k] * x[k];
       sum.absolute += std::fabs(term);
       sum.squares += term * term;
     }
-    SumBound bound = BoundSum(y_.dtype(), sum);
-    if (with_silu_) bound = BoundSilu(bound, y_.dtype(), sum.result, y);
-    bound.SetAt(static_cast<size_t>(at), bounds_);
+    SumBound bound = BoundSum(out.dtype(), sum);
+    if (with_silu) bound = BoundSilu(bound, out.dtype(), sum.result, y);
+    bound.SetAt(static_cast<size_t>(at), bounds);
     return y;
   }
-
-  const EvalArgs& args_;
-  const bool with_silu_;
-  const NDArray& y_;
-  const NDArray& present_;
-  Bounds* const bounds_;
-  const int64_t channels_;
-  const int64_t length_;
-  const int64_t taps_;
-  const std::vector<double> weights_;
-  const std::vector<double> bias_;
 };
 
 struct CausalConvWithState : ops::CausalConvWithState {
@@ -653,8 +629,8 @@ struct CausalConvWithState : ops::CausalConvWithState {
       // These elements are only copied.
       SetAllBounds(CountOf(present), 0, args.bounds(1));
     }
-    const ChannelRunner runner(args, activation != CausalActivation::kNone, y,
-                               present, bounds);
+    const ChannelRunner runner{args, activation != CausalActivation::kNone, y,
+                               present, bounds};
     const auto shape = args.shape(kInput);
     const double work = static_cast<double>(shape[2]) *
                         (2 * static_cast<double>(args.shape(kWeight)[2]) + 10);

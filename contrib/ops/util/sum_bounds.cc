@@ -180,67 +180,62 @@ std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
 }
 
 // One thread's memory, and how it sums up the terms of a strip's elements.
-class StripSummer {
- public:
-  explicit StripSummer(const ProductSizes& sizes)
-      : sizes_(sizes),
-        level_(matrix_kernel::BestLevel()),
-        width_(StripWidth(sizes)),
-        packed_(static_cast<size_t>(sizes.depth * width_)),
-        columns_(packed_.size()),
-        is_turned_(static_cast<size_t>(width_ / kTurned)),
-        row_(static_cast<size_t>(sizes.depth)) {}
+struct StripSummer {
+  // So many columns are turned at once: those of one line of the cache.
+  static constexpr int64_t kTurned = 8;
+  static_assert(kStripColumns % kTurned == 0);
+
+  const ProductSizes& sizes;
+  const matrix_kernel::Level& level = matrix_kernel::BestLevel();
+  const int64_t width = StripWidth(sizes);
+  // As `right` packs: step by step.
+  std::vector<double> strip_numbers =
+      std::vector<double>(static_cast<size_t>(sizes.depth * width));
+  // Column by column, as far as they were turned.
+  std::vector<double> columns = strip_numbers;
+  std::vector<bool> is_turned =
+      std::vector<bool>(static_cast<size_t>(width / kTurned));  // By group.
+  std::vector<double> left_row =
+      std::vector<double>(static_cast<size_t>(sizes.depth));
 
   void Sum(const StripOfElements& strip, PackStrips left, PackStrips right,
            absl::Span<const int64_t> elements, Bounds* bounds) {
-    const int64_t depth = sizes_.depth;
+    const int64_t depth = sizes.depth;
     const int64_t lines =
-        std::min<int64_t>(width_, sizes_.columns - strip.column);
+        std::min<int64_t>(width, sizes.columns - strip.column);
     const int64_t packed = FilledUp(lines);
-    right({strip.item, strip.column, lines, 0, depth, packed, packed_.data()});
-    std::fill(is_turned_.begin(), is_turned_.end(), false);
+    right({strip.item, strip.column, lines, 0, depth, packed,
+           strip_numbers.data()});
+    std::fill(is_turned.begin(), is_turned.end(), false);
     int64_t packed_row = -1;
     for (const size_t place : strip.places) {
-      const int64_t row = elements[place] / sizes_.columns % sizes_.rows;
+      const int64_t row = elements[place] / sizes.columns % sizes.rows;
       if (row != packed_row) {
-        left({strip.item, row, 1, 0, depth, 1, row_.data()});
+        left({strip.item, row, 1, 0, depth, 1, left_row.data()});
         packed_row = row;
       }
-      const int64_t column = elements[place] % sizes_.columns - strip.column;
+      const int64_t column = elements[place] % sizes.columns - strip.column;
       TurnTo(column, packed);
-      const matrix_kernel::TermSums sums = level_.sum_terms(
-          depth, row_.data(), columns_.data() + column * depth);
+      const matrix_kernel::TermSums sums = level.sum_terms(
+          depth, left_row.data(), columns.data() + column * depth);
       bounds->proved[place] = sums.absolute;
       bounds->expected[place] = sums.squares;
     }
   }
 
  private:
-  // So many columns are turned at once: those of one line of the cache.
-  static constexpr int64_t kTurned = 8;
-  static_assert(kStripColumns % kTurned == 0);
-
   // Sees to it that the column lies by itself.
   void TurnTo(int64_t column, int64_t packed) {
     const int64_t group = column / kTurned;
-    if (is_turned_[static_cast<size_t>(group)]) return;
-    is_turned_[static_cast<size_t>(group)] = true;
-    const double* from = packed_.data() + group * kTurned;
-    double* const to = columns_.data() + group * kTurned * sizes_.depth;
-    for (int64_t k = 0; k < sizes_.depth; ++k) {
-      for (int64_t j = 0; j < kTurned; ++j) to[j * sizes_.depth + k] = from[j];
+    if (is_turned[static_cast<size_t>(group)]) return;
+    is_turned[static_cast<size_t>(group)] = true;
+    const double* from = strip_numbers.data() + group * kTurned;
+    double* const to = columns.data() + group * kTurned * sizes.depth;
+    for (int64_t k = 0; k < sizes.depth; ++k) {
+      for (int64_t j = 0; j < kTurned; ++j) to[j * sizes.depth + k] = from[j];
       from += packed;
     }
   }
-
-  const ProductSizes& sizes_;
-  const matrix_kernel::Level& level_;
-  const int64_t width_;
-  std::vector<double> packed_;  // As `right` packs: step by step.
-  std::vector<double>
-      columns_;  // Column by column, as far as they were turned.
-  std::vector<bool> is_turned_;  // By group of columns.
-  std::vector<double> row_;
 };
 
 }  // namespace
@@ -259,7 +254,7 @@ void SumTermsAt(const ProductSizes& sizes, PackStrips left, PackStrips right,
                       static_cast<double>(strips.size());
   ParallelFor(static_cast<int64_t>(strips.size()), work,
               [&](int64_t begin, int64_t end) {
-                StripSummer summer(sizes);
+                StripSummer summer{sizes};
                 for (int64_t i = begin; i < end; ++i) {
                   summer.Sum(strips[static_cast<size_t>(i)], left, right,
                              elements, bounds);
