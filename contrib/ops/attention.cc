@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
-#include "nodewise/op/evaluate.h"
-#include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -63,8 +59,7 @@ class AttentionMask {
     const auto shape = args.shape(kMask);
     const int64_t most[] = {s.batch, s.heads, s.queries, s.total()};
     if (shape.empty() || shape.size() > 4) {
-      return InputError(
-          kMask, fmt::format("has rank {}, expected 1 to 4", shape.size()));
+      return WrongInput(kMask, "has rank {}, expected 1 to 4", shape.size());
     }
     const std::vector<int64_t> strides = StridesOf(shape);
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -72,10 +67,8 @@ class AttentionMask {
       const bool is_last = side == 3;
       if (shape[i] != 1 && shape[i] != most[side] &&
           !(is_last && shape[i] < most[side])) {
-        return InputError(kMask,
-                          fmt::format("is {} along side {}, expected 1 or "
-                                      "{}",
-                                      shape[i], i, most[side]));
+        return WrongInput(kMask, "is {} along side {}, expected 1 or {}",
+                          shape[i], i, most[side]);
       }
       const bool repeats = shape[i] == 1 && most[side] != 1 && !is_last;
       mask.strides_[side] = repeats ? 0 : strides[i];
@@ -360,8 +353,8 @@ absl::StatusOr<std::optional<AttentionSides>> AttentionSidesOf(
     TensorType found = in.type(i);
     found.dtype = {};
     if (AreCompatible(found, expected)) continue;
-    return InputError(i, fmt::format("is of {}, expected {}", ToString(found),
-                                     ToString(expected)));
+    return WrongInput(i, "is of {}, expected {}", ToString(found),
+                      ToString(expected));
   }
   return sides;
 }
@@ -373,9 +366,8 @@ absl::Status CheckInputs(const ops::Attention23& op, const Inputs& in) {
           RequireRank(in, kPastValue, 4), RequireRank(in, kLengths, 1),
           RequireType(in, kLengths, kInt64)));
   if (op.qk_matmul_output_mode < 0 || op.qk_matmul_output_mode > 3) {
-    return AttributeError(
-        "qk_matmul_output_mode",
-        fmt::format("is {}, expected 0 to 3", op.qk_matmul_output_mode));
+    return WrongAttribute("qk_matmul_output_mode", "is {}, expected 0 to 3",
+                          op.qk_matmul_output_mode);
   }
   if (in.has(kPastKey) != in.has(kPastValue)) {
     return absl::InvalidArgumentError(
@@ -443,8 +435,8 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
   if (args.has(kLengths)) {
     NODEWISE_ASSIGN_OR_RETURN(lengths, args.Ints(kLengths));
     if (static_cast<int64_t>(lengths.size()) != s.batch) {
-      return InputError(kLengths, fmt::format("has {} elements, expected {}",
-                                              lengths.size(), s.batch));
+      return WrongInput(kLengths, "has {} elements, expected {}",
+                        lengths.size(), s.batch);
     }
   }
   const AttentionHeads heads{
@@ -493,8 +485,7 @@ AttentionWindow WindowOf(const ops::Attention& op) {
 absl::Status CheckWindow(AttentionWindow window) {
   const auto check = [](const char* attribute, int64_t size) {
     if (size >= -1) return absl::OkStatus();
-    return AttributeError(attribute,
-                          fmt::format("is {}, expected -1 or more", size));
+    return WrongAttribute(attribute, "is {}, expected -1 or more", size);
   };
   return All(check("left_window_size", window.left),
              check("right_window_size", window.right));
@@ -624,9 +615,8 @@ struct RotaryEmbedding : ops::RotaryEmbedding {
       sides.head_size = x[3];
     } else {
       if (num_heads < 1 || x[2] % num_heads != 0) {
-        return AttributeError(
-            "num_heads",
-            fmt::format("is {}, expected a divisor of {}", num_heads, x[2]));
+        return WrongAttribute("num_heads", "is {}, expected a divisor of {}",
+                              num_heads, x[2]);
       }
       sides.head_size = x[2] / num_heads;
     }
@@ -634,10 +624,10 @@ struct RotaryEmbedding : ops::RotaryEmbedding {
         rotary_embedding_dim == 0 ? sides.head_size : rotary_embedding_dim;
     if (sides.turned < 0 || sides.turned > sides.head_size ||
         sides.turned % 2 != 0) {
-      return AttributeError(
+      return WrongAttribute(
           "rotary_embedding_dim",
-          fmt::format("makes {} of {} elements turn, expected an even number",
-                      sides.turned, sides.head_size));
+          "makes {} of {} elements turn, expected an even number", sides.turned,
+          sides.head_size);
     }
     return sides;
   }
@@ -648,30 +638,27 @@ struct RotaryEmbedding : ops::RotaryEmbedding {
     const int64_t rows = sides.batch * sides.places;
     if (args.shape(2) != cache || cache.back() != sides.turned / 2 ||
         cache.size() != (args.has(3) ? 2u : 3u)) {
-      return InputError(1, fmt::format("is {}, expected sides that end with "
-                                       "{}, as input 2",
-                                       ShapeToString(cache), sides.turned / 2));
+      return WrongInput(1, "is {}, expected sides that end with {}, as input 2",
+                        ShapeToString(cache), sides.turned / 2);
     }
     std::vector<int64_t> result(static_cast<size_t>(rows));
     if (!args.has(3)) {
       if (cache[0] != sides.batch || cache[1] != sides.places) {
-        return InputError(
-            1, fmt::format("is {}, expected {} by {} first",
-                           ShapeToString(cache), sides.batch, sides.places));
+        return WrongInput(1, "is {}, expected {} by {} first",
+                          ShapeToString(cache), sides.batch, sides.places);
       }
       for (int64_t i = 0; i < rows; ++i) result[static_cast<size_t>(i)] = i;
       return result;
     }
     if (CountOf(args.in(3)) != rows) {
-      return InputError(3, fmt::format("has {} elements, expected {}",
-                                       CountOf(args.in(3)), rows));
+      return WrongInput(3, "has {} elements, expected {}", CountOf(args.in(3)),
+                        rows);
     }
     NODEWISE_ASSIGN_OR_RETURN(result, args.Ints(3));
     for (int64_t& row : result) {
       if (row < 0) row += cache[0];  // NumPy's way of indexing.
       if (row >= 0 && row < cache[0]) continue;
-      return InputError(
-          3, fmt::format("has {}, expected 0 to {}", row, cache[0] - 1));
+      return WrongInput(3, "has {}, expected 0 to {}", row, cache[0] - 1);
     }
     return result;
   }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
@@ -16,8 +16,6 @@
 #include "nodewise/kernels/matrix_kernel.h"
 #include "nodewise/kernels/tap_sums.h"
 #include "nodewise/kernels/window_columns.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -139,8 +137,8 @@ absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
   if (!found.is_known() || found.size() == expected.size()) {
     return absl::OkStatus();
   }
-  return InputError(i, fmt::format("has {} elements, expected {}", found.size(),
-                                   expected.size()));
+  return WrongInput(i, "has {} elements, expected {}", found.size(),
+                    expected.size());
 }
 
 // `args` has its bias in input 2.
@@ -177,8 +175,7 @@ absl::Status CheckGroups(const ops::ConvAttributes& op, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireRank(in, 0, 3, INT_MAX), RequireRank(in, 1, 3, INT_MAX)));
   if (op.group < 1) {
-    return AttributeError("group",
-                          fmt::format("is {}, expected 1 or more", op.group));
+    return WrongAttribute("group", "is {}, expected 1 or more", op.group);
   }
   if (!in.type(1).has_rank()) return absl::OkStatus();
   return RequireRank(in, 0, in.type(1).rank());
@@ -188,17 +185,15 @@ absl::Status CheckShapes(const ops::ConvAttributes& op, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(CheckGroups(op, in));
   const Dim kernels = SideOf(in, 1, 0);
   if (kernels.is_known() && kernels.size() % op.group != 0) {
-    return InputError(
-        1, fmt::format("has {} kernels, expected a multiple of {} (group)",
-                       kernels.size(), op.group));
+    return WrongInput(1, "has {} kernels, expected a multiple of {} (group)",
+                      kernels.size(), op.group);
   }
   const Dim channels = SideOf(in, 0, 1);
   const Dim expected = Times(SideOf(in, 1, 1), op.group);
   if (channels.is_known() && expected.is_known() && channels != expected) {
-    return InputError(
-        0, fmt::format("has {} channels, expected {} as the weights have "
-                       "in {} groups",
-                       channels.size(), expected.size(), op.group));
+    return WrongInput(
+        0, "has {} channels, expected {} as the weights have in {} groups",
+        channels.size(), expected.size(), op.group);
   }
   return absl::OkStatus();
 }
@@ -336,9 +331,8 @@ struct ConvInteger : ops::ConvInteger {
       if (!in.type(i).has_dtype()) continue;
       const DLDataType dtype = in.type(i).dtype;
       if (!(dtype == kInt8) && !(dtype == kUint8)) {
-        return InputError(i,
-                          fmt::format("is of type {}, expected int8 or uint8",
-                                      ToString(dtype)));
+        return WrongInput(i, "is of type {}, expected int8 or uint8",
+                          ToString(dtype));
       }
       NODEWISE_RETURN_IF_ERROR(RequireType(in, i + 2, dtype));
     }
@@ -365,8 +359,8 @@ struct ConvInteger : ops::ConvInteger {
     const size_t num_zeros = w_zeros.size();
     if (args.has(3) && num_zeros != 1 &&
         static_cast<int64_t>(num_zeros) != shape[1]) {
-      return InputError(3, fmt::format("has {} elements, expected 1 or {}",
-                                       num_zeros, shape[1]));
+      return WrongInput(3, "has {} elements, expected 1 or {}", num_zeros,
+                        shape[1]);
     }
     const WindowColumns columns(GeometryOf(placed), args.dtype(0), x_zero);
     const auto pack = PackerOf(args, group, columns);
@@ -419,16 +413,15 @@ struct ConvTranspose : ops::ConvTranspose {
     const Shape& w = *in.type(1).shape;
     NODEWISE_RETURN_IF_ERROR(RequireLength(in, 2, Times(w[1], group)));
     if (w[0].is_known() && w[0].size() % group != 0) {
-      return InputError(
-          1, fmt::format("is for {} channels, expected a multiple of {} "
-                         "(group)",
-                         w[0].size(), group));
+      return WrongInput(1,
+                        "is for {} channels, expected a multiple of {} (group)",
+                        w[0].size(), group);
     }
     const Dim channels = SideOf(in, 0, 1);
     if (channels.is_known() && w[0].is_known() && channels != w[0]) {
-      return InputError(0, fmt::format("has {} channels, expected {} as the "
-                                       "weights are for",
-                                       channels.size(), w[0].size()));
+      return WrongInput(0,
+                        "has {} channels, expected {} as the weights are for",
+                        channels.size(), w[0].size());
     }
     return absl::OkStatus();
   }
@@ -550,13 +543,12 @@ struct ConvTranspose : ops::ConvTranspose {
                          size_t spatial, int64_t least) const {
     if (list.empty()) return absl::OkStatus();
     if (list.size() != spatial) {
-      return AttributeError(name, fmt::format("has {} numbers, expected {}",
-                                              list.size(), spatial));
+      return WrongAttribute(name, "has {} numbers, expected {}", list.size(),
+                            spatial);
     }
     for (const int64_t number : list) {
       if (number >= least && number <= int64_t{1} << 31) continue;
-      return AttributeError(
-          name, fmt::format("has {}, expected {} to 2^31", number, least));
+      return WrongAttribute(name, "has {}, expected {} to 2^31", number, least);
     }
     return absl::OkStatus();
   }
@@ -678,9 +670,8 @@ absl::Status RequireSides(const EvalArgs& args, size_t i,
   if (!args.has(i) || args.shape(i) == absl::MakeConstSpan(expected)) {
     return absl::OkStatus();
   }
-  return InputError(
-      i, fmt::format("is of shape {}, expected {}",
-                     ShapeToString(args.shape(i)), ShapeToString(expected)));
+  return WrongInput(i, "is of shape {}, expected {}",
+                    ShapeToString(args.shape(i)), ShapeToString(expected));
 }
 
 struct DeformConv : ops::DeformConv {
@@ -724,9 +715,9 @@ struct DeformConv : ops::DeformConv {
     const auto sides = static_cast<int64_t>(placed.input.size());
     if (x[1] % group != 0 || x[1] / group != w[1] || w[0] % group != 0 ||
         x[1] % offset_group != 0) {
-      return InputError(1, fmt::format("is of shape {}, which does not fit "
-                                       "{} channels in {} groups",
-                                       ShapeToString(w), x[1], group));
+      return WrongInput(
+          1, "is of shape {}, which does not fit {} channels in {} groups",
+          ShapeToString(w), x[1], group);
     }
     const auto shape_of = [&](int64_t channels) {
       std::vector<int64_t> shape = {x[0], channels};

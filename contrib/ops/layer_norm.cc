@@ -4,10 +4,10 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -25,9 +25,9 @@ absl::Status CheckSpread(const Inputs& in, size_t i) {
   if (both.ok() && AreCompatible(TensorType(x.dtype, *both), x)) {
     return absl::OkStatus();
   }
-  return InputError(i, fmt::format("has shape {}, expected one that can be "
-                                   "repeated over {}",
-                                   ToString(*list.shape), ToString(*x.shape)));
+  return WrongInput(i,
+                    "has shape {}, expected one that can be repeated over {}",
+                    ToString(*list.shape), ToString(*x.shape));
 }
 
 // How input `i` lies on the rows of X.
@@ -269,7 +269,7 @@ struct LpNormalization : NormRules<ops::LpNormalization, 3> {
   }
   absl::Status Check(const Inputs& in) const {
     if (p != 1 && p != 2) {
-      return AttributeError("p", fmt::format("is {}, expected 1 or 2", p));
+      return WrongAttribute("p", "is {}, expected 1 or 2", p);
     }
     return CheckAxis(in, axis);
   }

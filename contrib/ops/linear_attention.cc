@@ -1,17 +1,12 @@
 #include "nodewise/ops/linear_attention.h"
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -337,11 +332,10 @@ struct LinearAttention : ops::LinearAttention {
   absl::Status Check(const Inputs& in) const {
     if (q_num_heads.get() < 1 || kv_num_heads.get() < 1 ||
         q_num_heads.get() % kv_num_heads.get() != 0) {
-      return AttributeError(
+      return WrongAttribute(
           "q_num_heads",
-          fmt::format("is {}, expected a multiple of kv_num_heads ({}), both "
-                      "1 or more",
-                      q_num_heads.get(), kv_num_heads.get()));
+          "is {}, expected a multiple of kv_num_heads ({}), both 1 or more",
+          q_num_heads.get(), kv_num_heads.get());
     }
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, kQuery), RequireFloat(in, kPast)));
@@ -435,9 +429,9 @@ struct LinearAttention : ops::LinearAttention {
       NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 3));
       const Dim side = SideOf(in, i, 2);
       if (!side.is_known() || side.size() % heads == 0) continue;
-      return InputError(i, fmt::format("has vectors of {}, expected a "
-                                       "multiple of the {} heads",
-                                       side.size(), heads));
+      return WrongInput(
+          i, "has vectors of {}, expected a multiple of the {} heads",
+          side.size(), heads);
     }
     const Dim batch = SideOf(in, kQuery, 0);
     const Dim steps = SideOf(in, kQuery, 1);
@@ -452,12 +446,11 @@ struct LinearAttention : ops::LinearAttention {
   absl::Status CheckGates(const Inputs& in) const {
     const auto check_given = [&](size_t i, const char* name, bool is_read) {
       if (in.has(i) == is_read) return absl::OkStatus();
-      return InputError(
-          i, fmt::format(
-                 "({}) is {}, since update_rule is {}", name,
-                 is_read ? "not given, expected it" : "given, expected none",
-                 std::get<std::string>(
-                     *op_row::Transport<UpdateRule>::Get(update_rule))));
+      return WrongInput(
+          i, "({}) is {}, since update_rule is {}", name,
+          is_read ? "not given, expected it" : "given, expected none",
+          std::get<std::string>(
+              *op_row::Transport<UpdateRule>::Get(update_rule)));
     };
     NODEWISE_RETURN_IF_ERROR(All(check_given(kDecay, "decay", decays()),
                                  check_given(kBeta, "beta", corrects())));
@@ -470,18 +463,15 @@ struct LinearAttention : ops::LinearAttention {
     const Dim by_key = Times(KeySize(in), kv_num_heads.get());
     if (decay.is_known() && by_key.is_known() && decay != by_key &&
         decay != Dim(kv_num_heads.get())) {
-      return InputError(
-          kDecay, fmt::format("has vectors of {}, expected {} "
-                              "or {}",
-                              decay.size(), by_key.size(), kv_num_heads.get()));
+      return WrongInput(kDecay, "has vectors of {}, expected {} or {}",
+                        decay.size(), by_key.size(), kv_num_heads.get());
     }
     const Dim beta = SideOf(in, kBeta, 2);
     if (!beta.is_known() || beta == Dim(1) || beta == Dim(kv_num_heads.get())) {
       return absl::OkStatus();
     }
-    return InputError(kBeta, fmt::format("has vectors of {}, expected {} or "
-                                         "1",
-                                         beta.size(), kv_num_heads.get()));
+    return WrongInput(kBeta, "has vectors of {}, expected {} or 1", beta.size(),
+                      kv_num_heads.get());
   }
   Dim KeySize(const Inputs& in) const {
     Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads.get());
@@ -506,7 +496,7 @@ constexpr OperatorDef kLinearAttentions[] = {
 };
 
 // The past state is input 3 here, too.
-constexpr size_t kInput = 0, kWeight = 1, kBias = 2;
+constexpr size_t kInput = 0, kWeight = 1, kConvBias = 2;
 
 Dim StateLength(const Inputs& in) {
   const Dim taps = SideOf(in, kWeight, 2);
@@ -538,8 +528,9 @@ struct ChannelRunner {
   const NDArray& present;
   Bounds* const bounds;
   const std::vector<double> all_weights = ToDoubles(args.in(kWeight));
-  const std::vector<double> biases =
-      args.has(kBias) ? ToDoubles(args.in(kBias)) : std::vector<double>();
+  const std::vector<double> biases = args.has(kConvBias)
+                                         ? ToDoubles(args.in(kConvBias))
+                                         : std::vector<double>();
   const int64_t channels = args.shape(kInput)[1];
   const int64_t length = args.shape(kInput)[2];
   const int64_t taps = args.shape(kWeight)[2];
@@ -603,7 +594,7 @@ struct CausalConvWithState : ops::CausalConvWithState {
     const Dim channels = SideOf(in, kInput, 1);
     return All(
         RequireShape(in, kWeight, {channels, 1, taps}),
-        RequireShape(in, kBias, {channels}),
+        RequireShape(in, kConvBias, {channels}),
         RequireShape(in, kPast,
                      {SideOf(in, kInput, 0), channels, StateLength(in)}));
   }

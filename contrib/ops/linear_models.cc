@@ -5,15 +5,13 @@
 #include <limits>
 #include <tuple>
 #include <utility>
-#include <vector>
 
-#include "absl/types/span.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/class_scores.h"
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -161,8 +159,8 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
 
 absl::Status WrongCount(const char* attribute, size_t found,
                         const std::string& expected) {
-  return AttributeError(
-      attribute, fmt::format("has {} elements, expected {}", found, expected));
+  return WrongAttribute(attribute, "has {} elements, expected {}", found,
+                        expected);
 }
 
 // Rows of so many features, where that is known.
@@ -175,9 +173,8 @@ absl::Status CheckFeatures(const Inputs& in, size_t features) {
   if (!given.is_known() || given.size() == static_cast<int64_t>(features)) {
     return absl::OkStatus();
   }
-  return InputError(0, fmt::format("has {} features, expected {} as the "
-                                   "attributes have",
-                                   given.size(), features));
+  return WrongInput(0, "has {} features, expected {} as the attributes have",
+                    given.size(), features);
 }
 
 // The features of all rows, made float32 first.
@@ -383,8 +380,8 @@ struct SVMClassifier : ops::SVMClassifier {
     constexpr int64_t kMost = int64_t{1} << 31;
     for (const int64_t each : vectors_per_class) {
       if (each >= 0 && each < kMost) continue;
-      return AttributeError("vectors_per_class",
-                            fmt::format("has {}, expected 0 or more", each));
+      return WrongAttribute("vectors_per_class", "has {}, expected 0 or more",
+                            each);
     }
     NODEWISE_RETURN_IF_ERROR(CheckVectors(*this, Vectors()));
     if (Vectors() > 0) {

@@ -8,10 +8,8 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/matmul_parts.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -70,9 +68,8 @@ absl::StatusOr<TensorType> MatMulType(const Inputs& in, DLDataType dtype) {
   const Dim& left = a.back();
   const Dim& right = b[b.size() - 2];
   if (left.is_known() && right.is_known() && left.size() != right.size()) {
-    return InputError(
-        1, fmt::format("has {} rows, expected {} as input 0 has columns",
-                       right.size(), left.size()));
+    return WrongInput(1, "has {} rows, expected {} as input 0 has columns",
+                      right.size(), left.size());
   }
   const Dim rows = a[a.size() - 2];
   const Dim columns = b.back();
@@ -269,8 +266,8 @@ absl::Status RequireByte(const Inputs& in, size_t i) {
   if (!in.has(i) || !in.type(i).has_dtype()) return absl::OkStatus();
   const DLDataType dtype = in.type(i).dtype;
   if (dtype == kInt8 || dtype == kUint8) return absl::OkStatus();
-  return InputError(
-      i, fmt::format("is of type {}, expected int8 or uint8", ToString(dtype)));
+  return WrongInput(i, "is of type {}, expected int8 or uint8",
+                    ToString(dtype));
 }
 
 // The zero points of input `i` as doubles: none, one for all, or one for each
@@ -281,10 +278,10 @@ absl::StatusOr<std::vector<double>> ZeroPoints(const EvalArgs& args, size_t i,
   std::vector<double> zeros = ToDoubles(args.in(i));
   const auto count = static_cast<int64_t>(zeros.size());
   if (count == 1 || (lines > 0 && count == lines)) return zeros;
-  return InputError(
-      i, fmt::format("has {} elements, expected 1 or {} (one for each row "
-                     "of A or column of B)",
-                     count, lines));
+  return WrongInput(i,
+                    "has {} elements, expected 1 or {} (one for each row of A "
+                    "or column of B)",
+                    count, lines);
 }
 
 struct MatMulInteger : ops::MatMulInteger {
@@ -407,10 +404,9 @@ struct GemmRules : Class {
     const Dim left = SideOf(in, 0, transA ? 0 : 1);
     const Dim right = SideOf(in, 1, transB ? 1 : 0);
     if (left.is_known() && right.is_known() && left != right) {
-      return InputError(
-          1, fmt::format("is summed over {} elements, expected {} as input "
-                         "0 is",
-                         right.size(), left.size()));
+      return WrongInput(1,
+                        "is summed over {} elements, expected {} as input 0 is",
+                        right.size(), left.size());
     }
     if (!in.has(2) || !in.type(2).has_rank()) return absl::OkStatus();
     const Shape shape = ShapeOf(in);
@@ -421,9 +417,9 @@ struct GemmRules : Class {
           bias[i].size() == side.size()) {
         continue;
       }
-      return InputError(2, fmt::format("is of shape {}, expected one that "
-                                       "can be broadcast to {}",
-                                       ToString(bias), ToString(shape)));
+      return WrongInput(
+          2, "is of shape {}, expected one that can be broadcast to {}",
+          ToString(bias), ToString(shape));
     }
     return absl::OkStatus();
   }
@@ -589,9 +585,8 @@ struct Gemm1 : GemmRules<ops::Gemm1> {
     if (broadcast || !in.has(2)) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const OutputInfos out, Infer(in));
     if (AreCompatible(out[0].type, in.type(2))) return absl::OkStatus();
-    return InputError(2,
-                      fmt::format("is {}, expected {} as broadcast is 0",
-                                  ToString(in.type(2)), ToString(out[0].type)));
+    return WrongInput(2, "is {}, expected {} as broadcast is 0",
+                      ToString(in.type(2)), ToString(out[0].type));
   }
 };
 

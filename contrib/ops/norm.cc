@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
-#include "nodewise/ndarray/dtype.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -49,8 +45,8 @@ absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
   if (!found.is_known() || !count.is_known() || found == count) {
     return absl::OkStatus();
   }
-  return InputError(i, fmt::format("has {} numbers, expected {}", found.size(),
-                                   count.size()));
+  return WrongInput(i, "has {} numbers, expected {}", found.size(),
+                    count.size());
 }
 
 struct InstanceNorm : NormRules<ops::InstanceNormalization, 6> {
@@ -94,18 +90,16 @@ struct GroupNorm : NormRules<Class, 6> {
   }
   absl::Status Check(const Inputs& in) const {
     if (num_groups < 1) {
-      return AttributeError(
-          "num_groups",
-          fmt::format("is {}, expected at least 1", num_groups.get()));
+      return WrongAttribute("num_groups", "is {}, expected at least 1",
+                            num_groups.get());
     }
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20)));
     const Dim channels = ChannelDim(in.type(0));
     if (channels.is_known() && channels.size() % num_groups != 0) {
-      return InputError(
-          0, fmt::format("has {} channels, expected a multiple of the {} "
-                         "groups",
-                         channels.size(), num_groups.get()));
+      return WrongInput(0,
+                        "has {} channels, expected a multiple of the {} groups",
+                        channels.size(), num_groups.get());
     }
     const Dim count = kByChannel ? channels : Dim(num_groups.get());
     return All(RequireList(in, 1, count), RequireList(in, 2, count));
@@ -135,8 +129,7 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
   }
   absl::Status Check(const Inputs& in) const {
     if (size < 1) {
-      return AttributeError(
-          "size", fmt::format("is {}, expected 1 or more", size.get()));
+      return WrongAttribute("size", "is {}, expected 1 or more", size.get());
     }
     return All(RequireFloat(in, 0), RequireRank(in, 0, 2, 1 << 20));
   }

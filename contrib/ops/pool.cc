@@ -2,18 +2,15 @@
 
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "contrib/ops/util/window_rules.h"
-#include "fmt/format.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -510,11 +507,11 @@ SumOfTerms NormTerms(double count, double p, double sum, double lost) {
 // In opset 1, p was a float.
 absl::Status CheckPower(int64_t p) {
   if (p >= 1) return absl::OkStatus();
-  return AttributeError("p", fmt::format("is {}, expected 1 or more", p));
+  return WrongAttribute("p", "is {}, expected 1 or more", p);
 }
 absl::Status CheckPower(float p) {
   if (p > 0) return absl::OkStatus();
-  return AttributeError("p", fmt::format("is {:g}, expected more than 0", p));
+  return WrongAttribute("p", "is {:g}, expected more than 0", p);
 }
 
 // (sum of |x|^p)^(1/p) of each window.

@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/converted_elements.h"
+#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/wide_elements.h"
 #include "contrib/ops/util/window_rules.h"
-#include "fmt/format.h"
-#include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
@@ -63,8 +63,8 @@ absl::Status MapScaled(const ScaleAttributes& attributes, const EvalArgs& args,
   std::vector<double> zeros(scales.size(), 0);
   if (args.has(2)) zeros = ToDoubles(args.in(2));
   if (zeros.size() != scales.size()) {
-    return InputError(2, fmt::format("has {} elements, expected {}",
-                                     zeros.size(), scales.size()));
+    return WrongInput(2, "has {} elements, expected {}", zeros.size(),
+                      scales.size());
   }
   const auto map = [&](const ScaleRun& run, double* x) {
     for (int64_t i = 0; i < run.n; ++i) {
@@ -89,15 +89,13 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
   const bool has_zero = in.has(2);
   const DLDataType zero = in.type(2).dtype;
   if (has_zero && zero.bits != 0 && told.has_value() && !(zero == *told)) {
-    return AttributeError("output_dtype",
-                          fmt::format("is {}, but the zero point is {}",
-                                      ToString(*told), ToString(zero)));
+    return WrongAttribute("output_dtype", "is {}, but the zero point is {}",
+                          ToString(*told), ToString(zero));
   }
   const DLDataType dtype = told.value_or(has_zero ? zero : kUint8);
   if (dtype.bits == 0 || IsQuantized(dtype)) return dtype;
-  return AttributeError(
-      "output_dtype",
-      fmt::format("is {}, expected {}", ToString(dtype), kQuantizedTypes));
+  return WrongAttribute("output_dtype", "is {}, expected {}", ToString(dtype),
+                        kQuantizedTypes);
 }
 
 absl::Status RequireLowPrecision(const Inputs& in, size_t i) {
@@ -373,8 +371,7 @@ absl::Status CheckScaleTypes(const Inputs& in) {
 absl::StatusOr<double> OneScale(const EvalArgs& args, size_t i) {
   const std::vector<double> scales = ToDoubles(args.in(i));
   if (scales.size() == 1) return scales[0];
-  return InputError(i,
-                    fmt::format("has {} elements, expected 1", scales.size()));
+  return WrongInput(i, "has {} elements, expected 1", scales.size());
 }
 
 // The scales of input `i`: one, or one for each of `count`.
@@ -383,8 +380,7 @@ absl::StatusOr<std::vector<double>> Scales(const EvalArgs& args, size_t i,
   std::vector<double> scales = ToDoubles(args.in(i));
   const auto found = static_cast<int64_t>(scales.size());
   if (found == 1 || found == count) return scales;
-  return InputError(
-      i, fmt::format("has {} elements, expected 1 or {}", found, count));
+  return WrongInput(i, "has {} elements, expected 1 or {}", found, count);
 }
 
 struct Requantizer {
@@ -518,8 +514,7 @@ absl::StatusOr<LineValues> LineValuesOf(const EvalArgs& args, size_t i,
   const auto count = static_cast<int64_t>(list.values.size());
   if (count == 1 || (count > 0 && (count == lines || count == lines * items)))
     return list;
-  return InputError(
-      i, fmt::format("has {} elements, expected 1 or {}", count, lines));
+  return WrongInput(i, "has {} elements, expected 1 or {}", count, lines);
 }
 
 // The matrices of an input; a vector is one of a row, or of a column.
@@ -584,10 +579,9 @@ struct FloatProduct {
           dtype == kUint8) {
         continue;
       }
-      return InputError(i,
-                        fmt::format("is of type {}, expected an integer or a "
-                                    "float of 8 bits",
-                                    ToString(dtype)));
+      return WrongInput(
+          i, "is of type {}, expected an integer or a float of 8 bits",
+          ToString(dtype));
     }
     for (const size_t i : {kA, kB}) {
       if (!in.type(i).has_dtype()) continue;

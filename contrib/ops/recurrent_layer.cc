@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "absl/strings/match.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/quantize_rules.h"
-#include "fmt/format.h"
 #include "nodewise/kernels/matrix_product.h"
 #include "nodewise/support/status_macros.h"
 
@@ -74,8 +74,8 @@ absl::StatusOr<const ActivationRow*> RowNamed(std::string_view name) {
   for (const ActivationRow& known : kActivations) {
     all += (all.empty() ? "" : ", ") + std::string(known.name);
   }
-  return AttributeError(
-      "activations", fmt::format("has \"{}\", expected one of {}", name, all));
+  return WrongAttribute("activations", "has \"{}\", expected one of {}", name,
+                        all);
 }
 
 }  // namespace
@@ -96,9 +96,8 @@ absl::StatusOr<std::vector<CellActivation>> ActivationsOf(
       attributes.direction == Direction::kBidirectional ? 2 : 1;
   const size_t count = usual.size() * directions;
   if (!names.empty() && names.size() < count) {
-    return AttributeError(
-        "activations",
-        fmt::format("has {} names, expected {}", names.size(), count));
+    return WrongAttribute("activations", "has {} names, expected {}",
+                          names.size(), count);
   }
   std::vector<CellActivation> all;
   size_t alphas = 0;
@@ -368,8 +367,7 @@ absl::StatusOr<std::vector<int64_t>> LengthsOf(const EvalArgs& args,
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, args.Ints(kLengths));
   for (const int64_t length : lengths) {
     if (length >= 0 && length <= all.steps) continue;
-    return InputError(
-        kLengths, fmt::format("has {}, expected 0 to {}", length, all.steps));
+    return WrongInput(kLengths, "has {}, expected 0 to {}", length, all.steps);
   }
   return lengths;
 }
@@ -561,9 +559,8 @@ absl::Status RecurrentLayer::Check(const Inputs& in) const {
     }
   }
   if (attributes.hidden_size < 0) {
-    return AttributeError(
-        "hidden_size",
-        fmt::format("is {}, expected 1 or more", attributes.hidden_size));
+    return WrongAttribute("hidden_size", "is {}, expected 1 or more",
+                          attributes.hidden_size);
   }
   if (SideOf(in, kX, 2) == Dim(0)) {
     return InputError(kX, "has vectors of 0 elements, expected 1 or more");

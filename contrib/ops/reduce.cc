@@ -1,19 +1,11 @@
 #include "nodewise/ops/reduce.h"
 
-#include <cstdint>
 #include <functional>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
-#include "nodewise/ndarray/dtype.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 

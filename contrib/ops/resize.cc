@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -519,8 +519,8 @@ ResizedSide SameSide(int64_t size) {
 absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
     absl::Span<const int64_t> shape, absl::Span<const double> numbers) {
   if (numbers.size() != shape.size()) {
-    return InputError(1, fmt::format("has {} scales for {} sides",
-                                     numbers.size(), shape.size()));
+    return WrongInput(1, "has {} scales for {} sides", numbers.size(),
+                      shape.size());
   }
   std::vector<ResizedSide> sides;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -538,8 +538,7 @@ absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
   if (scales == nullptr) return OneOutput(dtype, UnknownShape(*rank));
   const std::vector<double> numbers = ToDoubles(*scales);
   if (numbers.size() != static_cast<size_t>(*rank)) {
-    return InputError(
-        1, fmt::format("has {} scales for {} sides", numbers.size(), *rank));
+    return WrongInput(1, "has {} scales for {} sides", numbers.size(), *rank);
   }
   Shape shape = *in.type(0).shape;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -698,15 +697,14 @@ struct Resize : ops::Resize {
     const size_t count =
         given.sizes.empty() ? given.scales.size() : given.sizes.size();
     if (count != all.size()) {
-      return InputError(
-          given.sizes.empty() ? 2 : 3,
-          fmt::format("has {} numbers for {} axes", count, all.size()));
+      return WrongInput(given.sizes.empty() ? 2 : 3,
+                        "has {} numbers for {} axes", count, all.size());
     }
     const bool crops =
         coordinate_transformation_mode == CoordinateRule::kTfCropAndResize;
     if (crops && given.roi.size() != 2 * all.size()) {
-      return InputError(1, fmt::format("has {} numbers for {} axes",
-                                       given.roi.size(), all.size()));
+      return WrongInput(1, "has {} numbers for {} axes", given.roi.size(),
+                        all.size());
     }
     std::vector<ResizedSide> sides;
     for (const int64_t size : shape) sides.push_back(SameSide(size));
@@ -746,7 +744,7 @@ struct Resize : ops::Resize {
       ResizedSide& side = (*sides)[static_cast<size_t>(all[i])];
       side.out = given.sizes[i];
       if (side.out < 0) {
-        return InputError(3, fmt::format("has a size of {}", side.out));
+        return WrongInput(3, "has a size of {}", side.out);
       }
       side.length = static_cast<double>(side.out);
       side.scale =

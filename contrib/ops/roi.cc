@@ -4,10 +4,10 @@
 
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
@@ -35,8 +35,8 @@ struct MaxUnpool : ops::MaxUnpool {
       std::optional<Shape> told = ShapeFromInput(in, 2);
       if (told.has_value() && type.has_rank() &&
           told->size() != type.shape->size()) {
-        return InputError(2, fmt::format("has {} elements, expected {}",
-                                         told->size(), type.shape->size()));
+        return WrongInput(2, "has {} elements, expected {}", told->size(),
+                          type.shape->size());
       }
       type.shape = std::move(told);
     }
@@ -56,8 +56,8 @@ struct MaxUnpool : ops::MaxUnpool {
       NODEWISE_ASSIGN_OR_RETURN(shape, args.Ints(2));
       for (size_t s = 0; s < shape.size(); ++s) {
         if (shape[s] >= inner[s]) continue;
-        return InputError(2, fmt::format("is {} at {}, expected {} or more",
-                                         shape[s], s, inner[s]));
+        return WrongInput(2, "is {} at {}, expected {} or more", shape[s], s,
+                          inner[s]);
       }
     }
     NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
@@ -72,8 +72,7 @@ struct MaxUnpool : ops::MaxUnpool {
       for (int64_t i = 0; i < CountOf(args.in(0)); ++i) {
         int64_t rest = indices[i];
         if (rest < 0 || rest >= count) {
-          return InputError(
-              1, fmt::format("has {}, expected 0 to {}", rest, count - 1));
+          return WrongInput(1, "has {}, expected 0 to {}", rest, count - 1);
         }
         int64_t at = 0;
         for (size_t s = inner.size(); s-- > 0;) {
@@ -132,8 +131,7 @@ absl::Status CheckRois(const Inputs& in, int64_t columns) {
                                RequireRank(in, 0, 4), RequireRank(in, 1, 2)));
   const Dim found = SideOf(in, 1, 1);
   if (!found.is_known() || found.size() == columns) return absl::OkStatus();
-  return InputError(
-      1, fmt::format("has {} columns, expected {}", found.size(), columns));
+  return WrongInput(1, "has {} columns, expected {}", found.size(), columns);
 }
 
 absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
@@ -353,9 +351,8 @@ struct RoiAlignRules : Class {
     // More points would take forever.
     constexpr double kMostPoints = 1 << 16;
     if (!(grid <= kMostPoints) || !std::isfinite(start)) {
-      return InputError(
-          1, fmt::format("needs {:g} points in a bin, expected {:g} at most",
-                         grid, kMostPoints));
+      return WrongInput(1, "needs {:g} points in a bin, expected {:g} at most",
+                        grid, kMostPoints);
     }
     return Axis{start, bin, std::max<int64_t>(static_cast<int64_t>(grid), 0),
                 size};

@@ -8,10 +8,10 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/fourier.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -85,8 +85,7 @@ absl::Status CheckParts(const Dim& parts) {
   if (!parts.is_known() || parts == Dim(1) || parts == Dim(2)) {
     return absl::OkStatus();
   }
-  return InputError(
-      0, fmt::format("has a last side of {}, expected 1 or 2", parts.size()));
+  return WrongInput(0, "has a last side of {}, expected 1 or 2", parts.size());
 }
 
 absl::Status CheckDft(const DftRule& rule, const Inputs& in) {
@@ -129,7 +128,7 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
     if (side.is_known()) {
       const int64_t length = rule.LengthFor(side.size());
       if (length < 1 || length > kMostLength) {
-        return InputError(0, fmt::format("makes a signal of {}", length));
+        return WrongInput(0, "makes a signal of {}", length);
       }
       side = rule.OutputSide(length);
     } else if (rule.onesided) {
@@ -141,7 +140,7 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
   side = Dim();
   if (!length.has_value()) return OutputInfos{type};
   if (*length < 1 || *length > kMostLength) {
-    return InputError(1, fmt::format("is {}, expected 1 to 2^32", *length));
+    return WrongInput(1, "is {}, expected 1 to 2^32", *length);
   }
   side = rule.OutputSide(*length);
   return OutputInfos{type};
@@ -329,27 +328,24 @@ struct Stft : ops::STFT {
       const auto given = OneInt(in, 3);
       if (in.has(2) && length.is_known() && given.has_value() &&
           length.size() != *given) {
-        return InputError(3, fmt::format("is {}, expected {} as the window "
-                                         "is long",
-                                         *given, length.size()));
+        return WrongInput(3, "is {}, expected {} as the window is long", *given,
+                          length.size());
       }
       length = given.has_value() ? Dim(*given) : length;
     }
     if (step.has_value() && *step < 1) {
-      return InputError(1, fmt::format("is {}, expected 1 or more", *step));
+      return WrongInput(1, "is {}, expected 1 or more", *step);
     }
     if (!length.is_known()) return OneOutput(dtype, shape);
     if (length.size() < 1 || length.size() > kMostLength) {
-      return InputError(
-          3, fmt::format("is {}, expected 1 to 2^32", length.size()));
+      return WrongInput(3, "is {}, expected 1 to 2^32", length.size());
     }
     shape[2] = onesided ? length.size() / 2 + 1 : length.size();
     const Dim signal = SideOf(in, 0, 1);
     if (!step.has_value() || !signal.is_known()) return OneOutput(dtype, shape);
     if (signal.size() < length.size()) {
-      return InputError(0, fmt::format("is {} long, shorter than a frame "
-                                       "of {}",
-                                       signal.size(), length.size()));
+      return WrongInput(0, "is {} long, shorter than a frame of {}",
+                        signal.size(), length.size());
     }
     shape[1] = (signal.size() - length.size()) / *step + 1;
     return OneOutput(dtype, shape);
@@ -417,8 +413,7 @@ constexpr OperatorDef kSignalRows[] = {
 absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
   const auto length = OneInt(in, i);
   if (!length.has_value() || *length >= least) return absl::OkStatus();
-  return InputError(i,
-                    fmt::format("is {}, expected {} or more", *length, least));
+  return WrongInput(i, "is {}, expected {} or more", *length, least);
 }
 
 // A kernel may calculate in the output's type: cosines of angles that are off

@@ -3,12 +3,11 @@
 #include <climits>
 #include <map>
 #include <type_traits>
-#include <vector>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
 #include "nodewise/kernels/vector_math.h"
 
 namespace nodewise {
@@ -468,8 +467,8 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
   for (size_t i = 0; i < labels.size(); ++i) {
     if (rule.ignore_index == labels[i]) continue;
     if (labels[i] < 0 || labels[i] >= classes) {
-      return InputError(1, fmt::format("label {} is {}, expected 0 to {}", i,
-                                       labels[i], classes - 1));
+      return WrongInput(1, "label {} is {}, expected 0 to {}", i, labels[i],
+                        classes - 1);
     }
     const auto place = static_cast<int64_t>(i);
     const auto at = static_cast<size_t>(

@@ -2,26 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/class_scores.h"
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
-#include "nodewise/op/op_row.h"
-#include "nodewise/op/shape_rules.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
@@ -178,13 +171,12 @@ Approximate Aggregated(const TargetScore& score, TreeAggregate aggregate,
 absl::Status CheckListCount(const char* attribute, size_t found,
                             size_t expected) {
   if (found == expected) return absl::OkStatus();
-  return AttributeError(
-      attribute, fmt::format("has {} elements, expected {}", found, expected));
+  return WrongAttribute(attribute, "has {} elements, expected {}", found,
+                        expected);
 }
 absl::Status CheckIndex(const char* attribute, int64_t value, int64_t end) {
   if (value >= 0 && value < end) return absl::OkStatus();
-  return AttributeError(
-      attribute, fmt::format("has {}, expected 0 to {}", value, end - 1));
+  return WrongAttribute(attribute, "has {}, expected 0 to {}", value, end - 1);
 }
 absl::Status CheckIndices(const char* attribute, const Ints& values,
                           int64_t end) {
@@ -196,8 +188,7 @@ absl::Status CheckIndices(const char* attribute, const Ints& values,
 absl::Status CheckTargets(const std::optional<int64_t>& n_targets) {
   const int64_t targets = n_targets.value_or(0);
   if (targets >= 1) return absl::OkStatus();
-  return AttributeError("n_targets",
-                        fmt::format("is {}, expected 1 or more", targets));
+  return WrongAttribute("n_targets", "is {}, expected 1 or more", targets);
 }
 
 // The mode of nodes that ask whether a feature is in a set.
@@ -274,15 +265,13 @@ struct TreeEnsemble : ops::TreeEnsemble {
   }
   absl::Status Check(const Inputs& in) const {
     if (post_transform != 0) {
-      return AttributeError(
-          "post_transform",
-          fmt::format("is {}, expected 0, none", post_transform));
+      return WrongAttribute("post_transform", "is {}, expected 0, none",
+                            post_transform);
     }
     constexpr auto kLast = static_cast<int64_t>(TreeAggregate::kLargest);
     if (aggregate_function < 0 || aggregate_function > kLast) {
-      return AttributeError(
-          "aggregate_function",
-          fmt::format("is {}, expected 0 to 3", aggregate_function));
+      return WrongAttribute("aggregate_function", "is {}, expected 0 to 3",
+                            aggregate_function);
     }
     NODEWISE_RETURN_IF_ERROR(CheckTargets(n_targets));
     return All(RequireFloat(in, 0), RequireRank(in, 0, 2), CheckNodes());
@@ -335,8 +324,7 @@ struct TreeEnsemble : ops::TreeEnsemble {
     }
     for (const double mode : ToDoubles(nodes_modes)) {
       if (mode >= 0 && mode <= kMember) continue;
-      return AttributeError("nodes_modes",
-                            fmt::format("has {}, expected 0 to 6", mode));
+      return WrongAttribute("nodes_modes", "has {}, expected 0 to 6", mode);
     }
     return All(
         CheckNext("nodes_truenodeids", nodes_truenodeids, nodes_trueleafs),
@@ -443,9 +431,8 @@ class ForestMaker {
         forest_.roots.push_back(places_.back());
       }
       if (!numbers_.emplace(Key(tree, op_.nodes_nodeids[i]), i).second) {
-        return AttributeError(
-            "nodes_nodeids",
-            fmt::format("has {} twice in tree {}", op_.nodes_nodeids[i], tree));
+        return WrongAttribute("nodes_nodeids", "has {} twice in tree {}",
+                              op_.nodes_nodeids[i], tree);
       }
     }
     return absl::OkStatus();
@@ -458,11 +445,10 @@ class ForestMaker {
     for (const auto& [word, mode] : kModes) {
       if (op_.nodes_modes[i] == word) return mode;
     }
-    return AttributeError("nodes_modes",
-                          fmt::format("has {}, expected LEAF, BRANCH_LEQ, "
-                                      "BRANCH_LT, BRANCH_GTE, BRANCH_GT, "
-                                      "BRANCH_EQ or BRANCH_NEQ",
-                                      op_.nodes_modes[i]));
+    return WrongAttribute("nodes_modes",
+                          "has {}, expected LEAF, BRANCH_LEQ, BRANCH_LT, "
+                          "BRANCH_GTE, BRANCH_GT, BRANCH_EQ or BRANCH_NEQ",
+                          op_.nodes_modes[i]);
   }
   absl::Status AddNode(size_t i) {
     Forest::Node node;
@@ -473,9 +459,8 @@ class ForestMaker {
     NODEWISE_ASSIGN_OR_RETURN(node.if_false, Find("nodes_falsenodeids", tree,
                                                   op_.nodes_falsenodeids[i]));
     if (op_.nodes_featureids[i] < 0) {
-      return AttributeError(
-          "nodes_featureids",
-          fmt::format("has {}, expected 0 or more", op_.nodes_featureids[i]));
+      return WrongAttribute("nodes_featureids", "has {}, expected 0 or more",
+                            op_.nodes_featureids[i]);
     }
     node.feature = static_cast<size_t>(op_.nodes_featureids[i]);
     node.split = splits_[i];
@@ -488,8 +473,8 @@ class ForestMaker {
                                      int64_t node) const {
     const auto found = numbers_.find({tree, node});
     if (found != numbers_.end()) return places_[found->second];
-    return AttributeError(
-        attribute, fmt::format("has {}, which tree {} has not", node, tree));
+    return WrongAttribute(attribute, "has {}, which tree {} has not", node,
+                          tree);
   }
   absl::Status AddVotes(const VoteLists& votes, const Doubles& weights,
                         size_t targets) {
@@ -577,9 +562,8 @@ absl::Status CheckRows(const Inputs& in, const Forest& forest) {
   if (!features.is_known() || features.size() >= needed) {
     return absl::OkStatus();
   }
-  return InputError(0, fmt::format("has {} features, but nodes_featureids asks "
-                                   "for {}",
-                                   features.size(), needed));
+  return WrongInput(0, "has {} features, but nodes_featureids asks for {}",
+                    features.size(), needed);
 }
 
 Approximate PlusBase(const Approximate& score, double base) {
@@ -682,9 +666,8 @@ struct Classifier : Class {
         RefuseStrings("classlabels_strings", this->classlabels_strings));
     const size_t classes = this->classlabels_int64s.size();
     if (classes < 2) {
-      return AttributeError(
-          "classlabels_int64s",
-          fmt::format("has {} elements, expected 2 or more", classes));
+      return WrongAttribute("classlabels_int64s",
+                            "has {} elements, expected 2 or more", classes);
     }
     NODEWISE_ASSIGN_OR_RETURN(const Trees trees,
                               TreesOf<Class>(*this, classes));

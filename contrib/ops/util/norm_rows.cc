@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "contrib/ops/util/sum_bounds.h"
-#include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {

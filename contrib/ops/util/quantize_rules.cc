@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "contrib/ops/util/elementwise.h"
-#include "fmt/format.h"
+#include "contrib/ops/util/converted_elements.h"
+#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/wide_elements.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -32,9 +33,8 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
   if (scale.size() == 1) {
     plan.granularity = Granularity::kAxis;
     if (scale[0] == plan.split.size) return plan;
-    return InputError(1, fmt::format("has {} elements, expected {} as axis "
-                                     "{} of the data",
-                                     scale[0], plan.split.size, at));
+    return WrongInput(1, "has {} elements, expected {} as axis {} of the data",
+                      scale[0], plan.split.size, at);
   }
   plan.granularity = Granularity::kBlock;
   plan.block = attributes.block_size;
@@ -46,9 +46,8 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
   }
   blocks = blocks / plan.block + (blocks % plan.block != 0 ? 1 : 0);
   if (scale == absl::MakeConstSpan(expected)) return plan;
-  return InputError(
-      1, fmt::format("is of shape {}, expected {}", ShapeToString(scale),
-                     ShapeToString(expected)));
+  return WrongInput(1, "is of shape {}, expected {}", ShapeToString(scale),
+                    ShapeToString(expected));
 }
 
 // Calls `f` for the runs among elements [begin, end).
@@ -116,18 +115,15 @@ bool IsQuantized(DLDataType dtype) {
 
 absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
   if (attributes.block_size < 0) {
-    return AttributeError("block_size", fmt::format("is {}, expected 0 or "
-                                                    "more",
-                                                    attributes.block_size));
+    return WrongAttribute("block_size", "is {}, expected 0 or more",
+                          attributes.block_size);
   }
   const auto scale = in.type(1).sizes();
   const auto zero = in.type(2).sizes();
   if (in.has(2) && scale.has_value() && zero.has_value() && *scale != *zero &&
       (Product(*scale) != 1 || Product(*zero) != 1)) {
-    return InputError(2,
-                      fmt::format("is of shape {}, expected {} as the "
-                                  "scale is",
-                                  ShapeToString(*zero), ShapeToString(*scale)));
+    return WrongInput(2, "is of shape {}, expected {} as the scale is",
+                      ShapeToString(*zero), ShapeToString(*scale));
   }
   const auto data = in.type(0).sizes();
   if (!scale.has_value() || !data.has_value()) return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "contrib/ops/util/window_rules.h"
 
+#include "contrib/ops/util/messages.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -59,10 +60,10 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(
   if (!weight.has_rank()) return attribute;
   const auto spatial = static_cast<size_t>(weight.rank() - 2);
   if (!attribute.empty() && attribute.size() != spatial) {
-    return AttributeError("kernel_shape",
-                          fmt::format("has {} numbers, expected {} as the "
-                                      "weights have spatial sides",
-                                      attribute.size(), spatial));
+    return WrongAttribute(
+        "kernel_shape",
+        "has {} numbers, expected {} as the weights have spatial sides",
+        attribute.size(), spatial);
   }
   std::vector<int64_t> kernel = attribute;
   for (size_t i = 0; i < spatial; ++i) {
@@ -71,10 +72,9 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(
       if (!side.is_known()) return std::vector<int64_t>();
       kernel.push_back(side.size());
     } else if (side.is_known() && side.size() != attribute[i]) {
-      return AttributeError("kernel_shape",
-                            fmt::format("is {} along side {}, expected {} as "
-                                        "the weights are",
-                                        attribute[i], i, side.size()));
+      return WrongAttribute(
+          "kernel_shape", "is {} along side {}, expected {} as the weights are",
+          attribute[i], i, side.size());
     }
   }
   return kernel;
