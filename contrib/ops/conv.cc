@@ -237,9 +237,9 @@ double ConvFlops(const Inputs& in, const TensorType& places) {
 }
 
 // Returns the window on actual inputs, and the output's shape.
-absl::StatusOr<PlacedWindow> Place(const ops::ConvAttributes& op,
-                                   const EvalArgs& args,
-                                   std::vector<int64_t>* shape) {
+absl::StatusOr<PlacedWindow> PlaceConv(const ops::ConvAttributes& op,
+                                       const EvalArgs& args,
+                                       std::vector<int64_t>* shape) {
   const auto weights = args.shape(1);
   NODEWISE_ASSIGN_OR_RETURN(
       PlacedWindow placed,
@@ -294,7 +294,7 @@ struct Conv : ops::Conv {
   absl::Status Evaluate(EvalArgs& args) const {
     std::vector<int64_t> shape;
     NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                              Place(*this, args, &shape));
+                              PlaceConv(*this, args, &shape));
     NODEWISE_RETURN_IF_ERROR(args.MakeOutput(0, shape, args.dtype(0)).status());
     const WindowGeometry geometry = GeometryOf(placed);
     const WindowColumns columns(geometry, args.dtype(0), 0);
@@ -315,7 +315,7 @@ struct Conv : ops::Conv {
                         Bounds* bounds) const {
     std::vector<int64_t> shape;
     NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                              Place(*this, args, &shape));
+                              PlaceConv(*this, args, &shape));
     const WindowColumns columns(GeometryOf(placed), args.dtype(0), 0);
     const auto pack = PackerOf(args, group, columns);
     BoundConvAt(args, ProductsOf(args, group, columns, pack), output, elements,
@@ -347,7 +347,7 @@ struct ConvInteger : ops::ConvInteger {
   absl::Status Evaluate(EvalArgs& args) const {
     std::vector<int64_t> shape;
     NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                              Place(*this, args, &shape));
+                              PlaceConv(*this, args, &shape));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                               args.MakeOutput(0, shape, kInt32));
     if (args.has(2) && CountOf(args.in(2)) != 1) {

@@ -222,7 +222,7 @@ void BoundSlice(const Part<double>& part, DLDataType dtype,
 // Integers are calculated with 64 bits; results that do not fit their own type
 // lose the upper bits, or become the nearest number if kSaturates.
 template <typename Kind>
-struct SumKind {
+struct AddedKind {
   static constexpr bool kSaturates = false;
   template <typename T>
   static void Shifts(const Part<T>&, double*) {}
@@ -251,11 +251,11 @@ struct SumKind {
   }
 };
 
-struct Sum : SumKind<Sum> {
+struct SumKind : AddedKind<SumKind> {
   static Dim Element(const Dim& a, const Dim& b) { return Plus(a, b); }
 };
 
-struct Mean : SumKind<Mean> {
+struct MeanKind : AddedKind<MeanKind> {
   static double Result(double sum, double terms) { return sum / terms; }
   // Truncated; 0 for the mean of no elements, which is undefined.
   template <typename T>
@@ -272,7 +272,7 @@ struct Mean : SumKind<Mean> {
   }
 };
 
-struct SumSquare : SumKind<SumSquare> {
+struct SumSquare : AddedKind<SumSquare> {
   static double Term(double x, double) { return x * x; }
   template <typename T>
   static uint64_t IntegerTerm(T x) {
@@ -285,7 +285,7 @@ uint64_t SizeOf(T x) {
   return x < 0 ? 0 - Bits(x) : Bits(x);
 }
 
-struct L1 : SumKind<L1> {
+struct L1 : AddedKind<L1> {
   static double Term(double x, double) { return std::fabs(x); }
   template <typename T>
   static uint64_t IntegerTerm(T x) {
@@ -293,7 +293,7 @@ struct L1 : SumKind<L1> {
   }
 };
 
-struct L2 : SumKind<L2> {
+struct L2 : AddedKind<L2> {
   static double Term(double x, double) { return x * x; }
   static double Result(double sum, double) { return std::sqrt(sum); }
   // The largest integer whose square is not above the sum.
@@ -334,7 +334,7 @@ double OfLogarithm(double relative, double sum, DLDataType dtype) {
   return relative / (1 - relative) + 8 * HalfUlp(dtype, std::log(sum));
 }
 
-struct LogSum : SumKind<LogSum> {
+struct LogSum : AddedKind<LogSum> {
   static constexpr bool kSaturates = true;
   static double Result(double sum, double) { return std::log(sum); }
   template <typename T>
@@ -370,7 +370,7 @@ void Choose(const Part<T>& part, Total first, Total* y) {
       Choice());
 }
 
-struct LogSumExp : SumKind<LogSumExp> {
+struct LogSumExp : AddedKind<LogSumExp> {
   static constexpr bool kSaturates = true;
   // Returns the largest element, which is subtracted before the exponential; 0
   // if it is infinite.
@@ -404,7 +404,7 @@ struct LogSumExp : SumKind<LogSumExp> {
 
 // The largest or smallest. With no elements, the value that any other replaces.
 template <typename Choice, bool kLargest>
-struct Extreme {
+struct ExtremeKind {
   static constexpr bool kSaturates = true;
   static Dim Element(const Dim& a, const Dim& b) {
     if (!a.is_known() || !b.is_known()) return Dim();
@@ -421,8 +421,8 @@ struct Extreme {
     Choose<Choice>(part, kLargest ? Ends::lowest() : Ends::max(), y);
   }
 };
-using Max = Extreme<Larger, true>;
-using Min = Extreme<Smaller, false>;
+using MaxKind = ExtremeKind<Larger, true>;
+using MinKind = ExtremeKind<Smaller, false>;
 
 struct Prod {
   static constexpr bool kSaturates = false;
@@ -497,9 +497,9 @@ struct Reduce : Class {
         Field<&Class::noop_with_empty_axes>("noop_with_empty_axes"));
   }
   static constexpr bool kIsExtreme =
-      std::is_same_v<Kind, Max> || std::is_same_v<Kind, Min>;
+      std::is_same_v<Kind, MaxKind> || std::is_same_v<Kind, MinKind>;
   // The extreme of no Bools.
-  static constexpr uint8_t kOfNoBools = std::is_same_v<Kind, Min> ? 1 : 0;
+  static constexpr uint8_t kOfNoBools = std::is_same_v<Kind, MinKind> ? 1 : 0;
 
   absl::Status Check(const Inputs& in) const {
     const bool may_be_bool = kIsExtreme && IsBool(in.type(0).dtype);
@@ -618,15 +618,15 @@ constexpr OperatorDef ReduceRow(std::string_view name, int axes_until) {
 }
 
 constexpr OperatorDef kReduceOperators[] = {
-    ReduceRow<ops::ReduceSum, Sum>("ReduceSum", 13),
-    ReduceRow<ops::ReduceMean, Mean>("ReduceMean", 18),
+    ReduceRow<ops::ReduceSum, SumKind>("ReduceSum", 13),
+    ReduceRow<ops::ReduceMean, MeanKind>("ReduceMean", 18),
     ReduceRow<ops::ReduceSumSquare, SumSquare>("ReduceSumSquare", 18),
     ReduceRow<ops::ReduceL1, L1>("ReduceL1", 18),
     ReduceRow<ops::ReduceL2, L2>("ReduceL2", 18),
     ReduceRow<ops::ReduceLogSum, LogSum>("ReduceLogSum", 18),
     ReduceRow<ops::ReduceLogSumExp, LogSumExp>("ReduceLogSumExp", 18),
-    ReduceRow<ops::ReduceMax, Max>("ReduceMax", 18),
-    ReduceRow<ops::ReduceMin, Min>("ReduceMin", 18),
+    ReduceRow<ops::ReduceMax, MaxKind>("ReduceMax", 18),
+    ReduceRow<ops::ReduceMin, MinKind>("ReduceMin", 18),
     ReduceRow<ops::ReduceProd, Prod>("ReduceProd", 18),
 };
 
