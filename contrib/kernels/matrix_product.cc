@@ -38,6 +38,11 @@ constexpr int64_t kThinBlock = 16'384;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The blocking is the usual one: a strip of the right factor is
+// kept in the first cache while a packed chunk of the left one streams past it
+// from the second, and sums stay in registers in the innermost loop. Packing
+// reads each factor in the order in which it lies and makes of it what the loop
+// reads one after the other, whatever its type.
 // How the products are cut into tiles.
 struct Tiling {
   int64_t rows;
@@ -150,6 +155,8 @@ class TileMaker {
   }
 
   // Packs rows of the tile, from its row `row` on.
+  // Where the left factor is kept, the steps packed so far lie one after the
+  // other, each with all rows of the tile.
   double* PackedLeft(const ProductTile& tile, int64_t row, int64_t rows,
                      int64_t step, int64_t steps, PackStrips left) {
     const int64_t strip = level_.rows;
@@ -251,6 +258,7 @@ void PackStrip(const Factor& factor, const T* from, int64_t lines,
   }
 }
 
+// Lines that only fill up a strip stay 0, whatever the zero point.
 void SubtractZeroPoints(const Factor& factor, int64_t line, int64_t lines,
                         const Strips& strips, double* to) {
   for (int64_t i = 0; i < lines; ++i) {

@@ -63,6 +63,8 @@ struct LastSide {
 };
 
 // What all threads have in common.
+// The input row that each tap sees from each row of outputs is looked up in a
+// table: it is asked for again for every channel and item.
 struct TapPlan {
   const TapSums& sums;
   const ProductSizes& sizes;
@@ -123,6 +125,8 @@ struct TapPlan {
 };
 
 // The channels of an item, line by line.
+// Turning the channels into lines takes one pass; each line is read once for
+// every tap and row of weights after that.
 class KeptItem {
  public:
   // Lines are read a little beyond their ends.
@@ -240,6 +244,8 @@ class PartMaker {
   const std::vector<double> zeros_;
 };
 
+// Weights are asked for one row at a time, as strips of one line, which are
+// just the numbers one after the other.
 std::vector<double> WeightsOf(const ProductSizes& sizes, int64_t item,
                               Terms terms, PackStrips pack) {
   std::vector<double> weights(static_cast<size_t>(sizes.rows * sizes.depth));
@@ -252,6 +258,9 @@ std::vector<double> WeightsOf(const ProductSizes& sizes, int64_t item,
 
 }  // namespace
 
+// A window of one element is a plain product already, and inputs with gaps
+// between them do not lie in lines. Beyond the limits above the lines or the
+// weights of an item would leave the cache.
 bool IsFasterByTaps(const TapSums& sums, const ProductSizes& sizes) {
   const WindowGeometry& g = sums.geometry;
   const auto is_one = [](int64_t size) { return size == 1; };
@@ -275,6 +284,8 @@ bool IsFasterByTaps(const TapSums& sums, const ProductSizes& sizes) {
   return kept <= kMostKeptSums;
 }
 
+// Many items are split among threads, few have their rows split: either way a
+// thread keeps the lines of one item at a time.
 void SumByTaps(const TapSums& sums, const ProductSizes& sizes, Terms terms,
                PackStrips weights, StoreTile store) {
   const TapPlan plan(sums, sizes);

@@ -12,6 +12,8 @@ namespace {
 using matrix_kernel::kStripColumns;
 
 // True if every output sees just the input at its own place.
+// A convolution with a window of 1 is a product with the image as it lies, and
+// needs no columns made.
 bool IsPointwise(const WindowGeometry& geometry) {
   for (size_t s = 0; s < geometry.input.size(); ++s) {
     if (geometry.kernel[s] != 1 || geometry.strides[s] != 1 ||
@@ -34,6 +36,7 @@ struct RunOfInputs {
 };
 
 // Returns the range of i whose inputs lie within [0, size).
+// Found by division, so that the loops over a run have no test for the padding.
 std::pair<int64_t, int64_t> InsideOf(const RunOfInputs& run) {
   const int64_t end = (run.size - 1) * run.spread;
   const int64_t begin =
@@ -44,6 +47,8 @@ std::pair<int64_t, int64_t> InsideOf(const RunOfInputs& run) {
 }
 
 template <typename T>
+// The common cases have loops of their own: neighbours (which is a copy), a
+// stride, and the gaps of transposed convolutions with a stride of 1.
 void FillRun(const T* from, const RunOfInputs& run, double zero_point,
              double* to) {
   const auto [begin, end] = InsideOf(run);
@@ -77,6 +82,8 @@ void FillRun(const T* from, const RunOfInputs& run, double zero_point,
 }  // namespace
 
 // The output's rows (all sides but the last) that a block of columns touches.
+// They are the same for every step of the sum, so they are found once for a
+// block.
 struct WindowColumns::Rows {
   struct Run {
     std::vector<int64_t> origin;  // The window's, by outer side.
@@ -151,6 +158,8 @@ void WindowColumns::FillRow(const T* channel, const Tap& tap, const Rows& rows,
 }
 
 template <typename T>
+// One wide strip is filled in place. Narrow ones are filled by way of a row,
+// which is then cut into pieces of a strip's width.
 void WindowColumns::PackAs(const T* image, const Strips& strips) const {
   const std::vector<int64_t>& output = geometry_.output;
   const size_t last = output.size() - 1;
@@ -187,6 +196,8 @@ void WindowColumns::PackAs(const T* image, const Strips& strips) const {
   }
 }
 
+// Any type but a float or an integer was refused when the operation was
+// checked.
 void WindowColumns::Pack(const void* image, const Strips& strips) const {
   if (is_pointwise_) {
     PackFactor({dtype_, image, 1, image_size_,

@@ -8,7 +8,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -28,6 +28,9 @@ constexpr size_t kMask = 3, kPastKey = 4, kPastValue = 5, kLengths = 6;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Sides of one evaluation.
+// Attention takes its tensors in two layouts: with a side of heads, or with the
+// heads side by side in the last side. Both are told apart here once, so that
+// the loops below only know how to find a row.
 struct AttentionSides {
   int64_t batch = 0;
   int64_t heads = 0;     // The queries' heads.
@@ -52,6 +55,10 @@ struct AttentionWindow {
 class AttentionMask {
  public:
   // Fails with kInvalidArgument if the mask does not fit the sides.
+  // ONNX broadcasts the mask to batch, heads, queries and keys from the right.
+  // Beyond that its last side may be shorter than the keys, and those that it
+  // does not reach are masked; so 1 along that side is one key and not all of
+  // them.
   static absl::StatusOr<AttentionMask> Make(const EvalArgs& args,
                                             const AttentionSides& s) {
     AttentionMask mask;
@@ -134,11 +141,12 @@ struct VisibleKeys {
 };
 
 // Past and new keys (or values) of all heads: batch, head, key, element.
+// The copy pays: it is read once for each query, and outputs 1 and 2 are these
+// lists as they are.
 std::vector<double> Joined(const EvalArgs& args, size_t i, size_t past,
                            const AttentionSides& s, int64_t size) {
   const std::vector<double> fresh = ToDoubles(args.in(i));
-  const std::vector<double> old =
-      args.has(past) ? ToDoubles(args.in(past)) : std::vector<double>();
+  const std::vector<double> old = GivenDoubles(args, past);
   std::vector<double> all(
       static_cast<size_t>(s.batch * s.kv_heads * s.total() * size));
   double* to = all.data();
@@ -177,6 +185,9 @@ struct AttentionHeads {
     double* proved = nullptr;
     double* expected = nullptr;
   };
+  // A row of scores is reused from query to query. Output 3 has the layout of
+  // heads even where the other tensors are flat, so its place is counted by
+  // itself.
   void Run(int64_t head, const Results& results) const {
     Row row{std::vector<double>(static_cast<size_t>(s.total()))};
     const int64_t batch = head / s.heads;
@@ -212,6 +223,10 @@ struct AttentionHeads {
     const int64_t batch = head / s.heads;
     const KeyRange visible = visible_keys.Of(batch, query);
     row->sees_any = false;
+    // Keys that the query does not see are skipped, unless the scores are an
+    // output: there they are wanted as they were before the mask. The sum
+    // counts four terms more than it has, for the roundings of the scale, which
+    // a kernel may apply to Q, to K or to the sum.
     const double* k = keys.data() + KvHead(head) * s.total() * s.head_size;
     for (int64_t key = 0; key < s.total(); ++key, k += s.head_size) {
       if (kept == nullptr && !visible.has(key)) {
@@ -241,6 +256,8 @@ struct AttentionHeads {
       row->scores[static_cast<size_t>(key)] = score;
       if (!with_bounds || score == -kInfinity) continue;
       const SumBound bound = BoundSum(dtype, sum);
+      // The limit and the mask round too. All keys share the largest error,
+      // since the softmax compares each score with the largest one.
       const double rounding = 4 * HalfUlp(dtype, score);
       row->error.proved = std::max(row->error.proved, bound.proved + rounding);
       row->error.expected =
@@ -252,6 +269,8 @@ struct AttentionHeads {
     if (!row->sees_any) {
       return std::fill(row->scores.begin(), row->scores.end(), 0.0);
     }
+    // The largest score is subtracted first, as every kernel does: the
+    // exponential of a score itself would overflow.
     double largest = -kInfinity;
     for (const double score : row->scores) {
       if (!(score <= largest)) largest = score;  // True for NaN too.
@@ -301,6 +320,8 @@ struct AttentionHeads {
           rounding;
     }
   }
+  // Grouped queries: several heads of Q read the same head of K and V, and
+  // neighbours share one.
   int64_t KvHead(int64_t head) const {
     const int64_t group = s.heads / s.kv_heads;
     return head / s.heads * s.kv_heads + head % s.heads / group;
@@ -385,6 +406,10 @@ absl::Status CheckInputs(const ops::Attention23& op, const Inputs& in) {
   return AttentionSidesOf(op, in).status();
 }
 
+// Each output has the element type of the input that it comes from. Sides are
+// known all at once or not at all: the heads of flat tensors follow from
+// attributes, so that a rule for single sides would only serve networks that
+// are not static.
 absl::StatusOr<OutputInfos> InferOutputs(const ops::Attention23& op,
                                          const Inputs& in, size_t num_outputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto sides, AttentionSidesOf(op, in));
@@ -412,13 +437,11 @@ absl::StatusOr<OutputInfos> InferOutputs(const ops::Attention23& op,
   return out;
 }
 
+// The sides follow from the inputs that are there, which may say more than
+// Infer() knew, so they are found again here.
 absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
                          EvalArgs& args) {
-  std::vector<InputInfo> infos(args.num_inputs());
-  for (size_t i = 0; i < infos.size(); ++i) {
-    infos[i].is_given = args.has(i);
-    if (args.has(i)) infos[i].type = TensorType::Of(*args.in(i));
-  }
+  const std::vector<InputInfo> infos = GivenInputs(args);
   const Inputs in(infos);
   NODEWISE_ASSIGN_OR_RETURN(const auto found, AttentionSidesOf(op, in));
   const AttentionSides& s = *found;
@@ -456,6 +479,7 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
     results.proved = bounds->proved.data();
     results.expected = bounds->expected.data();
   }
+  // The summand of 10 stands for what a score costs beside its sums.
   const double work = static_cast<double>(s.queries) *
                       static_cast<double>(s.total()) *
                       static_cast<double>(s.head_size + s.value_size + 10);
@@ -477,6 +501,7 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
   return absl::OkStatus();
 }
 
+// Before opset 25 there was no window, which is the same as one without limits.
 AttentionWindow WindowOf(const ops::Attention23&) { return {}; }
 AttentionWindow WindowOf(const ops::Attention& op) {
   return {op.left_window_size, op.right_window_size};
@@ -532,6 +557,10 @@ struct Attention : AttentionRules<ops::Attention> {
   }
 };
 
+// A pair of elements is a point in the plane, and its place in the text turns
+// it by an angle: (x1, x2) becomes (c x1 - s x2, s x1 + c x2). The cosines and
+// sines come as inputs, a row for each place. Pairs are neighbours, or the
+// first half of what turns with the second; the rest of a head is copied.
 struct RotaryEmbedding : ops::RotaryEmbedding {
   static constexpr auto Fields() {
     return FieldList(

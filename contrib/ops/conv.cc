@@ -8,7 +8,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
@@ -32,6 +32,8 @@ namespace {
 
 // The products of a convolution: for each image and each group of channels, the
 // weights as rows against the columns of the image.
+// The functions that pack and store are called by several threads, each with
+// blocks of its own.
 struct ConvProducts {
   int64_t images = 0;
   int64_t groups = 1;
@@ -42,6 +44,8 @@ struct ConvProducts {
   // Another way to compute the products; null if it is not faster.
   const TapSums* taps = nullptr;
 };
+// Weights are shared by all images: an item is an image and a group, and the
+// group alone decides which weights it has.
 void PackWeights(const ConvProducts& products, const Strips& strips) {
   const ProductSizes& sizes = products.sizes;
   Factor factor = products.weights;
@@ -52,6 +56,8 @@ void PackWeights(const ConvProducts& products, const Strips& strips) {
   PackFactor(factor, strips);
 }
 
+// Depthwise convolutions have so few rows that making the columns costs more
+// than multiplying them; their sums go tap by tap instead.
 void MultiplyConv(const ConvProducts& products, Terms terms, StoreTile store) {
   const auto pack_weights = [&](const Strips& strips) {
     PackWeights(products, strips);
@@ -82,6 +88,8 @@ void ForEachConvRow(const ConvProducts& products, Terms terms,
   });
 }
 
+// The bounds need two more products, of absolute values and of squares, and
+// take twice as long as the result itself.
 void FillConvBounds(const ConvProducts& products, const NDArray& out,
                     const std::vector<double>& bias, double terms,
                     Bounds* bounds) {
@@ -107,8 +115,7 @@ void FillConvBounds(const ConvProducts& products, const NDArray& out,
 absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
                        size_t bias_input, double terms) {
   const NDArray& out = args.outputs()[0];
-  std::vector<double> bias;
-  if (args.has(bias_input)) bias = ToDoubles(args.in(bias_input));
+  const std::vector<double> bias = GivenDoubles(args, bias_input);
   NODEWISE_RETURN_IF_ERROR(WithFloat(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const to = out.As<T>();
@@ -171,6 +178,8 @@ WindowAttributes WindowOf(const ops::ConvAttributes& op,
 }
 
 // Checks what all kinds with groups have in common.
+// A rank of 3 is the least: images and channels come before the sides that a
+// window slides over.
 absl::Status CheckGroups(const ops::ConvAttributes& op, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireRank(in, 0, 3, INT_MAX), RequireRank(in, 1, 3, INT_MAX)));
@@ -264,6 +273,8 @@ ConvProducts ProductsOf(const EvalArgs& args, int64_t group,
 }
 
 // Packs the columns of items: image by image, group by group.
+// The order of the items, image by image and group by group, is that of the
+// channels in memory, so that the elements of an item are one piece.
 auto PackerOf(const EvalArgs& args, int64_t group,
               const WindowColumns& columns) {
   const int64_t channels = args.shape(0)[1] / group;
@@ -300,6 +311,8 @@ struct Conv : ops::Conv {
     const WindowColumns columns(geometry, args.dtype(0), 0);
     const auto pack = PackerOf(args, group, columns);
     ConvProducts products = ProductsOf(args, group, columns, pack);
+    // Single elements of the bounds are always found by the columns, in
+    // BoundsAt(): there are too few of them to choose.
     const TapSums taps{geometry, args.shape(1)[1], args.dtype(0),
                        args.in(0).data()};
     if (IsFasterByTaps(taps, products.sizes)) products.taps = &taps;
@@ -324,6 +337,8 @@ struct Conv : ops::Conv {
   }
 };
 
+// Sums of products of 9 bits are exact in double. The result wraps around at 32
+// bits as integer kernels do, hence the cast by way of int64.
 struct ConvInteger : ops::ConvInteger {
   static constexpr auto Fields() { return ConvFields(); }
   absl::Status Check(const Inputs& in) const {
@@ -354,8 +369,7 @@ struct ConvInteger : ops::ConvInteger {
       return InputError(2, "has more than one element, expected a scalar");
     }
     const double x_zero = args.has(2) ? ToDoubles(args.in(2))[0] : 0;
-    std::vector<double> w_zeros;
-    if (args.has(3)) w_zeros = ToDoubles(args.in(3));
+    const std::vector<double> w_zeros = GivenDoubles(args, 3);
     const size_t num_zeros = w_zeros.size();
     if (args.has(3) && num_zeros != 1 &&
         static_cast<int64_t>(num_zeros) != shape[1]) {
@@ -380,6 +394,8 @@ struct ConvInteger : ops::ConvInteger {
 };
 
 // The weights as doubles, those of one output channel together.
+// ConvTranspose has its weights by input channel; the product needs those of
+// one output channel in a row.
 std::vector<double> TurnWeights(const NDArray& weights, int64_t group) {
   const std::vector<double> from = ToDoubles(weights);
   const int64_t channels = weights.shape()[0] / group;
@@ -399,6 +415,9 @@ std::vector<double> TurnWeights(const NDArray& weights, int64_t group) {
   return to;
 }
 
+// Computed as the convolution of the input with stride - 1 zeros between its
+// elements and the kernel turned around. The zeros are never stored: a geometry
+// whose spread is the stride skips the places between elements.
 struct ConvTranspose : ops::ConvTranspose {
   static constexpr auto Fields() {
     return SortedFields(
@@ -505,6 +524,10 @@ struct ConvTranspose : ops::ConvTranspose {
         {auto_pad, std::move(kernel), strides, dilations, pads, false},
         static_cast<int>(spatial));
   }
+  // Without padding, an output side is stride * (input - 1) + reach long, plus
+  // what output_padding adds at its end. Either the pads are given and the
+  // length follows, or the length is, and the pads make up the difference;
+  // SAME_* is the second with input * stride.
   absl::StatusOr<Side> PlaceSide(const Window& window, size_t side,
                                  int64_t input) const {
     // Calculations with longer sides overflow.
@@ -604,6 +627,8 @@ double SampleAt(const double* plane, absl::Span<const int64_t> sizes,
 }
 
 // The samples as the columns of a product.
+// Each column is made from scratch for every channel. That is slow next to the
+// plain convolution, but nothing larger than a block is ever stored.
 struct Samples {
   const EvalArgs& args;
   const PlacedWindow& placed;
@@ -611,8 +636,7 @@ struct Samples {
   const int64_t offset_group;
   const std::vector<double> x = ToDoubles(args.in(0));
   const std::vector<double> offsets = ToDoubles(args.in(2));
-  const std::vector<double> mask =
-      args.has(4) ? ToDoubles(args.in(4)) : std::vector<double>();
+  const std::vector<double> mask = GivenDoubles(args, 4);
   const int64_t all_channels = args.shape(0)[1];
   const int64_t kernel = Product(placed.window.kernel);
   const int64_t places = Product(placed.output);
@@ -642,6 +666,7 @@ struct Samples {
     const size_t sides = placed.input.size();
     const int64_t part = channel / (all_channels / offset_group);
     const int64_t taps = (image * offset_group + part) * kernel + tap;
+    // Check() lets at most 6 sides pass.
     double at[8];
     int64_t rest_of_tap = tap;
     int64_t rest = place;

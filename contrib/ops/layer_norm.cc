@@ -4,7 +4,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
@@ -36,6 +36,9 @@ struct SpreadList {
   bool is_single = false;  // One number for all.
   bool by_row = false;     // Has the size of X; else one row.
 };
+// The lists are mostly as long as a row, and are used as they are then.
+// Anything else that broadcasts is written out to the size of X, which costs
+// memory but keeps the loop over rows free of cases.
 absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
                                       int64_t run) {
   SpreadList list;
@@ -73,6 +76,8 @@ absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
 }
 
 // Returns a list of the length that the rule wants.
+// Scale and bias may come in different forms. Both take the longer one, since a
+// row is scaled and shifted in one loop.
 std::vector<double> Stretched(SpreadList list, const NormRows& rule) {
   const auto size = static_cast<size_t>(rule.parts * rule.period);
   if (list.values.size() == size) return std::move(list.values);
@@ -83,6 +88,8 @@ std::vector<double> Stretched(SpreadList list, const NormRows& rule) {
   return stretched;
 }
 
+// The sides before the axis count the rows, the others are the elements of a
+// row.
 absl::StatusOr<NormRows> RowsFrom(const EvalArgs& args, int64_t axis) {
   const absl::Span<const int64_t> shape = args.shape(0);
   NODEWISE_ASSIGN_OR_RETURN(const int side,
@@ -119,6 +126,8 @@ DLDataType StashTypeOf(int64_t stash_type) { return StashType(stash_type); }
 
 // What is normalized over all sides from an axis on.
 template <typename Class, int kFlops>
+// Single elements need the moments of their row only, so their bounds can be
+// had without all others.
 struct RowNorm : NormRules<Class, kFlops> {
   static constexpr auto Fields() {
     return FieldList(Field<&Class::axis>("axis"),
@@ -144,6 +153,8 @@ struct RowNorm : NormRules<Class, kFlops> {
   }
 };
 
+// Mean and deviation are outputs of the type that a kernel calculates in, even
+// where X is shorter.
 struct LayerNormalization : RowNorm<ops::LayerNormalization, 6> {
   absl::Status Check(const Inputs& in) const {
     if (!IsFloat(stash_type)) {
@@ -240,6 +251,9 @@ void BoundRewritten(const ReducePlan& plan, const Slice& slice, const T* x,
 // Makes output 0 like input 0, and calls f(plan, slice, x, y, bounds) for the
 // slices of a reduction over some sides. Elements are floats or doubles.
 template <typename F>
+// LpNormalization and MeanVarianceNormalization go over sides that need not be
+// the last ones, so they use the plans of reductions: each slice is summed up
+// first and rewritten afterwards.
 absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
                             F f) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
@@ -262,6 +276,8 @@ absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
   return absl::OkStatus();
 }
 
+// A row whose norm is 0 consists of zeros and stays as it is; by the formula it
+// would be NaN.
 struct LpNormalization : NormRules<ops::LpNormalization, 3> {
   static constexpr auto Fields() {
     return FieldList(Field<&LpNormalization::axis>("axis"),
@@ -297,6 +313,9 @@ struct LpNormalization : NormRules<ops::LpNormalization, 3> {
           };
           Rewrite(plan, slice, x, y, normal);
           if (bounds == nullptr) return;
+          // The sum may overflow in the type of a kernel although the quotient
+          // would be small. If its squares underflow, relative errors have no
+          // limit.
           const OverflowRule overflows(dtype);
           const auto n = static_cast<double>(plan.terms);
           BoundRewritten(
@@ -364,6 +383,8 @@ struct MeanVarianceNormalization
       return (value - means[j]) / (deviations[j] + kTiny);
     });
     if (bounds == nullptr) return;
+    // A kernel may calculate it so, and then loses digits where the mean is
+    // large. Beyond a relative error of one half nothing can be said.
     // The variance is a difference of mean squares.
     const double u = UnitRoundoff(dtype);
     const double tiny = HalfUlp(dtype, 0);

@@ -5,7 +5,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 
 namespace nodewise {
@@ -30,6 +30,11 @@ struct Words<CausalActivation> {
 
 namespace {
 
+// These are the layers of models that keep a state of fixed size in place of
+// all keys: an attention that writes each step into a matrix, and the short
+// convolution that stands in front of it. Both begin with the state of an
+// earlier call and hand on the one at their end. Steps follow from each other,
+// so that only batches and heads can be split among threads.
 // Roundings of the exponential and the multiplication by it.
 constexpr double kDecayRoundings = 5;
 // Covers products of rounding errors, which the sums leave out.
@@ -77,6 +82,8 @@ class StateError {
   // multiplied by factors, the largest of which is `largest`; AddCorrection if
   // element m of what is written is beta * difference instead of the value
   // itself; EndStep after `written` times k has been added to the state.
+  // The pointers are kept until the step ends: what AddCorrection() needs of
+  // the state is its content before this step writes to it.
   void BeginStep(const double* state, const double* k, double largest) {
     state_ = state;
     k_ = k;
@@ -95,6 +102,8 @@ class StateError {
         u_ * std::fabs(difference) + HalfUlp(dtype_, difference);
     column.written.proved = size * (sum.proved + roundings);
     column.written.expected = size * (sum.expected + roundings);
+    // The update multiplies the error by I - beta k k^T, whose norm is |1 -
+    // beta |k|^2| along k and 1 across it; forming it rounds n + 4 times.
     const double square = key_norm_ * key_norm_;
     const auto n = static_cast<double>(setting_.key_size);
     column.growth *= std::max(1.0, std::fabs(1 - beta * square)) +
@@ -129,6 +138,7 @@ class StateError {
       sum.squares *= size * size;
       sum.result *= scale;
       const SumBound fresh = BoundSum(dtype_, sum);
+      // Errors of the columns come in by the norm of q (Cauchy and Schwarz).
       // The factor, and multiplying by it.
       const double roundings = 4 * u_ * std::fabs(sum.result) +
                                2 * HalfUlp(setting_.dtype, sum.result);
@@ -220,6 +230,9 @@ struct AttentionTensors {
 };
 
 // Runs the steps of one head of the keys in order.
+// The state of a head is a matrix of key size by value size, row by row, so
+// that all inner loops run along the values. It lives in the list of all
+// states, where it is the output at the end.
 struct HeadRunner {
   const bool decays;
   const bool corrects;
@@ -259,6 +272,8 @@ struct HeadRunner {
   double Decay(int64_t row, int64_t head, double* state) {
     if (!decays) return 1;
     const auto heads = static_cast<size_t>(s.batch * s.steps * s.kv_heads);
+    // There is one decay for a head, or one for each element of its key. With
+    // keys of one element both are the same list.
     const bool by_key = all.decay.size() != heads;
     const int64_t at = row * s.kv_heads + head;
     double largest = 0;
@@ -413,6 +428,9 @@ struct LinearAttention : ops::LinearAttention {
     const Dim rows = Times(SideOf(in, kQuery, 0), SideOf(in, kQuery, 1));
     const Dim state = Times(KeySize(in), ValueSize(in));
     if (!rows.is_known() || !state.is_known()) return 0;
+    // For each element of the state: the outer product takes 2 operations, a
+    // decay 1, and finding what the state gives for the key 2 more. Each head
+    // of the queries then reads all of it.
     const int64_t of_state = 2 + (decays() ? 1 : 0) + (corrects() ? 2 : 0);
     return static_cast<double>(rows.size()) *
            static_cast<double>(state.size()) *
@@ -421,6 +439,8 @@ struct LinearAttention : ops::LinearAttention {
   }
 
  private:
+  // Queries, keys and values have their heads side by side. Sides that follow
+  // from different inputs are compared where both are known.
   absl::Status CheckHeads(const Inputs& in) const {
     const std::pair<size_t, int64_t> packed[] = {{kQuery, q_num_heads.get()},
                                                  {kKey, kv_num_heads.get()},
@@ -444,6 +464,8 @@ struct LinearAttention : ops::LinearAttention {
                      {batch, kv_num_heads.get(), key_size, ValueSize(in)}));
   }
   absl::Status CheckGates(const Inputs& in) const {
+    // An input that the rule does not read is refused rather than ignored: most
+    // likely the wrong rule was chosen.
     const auto check_given = [&](size_t i, const char* name, bool is_read) {
       if (in.has(i) == is_read) return absl::OkStatus();
       return WrongInput(
@@ -498,6 +520,7 @@ constexpr OperatorDef kLinearAttentions[] = {
 // The past state is input 3 here, too.
 constexpr size_t kInput = 0, kWeight = 1, kConvBias = 2;
 
+// A kernel of n taps sees n - 1 places before the first one.
 Dim StateLength(const Inputs& in) {
   const Dim taps = SideOf(in, kWeight, 2);
   return taps.is_known() ? Dim(taps.size() - 1) : SideOf(in, kPast, 2);
@@ -521,6 +544,8 @@ SumBound BoundSilu(const SumBound& sum, DLDataType dtype, double x, double y) {
 }
 
 // Channels of all items, one after the other.
+// Each row is laid out behind its state, which is 0 if none is given, so that
+// no tap asks whether it lies before the beginning.
 struct ChannelRunner {
   const EvalArgs& args;
   const bool with_silu;
@@ -528,9 +553,7 @@ struct ChannelRunner {
   const NDArray& present;
   Bounds* const bounds;
   const std::vector<double> all_weights = ToDoubles(args.in(kWeight));
-  const std::vector<double> biases = args.has(kConvBias)
-                                         ? ToDoubles(args.in(kConvBias))
-                                         : std::vector<double>();
+  const std::vector<double> biases = GivenDoubles(args, kConvBias);
   const int64_t channels = args.shape(kInput)[1];
   const int64_t length = args.shape(kInput)[2];
   const int64_t taps = args.shape(kWeight)[2];

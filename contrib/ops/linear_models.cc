@@ -10,7 +10,7 @@
 #include "contrib/ops/util/class_scores.h"
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -29,25 +29,10 @@ struct Words<SvmKernel> {
 
 namespace {
 
-// Products of rows and support vectors; only for the files of linear models.
-
-// x y + addend, as a kernel may calculate it in float32.
-Approximate DotProduct(absl::Span<const double> x, absl::Span<const float> y,
-                       double addend);
-// The sum of products of numbers that are not exact themselves.
-Approximate WeightedSum(absl::Span<const Approximate> x,
-                        absl::Span<const float> weights, double addend);
-// kernel(x, y). REQUIRES: three parameters, or none.
-Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
-                     absl::Span<const float> y);
-
-// The probabilities of classes, given those that class i, and not class j, is
-// right: pairs[i * classes + j]. Uses the algorithm of libsvm, which stops
-// where it is near enough, so that it cannot be said how far a kernel may be
-// off.
-std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
-                                    size_t classes);
-
+// These models work in float32: features and attributes are such, and bounds
+// are those of a kernel that calculates in it. A score carries its bounds with
+// it, since what decides about a class is whether two scores are further apart
+// than they may be off. A label that is closer than that may be any.
 void AddTerm(double term, SumOfTerms* sum) {
   sum->terms += 1;
   sum->Add(term);
@@ -58,6 +43,8 @@ double Exponential(double x, double /*unused*/) { return std::exp(x); }
 double HyperbolicTangent(double x, double /*unused*/) { return std::tanh(x); }
 
 // The square of the distance.
+// The kernel of radial basis functions needs it; it is not taken from |x|^2 - 2
+// x y + |y|^2, which cancels for near vectors.
 Approximate Distance(absl::Span<const double> x, absl::Span<const float> y) {
   SumOfTerms sum;
   double rounding = 0;
@@ -73,6 +60,8 @@ Approximate Distance(absl::Span<const double> x, absl::Span<const float> y) {
   return distance;
 }
 
+// x y + addend, as a kernel may calculate it in float32. An addend of 0 is no
+// term, so that a product alone has the bound of a product.
 Approximate DotProduct(absl::Span<const double> x, absl::Span<const float> y,
                        double addend) {
   SumOfTerms sum;
@@ -83,6 +72,7 @@ Approximate DotProduct(absl::Span<const double> x, absl::Span<const float> y,
   return Approximate::Of(sum);
 }
 
+// The sum of products of numbers that are not exact themselves.
 Approximate WeightedSum(absl::Span<const Approximate> x,
                         absl::Span<const float> weights, double addend) {
   SumOfTerms sum;
@@ -97,6 +87,8 @@ Approximate WeightedSum(absl::Span<const Approximate> x,
   return Plus(Approximate::Of(sum), carried);
 }
 
+// kernel(x, y); each step that a kernel stores on its way rounds once more.
+// REQUIRES: three parameters, or none.
 Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
                      absl::Span<const float> y) {
   const auto parameter = [&op](size_t i) {
@@ -117,6 +109,10 @@ Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
   return Through(&HyperbolicTangent, 0, shifted, 8);
 }
 
+// The probabilities of classes, given those that class i, and not class j, is
+// right: pairs[i * classes + j]. Uses the algorithm of libsvm, which stops
+// where it is near enough, so that it cannot be said how far a kernel may be
+// off.
 std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
                                     size_t classes) {
   constexpr int kMostSteps = 100;
@@ -131,6 +127,8 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
       q[i * k + j] = -other * pairs[i * k + j];
     }
   }
+  // All classes begin alike. Each step moves one probability to the least of
+  // the form while the others stand, and scales all of them back to a sum of 1.
   std::vector<double> p(k, 1.0 / static_cast<double>(k));
   std::vector<double> qp(k);
   for (int step = 0; step < kMostSteps; ++step) {
@@ -142,6 +140,8 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
     }
     double error = 0;
     for (const double each : qp) error = std::max(error, std::fabs(each - pqp));
+    // The tolerance is libsvm's. A stricter one would give other digits than
+    // its users get.
     if (error < 0.005 / static_cast<double>(k)) break;
     for (size_t i = 0; i < k; ++i) {
       const double move = (pqp - qp[i]) / q[i * k + i];
@@ -164,6 +164,8 @@ absl::Status WrongCount(const char* attribute, size_t found,
 }
 
 // Rows of so many features, where that is known.
+// Attributes say how many features a row has; an input that does not fit them
+// is an error as early as it is known.
 absl::Status CheckFeatures(const Inputs& in, size_t features) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
@@ -200,6 +202,8 @@ absl::Span<const float> Line(const std::vector<float>& matrix, size_t line,
   return absl::MakeConstSpan(matrix).subspan(line * length, length);
 }
 
+// With one score and two labels it is a binary classifier, whose other score is
+// made up from the one.
 struct LinearClassifier : ops::LinearClassifier {
   static constexpr auto Fields() {
     using Class = ops::LinearClassifier;
@@ -257,6 +261,7 @@ struct LinearClassifier : ops::LinearClassifier {
         Transform(post_transform, &scores);
       }
     }
+    // Without labels a single score says 0 or 1.
     const std::vector<int64_t> usual = {0, 1};
     const bool has_labels = Classes() > 1 || HasOtherClass();
     NODEWISE_RETURN_IF_ERROR(
@@ -286,6 +291,7 @@ constexpr auto VectorFields() {
 }
 
 // What both machines have; `vectors` of them.
+// Lists are checked against each other before any of them is indexed.
 absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
   if (vectors < 0) {
     return absl::InvalidArgumentError(
@@ -318,6 +324,7 @@ Scores KernelsOf(const ops::SupportVectors& op, absl::Span<const double> x,
   return kernels;
 }
 
+// No vectors mean a linear model, whose weights are the coefficients.
 struct SVMRegressor : ops::SVMRegressor {
   static constexpr auto Fields() {
     using Class = ops::SVMRegressor;
@@ -360,6 +367,8 @@ struct SVMRegressor : ops::SVMRegressor {
   }
 };
 
+// The layout of the attributes is libsvm's: vectors class by class, and for
+// each vector one coefficient less than there are classes.
 struct SVMClassifier : ops::SVMClassifier {
   static constexpr auto Fields() {
     using Class = ops::SVMClassifier;
@@ -487,6 +496,8 @@ struct SVMClassifier : ops::SVMClassifier {
     return winner;
   }
   // What the classifier of each pair of classes says.
+  // The classifier of classes i < j weighs the vectors of i with line j - 1 of
+  // the coefficients, and those of j with line i.
   Scores PairScores(absl::Span<const double> x) const {
     const auto vectors = static_cast<size_t>(Vectors());
     const Scores kernels = KernelsOf(*this, x, vectors);
@@ -522,6 +533,8 @@ struct SVMClassifier : ops::SVMClassifier {
                                 : OtherClass::kComplement,
                             scores);
     }
+    // libsvm keeps probabilities this far from 0 and 1, where the algorithm
+    // would divide by 0.
     constexpr double kLeast = 1e-7;
     std::vector<double> pairs(Classes() * Classes(), 0);
     size_t pair = 0;

@@ -7,13 +7,18 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/matmul_parts.h"
-#include "contrib/ops/util/messages.h"
 #include "contrib/ops/util/sum_bounds.h"
 
 namespace nodewise {
 namespace {
 
+// MatMul, Gemm and their relatives describe their factors by strides and leave
+// the rest to MultiplyMatrices(): a transposed factor is one with its strides
+// exchanged, and a vector a matrix of one row or column. Floats of all types
+// and 8-bit integers are multiplied in double. Longer integers would not be
+// exact there, so they have a loop of their own that wraps around at 64 bits.
 // Packs one factor, of which item i begins at `begins[i]`.
 void PackItem(Factor factor, const std::vector<int64_t>& begins,
               const Strips& strips) {
@@ -98,6 +103,7 @@ double MatMulFlops(const Inputs& in, absl::Span<const OutputInfo> out) {
 
 // Where each item's factors begin, under broadcasting of the sides before the
 // last two.
+// A batch that is broadcast is not copied: its items begin at the same element.
 void SetBegins(absl::Span<const int64_t> a, absl::Span<const int64_t> b,
                const Broadcast& plan, MatrixOperands* operands) {
   const int64_t sizes[] = {Product(a), Product(b)};
@@ -116,6 +122,8 @@ void SetBegins(absl::Span<const int64_t> a, absl::Span<const int64_t> b,
 }
 
 // REQUIRES: the result has elements.
+// A vector on the left becomes a row, one on the right a column; the output has
+// no side for it, but the same elements.
 absl::StatusOr<MatrixOperands> OperandsOf(const EvalArgs& args) {
   std::vector<int64_t> a(args.shape(0).size() == 1 ? 1 : 0, 1);
   a.insert(a.end(), args.shape(0).begin(), args.shape(0).end());
@@ -178,14 +186,11 @@ void FillTermSums(const MatrixOperands& operands, const NDArray& out, F of_sum,
 }
 
 // Makes the output, with the shape that follows from the inputs' shapes.
+// The inputs are described anew, since Infer() may have known less of their
+// shapes.
 absl::StatusOr<NDArray> MakeProduct(EvalArgs& args, DLDataType dtype) {
-  std::vector<InputInfo> infos(2);
-  for (size_t i = 0; i < 2; ++i) {
-    infos[i].is_given = true;
-    infos[i].type = TensorType::Of(*args.in(i));
-  }
   NODEWISE_ASSIGN_OR_RETURN(const TensorType type,
-                            MatMulType(Inputs(infos), dtype));
+                            MatMulType(Inputs(GivenInputs(args)), dtype));
   return args.MakeOutput(0, *type.sizes(), dtype);
 }
 
@@ -284,6 +289,8 @@ absl::StatusOr<std::vector<double>> ZeroPoints(const EvalArgs& args, size_t i,
                     count, lines);
 }
 
+// Zero points are subtracted where the factors are packed, once for each
+// element and block.
 struct MatMulInteger : ops::MatMulInteger {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(All(RequireByte(in, 0), RequireByte(in, 1),
@@ -307,6 +314,9 @@ struct MatMulInteger : ops::MatMulInteger {
     if (CountOf(out) == 0) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(MatrixOperands operands, OperandsOf(args));
     const ProductSizes& sizes = operands.sizes;
+    // OperandsOf() joins the rows of all items if they share the right factor.
+    // One zero point for each row of a matrix is repeated for all matrices
+    // then.
     // By row of one matrix, or by row of all where the items are one product.
     const int64_t matrix_rows =
         args.shape(0).size() < 2 ? 1 : args.shape(0)[args.shape(0).size() - 2];
@@ -342,6 +352,8 @@ struct MatMulInteger : ops::MatMulInteger {
 
 // beta C, read by row and column of the result.
 template <typename T>
+// C is broadcast as NumPy does, from the right: a side of 1 or a missing one
+// has a stride of 0.
 struct Bias {
   const T* data = nullptr;
   int64_t row_stride = 0;
@@ -366,6 +378,8 @@ struct Bias {
 // Exact if alpha and beta are whole numbers; else calculated in double and cut
 // off.
 template <typename T>
+// Whole alpha and beta below 2^62 are applied modulo 2^64, as the product
+// itself is.
 struct IntegerSum {
   double alpha;
   double beta;
@@ -485,6 +499,8 @@ struct GemmRules : Class {
   Shape ShapeOf(const Inputs& in) const {
     return {SideOf(in, 0, transA ? 1 : 0), SideOf(in, 1, transB ? 0 : 1)};
   }
+  // Columns of B that is not transposed lie side by side, which packing can
+  // make use of.
   MatrixOperands OperandsOf(const EvalArgs& args) const {
     const int64_t a_columns = args.shape(0)[1];
     const int64_t b_columns = args.shape(1)[1];
@@ -575,6 +591,7 @@ struct GemmRules : Class {
   }
 };
 
+// C has to have the shape of the result unless broadcasting is asked for.
 struct Gemm1 : GemmRules<ops::Gemm1> {
   static constexpr auto Fields() {
     return SortedFields(GemmRules::Fields(),

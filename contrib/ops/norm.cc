@@ -7,7 +7,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
@@ -39,6 +39,8 @@ Dim ChannelDim(const TensorType& type) {
 }
 
 // Requires input `i` to be a float list of `count` numbers.
+// Lists are checked against the channels as far as both are known; the
+// evaluation relies on it.
 absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, i), RequireRank(in, i, 1)));
   const Dim found = SideOf(in, i, 0);
@@ -49,6 +51,8 @@ absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
                     count.size());
 }
 
+// A row is a channel of one image: its elements are neighbours, and scale and
+// bias repeat from image to image.
 struct InstanceNorm : NormRules<ops::InstanceNormalization, 6> {
   static constexpr auto Fields() {
     return FieldList(Field<&InstanceNorm::epsilon>("epsilon"));
@@ -72,6 +76,9 @@ struct InstanceNorm : NormRules<ops::InstanceNormalization, 6> {
 };
 
 template <typename Class>
+// A row is a group of channels of one image. Up to opset 20 a group had one
+// scale and one bias, since then each of its channels has its own, which makes
+// the channels the parts of a row.
 struct GroupNorm : NormRules<Class, 6> {
   using Class::epsilon;
   using Class::num_groups;
@@ -108,6 +115,7 @@ struct GroupNorm : NormRules<Class, 6> {
     const absl::Span<const int64_t> shape = args.shape(0);
     const int64_t channels = shape[1] / num_groups;
     NormRows rule;
+    // Of an empty input nothing is to be normalized, though it may have images.
     rule.rows = CountOf(args.in(0)) == 0 ? 0 : shape[0] * num_groups;
     rule.run = channels * SpatialOf(shape);
     rule.epsilon = epsilon;
@@ -120,6 +128,8 @@ struct GroupNorm : NormRules<Class, 6> {
   }
 };
 
+// Channels are worked on as whole planes: the sum of squares of neighbouring
+// channels is a plane as well, and the inner loops run along it.
 struct LocalResponseNorm : NormRules<ops::LRN, 4> {
   static constexpr auto Fields() {
     return FieldList(Field<&LocalResponseNorm::alpha>("alpha"),
@@ -160,6 +170,8 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
     std::vector<double> results(static_cast<size_t>(run));
     const int64_t begin = n * channels * run;
     LoadDoubles(x, begin, begin + channels * run, values.data());
+    // A window larger than all channels reaches all of them, so it is cut
+    // before sums with it could overflow.
     const int64_t before = (std::min(size.get(), 2 * channels) - 1) / 2;
     const int64_t behind = std::min(size.get(), 2 * channels) - 1 - before;
     for (int64_t c = 0; c < channels; ++c) {
@@ -186,7 +198,8 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
   void FillBounds(const std::vector<double>& results,
                   const std::vector<double>& sums, int64_t at, DLDataType dtype,
                   Bounds* bounds) const {
-    // All terms have one sign unless alpha or bias is negative.
+    // All terms have one sign unless alpha or bias is negative. Room for the
+    // error of the power itself, which each kernel calculates in its own way.
     constexpr double kFunctionRoundings = 24;
     const auto terms = static_cast<double>(size.get());
     const double u = alpha >= 0 && bias >= 0
@@ -255,6 +268,7 @@ absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   return absl::OkStatus();
 }
 
+// BatchNormalization without training is y = (x - mean) * factor + bias.
 struct ChannelRule {
   double mean;
   double factor;   // scale / sqrt(var + epsilon)
@@ -277,6 +291,8 @@ std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
 // size are rounded, and may overflow.
 void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
                   DLDataType dtype, size_t first, Bounds* bounds) {
+  // Each of the constants of a channel is rounded, the root and the quotient
+  // too, and so are the steps from x to y.
   constexpr double kProved = 8;
   constexpr double kExpected = 4;
   const double u = UnitRoundoff(dtype);
@@ -332,12 +348,17 @@ absl::Status RunBatchNorm(EvalArgs& args, float epsilon, bool by_channel) {
 
 // The value of a statistic after a training step: `input` is its input, `batch`
 // the statistic of x.
+// A statistic of the batch is mixed into the one that the network carries
+// along: old * momentum + new * (1 - momentum).
 struct RunningStatistic {
   size_t input;
   const std::vector<double>& batch;
   double RowError::*error;
 };
 
+// In training a row is a channel of all images, which lies in as many pieces as
+// there are images. The statistics are an input without training and an output
+// with it.
 struct BatchNormalization : ops::BatchNormalization {
   static constexpr auto Fields() {
     return FieldList(

@@ -6,7 +6,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
@@ -31,6 +31,7 @@ WindowAttributes WindowOf(const ops::LpPool1& pool) {
   return {pool.auto_pad, pool.kernel_shape, pool.strides, {}, pool.pads, false};
 }
 
+// kernel_shape has no default: a pool without a window means nothing.
 constexpr auto PoolFields() {
   using Class = ops::PoolAttributes;
   return FieldList(Field<&Class::auto_pad>("auto_pad"),
@@ -102,6 +103,9 @@ struct PoolPlan {
   int64_t places = 1;
   double window_size = 1;  // The number of taps of a complete window.
 
+  // Counts, places and strides are computed once for all planes, since they do
+  // not depend on the data. A plan for an output without elements has no
+  // planes, and no loop runs.
   static absl::StatusOr<PoolPlan> Make(const WindowAttributes& window,
                                        absl::Span<const int64_t> input);
 
@@ -147,6 +151,8 @@ struct PoolPlan {
   };
 
   // Calls f(plane, place, window) for every window of every plane, in threads.
+  // The estimate of work is capped, as a window may reach far into padding
+  // where it costs nothing.
   template <typename F>
   void ForEachWindow(F f) const {
     if (planes == 0 || places == 0) return;
@@ -264,6 +270,8 @@ template <typename T>
 constexpr T kLowest = std::is_integral_v<T>
                           ? std::numeric_limits<T>::lowest()
                           : -std::numeric_limits<T>::infinity();
+// A window that lies in the padding alone has no elements, and gets the number
+// that its maximum starts from.
 void StoreLowest(const NDArray& out, int64_t at) {
   if (IsFloat(out.dtype())) {
     StoreDoubles(&kLowest<double>, at, at + 1, out);
@@ -306,6 +314,9 @@ void MaxOfWindows(const PoolPlan& plan, const T* x, T* y) {
   });
 }
 
+// Without indices the common types have a fast way. All others, and those with
+// indices, compare keys that sort as the elements do, so that one loop serves
+// every type, NaN included.
 struct MaxPool : ops::MaxPool {
   static constexpr auto Fields() {
     return SortedFields(
@@ -394,6 +405,7 @@ struct MaxPool : ops::MaxPool {
 
 // Pools with one output, of a float type.
 template <typename Class>
+// The mean and the norm are not defined for integers by ONNX.
 struct FloatPool : Class {
   absl::Status Check(const Inputs& in) const {
     return All(RequireFloat(in, 0), CheckPool(WindowOf(*this), in));
@@ -407,6 +419,8 @@ struct FloatPool : Class {
 // Calls f(x, y) with the elements of a tensor of floats and the place of the
 // results, both as floats or doubles.
 template <typename F>
+// float32 is read and written in place; everything else goes through doubles,
+// which hold every element exactly.
 absl::Status MapPlanes(const NDArray& in, const NDArray& out, F f) {
   if (in.dtype() == kFloat32) {
     f(in.As<float>(), out.As<float>());
@@ -572,6 +586,8 @@ struct GlobalPool : Class {
 // Calls f(x, size) for every plane, in threads; it returns the result and what
 // its bounds follow from.
 template <typename F>
+// A plane is contiguous, so that no plan is needed. The bounds of an average
+// count the division as one more term.
 absl::Status ReducePlanes(EvalArgs& args, F f) {
   std::vector<int64_t> shape(args.shape(0).size(), 1);
   std::copy_n(args.shape(0).begin(), 2, shape.begin());
@@ -631,6 +647,8 @@ struct GlobalMaxPool : GlobalPool<ops::GlobalMaxPool> {
           }
           return best;
         }));
+    // An element of the input is the result, so that bounds from sums do not
+    // apply.
     // Nothing is rounded.
     SetAllBounds(CountOf(args.outputs()[0]), 0, args.bounds(0));
     AllowAnyForNan(args);

@@ -5,7 +5,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/converted_elements.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "contrib/ops/util/sum_bounds.h"
@@ -20,6 +20,10 @@ namespace nodewise {
 
 namespace {
 
+// Quantization is division, rounding to the nearest even integer, and moving by
+// the zero point. A kernel that divides in another order may land on the
+// neighbour, so every element may be off by one step; one step of a float
+// depends on where it is.
 // Returns the number rounded to this type.
 double RoundedTo(DLDataType dtype, double x) {
   VisitOneOf(FloatElements(), dtype, [&x](auto element) {
@@ -32,6 +36,8 @@ using OptionalType = std::optional<DLDataType>;
 
 // A type that files call 0 where it is not set.
 template <auto kMember>
+// ONNX has no type 0 with a meaning, and exporters write it for an attribute
+// that they leave out.
 constexpr AttrField TypeField(std::string_view name) {
   using Class = decltype(op_row::ClassOf(kMember));
   return {name,
@@ -113,6 +119,8 @@ bool IsPowerScale(const Inputs& in) {
 }
 
 // Divides in the type of the scale or the one that the operator names.
+// The quotient is rounded to the precision before it is rounded to an integer.
+// Both roundings are ONNX's, and skipping the first would move ties.
 struct Quantizer {
   DLDataType precision{};
   QuantRange range;
@@ -220,6 +228,8 @@ struct DequantizeLinear : ops::DequantizeLinear {
   }
 };
 
+// Calculated in one pass without the integers in between; the type of these
+// says only where the range ends.
 struct FakeQuantize : ops::FakeQuantize {
   static constexpr auto Fields() {
     return FieldList(Field<&FakeQuantize::axis>("axis"),
@@ -284,6 +294,7 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
       low = std::min(low, from[i]);
       high = std::max(high, from[i]);
     }
+    // The range always has 0 in it, which both ends begin with.
     const DynamicScale quantize = DynamicScale::Of(low, high);
     const float scale = quantize.scale;
     *y_scale.As<float>() = scale;
@@ -354,10 +365,14 @@ enum Slot : size_t {
 };
 constexpr size_t kBias = 8;
 
+// The products of quantized tensors borrow the rules of ConvInteger and
+// MatMulInteger: checking, inferring and multiplying are theirs, with the
+// scales and the output's zero point left out. Both are rows of opset 10.
 const OperatorDef& IntegerRow(const char* name) {
   return *AllOperators().Find("", name, 10);
 }
 
+// The span of the result points into `infos`.
 Inputs IntegerInputs(const Inputs& in, std::vector<InputInfo>* infos) {
   *infos = {in[kA], in[kB], in[kAZero], in[kBZero]};
   return Inputs(*infos);
@@ -383,6 +398,8 @@ absl::StatusOr<std::vector<double>> Scales(const EvalArgs& args, size_t i,
   return WrongInput(i, "has {} elements, expected 1 or {}", found, count);
 }
 
+// Sums become numbers of the output: times the factor of the inputs' scales,
+// over the scale of the output, rounded, moved by its zero point.
 struct Requantizer {
   double scale = 1;  // The output's scale.
   double zero = 0;
@@ -462,6 +479,8 @@ struct QLinearProduct {
   const Rules& self() const { return static_cast<const Rules&>(*this); }
 };
 
+// Weights may have a scale for each output channel. The bias is quantized with
+// the product of the scales, so it is added to the sums as it is.
 struct QLinearConv : ops::QLinearConv, QLinearProduct<QLinearConv> {
   static constexpr auto Fields() { return ConvFields(); }
   absl::Status Check(const Inputs& in) const {
@@ -542,6 +561,7 @@ bool HasByteFloats(const Inputs& in) {
 }
 
 // The numbers of an input as doubles, less their zero points.
+// A zero point may belong to a row of a or a column of b, as scales do.
 absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
                                    bool of_sizes) {
   const bool is_left = i == kA;
@@ -567,6 +587,8 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
 }
 
 // Products of matrices of which some are floats of 8 bits.
+// These go by way of MatMul in double, whose inputs are made less their zero
+// points first. There is no accumulator of integers to imitate.
 struct FloatProduct {
   // Returns the product of doubles that has the same shape.
   static OpAttrs Floats() {
@@ -662,6 +684,8 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
         [&](int64_t i, double sum) { return std::pair(sum, factor(i)); }));
     Bounds* const bounds = args.bounds(0);
     if (!has_floats || bounds == nullptr) return absl::OkStatus();
+    // A kernel may add them up in float32. The sizes of the terms are a second
+    // product, made only for the bounds.
     // Sums of floats are rounded, too.
     NODEWISE_ASSIGN_OR_RETURN(const NDArray all,
                               FloatProduct::Sums(args, true));

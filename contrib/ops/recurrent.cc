@@ -117,6 +117,8 @@ class CellErrors {
     return Rounded(y, ActivationSpread(f, x.value, x.proved) + rounding,
                    ActivationSpread(f, x.value, x.expected) + rounding);
   }
+  // Errors of h are carried along by the weights. Those of the inputs are
+  // bounds of sums already, and only get more terms here.
   void AddUp(const CellWeights& weights, const SumOfTerms* inputs,
              const RoughNumber* h, int64_t first, int64_t count,
              RoughNumber* sums) const {
@@ -149,6 +151,8 @@ class CellErrors {
   }
 
  private:
+  // A number that is off by `proved` may be larger by it, and then be rounded
+  // that much more.
   // Returns a number whose errors include its own rounding.
   RoughNumber Rounded(double value, double proved, double expected) const {
     const double rounding = u_ * std::fabs(value) + tiny_;
@@ -184,6 +188,10 @@ constexpr auto CellFields(const std::array<AttrField, kOwn>& own) {
 // What the cells have in common. A `Cell` has the names of its activations in
 // kUsual, and Step(), which is done in both kinds of arithmetic.
 template <typename Cell, typename Class, int64_t kGates>
+// The layer walks over steps and items; a cell is what happens in one step of
+// one item. Step() is a template over the arithmetic: with numbers it is the
+// reference, with numbers and errors the same lines follow how far a kernel may
+// be off.
 struct RecurrentCell : Class {
   absl::Status Check(const Inputs& in) const { return layer().Check(in); }
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
@@ -250,6 +258,8 @@ struct Lstm : RecurrentCell<Lstm<Class>, Class, 4> {
       };
       const Number before = c[i];
       const Number input = gate(0, 0, before);
+      // Where the gates are coupled, the share that is not taken from the input
+      // is kept of the state.
       const Number forget =
           this->input_forget ? in.Complement(input) : gate(2, 2, before);
       c[i] = in.Add(in.Multiply(forget, before),
@@ -283,6 +293,8 @@ struct Gru : RecurrentCell<Gru<Class>, Class, 3> {
       update[i] = in.Apply(f, update[i]);
       reset[i] = in.Apply(f, reset[i]);
     }
+    // The reset gate is applied to the weighted sum of h, whose bias is inside,
+    // or to h itself. The second needs all of r before any of the sums.
     if (this->linear_before_reset) {
       in.AddUp(weights, nullptr, h, 2 * n, n, sums);
       for (int64_t i = 0; i < n; ++i) {
@@ -318,6 +330,9 @@ struct Rnn : RecurrentCell<Rnn<Class>, Class, 1> {
   }
 };
 
+// Evaluated as an LSTM of dequantized weights. Inputs are rounded before it
+// starts, and the layer rounds the states before each step; both stay floats
+// that stand for multiples of a scale.
 struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
   static constexpr auto Fields() {
     using Class = ops::DynamicQuantizeLSTM;
@@ -357,6 +372,8 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     std::transform(from, end, inputs[0].As<float>(), [&](float each) {
       return static_cast<float>(to.Nearest(each));
     });
+    // The LSTM gets arguments of its own, and its outputs become those of this
+    // operator.
     absl::InlinedVector<bool, 3> wanted;
     for (size_t i = 0; i < args.num_outputs(); ++i) {
       wanted.push_back(args.wants(i));
@@ -384,6 +401,8 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     return lstm;
   }
   // What is known of the inputs of the LSTM of dequantized weights.
+  // The weights have their last two sides exchanged, and their data means
+  // nothing to an LSTM before it is dequantized.
   static std::vector<InputInfo> LstmInputs(const Inputs& in) {
     std::vector<InputInfo> infos;
     for (size_t i = 0; i < kWScale; ++i) infos.push_back(in[i]);
@@ -457,6 +476,7 @@ constexpr OperatorDef LstmRow(int since) {
        .bound = kSum});
 }
 template <typename Class, typename Rules>
+// GRU and RNN have no cell state, and no peepholes.
 constexpr OperatorDef OtherRow(const char* name, int since) {
   return Row<Class, Rules>(
       {.name = name,

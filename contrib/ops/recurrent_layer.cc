@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/match.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "nodewise/kernels/matrix_product.h"
 #include "nodewise/support/status_macros.h"
@@ -13,6 +13,11 @@
 namespace nodewise {
 namespace {
 
+// A layer first multiplies all inputs of a direction with their weights in one
+// product, since these do not depend on the states. What remains in each step
+// is a small product of the state, column by column, and the gates. Directions
+// come one after the other, items in threads. Where bounds are wanted,
+// everything is done a second time with errors beside the numbers.
 struct ActivationRow {
   std::string_view name;
   double (*function)(double x, double alpha, double beta);
@@ -56,6 +61,7 @@ constexpr ActivationRow kActivations[] = {
      0, 0, false, false, true},
 };
 
+// The list is short, and searched once for each layer.
 const ActivationRow* Find(std::string_view name) {
   for (const ActivationRow& row : kActivations) {
     // The standard writes them with capitals, exporters do not always.
@@ -123,7 +129,7 @@ absl::StatusOr<std::vector<CellActivation>> ActivationsOf(
 namespace {
 
 // Inputs by their places, the same in all three operators.
-constexpr size_t kX = 0, kW = 1, kR = 2, kBiases = 3, kLengths = 4,
+constexpr size_t kX = 0, kW = 1, kR = 2, kBiases = 3, kSequenceLengths = 4,
                  kInitialH = 5, kInitialC = 6, kPeepholes = 7;
 
 // Everything of one evaluation.
@@ -151,6 +157,8 @@ struct Sequences {
   }
 };
 
+// R comes by column and is turned here, so that the innermost loop of a step
+// runs along the columns of one element of h.
 CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
                       int64_t direction) {
   CellWeights weights;
@@ -174,6 +182,8 @@ CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
   }
   weights.bias.resize(static_cast<size_t>(columns));
   if (args.has(kBiases)) {
+    // B has the biases of the inputs, then those of the recurrence, for each
+    // direction.
     const int64_t second = (2 * direction + 1) * columns;
     LoadDoubles(args.in(kBiases), second, second + columns,
                 weights.bias.data());
@@ -211,6 +221,7 @@ std::vector<SumBound> InputErrors(const EvalArgs& args, const Sequences& all,
 
 // Returns X W^T + the bias of the inputs, by row of X and column, or the sums
 // of the sizes or squares of these terms.
+// All steps of all items are the rows of one product.
 std::vector<double> InputsOf(const EvalArgs& args, const Sequences& all,
                              int64_t direction, Terms terms) {
   const int64_t columns = all.columns();
@@ -247,15 +258,18 @@ std::vector<double> InputsOf(const EvalArgs& args, const Sequences& all,
   return sums;
 }
 
+// A length is data: one beyond the steps would read past the inputs.
 absl::StatusOr<std::vector<int64_t>> LengthsOf(const EvalArgs& args,
                                                const Sequences& all) {
-  if (!args.has(kLengths)) {
+  if (!args.has(kSequenceLengths)) {
     return std::vector<int64_t>(static_cast<size_t>(all.batch), all.steps);
   }
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, args.Ints(kLengths));
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> lengths,
+                            args.Ints(kSequenceLengths));
   for (const int64_t length : lengths) {
     if (length >= 0 && length <= all.steps) continue;
-    return WrongInput(kLengths, "has {}, expected 0 to {}", length, all.steps);
+    return WrongInput(kSequenceLengths, "has {}, expected 0 to {}", length,
+                      all.steps);
   }
   return lengths;
 }
@@ -301,6 +315,8 @@ std::vector<Number> Known(const std::vector<double>& values) {
 }
 
 // One direction of all items.
+// Reverse means from the last step of each item to its first, not from the end
+// of the padding.
 struct Pass {
   const EvalArgs& args;
   const Sequences& all;
@@ -333,6 +349,8 @@ double ErrorOf(const RoughNumber& number) { return number.proved; }
 // Rounds the states of the items that take step `i`. onnxruntime finds the
 // range among those of the step before too that ended with it.
 template <typename Number>
+// The scale of the states is that of all items together, as onnxruntime with
+// one thread has it. The ends of the range may be off by an error each.
 void RoundStates(const Pass& pass, int64_t i, std::vector<Number>* h) {
   double low = 0;
   double high = 0;
@@ -381,6 +399,8 @@ void RunRoundedPass(const Pass& pass, CellStep<Number, Input> step,
 }
 
 template <typename Number, typename Input>
+// An item keeps its state in the list of final states, where it is the result
+// once its last step is done.
 void RunPass(const Pass& pass, CellStep<Number, Input> step,
              Results<Number>* results) {
   const Sequences& all = pass.all;
@@ -407,6 +427,7 @@ void RunPass(const Pass& pass, CellStep<Number, Input> step,
   });
 }
 
+// Independent errors cannot make more than all of them together.
 void Store(const std::vector<RoughNumber>& numbers, DLDataType dtype,
            Bounds* bounds) {
   bounds->proved.clear();
@@ -440,9 +461,10 @@ absl::StatusOr<std::vector<Activation>> RecurrentLayer::Activations() const {
 
 absl::Status RecurrentLayer::Check(const Inputs& in) const {
   NODEWISE_RETURN_IF_ERROR(
-      All(RequireFloat(in, kX), RequireType(in, kLengths, kInt32)));
+      All(RequireFloat(in, kX), RequireType(in, kSequenceLengths, kInt32)));
+  // Lengths are the one input of another type.
   for (size_t i = 1; i < in.size(); ++i) {
-    if (i != kLengths && in.type(kX).has_dtype()) {
+    if (i != kSequenceLengths && in.type(kX).has_dtype()) {
       NODEWISE_RETURN_IF_ERROR(RequireType(in, i, in.type(kX).dtype));
     }
   }
@@ -454,6 +476,8 @@ absl::Status RecurrentLayer::Check(const Inputs& in) const {
     return InputError(kX, "has vectors of 0 elements, expected 1 or more");
   }
   const Dim hidden = Hidden(in);
+  // The sides of all inputs follow from X and the hidden size. An unknown one
+  // is compared with nothing.
   const Dim columns = Times(hidden, gates);
   const Dim directions = num_directions();
   const bool layout = attributes.layout;
@@ -464,7 +488,7 @@ absl::Status RecurrentLayer::Check(const Inputs& in) const {
              RequireShape(in, kW, {directions, columns, SideOf(in, kX, 2)}),
              RequireShape(in, kR, {directions, columns, hidden}),
              RequireShape(in, kBiases, {directions, Times(columns, 2)}),
-             RequireShape(in, kLengths, {batch}),
+             RequireShape(in, kSequenceLengths, {batch}),
              RequireShape(in, kInitialH, state),
              RequireShape(in, kInitialC, state),
              RequireShape(in, kPeepholes, {directions, Times(hidden, 3)}),
@@ -518,6 +542,7 @@ absl::Status RecurrentLayer::Run(EvalArgs& args, const CellSteps& steps) const {
                         StatesOf(args, kInitialH, all),
                         StatesOf(args, kInitialC, all)};
   const bool with_bounds = args.num_outputs() > 0 && args.bounds(0) != nullptr;
+  // The states that a call begins with are exact.
   Results<RoughNumber> rough;
   if (with_bounds) {
     rough = {std::vector<RoughNumber>(count), Known<RoughNumber>(exact.h),

@@ -24,6 +24,10 @@ int64_t Walk::OffsetOf(int64_t i) const {
   return offset;
 }
 
+// Neighbouring sides that are all reduced, or all kept, are joined first, and
+// sides of 1 are dropped: most reductions then have one or two sides left. The
+// innermost group decides how elements are added up, the others are walked
+// over.
 ReducePlan MakeReducePlan(absl::Span<const int64_t> shape,
                           const std::vector<bool>& is_reduced) {
   struct Group {
@@ -60,6 +64,8 @@ ReducePlan MakeReducePlan(absl::Span<const int64_t> shape,
   return plan;
 }
 
+// The split among threads may cut a row of results anywhere; slices end where
+// the row does.
 void ForEachSlice(const ReducePlan& plan, double work,
                   absl::FunctionRef<void(const Slice& slice)> f) {
   const double work_of_one =
@@ -100,6 +106,9 @@ std::vector<Side> Remaining(absl::Span<const Side> shape,
 }
 
 // Infers the shape for axes that are not known yet.
+// A side of 1 stays 1 whether it is reduced or not. Without keepdims only the
+// number of axes tells the rank, as long as there is at least one: an empty
+// list means all axes or none.
 std::optional<Shape> AnyAxes(const Inputs& in, const ReduceAttributes& rule) {
   const Shape& shape = *in.type(0).shape;
   if (rule.keepdims) {
@@ -404,6 +413,8 @@ struct LogSumExp : AddedKind<LogSumExp> {
 
 // The largest or smallest. With no elements, the value that any other replaces.
 template <typename Choice, bool kLargest>
+// Comparisons are exact, so there are no bounds but for NaN, of which ONNX does
+// not say where it goes.
 struct ExtremeKind {
   static constexpr bool kSaturates = true;
   static Dim Element(const Dim& a, const Dim& b) {
@@ -448,6 +459,8 @@ struct Prod {
 
 // The numbers that a product may reach on its way, in any order, decide whether
 // it has errors other than roundings.
+// The logarithms of the factors above 1 and of those below 1 are added up
+// apart: these are the ends of what any order of multiplying can reach.
 void BoundProducts(const Part<double>& part, DLDataType dtype,
                    const double* results, Bounds* bounds) {
   double large[kSliceMost];
@@ -535,6 +548,8 @@ struct Reduce : Class {
  private:
   // Returns the number of elements if the input is a shape that is multiplied
   // up.
+  // Networks calculate with shapes; without this, every side that depends on
+  // such a product would be unknown.
   std::optional<Shape> Elements(const Inputs& in) const {
     const Shape* const elements = in[0].elements;
     if (elements == nullptr || elements->empty() || in.has(1) ||
@@ -574,6 +589,7 @@ struct Reduce : Class {
     });
   }
   template <typename T>
+  // float32 without bounds, the usual case, is read and written in place.
   static void RunFloats(const T* x, const ReducePlan& plan, const NDArray& y,
                         Bounds* bounds) {
     ForEachSlice(plan, 1, [&](const Slice& slice) {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
@@ -68,6 +68,8 @@ struct ResizeRule {
 
 // One side. `length` is the length of the output before it is cut down to an
 // integer.
+// ONNX calculates places with the length as scale times size gives it, fraction
+// and all, while the output has a whole number of elements.
 struct ResizedSide {
   int64_t in = 0;
   int64_t out = 0;
@@ -81,6 +83,8 @@ using Taps = ops::SideTaps;
 
 // T is the type in which a kernel calculates places.
 template <typename T>
+// The names and formulas of the rules are ONNX's. Where a side has one element,
+// those that divide by its length less one would divide by 0.
 T CoordinateOf(CoordinateRule rule, const ResizedSide& side, T x) {
   const auto in = static_cast<T>(side.in);
   const auto scale = static_cast<T>(side.scale);
@@ -133,6 +137,8 @@ float CoordinateByInverse(CoordinateRule rule, const ResizedSide& side,
   }
 }
 
+// Opset 10 had no rule: it rounded towards more of the image, up where a side
+// shrinks and down where it grows.
 double NearestOf(std::optional<NearestRule> rule, double at,
                  bool is_shrinking) {
   if (!rule.has_value()) return is_shrinking ? std::ceil(at) : std::floor(at);
@@ -150,6 +156,8 @@ double NearestOf(std::optional<NearestRule> rule, double at,
 }
 
 // The weight of an element this far away.
+// The cubic kernel is that of Keys, with the parameter a; its two pieces meet
+// at 1 and end at 2.
 double KernelAt(const ResizeRule& rule, double distance) {
   const double x = std::fabs(distance);
   if (rule.mode == Interpolation::kLinear) return std::max(0.0, 1 - x);
@@ -159,6 +167,7 @@ double KernelAt(const ResizeRule& rule, double distance) {
   return 0;
 }
 
+// Elements beyond the ends are those at the ends.
 void AddTap(double index, double weight, int64_t in, Taps* taps) {
   const double most = static_cast<double>(in - 1);
   taps->index.push_back(
@@ -185,6 +194,7 @@ void AddKernel(const ResizeRule& rule, const ResizedSide& side, double at,
     AddTap(i, weight, side.in, taps);
     sum += weight;
   }
+  // Nothing of the kernel lies inside: the nearest element stands in for it.
   if (sum == 0) {
     AddTap(std::round(at), 1, side.in, taps);
     return;
@@ -192,6 +202,7 @@ void AddKernel(const ResizeRule& rule, const ResizedSide& side, double at,
   for (size_t i = first; i < taps->weight.size(); ++i) taps->weight[i] /= sum;
 }
 
+// Sides that stay are skipped, mostly batch and channels.
 bool IsSame(const ResizedSide& side, const Taps& taps) {
   if (side.in != side.out || !taps.is_outside.empty()) return false;
   for (size_t i = 0; i < taps.at.size(); ++i) {
@@ -202,6 +213,8 @@ bool IsSame(const ResizedSide& side, const Taps& taps) {
 
 // to = from with one side replaced, each new element f(taps of it).
 template <typename T, typename F>
+// Rows of neighbours are handled together, which for all sides but the last
+// makes the inner loop long.
 std::vector<T> AlongSide(const std::vector<T>& from, const AxisSplit& split,
                          int64_t out, F f) {
   std::vector<T> to(static_cast<size_t>(split.outer * out * split.inner));
@@ -268,6 +281,9 @@ std::vector<double> SummedAlong(TapWalk walk, std::vector<double> values,
   return values;
 }
 
+// Two more passes over the sides: with the sizes of the weights, and with those
+// sizes plus how far each may be off. Their difference is the effect of wrong
+// weights, the rest roundings.
 void WriteBounds(const TapWalk& walk, std::vector<double> values,
                  DLDataType dtype, Bounds* bounds) {
   for (double& value : values) value = std::fabs(value);
@@ -343,6 +359,7 @@ absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
 // the type and the order in which a kernel calculates; ONNX says neither.
 using Choices = std::vector<std::vector<int64_t>>;
 
+// The element of the reference comes first in each list.
 Choices ChoicesOf(const ResizeRule& rule, const ResizedSide& side,
                   const Taps& taps) {
   Choices choices;
@@ -365,6 +382,7 @@ Choices ChoicesOf(const ResizeRule& rule, const ResizedSide& side,
 }
 
 // Returns the elements of the input that element `at` of the output may be.
+// Each side chooses by itself, so all combinations are possible.
 std::vector<int64_t> ElementsAt(const std::vector<Choices>& choices,
                                 absl::Span<const int64_t> in_strides,
                                 absl::Span<const int64_t> out_strides,
@@ -422,6 +440,8 @@ void BoundByNeighbours(const ResizeRule& rule,
   bounds->expected = bounds->proved;
 }
 
+// A place that is not finite, which a region of NaN makes, is treated as the
+// first element.
 Taps MakeTaps(const ResizeRule& rule, const ResizedSide& side) {
   Taps taps;
   bool is_any_outside = false;
@@ -530,6 +550,8 @@ absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
   return sides;
 }
 
+// Scales that are not constant leave the rank. A side that is not known stays
+// itself where its scale is 1.
 absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
   const DLDataType dtype = in.type(0).dtype;
   const auto rank = RankOf(in);
@@ -596,6 +618,8 @@ struct Scaled : Class {
 };
 
 // antialias, axes and keep_aspect_ratio_policy came with opset 18.
+// Inputs that are given as empty tensors count as not given: exporters have no
+// other way to skip one in the middle.
 struct Resize : ops::Resize {
   static constexpr auto Fields() {
     return FieldList(
@@ -735,6 +759,8 @@ struct Resize : ops::Resize {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
+  // With a ratio to keep, the sizes are limits: one scale is chosen for all
+  // axes, the smallest or the largest of those that the sizes ask for.
   absl::Status SizedSides(absl::Span<const int> all,
                           const ops::ResizeTargets& given,
                           std::vector<ResizedSide>* sides) const {

@@ -4,7 +4,7 @@
 
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
 #include "fmt/format.h"
@@ -12,6 +12,10 @@
 namespace nodewise {
 namespace {
 
+// These take regions of a map, given as boxes in units of the image, and make
+// bins of equal number out of each; MaxUnpool goes the other way, from the
+// result of a pool back to its place. All are moved or picked element by
+// element, except for the points of RoiAlign, which lie between four elements.
 struct MaxUnpool : ops::MaxUnpool {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&MaxUnpool::kernel_shape>("kernel_shape"),
@@ -134,6 +138,8 @@ absl::Status CheckRois(const Inputs& in, int64_t columns) {
   return WrongInput(1, "has {} columns, expected {}", found.size(), columns);
 }
 
+// MaxRoiPool has the image in the box, as a float, and RoiAlign as an integer
+// of its own. NaN fails, too.
 absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
   if (batch >= 0 && batch < static_cast<double>(batches)) {
     return absl::OkStatus();
@@ -148,6 +154,9 @@ struct Bin {
   int64_t begin;
   int64_t end;
 };
+// Both ends of a region belong to it, so one that ends where it begins is 1
+// long. Bins overlap where the sides do not divide evenly: their ends are
+// rounded outwards.
 Bin BinOf(double first, double last, int64_t bin, int64_t bins, int64_t size) {
   const double length = std::max(last - first + 1, 1.0);
   const double step = length / static_cast<double>(bins);
@@ -159,6 +168,8 @@ Bin BinOf(double first, double last, int64_t bin, int64_t bins, int64_t size) {
           cut(std::ceil(static_cast<double>(bin + 1) * step))};
 }
 
+// Regions are rounded to whole elements, so nothing but a choice is made and
+// results are exact. A bin without elements gives 0.
 struct MaxRoiPool : ops::MaxRoiPool {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&MaxRoiPool::pooled_shape>("pooled_shape"),
@@ -183,6 +194,7 @@ struct MaxRoiPool : ops::MaxRoiPool {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                               args.MakeOutput(0, shape, args.dtype(0)));
     const std::vector<double> boxes = ToDoubles(args.in(1));
+    // What is not finite cannot be rounded to an element.
     for (const double number : boxes) {
       if (std::isfinite(number)) continue;
       return InputError(1, "has numbers that are not finite");
@@ -248,6 +260,8 @@ struct Neighbours {
   double low_weight = 0;
   double high_weight = 0;
 };
+// A point up to one element outside counts as one at the edge, further out as
+// 0, which weights of 0 say.
 Neighbours NeighboursOf(double at, int64_t size) {
   if (at < -1 || at > static_cast<double>(size)) return {};
   at = std::max(at, 0.0);
@@ -258,6 +272,8 @@ Neighbours NeighboursOf(double at, int64_t size) {
 }
 
 // Before opset 16 there was one way of counting pixels.
+// A pixel has its number at its middle or at its corner. With the first,
+// regions are moved by half an element, and may be shorter than one.
 bool HasHalfPixels(const ops::RoiAlign10&) { return false; }
 bool HasHalfPixels(const ops::RoiAlign& op) {
   return op.coordinate_transformation_mode == RoiPixels::kHalf;
@@ -265,6 +281,8 @@ bool HasHalfPixels(const ops::RoiAlign& op) {
 
 // The rules of all versions; `Class` is the public class of one.
 template <typename Class>
+// For each bin a grid of points is laid out, each point is interpolated from
+// its four neighbours, and the mean or the largest of them is the result.
 struct RoiAlignRules : Class {
   using Class::mode;
   using Class::output_height;
@@ -321,8 +339,7 @@ struct RoiAlignRules : Class {
         for (int64_t bin = 0; bin < output_height * output_width; ++bin) {
           const SumOfTerms sum = Sample(plane, y, x, bin);
           results.push_back(sum.result);
-          if (bounds == nullptr) continue;
-          BoundSum(out.dtype(), sum).AppendTo(bounds);
+          if (bounds != nullptr) BoundSum(out.dtype(), sum).AppendTo(bounds);
         }
       }
     }
@@ -346,6 +363,8 @@ struct RoiAlignRules : Class {
     double length = last * scale - offset - start;
     if (!is_half) length = std::max(length, 1.0);
     const double bin = length / static_cast<double>(bins);
+    // Without a ratio a bin gets about one point for each element that it
+    // covers.
     const double grid = sampling_ratio > 0 ? static_cast<double>(sampling_ratio)
                                            : std::ceil(bin);
     // More points would take forever.
@@ -388,6 +407,7 @@ struct RoiAlignRules : Class {
     constexpr double kMore = 8;
     const int64_t points = x.grid * y.grid;
     if (mode == RoiMode::kMax) {
+      // The largest is taken among the weighted neighbours of all points.
       if (points == 0) best = 0;
       return {kMore, std::fabs(best), best * best, best};
     }

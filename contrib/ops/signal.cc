@@ -8,7 +8,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/fourier.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
@@ -20,6 +20,11 @@ namespace {
 
 using ComplexDouble = std::complex<double>;
 
+// A transform of a power of two is the usual one of Cooley and Tukey. Any other
+// length n becomes a convolution (Bluestein): with k n = (k^2 + n^2 - (k -
+// n)^2) / 2 the sum over exp(-2 pi i k n / N) is one over products of chirps,
+// which two transforms of a padded power of two compute. Roots are taken from
+// the library one by one, so that no error builds up along them.
 // Plain product: the library's own looks for NaN, which takes longer.
 ComplexDouble Times(const ComplexDouble& a, const ComplexDouble& b) {
   return {a.real() * b.real() - a.imag() * b.imag(),
@@ -34,6 +39,9 @@ ComplexDouble Turned(int64_t part, int64_t of) {
 }
 
 // n is a power of two; roots are exp(-2 pi i k / n).
+// The elements are put in the order of their reversed bits first, in place;
+// then pairs of transforms of half the length become one, until a single one is
+// left.
 void TransformPowerOfTwo(std::vector<ComplexDouble>& data,
                          const std::vector<ComplexDouble>& roots) {
   const size_t n = data.size();
@@ -64,6 +72,8 @@ void Conjugate(std::vector<ComplexDouble>& data) {
 // Longer transforms are refused.
 constexpr int64_t kMostLength = int64_t{1} << 32;
 
+// Real signals have spectra that are symmetric, so one half is enough either
+// way.
 struct DftRule {
   bool inverse = false;
   bool onesided = false;
@@ -104,6 +114,7 @@ absl::Status CheckDft(const DftRule& rule, const Inputs& in) {
   return absl::OkStatus();
 }
 
+// The last side holds real and imaginary parts and can be no axis.
 absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
   NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, rank));
   if (at < rank - 1) return at;
@@ -206,6 +217,8 @@ struct SpectrumSink {
   }
 };
 
+// Every output is a sum of all numbers times roots of size 1, so all have one
+// bound but for their own rounding.
 SumOfTerms TermsOf(const std::vector<ComplexDouble>& signal) {
   // Each is multiplied by a root that is rounded as well.
   SumOfTerms terms;
@@ -217,6 +230,8 @@ SumOfTerms TermsOf(const std::vector<ComplexDouble>& signal) {
   return terms;
 }
 
+// A lane is one signal: its numbers are `inner` elements apart. All signals
+// share the roots and differ only in where they begin.
 absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
   const absl::Span<const int64_t> shape = args.shape(0);
@@ -301,6 +316,8 @@ struct Dft : ops::DFT {
   }
 };
 
+// Frames overlap where the step is shorter than the window. Each is copied out
+// of the signal, so that windowing does not change what the next one sees.
 struct Stft : ops::STFT {
   static constexpr auto Fields() {
     return FieldList(Field<&Stft::onesided>("onesided"));
@@ -322,6 +339,8 @@ struct Stft : ops::STFT {
     const DLDataType dtype = in.type(0).dtype;
     Shape shape{SideOf(in, 0, 0), Dim(), Dim(), 2};
     const auto step = OneInt(in, 1);
+    // A frame is as long as frame_length says, else as the window, else as the
+    // whole signal.
     Dim length = SideOf(in, 0, 1);
     if (in.has(2)) length = SideOf(in, 2, 0);
     if (in.has(3)) {
@@ -418,6 +437,7 @@ absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
 
 // A kernel may calculate in the output's type: cosines of angles that are off
 // by a few roundings.
+// Integers are cut off, and a number just below one may fall to either side.
 void BoundByUnits(double units, const NDArray& y, Bounds* bounds) {
   const double step = IsFloat(y.dtype()) ? 0 : 1;
   SetAllBounds(CountOf(y), units * UnitRoundoff(y.dtype()) + step, bounds);
@@ -480,6 +500,8 @@ struct CosineWindow : Class {
   }
 };
 
+// Places on the mel scale are logarithms of frequencies, on which bands are
+// equally wide.
 double MelOf(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 
 struct MelWeightMatrix : ops::MelWeightMatrix {
@@ -517,6 +539,9 @@ struct MelWeightMatrix : ops::MelWeightMatrix {
       if (row < 0 || row >= rows) return;
       weights[static_cast<size_t>(row * columns + column)] = weight;
     };
+    // Each band rises from the centre of the one before to its own, and falls
+    // to that of the next. Bands narrower than a bin keep a weight of 1 at
+    // their middle.
     for (int64_t i = 0; i < columns; ++i) {
       const int64_t low = BinOf(numbers, i, rows);
       const int64_t middle = BinOf(numbers, i + 1, rows);

@@ -6,7 +6,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "nodewise/kernels/vector_math.h"
 
@@ -24,11 +24,18 @@ struct Words<Reduction> {
 
 namespace {
 
+// Softmax, its logarithm, Hardmax and the losses that are made of them are all
+// calculated from distances to the largest element: no exponential overflows
+// then, and the largest is exactly 1. Elements of a distribution are copied
+// into a buffer of doubles, worked on in place and rounded once on their way
+// out, so that y may be the memory of x.
 // Columns that are worked on together where elements of one distribution do
 // not lie side by side.
 constexpr int64_t kColumns = 64;
 
 // Distributions as [outer, size, inner]: one for each outer and inner place.
+// Softmax along a side in the middle has distributions whose elements are
+// `inner` apart.
 struct Layout {
   int64_t outer = 1;
   int64_t size = 1;
@@ -68,6 +75,7 @@ struct Block {
   int64_t columns;
 };
 
+// On the stack: there is one for each of the few columns of a block.
 struct Peaks {
   double values[kColumns];
 };
@@ -136,6 +144,7 @@ void Replace(const Block& block, double* x, F f) {
 
 // Replaces the elements by exponentials of their distance from the largest.
 // Returns the sums.
+// ExpAll() takes the whole block, which is what its speed comes from.
 Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
   Replace(block, x, [&](double y, int64_t j) { return y - peaks.values[j]; });
   ExpAll(x, block.size * block.columns);
@@ -157,6 +166,8 @@ struct Spread {
   double distance = 0;  // Average distance from the largest element.
   double squares = 0;   // The sum of the squared probabilities.
 };
+// Both follow from the logarithms of the probabilities, so that the bounds need
+// no second pass over the input.
 std::vector<Spread> SpreadsOf(const std::vector<double>& logs,
                               const Block& block) {
   std::vector<Spread> spreads(static_cast<size_t>(block.columns));
@@ -254,6 +265,8 @@ struct Hardmax {
 };
 
 template <typename Class, typename Kind, typename Rule>
+// `Kind` is what is calculated and how far it may be off, `Rule` which sides
+// are one distribution: six operators from three kinds and two rules.
 struct Distribution : Class {
   using Class::axis;
 
@@ -274,6 +287,9 @@ struct Distribution : Class {
     Bounds* const bounds = args.bounds(0);
     SetAllBounds(CountOf(y), 0, bounds);
     if (CountOf(y) == 0) return absl::OkStatus();
+    // Blocks take neighbouring columns together where a distribution does not
+    // lie in a row: reading it element by element would load a line of the
+    // cache for each.
     const int64_t columns = std::min(layout.inner, kColumns);
     const int64_t blocks = (layout.inner + columns - 1) / columns;
     const double work = 6 * static_cast<double>(layout.size * columns);
@@ -307,6 +323,8 @@ struct Distribution : Class {
     bounds->expected.resize(elements.size());
     const Layout layout = Rule::Of(args.shape(0), axis);
     const int64_t inner = layout.inner;
+    // They come in the order of the output, in which distributions along an
+    // outer side are interleaved.
     // The elements of each distribution, by their places in the list.
     std::map<int64_t, std::vector<size_t>> places;
     for (size_t i = 0; i < elements.size(); ++i) {
@@ -437,6 +455,8 @@ OutputInfo InferLoss(const Inputs& in, Reduction reduction) {
 }
 
 // Logarithms of probabilities, with how far each may be off.
+// NegativeLogLikelihoodLoss is given logarithms that are exact by definition;
+// SoftmaxCrossEntropyLoss calculates them, and their errors go into its loss.
 struct LogProbabilities {
   std::vector<double> values;
   std::vector<double> proved;  // Empty unless bounds are wanted.
@@ -450,6 +470,9 @@ struct Losses {
   std::vector<double> expected;
 };
 
+// Labels are data and are checked here: one that is out of range would read
+// beyond a row. A label that is ignored has a loss and a weight of 0, so that
+// neither a sum nor a mean counts it.
 absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
                                 const LogProbabilities& logs,
                                 const LossAttributes& rule) {
@@ -457,8 +480,7 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
   const int64_t classes = shape[1];
   const int64_t inner = Product(shape.subspan(2));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, args.Ints(1));
-  const std::vector<double> weights =
-      args.has(2) ? ToDoubles(args.in(2)) : std::vector<double>();
+  const std::vector<double> weights = GivenDoubles(args, 2);
   Losses losses;
   losses.values.resize(labels.size());
   losses.weights.resize(labels.size());
@@ -601,6 +623,8 @@ struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
     }
     return logs;
   }
+  // NaN becomes the largest, so that a row with one is NaN throughout, as it is
+  // for kernels.
   static void ReplaceByLogs(double* x, int64_t classes, int64_t step) {
     double peak = -std::numeric_limits<double>::infinity();
     for (int64_t c = 0; c < classes; ++c) {

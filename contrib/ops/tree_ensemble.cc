@@ -12,7 +12,7 @@
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "fmt/format.h"
 
@@ -41,6 +41,8 @@ using Doubles = std::vector<double>;
 
 enum class BranchMode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
 
+// Nodes and leaves lie in lists of all trees and name each other by index: a
+// tree is where its root is.
 struct Forest {
   // A leaf or a node.
   struct Place {
@@ -71,6 +73,8 @@ struct Forest {
   // enough features.
   absl::StatusOr<size_t> LeafOf(const Place& root,
                                 absl::Span<const double> x) const {
+    // A path cannot be longer than there are nodes, which is what ends a
+    // circle.
     Place place = root;
     for (size_t steps = 0; steps <= nodes.size(); ++steps) {
       if (place.is_leaf) return place.index;
@@ -114,6 +118,8 @@ struct Forest {
 };
 
 // What the trees together say of one target.
+// All aggregates are kept at once: each costs little next to walking down a
+// tree.
 struct TargetScore {
   SumOfTerms sum;
   double least = 0;
@@ -130,6 +136,7 @@ struct TargetScore {
 
 // Calls `f` with the scores of each row, one for each target.
 template <typename F>
+// The checks have seen that features and targets are in range.
 absl::Status ForEachItem(const EvalArgs& args, const Forest& forest,
                          size_t targets, F f) {
   const FeatureRows size = RowsOf(args.shape(0));
@@ -195,6 +202,8 @@ absl::Status CheckTargets(const std::optional<int64_t>& n_targets) {
 constexpr double kMember = 6;
 
 // Returns the sets of the nodes that ask for a member, by node.
+// The values are one list, in which the sets follow in the order of their
+// nodes, each with a NaN at its end.
 std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
                                         absl::Span<const double> modes) {
   std::vector<std::vector<double>> sets(modes.size());
@@ -212,6 +221,8 @@ std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
 }
 
 // REQUIRES: the attributes have been checked.
+// Here leaves and nodes have numbers of their own, and both already count
+// through all trees.
 Forest ForestOf(const ops::TreeEnsemble& op) {
   Forest forest;
   const std::vector<double> modes = ToDoubles(op.nodes_modes);
@@ -298,6 +309,9 @@ struct TreeEnsemble : ops::TreeEnsemble {
   }
 
  private:
+  // Hostile models are the rule here: every index is bounded before a tree is
+  // walked. Features are bounded in Evaluate(), since the input may not be
+  // known before.
   absl::Status CheckNodes() const {
     const size_t count = nodes_featureids.size();
     const auto check = [&](const char* attribute, const Ints& list) {
@@ -414,6 +428,8 @@ class ForestMaker {
     }
     return absl::OkStatus();
   }
+  // A node with a number that its tree has already is refused, as links to it
+  // would be ambiguous.
   // Gives each node its place, and each tree its root.
   absl::Status NumberNodes() {
     std::map<int64_t, bool> is_known_tree;
@@ -500,6 +516,7 @@ class ForestMaker {
 };
 
 // Returns a list of numbers, which may be a tensor instead.
+// Opset 3 of ai.onnx.ml added tensors, which may be doubles. Lists are floats.
 absl::StatusOr<Doubles> ListOrTensor(const char* attribute,
                                      const std::vector<float>& list,
                                      const std::optional<NDArray>& tensor) {
@@ -552,6 +569,7 @@ absl::StatusOr<Trees> TreesOf(const Class& op, size_t targets) {
 }
 
 // What both kinds do with rows of features.
+// More features than the trees ask for are fine.
 absl::Status CheckRows(const Inputs& in, const Forest& forest) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
@@ -566,11 +584,13 @@ absl::Status CheckRows(const Inputs& in, const Forest& forest) {
                     features.size(), needed);
 }
 
+// A base of 0 is no addition and rounds nothing.
 Approximate PlusBase(const Approximate& score, double base) {
   return base == 0 ? score : Plus(score, {base, 0, 0}).Rounded();
 }
 
 template <typename Class>
+// Trees are built anew for each call; base values that are not given are 0.
 struct Regressor : Class {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(CheckTargets(this->n_targets));
@@ -620,6 +640,9 @@ struct VoteRule {
   size_t voted = 0;  // That class.
   bool all_positive = true;
 
+  // Follows onnxruntime, of which ONNX says little: with two classes and votes
+  // for one of them only, a single score decides by a threshold. It is 0.5
+  // where all weights are positive, since votes are probabilities then, else 0.
   Winner WinnerOf(const std::vector<TargetScore>& votes, Scores* scores) const {
     for (const TargetScore& vote : votes) {
       scores->push_back(Aggregated(vote, TreeAggregate::kSum, 1, kFloat32));
@@ -660,6 +683,8 @@ struct VoteRule {
 };
 
 template <typename Class>
+// The labels name the classes; the scores are those of the classes in that
+// order.
 struct Classifier : Class {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(

@@ -11,6 +11,9 @@
 namespace nodewise {
 namespace {
 
+// Bounds travel with the scores through each transform. Where kernels are known
+// to differ, in the approximation of a function or in what they leave unset,
+// the bound is widened rather than one of them declared right.
 constexpr double kAnything = std::numeric_limits<double>::infinity();
 // onnxruntime takes smaller scores for 0.
 constexpr double kZero = 1e-7;
@@ -54,7 +57,9 @@ Approximate LogisticOf(const Approximate& x) {
   return y;
 }
 
-double LargestOf(const Scores& scores) {
+// It begins with the lowest float, not with minus infinity, so that scores of
+// minus infinity alone do not give NaN.
+double LargestValue(const Scores& scores) {
   double largest = -static_cast<double>(std::numeric_limits<float>::max());
   for (const Approximate& score : scores) {
     if (score.value > largest) largest = score.value;
@@ -65,7 +70,7 @@ double LargestOf(const Scores& scores) {
 // e^(x - largest) over the sum of such, of those scores that count. What does
 // not is x e^-largest over the sum.
 void Softmax(double zero, Scores* scores) {
-  const double largest = LargestOf(*scores);
+  const double largest = LargestValue(*scores);
   double sum = 0;
   Approximate most;
   bool is_open = false;
@@ -113,6 +118,8 @@ Approximate Times(const Approximate& a, double factor) {
   return {a.value * factor, a.proved * size, a.expected * size};
 }
 
+// Both ends of the range of x are tried: for a monotonous function nothing
+// between them is further off.
 Approximate Through(double (*f)(double x, double parameter), double parameter,
                     const Approximate& x, double ulps) {
   const double y = f(x.value, parameter);
@@ -157,6 +164,8 @@ void TransformToTwo(PostTransform transform, OtherClass other, Scores* scores) {
   }
 }
 
+// Two scores that may be off by more than lies between them leave the class
+// open.
 Winner Largest(const Scores& scores) {
   Winner winner;
   for (size_t i = 1; i < scores.size(); ++i) {

@@ -8,6 +8,9 @@
 namespace nodewise {
 namespace {
 
+// Rows are worked on one at a time, each by one thread, in double. Kernels may
+// calculate in shorter types, with the variance in one pass or in two, and with
+// the scale taken into the factor; the bounds have to hold for all of these.
 struct Moments {
   double mean = 0;
   double variance = 0;
@@ -18,6 +21,8 @@ struct Moments {
 
 // In two passes: the deviations are exact to double.
 Moments MomentsOf(const double* x, const NormRows& rule) {
+  // Several sums side by side, which compilers vectorise. Their order is fixed,
+  // so that results do not depend on the machine.
   constexpr int64_t kLanes = 8;
   const auto count = static_cast<double>(rule.run);
   const auto sum = [&](auto term) {
@@ -41,6 +46,7 @@ Moments MomentsOf(const double* x, const NormRows& rule) {
   return moments;
 }
 
+// Only bounds need it, so it is not among the moments.
 double MeanSize(const double* x, int64_t n) {
   double total = 0;
   for (int64_t i = 0; i < n; ++i) total += std::fabs(x[i]);
@@ -184,6 +190,8 @@ class RowWorker {
       BoundOf(i, first, moments, errors).SetAt(out, bounds_);
     }
   }
+  // A kernel that stores statistics in a coarser type than the elements is as
+  // exact as that type.
   // The type that is rounded to.
   DLDataType Rounded() const {
     const bool is_coarser =

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "contrib/ops/util/converted_elements.h"
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/wide_elements.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
@@ -11,6 +11,10 @@
 namespace nodewise {
 namespace {
 
+// One scale for the tensor, one for each index along an axis, or one for each
+// block of neighbours along an axis: the shape of the scale says which. A
+// single number is for the tensor, a list for an axis, and a scale of the rank
+// of the data for blocks.
 enum class Granularity { kTensor, kAxis, kBlock };
 
 // How scales lie along the data.
@@ -20,6 +24,7 @@ struct ScalePlan {
   int64_t block = 1;
 };
 
+// The last block may be shorter than the others.
 absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
                                     absl::Span<const int64_t> data,
                                     absl::Span<const int64_t> scale) {
@@ -51,6 +56,8 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
 }
 
 // Calls `f` for the runs among elements [begin, end).
+// A run has one scale, or for blocks scales side by side; it ends where the
+// inner sides do, and where the caller's part does.
 void VisitScaleRuns(const ScalePlan& plan, int64_t begin, int64_t end,
                     absl::FunctionRef<void(const ScaleRun& run)> f) {
   if (plan.granularity == Granularity::kTensor) {
@@ -88,6 +95,8 @@ std::optional<QuantRange> RangeOf(DLDataType dtype) {
   return QuantRange{low, low + values - 1};
 }
 
+// In float32 throughout: ONNX defines this operator by others of that type, and
+// each of their roundings shows in the zero point.
 DynamicScale DynamicScale::Of(float low, float high) {
   low = std::min(low, 0.0F);
   high = std::max(high, 0.0F);
@@ -158,6 +167,7 @@ absl::Status MapScaleRuns(
   return absl::OkStatus();
 }
 
+// A block of doubles stays in the cache from reading to rounding.
 void MapShortBlocks(
     const NDArray& x, const NDArray& y, double work, ShortRounding rounding,
     absl::FunctionRef<void(int64_t begin, int64_t end, double* block)> f) {
@@ -177,6 +187,7 @@ void MapShortBlocks(
   });
 }
 
+// Between integers a step is 1; between short floats it grows with the number.
 void BoundByOneStep(const NDArray& y, Bounds* bounds) {
   if (bounds == nullptr) return;
   bounds->proved.assign(static_cast<size_t>(CountOf(y)), 1);

@@ -92,6 +92,7 @@ double LostInPowers(DLDataType dtype, double terms, double p, double sum) {
 OverflowRule::OverflowRule(DLDataType dtype)
     : largest_(LargestOf(dtype)), is_widest_(dtype == kFloat64) {}
 
+// The bounds are made in place, out of the sums that their lists hold.
 void BoundSums(const NDArray& output, double terms, Bounds* bounds,
                double way) {
   const SumRule rule(output.dtype());
@@ -179,6 +180,9 @@ std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
   return strips;
 }
 
+// Elements are grouped by strips of columns: a column is packed and turned once
+// for all of its elements in a strip, and each element is then an inner product
+// of a row and a column.
 // One thread's memory, and how it sums up the terms of a strip's elements.
 struct StripSummer {
   // So many columns are turned at once: those of one line of the cache.

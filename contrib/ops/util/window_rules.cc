@@ -1,6 +1,6 @@
 #include "contrib/ops/util/window_rules.h"
 
-#include "contrib/ops/util/messages.h"
+#include "contrib/ops/util/inputs.h"
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
 
@@ -10,6 +10,8 @@ namespace {
 // Calculations with longer sides overflow.
 constexpr int64_t kLongest = int64_t{1} << 40;
 
+// The pads of SAME_* depend on the size of the side, so they are found one side
+// at a time, where that is known.
 absl::StatusOr<int64_t> Place(const WindowAttributes& attributes, int side,
                               int64_t size, Window* window) {
   if (size < 0 || size > kLongest) {
@@ -38,6 +40,8 @@ absl::StatusOr<PlacedWindow> PlaceWindow(const WindowAttributes& attributes,
   return placed;
 }
 
+// A kernel that is not known yet, as that of a convolution whose weights are an
+// input, leaves all sides open.
 absl::StatusOr<Shape> WindowedSides(const WindowAttributes& attributes,
                                     const Shape& input) {
   const int spatial = static_cast<int>(input.size()) - 2;
@@ -55,6 +59,8 @@ absl::StatusOr<Shape> WindowedSides(const WindowAttributes& attributes,
   return sides;
 }
 
+// The attribute only repeats what the weights say, and a contradiction between
+// them is an error of the model.
 absl::StatusOr<std::vector<int64_t>> KernelOf(
     const std::vector<int64_t>& attribute, const TensorType& weight) {
   if (!weight.has_rank()) return attribute;
@@ -80,6 +86,8 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(
   return kernel;
 }
 
+// Padding is not stored: a window that begins before the input has a negative
+// offset.
 WindowGeometry GeometryOf(const PlacedWindow& placed) {
   const Window& window = placed.window;
   WindowGeometry geometry{
