@@ -1,6 +1,7 @@
 #pragma once
 
-// Places of tokens as angles. Each class is its operator's primary attributes.
+// Attention, and places of tokens as angles. Each class is its operator's
+// primary attributes.
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,7 @@
 #pragma once
 
-
+// Layers that keep a state of fixed size in place of all earlier tokens. Each
+// class is its operator's primary attributes.
 
 #include <cstdint>
 

@@ -1,10 +1,7 @@
 #pragma once
 
 // Normalization by channel, side 1 of the input. Each class is its operator's
-// primary attributes.
-
-// BatchNormalization: Y = (X - mean) / sqrt(var + epsilon) * scale + B. Each
-// class is the operator's primary attributes in some opsets.
+// primary attributes, some of them only in some opsets.
 
 #include <cstdint>
 
@@ -45,6 +42,7 @@ struct LRN {
   Required<int64_t> size = Required<int64_t>::Unset(1);
 };
 
+// BatchNormalization: Y = (X - mean) / sqrt(var + epsilon) * scale + B.
 struct BatchNormAttributes {
   float epsilon = 1e-5f;
   float momentum = 0.9f;  // The share of the old statistics, in training.

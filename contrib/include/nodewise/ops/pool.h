@@ -1,10 +1,8 @@
 #pragma once
 
-// Windows that slide over a channel's plane. Each class is its operator's
+// Windows that slide over a channel's plane, and pools of whole planes: all
+// spatial sides of one channel of one image. Each class is its operator's
 // primary attributes.
-
-// One number for each plane: all spatial sides of one channel of one image.
-// Each class is its operator's primary attributes.
 
 #include <cstdint>
 #include <vector>

@@ -1,13 +1,10 @@
 #pragma once
 
-// Floats to shorter numbers by a scale and a zero point, and back. Each class
-// is its operator's primary attributes.
+// Floats to shorter numbers by a scale and a zero point, and back, and products
+// of such numbers. Each class is its operator's primary attributes.
 //
 // There is one scale (and zero point) for all elements, one for each index
 // along `axis`, or, if `block_size` is not 0, one for each block along it.
-
-// Products of quantized tensors. Each class is its operator's primary
-// attributes.
 
 #include <cstdint>
 #include <optional>

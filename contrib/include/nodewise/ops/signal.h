@@ -1,11 +1,9 @@
 #pragma once
 
 // Fourier transforms of tensors whose last side holds the real part and, if it
-// is 2 long, the imaginary one. Each class is its operator's primary
+// is 2 long, the imaginary one; windows that signals are multiplied with, and
+// the weights of the mel scale. Each class is its operator's primary
 // attributes.
-
-// Windows that signals are multiplied with, and the weights of the mel scale.
-// Each class is its operator's primary attributes.
 
 #include <cstdint>
 

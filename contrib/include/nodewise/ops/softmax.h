@@ -1,11 +1,8 @@
 #pragma once
 
-// Probabilities from numbers. Each class is its operator's primary attributes.
-// Below opset 13 all sides from `axis` on are one distribution, since then the
-// elements along that side.
-
-// Losses of scores [N, C, d1, ...] whose right classes are given as labels
-// [N, d1, ...]. Each class is its operator's primary attributes.
+// Probabilities from numbers, and losses of them. Each class is its operator's
+// primary attributes. Below opset 13 all sides from `axis` on are one
+// distribution, since then the elements along that side.
 
 #include <cstdint>
 #include <optional>
@@ -40,6 +37,9 @@ struct Hardmax {
   int64_t axis = -1;
 };
 
+// Losses are of scores [N, C, d1, ...] whose right classes are given as labels
+// [N, d1, ...].
+//
 // What becomes of the losses of all labels: they stay, or are summed, or their
 // weighted mean is taken.
 enum class Reduction { kNone, kSum, kMean };
