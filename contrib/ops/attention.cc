@@ -495,8 +495,7 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
     if (bounds == nullptr || i == 0) continue;
     // Keys and values are exact copies; scores get no bounds.
     SetAllBounds(static_cast<int64_t>(values[i]->size()),
-                 i == 3 ? std::numeric_limits<double>::quiet_NaN() : 0,
-                 args.bounds(i));
+                 i == 3 ? kUnknownError : 0, args.bounds(i));
   }
   return absl::OkStatus();
 }

@@ -768,8 +768,7 @@ struct DeformConv : ops::DeformConv {
     NODEWISE_RETURN_IF_ERROR(StoreConv(args, products, 3, terms));
     // Rounding a place may change its neighbours: nothing is proved.
     if (Bounds* const bounds = args.bounds(0)) {
-      std::fill(bounds->proved.begin(), bounds->proved.end(),
-                std::numeric_limits<double>::quiet_NaN());
+      std::fill(bounds->proved.begin(), bounds->proved.end(), kUnknownError);
     }
     return absl::OkStatus();
   }

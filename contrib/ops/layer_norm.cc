@@ -12,9 +12,6 @@
 namespace nodewise {
 namespace {
 
-// The bound of what may overflow.
-constexpr double kAnything = std::numeric_limits<double>::infinity();
-
 // Scale and bias may be repeated over X, but not the other way round.
 absl::Status CheckSpread(const Inputs& in, size_t i) {
   const TensorType& x = in.type(0);
@@ -197,8 +194,8 @@ struct LayerNormalization : RowNorm<ops::LayerNormalization, 6> {
                               args.MakeOutput(output, shape, stash_type));
     StoreDoubles(values.data(), 0, rows, made);
     // A sum and a function of it: no closer bound is needed.
-    SetAllBounds(static_cast<int64_t>(values.size()),
-                 std::numeric_limits<double>::quiet_NaN(), args.bounds(output));
+    SetAllBounds(static_cast<int64_t>(values.size()), kUnknownError,
+                 args.bounds(output));
     return absl::OkStatus();
   }
 };
@@ -323,11 +320,11 @@ struct LpNormalization : NormRules<ops::LpNormalization, 3> {
               [&](double value, int64_t j, double roundings) {
                 const double result = normal(value, j);
                 const double sum = squares ? norms[j] * norms[j] : norms[j];
-                if (overflows(sum)) return kAnything;
+                if (overflows(sum)) return kAnyError;
                 // Squares may be subnormal, or nothing.
                 const double lost =
                     squares ? 2 * n * HalfUlp(dtype, 0) / sum : 0;
-                if (lost >= 1) return kAnything;
+                if (lost >= 1) return kAnyError;
                 return (1.01 * UnitRoundoff(dtype) * (roundings + 4) +
                         lost / (1 - lost)) *
                            std::fabs(result) +
@@ -393,14 +390,14 @@ struct MeanVarianceNormalization
         plan, slice, x, bounds, [&](double value, int64_t j, double roundings) {
           const double variance = deviations[j] * deviations[j];
           const double squares = variance + means[j] * means[j];
-          if (overflows(n * squares)) return kAnything;
+          if (overflows(n * squares)) return kAnyError;
           const double of_mean =
               u * (roundings + 1) * std::sqrt(squares) + 2 * tiny;
           const double relative = (2 * u * (roundings + 4) * squares +
                                    of_mean * of_mean + (roundings + 4) * tiny) /
                                   variance;
           if (!(relative < 0.5)) {
-            return std::numeric_limits<double>::quiet_NaN();
+            return kUnknownError;
           }
           const double distance = std::fabs(value - means[j]);
           return 1.01 * (of_mean + distance * (relative + 4 * u)) /

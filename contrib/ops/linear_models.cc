@@ -549,10 +549,9 @@ struct SVMClassifier : ops::SVMClassifier {
         pairs[j * Classes() + i] = 1 - p;
       }
     }
-    const double unknown = std::numeric_limits<double>::quiet_NaN();
     scores->clear();
     for (const double p : ProbabilitiesOf(pairs, Classes())) {
-      scores->push_back({p, unknown, unknown});
+      scores->push_back({p, kUnknownError, kUnknownError});
     }
     Transform(post_transform, scores);
   }

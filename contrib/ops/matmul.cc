@@ -545,9 +545,8 @@ struct GemmRules : Class {
   void OpenUnscaled(const EvalArgs& args, const MatrixOperands& operands,
                     Bounds* bounds) const {
     if (!MeetsInfinityTimesZero(args, operands)) return;
-    constexpr double kAny = std::numeric_limits<double>::infinity();
-    std::fill(bounds->proved.begin(), bounds->proved.end(), kAny);
-    bounds->expected = bounds->proved;
+    SetAllBounds(static_cast<int64_t>(bounds->proved.size()), kAnyError,
+                 bounds);
   }
   absl::Status EvaluateFloats(EvalArgs& args, const NDArray& out) const {
     const MatrixOperands operands = OperandsOf(args);

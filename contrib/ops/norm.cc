@@ -22,9 +22,6 @@ namespace {
 // that are given BatchNormalization is a factor and a summand for each channel.
 // Channels are side 1 of the input.
 
-// The bound of what may overflow on its way.
-constexpr double kAnyError = std::numeric_limits<double>::infinity();
-
 // Returns the channels of an input; a list without channels is one channel.
 int64_t ChannelsOf(absl::Span<const int64_t> shape) {
   return shape.size() < 2 ? 1 : shape[1];
@@ -202,9 +199,8 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
     // error of the power itself, which each kernel calculates in its own way.
     constexpr double kFunctionRoundings = 24;
     const auto terms = static_cast<double>(size.get());
-    const double u = alpha >= 0 && bias >= 0
-                         ? UnitRoundoff(dtype)
-                         : std::numeric_limits<double>::quiet_NaN();
+    const double u =
+        alpha >= 0 && bias >= 0 ? UnitRoundoff(dtype) : kUnknownError;
     const double power = std::fabs(beta);
     const OverflowRule overflows(dtype);
     const double alone = std::max(1.0, std::fabs(double{alpha}));

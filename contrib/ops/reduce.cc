@@ -338,8 +338,8 @@ void IntegersByDouble(const Part<T>& part, T* y) {
 
 // -log(1 - r) is not above r / (1 - r). The sum itself may overflow.
 double OfLogarithm(double relative, double sum, DLDataType dtype) {
-  if (OverflowRule(dtype)(std::fabs(sum))) return HUGE_VAL;
-  if (!(relative < 0.5)) return std::numeric_limits<double>::quiet_NaN();
+  if (OverflowRule(dtype)(std::fabs(sum))) return kAnyError;
+  if (!(relative < 0.5)) return kUnknownError;
   return relative / (1 - relative) + 8 * HalfUlp(dtype, std::log(sum));
 }
 
@@ -478,8 +478,8 @@ void BoundProducts(const Part<double>& part, DLDataType dtype,
     const bool is_safe = large[j] < -lowest && small[j] > lowest;
     const bool overflows = large[j] >= -lowest && std::isfinite(large[j]);
     const double size = is_safe     ? std::fabs(results[j])
-                        : overflows ? std::numeric_limits<double>::infinity()
-                                    : std::numeric_limits<double>::quiet_NaN();
+                        : overflows ? kAnyError
+                                    : kUnknownError;
     bounds->proved[out] = 1.01 * u * part.terms() * size;
     bounds->expected[out] =
         kExpectedFactor * u * std::sqrt(part.terms()) * size;

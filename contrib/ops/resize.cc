@@ -421,7 +421,7 @@ void BoundByNeighbours(const ResizeRule& rule,
   }
   if (open == 0) return;
   if (open > kMostSides) {
-    SetAllBounds(CountOf(y), std::numeric_limits<double>::quiet_NaN(), bounds);
+    SetAllBounds(CountOf(y), kUnknownError, bounds);
     return;
   }
   const std::vector<double> from = ToDoubles(x);

@@ -14,7 +14,6 @@ namespace {
 // Bounds travel with the scores through each transform. Where kernels are known
 // to differ, in the approximation of a function or in what they leave unset,
 // the bound is widened rather than one of them declared right.
-constexpr double kAnything = std::numeric_limits<double>::infinity();
 // onnxruntime takes smaller scores for 0.
 constexpr double kZero = 1e-7;
 
@@ -90,7 +89,7 @@ void Softmax(double zero, Scores* scores) {
     const auto bound = [&](double error, double own) {
       const double near = std::fabs(y) * (std::expm1(2 * error) + steps);
       const double zeros = counts ? 0 : own * std::exp(-largest + error) / sum;
-      return is_open ? kAnything : near + zeros + HalfUlp(kFloat32, y);
+      return is_open ? kAnyError : near + zeros + HalfUlp(kFloat32, y);
     };
     score = {y, bound(most.proved, score.proved),
              bound(most.expected, score.expected)};
@@ -156,7 +155,7 @@ void TransformToTwo(PostTransform transform, OtherClass other, Scores* scores) {
     // onnxruntime leaves the other class as the memory was.
     complement = OpenProbit(complement);
     *scores = {complement, OpenProbit(score)};
-    for (Approximate& each : *scores) each.proved = each.expected = kAnything;
+    for (Approximate& each : *scores) each.proved = each.expected = kAnyError;
   } else if (other == OtherClass::kComplement) {
     *scores = {complement, score};
   } else {

@@ -66,11 +66,9 @@ RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
   const double relative = error.variance * moments.inverse * moments.inverse;
   if (relative >= 1) {
     // What is left under the root may be nothing at all.
-    constexpr double kAny = std::numeric_limits<double>::infinity();
-    return {kAny, kAny, kAny};
+    return {kAnyError, kAnyError, kAnyError};
   }
-  error.inverse = relative < 0.5 ? relative + 4 * u
-                                 : std::numeric_limits<double>::quiet_NaN();
+  error.inverse = relative < 0.5 ? relative + 4 * u : kUnknownError;
   return error;
 }
 
@@ -94,28 +92,31 @@ double BoundAt(double x, double scale, double bias, double y,
 }
 
 // One row: reads it, normalizes it in place, and says how far that may be off.
-class RowWorker {
- public:
-  RowWorker(const EvalArgs& args, const NormRows& rule, const NDArray& y,
-            Bounds* bounds, RowStatistics* statistics)
-      : args_(args),
-        rule_(rule),
-        y_(y),
-        bounds_(bounds),
-        statistics_(statistics),
-        overflows_(Rounded()) {
-    x_.resize(static_cast<size_t>(rule.run));
-  }
+struct RowWorker {
+  const EvalArgs& args;
+  const NormRows& rule;
+  const NDArray& out;
+  Bounds* const bounds;
+  RowStatistics* const statistics;
+  // The type that is rounded to: a kernel that stores statistics in a coarser
+  // type than the elements is as exact as that type.
+  const DLDataType rounded = UnitRoundoff(rule.stash_type) >
+                                     UnitRoundoff(out.dtype())
+                                 ? rule.stash_type
+                                 : out.dtype();
+  const OverflowRule overflows = OverflowRule(rounded);
+  std::vector<double> row_numbers =
+      std::vector<double>(static_cast<size_t>(rule.run));
 
   void Run(int64_t row) {
     Load(row);
-    const Moments moments = MomentsOf(x_.data(), rule_);
-    if (statistics_ != nullptr) Keep(moments, static_cast<size_t>(row));
-    const int64_t first = row % rule_.period * rule_.parts;
-    if (bounds_ != nullptr) FillBounds(moments, row, first);
+    const Moments moments = MomentsOf(row_numbers.data(), rule);
+    if (statistics != nullptr) Keep(moments, static_cast<size_t>(row));
+    const int64_t first = row % rule.period * rule.parts;
+    if (bounds != nullptr) FillBounds(moments, row, first);
     Scale(moments, first);
     ForEachPiece(row, [&](int64_t begin, int64_t end, const double* x) {
-      StoreDoubles(x, begin, end, y_);
+      StoreDoubles(x, begin, end, out);
     });
   }
 
@@ -124,52 +125,51 @@ class RowWorker {
   void BoundSome(int64_t row, absl::Span<const int64_t> elements, size_t begin,
                  size_t end) {
     Load(row);
-    const Moments moments = MomentsOf(x_.data(), rule_);
+    const Moments moments = MomentsOf(row_numbers.data(), rule);
     const RowErrors errors = ErrorsOf(moments);
-    const int64_t first = row % rule_.period * rule_.parts;
+    const int64_t first = row % rule.period * rule.parts;
     for (size_t i = begin; i < end; ++i) {
-      BoundOf(elements[i] % rule_.run, first, moments, errors)
-          .SetAt(i, bounds_);
+      BoundOf(elements[i] % rule.run, first, moments, errors).SetAt(i, bounds);
     }
   }
 
  private:
   void Load(int64_t row) {
     ForEachPiece(row, [&](int64_t begin, int64_t end, double* x) {
-      LoadDoubles(args_.in(0), begin, end, x);
+      LoadDoubles(args.in(0), begin, end, x);
     });
   }
-  // f(begin, end, x): what lies where in the tensors and in x_.
+  // f(begin, end, x): what lies where in the tensors and in row_numbers.
   template <typename F>
   void ForEachPiece(int64_t row, F f) {
-    const int64_t length = rule_.run / rule_.pieces;
-    for (int64_t piece = 0; piece < rule_.pieces; ++piece) {
-      const int64_t begin = (piece * rule_.rows + row) * length;
-      f(begin, begin + length, x_.data() + piece * length);
+    const int64_t length = rule.run / rule.pieces;
+    for (int64_t piece = 0; piece < rule.pieces; ++piece) {
+      const int64_t begin = (piece * rule.rows + row) * length;
+      f(begin, begin + length, row_numbers.data() + piece * length);
     }
   }
   void Keep(const Moments& moments, size_t row) {
-    statistics_->mean[row] = moments.mean;
-    statistics_->variance[row] = moments.variance;
-    statistics_->inverse_deviation[row] = moments.inverse;
+    statistics->mean[row] = moments.mean;
+    statistics->variance[row] = moments.variance;
+    statistics->inverse_deviation[row] = moments.inverse;
   }
   double BiasAt(int64_t i) const {
-    return rule_.bias.empty() ? 0 : rule_.bias[static_cast<size_t>(i)];
+    return rule.bias.empty() ? 0 : rule.bias[static_cast<size_t>(i)];
   }
   void Scale(const Moments& moments, int64_t first) {
     const double mean = moments.mean;
     const double inverse = moments.inverse;
-    double* const x = x_.data();
-    const double* const scale = rule_.scale.data() + first;
-    if (rule_.parts == rule_.run && !rule_.bias.empty()) {
-      const double* const bias = rule_.bias.data() + first;
-      for (int64_t i = 0; i < rule_.run; ++i) {
+    double* const x = row_numbers.data();
+    const double* const scale = rule.scale.data() + first;
+    if (rule.parts == rule.run && !rule.bias.empty()) {
+      const double* const bias = rule.bias.data() + first;
+      for (int64_t i = 0; i < rule.run; ++i) {
         x[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
       }
       return;
     }
-    const int64_t length = rule_.run / rule_.parts;
-    for (int64_t part = 0; part < rule_.parts; ++part) {
+    const int64_t length = rule.run / rule.parts;
+    for (int64_t part = 0; part < rule.parts; ++part) {
       const double bias = BiasAt(first + part);
       double* const from = x + part * length;
       for (int64_t i = 0; i < length; ++i) {
@@ -179,63 +179,44 @@ class RowWorker {
   }
   void FillBounds(const Moments& moments, int64_t row, int64_t first) {
     const RowErrors errors = ErrorsOf(moments);
-    if (statistics_ != nullptr) {
-      statistics_->proved[static_cast<size_t>(row)] = errors.proved;
-      statistics_->expected[static_cast<size_t>(row)] = errors.expected;
+    if (statistics != nullptr) {
+      statistics->proved[static_cast<size_t>(row)] = errors.proved;
+      statistics->expected[static_cast<size_t>(row)] = errors.expected;
     }
-    const int64_t piece = rule_.run / rule_.pieces;
-    for (int64_t i = 0; i < rule_.run; ++i) {
-      const auto out = static_cast<size_t>(
-          (i / piece * rule_.rows + row) * piece + i % piece);
-      BoundOf(i, first, moments, errors).SetAt(out, bounds_);
+    const int64_t piece = rule.run / rule.pieces;
+    for (int64_t i = 0; i < rule.run; ++i) {
+      const auto at = static_cast<size_t>(
+          (i / piece * rule.rows + row) * piece + i % piece);
+      BoundOf(i, first, moments, errors).SetAt(at, bounds);
     }
-  }
-  // A kernel that stores statistics in a coarser type than the elements is as
-  // exact as that type.
-  // The type that is rounded to.
-  DLDataType Rounded() const {
-    const bool is_coarser =
-        UnitRoundoff(rule_.stash_type) > UnitRoundoff(y_.dtype());
-    return is_coarser ? rule_.stash_type : y_.dtype();
   }
   RowErrors ErrorsOf(const Moments& moments) const {
-    const DLDataType dtype = Rounded();
-    const auto n = static_cast<double>(rule_.run);
-    const double mean_size = MeanSize(x_.data(), rule_.run);
-    if (overflows_(n * moments.squares) || overflows_(n * mean_size)) {
-      constexpr double kAny = std::numeric_limits<double>::infinity();
-      return {{kAny, kAny, kAny}, {kAny, kAny, kAny}};
+    const auto n = static_cast<double>(rule.run);
+    const double mean_size = MeanSize(row_numbers.data(), rule.run);
+    if (overflows(n * moments.squares) || overflows(n * mean_size)) {
+      return {{kAnyError, kAnyError, kAnyError},
+              {kAnyError, kAnyError, kAnyError}};
     }
-    return {ErrorOf(moments, rule_, n, mean_size, dtype),
-            ErrorOf(moments, rule_, std::min(n, kExpectedFactor * std::sqrt(n)),
-                    mean_size, dtype)};
+    return {ErrorOf(moments, rule, n, mean_size, rounded),
+            ErrorOf(moments, rule, std::min(n, kExpectedFactor * std::sqrt(n)),
+                    mean_size, rounded)};
   }
   // Returns the bound of element `i` of the row that has been read, which is
   // not normalized yet.
   SumBound BoundOf(int64_t i, int64_t first, const Moments& moments,
                    const RowErrors& errors) const {
-    const int64_t part = first + i / (rule_.run / rule_.parts);
-    const double x = x_[static_cast<size_t>(i)];
-    const double scale = rule_.scale[static_cast<size_t>(part)];
+    const int64_t part = first + i / (rule.run / rule.parts);
+    const double x = row_numbers[static_cast<size_t>(i)];
+    const double scale = rule.scale[static_cast<size_t>(part)];
     const double bias = BiasAt(part);
     const double y = (x - moments.mean) * moments.inverse * scale + bias;
-    const DLDataType dtype = Rounded();
     // Kernels may make one factor of the scale and the deviation.
-    if (overflows_(std::fabs(scale) * moments.inverse)) {
-      constexpr double kAny = std::numeric_limits<double>::infinity();
-      return {kAny, kAny};
+    if (overflows(std::fabs(scale) * moments.inverse)) {
+      return {kAnyError, kAnyError};
     }
-    return {BoundAt(x, scale, bias, y, moments, errors.proved, dtype),
-            BoundAt(x, scale, bias, y, moments, errors.expected, dtype)};
+    return {BoundAt(x, scale, bias, y, moments, errors.proved, rounded),
+            BoundAt(x, scale, bias, y, moments, errors.expected, rounded)};
   }
-
-  const EvalArgs& args_;
-  const NormRows& rule_;
-  const NDArray& y_;
-  Bounds* bounds_;
-  RowStatistics* statistics_;
-  const OverflowRule overflows_;
-  std::vector<double> x_;
 };
 
 }  // namespace
@@ -263,7 +244,7 @@ absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
   if (CountOf(y) == 0) return absl::OkStatus();
   const double work = 3 * static_cast<double>(rule.run);
   ParallelFor(rule.rows, work, [&](int64_t begin, int64_t end) {
-    RowWorker worker(args, rule, y, bounds, statistics);
+    RowWorker worker{args, rule, y, bounds, statistics};
     for (int64_t row = begin; row < end; ++row) worker.Run(row);
   });
   return absl::OkStatus();
@@ -290,7 +271,7 @@ void BoundNormalizedAt(const EvalArgs& args, const NormRows& rule,
   begins.push_back(elements.size());
   const double work = 2 * static_cast<double>(rule.run);
   ParallelFor(rows, work, [&](int64_t begin, int64_t end) {
-    RowWorker worker(args, rule, y, bounds, nullptr);
+    RowWorker worker{args, rule, y, bounds, nullptr};
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
          ++i) {
       worker.BoundSome(elements[begins[i]] / rule.run, elements, begins[i],

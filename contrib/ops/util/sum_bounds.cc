@@ -13,8 +13,6 @@
 namespace nodewise {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // Elements that are loaded together: few enough to stay in the cache.
 constexpr int64_t kLoaded = 512;
 
@@ -35,14 +33,14 @@ class SumRule {
     constexpr double kOwnRoundoff = 0x1p-53;
     const double norm = std::sqrt(sum.squares);
     const double rounding = half_ulp_(sum.result);
-    SumBound bound{kNan, kNan};
+    SumBound bound{kUnknownError, kUnknownError};
     const double way = std::max(sum.absolute, sum.on_the_way);
     if (way <= largest_) {
       bound.proved = sum.terms * ((u_ + kOwnRoundoff) * sum.absolute + tiny_) +
                      rounding + sum.lost;
     } else if (overflows_(way)) {
       // In some order it overflows on its way, to an infinity or to NaN.
-      bound.proved = std::numeric_limits<double>::infinity();
+      bound.proved = kAnyError;
     }
     if (norm + std::fabs(sum.result) <= largest_) {
       bound.expected =

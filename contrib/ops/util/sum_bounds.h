@@ -16,6 +16,12 @@ namespace nodewise {
 // Measured over random sums of 4 to 8,192 terms (tests/contrib/ops).
 inline constexpr double kExpectedFactor = 3;
 
+// The bound of what may overflow on its way, and that of what nothing is known
+// about.
+inline constexpr double kAnyError = std::numeric_limits<double>::infinity();
+inline constexpr double kUnknownError =
+    std::numeric_limits<double>::quiet_NaN();
+
 // A sum as a kernel calculates it in some type.
 struct SumOfTerms {
   double terms = 0;     // How many; a bias counts.
