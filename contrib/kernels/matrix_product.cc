@@ -38,11 +38,12 @@ constexpr int64_t kThinBlock = 16'384;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The blocking is the usual one: a strip of the right factor is
-// kept in the first cache while a packed chunk of the left one streams past it
-// from the second, and sums stay in registers in the innermost loop. Packing
-// reads each factor in the order in which it lies and makes of it what the loop
-// reads one after the other, whatever its type.
+// The blocking is the usual one: a strip of the right factor is kept in the
+// first cache while a packed chunk of the left one streams past it from the
+// second, and sums stay in registers in the innermost loop. Packing reads each
+// factor in the order in which it lies and makes of it what the loop reads one
+// after the other, whatever its type.
+
 // How the products are cut into tiles.
 struct Tiling {
   int64_t rows;
@@ -154,9 +155,9 @@ class TileMaker {
     }
   }
 
-  // Packs rows of the tile, from its row `row` on.
-  // Where the left factor is kept, the steps packed so far lie one after the
-  // other, each with all rows of the tile.
+  // Packs rows of the tile, from its row `row` on. Where the left factor is
+  // kept, the steps packed so far lie one after the other, each with all rows
+  // of the tile.
   double* PackedLeft(const ProductTile& tile, int64_t row, int64_t rows,
                      int64_t step, int64_t steps, PackStrips left) {
     const int64_t strip = level_.rows;

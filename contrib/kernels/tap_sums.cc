@@ -62,9 +62,9 @@ struct LastSide {
   int64_t length = 0;  // The length of a line.
 };
 
-// What all threads have in common.
-// The input row that each tap sees from each row of outputs is looked up in a
-// table: it is asked for again for every channel and item.
+// What all threads have in common. The input row that each tap sees from each
+// row of outputs is looked up in a table: it is asked for again for every
+// channel and item.
 struct TapPlan {
   const TapSums& sums;
   const ProductSizes& sizes;
@@ -124,9 +124,8 @@ struct TapPlan {
   std::vector<int64_t> rows_;
 };
 
-// The channels of an item, line by line.
-// Turning the channels into lines takes one pass; each line is read once for
-// every tap and row of weights after that.
+// The channels of an item, line by line. Turning the channels into lines takes
+// one pass; each line is read once for every tap and row of weights after that.
 class KeptItem {
  public:
   // Lines are read a little beyond their ends.

@@ -11,9 +11,9 @@ namespace {
 
 using matrix_kernel::kStripColumns;
 
-// True if every output sees just the input at its own place.
-// A convolution with a window of 1 is a product with the image as it lies, and
-// needs no columns made.
+// True if every output sees just the input at its own place. A convolution with
+// a window of 1 is a product with the image as it lies, and needs no columns
+// made.
 bool IsPointwise(const WindowGeometry& geometry) {
   for (size_t s = 0; s < geometry.input.size(); ++s) {
     if (geometry.kernel[s] != 1 || geometry.strides[s] != 1 ||
@@ -35,8 +35,8 @@ struct RunOfInputs {
   int64_t count;
 };
 
-// Returns the range of i whose inputs lie within [0, size).
-// Found by division, so that the loops over a run have no test for the padding.
+// Returns the range of i whose inputs lie within [0, size). Found by division,
+// so that the loops over a run have no test for the padding.
 std::pair<int64_t, int64_t> InsideOf(const RunOfInputs& run) {
   const int64_t end = (run.size - 1) * run.spread;
   const int64_t begin =
@@ -46,9 +46,9 @@ std::pair<int64_t, int64_t> InsideOf(const RunOfInputs& run) {
   return {from, std::max(from, std::min(last, run.count))};
 }
 
-template <typename T>
 // The common cases have loops of their own: neighbours (which is a copy), a
 // stride, and the gaps of transposed convolutions with a stride of 1.
+template <typename T>
 void FillRun(const T* from, const RunOfInputs& run, double zero_point,
              double* to) {
   const auto [begin, end] = InsideOf(run);
@@ -157,9 +157,9 @@ void WindowColumns::FillRow(const T* channel, const Tap& tap, const Rows& rows,
   }
 }
 
-template <typename T>
 // One wide strip is filled in place. Narrow ones are filled by way of a row,
 // which is then cut into pieces of a strip's width.
+template <typename T>
 void WindowColumns::PackAs(const T* image, const Strips& strips) const {
   const std::vector<int64_t>& output = geometry_.output;
   const size_t last = output.size() - 1;

@@ -27,10 +27,9 @@ namespace {
 constexpr size_t kMask = 3, kPastKey = 4, kPastValue = 5, kLengths = 6;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Sides of one evaluation.
-// Attention takes its tensors in two layouts: with a side of heads, or with the
-// heads side by side in the last side. Both are told apart here once, so that
-// the loops below only know how to find a row.
+// Sides of one evaluation. Attention takes its tensors in two layouts: with a
+// side of heads, or with the heads side by side in the last side. Both are told
+// apart here once, so that the loops below only know how to find a row.
 struct AttentionSides {
   int64_t batch = 0;
   int64_t heads = 0;     // The queries' heads.
@@ -54,8 +53,8 @@ struct AttentionWindow {
 // The numbers added to the scores: 0 or -infinity for masks that are bool.
 class AttentionMask {
  public:
-  // Fails with kInvalidArgument if the mask does not fit the sides.
-  // ONNX broadcasts the mask to batch, heads, queries and keys from the right.
+  // Fails with kInvalidArgument if the mask does not fit the sides. ONNX
+  // broadcasts the mask to batch, heads, queries and keys from the right.
   // Beyond that its last side may be shorter than the keys, and those that it
   // does not reach are masked; so 1 along that side is one key and not all of
   // them.
@@ -140,8 +139,8 @@ struct VisibleKeys {
   }
 };
 
-// Past and new keys (or values) of all heads: batch, head, key, element.
-// The copy pays: it is read once for each query, and outputs 1 and 2 are these
+// Past and new keys (or values) of all heads: batch, head, key, element. The
+// copy pays: it is read once for each query, and outputs 1 and 2 are these
 // lists as they are.
 std::vector<double> Joined(const EvalArgs& args, size_t i, size_t past,
                            const AttentionSides& s, int64_t size) {

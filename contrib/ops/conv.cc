@@ -31,9 +31,8 @@ namespace {
 // between the elements (DeformConv).
 
 // The products of a convolution: for each image and each group of channels, the
-// weights as rows against the columns of the image.
-// The functions that pack and store are called by several threads, each with
-// blocks of its own.
+// weights as rows against the columns of the image. The functions that pack and
+// store are called by several threads, each with blocks of its own.
 struct ConvProducts {
   int64_t images = 0;
   int64_t groups = 1;
@@ -177,9 +176,8 @@ WindowAttributes WindowOf(const ops::ConvAttributes& op,
           op.dilations, op.pads,           false};
 }
 
-// Checks what all kinds with groups have in common.
-// A rank of 3 is the least: images and channels come before the sides that a
-// window slides over.
+// Checks what all kinds with groups have in common. A rank of 3 is the least:
+// images and channels come before the sides that a window slides over.
 absl::Status CheckGroups(const ops::ConvAttributes& op, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireRank(in, 0, 3, INT_MAX), RequireRank(in, 1, 3, INT_MAX)));
@@ -272,9 +270,9 @@ ConvProducts ProductsOf(const EvalArgs& args, int64_t group,
   return products;
 }
 
-// Packs the columns of items: image by image, group by group.
-// The order of the items, image by image and group by group, is that of the
-// channels in memory, so that the elements of an item are one piece.
+// Packs the columns of items: image by image, group by group. The order of the
+// items, image by image and group by group, is that of the channels in memory,
+// so that the elements of an item are one piece.
 auto PackerOf(const EvalArgs& args, int64_t group,
               const WindowColumns& columns) {
   const int64_t channels = args.shape(0)[1] / group;
@@ -393,9 +391,9 @@ struct ConvInteger : ops::ConvInteger {
   }
 };
 
-// The weights as doubles, those of one output channel together.
-// ConvTranspose has its weights by input channel; the product needs those of
-// one output channel in a row.
+// The weights as doubles, those of one output channel together. ConvTranspose
+// has its weights by input channel; the product needs those of one output
+// channel in a row.
 std::vector<double> TurnWeights(const NDArray& weights, int64_t group) {
   const std::vector<double> from = ToDoubles(weights);
   const int64_t channels = weights.shape()[0] / group;
@@ -626,9 +624,9 @@ double SampleAt(const double* plane, absl::Span<const int64_t> sizes,
   return sum;
 }
 
-// The samples as the columns of a product.
-// Each column is made from scratch for every channel. That is slow next to the
-// plain convolution, but nothing larger than a block is ever stored.
+// The samples as the columns of a product. Each column is made from scratch for
+// every channel. That is slow next to the plain convolution, but nothing larger
+// than a block is ever stored.
 struct Samples {
   const EvalArgs& args;
   const PlacedWindow& placed;

@@ -72,9 +72,9 @@ absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
   return list;
 }
 
-// Returns a list of the length that the rule wants.
-// Scale and bias may come in different forms. Both take the longer one, since a
-// row is scaled and shifted in one loop.
+// Returns a list of the length that the rule wants. Scale and bias may come in
+// different forms. Both take the longer one, since a row is scaled and shifted
+// in one loop.
 std::vector<double> Stretched(SpreadList list, const NormRows& rule) {
   const auto size = static_cast<size_t>(rule.parts * rule.period);
   if (list.values.size() == size) return std::move(list.values);
@@ -121,10 +121,9 @@ absl::Status CheckAxis(const Inputs& in, int64_t axis) {
 DLDataType StashTypeOf(DLDataType stash_type) { return stash_type; }
 DLDataType StashTypeOf(int64_t stash_type) { return StashType(stash_type); }
 
-// What is normalized over all sides from an axis on.
+// What is normalized over all sides from an axis on. Single elements need the
+// moments of their row only, so their bounds can be had without all others.
 template <typename Class, int kFlops>
-// Single elements need the moments of their row only, so their bounds can be
-// had without all others.
 struct RowNorm : NormRules<Class, kFlops> {
   static constexpr auto Fields() {
     return FieldList(Field<&Class::axis>("axis"),
@@ -247,10 +246,10 @@ void BoundRewritten(const ReducePlan& plan, const Slice& slice, const T* x,
 
 // Makes output 0 like input 0, and calls f(plan, slice, x, y, bounds) for the
 // slices of a reduction over some sides. Elements are floats or doubles.
-template <typename F>
 // LpNormalization and MeanVarianceNormalization go over sides that need not be
 // the last ones, so they use the plans of reductions: each slice is summed up
 // first and rewritten afterwards.
+template <typename F>
 absl::Status ForEachReduced(EvalArgs& args, const std::vector<bool>& is_reduced,
                             F f) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
@@ -380,9 +379,9 @@ struct MeanVarianceNormalization
       return (value - means[j]) / (deviations[j] + kTiny);
     });
     if (bounds == nullptr) return;
-    // A kernel may calculate it so, and then loses digits where the mean is
-    // large. Beyond a relative error of one half nothing can be said.
-    // The variance is a difference of mean squares.
+    // The variance is a difference of mean squares. A kernel may calculate it
+    // so, and then loses digits where the mean is large. Beyond a relative
+    // error of one half nothing can be said.
     const double u = UnitRoundoff(dtype);
     const double tiny = HalfUlp(dtype, 0);
     const OverflowRule overflows(dtype);

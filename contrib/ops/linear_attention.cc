@@ -35,6 +35,7 @@ namespace {
 // convolution that stands in front of it. Both begin with the state of an
 // earlier call and hand on the one at their end. Steps follow from each other,
 // so that only batches and heads can be split among threads.
+
 // Roundings of the exponential and the multiplication by it.
 constexpr double kDecayRoundings = 5;
 // Covers products of rounding errors, which the sums leave out.
@@ -81,9 +82,9 @@ class StateError {
   // Called in this order in each step: BeginStep after the state has been
   // multiplied by factors, the largest of which is `largest`; AddCorrection if
   // element m of what is written is beta * difference instead of the value
-  // itself; EndStep after `written` times k has been added to the state.
-  // The pointers are kept until the step ends: what AddCorrection() needs of
-  // the state is its content before this step writes to it.
+  // itself; EndStep after `written` times k has been added to the state. The
+  // pointers are kept until the step ends: what AddCorrection() needs of the
+  // state is its content before this step writes to it.
   void BeginStep(const double* state, const double* k, double largest) {
     state_ = state;
     k_ = k;
@@ -229,10 +230,10 @@ struct AttentionTensors {
   std::vector<double> y = {};
 };
 
-// Runs the steps of one head of the keys in order.
-// The state of a head is a matrix of key size by value size, row by row, so
-// that all inner loops run along the values. It lives in the list of all
-// states, where it is the output at the end.
+// Runs the steps of one head of the keys in order. The state of a head is a
+// matrix of key size by value size, row by row, so that all inner loops run
+// along the values. It lives in the list of all states, where it is the output
+// at the end.
 struct HeadRunner {
   const bool decays;
   const bool corrects;
@@ -543,9 +544,9 @@ SumBound BoundSilu(const SumBound& sum, DLDataType dtype, double x, double y) {
   return {kSlope * sum.proved + rounding, kSlope * sum.expected + rounding};
 }
 
-// Channels of all items, one after the other.
-// Each row is laid out behind its state, which is 0 if none is given, so that
-// no tap asks whether it lies before the beginning.
+// Channels of all items, one after the other. Each row is laid out behind its
+// state, which is 0 if none is given, so that no tap asks whether it lies
+// before the beginning.
 struct ChannelRunner {
   const EvalArgs& args;
   const bool with_silu;

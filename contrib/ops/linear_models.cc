@@ -33,6 +33,7 @@ namespace {
 // are those of a kernel that calculates in it. A score carries its bounds with
 // it, since what decides about a class is whether two scores are further apart
 // than they may be off. A label that is closer than that may be any.
+
 void AddTerm(double term, SumOfTerms* sum) {
   sum->terms += 1;
   sum->Add(term);
@@ -42,9 +43,8 @@ double Power(double x, double degree) { return std::pow(x, degree); }
 double Exponential(double x, double /*unused*/) { return std::exp(x); }
 double HyperbolicTangent(double x, double /*unused*/) { return std::tanh(x); }
 
-// The square of the distance.
-// The kernel of radial basis functions needs it; it is not taken from |x|^2 - 2
-// x y + |y|^2, which cancels for near vectors.
+// The square of the distance. The kernel of radial basis functions needs it; it
+// is not taken from |x|^2 - 2 x y + |y|^2, which cancels for near vectors.
 Approximate Distance(absl::Span<const double> x, absl::Span<const float> y) {
   SumOfTerms sum;
   double rounding = 0;
@@ -163,9 +163,9 @@ absl::Status WrongCount(const char* attribute, size_t found,
                         expected);
 }
 
-// Rows of so many features, where that is known.
-// Attributes say how many features a row has; an input that does not fit them
-// is an error as early as it is known.
+// Rows of so many features, where that is known. Attributes say how many
+// features a row has; an input that does not fit them is an error as early as
+// it is known.
 absl::Status CheckFeatures(const Inputs& in, size_t features) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
@@ -290,8 +290,8 @@ constexpr auto VectorFields() {
                    Field<&Class::support_vectors>("support_vectors"));
 }
 
-// What both machines have; `vectors` of them.
-// Lists are checked against each other before any of them is indexed.
+// What both machines have; `vectors` of them. Lists are checked against each
+// other before any of them is indexed.
 absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
   if (vectors < 0) {
     return absl::InvalidArgumentError(
@@ -495,9 +495,9 @@ struct SVMClassifier : ops::SVMClassifier {
     FinishPairs(scores);
     return winner;
   }
-  // What the classifier of each pair of classes says.
-  // The classifier of classes i < j weighs the vectors of i with line j - 1 of
-  // the coefficients, and those of j with line i.
+  // What the classifier of each pair of classes says. The classifier of classes
+  // i < j weighs the vectors of i with line j - 1 of the coefficients, and
+  // those of j with line i.
   Scores PairScores(absl::Span<const double> x) const {
     const auto vectors = static_cast<size_t>(Vectors());
     const Scores kernels = KernelsOf(*this, x, vectors);

@@ -19,6 +19,7 @@ namespace {
 // exchanged, and a vector a matrix of one row or column. Floats of all types
 // and 8-bit integers are multiplied in double. Longer integers would not be
 // exact there, so they have a loop of their own that wraps around at 64 bits.
+
 // Packs one factor, of which item i begins at `begins[i]`.
 void PackItem(Factor factor, const std::vector<int64_t>& begins,
               const Strips& strips) {
@@ -102,8 +103,8 @@ double MatMulFlops(const Inputs& in, absl::Span<const OutputInfo> out) {
 }
 
 // Where each item's factors begin, under broadcasting of the sides before the
-// last two.
-// A batch that is broadcast is not copied: its items begin at the same element.
+// last two. A batch that is broadcast is not copied: its items begin at the
+// same element.
 void SetBegins(absl::Span<const int64_t> a, absl::Span<const int64_t> b,
                const Broadcast& plan, MatrixOperands* operands) {
   const int64_t sizes[] = {Product(a), Product(b)};
@@ -121,9 +122,8 @@ void SetBegins(absl::Span<const int64_t> a, absl::Span<const int64_t> b,
   ForEachRun(plan, 2, run);
 }
 
-// REQUIRES: the result has elements.
-// A vector on the left becomes a row, one on the right a column; the output has
-// no side for it, but the same elements.
+// REQUIRES: the result has elements. A vector on the left becomes a row, one on
+// the right a column; the output has no side for it, but the same elements.
 absl::StatusOr<MatrixOperands> OperandsOf(const EvalArgs& args) {
   std::vector<int64_t> a(args.shape(0).size() == 1 ? 1 : 0, 1);
   a.insert(a.end(), args.shape(0).begin(), args.shape(0).end());
@@ -185,9 +185,8 @@ void FillTermSums(const MatrixOperands& operands, const NDArray& out, F of_sum,
   fill(Terms::kSquared, &bounds->expected);
 }
 
-// Makes the output, with the shape that follows from the inputs' shapes.
-// The inputs are described anew, since Infer() may have known less of their
-// shapes.
+// Makes the output, with the shape that follows from the inputs' shapes. The
+// inputs are described anew, since Infer() may have known less of their shapes.
 absl::StatusOr<NDArray> MakeProduct(EvalArgs& args, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(const TensorType type,
                             MatMulType(Inputs(GivenInputs(args)), dtype));
@@ -314,10 +313,10 @@ struct MatMulInteger : ops::MatMulInteger {
     if (CountOf(out) == 0) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(MatrixOperands operands, OperandsOf(args));
     const ProductSizes& sizes = operands.sizes;
+    // By row of one matrix, or by row of all where the items are one product.
     // OperandsOf() joins the rows of all items if they share the right factor.
     // One zero point for each row of a matrix is repeated for all matrices
     // then.
-    // By row of one matrix, or by row of all where the items are one product.
     const int64_t matrix_rows =
         args.shape(0).size() < 2 ? 1 : args.shape(0)[args.shape(0).size() - 2];
     const bool by_all = args.has(2) && CountOf(args.in(2)) == sizes.rows;
@@ -350,10 +349,9 @@ struct MatMulInteger : ops::MatMulInteger {
   }
 };
 
-// beta C, read by row and column of the result.
+// beta C, read by row and column of the result. C is broadcast as NumPy does,
+// from the right: a side of 1 or a missing one has a stride of 0.
 template <typename T>
-// C is broadcast as NumPy does, from the right: a side of 1 or a missing one
-// has a stride of 0.
 struct Bias {
   const T* data = nullptr;
   int64_t row_stride = 0;
@@ -376,10 +374,9 @@ struct Bias {
 };
 
 // Exact if alpha and beta are whole numbers; else calculated in double and cut
-// off.
-template <typename T>
-// Whole alpha and beta below 2^62 are applied modulo 2^64, as the product
+// off. Whole alpha and beta below 2^62 are applied modulo 2^64, as the product
 // itself is.
+template <typename T>
 struct IntegerSum {
   double alpha;
   double beta;

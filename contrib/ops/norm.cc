@@ -35,9 +35,8 @@ Dim ChannelDim(const TensorType& type) {
   return type.rank() < 2 ? Dim(1) : (*type.shape)[1];
 }
 
-// Requires input `i` to be a float list of `count` numbers.
-// Lists are checked against the channels as far as both are known; the
-// evaluation relies on it.
+// Requires input `i` to be a float list of `count` numbers. Lists are checked
+// against the channels as far as both are known; the evaluation relies on it.
 absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, i), RequireRank(in, i, 1)));
   const Dim found = SideOf(in, i, 0);
@@ -72,10 +71,10 @@ struct InstanceNorm : NormRules<ops::InstanceNormalization, 6> {
   }
 };
 
-template <typename Class>
 // A row is a group of channels of one image. Up to opset 20 a group had one
 // scale and one bias, since then each of its channels has its own, which makes
 // the channels the parts of a row.
+template <typename Class>
 struct GroupNorm : NormRules<Class, 6> {
   using Class::epsilon;
   using Class::num_groups;
@@ -343,9 +342,8 @@ absl::Status RunBatchNorm(EvalArgs& args, float epsilon, bool by_channel) {
 }
 
 // The value of a statistic after a training step: `input` is its input, `batch`
-// the statistic of x.
-// A statistic of the batch is mixed into the one that the network carries
-// along: old * momentum + new * (1 - momentum).
+// the statistic of x. A statistic of the batch is mixed into the one that the
+// network carries along: old * momentum + new * (1 - momentum).
 struct RunningStatistic {
   size_t input;
   const std::vector<double>& batch;

@@ -403,9 +403,9 @@ struct MaxPool : ops::MaxPool {
   }
 };
 
-// Pools with one output, of a float type.
+// Pools with one output, of a float type. The mean and the norm are not defined
+// for integers by ONNX.
 template <typename Class>
-// The mean and the norm are not defined for integers by ONNX.
 struct FloatPool : Class {
   absl::Status Check(const Inputs& in) const {
     return All(RequireFloat(in, 0), CheckPool(WindowOf(*this), in));
@@ -417,10 +417,9 @@ struct FloatPool : Class {
 };
 
 // Calls f(x, y) with the elements of a tensor of floats and the place of the
-// results, both as floats or doubles.
+// results, both as floats or doubles. float32 is read and written in place;
+// everything else goes through doubles, which hold every element exactly.
 template <typename F>
-// float32 is read and written in place; everything else goes through doubles,
-// which hold every element exactly.
 absl::Status MapPlanes(const NDArray& in, const NDArray& out, F f) {
   if (in.dtype() == kFloat32) {
     f(in.As<float>(), out.As<float>());
@@ -449,9 +448,9 @@ SumOfTerms SumsOf(const T* from, PoolPlan::Placed& window) {
   return sums;
 }
 
-// Makes output 0: for every window of every plane the result of
-// f(x, window, with_bounds), where x is the plane's first element; what its
-// bounds follow from is needed with bounds only.
+// Makes output 0: for every window of every plane the result of f(x, window,
+// with_bounds), where x is the plane's first element; what its bounds follow
+// from is needed with bounds only.
 template <typename F>
 absl::Status MapWindows(const WindowAttributes& attributes, EvalArgs& args,
                         F f) {
@@ -584,10 +583,9 @@ struct GlobalPool : Class {
 };
 
 // Calls f(x, size) for every plane, in threads; it returns the result and what
-// its bounds follow from.
+// its bounds follow from. A plane is contiguous, so that no plan is needed. The
+// bounds of an average count the division as one more term.
 template <typename F>
-// A plane is contiguous, so that no plan is needed. The bounds of an average
-// count the division as one more term.
 absl::Status ReducePlanes(EvalArgs& args, F f) {
   std::vector<int64_t> shape(args.shape(0).size(), 1);
   std::copy_n(args.shape(0).begin(), 2, shape.begin());
@@ -647,9 +645,8 @@ struct GlobalMaxPool : GlobalPool<ops::GlobalMaxPool> {
           }
           return best;
         }));
-    // An element of the input is the result, so that bounds from sums do not
-    // apply.
-    // Nothing is rounded.
+    // Nothing is rounded. An element of the input is the result, so that bounds
+    // from sums do not apply.
     SetAllBounds(CountOf(args.outputs()[0]), 0, args.bounds(0));
     AllowAnyForNan(args);
     return absl::OkStatus();

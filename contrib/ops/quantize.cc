@@ -24,6 +24,7 @@ namespace {
 // the zero point. A kernel that divides in another order may land on the
 // neighbour, so every element may be off by one step; one step of a float
 // depends on where it is.
+
 // Returns the number rounded to this type.
 double RoundedTo(DLDataType dtype, double x) {
   VisitOneOf(FloatElements(), dtype, [&x](auto element) {
@@ -34,10 +35,9 @@ double RoundedTo(DLDataType dtype, double x) {
 
 using OptionalType = std::optional<DLDataType>;
 
-// A type that files call 0 where it is not set.
+// A type that files call 0 where it is not set. ONNX has no type 0 with a
+// meaning, and exporters write it for an attribute that they leave out.
 template <auto kMember>
-// ONNX has no type 0 with a meaning, and exporters write it for an attribute
-// that they leave out.
 constexpr AttrField TypeField(std::string_view name) {
   using Class = decltype(op_row::ClassOf(kMember));
   return {name,
@@ -118,9 +118,9 @@ bool IsPowerScale(const Inputs& in) {
   return in.type(1).dtype.code == kDTypeE8M0;
 }
 
-// Divides in the type of the scale or the one that the operator names.
-// The quotient is rounded to the precision before it is rounded to an integer.
-// Both roundings are ONNX's, and skipping the first would move ties.
+// Divides in the type of the scale or the one that the operator names. The
+// quotient is rounded to the precision before it is rounded to an integer. Both
+// roundings are ONNX's, and skipping the first would move ties.
 struct Quantizer {
   DLDataType precision{};
   QuantRange range;
@@ -560,8 +560,8 @@ bool HasByteFloats(const Inputs& in) {
          IsByteFloat(in.type(kYZero).dtype);
 }
 
-// The numbers of an input as doubles, less their zero points.
-// A zero point may belong to a row of a or a column of b, as scales do.
+// The numbers of an input as doubles, less their zero points. A zero point may
+// belong to a row of a or a column of b, as scales do.
 absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
                                    bool of_sizes) {
   const bool is_left = i == kA;
@@ -586,9 +586,9 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
   return y;
 }
 
-// Products of matrices of which some are floats of 8 bits.
-// These go by way of MatMul in double, whose inputs are made less their zero
-// points first. There is no accumulator of integers to imitate.
+// Products of matrices of which some are floats of 8 bits. These go by way of
+// MatMul in double, whose inputs are made less their zero points first. There
+// is no accumulator of integers to imitate.
 struct FloatProduct {
   // Returns the product of doubles that has the same shape.
   static OpAttrs Floats() {
@@ -684,9 +684,8 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
         [&](int64_t i, double sum) { return std::pair(sum, factor(i)); }));
     Bounds* const bounds = args.bounds(0);
     if (!has_floats || bounds == nullptr) return absl::OkStatus();
-    // A kernel may add them up in float32. The sizes of the terms are a second
-    // product, made only for the bounds.
-    // Sums of floats are rounded, too.
+    // Sums of floats are rounded, too. A kernel may add them up in float32. The
+    // sizes of the terms are a second product, made only for the bounds.
     NODEWISE_ASSIGN_OR_RETURN(const NDArray all,
                               FloatProduct::Sums(args, true));
     const std::vector<double> sizes = ToDoubles(all);

@@ -151,9 +151,8 @@ class CellErrors {
   }
 
  private:
-  // A number that is off by `proved` may be larger by it, and then be rounded
-  // that much more.
-  // Returns a number whose errors include its own rounding.
+  // Returns a number whose errors include its own rounding. A number that is
+  // off by `proved` may be larger by it, and then be rounded that much more.
   RoughNumber Rounded(double value, double proved, double expected) const {
     const double rounding = u_ * std::fabs(value) + tiny_;
     return {value, proved + rounding + u_ * proved,
@@ -186,12 +185,11 @@ constexpr auto CellFields(const std::array<AttrField, kOwn>& own) {
 }
 
 // What the cells have in common. A `Cell` has the names of its activations in
-// kUsual, and Step(), which is done in both kinds of arithmetic.
+// kUsual, and Step(), which is done in both kinds of arithmetic. The layer
+// walks over steps and items; a cell is what happens in one step of one item.
+// Step() is a template over the arithmetic: with numbers it is the reference,
+// with numbers and errors the same lines follow how far a kernel may be off.
 template <typename Cell, typename Class, int64_t kGates>
-// The layer walks over steps and items; a cell is what happens in one step of
-// one item. Step() is a template over the arithmetic: with numbers it is the
-// reference, with numbers and errors the same lines follow how far a kernel may
-// be off.
 struct RecurrentCell : Class {
   absl::Status Check(const Inputs& in) const { return layer().Check(in); }
   OutputInfos Infer(const Inputs& in, size_t num_outputs) const {
@@ -400,9 +398,9 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     static_cast<ops::LSTM&>(lstm) = *this;
     return lstm;
   }
-  // What is known of the inputs of the LSTM of dequantized weights.
-  // The weights have their last two sides exchanged, and their data means
-  // nothing to an LSTM before it is dequantized.
+  // What is known of the inputs of the LSTM of dequantized weights. The weights
+  // have their last two sides exchanged, and their data means nothing to an
+  // LSTM before it is dequantized.
   static std::vector<InputInfo> LstmInputs(const Inputs& in) {
     std::vector<InputInfo> infos;
     for (size_t i = 0; i < kWScale; ++i) infos.push_back(in[i]);
@@ -475,8 +473,8 @@ constexpr OperatorDef LstmRow(int since) {
        .outputs = {Optional("Y"), Optional("Y_h"), Optional("Y_c")},
        .bound = kSum});
 }
-template <typename Class, typename Rules>
 // GRU and RNN have no cell state, and no peepholes.
+template <typename Class, typename Rules>
 constexpr OperatorDef OtherRow(const char* name, int since) {
   return Row<Class, Rules>(
       {.name = name,

@@ -18,6 +18,7 @@ namespace {
 // is a small product of the state, column by column, and the gates. Directions
 // come one after the other, items in threads. Where bounds are wanted,
 // everything is done a second time with errors beside the numbers.
+
 struct ActivationRow {
   std::string_view name;
   double (*function)(double x, double alpha, double beta);
@@ -220,8 +221,8 @@ std::vector<SumBound> InputErrors(const EvalArgs& args, const Sequences& all,
 }
 
 // Returns X W^T + the bias of the inputs, by row of X and column, or the sums
-// of the sizes or squares of these terms.
-// All steps of all items are the rows of one product.
+// of the sizes or squares of these terms. All steps of all items are the rows
+// of one product.
 std::vector<double> InputsOf(const EvalArgs& args, const Sequences& all,
                              int64_t direction, Terms terms) {
   const int64_t columns = all.columns();
@@ -314,9 +315,8 @@ std::vector<Number> Known(const std::vector<double>& values) {
   return numbers;
 }
 
-// One direction of all items.
-// Reverse means from the last step of each item to its first, not from the end
-// of the padding.
+// One direction of all items. Reverse means from the last step of each item to
+// its first, not from the end of the padding.
 struct Pass {
   const EvalArgs& args;
   const Sequences& all;
@@ -347,10 +347,10 @@ double ErrorOf(double) { return 0; }
 double ErrorOf(const RoughNumber& number) { return number.proved; }
 
 // Rounds the states of the items that take step `i`. onnxruntime finds the
-// range among those of the step before too that ended with it.
+// range among those of the step before too that ended with it. The scale of the
+// states is that of all items together, as onnxruntime with one thread has it.
+// The ends of the range may be off by an error each.
 template <typename Number>
-// The scale of the states is that of all items together, as onnxruntime with
-// one thread has it. The ends of the range may be off by an error each.
 void RoundStates(const Pass& pass, int64_t i, std::vector<Number>* h) {
   double low = 0;
   double high = 0;
@@ -398,9 +398,9 @@ void RunRoundedPass(const Pass& pass, CellStep<Number, Input> step,
   }
 }
 
-template <typename Number, typename Input>
 // An item keeps its state in the list of final states, where it is the result
 // once its last step is done.
+template <typename Number, typename Input>
 void RunPass(const Pass& pass, CellStep<Number, Input> step,
              Results<Number>* results) {
   const Sequences& all = pass.all;

@@ -105,10 +105,9 @@ std::vector<Side> Remaining(absl::Span<const Side> shape,
   return remaining;
 }
 
-// Infers the shape for axes that are not known yet.
-// A side of 1 stays 1 whether it is reduced or not. Without keepdims only the
-// number of axes tells the rank, as long as there is at least one: an empty
-// list means all axes or none.
+// Infers the shape for axes that are not known yet. A side of 1 stays 1 whether
+// it is reduced or not. Without keepdims only the number of axes tells the
+// rank, as long as there is at least one: an empty list means all axes or none.
 std::optional<Shape> AnyAxes(const Inputs& in, const ReduceAttributes& rule) {
   const Shape& shape = *in.type(0).shape;
   if (rule.keepdims) {
@@ -412,9 +411,9 @@ struct LogSumExp : AddedKind<LogSumExp> {
 };
 
 // The largest or smallest. With no elements, the value that any other replaces.
-template <typename Choice, bool kLargest>
 // Comparisons are exact, so there are no bounds but for NaN, of which ONNX does
 // not say where it goes.
+template <typename Choice, bool kLargest>
 struct ExtremeKind {
   static constexpr bool kSaturates = true;
   static Dim Element(const Dim& a, const Dim& b) {
@@ -458,9 +457,9 @@ struct Prod {
 };
 
 // The numbers that a product may reach on its way, in any order, decide whether
-// it has errors other than roundings.
-// The logarithms of the factors above 1 and of those below 1 are added up
-// apart: these are the ends of what any order of multiplying can reach.
+// it has errors other than roundings. The logarithms of the factors above 1 and
+// of those below 1 are added up apart: these are the ends of what any order of
+// multiplying can reach.
 void BoundProducts(const Part<double>& part, DLDataType dtype,
                    const double* results, Bounds* bounds) {
   double large[kSliceMost];
@@ -547,9 +546,8 @@ struct Reduce : Class {
 
  private:
   // Returns the number of elements if the input is a shape that is multiplied
-  // up.
-  // Networks calculate with shapes; without this, every side that depends on
-  // such a product would be unknown.
+  // up. Networks calculate with shapes; without this, every side that depends
+  // on such a product would be unknown.
   std::optional<Shape> Elements(const Inputs& in) const {
     const Shape* const elements = in[0].elements;
     if (elements == nullptr || elements->empty() || in.has(1) ||
@@ -588,8 +586,8 @@ struct Reduce : Class {
       return absl::OkStatus();
     });
   }
-  template <typename T>
   // float32 without bounds, the usual case, is read and written in place.
+  template <typename T>
   static void RunFloats(const T* x, const ReducePlan& plan, const NDArray& y,
                         Bounds* bounds) {
     ForEachSlice(plan, 1, [&](const Slice& slice) {

@@ -67,9 +67,8 @@ struct ResizeRule {
 };
 
 // One side. `length` is the length of the output before it is cut down to an
-// integer.
-// ONNX calculates places with the length as scale times size gives it, fraction
-// and all, while the output has a whole number of elements.
+// integer. ONNX calculates places with the length as scale times size gives it,
+// fraction and all, while the output has a whole number of elements.
 struct ResizedSide {
   int64_t in = 0;
   int64_t out = 0;
@@ -81,10 +80,10 @@ struct ResizedSide {
 
 using Taps = ops::SideTaps;
 
-// T is the type in which a kernel calculates places.
+// T is the type in which a kernel calculates places. The names and formulas of
+// the rules are ONNX's. Where a side has one element, those that divide by its
+// length less one would divide by 0.
 template <typename T>
-// The names and formulas of the rules are ONNX's. Where a side has one element,
-// those that divide by its length less one would divide by 0.
 T CoordinateOf(CoordinateRule rule, const ResizedSide& side, T x) {
   const auto in = static_cast<T>(side.in);
   const auto scale = static_cast<T>(side.scale);
@@ -155,9 +154,8 @@ double NearestOf(std::optional<NearestRule> rule, double at,
   return std::ceil(at);
 }
 
-// The weight of an element this far away.
-// The cubic kernel is that of Keys, with the parameter a; its two pieces meet
-// at 1 and end at 2.
+// The weight of an element this far away. The cubic kernel is that of Keys,
+// with the parameter a; its two pieces meet at 1 and end at 2.
 double KernelAt(const ResizeRule& rule, double distance) {
   const double x = std::fabs(distance);
   if (rule.mode == Interpolation::kLinear) return std::max(0.0, 1 - x);
@@ -211,10 +209,10 @@ bool IsSame(const ResizedSide& side, const Taps& taps) {
   return true;
 }
 
-// to = from with one side replaced, each new element f(taps of it).
+// to = from with one side replaced, each new element f(taps of it). Rows of
+// neighbours are handled together, which for all sides but the last makes the
+// inner loop long.
 template <typename T, typename F>
-// Rows of neighbours are handled together, which for all sides but the last
-// makes the inner loop long.
 std::vector<T> AlongSide(const std::vector<T>& from, const AxisSplit& split,
                          int64_t out, F f) {
   std::vector<T> to(static_cast<size_t>(split.outer * out * split.inner));
@@ -617,9 +615,9 @@ struct Scaled : Class {
   }
 };
 
-// antialias, axes and keep_aspect_ratio_policy came with opset 18.
-// Inputs that are given as empty tensors count as not given: exporters have no
-// other way to skip one in the middle.
+// antialias, axes and keep_aspect_ratio_policy came with opset 18. Inputs that
+// are given as empty tensors count as not given: exporters have no other way to
+// skip one in the middle.
 struct Resize : ops::Resize {
   static constexpr auto Fields() {
     return FieldList(

@@ -16,6 +16,7 @@ namespace {
 // bins of equal number out of each; MaxUnpool goes the other way, from the
 // result of a pool back to its place. All are moved or picked element by
 // element, except for the points of RoiAlign, which lie between four elements.
+
 struct MaxUnpool : ops::MaxUnpool {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&MaxUnpool::kernel_shape>("kernel_shape"),
@@ -271,18 +272,18 @@ Neighbours NeighboursOf(double at, int64_t size) {
   return {low, low + 1, 1 - part, part};
 }
 
-// Before opset 16 there was one way of counting pixels.
-// A pixel has its number at its middle or at its corner. With the first,
-// regions are moved by half an element, and may be shorter than one.
+// Before opset 16 there was one way of counting pixels. A pixel has its number
+// at its middle or at its corner. With the first, regions are moved by half an
+// element, and may be shorter than one.
 bool HasHalfPixels(const ops::RoiAlign10&) { return false; }
 bool HasHalfPixels(const ops::RoiAlign& op) {
   return op.coordinate_transformation_mode == RoiPixels::kHalf;
 }
 
-// The rules of all versions; `Class` is the public class of one.
+// The rules of all versions; `Class` is the public class of one. For each bin a
+// grid of points is laid out, each point is interpolated from its four
+// neighbours, and the mean or the largest of them is the result.
 template <typename Class>
-// For each bin a grid of points is laid out, each point is interpolated from
-// its four neighbours, and the mean or the largest of them is the result.
 struct RoiAlignRules : Class {
   using Class::mode;
   using Class::output_height;

@@ -25,6 +25,7 @@ using ComplexDouble = std::complex<double>;
 // n)^2) / 2 the sum over exp(-2 pi i k n / N) is one over products of chirps,
 // which two transforms of a padded power of two compute. Roots are taken from
 // the library one by one, so that no error builds up along them.
+
 // Plain product: the library's own looks for NaN, which takes longer.
 ComplexDouble Times(const ComplexDouble& a, const ComplexDouble& b) {
   return {a.real() * b.real() - a.imag() * b.imag(),
@@ -38,10 +39,9 @@ ComplexDouble Turned(int64_t part, int64_t of) {
   return {std::cos(angle), -std::sin(angle)};
 }
 
-// n is a power of two; roots are exp(-2 pi i k / n).
-// The elements are put in the order of their reversed bits first, in place;
-// then pairs of transforms of half the length become one, until a single one is
-// left.
+// n is a power of two; roots are exp(-2 pi i k / n). The elements are put in
+// the order of their reversed bits first, in place; then pairs of transforms of
+// half the length become one, until a single one is left.
 void TransformPowerOfTwo(std::vector<ComplexDouble>& data,
                          const std::vector<ComplexDouble>& roots) {
   const size_t n = data.size();
@@ -436,8 +436,8 @@ absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
 }
 
 // A kernel may calculate in the output's type: cosines of angles that are off
-// by a few roundings.
-// Integers are cut off, and a number just below one may fall to either side.
+// by a few roundings. Integers are cut off, and a number just below one may
+// fall to either side.
 void BoundByUnits(double units, const NDArray& y, Bounds* bounds) {
   const double step = IsFloat(y.dtype()) ? 0 : 1;
   SetAllBounds(CountOf(y), units * UnitRoundoff(y.dtype()) + step, bounds);

@@ -29,8 +29,9 @@ namespace {
 // then, and the largest is exactly 1. Elements of a distribution are copied
 // into a buffer of doubles, worked on in place and rounded once on their way
 // out, so that y may be the memory of x.
-// Columns that are worked on together where elements of one distribution do
-// not lie side by side.
+
+// Columns that are worked on together where elements of one distribution do not
+// lie side by side.
 constexpr int64_t kColumns = 64;
 
 // Distributions as [outer, size, inner]: one for each outer and inner place.
@@ -143,8 +144,8 @@ void Replace(const Block& block, double* x, F f) {
 }
 
 // Replaces the elements by exponentials of their distance from the largest.
-// Returns the sums.
-// ExpAll() takes the whole block, which is what its speed comes from.
+// Returns the sums. ExpAll() takes the whole block, which is what its speed
+// comes from.
 Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
   Replace(block, x, [&](double y, int64_t j) { return y - peaks.values[j]; });
   ExpAll(x, block.size * block.columns);
@@ -264,9 +265,9 @@ struct Hardmax {
   static double LeastBound(double) { return 0; }
 };
 
-template <typename Class, typename Kind, typename Rule>
 // `Kind` is what is calculated and how far it may be off, `Rule` which sides
 // are one distribution: six operators from three kinds and two rules.
+template <typename Class, typename Kind, typename Rule>
 struct Distribution : Class {
   using Class::axis;
 
@@ -323,9 +324,9 @@ struct Distribution : Class {
     bounds->expected.resize(elements.size());
     const Layout layout = Rule::Of(args.shape(0), axis);
     const int64_t inner = layout.inner;
-    // They come in the order of the output, in which distributions along an
-    // outer side are interleaved.
-    // The elements of each distribution, by their places in the list.
+    // The elements of each distribution, by their places in the list. They come
+    // in the order of the output, in which distributions along an outer side
+    // are interleaved.
     std::map<int64_t, std::vector<size_t>> places;
     for (size_t i = 0; i < elements.size(); ++i) {
       const int64_t first =

@@ -117,9 +117,8 @@ struct Forest {
   }
 };
 
-// What the trees together say of one target.
-// All aggregates are kept at once: each costs little next to walking down a
-// tree.
+// What the trees together say of one target. All aggregates are kept at once:
+// each costs little next to walking down a tree.
 struct TargetScore {
   SumOfTerms sum;
   double least = 0;
@@ -134,9 +133,9 @@ struct TargetScore {
   bool has_votes() const { return sum.terms > 0; }
 };
 
-// Calls `f` with the scores of each row, one for each target.
+// Calls `f` with the scores of each row, one for each target. The checks have
+// seen that features and targets are in range.
 template <typename F>
-// The checks have seen that features and targets are in range.
 absl::Status ForEachItem(const EvalArgs& args, const Forest& forest,
                          size_t targets, F f) {
   const FeatureRows size = RowsOf(args.shape(0));
@@ -201,9 +200,9 @@ absl::Status CheckTargets(const std::optional<int64_t>& n_targets) {
 // The mode of nodes that ask whether a feature is in a set.
 constexpr double kMember = 6;
 
-// Returns the sets of the nodes that ask for a member, by node.
-// The values are one list, in which the sets follow in the order of their
-// nodes, each with a NaN at its end.
+// Returns the sets of the nodes that ask for a member, by node. The values are
+// one list, in which the sets follow in the order of their nodes, each with a
+// NaN at its end.
 std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
                                         absl::Span<const double> modes) {
   std::vector<std::vector<double>> sets(modes.size());
@@ -220,9 +219,8 @@ std::vector<std::vector<double>> SetsOf(const ops::TreeEnsemble& op,
   return sets;
 }
 
-// REQUIRES: the attributes have been checked.
-// Here leaves and nodes have numbers of their own, and both already count
-// through all trees.
+// REQUIRES: the attributes have been checked. Here leaves and nodes have
+// numbers of their own, and both already count through all trees.
 Forest ForestOf(const ops::TreeEnsemble& op) {
   Forest forest;
   const std::vector<double> modes = ToDoubles(op.nodes_modes);
@@ -428,9 +426,8 @@ class ForestMaker {
     }
     return absl::OkStatus();
   }
-  // A node with a number that its tree has already is refused, as links to it
-  // would be ambiguous.
-  // Gives each node its place, and each tree its root.
+  // Gives each node its place, and each tree its root. A node with a number
+  // that its tree has already is refused, as links to it would be ambiguous.
   absl::Status NumberNodes() {
     std::map<int64_t, bool> is_known_tree;
     size_t nodes = 0;
@@ -515,8 +512,8 @@ class ForestMaker {
   Forest forest_;
 };
 
-// Returns a list of numbers, which may be a tensor instead.
-// Opset 3 of ai.onnx.ml added tensors, which may be doubles. Lists are floats.
+// Returns a list of numbers, which may be a tensor instead. Opset 3 of
+// ai.onnx.ml added tensors, which may be doubles. Lists are floats.
 absl::StatusOr<Doubles> ListOrTensor(const char* attribute,
                                      const std::vector<float>& list,
                                      const std::optional<NDArray>& tensor) {
@@ -568,8 +565,8 @@ absl::StatusOr<Trees> TreesOf(const Class& op, size_t targets) {
   return trees;
 }
 
-// What both kinds do with rows of features.
-// More features than the trees ask for are fine.
+// What both kinds do with rows of features. More features than the trees ask
+// for are fine.
 absl::Status CheckRows(const Inputs& in, const Forest& forest) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
@@ -589,8 +586,8 @@ Approximate PlusBase(const Approximate& score, double base) {
   return base == 0 ? score : Plus(score, {base, 0, 0}).Rounded();
 }
 
-template <typename Class>
 // Trees are built anew for each call; base values that are not given are 0.
+template <typename Class>
 struct Regressor : Class {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(CheckTargets(this->n_targets));
@@ -682,9 +679,9 @@ struct VoteRule {
   }
 };
 
-template <typename Class>
 // The labels name the classes; the scores are those of the classes in that
 // order.
+template <typename Class>
 struct Classifier : Class {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(

@@ -14,6 +14,7 @@ namespace {
 // Bounds travel with the scores through each transform. Where kernels are known
 // to differ, in the approximation of a function or in what they leave unset,
 // the bound is widened rather than one of them declared right.
+
 // onnxruntime takes smaller scores for 0.
 constexpr double kZero = 1e-7;
 

@@ -55,9 +55,9 @@ absl::StatusOr<ScalePlan> PlanScale(const ScaleAttributes& attributes,
                     ShapeToString(expected));
 }
 
-// Calls `f` for the runs among elements [begin, end).
-// A run has one scale, or for blocks scales side by side; it ends where the
-// inner sides do, and where the caller's part does.
+// Calls `f` for the runs among elements [begin, end). A run has one scale, or
+// for blocks scales side by side; it ends where the inner sides do, and where
+// the caller's part does.
 void VisitScaleRuns(const ScalePlan& plan, int64_t begin, int64_t end,
                     absl::FunctionRef<void(const ScaleRun& run)> f) {
   if (plan.granularity == Granularity::kTensor) {

@@ -124,12 +124,11 @@ void BoundSumsAt(const NDArray& output, absl::Span<const int64_t> elements,
   }
 }
 
-// With n terms t, s = sum t and the result y, which is s rounded once:
-// proved >= n u (sum |t|) + HalfUlp(y) >= n u |s| + HalfUlp(y), and
-// expected >= 3 u (sqrt(n) norm(t) + sqrt(n) |y|) + HalfUlp(y), where the norm
-// is at least |s| / sqrt(n) (Cauchy and Schwarz). |s| may be HalfUlp(y) smaller
-// than |y|, of which n u or 3 u is less than the HalfUlp(y) that is added.
-// Both grow with n.
+// With n terms t, s = sum t and the result y, which is s rounded once: proved
+// >= n u (sum |t|) + HalfUlp(y) >= n u |s| + HalfUlp(y), and expected >= 3 u
+// (sqrt(n) norm(t) + sqrt(n) |y|) + HalfUlp(y), where the norm is at least |s|
+// / sqrt(n) (Cauchy and Schwarz). |s| may be HalfUlp(y) smaller than |y|, of
+// which n u or 3 u is less than the HalfUlp(y) that is added. Both grow with n.
 double LeastBoundOfSum(double terms) {
   return std::min(terms, kExpectedFactor * (1 + std::sqrt(terms)));
 }
@@ -178,10 +177,10 @@ std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
   return strips;
 }
 
+// One thread's memory, and how it sums up the terms of a strip's elements.
 // Elements are grouped by strips of columns: a column is packed and turned once
 // for all of its elements in a strip, and each element is then an inner product
 // of a row and a column.
-// One thread's memory, and how it sums up the terms of a strip's elements.
 struct StripSummer {
   // So many columns are turned at once: those of one line of the cache.
   static constexpr int64_t kTurned = 8;
