@@ -126,18 +126,17 @@ struct TapPlan {
 
 // The channels of an item, line by line. Turning the channels into lines takes
 // one pass; each line is read once for every tap and row of weights after that.
-class KeptItem {
- public:
+struct KeptItem {
+  const TapPlan& plan;
+  const Terms terms;
   // Lines are read a little beyond their ends.
-  KeptItem(const TapPlan& plan, Terms terms)
-      : plan_(plan),
-        terms_(terms),
-        numbers_(static_cast<size_t>(plan.kept() + kStripColumns)) {}
+  std::vector<double> numbers =
+      std::vector<double>(static_cast<size_t>(plan.kept() + kStripColumns));
 
   void Keep(int64_t item) {
-    const TapSums& sums = plan_.sums;
-    const LastSide& last = plan_.last;
-    const int64_t rows = sums.channels * plan_.input_rows;
+    const TapSums& sums = plan.sums;
+    const LastSide& last = plan.last;
+    const int64_t rows = sums.channels * plan.input_rows;
     ParallelFor(rows, static_cast<double>(last.length),
                 [&](int64_t begin, int64_t end) {
                   (void)WithFloat(sums.dtype, [&](auto zero) {
@@ -153,26 +152,25 @@ class KeptItem {
   }
 
   const double* Line(int64_t row, int64_t line) const {
-    return numbers_.data() +
-           (row * plan_.last.stride + line) * plan_.last.length;
+    return numbers.data() + (row * plan.last.stride + line) * plan.last.length;
   }
 
  private:
   template <typename T>
   void KeepRow(const T* inputs, int64_t row) {
-    const LastSide& last = plan_.last;
+    const LastSide& last = plan.last;
     const int64_t size = last.stride * last.length;
-    double* const to = numbers_.data() + row * size;
+    double* const to = numbers.data() + row * size;
     for (int64_t line = 0; line < last.stride; ++line) {
       KeepLine(inputs, line, to + line * last.length);
     }
-    ApplyTerms(terms_, to, size);
+    ApplyTerms(terms, to, size);
   }
 
   // Number j of the line is input (first + j) * stride + line.
   template <typename T>
   void KeepLine(const T* inputs, int64_t line, double* to) const {
-    const LastSide& last = plan_.last;
+    const LastSide& last = plan.last;
     const int64_t count = FloorDiv(last.input - 1 - line, last.stride) + 1;
     const int64_t begin = std::clamp<int64_t>(-last.first, 0, last.length);
     const int64_t end =
@@ -188,59 +186,51 @@ class KeptItem {
     }
     std::fill(to + end, to + last.length, 0.0);
   }
-
-  const TapPlan& plan_;
-  const Terms terms_;
-  std::vector<double> numbers_;
 };
 
 // One thread's memory, and how it makes a part of a row of outputs.
-class PartMaker {
- public:
-  explicit PartMaker(const TapPlan& plan)
-      : plan_(plan),
-        made_(static_cast<size_t>(plan.sizes.rows * plan.part_columns())),
-        lines_(static_cast<size_t>(plan.sizes.depth)),
-        zeros_(static_cast<size_t>(plan.last.output + kStripColumns)) {}
+struct PartMaker {
+  const TapPlan& plan;
+  std::vector<double> made = std::vector<double>(
+      static_cast<size_t>(plan.sizes.rows * plan.part_columns()));
+  std::vector<const double*> lines =
+      std::vector<const double*>(static_cast<size_t>(plan.sizes.depth));
+  const std::vector<double> zeros = std::vector<double>(
+      static_cast<size_t>(plan.last.output + kStripColumns));
 
   // Part by part of a row, row by row.
   void Make(int64_t item, int64_t part, const KeptItem& kept,
             const std::vector<double>& weights, StoreTile store) {
-    const ProductSizes& sizes = plan_.sizes;
-    const int64_t width = plan_.part_columns();
-    const int64_t row = part / plan_.parts_of_row();
-    const int64_t column = part % plan_.parts_of_row() * width;
-    const int64_t columns = std::min(width, plan_.last.output - column);
+    const ProductSizes& sizes = plan.sizes;
+    const int64_t width = plan.part_columns();
+    const int64_t row = part / plan.parts_of_row();
+    const int64_t column = part % plan.parts_of_row() * width;
+    const int64_t columns = std::min(width, plan.last.output - column);
     FindLines(row, column, kept);
     matrix_kernel::BestLevel().sum_taps(
-        {sizes.depth, lines_.data(), weights.data(), sizes.rows,
-         FilledUp(columns), made_.data(), width});
-    store({item, 0, sizes.rows, row * plan_.last.output + column, columns,
-           made_.data(), width});
+        {sizes.depth, lines.data(), weights.data(), sizes.rows,
+         FilledUp(columns), made.data(), width});
+    store({item, 0, sizes.rows, row * plan.last.output + column, columns,
+           made.data(), width});
   }
 
  private:
   // Where the numbers begin that each step of the sum sees from an output on.
   // Padding is 0 there, too: an infinite weight makes NaN of it.
   void FindLines(int64_t output_row, int64_t column, const KeptItem& kept) {
-    auto to = lines_.begin();
-    for (int64_t channel = 0; channel < plan_.sums.channels; ++channel) {
-      for (int64_t outer = 0; outer < plan_.outer_taps; ++outer) {
-        const int64_t row = plan_.RowOf(output_row, outer);
-        for (const LastSide::Tap& tap : plan_.last.taps) {
+    auto to = lines.begin();
+    for (int64_t channel = 0; channel < plan.sums.channels; ++channel) {
+      for (int64_t outer = 0; outer < plan.outer_taps; ++outer) {
+        const int64_t row = plan.RowOf(output_row, outer);
+        for (const LastSide::Tap& tap : plan.last.taps) {
           *to++ = row == kOutside
-                      ? zeros_.data()
-                      : kept.Line(channel * plan_.input_rows + row, tap.line) +
+                      ? zeros.data()
+                      : kept.Line(channel * plan.input_rows + row, tap.line) +
                             tap.step + column;
         }
       }
     }
   }
-
-  const TapPlan& plan_;
-  std::vector<double> made_;
-  std::vector<const double*> lines_;
-  const std::vector<double> zeros_;
 };
 
 // Weights are asked for one row at a time, as strips of one line, which are
@@ -293,12 +283,12 @@ void SumByTaps(const TapSums& sums, const ProductSizes& sizes, Terms terms,
       static_cast<double>(sizes.rows) * static_cast<double>(sizes.depth) *
       static_cast<double>(plan.part_columns()) * kNanosecondsPerTap;
   const auto make_items = [&](int64_t begin, int64_t end) {
-    KeptItem kept(plan, terms);
+    KeptItem kept{plan, terms};
     for (int64_t item = begin; item < end; ++item) {
       const std::vector<double> own = WeightsOf(sizes, item, terms, weights);
       kept.Keep(item);
       ParallelFor(parts, work_of_part, [&](int64_t first, int64_t last) {
-        PartMaker maker(plan);
+        PartMaker maker{plan};
         for (int64_t part = first; part < last; ++part) {
           maker.Make(item, part, kept, own, store);
         }

@@ -374,54 +374,44 @@ void RoundStates(const Pass& pass, int64_t i, std::vector<Number>* h) {
   for_each(i + 1, [&](Number* state) { Round(to, 2 * error, state); });
 }
 
-// Step by step, since the states of all items are rounded together.
-template <typename Number, typename Input>
-void RunRoundedPass(const Pass& pass, CellStep<Number, Input> step,
-                    const std::vector<Input>& inputs,
-                    Results<Number>* results) {
-  const Sequences& all = pass.all;
-  std::vector<Number> scratch(static_cast<size_t>(all.columns()));
-  for (int64_t i = 0; i < all.steps; ++i) {
-    RoundStates(pass, i, &results->h);
-    for (int64_t item = 0; item < all.batch; ++item) {
-      const int64_t length = pass.lengths[static_cast<size_t>(item)];
-      if (i >= length) continue;
-      const int64_t at = all.StateOf(pass.direction, item) * all.hidden;
-      const int64_t t = pass.is_reverse ? length - 1 - i : i;
-      Number* const h = results->h.data() + at;
-      step(pass.weights, inputs.data() + all.RowOf(t, item) * all.columns(), h,
-           results->c.data() + at, scratch.data());
-      std::copy_n(h, all.hidden,
-                  results->y.data() +
-                      all.OutputOf(t, pass.direction, item) * all.hidden);
-    }
-  }
-}
-
 // An item keeps its state in the list of final states, where it is the result
-// once its last step is done.
+// once its last step is done. Items are independent of each other unless their
+// states are rounded together before each step.
 template <typename Number, typename Input>
 void RunPass(const Pass& pass, CellStep<Number, Input> step,
              Results<Number>* results) {
   const Sequences& all = pass.all;
   std::vector<Input> inputs;
   InputsOf(pass.args, all, pass.direction, &inputs);
-  if (pass.rounds_states) return RunRoundedPass(pass, step, inputs, results);
+  const auto take_step = [&](int64_t item, int64_t i, Number* scratch) {
+    const int64_t length = pass.lengths[static_cast<size_t>(item)];
+    if (i >= length) return;
+    const int64_t at = all.StateOf(pass.direction, item) * all.hidden;
+    const int64_t t = pass.is_reverse ? length - 1 - i : i;
+    Number* const h = results->h.data() + at;
+    step(pass.weights, inputs.data() + all.RowOf(t, item) * all.columns(), h,
+         results->c.data() + at, scratch);
+    std::copy_n(
+        h, all.hidden,
+        results->y.data() + all.OutputOf(t, pass.direction, item) * all.hidden);
+  };
+  if (pass.rounds_states) {
+    std::vector<Number> scratch(static_cast<size_t>(all.columns()));
+    for (int64_t i = 0; i < all.steps; ++i) {
+      RoundStates(pass, i, &results->h);
+      for (int64_t item = 0; item < all.batch; ++item) {
+        take_step(item, i, scratch.data());
+      }
+    }
+    return;
+  }
   const double work = static_cast<double>(all.steps * all.columns()) *
                       static_cast<double>(all.hidden + 20);
   ParallelFor(all.batch, work, [&](int64_t begin, int64_t end) {
     std::vector<Number> scratch(static_cast<size_t>(all.columns()));
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t length = pass.lengths[static_cast<size_t>(item)];
-      const int64_t at = all.StateOf(pass.direction, item) * all.hidden;
-      Number* const h = results->h.data() + at;
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t t = pass.is_reverse ? length - 1 - i : i;
-        step(pass.weights, inputs.data() + all.RowOf(t, item) * all.columns(),
-             h, results->c.data() + at, scratch.data());
-        std::copy_n(h, all.hidden,
-                    results->y.data() +
-                        all.OutputOf(t, pass.direction, item) * all.hidden);
+      for (int64_t i = 0; i < all.steps; ++i) {
+        take_step(item, i, scratch.data());
       }
     }
   });
@@ -446,6 +436,12 @@ void Store(const std::vector<RoughNumber>& numbers, DLDataType dtype,
 Dim RecurrentLayer::Hidden(const Inputs& in) const {
   if (attributes.hidden_size > 0) return attributes.hidden_size;
   return SideOf(in, kR, 2);
+}
+
+Shape RecurrentLayer::StateShape(const Dim& batch, const Dim& hidden) const {
+  const Dim directions = num_directions();
+  return attributes.layout ? Shape{batch, directions, hidden}
+                           : Shape{directions, batch, hidden};
 }
 
 absl::StatusOr<std::vector<Activation>> RecurrentLayer::Activations() const {
@@ -480,10 +476,8 @@ absl::Status RecurrentLayer::Check(const Inputs& in) const {
   // is compared with nothing.
   const Dim columns = Times(hidden, gates);
   const Dim directions = num_directions();
-  const bool layout = attributes.layout;
-  const Dim batch = SideOf(in, kX, layout ? 0 : 1);
-  const Shape state = layout ? Shape{batch, directions, hidden}
-                             : Shape{directions, batch, hidden};
+  const Dim batch = SideOf(in, kX, attributes.layout ? 0 : 1);
+  const Shape state = StateShape(batch, hidden);
   return All(RequireRank(in, kX, 3),
              RequireShape(in, kW, {directions, columns, SideOf(in, kX, 2)}),
              RequireShape(in, kR, {directions, columns, hidden}),
@@ -507,8 +501,7 @@ OutputInfos RecurrentLayer::Infer(const Inputs& in, size_t num_outputs) const {
       TensorType(dtype, layout ? Shape{batch, steps, directions, hidden}
                                : Shape{steps, directions, batch, hidden}));
   while (out.size() < num_outputs) {
-    out.push_back(TensorType(dtype, layout ? Shape{batch, directions, hidden}
-                                           : Shape{directions, batch, hidden}));
+    out.push_back(TensorType(dtype, StateShape(batch, hidden)));
   }
   return out;
 }

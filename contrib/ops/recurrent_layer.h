@@ -79,6 +79,7 @@ struct RecurrentLayer {
     return attributes.direction == ops::Direction::kBidirectional ? 2 : 1;
   }
   Dim Hidden(const Inputs& in) const;
+  Shape StateShape(const Dim& batch, const Dim& hidden) const;
   // Returns the activations of all directions, one after the other.
   absl::StatusOr<std::vector<Activation>> Activations() const;
 };
