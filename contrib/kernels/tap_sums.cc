@@ -26,6 +26,7 @@ constexpr int64_t kManyItems = 8;
 constexpr double kNanosecondsPerTap = 0.1;
 constexpr int64_t kOutside = -1;
 
+// Padding makes places negative, for which C++ rounds towards 0.
 int64_t FloorDiv(int64_t a, int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }

@@ -93,6 +93,7 @@ struct WindowColumns::Rows {
   std::vector<Run> runs;
 };
 
+// At least one side stays, since the loops below need a last one.
 void DropSidesOfOne(WindowGeometry* geometry) {
   for (size_t s = geometry->input.size(); s-- > 0;) {
     if (geometry->input.size() == 1) return;

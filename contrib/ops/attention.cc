@@ -379,6 +379,8 @@ absl::StatusOr<std::optional<AttentionSides>> AttentionSidesOf(
   return sides;
 }
 
+// Keys and values of earlier calls always have rank 4, whatever the layout of
+// the others.
 absl::Status CheckInputs(const ops::Attention23& op, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireFloat(in, 1), RequireFloat(in, 2),
@@ -505,6 +507,7 @@ AttentionWindow WindowOf(const ops::Attention& op) {
   return {op.left_window_size, op.right_window_size};
 }
 
+// -1 is the one negative number with a meaning.
 absl::Status CheckWindow(AttentionWindow window) {
   const auto check = [](const char* attribute, int64_t size) {
     if (size >= -1) return absl::OkStatus();
@@ -514,7 +517,8 @@ absl::Status CheckWindow(AttentionWindow window) {
              check("right_window_size", window.right));
 }
 
-// The rules of all versions; `Class` is the public class of one.
+// The rules of all versions; `Class` is the public class of one. The functions
+// above take the older class, from which the newer one derives.
 template <typename Class>
 struct AttentionRules : Class {
   static constexpr auto Fields() {
@@ -658,7 +662,9 @@ struct RotaryEmbedding : ops::RotaryEmbedding {
     }
     return sides;
   }
-  // The row of the caches for each place of each batch.
+  // The row of the caches for each place of each batch. With position_ids the
+  // caches have a row for each place that is known, and are indexed; without,
+  // they have been gathered beforehand.
   absl::StatusOr<std::vector<int64_t>> RowsOf(const EvalArgs& args,
                                               const Sides& sides) const {
     const auto cache = args.shape(1);

@@ -598,7 +598,8 @@ struct ConvTranspose : ops::ConvTranspose {
 };
 
 // The value at a place between elements: the weighted sum of its neighbours,
-// where those outside are 0.
+// where those outside are 0. All corners of the cell around the place are
+// visited, two for each side, and a bit of a number says which.
 double SampleAt(const double* plane, absl::Span<const int64_t> sizes,
                 const double* place) {
   const size_t sides = sizes.size();
@@ -688,6 +689,8 @@ struct Samples {
   }
 };
 
+// Offsets and masks have sides that follow from the output, which need not be
+// known before.
 absl::Status RequireSides(const EvalArgs& args, size_t i,
                           const std::vector<int64_t>& expected) {
   if (!args.has(i) || args.shape(i) == absl::MakeConstSpan(expected)) {
@@ -697,6 +700,9 @@ absl::Status RequireSides(const EvalArgs& args, size_t i,
                     ShapeToString(args.shape(i)), ShapeToString(expected));
 }
 
+// The places of the taps are data, an offset for each tap, side and place of
+// the output, and for each part of the channels that shares them. A mask may
+// weigh every sample besides.
 struct DeformConv : ops::DeformConv {
   static constexpr auto Fields() {
     return FieldList(Field<&DeformConv::dilations>("dilations"),

@@ -12,7 +12,8 @@
 namespace nodewise {
 namespace {
 
-// Scale and bias may be repeated over X, but not the other way round.
+// Scale and bias may be repeated over X, but not the other way round. If the
+// list were the larger one, Y would not have the shape of X.
 absl::Status CheckSpread(const Inputs& in, size_t i) {
   const TensorType& x = in.type(0);
   const TensorType& list = in.type(i);
@@ -112,6 +113,7 @@ absl::StatusOr<NormRows> RowsFrom(const EvalArgs& args, int64_t axis) {
   return rule;
 }
 
+// An axis is only checked once the rank is known.
 absl::Status CheckAxis(const Inputs& in, int64_t axis) {
   NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
   if (!in.type(0).has_rank()) return absl::OkStatus();

@@ -179,7 +179,8 @@ absl::Status CheckFeatures(const Inputs& in, size_t features) {
                     given.size(), features);
 }
 
-// The features of all rows, made float32 first.
+// The features of all rows, made float32 first. Kernels convert their features
+// first, whatever type these have.
 class Rows {
  public:
   explicit Rows(const EvalArgs& args)
@@ -197,6 +198,7 @@ class Rows {
   std::vector<double> x_;
 };
 
+// Attributes are lists; their rows are cut out here.
 absl::Span<const float> Line(const std::vector<float>& matrix, size_t line,
                              size_t length) {
   return absl::MakeConstSpan(matrix).subspan(line * length, length);
@@ -314,7 +316,8 @@ absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
   return absl::OkStatus();
 }
 
-// The kernel of a row with each vector.
+// The kernel of a row with each vector. Every pair of classes uses them, so
+// they are calculated once for a row.
 Scores KernelsOf(const ops::SupportVectors& op, absl::Span<const double> x,
                  size_t vectors) {
   Scores kernels;
@@ -478,6 +481,8 @@ struct SVMClassifier : ops::SVMClassifier {
     Transform(post_transform, scores);
     return winner;
   }
+  // The class with most votes wins, the first one of several. A vote that is
+  // open makes the winner open.
   Winner Vote(absl::Span<const double> x, Scores* scores) const {
     *scores = PairScores(x);
     std::vector<int> votes(Classes(), 0);
@@ -524,6 +529,9 @@ struct SVMClassifier : ops::SVMClassifier {
     }
     return pairs;
   }
+  // With prob_a and prob_b the scores are probabilities of classes, made of
+  // those of the pairs by a sigmoid; how exact a kernel is there cannot be
+  // said.
   void FinishPairs(Scores* scores) const {
     if (prob_a.empty()) {
       if (Classes() > 2) return Transform(post_transform, scores);

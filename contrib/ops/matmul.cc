@@ -67,6 +67,7 @@ absl::StatusOr<TensorType> MatMulType(const Inputs& in, DLDataType dtype) {
   Shape b = *in.type(1).shape;
   // Check refuses scalars, and calls this all the same.
   if (a.empty() || b.empty()) return TensorType(dtype);
+  // NumPy drops the side again that a vector gets here.
   const bool a_is_row = a.size() == 1;
   const bool b_is_column = b.size() == 1;
   if (a_is_row) a.insert(a.begin(), Dim(1));
@@ -93,6 +94,7 @@ absl::StatusOr<OutputInfos> InferMatMul(const Inputs& in, DLDataType dtype) {
   return Countable(OutputInfos{std::move(type)});
 }
 
+// Every element of the result is a sum over the last side of the left factor.
 double MatMulFlops(const Inputs& in, absl::Span<const OutputInfo> out) {
   const auto left = in.type(0).sizes();
   const auto result = out[0].type.sizes();
@@ -139,6 +141,8 @@ absl::StatusOr<MatrixOperands> OperandsOf(const EvalArgs& args) {
   operands.right = {args.dtype(1), args.in(1).data(), 1, sizes.columns};
   const auto a_items = absl::MakeConstSpan(a).first(a.size() - 2);
   const auto b_items = absl::MakeConstSpan(b).first(b.size() - 2);
+  // One product of many rows is faster than many of a few: the right factor is
+  // packed once for all of them.
   if (Product(b_items) == 1) {
     // All share one right matrix, so they are the rows of one product.
     sizes.rows *= Product(a_items);
@@ -212,7 +216,8 @@ struct MatMul : ops::MatMul {
     NODEWISE_ASSIGN_OR_RETURN(const MatrixOperands operands, OperandsOf(args));
     if (IsFloat(args.dtype(0))) return EvaluateFloats(args, operands);
     const int64_t columns = operands.sizes.columns;
-    // The bits that are kept do not depend on the signs of the factors.
+    // Hence the unsigned type of the same size serves both kinds. The bits that
+    // are kept do not depend on the signs of the factors.
     return WithSize(args.dtype(0), [&](auto zero) {
       using T = decltype(zero);
       T* const to = out.As<T>();
@@ -275,7 +280,8 @@ absl::Status RequireByte(const Inputs& in, size_t i) {
 }
 
 // The zero points of input `i` as doubles: none, one for all, or one for each
-// of `lines`, which may stand in a column or differ between the items.
+// of `lines`, which may stand in a column or differ between the items. A count
+// that fits nothing would be read past its end while packing.
 absl::StatusOr<std::vector<double>> ZeroPoints(const EvalArgs& args, size_t i,
                                                int64_t lines) {
   if (!args.has(i)) return std::vector<double>();
@@ -395,7 +401,9 @@ struct IntegerSum {
   }
 };
 
-// The rules of all versions; `Class` is the public class of one.
+// The rules of all versions; `Class` is the public class of one. Opset 7
+// dropped an attribute and nothing else, so that both versions have these
+// rules.
 template <typename Class>
 struct GemmRules : Class {
   using Class::alpha;
@@ -511,7 +519,7 @@ struct GemmRules : Class {
                       transB ? 1 : b_columns};
     return operands;
   }
-  // The two scalings round once more each.
+  // The bias is a term as well. The two scalings round once more each.
   static double TermsOf(const MatrixOperands& operands) {
     return static_cast<double>(operands.sizes.depth) + 3;
   }
@@ -520,6 +528,8 @@ struct GemmRules : Class {
     return alpha == 0 ? 1 : std::max(1.0, 1 / std::fabs(double{alpha}));
   }
   // Returns whether something that is scaled by 0 is, or may become, infinite.
+  // With alpha = 0 the product may overflow in a kernel before it is scaled;
+  // its size is bounded by the largest factors and the number of terms.
   bool MeetsInfinityTimesZero(const EvalArgs& args,
                               const MatrixOperands& operands) const {
     if (beta == 0 && args.has(2)) {
@@ -545,6 +555,8 @@ struct GemmRules : Class {
     SetAllBounds(static_cast<int64_t>(bounds->proved.size()), kAnyError,
                  bounds);
   }
+  // The bias is added in double, before the one rounding: no kernel is more
+  // exact.
   absl::Status EvaluateFloats(EvalArgs& args, const NDArray& out) const {
     const MatrixOperands operands = OperandsOf(args);
     NODEWISE_RETURN_IF_ERROR(WithFloat(out.dtype(), [&](auto zero) {

@@ -191,6 +191,8 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
       if (bounds != nullptr) FillBounds(results, sums, at, y.dtype(), bounds);
     }
   }
+  // The relative error of the base is carried through the power, whose
+  // derivative multiplies it by beta.
   void FillBounds(const std::vector<double>& results,
                   const std::vector<double>& sums, int64_t at, DLDataType dtype,
                   Bounds* bounds) const {
@@ -244,6 +246,8 @@ constexpr OperatorDef kNormOperators[] = {
         {.name = "LRN", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
 };
 
+// A rank of 1 is one channel. Below opset 9 the statistics may be those of each
+// element instead, in whatever shape has as many numbers.
 absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireRank(in, 0, 1, 1 << 20)));
@@ -270,6 +274,7 @@ struct ChannelRule {
   double inverse;  // 1 / sqrt(var + epsilon)
   double bias;
 };
+// The order of the lists is that of the inputs from 1 on.
 std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
   std::vector<double> lists[4];
   for (size_t i = 0; i < 4; ++i) lists[i] = ToDoubles(args.in(i + 1));
@@ -311,6 +316,8 @@ void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
   }
 }
 
+// Rows of one channel are contiguous, so each is loaded, calculated and stored
+// as a whole.
 absl::Status RunBatchNorm(EvalArgs& args, float epsilon, bool by_channel) {
   const absl::Span<const int64_t> shape = args.shape(0);
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
@@ -406,6 +413,8 @@ struct BatchNormalization : ops::BatchNormalization {
     return Mix(args, 2, {4, statistics.variance, &RowError::variance},
                statistics);
   }
+  // The bound joins that of a sum of two products, each of a rounded factor,
+  // with the error of the new statistic.
   absl::Status Mix(EvalArgs& args, size_t output, const RunningStatistic& of,
                    const RowStatistics& statistics) const {
     if (!args.wants(output)) return absl::OkStatus();

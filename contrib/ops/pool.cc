@@ -298,7 +298,8 @@ void TakeLarger(const T* __restrict from, int64_t stride, int64_t count,
   }
 }
 
-// Without indices: all windows along a line at once, tap by tap.
+// Without indices: all windows along a line at once, tap by tap. Each line of
+// outputs begins with the lowest number and is raised by each tap.
 template <typename T>
 void MaxOfWindows(const PoolPlan& plan, const T* x, T* y) {
   plan.ForEachLine([&](int64_t plane, int64_t place, PoolPlan::Placed& window) {
@@ -471,6 +472,8 @@ absl::Status MapWindows(const WindowAttributes& attributes, EvalArgs& args,
   });
 }
 
+// A last window that reaches beyond the padding, by ceil_mode, counts only what
+// lies within the padding.
 struct AveragePool : FloatPool<ops::AveragePool> {
   static constexpr auto Fields() {
     return SortedFields(
@@ -568,7 +571,8 @@ struct OldLpPool : LpPoolRules<ops::LpPool1> {
   }
 };
 
-// Pools whose window is all of a plane.
+// Pools whose window is all of a plane. A rank of 2 is allowed: a plane is one
+// element then.
 template <typename Class>
 struct GlobalPool : Class {
   absl::Status Check(const Inputs& in) const {

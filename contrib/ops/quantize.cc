@@ -89,7 +89,8 @@ absl::Status MapScaled(const ScaleAttributes& attributes, const EvalArgs& args,
 constexpr const char* kQuantizedTypes =
     "an integer of 2 to 16 bits or a float of 4 or 8 bits with a sign";
 
-// Returns the quantized type: the zero point's, else the attribute's.
+// Returns the quantized type: the zero point's, else the attribute's. The zero
+// point and the attribute may both name it, but not two types.
 absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
                                          const OptionalType& told) {
   const bool has_zero = in.has(2);
@@ -179,6 +180,8 @@ struct QuantizeLinear : ops::QuantizeLinear {
   }
 
  private:
+  // Floats are rounded by their own format, so only the quotient is calculated
+  // here, and the zero point added before that rounding.
   absl::Status ToShortFloats(const EvalArgs& args, const NDArray& y,
                              const Quantizer& quantize) const {
     const ShortRounding rounding{.saturates = saturate};
@@ -273,6 +276,8 @@ struct FakeQuantize : ops::FakeQuantize {
   }
 };
 
+// The range of the data decides about the scale, so all of the input is read
+// before any element is rounded.
 struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
   absl::Status Check(const Inputs& in) const {
     return RequireType(in, 0, kFloat32);
@@ -363,6 +368,7 @@ enum Slot : size_t {
   kYScale,
   kYZero
 };
+// Only the convolution has a bias.
 constexpr size_t kBias = 8;
 
 // The products of quantized tensors borrow the rules of ConvInteger and
@@ -389,7 +395,8 @@ absl::StatusOr<double> OneScale(const EvalArgs& args, size_t i) {
   return WrongInput(i, "has {} elements, expected 1", scales.size());
 }
 
-// The scales of input `i`: one, or one for each of `count`.
+// The scales of input `i`: one, or one for each of `count`. The bias is read by
+// this, too, as it has a number for each channel.
 absl::StatusOr<std::vector<double>> Scales(const EvalArgs& args, size_t i,
                                            int64_t count) {
   std::vector<double> scales = ToDoubles(args.in(i));
@@ -517,7 +524,8 @@ struct QLinearConv : ops::QLinearConv, QLinearProduct<QLinearConv> {
 };
 
 // Scales or zero points: one for all, one for each line of a matrix, or one for
-// each line of each matrix of a batch.
+// each line of each matrix of a batch. A list that is shorter than all lines
+// repeats, so that one formula serves all three cases.
 struct LineValues {
   std::vector<double> values;
   int64_t lines = 1;
@@ -542,6 +550,8 @@ struct MatrixSizes {
   int64_t rows = 1;
   int64_t columns = 1;
 };
+// Sides before the last two count matrices, whether or not the other factor has
+// them.
 MatrixSizes LeftSizes(absl::Span<const int64_t> shape) {
   if (shape.size() < 2) return {1, 1, shape[0]};
   const size_t rank = shape.size();
@@ -551,7 +561,8 @@ MatrixSizes RightSizes(absl::Span<const int64_t> shape) {
   return shape.size() < 2 ? MatrixSizes{1, shape[0], 1} : LeftSizes(shape);
 }
 
-// A type that opset 21 added to integers of 8 bits.
+// A type that opset 21 added to integers of 8 bits. A scale in powers of two
+// (E8M0) has 8 bits, but is no factor of a product.
 bool IsByteFloat(DLDataType dtype) {
   return IsShortFloat(dtype) && dtype.bits == 8 && dtype.code != kDTypeE8M0;
 }

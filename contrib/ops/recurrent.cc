@@ -56,8 +56,9 @@ struct CellNumbers {
   static double Multiply(double a, double b) { return a * b; }
   static double Complement(double a) { return 1 - a; }
   static double Apply(const Activation& f, double x) { return f(x); }
-  // sums[j] = inputs[j] + bias[j] + h . recurrent[:, j] for `count` columns
-  // from `first` on; without `inputs`, that term is left out.
+  // A GRU needs its columns in two parts, hence the range. sums[j] = inputs[j]
+  // + bias[j] + h . recurrent[:, j] for `count` columns from `first` on;
+  // without `inputs`, that term is left out.
   static void AddUp(const CellWeights& weights, const double* inputs,
                     const double* h, int64_t first, int64_t count,
                     double* sums) {
@@ -463,6 +464,7 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
   }
 };
 
+// Y is optional as all outputs are: many networks use the last state alone.
 template <typename Class>
 constexpr OperatorDef LstmRow(int since) {
   return Row<Class, Lstm<Class>>(

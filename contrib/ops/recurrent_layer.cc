@@ -133,7 +133,9 @@ namespace {
 constexpr size_t kX = 0, kW = 1, kR = 2, kBiases = 3, kSequenceLengths = 4,
                  kInitialH = 5, kInitialC = 6, kPeepholes = 7;
 
-// Everything of one evaluation.
+// Everything of one evaluation. With `layout` the batch comes first in X and in
+// the outputs, else the steps do. All places are counted by the functions
+// below, so that the loops need not tell the two apart.
 struct Sequences {
   int64_t steps = 0;
   int64_t batch = 0;
@@ -200,6 +202,8 @@ CellWeights WeightsOf(const EvalArgs& args, const Sequences& all,
 
 // Returns how far the sums of inputs that are multiples of `step` may be off,
 // by column, if each of them may be the multiple beside it.
+// DynamicQuantizeLinear may round an input to the neighbour, which moves a sum
+// by the weight times the step.
 std::vector<SumBound> InputErrors(const EvalArgs& args, const Sequences& all,
                                   int64_t direction, double step) {
   const int64_t columns = all.columns();
@@ -343,6 +347,8 @@ void Round(const DynamicScale& to, double range, RoughNumber* number) {
   number->expected = std::hypot(number->expected, 2 * step);
 }
 
+// Overloads for plain numbers and for those with errors keep RoundStates() and
+// RunPass() in one piece.
 double ErrorOf(double) { return 0; }
 double ErrorOf(const RoughNumber& number) { return number.proved; }
 
@@ -511,6 +517,8 @@ double RecurrentLayer::Flops(const Inputs& in) {
   const auto w = in.type(kW).sizes();
   const auto r = in.type(kR).sizes();
   if (!x || !w || !r) return 0;
+  // Each step of each item multiplies with all weights of each direction. Gates
+  // and activations are left out, as they are few next to these.
   const auto rows = static_cast<double>((*x)[0]) * static_cast<double>((*x)[1]);
   return 2 * rows * static_cast<double>((*w)[0]) *
          static_cast<double>((*w)[1]) * static_cast<double>((*w)[2] + (*r)[2]);

@@ -147,7 +147,8 @@ absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
   return is_reduced;
 }
 
-// Requires input 1, if given, to be a list of axes of input 0.
+// Requires input 1, if given, to be a list of axes of input 0. Axes that are
+// data are checked again when they are known.
 absl::Status CheckReduce(const Inputs& in, const ReduceAttributes& rule) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1)));
@@ -190,7 +191,8 @@ struct Part {
 
 double Square(double x) { return x * x; }
 
-// What the bounds of a sum need of its terms.
+// What the bounds of a sum need of its terms. FoldSum() adds these up as it
+// does numbers, lane by lane.
 struct TermSums {
   double absolute = 0;
   double squares = 0;
@@ -378,6 +380,7 @@ void Choose(const Part<T>& part, Total first, Total* y) {
       Choice());
 }
 
+// The largest element is subtracted first, so that no exponential overflows.
 struct LogSumExp : AddedKind<LogSumExp> {
   static constexpr bool kSaturates = true;
   // Returns the largest element, which is subtracted before the exponential; 0
@@ -498,6 +501,7 @@ concept HasElement = requires(const Dim& a) {
   Kind::Element(a, a);
 };
 
+// The axes were an attribute until opset 13 or 18; importers make it an input.
 template <typename Class, typename Kind>
 struct Reduce : Class {
   using Class::keepdims;
@@ -610,6 +614,8 @@ struct Reduce : Class {
       }
     });
   }
+  // Shorter integers come as 64 bits, and lose their upper bits when they are
+  // stored.
   template <typename T>
   static void RunIntegers(const T* x, const ReducePlan& plan,
                           const NDArray& y) {

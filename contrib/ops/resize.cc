@@ -173,6 +173,8 @@ void AddTap(double index, double weight, int64_t in, Taps* taps) {
   taps->weight.push_back(weight);
 }
 
+// Weights are divided by their sum, which is 1 but for roundings unless some of
+// them were left out.
 void AddKernel(const ResizeRule& rule, const ResizedSide& side, double at,
                Taps* taps) {
   // When shrinking, the kernel is stretched over all that one element stands
@@ -250,12 +252,15 @@ std::vector<double> Summed(const std::vector<double>& from,
 }
 
 // How far a weight may be off, since a kernel calculates places and weights in
-// the element type too.
+// the element type too. A place is off by a few roundings of its own size, and
+// the kernel changes by at most 1 or 2 between neighbours.
 double WeightSlack(const ResizeRule& rule, double at, double u) {
   const double steep = rule.mode == Interpolation::kLinear ? 1 : 2;
   return 8 * u * steep * (std::fabs(at) + 1);
 }
 
+// Summing up side by side reads each element once a side, where all taps of all
+// sides together would be their product.
 struct TapWalk {
   const ResizeRule& rule;
   const std::vector<Taps>& taps;
@@ -311,7 +316,8 @@ void WriteBounds(const TapWalk& walk, std::vector<double> values,
   }
 }
 
-// Fills in what lies outside the input, for tf_crop_and_resize.
+// Fills in what lies outside the input, for tf_crop_and_resize. One side
+// outside is enough for an element to be outside.
 void Extrapolate(const TapWalk& walk, double value,
                  absl::Span<const int64_t> out, std::vector<double>* values,
                  Bounds* bounds) {
@@ -328,7 +334,8 @@ void Extrapolate(const TapWalk& walk, double value,
   }
 }
 
-// Nearest elements are moved as they are.
+// Nearest elements are moved as they are. Elements are moved by their size
+// alone, so that types which nothing calculates with can be resized as well.
 absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
                          const NDArray& y) {
   return WithSize(x.dtype(), [&](auto zero) {
@@ -533,7 +540,8 @@ ResizedSide SameSide(int64_t size) {
   return side;
 }
 
-// Sides by scales alone: Upsample, and Resize in opset 10.
+// Sides by scales alone: Upsample, and Resize in opset 10. There is one scale
+// for each side of the tensor, batch and channels included.
 absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
     absl::Span<const int64_t> shape, absl::Span<const double> numbers) {
   if (numbers.size() != shape.size()) {
@@ -586,6 +594,7 @@ absl::Status EvaluateScaled(Interpolation mode, EvalArgs& args) {
   return ResizeSides(RuleOfScales(mode), sides, args);
 }
 
+// Code generators ask for the same taps that the reference uses.
 std::vector<ops::SideTaps> TapsOfSides(const ResizeRule& rule,
                                        const std::vector<ResizedSide>& sides) {
   std::vector<ops::SideTaps> taps;
@@ -708,6 +717,9 @@ struct Resize : ops::Resize {
     NODEWISE_ASSIGN_OR_RETURN(const auto sides, Sides(args.shape(0), given));
     return ResizeSides(Rule(), sides, args);
   }
+  // Either scales or sizes are given, for all axes or for those that an
+  // attribute names; the other sides stay. A region cuts each side down before
+  // it is scaled.
   absl::StatusOr<std::vector<ResizedSide>> Sides(
       absl::Span<const int64_t> shape, const ops::ResizeTargets& given) const {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> all,

@@ -94,7 +94,9 @@ struct MaxUnpool : ops::MaxUnpool {
   WindowAttributes Attributes() const {
     return {ops::Padding::kNotset, kernel_shape, strides, {}, pads, false};
   }
-  // The smallest shape that pools to this one.
+  // The smallest shape that pools to this one. Several shapes pool to the same
+  // one, which is why output_shape may name a larger one; indices are still
+  // those of the smallest.
   absl::StatusOr<Shape> Unpooled(const Shape& input) const {
     NODEWISE_ASSIGN_OR_RETURN(
         const Window window,
@@ -123,7 +125,8 @@ struct MaxUnpool : ops::MaxUnpool {
   }
 };
 
-// Returns the output's type for `rois` on a map of channels.
+// Returns the output's type for `rois` on a map of channels. Regions count as
+// images do, channels stay.
 absl::StatusOr<OutputInfos> InferRois(const Inputs& in, int64_t height,
                                       int64_t width) {
   return Countable(OutputInfos{
@@ -131,6 +134,8 @@ absl::StatusOr<OutputInfos> InferRois(const Inputs& in, int64_t height,
                  Shape{SideOf(in, 1, 0), SideOf(in, 0, 1), height, width})});
 }
 
+// A box is four numbers, two corners; MaxRoiPool has the number of the image in
+// front of them.
 absl::Status CheckRois(const Inputs& in, int64_t columns) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, 0), RequireFloat(in, 1),
                                RequireRank(in, 0, 4), RequireRank(in, 1, 2)));
@@ -355,6 +360,8 @@ struct RoiAlignRules : Class {
     int64_t grid;  // Points in one bin.
     int64_t size;  // The map's size.
   };
+  // A region is data: its length alone says how many points are asked for, so
+  // that is where it is limited.
   absl::StatusOr<Axis> AxisOf(double first, double last, int64_t bins,
                               int64_t size) const {
     const bool is_half = HasHalfPixels(*this);
@@ -377,7 +384,9 @@ struct RoiAlignRules : Class {
     return Axis{start, bin, std::max<int64_t>(static_cast<int64_t>(grid), 0),
                 size};
   }
-  // Returns the value of one bin of a plane; `bin` counts row by row.
+  // Returns the value of one bin of a plane; `bin` counts row by row. A bin
+  // without points is 0. Points of both sides are combined, so that each has
+  // four terms.
   SumOfTerms Sample(const double* plane, const Axis& y, const Axis& x,
                     int64_t bin) const {
     const auto point = [](const Axis& axis, int64_t of, int64_t i) {

@@ -122,7 +122,9 @@ absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
       fmt::format("axis {} is the last one, which holds the parts", axis));
 }
 
-// `axis` is none if it is not known.
+// `axis` is none if it is not known. A length that is given cuts or pads the
+// signal, so it replaces the side whatever that is. An unknown axis may be any
+// but the last, so all of them become unknown.
 absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
                                      std::optional<int64_t> axis) {
   TensorType type = in.type(0);
@@ -157,7 +159,8 @@ absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
   return OutputInfos{type};
 }
 
-// Signals in one tensor that have the same layout.
+// Signals in one tensor that have the same layout. A real signal has one part,
+// and its imaginary part is 0.
 struct Signals {
   std::vector<double> numbers;
   int64_t side;   // Numbers of one signal,
@@ -189,7 +192,8 @@ void LoadSignal(const DftRule& rule, const Signals& from, int64_t first,
   if (length % 2 == 0) (*signal)[static_cast<size_t>(length / 2)].imag(0);
 }
 
-// Where transforms are written, and their bounds.
+// Where transforms are written, and their bounds. Threads write to different
+// elements of it.
 struct SpectrumSink {
   DLDataType dtype;
   std::vector<double> values;
@@ -207,6 +211,7 @@ struct SpectrumSink {
   }
 
  private:
+  // The scale is 1 / N of inverse transforms; it is applied to the bounds, too.
   void WriteOne(size_t i, double value, const SumOfTerms& terms, double scale) {
     values[i] = value * scale;
     if (bounds == nullptr) return;
@@ -504,6 +509,8 @@ struct CosineWindow : Class {
 // equally wide.
 double MelOf(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 
+// Its inputs are single numbers, so nothing is known of the shape unless the
+// first two are constant.
 struct MelWeightMatrix : ops::MelWeightMatrix {
   static constexpr auto Fields() {
     return FieldList(

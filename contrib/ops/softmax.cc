@@ -507,7 +507,8 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
   return losses;
 }
 
-// Reduces all losses to one number, with its bound.
+// Reduces all losses to one number, with its bound. A mean is weighted: it
+// divides by the sum of the weights, not by the number of labels.
 void StoreReduced(EvalArgs& args, const Losses& losses, bool is_mean,
                   const NDArray& y) {
   SumOfTerms sum{static_cast<double>(losses.values.size())};

@@ -39,6 +39,8 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
+// The order is that of the numbers which TreeEnsemble has for the modes, as
+// they are cast to it.
 enum class BranchMode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
 
 // Nodes and leaves lie in lists of all trees and name each other by index: a
@@ -93,6 +95,8 @@ struct Forest {
   }
 
  private:
+  // A comparison with NaN does not hold, except for that of being different; an
+  // attribute of the node may say that it does.
   bool Holds(size_t node, double x) const {
     const Node& at = nodes[node];
     if (std::isnan(x) && at.missing_goes_true) return true;
@@ -355,7 +359,8 @@ struct TreeEnsemble : ops::TreeEnsemble {
   }
 };
 
-// The votes of leaves, and the names of the lists.
+// The votes of leaves, and the names of the lists. Both operators say the same
+// under other names.
 struct VoteLists {
   const Ints& trees;
   const Ints& nodes;
@@ -450,6 +455,7 @@ class ForestMaker {
     }
     return absl::OkStatus();
   }
+  // LEAF has been taken out before.
   absl::StatusOr<BranchMode> ModeOf(size_t i) const {
     constexpr std::pair<std::string_view, BranchMode> kModes[] = {
         {"BRANCH_LEQ", BranchMode::kLeq}, {"BRANCH_LT", BranchMode::kLt},
@@ -482,6 +488,7 @@ class ForestMaker {
     forest_.nodes.push_back(node);
     return absl::OkStatus();
   }
+  // Numbers are looked up in a map, since they need not be dense.
   absl::StatusOr<Forest::Place> Find(const char* attribute, int64_t tree,
                                      int64_t node) const {
     const auto found = numbers_.find({tree, node});
@@ -489,6 +496,7 @@ class ForestMaker {
     return WrongAttribute(attribute, "has {}, which tree {} has not", node,
                           tree);
   }
+  // A leaf may have votes for several targets, and several for one.
   absl::Status AddVotes(const VoteLists& votes, const Doubles& weights,
                         size_t targets) {
     for (size_t i = 0; i < weights.size(); ++i) {
@@ -524,7 +532,8 @@ absl::StatusOr<Doubles> ListOrTensor(const char* attribute,
   return ToDoubles(*tensor);
 }
 
-// Tensors in place of lists, which newer versions have.
+// Tensors in place of lists, which newer versions have. The tensors of hit
+// rates are ignored, like the lists.
 struct TreeTensors {
   std::optional<NDArray> base = {};
   std::optional<NDArray> splits = {};
@@ -546,6 +555,8 @@ struct Trees {
   Doubles weights;
   Forest forest;
 };
+// Check() builds the trees too, so that a model which is wrong is refused
+// before it runs.
 template <typename Class>
 absl::StatusOr<Trees> TreesOf(const Class& op, size_t targets) {
   const TreeTensors tensors = TensorsOf(op);
@@ -732,6 +743,8 @@ struct Classifier : Class {
   }
 };
 
+// The attributes that both operators have, in ONNX's order, which is not that
+// of the alphabet for the ones that follow.
 constexpr auto NodeFields() {
   using Class = ops::TreeNodes;
   return FieldList(Field<&Class::base_values>("base_values"),
@@ -790,6 +803,8 @@ struct TreeEnsembleClassifier1 : Classifier<ops::TreeEnsembleClassifier1> {
   }
 };
 
+// Newer versions only add attributes, so that their lists begin with those of
+// the older ones.
 struct TreeEnsembleClassifier : Classifier<ops::TreeEnsembleClassifier> {
   static constexpr auto Fields() {
     using Class = ops::TreeEnsembleClassifier;

@@ -255,6 +255,8 @@ absl::Status NormalizeRows(EvalArgs& args, const NormRows& rule,
 // What is stored of y is rounded, by far less than a fortieth.
 double LeastBoundOfNormalized() { return 3.9; }
 
+// Elements come in ascending order, so those of a row are neighbours in the
+// list and its moments are found once.
 void BoundNormalizedAt(const EvalArgs& args, const NormRows& rule,
                        const NDArray& y, absl::Span<const int64_t> elements,
                        Bounds* bounds) {

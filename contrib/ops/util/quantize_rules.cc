@@ -84,6 +84,7 @@ void VisitScaleRuns(const ScalePlan& plan, int64_t begin, int64_t end,
 
 }  // namespace
 
+// Shorter integers than a byte have values as many as their bits can make.
 std::optional<QuantRange> RangeOf(DLDataType dtype) {
   if (dtype == kInt8) return QuantRange{-128, 127};
   if (dtype == kUint8) return QuantRange{0, 255};
@@ -122,6 +123,8 @@ bool IsQuantized(DLDataType dtype) {
          (IsShortFloat(dtype) && dtype.code != kDTypeE8M0);
 }
 
+// A scale and a zero point of one element each fit, even where one is a scalar
+// and the other a list.
 absl::Status CheckScale(const ScaleAttributes& attributes, const Inputs& in) {
   if (attributes.block_size < 0) {
     return WrongAttribute("block_size", "is {}, expected 0 or more",

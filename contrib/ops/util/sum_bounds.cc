@@ -79,6 +79,8 @@ SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum) {
   return SumRule(dtype).BoundOf(sum);
 }
 
+// Each term may lose as much as its power underflows by; the root is taken of a
+// sum that is that much larger or smaller.
 double LostInPowers(DLDataType dtype, double terms, double p, double sum) {
   if (p == 1) return 0;
   const double lost = 2 * terms * HalfUlp(dtype, 0);
