@@ -107,7 +107,9 @@ struct KeyRange {
   bool has(int64_t key) const { return key >= first && key < last; }
 };
 
-// Which keys a query may see, before the mask hides more of them.
+// Which keys a query may see, before the mask hides more of them. The places of
+// queries follow on those of earlier calls. Where lengths are given without a
+// past, the valid keys are the past, and the queries are the last of them.
 struct VisibleKeys {
   bool is_causal;
   bool has_past;

@@ -216,6 +216,7 @@ absl::StatusOr<OutputInfos> InferWindowed(const WindowAttributes& window,
   return Countable(OutputInfos{TensorType(dtype, std::move(shape))});
 }
 
+// The rank of either input is that of the other.
 absl::StatusOr<OutputInfos> InferShape(const ops::ConvAttributes& op,
                                        const Inputs& in, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> kernel,

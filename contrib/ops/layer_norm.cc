@@ -215,7 +215,8 @@ struct RMSNormalization : RowNorm<ops::RMSNormalization, 4> {
 };
 
 // Calls f(x, j) for all elements of a slice, and puts what it returns in their
-// place in `y`; j counts the results of the reduction.
+// place in `y`; j counts the results of the reduction. The layout is that of
+// the sums: results side by side, or one at a time.
 template <typename T, typename F>
 void Rewrite(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
              F f) {

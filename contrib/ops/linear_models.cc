@@ -157,6 +157,7 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
   return p;
 }
 
+// `expected` says what the number follows from.
 absl::Status WrongCount(const char* attribute, size_t found,
                         const std::string& expected) {
   return WrongAttribute(attribute, "has {} elements, expected {}", found,

@@ -58,7 +58,8 @@ void SumFactorTermsAt(const MatrixOperands& operands,
 
 namespace {
 
-// NumPy's matmul: the result, as far as it is known.
+// NumPy's matmul: the result, as far as it is known. Check() and Infer() both
+// come here, so that what one accepts the other can describe.
 absl::StatusOr<TensorType> MatMulType(const Inputs& in, DLDataType dtype) {
   if (!in.type(0).has_rank() || !in.type(1).has_rank()) {
     return TensorType(dtype);
@@ -216,8 +217,8 @@ struct MatMul : ops::MatMul {
     NODEWISE_ASSIGN_OR_RETURN(const MatrixOperands operands, OperandsOf(args));
     if (IsFloat(args.dtype(0))) return EvaluateFloats(args, operands);
     const int64_t columns = operands.sizes.columns;
-    // Hence the unsigned type of the same size serves both kinds. The bits that
-    // are kept do not depend on the signs of the factors.
+    // The bits that are kept do not depend on the signs of the factors. Hence
+    // the unsigned type of the same size serves both kinds.
     return WithSize(args.dtype(0), [&](auto zero) {
       using T = decltype(zero);
       T* const to = out.As<T>();
@@ -519,7 +520,7 @@ struct GemmRules : Class {
                       transB ? 1 : b_columns};
     return operands;
   }
-  // The bias is a term as well. The two scalings round once more each.
+  // The two scalings round once more each. The bias is a term as well.
   static double TermsOf(const MatrixOperands& operands) {
     return static_cast<double>(operands.sizes.depth) + 3;
   }

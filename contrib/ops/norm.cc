@@ -288,7 +288,8 @@ std::vector<ChannelRule> ChannelRules(const EvalArgs& args, float epsilon) {
 }
 
 // Kernels may multiply x by the factor and add the rest, so numbers of that
-// size are rounded, and may overflow.
+// size are rounded, and may overflow. The rest is bias - mean * factor, in
+// which both parts may be far larger than the result.
 void BoundChannel(const std::vector<double>& x, const ChannelRule& rule,
                   DLDataType dtype, size_t first, Bounds* bounds) {
   // Each of the constants of a channel is rounded, the root and the quotient

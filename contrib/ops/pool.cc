@@ -283,7 +283,8 @@ void StoreLowest(const NDArray& out, int64_t at) {
   }
 }
 
-// best[i] becomes from[i * stride] where that is larger, or a NaN.
+// best[i] becomes from[i * stride] where that is larger, or a NaN. Without
+// branches, which the two loops need to be vectorised.
 template <typename T>
 void TakeLarger(const T* __restrict from, int64_t stride, int64_t count,
                 T* __restrict best) {

@@ -192,7 +192,9 @@ struct QuantizeLinear : ops::QuantizeLinear {
   }
 };
 
-// Axes came with opset 13, blocks with 21, output_dtype with 23.
+// Axes came with opset 13, blocks with 21, output_dtype with 23. A scale in
+// powers of two says nothing about the type of the result, so output_dtype has
+// to.
 struct DequantizeLinear : ops::DequantizeLinear {
   static constexpr auto Fields() {
     return FieldList(
@@ -446,7 +448,8 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
 }
 
 // The common part of both. The `Rules` have Integers(): the product of integers
-// that they scale.
+// that they scale. Errors name the product that they come from, since its
+// inputs have other numbers than these.
 template <typename Rules>
 struct QLinearProduct {
   absl::Status Check(const Inputs& in) const {
@@ -652,7 +655,8 @@ struct FloatProduct {
 };
 
 // One scale, one for each row of a or column of b, or one for each of each
-// matrix of a batch.
+// matrix of a batch. Whether floats of 8 bits take part decides which product
+// it is, here and in every function.
 struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
   absl::Status Check(const Inputs& in) const {
     return HasByteFloats(in) ? FloatProduct::Check(in)

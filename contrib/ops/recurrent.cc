@@ -56,9 +56,9 @@ struct CellNumbers {
   static double Multiply(double a, double b) { return a * b; }
   static double Complement(double a) { return 1 - a; }
   static double Apply(const Activation& f, double x) { return f(x); }
-  // A GRU needs its columns in two parts, hence the range. sums[j] = inputs[j]
-  // + bias[j] + h . recurrent[:, j] for `count` columns from `first` on;
-  // without `inputs`, that term is left out.
+  // sums[j] = inputs[j] + bias[j] + h . recurrent[:, j] for `count` columns
+  // from `first` on; without `inputs`, that term is left out. A GRU needs its
+  // columns in two parts, hence the range.
   static void AddUp(const CellWeights& weights, const double* inputs,
                     const double* h, int64_t first, int64_t count,
                     double* sums) {
@@ -268,7 +268,8 @@ struct Lstm : RecurrentCell<Lstm<Class>, Class, 4> {
   }
 };
 
-// Gates: update, reset, hidden.
+// Gates: update, reset, hidden. `sums` holds all three gates, and is worked on
+// in place.
 template <typename Class>
 struct Gru : RecurrentCell<Gru<Class>, Class, 3> {
   static constexpr auto& kUsual = ops::kGruActivations;
@@ -312,6 +313,7 @@ struct Gru : RecurrentCell<Gru<Class>, Class, 3> {
   }
 };
 
+// The one gate is the state itself.
 template <typename Class>
 struct Rnn : RecurrentCell<Rnn<Class>, Class, 1> {
   static constexpr auto& kUsual = ops::kRnnActivations;

@@ -90,6 +90,7 @@ namespace {
 
 using ops::ReduceAttributes;
 
+// Sides may be numbers, or dimensions of which some are unknown.
 template <typename Side>
 std::vector<Side> Remaining(absl::Span<const Side> shape,
                             const std::vector<bool>& is_reduced,
@@ -369,6 +370,8 @@ struct Smaller {
     return b < a || b != b ? b : a;
   }
 };
+// A total may be of a wider type than the elements, which are converted
+// exactly.
 template <typename Choice, typename T, typename Total>
 void Choose(const Part<T>& part, Total first, Total* y) {
   std::fill(y, y + part.slice.n, first);

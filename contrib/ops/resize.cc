@@ -516,7 +516,8 @@ absl::StatusOr<int64_t> LengthOf(double length) {
 }
 
 // Calculates a side as exporters and shape inference do: the product is a
-// float, so that 0.7 of 10 is 7.
+// float, so that 0.7 of 10 is 7. `share` is the part of the side that a region
+// covers.
 absl::StatusOr<ResizedSide> ScaledSide(int64_t size, double scale,
                                        double share) {
   if (!(scale > 0)) {
@@ -602,7 +603,8 @@ std::vector<ops::SideTaps> TapsOfSides(const ResizeRule& rule,
   return taps;
 }
 
-// The scales were an attribute until opset 9.
+// The scales were an attribute until opset 9. Cubic interpolation has a
+// parameter, which these versions have no attribute for.
 template <typename Class>
 struct Scaled : Class {
   using Class::mode;

@@ -155,7 +155,7 @@ absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
                   batches - 1));
 }
 
-// The elements of one bin along a side.
+// The elements of one bin along a side. From `begin` up to, but without, `end`.
 struct Bin {
   int64_t begin;
   int64_t end;

@@ -277,7 +277,8 @@ absl::Status EvaluateDft(const DftRule& rule, EvalArgs& args, int64_t axis) {
   return absl::OkStatus();
 }
 
-// The axis became an input, with another default, with opset 20.
+// The axis became an input, with another default, with opset 20. The axis of 1
+// counts from the front, and skips the batch.
 struct Dft17 : ops::DFT17 {
   static constexpr auto Fields() {
     return FieldList(Field<&Dft17::axis>("axis"),
@@ -485,6 +486,7 @@ absl::Status EvaluateWindow(bool periodic, const Cosines& cosines,
   return absl::OkStatus();
 }
 
+// All three differ in their coefficients alone.
 template <typename Class>
 struct CosineWindow : Class {
   static constexpr auto Fields() {

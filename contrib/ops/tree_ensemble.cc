@@ -195,6 +195,7 @@ absl::Status CheckIndices(const char* attribute, const Ints& values,
   }
   return absl::OkStatus();
 }
+// ONNX has no default for it, and nothing can be summed up for no target.
 absl::Status CheckTargets(const std::optional<int64_t>& n_targets) {
   const int64_t targets = n_targets.value_or(0);
   if (targets >= 1) return absl::OkStatus();
@@ -254,6 +255,7 @@ Forest ForestOf(const ops::TreeEnsemble& op) {
   return forest;
 }
 
+// Results have the type of the input.
 struct TreeEnsemble : ops::TreeEnsemble {
   static constexpr auto Fields() {
     using Class = ops::TreeEnsemble;
