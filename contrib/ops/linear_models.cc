@@ -158,10 +158,11 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
 }
 
 // `expected` says what the number follows from.
+template <typename... Args>
 absl::Status WrongCount(const char* attribute, size_t found,
-                        const std::string& expected) {
+                        fmt::format_string<Args...> expected, Args&&... args) {
   return WrongAttribute(attribute, "has {} elements, expected {}", found,
-                        expected);
+                        fmt::format(expected, std::forward<Args>(args)...));
 }
 
 // Rows of so many features, where that is known. Attributes say how many
@@ -205,6 +206,21 @@ absl::Span<const float> Line(const std::vector<float>& matrix, size_t line,
   return absl::MakeConstSpan(matrix).subspan(line * length, length);
 }
 
+// Stores the label and the scores of each row: f(features, scores) fills in the
+// scores and returns the winner.
+template <typename F>
+absl::Status ClassifyRows(EvalArgs& args, const std::vector<int64_t>& labels,
+                          F f) {
+  const Rows x(args);
+  std::vector<Scores> all;
+  std::vector<Winner> winners;
+  for (int64_t row = 0; row < x.count(); ++row) {
+    winners.push_back(f(x[row], &all.emplace_back()));
+  }
+  NODEWISE_RETURN_IF_ERROR(StoreLabels(args, 0, winners, labels));
+  return StoreScores(args, 1, all);
+}
+
 // With one score and two labels it is a binary classifier, whose other score is
 // made up from the one.
 struct LinearClassifier : ops::LinearClassifier {
@@ -225,13 +241,12 @@ struct LinearClassifier : ops::LinearClassifier {
       return AttributeError("intercepts", "is missing, as classlabels_ints is");
     }
     if (classes > 1 && classlabels_ints.size() != classes) {
-      return WrongCount(
-          "classlabels_ints", classlabels_ints.size(),
-          fmt::format("{}, one for each of the intercepts", classes));
+      return WrongCount("classlabels_ints", classlabels_ints.size(),
+                        "{}, one for each of the intercepts", classes);
     }
     if (coefficients.size() % classes != 0) {
       return WrongCount("coefficients", coefficients.size(),
-                        fmt::format("a multiple of {}, the scores", classes));
+                        "a multiple of {}, the scores", classes);
     }
     return CheckFeatures(in, Features());
   }
@@ -246,30 +261,27 @@ struct LinearClassifier : ops::LinearClassifier {
                            : 0;
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const Rows x(args);
-    std::vector<Scores> all;
-    std::vector<Winner> winners;
-    for (int64_t row = 0; row < x.count(); ++row) {
-      Scores& scores = all.emplace_back();
-      for (size_t i = 0; i < Classes(); ++i) {
-        const double intercept =
-            intercepts.empty() ? 0 : static_cast<double>(intercepts[i]);
-        scores.push_back(
-            DotProduct(x[row], Line(coefficients, i, Features()), intercept));
-      }
-      winners.push_back(Classes() == 1 ? Above(0, scores[0]) : Largest(scores));
-      if (HasOtherClass()) {
-        TransformToTwo(post_transform, OtherClass::kComplement, &scores);
-      } else {
-        Transform(post_transform, &scores);
-      }
-    }
     // Without labels a single score says 0 or 1.
     const std::vector<int64_t> usual = {0, 1};
     const bool has_labels = Classes() > 1 || HasOtherClass();
-    NODEWISE_RETURN_IF_ERROR(
-        StoreLabels(args, 0, winners, has_labels ? classlabels_ints : usual));
-    return StoreScores(args, 1, all);
+    return ClassifyRows(
+        args, has_labels ? classlabels_ints : usual,
+        [&](absl::Span<const double> x, Scores* scores) {
+          for (size_t i = 0; i < Classes(); ++i) {
+            const double intercept =
+                intercepts.empty() ? 0 : static_cast<double>(intercepts[i]);
+            scores->push_back(
+                DotProduct(x, Line(coefficients, i, Features()), intercept));
+          }
+          const Winner winner =
+              Classes() == 1 ? Above(0, (*scores)[0]) : Largest(*scores);
+          if (HasOtherClass()) {
+            TransformToTwo(post_transform, OtherClass::kComplement, scores);
+          } else {
+            Transform(post_transform, scores);
+          }
+          return winner;
+        });
   }
 
  private:
@@ -311,8 +323,8 @@ absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
   }
   const size_t size = op.support_vectors.size();
   if (vectors > 0 && size % static_cast<size_t>(vectors) != 0) {
-    return WrongCount("support_vectors", size,
-                      fmt::format("a multiple of {}, the vectors", vectors));
+    return WrongCount("support_vectors", size, "a multiple of {}, the vectors",
+                      vectors);
   }
   return absl::OkStatus();
 }
@@ -341,7 +353,7 @@ struct SVMRegressor : ops::SVMRegressor {
     if (n_supports == 0) return CheckFeatures(in, coefficients.size());
     if (coefficients.size() != static_cast<size_t>(n_supports)) {
       return WrongCount("coefficients", coefficients.size(),
-                        fmt::format("{}, one for each vector", n_supports));
+                        "{}, one for each vector", n_supports);
     }
     return CheckFeatures(
         in, support_vectors.size() / static_cast<size_t>(n_supports));
@@ -403,9 +415,8 @@ struct SVMClassifier : ops::SVMClassifier {
           in, support_vectors.size() / static_cast<size_t>(Vectors()));
     }
     if (coefficients.size() % Classes() != 0) {
-      return WrongCount(
-          "coefficients", coefficients.size(),
-          fmt::format("a multiple of {}, the classes", Classes()));
+      return WrongCount("coefficients", coefficients.size(),
+                        "a multiple of {}, the classes", Classes());
     }
     return CheckFeatures(in, coefficients.size() / Classes());
   }
@@ -415,16 +426,11 @@ struct SVMClassifier : ops::SVMClassifier {
                         static_cast<int64_t>(has_pairs ? Pairs() : Classes()));
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const Rows x(args);
-    std::vector<Scores> all;
-    std::vector<Winner> winners;
-    for (int64_t row = 0; row < x.count(); ++row) {
-      Scores& scores = all.emplace_back();
-      winners.push_back(Vectors() > 0 ? Vote(x[row], &scores)
-                                      : Linear(x[row], &scores));
-    }
-    NODEWISE_RETURN_IF_ERROR(StoreLabels(args, 0, winners, classlabels_ints));
-    return StoreScores(args, 1, all);
+    return ClassifyRows(args, classlabels_ints,
+                        [&](absl::Span<const double> x, Scores* scores) {
+                          return Vectors() > 0 ? Vote(x, scores)
+                                               : Linear(x, scores);
+                        });
   }
 
  private:
@@ -439,25 +445,24 @@ struct SVMClassifier : ops::SVMClassifier {
     // So that the numbers below cannot overflow.
     if (Vectors() > static_cast<int64_t>(coefficients.size())) {
       return WrongCount("coefficients", coefficients.size(),
-                        fmt::format("{} or more, the vectors", Vectors()));
+                        "{} or more, the vectors", Vectors());
     }
     if (vectors_per_class.size() != Classes()) {
       return WrongCount("vectors_per_class", vectors_per_class.size(),
-                        fmt::format("{}, one for each class", Classes()));
+                        "{}, one for each class", Classes());
     }
     const size_t weights = (Classes() - 1) * static_cast<size_t>(Vectors());
     if (coefficients.size() < weights) {
-      return WrongCount("coefficients", coefficients.size(),
-                        fmt::format("{} or more", weights));
+      return WrongCount("coefficients", coefficients.size(), "{} or more",
+                        weights);
     }
     if (rho.size() < Pairs()) {
-      return WrongCount("rho", rho.size(),
-                        fmt::format("{}, one for each pair", Pairs()));
+      return WrongCount("rho", rho.size(), "{}, one for each pair", Pairs());
     }
     if (prob_a.size() != prob_b.size() ||
         (!prob_a.empty() && prob_a.size() < Pairs())) {
-      return WrongCount("prob_a", prob_a.size(),
-                        fmt::format("{} as prob_b, or none", Pairs()));
+      return WrongCount("prob_a", prob_a.size(), "{} as prob_b, or none",
+                        Pairs());
     }
     return absl::OkStatus();
   }

@@ -87,36 +87,26 @@ constexpr int64_t kLanes = 8;
 // NaN is not larger. It makes the exponential of its own distance NaN, and
 // thereby the sum.
 double LargerOf(double peak, double x) { return x > peak ? x : peak; }
-double PeakOf(const double* x, int64_t size) {
+template <typename F>
+double FoldLanes(const double* x, int64_t size, double first, F f) {
   double lanes[kLanes];
-  std::fill_n(lanes, kLanes, -std::numeric_limits<double>::infinity());
+  std::fill_n(lanes, kLanes, first);
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
-    for (int64_t k = 0; k < kLanes; ++k) {
-      lanes[k] = LargerOf(lanes[k], x[i + k]);
-    }
+    for (int64_t k = 0; k < kLanes; ++k) lanes[k] = f(lanes[k], x[i + k]);
   }
-  for (; i < size; ++i) lanes[0] = LargerOf(lanes[0], x[i]);
-  double peak = lanes[0];
-  for (const double lane : lanes) peak = LargerOf(peak, lane);
-  return peak;
-}
-double SumOf(const double* x, int64_t size) {
-  double lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    for (int64_t k = 0; k < kLanes; ++k) lanes[k] += x[i + k];
-  }
-  for (; i < size; ++i) lanes[0] += x[i];
-  double total = 0;
-  for (const double lane : lanes) total += lane;
+  for (; i < size; ++i) lanes[0] = f(lanes[0], x[i]);
+  double total = first;
+  for (const double lane : lanes) total = f(total, lane);
   return total;
 }
 
 Peaks PeaksOf(const double* x, const Block& block) {
   Peaks peaks;
   if (block.columns == 1) {
-    peaks.values[0] = PeakOf(x, block.size);
+    peaks.values[0] = FoldLanes(
+        x, block.size, -std::numeric_limits<double>::infinity(),
+        [](double peak, double number) { return LargerOf(peak, number); });
     return peaks;
   }
   std::fill(peaks.values, peaks.values + block.columns,
@@ -151,7 +141,9 @@ Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
   ExpAll(x, block.size * block.columns);
   Peaks sums{};
   if (block.columns == 1) {
-    sums.values[0] = SumOf(x, block.size);
+    sums.values[0] = FoldLanes(x, block.size, 0, [](double sum, double number) {
+      return sum + number;
+    });
     return sums;
   }
   for (int64_t i = 0; i < block.size; ++i) {
