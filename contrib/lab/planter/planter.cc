@@ -1,25 +1,72 @@
 #include "nodewise/planter/planter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
-#include "contrib/lab/planter/plan_overlap.h"
-#include "contrib/lab/planter/sound_run.h"
 #include "contrib/lab/planter/spoiling.h"
-#include "contrib/lab/planter/trial.h"
 #include "fmt/format.h"
+#include "nodewise/device/device.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/storage_plan.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
 
-// Marks the node for the library. A library is asked for functions by the
-// node's attributes, and is not told its name.
-constexpr std::string_view kFaultAttribute = "nodewise.planted";
+// --- The kinds ---
+
+// In the order of the enum, as RowOf takes them.
+constexpr FaultKindRow kFaultKindRows[] = {
+    {FaultKind::kScale, "scale",
+     "all that the node makes is one to two per cent too large or too small"},
+    {FaultKind::kMissingBias, "bias-missing",
+     "a constant that is added is taken to be 0"},
+    {FaultKind::kOneWeight, "one-weight", "one element of a constant is wrong"},
+    {FaultKind::kOneChannel, "one-channel",
+     "one index along one side of the result is wrong"},
+    {FaultKind::kWrongOrder, "wrong-order",
+     "an axis is another one, or the result is stored transposed"},
+    {FaultKind::kWrongPadding, "wrong-padding",
+     "padding stands at the other end"},
+    {FaultKind::kWrongAttribute, "wrong-attribute",
+     "a number or a switch among the attributes is wrong: epsilon, a slope, "
+     "whether padding counts"},
+    {FaultKind::kOffByOne, "off-by-one",
+     "the result is shifted by one along a side"},
+    {FaultKind::kDroppedLane, "lane-drop",
+     "every n-th element of the result is 0"},
+    {FaultKind::kUnmaskedTail, "tail-not-masked",
+     "what is left of a row behind the last whole vector holds other elements "
+     "of the row"},
+    {FaultKind::kStaleBuffer, "stale-buffer",
+     "a block of the result is not written and holds something older"},
+    {FaultKind::kSwappedInputs, "swapped-inputs",
+     "two inputs of one type are exchanged"},
+    {FaultKind::kFloat16Sums, "float16-sums",
+     "sums are accumulated in float16"},
+    {FaultKind::kTruncation, "truncation",
+     "results are truncated instead of rounded: to integers, or to fewer bits"},
+    {FaultKind::kNan, "nan", "one element of the result is NaN"},
+    {FaultKind::kApproximation, "approximation",
+     "exp, erf or another function is interpolated between few points"},
+    {FaultKind::kPlanOverlap, "plan-overlap",
+     "the node's result lies in the memory of another one that is still needed",
+     FaultSign::kVictims},
+    {FaultKind::kOverrun, "overrun",
+     "the node writes past the end of its result", FaultSign::kVictims},
+    {FaultKind::kFlaky, "flaky", "in a third of the calls the result is wrong",
+     FaultSign::kSometimes},
+    {FaultKind::kCrash, "crash", "the node ends the process by SIGSEGV",
+     FaultSign::kNoReturn},
+    {FaultKind::kHang, "hang", "the node never ends", FaultSign::kNoReturn},
+};
 
 // How the kinds of faults in functions are made, in the order of the enum; null
 // for the plan's.
@@ -33,12 +80,268 @@ constexpr SpoilingsOf kMakers[] = {
 };
 static_assert(std::size(kMakers) == static_cast<size_t>(FaultKind::kHang) + 1);
 
+bool ComputesSomething(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph.node(id);
+  return graph.IsFunction(id) && node.function != kNopFunction &&
+         node.function != kCopyFunction;
+}
+
+// --- The sound run ---
+
+// The graph with every entry of a function as an output, in memory of its own.
+Graph WithAllOutputs(Graph graph) {
+  graph.heads.clear();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    for (uint32_t slot = 0; slot < graph.OutputsOf(NodeId{n}); ++slot) {
+      const EntryId entry = graph.EntryOf(NodeId{n}, slot);
+      graph.entries[Index(entry)].storage_id =
+          static_cast<int32_t>(Index(entry));
+      if (graph.IsFunction(NodeId{n})) graph.heads.push_back({n, slot});
+    }
+  }
+  return graph;
+}
+
+const NDArray* FindTensor(const std::vector<NamedTensor>& tensors,
+                          const std::string& name) {
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.name == name) return &tensor.tensor;
+  }
+  return nullptr;
+}
+
+// Integers may be indices, and those that are always in range are 0 and 1.
+absl::StatusOr<NDArray> DrawnInput(const TensorInfo& info, uint64_t seed) {
+  RandomSource random(seed, info.name);
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray drawn,
+                            RandomTensor(random, info.shape, info.dtype));
+  if (!IsInteger(info.dtype)) return drawn;
+  ChangeNumbers(drawn, [&](std::vector<double>& numbers) {
+    for (double& number : numbers) {
+      number = static_cast<double>(random.Between(0, 1));
+    }
+  });
+  return drawn;
+}
+
+absl::Status SetAllInputs(const PlanterOptions& options,
+                          GraphExecutor* executor) {
+  for (size_t i = 0; i < executor->NumInputs(); ++i) {
+    const TensorInfo info = executor->InputInfo(i);
+    const NDArray* given = FindTensor(options.inputs, info.name);
+    if (given == nullptr) given = FindTensor(options.params, info.name);
+    NDArray drawn;
+    if (given == nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(drawn, DrawnInput(info, options.input_seed));
+      given = &drawn;
+    }
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, **given));
+  }
+  return absl::OkStatus();
+}
+
+// Runs a graph once, each entry in memory of its own, and returns what every
+// entry held, by entry, as host copies; undefined for what no node reads or
+// makes. Inputs that the options do not give are drawn.
+absl::StatusOr<std::vector<NDArray>> RunSoundly(const Graph& graph,
+                                                const Ref<Library>& library,
+                                                const PlanterOptions& options) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const auto executor,
+      GraphExecutor::Create(WithAllOutputs(graph), library));
+  NODEWISE_RETURN_IF_ERROR(SetAllInputs(options, executor.get()));
+  NODEWISE_RETURN_IF_ERROR(executor->Run());
+  std::vector<NDArray> held(graph.entries.size());
+  for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
+    const EntryId entry = graph.EntryOf(NodeId{graph.arg_nodes[i]}, 0);
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray input, executor->GetInput(i));
+    NODEWISE_ASSIGN_OR_RETURN(held[Index(entry)], input.CopyToHost());
+  }
+  const std::vector<EntryRef>& heads = executor->graph().heads;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(held[Index(graph.EntryOf(heads[i]))],
+                              output.CopyToHost());
+  }
+  return held;
+}
+
+// --- Overlaps of the plan ---
+
+// A change of a plan after which the result of one node lies where that of
+// another does, which is still needed.
+struct PlanOverlap {
+  NodeId writer{};
+  EntryId written{};  // The writer's output that moves.
+  EntryId victim{};   // Written before it, and read after it.
+};
+
+class OverlapFinder {
+ public:
+  OverlapFinder(const Graph& graph, const StoragePlan& plan)
+      : graph_(graph), index_(graph, plan) {
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!ComputesSomething(graph, NodeId{n})) continue;
+      for (uint32_t slot = 0; slot < graph.OutputsOf(NodeId{n}); ++slot) {
+        made_.push_back(graph.EntryOf(NodeId{n}, slot));
+      }
+    }
+  }
+
+  std::vector<PlanOverlap> Find() const {
+    std::vector<PlanOverlap> found;
+    for (const EntryId written : made_) {
+      if (!CanMove(written)) continue;
+      for (const EntryId victim : made_) {
+        if (Spoils(written, victim)) {
+          found.push_back({index_.NodeOf(written), written, victim});
+        }
+      }
+    }
+    return found;
+  }
+
+ private:
+  // A __nop that shares its input's memory would become a copy of the old one.
+  bool CanMove(EntryId entry) const {
+    const auto readers = index_.ReadersOf(entry);
+    return index_.BytesOf(entry) > 0 &&
+           std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+             return ComputesSomething(graph_, reader);
+           });
+  }
+
+  bool Spoils(EntryId written, EntryId victim) const {
+    const int64_t writes = Index(index_.NodeOf(written));
+    const Lifetime& life = index_.LifetimeOf(victim);
+    if (index_.BytesOf(victim) == 0 || life.written >= writes ||
+        life.last_read <= writes || IsRead(victim, index_.NodeOf(written)) ||
+        graph_.entry(written).device_type != graph_.entry(victim).device_type) {
+      return false;
+    }
+    // No other tensor may be written there until the last reader has run.
+    const int64_t last = std::max(index_.LifetimeOf(written).last_read, writes);
+    const auto slot = index_.plan().slot_of[Index(victim)];
+    const auto others = index_.TensorsIn(slot);
+    return std::none_of(others.begin(), others.end(), [&](EntryId other) {
+      const Lifetime& its = index_.LifetimeOf(other);
+      return other != victim && its.written >= writes && its.written <= last;
+    });
+  }
+
+  // A kernel that writes where it reads may do anything.
+  bool IsRead(EntryId entry, NodeId node) const {
+    const auto& inputs = graph_.node(node).inputs;
+    return std::any_of(
+        inputs.begin(), inputs.end(), [&](const EntryRef& input) {
+          return index_.BaseOf(graph_.EntryOf(input)) == index_.BaseOf(entry);
+        });
+  }
+
+  const Graph& graph_;
+  const GraphIndex index_;
+  std::vector<EntryId> made_;
+};
+
+// Lists all changes that spoil the victim alone: the moved output is neither
+// overwritten itself nor overwrites anything else. REQUIRES: the graph is
+// sound.
+std::vector<PlanOverlap> FindPlanOverlaps(const Graph& graph) {
+  const auto plan = PlanStorage(graph, kDLCPU);
+  if (!plan.ok()) return {};
+  return OverlapFinder(graph, *plan).Find();
+}
+
+// --- The trial of a fault ---
+
+// Tensors as the node's function gets them: flat if the node says so.
+absl::StatusOr<std::vector<NDArray>> AsCalled(const std::vector<NDArray>& list,
+                                              bool flatten) {
+  if (!flatten) return list;
+  std::vector<NDArray> flat;
+  for (const NDArray& tensor : list) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray view,
+        tensor.View(std::vector<int64_t>{CountOf(tensor)}, tensor.dtype()));
+    flat.push_back(std::move(view));
+  }
+  return flat;
+}
+
+absl::StatusOr<std::vector<NDArray>> EmptyLike(
+    const std::vector<NDArray>& list) {
+  std::vector<NDArray> made;
+  for (const NDArray& like : list) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray empty,
+                              NDArray::Empty(like.shape(), like.dtype(), kCpu));
+    if (empty.bytes() > 0) std::memset(empty.data(), 0, empty.bytes());
+    made.push_back(std::move(empty));
+  }
+  return made;
+}
+
+// PlantedFault::effect of one output.
+double EffectOn(const NDArray& sound, const NDArray& faulty) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const DLDataType dtype = sound.dtype();
+  if (!IsFloat(dtype) && !IsInteger(dtype) && !IsBool(dtype)) return kInfinite;
+  const std::vector<double> was = ToDoubles(sound), is = ToDoubles(faulty);
+  double largest = 0;
+  for (size_t i = 0; i < was.size(); ++i) {
+    const bool are_same =
+        was[i] == is[i] || (std::isnan(was[i]) && std::isnan(is[i]));
+    if (are_same) continue;
+    const double difference = std::fabs(was[i] - is[i]);
+    if (!std::isfinite(difference)) return kInfinite;
+    largest = std::max(largest, difference);
+  }
+  const double scale = LargestOf(sound);
+  return largest == 0 || scale > 0 ? largest / std::max(scale, 1e-300)
+                                   : kInfinite;
+}
+
+// Binds the faulty function of a node and calls it with what the node read in
+// the sound run. Returns how far what it makes is from what the sound one made,
+// as PlantedFault::effect says; none if all bits are the same. Fails as binding
+// and calling do.
+absl::StatusOr<std::optional<double>> TryFault(const FaultPlace& place,
+                                               const Spoiling& spoiling,
+                                               Library& sound) {
+  const GraphNode& node = place.graph.node(place.node);
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
+                            EmptyLike(place.sound.outputs));
+  NodeCall call;
+  NODEWISE_ASSIGN_OR_RETURN(call.inputs,
+                            AsCalled(place.sound.inputs, node.flatten));
+  NODEWISE_ASSIGN_OR_RETURN(call.outputs, AsCalled(made, node.flatten));
+  const auto& bind =
+      spoiling.bind_for_trial ? spoiling.bind_for_trial : spoiling.bind;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const PackedFunc faulty,
+      bind(sound, {node.function, node.attrs, ArgumentsOf(call), made.size()}));
+  NODEWISE_RETURN_IF_ERROR(CallNode(faulty, call));
+  std::optional<double> effect;
+  for (size_t i = 0; i < made.size(); ++i) {
+    const NDArray& right = place.sound.outputs[i];
+    if (std::memcmp(right.data(), made[i].data(), right.bytes()) == 0) continue;
+    effect = std::max(effect.value_or(0), EffectOn(right, made[i]));
+  }
+  return effect;
+}
+
+// --- Planting ---
+
+// Marks the node for the library. A library is asked for functions by the
+// node's attributes, and is not told its name.
+constexpr std::string_view kFaultAttribute = "nodewise.planted";
+
 std::string_view KindNameOf(const PlantedFault& fault) {
   if (!fault.further_kind.empty()) return fault.further_kind;
   return RowOf(fault.kind).name;
 }
 
-// What marks the node of this fault, and of no other one in the graph.
+// What marks the node of this fault, and of no other one in the graph. The
+// fault's parameters are drawn by it as well.
 std::string MarkOf(const PlantedFault& fault) {
   return fmt::format("{} {}", KindNameOf(fault), Index(fault.node));
 }
@@ -79,21 +382,6 @@ PlantedGraph PlantSpoiling(Graph graph, Ref<Library> library,
   Ref<Library> planted = MakeRef<PlantedLibrary>(
       std::move(library), std::move(mark), std::move(spoiling));
   return PlantedGraph{std::move(graph), std::move(planted), std::move(fault)};
-}
-
-bool ComputesSomething(const Graph& graph, NodeId id) {
-  const GraphNode& node = graph.node(id);
-  return graph.IsFunction(id) && node.function != kNopFunction &&
-         node.function != kCopyFunction;
-}
-
-absl::Status CheckComputes(std::string_view kind, const Graph& graph,
-                           NodeId node) {
-  if (Index(node) < graph.nodes.size() && ComputesSomething(graph, node)) {
-    return absl::OkStatus();
-  }
-  return Lacks(
-      fmt::format("plant {}: node {} computes nothing", kind, Index(node)));
 }
 
 bool MakesFloats(const Graph& graph, NodeId id) {
@@ -137,25 +425,23 @@ struct OwnedPlace {
   std::optional<Region> region;
 };
 
-void FindRegion(const OpSet& ops, OwnedPlace* owned) {
-  FaultPlace& place = owned->place;
-  const GraphNode& node = place.graph.node(place.node);
-  std::vector<const DLTensor*> arguments;
-  for (const auto* list : {&place.sound.inputs, &place.sound.outputs}) {
-    for (const NDArray& tensor : *list) arguments.push_back(tensor.tensor());
-  }
-  auto region = RegionOf(
-      {node.function, node.attrs, arguments, place.sound.outputs.size()}, ops);
-  if (region.ok()) {
-    place.is_constant = region->is_constant;
-    owned->region = *std::move(region);
-    return;
-  }
-  place.why_unknown = fmt::format("it is not known what it computes ({})",
-                                  MessageOf(region.status()));
+}  // namespace
+
+absl::Span<const FaultKindRow> FaultKinds() { return kFaultKindRows; }
+
+const FaultKindRow& RowOf(FaultKind kind) {
+  return kFaultKindRows[static_cast<size_t>(kind)];
 }
 
-}  // namespace
+absl::StatusOr<FaultKind> ParseFaultKind(std::string_view name) {
+  std::string names;
+  for (const FaultKindRow& row : kFaultKindRows) {
+    if (row.name == name) return row.kind;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: is not a kind of fault, expected one of {}", name, names));
+}
 
 absl::StatusOr<PlantedGraph> PlantScale(Graph graph, Ref<Library> library,
                                         uint64_t seed) {
@@ -181,31 +467,45 @@ struct Planter::Sound {
   std::vector<PlanOverlap> overlaps;
 
   std::unique_ptr<OwnedPlace> PlaceOf(NodeId node) const;
+  // Plants into the node of the fault; without a function for the kind, an
+  // overlap of the plan.
+  absl::StatusOr<PlantedGraph> PlantAt(PlantedFault fault,
+                                       SpoilingsOf spoilings_of,
+                                       uint64_t seed) const;
   absl::StatusOr<PlantedGraph> PlantFunction(PlantedFault fault,
                                              SpoilingsOf spoilings_of,
                                              RandomSource& random) const;
-  absl::StatusOr<PlantedGraph> PlantOverlap(NodeId node,
+  absl::StatusOr<PlantedGraph> PlantOverlap(PlantedFault fault,
                                             RandomSource& random) const;
   bool DifferInBytes(EntryId a, EntryId b) const;
 };
 
+// On the heap, since the place points into it.
 std::unique_ptr<OwnedPlace> Planter::Sound::PlaceOf(NodeId id) const {
   auto owned = std::make_unique<OwnedPlace>(OwnedPlace{{graph, id}, {}});
   FaultPlace& place = owned->place;
-  for (const EntryRef& input : graph.node(id).inputs) {
+  const GraphNode& node = graph.node(id);
+  for (const EntryRef& input : node.inputs) {
     place.sound.inputs.push_back(held[Index(graph.EntryOf(input))]);
-    const std::string& name = graph.nodes[input.node].name;
-    const bool is_param = std::any_of(
-        options.params.begin(), options.params.end(),
-        [&](const NamedTensor& param) { return param.name == name; });
-    place.is_constant.push_back(!graph.IsFunction(NodeId{input.node}) &&
-                                is_param);
+    place.is_constant.push_back(
+        !graph.IsFunction(NodeId{input.node}) &&
+        FindTensor(options.params, graph.nodes[input.node].name) != nullptr);
   }
   for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
     place.sound.outputs.push_back(held[Index(graph.EntryOf(id, slot))]);
   }
-  FindRegion(options.operators, owned.get());
-  if (owned->region.has_value()) place.region = &*owned->region;
+  auto region = RegionOf({node.function, node.attrs, ArgumentsOf(place.sound),
+                          place.sound.outputs.size()},
+                         options.operators);
+  if (region.ok()) {
+    // The node itself says it, also where no parameters were given.
+    place.is_constant = region->is_constant;
+    owned->region = *std::move(region);
+    place.region = &*owned->region;
+  } else {
+    place.why_unknown = fmt::format("it is not known what it computes ({})",
+                                    MessageOf(region.status()));
+  }
   place.is_bound_by_attributes = HasBuiltInFunctions(graph);
   return owned;
 }
@@ -217,6 +517,7 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
                             spoilings_of(owned->place, random));
   const FaultSign sign = fault.further_kind.empty() ? RowOf(fault.kind).sign
                                                     : FaultSign::kWrongValues;
+  // A trial would see nothing of a victim, and not come back from a crash.
   if (sign == FaultSign::kVictims || sign == FaultSign::kNoReturn) {
     return PlantSpoiling(graph, library, std::move(fault), spoilings[0]);
   }
@@ -242,11 +543,12 @@ bool Planter::Sound::DifferInBytes(EntryId a, EntryId b) const {
   return std::memcmp(one.data(), other.data(), bytes) != 0;
 }
 
+// Moves nothing but a storage id; the library stays the sound one.
 absl::StatusOr<PlantedGraph> Planter::Sound::PlantOverlap(
-    NodeId node, RandomSource& random) const {
+    PlantedFault fault, RandomSource& random) const {
   std::vector<PlanOverlap> choices = overlaps;
   std::erase_if(choices, [&](const PlanOverlap& overlap) {
-    return overlap.writer != node ||
+    return overlap.writer != fault.node ||
            !DifferInBytes(overlap.written, overlap.victim);
   });
   if (choices.empty()) {
@@ -254,10 +556,7 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantOverlap(
   }
   const PlanOverlap overlap = OneOf(choices, random);
   const GraphIndex index(graph);
-  PlantedFault fault;
-  fault.node = node;
-  fault.name = graph.node(node).name;
-  fault.kind = FaultKind::kPlanOverlap;
+  fault.name = graph.node(fault.node).name;
   fault.victim = overlap.victim;
   fault.what =
       fmt::format("{} lies in the memory of {}", index.TitleOf(overlap.written),
@@ -266,6 +565,24 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantOverlap(
   planted.graph.entries[Index(overlap.written)].storage_id =
       graph.entry(overlap.victim).storage_id;
   return planted;
+}
+
+absl::StatusOr<PlantedGraph> Planter::Sound::PlantAt(PlantedFault fault,
+                                                     SpoilingsOf spoilings_of,
+                                                     uint64_t seed) const {
+  const std::string kind(KindNameOf(fault));
+  const NodeId node = fault.node;
+  if (Index(node) >= graph.nodes.size() || !ComputesSomething(graph, node)) {
+    return Lacks(
+        fmt::format("plant {}: node {} computes nothing", kind, Index(node)));
+  }
+  RandomSource random(seed, MarkOf(fault));
+  auto planted = spoilings_of == nullptr
+                     ? PlantOverlap(std::move(fault), random)
+                     : PlantFunction(std::move(fault), spoilings_of, random);
+  if (planted.ok()) return planted;
+  return At(fmt::format("plant {}: {}", kind, NodeTitle(graph, node)),
+            planted.status());
 }
 
 Planter::Planter(std::unique_ptr<const Sound> sound)
@@ -286,37 +603,20 @@ absl::StatusOr<std::unique_ptr<const Planter>> Planter::Create(
 
 absl::StatusOr<PlantedGraph> Planter::PlantAt(FaultKind kind, NodeId node,
                                               uint64_t seed) const {
-  const std::string_view name = RowOf(kind).name;
-  const Graph& graph = sound_->graph;
-  NODEWISE_RETURN_IF_ERROR(CheckComputes(name, graph, node));
-  RandomSource random(seed, fmt::format("{} {}", name, Index(node)));
   PlantedFault fault;
   fault.node = node;
   fault.kind = kind;
-  auto planted =
-      kind == FaultKind::kPlanOverlap
-          ? sound_->PlantOverlap(node, random)
-          : sound_->PlantFunction(std::move(fault),
-                                  kMakers[static_cast<size_t>(kind)], random);
-  if (planted.ok()) return planted;
-  return At(fmt::format("plant {}: {}", name, NodeTitle(graph, node)),
-            planted.status());
+  return sound_->PlantAt(std::move(fault), kMakers[static_cast<size_t>(kind)],
+                         seed);
 }
 
 absl::StatusOr<PlantedGraph> Planter::PlantAt(const FurtherFaultKind& kind,
                                               NodeId node,
                                               uint64_t seed) const {
-  const Graph& graph = sound_->graph;
-  NODEWISE_RETURN_IF_ERROR(CheckComputes(kind.name, graph, node));
-  RandomSource random(seed, fmt::format("{} {}", kind.name, Index(node)));
   PlantedFault fault;
   fault.node = node;
   fault.further_kind = kind.name;
-  auto planted =
-      sound_->PlantFunction(std::move(fault), kind.spoilings, random);
-  if (planted.ok()) return planted;
-  return At(fmt::format("plant {}: {}", kind.name, NodeTitle(graph, node)),
-            planted.status());
+  return sound_->PlantAt(std::move(fault), kind.spoilings, seed);
 }
 
 absl::StatusOr<PlantedGraph> Planter::Plant(FaultKind kind,

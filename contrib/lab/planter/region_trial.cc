@@ -13,23 +13,6 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// Computes as the reference does, and keeps what one operation reads.
-class InputKeeper : public Evaluator {
- public:
-  explicit InputKeeper(OperationId operation) : operation_(operation) {}
-
-  absl::StatusOr<Evaluated> Evaluate(
-      OperationCall call, const EvalArgs::Options& options) const override {
-    if (call.operation.id == operation_) kept_ = call.inputs;
-    return ReferenceEvaluator().Evaluate(std::move(call), options);
-  }
-  Tensors Kept() const { return kept_; }
-
- private:
-  const OperationId operation_;
-  mutable Tensors kept_;  // One thread runs it.
-};
-
 bool IsNumber(const NDArray& tensor) {
   return tensor.defined() &&
          (IsFloat(tensor.dtype()) || IsInteger(tensor.dtype()));
@@ -81,26 +64,28 @@ std::vector<double> FirstOutput(const Operation& operation, Tensors inputs) {
 
 absl::StatusOr<NDArray> WithNumbers(const NDArray& like,
                                     const std::vector<double>& numbers) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      NDArray made, NDArray::Empty(like.shape(), like.dtype(), {kDLCPU, 0}));
+  NODEWISE_ASSIGN_OR_RETURN(NDArray made,
+                            NDArray::Empty(like.shape(), like.dtype(), kCpu));
   StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), made);
   return made;
 }
 
 absl::StatusOr<RegionTrial> RegionTrial::Of(const FaultPlace& place,
                                             OperationId operation) {
-  const InputKeeper keeper(operation);
   const Network& network = place.region->network;
   for (const AttrField& field : network.operation(operation).def().fields) {
     if (field.is_graph) return Lacks("its operation has bodies");
   }
+  Tensors kept;
+  const ChangedEvaluator keeper(
+      operation,
+      [&](const OperationCall& call, const EvalArgs::Options& options) {
+        kept = call.inputs;
+        return ReferenceEvaluator().Evaluate(call, options);
+      });
   NODEWISE_RETURN_IF_ERROR(
       Interpreter(network, keeper).Run(place.sound.inputs).status());
-  return RegionTrial(network.operation(operation), keeper.Kept());
-}
-
-std::vector<double> RegionTrial::Output(const Tensors& inputs) const {
-  return FirstOutput(operation_, inputs);
+  return RegionTrial(network.operation(operation), std::move(kept));
 }
 
 bool RegionTrial::Adds(uint32_t slot) const {
@@ -113,8 +98,8 @@ bool RegionTrial::Adds(uint32_t slot) const {
         inputs[slot], Numbers(static_cast<size_t>(CountOf(inputs[slot])), 0.0));
     if (!zeros.ok()) return {};
     without[slot] = *std::move(zeros);
-    Change change{Output(inputs), {}};
-    const Numbers base = Output(without);
+    Change change{FirstOutput(operation_, inputs), {}};
+    const Numbers base = FirstOutput(operation_, std::move(without));
     if (base.size() == change.with.size()) {
       change.difference = Less(change.with, base);
     }
@@ -163,9 +148,9 @@ bool RegionTrial::IsSumOver(uint32_t slot) const {
     if (!tensor.ok()) return false;
     Tensors inputs = inputs_;
     inputs[slot] = *std::move(tensor);
-    results[part] = Output(inputs);
+    results[part] = FirstOutput(operation_, std::move(inputs));
   }
-  const Numbers all = Output(inputs_);
+  const Numbers all = FirstOutput(operation_, inputs_);
   for (const Numbers& result : results) {
     if (all.empty() || result.size() != all.size()) return false;
   }

@@ -1,14 +1,37 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "contrib/lab/planter/spoiling.h"
+#include "nodewise/interp/evaluator.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"
 
 namespace nodewise {
+
+// Computes one operation of a network in another way, and all others as the
+// reference does.
+using ChangedOperation = std::function<absl::StatusOr<Evaluated>(
+    const OperationCall& call, const EvalArgs::Options& options)>;
+class ChangedEvaluator : public Evaluator {
+ public:
+  ChangedEvaluator(OperationId operation, ChangedOperation change)
+      : operation_(operation), change_(std::move(change)) {}
+
+  absl::StatusOr<Evaluated> Evaluate(
+      OperationCall call, const EvalArgs::Options& options) const override {
+    if (call.operation.id == operation_) return change_(call, options);
+    return ReferenceEvaluator().Evaluate(std::move(call), options);
+  }
+
+ private:
+  const OperationId operation_;
+  const ChangedOperation change_;
+};
 
 // Evaluates one operation of a node's region with other inputs than it has, to
 // find out what kind of function it is.
@@ -30,9 +53,6 @@ class RegionTrial {
  private:
   RegionTrial(const Operation& operation, Tensors inputs)
       : operation_(operation), inputs_(std::move(inputs)) {}
-
-  // Output 0 with other inputs; empty if that cannot be computed.
-  std::vector<double> Output(const Tensors& inputs) const;
 
   const Operation& operation_;
   Tensors inputs_;

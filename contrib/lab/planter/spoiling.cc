@@ -1,64 +1,185 @@
 #include "contrib/lab/planter/spoiling.h"
 
 #include <algorithm>
-#include <utility>
+#include <cmath>
+#include <cstring>
+#include <memory>
 
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+namespace {
+
+absl::StatusOr<NodeCall> ReadCall(const PackedArgs& args, size_t num_outputs) {
+  const auto count = static_cast<size_t>(args.size());
+  if (count < num_outputs) {
+    return absl::InvalidArgumentError(fmt::format(
+        "is called with {} tensors, expected at least {}", count, num_outputs));
+  }
+  NodeCall call;
+  for (size_t i = 0; i < count; ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(static_cast<int>(i)));
+    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, arg.AsTensor());
+    auto& list = i < count - num_outputs ? call.inputs : call.outputs;
+    list.push_back(NDArray::Borrow(*tensor, nullptr));
+  }
+  return call;
+}
+
+// Binds the sound function, and does `body` with it and the tensors of a call.
+Spoiling AroundTheCall(
+    std::string what,
+    std::function<absl::Status(const PackedFunc& sound, const NodeCall& call)>
+        body) {
+  return {std::move(what),
+          [body = std::move(body)](Library& sound, const KernelRequest& request)
+              -> absl::StatusOr<PackedFunc> {
+            NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
+                                      sound.Bind(request));
+            return NodeFunction(request.num_outputs,
+                                [function, body](const NodeCall& call) {
+                                  return body(function, call);
+                                });
+          }};
+}
+
+}  // namespace
+
+absl::Status CallNode(const PackedFunc& function, const NodeCall& call) {
+  std::vector<TVMValue> values;
+  for (const auto* list : {&call.inputs, &call.outputs}) {
+    for (const NDArray& tensor : *list) {
+      values.emplace_back().v_handle = tensor.tensor();
+    }
+  }
+  const std::vector<int> codes(values.size(), kTVMDLTensorHandle);
+  return function
+      .CallPacked({values.data(), codes.data(), static_cast<int>(codes.size())})
+      .status();
+}
+
+PackedFunc NodeFunction(size_t num_outputs, NodeBody body) {
+  return PackedFunc::FromBody(
+      [num_outputs, body = std::move(body)](
+          const PackedArgs& args) -> absl::StatusOr<Value> {
+        NODEWISE_ASSIGN_OR_RETURN(const NodeCall call,
+                                  ReadCall(args, num_outputs));
+        NODEWISE_RETURN_IF_ERROR(body(call));
+        return Value();
+      });
+}
+
+std::vector<const DLTensor*> ArgumentsOf(const NodeCall& call) {
+  std::vector<const DLTensor*> arguments;
+  for (const auto* list : {&call.inputs, &call.outputs}) {
+    for (const NDArray& tensor : *list) arguments.push_back(tensor.tensor());
+  }
+  return arguments;
+}
+
+void CopyBytes(const NDArray& from, const NDArray& to) {
+  const size_t bytes = std::min(from.bytes(), to.bytes());
+  if (bytes > 0) std::memmove(to.data(), from.data(), bytes);
+}
+
+void ChangeNumbers(
+    const NDArray& tensor,
+    absl::FunctionRef<void(std::vector<double>& numbers)> change) {
+  std::vector<double> numbers = ToDoubles(tensor);
+  change(numbers);
+  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), tensor);
+}
+
+double LargestOf(const NDArray& tensor) {
+  double largest = 0;
+  for (const double value : ToDoubles(tensor)) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
+}
 
 absl::Status Lacks(std::string what) {
   return absl::FailedPreconditionError(std::move(what));
 }
 
-Spoiling AfterTheCall(std::string what, NodeBody spoil) {
-  Spoiling made;
-  made.what = std::move(what);
-  made.bind = [spoil = std::move(spoil)](
-                  Library& sound,
-                  const KernelRequest& request) -> absl::StatusOr<PackedFunc> {
-    NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, sound.Bind(request));
-    return WithOutputsSpoiled(std::move(function), request.num_outputs, spoil);
-  };
+absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks) {
+  if (made.empty()) return Lacks(std::move(lacks));
   return made;
+}
+
+absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks,
+                                RandomSource& random) {
+  Shuffle(&made, random);
+  return Found(std::move(made), std::move(lacks));
+}
+
+// The sound function is bound all the same, so that a node that cannot be bound
+// fails as it does without the fault.
+Spoiling InsteadOfTheCall(std::string what, NodeBody body) {
+  return AroundTheCall(
+      std::move(what),
+      [body = std::move(body)](const PackedFunc&, const NodeCall& call) {
+        return body(call);
+      });
+}
+
+Spoiling AfterTheCall(std::string what, NodeBody spoil) {
+  return AroundTheCall(
+      std::move(what),
+      [spoil = std::move(spoil)](const PackedFunc& sound,
+                                 const NodeCall& call) -> absl::Status {
+        NODEWISE_RETURN_IF_ERROR(CallNode(sound, call));
+        return spoil(call);
+      });
+}
+
+Spoiling ChangedOutput(
+    std::string what, size_t output,
+    std::function<void(std::vector<double>& numbers)> change) {
+  return AfterTheCall(std::move(what), [output, change = std::move(change)](
+                                           const NodeCall& call) {
+    ChangeNumbers(call.outputs[output], change);
+    return absl::OkStatus();
+  });
 }
 
 Spoiling BeforeTheCall(std::string what,
                        std::function<absl::Status(NodeCall* call)> replace) {
-  Spoiling made;
-  made.what = std::move(what);
-  made.bind = [replace = std::move(replace)](
-                  Library& sound,
-                  const KernelRequest& request) -> absl::StatusOr<PackedFunc> {
-    // The kernel reads copies, which are made anew in each call: what it is
-    // told about changes of the originals says nothing about them.
+  Spoiling made = AroundTheCall(
+      std::move(what),
+      [replace = std::move(replace)](const PackedFunc& sound,
+                                     const NodeCall& call) -> absl::Status {
+        NodeCall changed = call;
+        NODEWISE_RETURN_IF_ERROR(replace(&changed));
+        return CallNode(sound, changed);
+      });
+  // The kernel reads copies, which are made anew in each call: what it is told
+  // about changes of the originals says nothing about them.
+  made.bind = [bind = std::move(made.bind)](Library& sound,
+                                            const KernelRequest& request) {
     KernelRequest blind = request;
     blind.changes = {};
-    NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, sound.Bind(blind));
-    return WithInputsReplaced(std::move(function), request.num_outputs,
-                              replace);
+    return bind(sound, blind);
   };
   return made;
 }
 
 Spoiling WithRegion(std::string what, const Region& region) {
-  Spoiling made;
-  made.what = std::move(what);
-  made.bind = [changed = AttributesOf(region)](
-                  Library& sound,
-                  const KernelRequest& request) -> absl::StatusOr<PackedFunc> {
-    std::vector<std::pair<std::string, std::string>> attrs(
-        request.attrs.begin(), request.attrs.end());
-    for (auto& [name, value] : attrs) {
-      for (const auto& [changed_name, changed_value] : changed) {
-        if (name == changed_name) value = changed_value;
-      }
-    }
-    KernelRequest other = request;
-    other.attrs = attrs;
-    return sound.Bind(other);
-  };
-  return made;
+  return {std::move(what), [changed = AttributesOf(region)](
+                               Library& sound, const KernelRequest& request) {
+            std::vector<std::pair<std::string, std::string>> attrs(
+                request.attrs.begin(), request.attrs.end());
+            for (auto& [name, value] : attrs) {
+              for (const auto& [changed_name, changed_value] : changed) {
+                if (name == changed_name) value = changed_value;
+              }
+            }
+            KernelRequest other = request;
+            other.attrs = attrs;
+            return sound.Bind(other);
+          }};
 }
 
 }  // namespace nodewise

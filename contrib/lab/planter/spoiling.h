@@ -2,16 +2,45 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "contrib/lab/planter/node_call.h"
+#include "nodewise/func/packed_func.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/module/module.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/random/random.h"
 
 namespace nodewise {
+
+// A call of a node's function: tensors that are lent for the call alone.
+struct NodeCall {
+  std::vector<NDArray> inputs;
+  std::vector<NDArray> outputs;
+};
+
+// Calls the function of a node with these tensors.
+absl::Status CallNode(const PackedFunc& function, const NodeCall& call);
+
+// Returns a function that does what `body` does with the tensors that it is
+// called with, of which the last `num_outputs` are the outputs.
+using NodeBody = std::function<absl::Status(const NodeCall& call)>;
+PackedFunc NodeFunction(size_t num_outputs, NodeBody body);
+
+// The arguments as a kernel gets them: the inputs, then the outputs.
+std::vector<const DLTensor*> ArgumentsOf(const NodeCall& call);
+
+// Writes the bytes of one compact tensor into another of the same size.
+void CopyBytes(const NDArray& from, const NDArray& to);
+// Calls `change` with all elements, and writes them back.
+void ChangeNumbers(
+    const NDArray& tensor,
+    absl::FunctionRef<void(std::vector<double>& numbers)> change);
+// Returns the largest absolute number that is finite; 0 if there is none.
+double LargestOf(const NDArray& tensor);
 
 // A node of the sound network, for the kinds to find out what they can do to
 // it.
@@ -48,8 +77,8 @@ using Spoilings = std::vector<Spoiling>;
 using SpoilingsOf = absl::StatusOr<Spoilings> (*)(const FaultPlace& place,
                                                   RandomSource& random);
 
-// Those that change what the node has made (output_faults.cc,
-// buffer_faults.cc).
+// Those that change what the node has made (call_faults.cc, where
+// all stand that need not know what the node computes).
 Spoiling ScalingOfFloats(RandomSource& random);  // By a drawn factor.
 absl::StatusOr<Spoilings> ScaledOutputs(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> SpoiledChannel(const FaultPlace&, RandomSource&);
@@ -59,22 +88,21 @@ absl::StatusOr<Spoilings> DroppedLane(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> UnmaskedTail(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> StaleBlock(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> OneNan(const FaultPlace&, RandomSource&);
-// Those that change what it reads (input_faults.cc).
+// Those that change what it reads.
 absl::StatusOr<Spoilings> MissingBias(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> WrongWeight(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> SwappedInputs(const FaultPlace&, RandomSource&);
-// Those that bind the node's own kernel for another region
-// (attribute_faults.cc).
+// Those that bind the node's own kernel for another region (region_faults.cc).
 absl::StatusOr<Spoilings> WrongOrder(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> WrongPadding(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> WrongAttribute(const FaultPlace&, RandomSource&);
-// Those that compute the region in another arithmetic (arithmetic_faults.cc).
+// Those that compute the region in another arithmetic.
 absl::StatusOr<Spoilings> Float16Sums(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> TruncatedResults(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> ApproximatedFunction(const FaultPlace&,
                                                RandomSource&);
 // Those that do not show in what the node makes, or not always
-// (process_faults.cc).
+// (call_faults.cc).
 absl::StatusOr<Spoilings> Overrun(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> FlakyOutput(const FaultPlace&, RandomSource&);
 absl::StatusOr<Spoilings> Crash(const FaultPlace&, RandomSource&);
@@ -98,8 +126,19 @@ void Shuffle(std::vector<T>* list, RandomSource& random) {
                                   0, static_cast<int64_t>(i) - 1))]);
   }
 }
+// Returns the ways that were found; if there are none, fails with what the node
+// lacks. With a source of chance they come in a drawn order.
+absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks);
+absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks,
+                                RandomSource& random);
+// Calls this function in the place of the sound one.
+Spoiling InsteadOfTheCall(std::string what, NodeBody body);
 // Spoils what the sound function makes.
 Spoiling AfterTheCall(std::string what, NodeBody spoil);
+// Spoils numbers of one output.
+Spoiling ChangedOutput(
+    std::string what, size_t output,
+    std::function<void(std::vector<double>& numbers)> change);
 // Calls the sound function with other inputs.
 Spoiling BeforeTheCall(std::string what,
                        std::function<absl::Status(NodeCall* call)> replace);
