@@ -250,8 +250,7 @@ Spoiling InAThirdOfCalls(const Spoiling& always, uint64_t seed) {
 
 }  // namespace
 
-absl::StatusOr<Spoilings> MissingBias(const FaultPlace& place,
-                                      RandomSource& random) {
+FoundWays MissingBias(const FaultPlace& place, RandomSource& random) {
   if (place.region == nullptr) return Lacks(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
@@ -267,11 +266,10 @@ absl::StatusOr<Spoilings> MissingBias(const FaultPlace& place,
   return Found(std::move(made), "it adds no constant", random);
 }
 
-absl::StatusOr<Spoilings> WrongWeight(const FaultPlace& place,
-                                      RandomSource& random) {
+FoundWays WrongWeight(const FaultPlace& place, RandomSource& random) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t input, LargestConstant(place));
   const NDArray& weights = place.sound.inputs[input];
-  const std::vector<double> values = ToDoubles(weights);
+  const Numbers values = ToDoubles(weights);
   const double largest = std::max(LargestOf(weights), 1e-3);
   Spoilings made;
   // An element may be one that nothing reads: padding, an unused row of a
@@ -289,16 +287,13 @@ absl::StatusOr<Spoilings> WrongWeight(const FaultPlace& place,
         fmt::format("element {} of input {} is {:.4g} instead of {:.4g}",
                     element, input, is, was),
         input, [=](const NDArray& copy) {
-          ChangeNumbers(copy, [&](std::vector<double>& numbers) {
-            numbers[element] = is;
-          });
+          ChangeNumbers(copy, [&](Numbers& numbers) { numbers[element] = is; });
         }));
   }
   return made;
 }
 
-absl::StatusOr<Spoilings> SwappedInputs(const FaultPlace& place,
-                                        RandomSource& random) {
+FoundWays SwappedInputs(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   const auto& inputs = place.sound.inputs;
   for (size_t j = 1; j < inputs.size(); ++j) {
@@ -325,22 +320,22 @@ absl::StatusOr<Spoilings> SwappedInputs(const FaultPlace& place,
 Spoiling ScalingOfFloats(RandomSource& random) {
   const double size = 0.015 + 0.005 * random.Symmetric();
   const double factor = random.Between(0, 1) == 0 ? 1 - size : 1 + size;
-  Spoiling made = AfterTheCall(
-      fmt::format("times {:.4f}", factor), [factor](const NodeCall& call) {
-        for (const NDArray& output : call.outputs) {
-          if (!IsFloat(output.dtype())) continue;
-          ChangeNumbers(output, [&](std::vector<double>& numbers) {
-            for (double& number : numbers) number *= factor;
-          });
-        }
-        return absl::OkStatus();
-      });
+  Spoiling made = AfterTheCall(fmt::format("times {:.4f}", factor),
+                               [factor](const NodeCall& call) {
+                                 for (const NDArray& output : call.outputs) {
+                                   if (!IsFloat(output.dtype())) continue;
+                                   ChangeNumbers(output, [&](Numbers& numbers) {
+                                     for (double& number : numbers)
+                                       number *= factor;
+                                   });
+                                 }
+                                 return absl::OkStatus();
+                               });
   made.factor = factor;
   return made;
 }
 
-absl::StatusOr<Spoilings> ScaledOutputs(const FaultPlace& place,
-                                        RandomSource& random) {
+FoundWays ScaledOutputs(const FaultPlace& place, RandomSource& random) {
   const auto& outputs = place.sound.outputs;
   if (std::none_of(outputs.begin(), outputs.end(), [](const NDArray& output) {
         return IsFloat(output.dtype());
@@ -350,8 +345,7 @@ absl::StatusOr<Spoilings> ScaledOutputs(const FaultPlace& place,
   return Spoilings{ScalingOfFloats(random)};
 }
 
-absl::StatusOr<Spoilings> SpoiledChannel(const FaultPlace& place,
-                                         RandomSource& random) {
+FoundWays SpoiledChannel(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const OutputSide& side : SidesOf(place, random)) {
     const NDArray& output = place.sound.outputs[side.output];
@@ -360,22 +354,21 @@ absl::StatusOr<Spoilings> SpoiledChannel(const FaultPlace& place,
     // Integers change by one at least, floats by something that is seen beside
     // the largest one.
     const double step = IsFloat(output.dtype()) ? LargestOf(output) / 64 : 1;
-    made.push_back(ChangedOutput(
-        fmt::format("index {} of side {} of output {} is wrong", channel,
-                    side.side, side.output),
-        side.output, [side, channel, step](std::vector<double>& numbers) {
-          for (int64_t i = 0; i < side.count(); ++i) {
-            if (side.PlaceOf(i) != channel) continue;
-            double& number = numbers[static_cast<size_t>(i)];
-            number = WrongNumber(number, step);
-          }
-        }));
+    made.push_back(
+        ChangedOutput(fmt::format("index {} of side {} of output {} is wrong",
+                                  channel, side.side, side.output),
+                      side.output, [side, channel, step](Numbers& numbers) {
+                        for (int64_t i = 0; i < side.count(); ++i) {
+                          if (side.PlaceOf(i) != channel) continue;
+                          double& number = numbers[static_cast<size_t>(i)];
+                          number = WrongNumber(number, step);
+                        }
+                      }));
   }
   return Found(std::move(made), "no side of a result is longer than 1");
 }
 
-absl::StatusOr<Spoilings> OneNan(const FaultPlace& place,
-                                 RandomSource& random) {
+FoundWays OneNan(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (size_t slot = 0; slot < place.sound.outputs.size(); ++slot) {
     const NDArray& output = place.sound.outputs[slot];
@@ -384,7 +377,7 @@ absl::StatusOr<Spoilings> OneNan(const FaultPlace& place,
     const auto element = static_cast<size_t>(random.Between(0, count - 1));
     made.push_back(ChangedOutput(
         fmt::format("element {} of output {} is NaN", element, slot), slot,
-        [element](std::vector<double>& numbers) {
+        [element](Numbers& numbers) {
           numbers[element] = std::numeric_limits<double>::quiet_NaN();
         }));
   }
@@ -393,8 +386,7 @@ absl::StatusOr<Spoilings> OneNan(const FaultPlace& place,
 
 // The result is written as if the two sides stood in the other order, and read
 // as they stand.
-absl::StatusOr<Spoilings> TransposedOutput(const FaultPlace& place,
-                                           RandomSource& random) {
+FoundWays TransposedOutput(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const OutputSide& side : SidesOf(place, random)) {
     const auto shape = place.sound.outputs[side.output].shape();
@@ -416,8 +408,7 @@ absl::StatusOr<Spoilings> TransposedOutput(const FaultPlace& place,
   return Found(std::move(made), "no result has two sides longer than 1");
 }
 
-absl::StatusOr<Spoilings> ShiftedOutput(const FaultPlace& place,
-                                        RandomSource& random) {
+FoundWays ShiftedOutput(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const OutputSide& side : SidesOf(place, random)) {
     made.push_back(MovedElements(
@@ -430,8 +421,7 @@ absl::StatusOr<Spoilings> ShiftedOutput(const FaultPlace& place,
   return Found(std::move(made), kTooShort);
 }
 
-absl::StatusOr<Spoilings> DroppedLane(const FaultPlace& place,
-                                      RandomSource& random) {
+FoundWays DroppedLane(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const size_t slot : LongOutputs(place, random)) {
     const int64_t count = CountOf(place.sound.outputs[slot]);
@@ -451,8 +441,7 @@ absl::StatusOr<Spoilings> DroppedLane(const FaultPlace& place,
   return Found(std::move(made), kTooShort);
 }
 
-absl::StatusOr<Spoilings> UnmaskedTail(const FaultPlace& place,
-                                       RandomSource& random) {
+FoundWays UnmaskedTail(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const size_t slot : LongOutputs(place, random)) {
     const NDArray& output = place.sound.outputs[slot];
@@ -475,8 +464,7 @@ absl::StatusOr<Spoilings> UnmaskedTail(const FaultPlace& place,
 
 // What was there before is an input, whose memory the result may have taken
 // over, or else another block of the result itself.
-absl::StatusOr<Spoilings> StaleBlock(const FaultPlace& place,
-                                     RandomSource& random) {
+FoundWays StaleBlock(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const size_t slot : LongOutputs(place, random)) {
     const NDArray& output = place.sound.outputs[slot];
@@ -503,8 +491,7 @@ absl::StatusOr<Spoilings> StaleBlock(const FaultPlace& place,
   return Found(std::move(made), kTooShort);
 }
 
-absl::StatusOr<Spoilings> Overrun(const FaultPlace& place,
-                                  RandomSource& random) {
+FoundWays Overrun(const FaultPlace& place, RandomSource& random) {
   const size_t slot = place.sound.outputs.size() - 1;
   const NDArray& output = place.sound.outputs[slot];
   if (output.bytes() == 0) return Lacks("its result is empty");
@@ -520,8 +507,7 @@ absl::StatusOr<Spoilings> Overrun(const FaultPlace& place,
       })};
 }
 
-absl::StatusOr<Spoilings> FlakyOutput(const FaultPlace& place,
-                                      RandomSource& random) {
+FoundWays FlakyOutput(const FaultPlace& place, RandomSource& random) {
   const uint64_t seed = random.Next();
   Spoilings made;
   for (const SpoilingsOf kind : {&ScaledOutputs, &DroppedLane}) {
@@ -534,7 +520,7 @@ absl::StatusOr<Spoilings> FlakyOutput(const FaultPlace& place,
   return Found(std::move(made), "it makes one element alone, and no float");
 }
 
-absl::StatusOr<Spoilings> Crash(const FaultPlace&, RandomSource&) {
+FoundWays Crash(const FaultPlace&, RandomSource&) {
   return Spoilings{
       InsteadOfTheCall("ends the process by SIGSEGV", [](const NodeCall&) {
         WriteToNowhere();
@@ -542,7 +528,7 @@ absl::StatusOr<Spoilings> Crash(const FaultPlace&, RandomSource&) {
       })};
 }
 
-absl::StatusOr<Spoilings> Hang(const FaultPlace&, RandomSource&) {
+FoundWays Hang(const FaultPlace&, RandomSource&) {
   return Spoilings{
       InsteadOfTheCall("never ends", [](const NodeCall&) -> absl::Status {
         for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -86,6 +86,14 @@ bool ComputesSomething(const Graph& graph, NodeId id) {
          node.function != kCopyFunction;
 }
 
+std::vector<NodeId> ComputingNodes(const Graph& graph) {
+  std::vector<NodeId> nodes;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (ComputesSomething(graph, NodeId{n})) nodes.push_back(NodeId{n});
+  }
+  return nodes;
+}
+
 // --- The sound run ---
 
 // The graph with every entry of a function as an output, in memory of its own.
@@ -116,7 +124,7 @@ absl::StatusOr<NDArray> DrawnInput(const TensorInfo& info, uint64_t seed) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray drawn,
                             RandomTensor(random, info.shape, info.dtype));
   if (!IsInteger(info.dtype)) return drawn;
-  ChangeNumbers(drawn, [&](std::vector<double>& numbers) {
+  ChangeNumbers(drawn, [&](Numbers& numbers) {
     for (double& number : numbers) {
       number = static_cast<double>(random.Between(0, 1));
     }
@@ -176,72 +184,52 @@ struct PlanOverlap {
   EntryId victim{};   // Written before it, and read after it.
 };
 
-class OverlapFinder {
- public:
-  OverlapFinder(const Graph& graph, const StoragePlan& plan)
-      : graph_(graph), index_(graph, plan) {
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      if (!ComputesSomething(graph, NodeId{n})) continue;
-      for (uint32_t slot = 0; slot < graph.OutputsOf(NodeId{n}); ++slot) {
-        made_.push_back(graph.EntryOf(NodeId{n}, slot));
-      }
+std::vector<EntryId> ComputedEntries(const Graph& graph) {
+  std::vector<EntryId> made;
+  for (const NodeId node : ComputingNodes(graph)) {
+    for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
+      made.push_back(graph.EntryOf(node, slot));
     }
   }
+  return made;
+}
 
-  std::vector<PlanOverlap> Find() const {
-    std::vector<PlanOverlap> found;
-    for (const EntryId written : made_) {
-      if (!CanMove(written)) continue;
-      for (const EntryId victim : made_) {
-        if (Spoils(written, victim)) {
-          found.push_back({index_.NodeOf(written), written, victim});
-        }
-      }
-    }
-    return found;
+// A __nop that shares its input's memory would become a copy of the old one.
+bool CanMove(const GraphIndex& index, EntryId entry) {
+  const auto readers = index.ReadersOf(entry);
+  return index.BytesOf(entry) > 0 &&
+         std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+           return ComputesSomething(index.graph(), reader);
+         });
+}
+
+// A kernel that writes where it reads may do anything.
+bool Reads(const GraphIndex& index, NodeId node, EntryId entry) {
+  const Graph& graph = index.graph();
+  const auto& inputs = graph.node(node).inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const EntryRef& input) {
+    return index.BaseOf(graph.EntryOf(input)) == index.BaseOf(entry);
+  });
+}
+
+bool Spoils(const GraphIndex& index, EntryId written, EntryId victim) {
+  const Graph& graph = index.graph();
+  const NodeId writer = index.NodeOf(written);
+  const int64_t writes = Index(writer);
+  const Lifetime& life = index.LifetimeOf(victim);
+  if (index.BytesOf(victim) == 0 || life.written >= writes ||
+      life.last_read <= writes || Reads(index, writer, victim) ||
+      graph.entry(written).device_type != graph.entry(victim).device_type) {
+    return false;
   }
-
- private:
-  // A __nop that shares its input's memory would become a copy of the old one.
-  bool CanMove(EntryId entry) const {
-    const auto readers = index_.ReadersOf(entry);
-    return index_.BytesOf(entry) > 0 &&
-           std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
-             return ComputesSomething(graph_, reader);
-           });
-  }
-
-  bool Spoils(EntryId written, EntryId victim) const {
-    const int64_t writes = Index(index_.NodeOf(written));
-    const Lifetime& life = index_.LifetimeOf(victim);
-    if (index_.BytesOf(victim) == 0 || life.written >= writes ||
-        life.last_read <= writes || IsRead(victim, index_.NodeOf(written)) ||
-        graph_.entry(written).device_type != graph_.entry(victim).device_type) {
-      return false;
-    }
-    // No other tensor may be written there until the last reader has run.
-    const int64_t last = std::max(index_.LifetimeOf(written).last_read, writes);
-    const auto slot = index_.plan().slot_of[Index(victim)];
-    const auto others = index_.TensorsIn(slot);
-    return std::none_of(others.begin(), others.end(), [&](EntryId other) {
-      const Lifetime& its = index_.LifetimeOf(other);
-      return other != victim && its.written >= writes && its.written <= last;
-    });
-  }
-
-  // A kernel that writes where it reads may do anything.
-  bool IsRead(EntryId entry, NodeId node) const {
-    const auto& inputs = graph_.node(node).inputs;
-    return std::any_of(
-        inputs.begin(), inputs.end(), [&](const EntryRef& input) {
-          return index_.BaseOf(graph_.EntryOf(input)) == index_.BaseOf(entry);
-        });
-  }
-
-  const Graph& graph_;
-  const GraphIndex index_;
-  std::vector<EntryId> made_;
-};
+  // No other tensor may be written there until the last reader has run.
+  const int64_t last = std::max(index.LifetimeOf(written).last_read, writes);
+  const auto others = index.TensorsIn(index.plan().slot_of[Index(victim)]);
+  return std::none_of(others.begin(), others.end(), [&](EntryId other) {
+    const Lifetime& its = index.LifetimeOf(other);
+    return other != victim && its.written >= writes && its.written <= last;
+  });
+}
 
 // Lists all changes that spoil the victim alone: the moved output is neither
 // overwritten itself nor overwrites anything else. REQUIRES: the graph is
@@ -249,7 +237,18 @@ class OverlapFinder {
 std::vector<PlanOverlap> FindPlanOverlaps(const Graph& graph) {
   const auto plan = PlanStorage(graph, kDLCPU);
   if (!plan.ok()) return {};
-  return OverlapFinder(graph, *plan).Find();
+  const GraphIndex index(graph, *plan);
+  const std::vector<EntryId> made = ComputedEntries(graph);
+  std::vector<PlanOverlap> found;
+  for (const EntryId written : made) {
+    if (!CanMove(index, written)) continue;
+    for (const EntryId victim : made) {
+      if (Spoils(index, written, victim)) {
+        found.push_back({index.NodeOf(written), written, victim});
+      }
+    }
+  }
+  return found;
 }
 
 // --- The trial of a fault ---
@@ -285,7 +284,7 @@ double EffectOn(const NDArray& sound, const NDArray& faulty) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const DLDataType dtype = sound.dtype();
   if (!IsFloat(dtype) && !IsInteger(dtype) && !IsBool(dtype)) return kInfinite;
-  const std::vector<double> was = ToDoubles(sound), is = ToDoubles(faulty);
+  const Numbers was = ToDoubles(sound), is = ToDoubles(faulty);
   double largest = 0;
   for (size_t i = 0; i < was.size(); ++i) {
     const bool are_same =
@@ -391,14 +390,6 @@ bool MakesFloats(const Graph& graph, NodeId id) {
   return false;
 }
 
-std::vector<NodeId> ComputingNodes(const Graph& graph) {
-  std::vector<NodeId> nodes;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (ComputesSomething(graph, NodeId{n})) nodes.push_back(NodeId{n});
-  }
-  return nodes;
-}
-
 // Plants into the first of the nodes, in an order that the seed draws, that can
 // have the fault.
 template <typename PlantAt>
@@ -418,12 +409,6 @@ absl::StatusOr<PlantedGraph> PlantSomewhere(std::string_view kind,
   return Lacks(fmt::format("plant {}: none of {} nodes can have it{}", kind,
                            nodes.size(), reasons));
 }
-
-// A place, and the region that it points to.
-struct OwnedPlace {
-  FaultPlace place;
-  std::optional<Region> region;
-};
 
 }  // namespace
 
@@ -466,7 +451,8 @@ struct Planter::Sound {
   std::vector<NDArray> held;  // By entry.
   std::vector<PlanOverlap> overlaps;
 
-  std::unique_ptr<OwnedPlace> PlaceOf(NodeId node) const;
+  // The place points to the region, which is none if it is not known.
+  FaultPlace PlaceOf(NodeId node, std::optional<Region>* region) const;
   // Plants into the node of the fault; without a function for the kind, an
   // overlap of the plan.
   absl::StatusOr<PlantedGraph> PlantAt(PlantedFault fault,
@@ -480,10 +466,9 @@ struct Planter::Sound {
   bool DifferInBytes(EntryId a, EntryId b) const;
 };
 
-// On the heap, since the place points into it.
-std::unique_ptr<OwnedPlace> Planter::Sound::PlaceOf(NodeId id) const {
-  auto owned = std::make_unique<OwnedPlace>(OwnedPlace{{graph, id}, {}});
-  FaultPlace& place = owned->place;
+FaultPlace Planter::Sound::PlaceOf(NodeId id,
+                                   std::optional<Region>* region) const {
+  FaultPlace place{graph, id};
   const GraphNode& node = graph.node(id);
   for (const EntryRef& input : node.inputs) {
     place.sound.inputs.push_back(held[Index(graph.EntryOf(input))]);
@@ -494,27 +479,27 @@ std::unique_ptr<OwnedPlace> Planter::Sound::PlaceOf(NodeId id) const {
   for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
     place.sound.outputs.push_back(held[Index(graph.EntryOf(id, slot))]);
   }
-  auto region = RegionOf({node.function, node.attrs, ArgumentsOf(place.sound),
-                          place.sound.outputs.size()},
-                         options.operators);
-  if (region.ok()) {
+  auto found = RegionOf({node.function, node.attrs, ArgumentsOf(place.sound),
+                         place.sound.outputs.size()},
+                        options.operators);
+  if (found.ok()) {
     // The node itself says it, also where no parameters were given.
-    place.is_constant = region->is_constant;
-    owned->region = *std::move(region);
-    place.region = &*owned->region;
+    place.is_constant = found->is_constant;
+    place.region = &region->emplace(*std::move(found));
   } else {
     place.why_unknown = fmt::format("it is not known what it computes ({})",
-                                    MessageOf(region.status()));
+                                    MessageOf(found.status()));
   }
   place.is_bound_by_attributes = HasBuiltInFunctions(graph);
-  return owned;
+  return place;
 }
 
 absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
     PlantedFault fault, SpoilingsOf spoilings_of, RandomSource& random) const {
-  const auto owned = PlaceOf(fault.node);
+  std::optional<Region> region;
+  const FaultPlace place = PlaceOf(fault.node, &region);
   NODEWISE_ASSIGN_OR_RETURN(const Spoilings spoilings,
-                            spoilings_of(owned->place, random));
+                            spoilings_of(place, random));
   const FaultSign sign = fault.further_kind.empty() ? RowOf(fault.kind).sign
                                                     : FaultSign::kWrongValues;
   // A trial would see nothing of a victim, and not come back from a crash.
@@ -523,7 +508,7 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
   }
   absl::Status failure;
   for (const Spoiling& spoiling : spoilings) {
-    const auto effect = TryFault(owned->place, spoiling, *library);
+    const auto effect = TryFault(place, spoiling, *library);
     if (!effect.ok()) {
       failure = At(spoiling.what, effect.status());
     } else if (effect->has_value()) {

@@ -221,9 +221,8 @@ class RegionChanger {
   Spoilings made_;
 };
 
-absl::StatusOr<Spoilings> OtherRegions(const FaultPlace& place,
-                                       OtherValuesOf others, const char* lacks,
-                                       RandomSource& random) {
+FoundWays OtherRegions(const FaultPlace& place, OtherValuesOf others,
+                       const char* lacks, RandomSource& random) {
   if (place.region == nullptr) return Lacks(place.why_unknown);
   if (!place.is_bound_by_attributes) {
     return Lacks(
@@ -274,7 +273,7 @@ Spoiling WithOperation(std::string what, const Region& region,
 
 // Evaluates the call with these numbers in the place of an input.
 absl::StatusOr<Evaluated> EvaluateWith(const OperationCall& call, size_t slot,
-                                       const std::vector<double>& numbers,
+                                       const Numbers& numbers,
                                        const EvalArgs::Options& options) {
   OperationCall other = call;
   NODEWISE_ASSIGN_OR_RETURN(other.inputs[slot],
@@ -283,9 +282,9 @@ absl::StatusOr<Evaluated> EvaluateWith(const OperationCall& call, size_t slot,
 }
 
 // Returns output 0 of that.
-absl::StatusOr<std::vector<double>> NumbersWith(
-    const OperationCall& call, size_t slot, const std::vector<double>& numbers,
-    const EvalArgs::Options& options) {
+absl::StatusOr<Numbers> NumbersWith(const OperationCall& call, size_t slot,
+                                    const Numbers& numbers,
+                                    const EvalArgs::Options& options) {
   NODEWISE_ASSIGN_OR_RETURN(const Evaluated made,
                             EvaluateWith(call, slot, numbers, options));
   return ToDoubles(made.outputs[0]);
@@ -293,7 +292,7 @@ absl::StatusOr<std::vector<double>> NumbersWith(
 
 // Puts numbers in the place of output 0 of what is computed soundly.
 absl::StatusOr<Evaluated> WithResult(const OperationCall& call,
-                                     const std::vector<double>& numbers,
+                                     const Numbers& numbers,
                                      const EvalArgs::Options& options) {
   NODEWISE_ASSIGN_OR_RETURN(Evaluated made,
                             ReferenceEvaluator().Evaluate(call, options));
@@ -308,20 +307,20 @@ double ToFloat16(double value) { return HalfToFloat(DoubleToHalf(value)); }
 absl::StatusOr<Evaluated> AddedInFloat16(const OperationCall& call, size_t slot,
                                          uint64_t seed,
                                          const EvalArgs::Options& options) {
-  const std::vector<double> whole = ToDoubles(call.inputs[slot]);
-  const std::vector<double> none(whole.size(), 0.0);
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> base,
+  const Numbers whole = ToDoubles(call.inputs[slot]);
+  const Numbers none(whole.size(), 0.0);
+  NODEWISE_ASSIGN_OR_RETURN(const Numbers base,
                             NumbersWith(call, slot, none, options));
   RandomSource random(seed, "float16-sums");
   std::vector<int64_t> part_of(whole.size());
   for (int64_t& part : part_of) part = random.Between(0, kParts - 1);
-  std::vector<double> sums(base.size(), 0.0);
+  Numbers sums(base.size(), 0.0);
   for (int64_t part = 0; part < kParts; ++part) {
-    std::vector<double> terms = none;
+    Numbers terms = none;
     for (size_t i = 0; i < whole.size(); ++i) {
       if (part_of[i] == part) terms[i] = whole[i];
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> partial,
+    NODEWISE_ASSIGN_OR_RETURN(const Numbers partial,
                               NumbersWith(call, slot, terms, options));
     for (size_t i = 0; i < sums.size(); ++i) {
       sums[i] = ToFloat16(sums[i] + ToFloat16(partial[i] - base[i]));
@@ -334,18 +333,17 @@ absl::StatusOr<Evaluated> AddedInFloat16(const OperationCall& call, size_t slot,
 // A function of one number, between points that are `step` apart.
 absl::StatusOr<Evaluated> Interpolated(const OperationCall& call, double step,
                                        const EvalArgs::Options& options) {
-  const std::vector<double> x = ToDoubles(call.inputs[0]);
-  std::vector<double> below(x.size()), above(x.size());
+  const Numbers x = ToDoubles(call.inputs[0]);
+  Numbers below(x.size()), above(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     below[i] = std::floor(x[i] / step) * step;
     above[i] = below[i] + step;
   }
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> low,
+  NODEWISE_ASSIGN_OR_RETURN(const Numbers low,
                             NumbersWith(call, 0, below, options));
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> high,
+  NODEWISE_ASSIGN_OR_RETURN(const Numbers high,
                             NumbersWith(call, 0, above, options));
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<double> y,
-                            NumbersWith(call, 0, x, options));
+  NODEWISE_ASSIGN_OR_RETURN(Numbers y, NumbersWith(call, 0, x, options));
   for (size_t i = 0; i < x.size(); ++i) {
     const double share = (x[i] - below[i]) / step;
     const double between = low[i] + share * (high[i] - low[i]);
@@ -359,7 +357,7 @@ absl::StatusOr<Evaluated> Interpolated(const OperationCall& call, double step,
 // step that x is above a point, and that is the exp of another x.
 absl::StatusOr<Evaluated> WithInterpolatedExp(
     const OperationCall& call, double step, const EvalArgs::Options& options) {
-  std::vector<double> x = ToDoubles(call.inputs[0]);
+  Numbers x = ToDoubles(call.inputs[0]);
   for (double& value : x) {
     if (!std::isfinite(value)) continue;
     const double share = value / step - std::floor(value / step);
@@ -392,7 +390,7 @@ bool IsFloatInput(const Network& network, const Operation& operation,
 absl::StatusOr<Evaluated> TruncatedSteps(const OperationCall& call,
                                          const EvalArgs::Options& options) {
   const double scale = ToDoubles(call.inputs[1])[0];
-  std::vector<double> x = ToDoubles(call.inputs[0]);
+  Numbers x = ToDoubles(call.inputs[0]);
   for (double& value : x) value -= std::copysign(0.499 * scale, value);
   return EvaluateWith(call, 0, x, options);
 }
@@ -428,8 +426,7 @@ int KeptBits(DLDataType dtype, RandomSource& random) {
 
 }  // namespace
 
-absl::StatusOr<Spoilings> WrongOrder(const FaultPlace& place,
-                                     RandomSource& random) {
+FoundWays WrongOrder(const FaultPlace& place, RandomSource& random) {
   auto made = OtherRegions(place, &OtherOrder, "it has no axis", random);
   auto transposed = TransposedOutput(place, random);
   if (!made.ok() && !transposed.ok()) {
@@ -445,21 +442,18 @@ absl::StatusOr<Spoilings> WrongOrder(const FaultPlace& place,
   return both;
 }
 
-absl::StatusOr<Spoilings> WrongPadding(const FaultPlace& place,
-                                       RandomSource& random) {
+FoundWays WrongPadding(const FaultPlace& place, RandomSource& random) {
   return OtherRegions(place, &OtherPadding, "it has no padding", random);
 }
 
-absl::StatusOr<Spoilings> WrongAttribute(const FaultPlace& place,
-                                         RandomSource& random) {
+FoundWays WrongAttribute(const FaultPlace& place, RandomSource& random) {
   return OtherRegions(place, &OtherNumber,
                       "it has no number or switch among its attributes that "
                       "could be another one",
                       random);
 }
 
-absl::StatusOr<Spoilings> Float16Sums(const FaultPlace& place,
-                                      RandomSource& random) {
+FoundWays Float16Sums(const FaultPlace& place, RandomSource& random) {
   if (place.region == nullptr) return Lacks(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
@@ -482,8 +476,7 @@ absl::StatusOr<Spoilings> Float16Sums(const FaultPlace& place,
   return Found(std::move(made), "it computes no sums of floats");
 }
 
-absl::StatusOr<Spoilings> TruncatedResults(const FaultPlace& place,
-                                           RandomSource& random) {
+FoundWays TruncatedResults(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   if (place.region != nullptr) AddTruncatedSteps(*place.region, &made);
   for (size_t slot = 0; slot < place.sound.outputs.size(); ++slot) {
@@ -492,15 +485,14 @@ absl::StatusOr<Spoilings> TruncatedResults(const FaultPlace& place,
     const int bits = KeptBits(dtype, random);
     made.push_back(ChangedOutput(
         fmt::format("output {} is truncated to {} bits", slot, bits), slot,
-        [bits](std::vector<double>& numbers) {
+        [bits](Numbers& numbers) {
           for (double& number : numbers) number = Truncated(number, bits);
         }));
   }
   return Found(std::move(made), "it rounds nothing", random);
 }
 
-absl::StatusOr<Spoilings> ApproximatedFunction(const FaultPlace& place,
-                                               RandomSource& random) {
+FoundWays ApproximatedFunction(const FaultPlace& place, RandomSource& random) {
   if (place.region == nullptr) return Lacks(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;

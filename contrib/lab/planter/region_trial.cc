@@ -11,8 +11,6 @@
 namespace nodewise {
 namespace {
 
-using Numbers = std::vector<double>;
-
 bool IsNumber(const NDArray& tensor) {
   return tensor.defined() &&
          (IsFloat(tensor.dtype()) || IsInteger(tensor.dtype()));
@@ -41,15 +39,25 @@ bool AreNear(const Numbers& a, const Numbers& b, double tolerance) {
   return true;
 }
 
-// Without the input, and with it: what it changes.
+// Output 0 with the input, and what it changes: less that without the input.
 struct Change {
   Numbers with;
   Numbers difference;
 };
 
+// Output 0 with other numbers in the place of an input; empty if it cannot be
+// computed.
+Numbers OutputWith(const Operation& operation, Tensors inputs, size_t slot,
+                   const Numbers& numbers) {
+  auto tensor = WithNumbers(inputs[slot], numbers);
+  if (!tensor.ok()) return {};
+  inputs[slot] = *std::move(tensor);
+  return FirstOutput(operation, std::move(inputs));
+}
+
 }  // namespace
 
-std::vector<double> FirstOutput(const Operation& operation, Tensors inputs) {
+Numbers FirstOutput(const Operation& operation, Tensors inputs) {
   absl::InlinedVector<bool, 4> wanted;
   for (const ValueId output : operation.outputs) {
     wanted.push_back(output != kNoValue);
@@ -63,7 +71,7 @@ std::vector<double> FirstOutput(const Operation& operation, Tensors inputs) {
 }
 
 absl::StatusOr<NDArray> WithNumbers(const NDArray& like,
-                                    const std::vector<double>& numbers) {
+                                    const Numbers& numbers) {
   NODEWISE_ASSIGN_OR_RETURN(NDArray made,
                             NDArray::Empty(like.shape(), like.dtype(), kCpu));
   StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), made);
@@ -92,19 +100,16 @@ bool RegionTrial::Adds(uint32_t slot) const {
   if (slot >= inputs_.size() || !IsNumber(inputs_[slot])) return false;
   const auto other = static_cast<size_t>(slot == 0);
   if (other >= inputs_.size() || !IsNumber(inputs_[other])) return false;
-  const auto change_with = [&](const Tensors& inputs) -> Change {
-    Tensors without = inputs;
-    auto zeros = WithNumbers(
-        inputs[slot], Numbers(static_cast<size_t>(CountOf(inputs[slot])), 0.0));
-    if (!zeros.ok()) return {};
-    without[slot] = *std::move(zeros);
+  const auto change_with = [&](const Tensors& inputs) {
     Change change{FirstOutput(operation_, inputs), {}};
-    const Numbers base = FirstOutput(operation_, std::move(without));
+    const Numbers zeros(static_cast<size_t>(CountOf(inputs[slot])), 0.0);
+    const Numbers base = OutputWith(operation_, inputs, slot, zeros);
     if (base.size() == change.with.size()) {
       change.difference = Less(change.with, base);
     }
     return change;
   };
+  // Another x: the numbers of another input in the opposite order.
   Tensors turned = inputs_;
   Numbers numbers = ToDoubles(inputs_[other]);
   std::reverse(numbers.begin(), numbers.end());
@@ -116,11 +121,14 @@ bool RegionTrial::Adds(uint32_t slot) const {
       first.difference.size() != second.difference.size()) {
     return false;
   }
+  // The two differences are of sums that were rounded, those of integers to
+  // whole numbers.
   const bool is_integer = IsInteger(inputs_[slot].dtype());
   const double tolerance =
       1e-4 * LargestNumber(first.with) + (is_integer ? 1 : 0);
   // Where something else is only put beside the input (a concatenation, a
-  // choice), it changes nothing at the places of the input.
+  // choice), it changes nothing at the places of the input. Half of the places
+  // are enough, since elements may be the same in the opposite order.
   size_t changed = 0, mixed = 0;
   for (size_t i = 0; i < first.difference.size(); ++i) {
     if (first.difference[i] == 0) continue;
@@ -144,16 +152,14 @@ bool RegionTrial::IsSumOver(uint32_t slot) const {
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (part == 2 || i % 2 != part) numbers[i] = 0;
     }
-    auto tensor = WithNumbers(inputs_[slot], numbers);
-    if (!tensor.ok()) return false;
-    Tensors inputs = inputs_;
-    inputs[slot] = *std::move(tensor);
-    results[part] = FirstOutput(operation_, std::move(inputs));
+    results[part] = OutputWith(operation_, inputs_, slot, numbers);
   }
   const Numbers all = FirstOutput(operation_, inputs_);
   for (const Numbers& result : results) {
     if (all.empty() || result.size() != all.size()) return false;
   }
+  // f(x) - f(even part) = f(odd part) - f(0). It is a wide tolerance, since
+  // outputs may be short floats; what is not a sum is off by far more.
   const double tolerance = 1e-2 * LargestNumber(all);
   return tolerance > 0 && AreNear(Less(all, results[0]),
                                   Less(results[1], results[2]), tolerance);

@@ -59,9 +59,9 @@ class RegionTrial {
 };
 
 // Returns output 0 of an operation, as numbers; empty if it cannot be computed.
-std::vector<double> FirstOutput(const Operation& operation, Tensors inputs);
+Numbers FirstOutput(const Operation& operation, Tensors inputs);
 // Returns a tensor of the same type with other numbers.
 absl::StatusOr<NDArray> WithNumbers(const NDArray& like,
-                                    const std::vector<double>& numbers);
+                                    const Numbers& numbers);
 
 }  // namespace nodewise

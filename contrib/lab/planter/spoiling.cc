@@ -84,10 +84,9 @@ void CopyBytes(const NDArray& from, const NDArray& to) {
   if (bytes > 0) std::memmove(to.data(), from.data(), bytes);
 }
 
-void ChangeNumbers(
-    const NDArray& tensor,
-    absl::FunctionRef<void(std::vector<double>& numbers)> change) {
-  std::vector<double> numbers = ToDoubles(tensor);
+void ChangeNumbers(const NDArray& tensor,
+                   absl::FunctionRef<void(Numbers& numbers)> change) {
+  Numbers numbers = ToDoubles(tensor);
   change(numbers);
   StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), tensor);
 }
@@ -104,13 +103,12 @@ absl::Status Lacks(std::string what) {
   return absl::FailedPreconditionError(std::move(what));
 }
 
-absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks) {
+FoundWays Found(Spoilings made, std::string lacks) {
   if (made.empty()) return Lacks(std::move(lacks));
   return made;
 }
 
-absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks,
-                                RandomSource& random) {
+FoundWays Found(Spoilings made, std::string lacks, RandomSource& random) {
   Shuffle(&made, random);
   return Found(std::move(made), std::move(lacks));
 }
@@ -135,9 +133,8 @@ Spoiling AfterTheCall(std::string what, NodeBody spoil) {
       });
 }
 
-Spoiling ChangedOutput(
-    std::string what, size_t output,
-    std::function<void(std::vector<double>& numbers)> change) {
+Spoiling ChangedOutput(std::string what, size_t output,
+                       std::function<void(Numbers& numbers)> change) {
   return AfterTheCall(std::move(what), [output, change = std::move(change)](
                                            const NodeCall& call) {
     ChangeNumbers(call.outputs[output], change);

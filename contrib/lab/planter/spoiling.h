@@ -35,10 +35,10 @@ std::vector<const DLTensor*> ArgumentsOf(const NodeCall& call);
 
 // Writes the bytes of one compact tensor into another of the same size.
 void CopyBytes(const NDArray& from, const NDArray& to);
+using Numbers = std::vector<double>;
 // Calls `change` with all elements, and writes them back.
-void ChangeNumbers(
-    const NDArray& tensor,
-    absl::FunctionRef<void(std::vector<double>& numbers)> change);
+void ChangeNumbers(const NDArray& tensor,
+                   absl::FunctionRef<void(Numbers& numbers)> change);
 // Returns the largest absolute number that is finite; 0 if there is none.
 double LargestOf(const NDArray& tensor);
 
@@ -74,39 +74,39 @@ struct Spoiling {
 // an effect is taken. Fails with kFailedPrecondition, saying what the node
 // lacks, if there is none.
 using Spoilings = std::vector<Spoiling>;
-using SpoilingsOf = absl::StatusOr<Spoilings> (*)(const FaultPlace& place,
-                                                  RandomSource& random);
+using FoundWays = absl::StatusOr<Spoilings>;
+using SpoilingsOf = FoundWays (*)(const FaultPlace& place,
+                                  RandomSource& random);
 
 // Those that change what the node has made (call_faults.cc, where
 // all stand that need not know what the node computes).
 Spoiling ScalingOfFloats(RandomSource& random);  // By a drawn factor.
-absl::StatusOr<Spoilings> ScaledOutputs(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> SpoiledChannel(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> TransposedOutput(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> ShiftedOutput(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> DroppedLane(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> UnmaskedTail(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> StaleBlock(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> OneNan(const FaultPlace&, RandomSource&);
+FoundWays ScaledOutputs(const FaultPlace&, RandomSource&);
+FoundWays SpoiledChannel(const FaultPlace&, RandomSource&);
+FoundWays TransposedOutput(const FaultPlace&, RandomSource&);
+FoundWays ShiftedOutput(const FaultPlace&, RandomSource&);
+FoundWays DroppedLane(const FaultPlace&, RandomSource&);
+FoundWays UnmaskedTail(const FaultPlace&, RandomSource&);
+FoundWays StaleBlock(const FaultPlace&, RandomSource&);
+FoundWays OneNan(const FaultPlace&, RandomSource&);
 // Those that change what it reads.
-absl::StatusOr<Spoilings> MissingBias(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> WrongWeight(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> SwappedInputs(const FaultPlace&, RandomSource&);
+FoundWays MissingBias(const FaultPlace&, RandomSource&);
+FoundWays WrongWeight(const FaultPlace&, RandomSource&);
+FoundWays SwappedInputs(const FaultPlace&, RandomSource&);
 // Those that bind the node's own kernel for another region (region_faults.cc).
-absl::StatusOr<Spoilings> WrongOrder(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> WrongPadding(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> WrongAttribute(const FaultPlace&, RandomSource&);
+FoundWays WrongOrder(const FaultPlace&, RandomSource&);
+FoundWays WrongPadding(const FaultPlace&, RandomSource&);
+FoundWays WrongAttribute(const FaultPlace&, RandomSource&);
 // Those that compute the region in another arithmetic.
-absl::StatusOr<Spoilings> Float16Sums(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> TruncatedResults(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> ApproximatedFunction(const FaultPlace&,
-                                               RandomSource&);
+FoundWays Float16Sums(const FaultPlace&, RandomSource&);
+FoundWays TruncatedResults(const FaultPlace&, RandomSource&);
+FoundWays ApproximatedFunction(const FaultPlace&, RandomSource&);
 // Those that do not show in what the node makes, or not always
 // (call_faults.cc).
-absl::StatusOr<Spoilings> Overrun(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> FlakyOutput(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> Crash(const FaultPlace&, RandomSource&);
-absl::StatusOr<Spoilings> Hang(const FaultPlace&, RandomSource&);
+FoundWays Overrun(const FaultPlace&, RandomSource&);
+FoundWays FlakyOutput(const FaultPlace&, RandomSource&);
+FoundWays Crash(const FaultPlace&, RandomSource&);
+FoundWays Hang(const FaultPlace&, RandomSource&);
 
 // What kinds have in common.
 
@@ -128,17 +128,15 @@ void Shuffle(std::vector<T>* list, RandomSource& random) {
 }
 // Returns the ways that were found; if there are none, fails with what the node
 // lacks. With a source of chance they come in a drawn order.
-absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks);
-absl::StatusOr<Spoilings> Found(Spoilings made, std::string lacks,
-                                RandomSource& random);
+FoundWays Found(Spoilings made, std::string lacks);
+FoundWays Found(Spoilings made, std::string lacks, RandomSource& random);
 // Calls this function in the place of the sound one.
 Spoiling InsteadOfTheCall(std::string what, NodeBody body);
 // Spoils what the sound function makes.
 Spoiling AfterTheCall(std::string what, NodeBody spoil);
 // Spoils numbers of one output.
-Spoiling ChangedOutput(
-    std::string what, size_t output,
-    std::function<void(std::vector<double>& numbers)> change);
+Spoiling ChangedOutput(std::string what, size_t output,
+                       std::function<void(Numbers& numbers)> change);
 // Calls the sound function with other inputs.
 Spoiling BeforeTheCall(std::string what,
                        std::function<absl::Status(NodeCall* call)> replace);
