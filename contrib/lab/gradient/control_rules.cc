@@ -107,39 +107,38 @@ void IfRule(Rule& r) {
 // one goes from the last trip to the first: it runs the body's gradient, and
 // carries on what reaches the carried values, and the sums of what reaches the
 // captures.
+//
+// Inputs of a body have the numbers of the loop's: 0 and 1 tell it the trip and
+// whether it goes on, then come carried values, then captures. Its outputs are
+// whether it goes on, the carried values, and what is stacked; the loop's own
+// lack the first. The gradient's body has cotangents behind its captures.
 class LoopGradient {
  public:
   explicit LoopGradient(Rule& r)
       : r_(r),
         w_(r.writer()),
         graph_(r.As<ops::Loop>().body),
-        captures_(graph_.captures),
-        carried_(r.num_inputs() - 2 - captures_),
+        captures_(r.num_inputs() - graph_.captures),
         body_(*graph_.body) {}
 
   absl::Status Write() {
     NODEWISE_RETURN_IF_ERROR(CheckSizes());
     FindWanted();
-    scans_ = Reached(r_, carried_);
+    scans_ = Reached(r_, captures_ - 2);
     Numbers reached;
-    Numbers wanted;
-    for (const size_t i : values_) {
-      reached.push_back(1 + i);
-      wanted.push_back(2 + i);
-    }
-    for (const size_t k : scans_) reached.push_back(1 + carried_ + k);
-    for (const size_t c : captured_) wanted.push_back(2 + carried_ + c);
-    if (reached.empty() || wanted.empty()) return absl::OkStatus();
+    for (size_t n = 0; n < values_; ++n) reached.push_back(wanted_[n] - 1);
+    for (const size_t k : scans_) reached.push_back(captures_ - 1 + k);
+    if (reached.empty() || wanted_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(Network gradient,
-                              GradientOfBody(body_, reached, wanted));
+                              GradientOfBody(body_, reached, wanted_));
     return GoBack(std::move(gradient));
   }
 
  private:
   absl::Status CheckSizes() {
-    for (size_t i = 0; i < carried_; ++i) {
-      const std::vector<int64_t> sizes = r_.x(2 + i).sizes();
-      if (body_.value(body_.outputs()[1 + i]).type.sizes() != sizes) {
+    for (size_t i = 2; i < captures_; ++i) {
+      const Sizes sizes = r_.x(i).sizes();
+      if (body_.value(body_.outputs()[i - 1]).type.sizes() != sizes) {
         r_.Refuse("unless its carried values keep their sizes");
       }
     }
@@ -151,38 +150,38 @@ class LoopGradient {
 
   // A value that is carried on may come to depend on others in a later trip.
   void FindWanted() {
-    for (size_t c = 0; c < captures_; ++c) {
-      if (r_.wants(2 + carried_ + c)) captured_.push_back(c);
+    std::set<size_t> wanted;
+    for (size_t i = 2; i < r_.num_inputs(); ++i) {
+      if (r_.wants(i)) wanted.insert(i);
     }
-    std::set<size_t> values;
-    for (size_t i = 0; i < carried_; ++i) {
-      if (r_.wants(2 + i)) values.insert(i);
-    }
-    for (size_t before = SIZE_MAX; before != values.size();) {
-      before = values.size();
+    for (size_t before = SIZE_MAX; before != wanted.size();) {
+      before = wanted.size();
       std::vector<ValueId> from;
-      for (const size_t i : values) from.push_back(body_.inputs()[2 + i]);
-      for (const size_t c : captured_) {
-        from.push_back(body_.inputs()[2 + carried_ + c]);
-      }
+      for (const size_t i : wanted) from.push_back(body_.inputs()[i]);
       const std::set<ValueId> path = PathFrom(body_, from);
-      for (size_t i = 0; i < carried_; ++i) {
-        if (path.contains(body_.outputs()[1 + i])) values.insert(i);
+      for (size_t i = 2; i < captures_; ++i) {
+        if (path.contains(body_.outputs()[i - 1])) wanted.insert(i);
       }
     }
-    values_.assign(values.begin(), values.end());
+    wanted_.assign(wanted.begin(), wanted.end());
+    values_ = static_cast<size_t>(
+        std::distance(wanted.begin(), wanted.lower_bound(captures_)));
   }
 
-  // Runs the loop again; returns the numbers of its trips, then these values as
-  // each trip finds them, all of them stacked.
-  absl::StatusOr<Terms> Record(const Numbers& values) {
+  // Runs the loop again; returns the numbers of its trips, then these inputs of
+  // the body as each trip finds them, all of them stacked.
+  absl::StatusOr<Terms> Record(const Numbers& needed) {
     Network body = body_;
     Writer inner(&body);
+    const size_t carried = captures_ - 2;
     std::vector<ValueId> outputs(
         body.outputs().begin(),
-        body.outputs().begin() + static_cast<std::ptrdiff_t>(1 + carried_));
+        body.outputs().begin() + static_cast<std::ptrdiff_t>(1 + carried));
+    // The number of the trip comes first, so that there is a stack even of a
+    // loop that carries nothing that is needed: its length is how many trips
+    // there were.
     Numbers recorded = {0};
-    for (const size_t i : values) recorded.push_back(2 + i);
+    recorded.insert(recorded.end(), needed.begin(), needed.end());
     for (const size_t input : recorded) {
       outputs.push_back(
           inner.Add(ops::Identity{}, {inner.Of(body.inputs()[input])}).id());
@@ -193,18 +192,17 @@ class LoopGradient {
     Terms inputs;
     for (const ValueId id : r_.operation().inputs) inputs.push_back(w_.Of(id));
     const ops::Loop loop{{ShareNetwork(std::move(body)), graph_.captures}};
-    Terms made = w_.AddAll(loop, inputs, carried_ + recorded.size());
+    const Terms made = w_.AddAll(loop, inputs, carried + recorded.size());
     NODEWISE_RETURN_IF_ERROR(w_.status());
-    made.erase(made.begin(),
-               made.begin() + static_cast<std::ptrdiff_t>(carried_));
-    return made;
+    return Terms(made.begin() + static_cast<std::ptrdiff_t>(carried),
+                 made.end());
   }
 
   absl::Status GoBack(Network gradient) {
     BodyEditor editor(std::move(gradient));
     Numbers needed;
-    for (size_t i = 0; i < carried_; ++i) {
-      if (editor.Reads(2 + i)) needed.push_back(i);
+    for (size_t i = 2; i < captures_; ++i) {
+      if (editor.Reads(i)) needed.push_back(i);
     }
     NODEWISE_ASSIGN_OR_RETURN(const Terms recorded, Record(needed));
     Terms inputs = {w_.Add(ops::Shape{}, {recorded[0]}), Term()};
@@ -220,31 +218,27 @@ class LoopGradient {
     editor.Replace(0, index);
     editor.Replace(1, goes_on);
     for (size_t n = 0; n < needed.size(); ++n) {
-      editor.Replace(2 + needed[n], at(recorded[1 + n]));
+      editor.Replace(needed[n], at(recorded[1 + n]));
     }
-    for (size_t c = 0; c < captures_; ++c) {
-      editor.ReplaceByCapture(2 + carried_ + c, r_.x(2 + carried_ + c));
+    for (size_t i = captures_; i < r_.num_inputs(); ++i) {
+      editor.ReplaceByCapture(i, r_.x(i));
     }
-    const size_t cotangents = 2 + carried_ + captures_ + values_.size();
     for (size_t n = 0; n < scans_.size(); ++n) {
-      editor.Replace(cotangents + n, at(r_.dy(carried_ + scans_[n])));
+      editor.Replace(r_.num_inputs() + values_ + n,
+                     at(r_.dy(captures_ - 2 + scans_[n])));
     }
     const Terms made = editor.Outputs();
     Terms outputs = {editor.writer().Add(ops::Identity{}, {goes_on})};
     for (size_t n = 0; n < made.size(); ++n) {
-      outputs.push_back(
-          n < values_.size() ? made[n] : sums[n - values_.size()] + made[n]);
+      outputs.push_back(n < values_ ? made[n] : sums[n - values_] + made[n]);
     }
     NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, editor.Finish(outputs));
     inputs.insert(inputs.end(), editor.captured().begin(),
                   editor.captured().end());
     const Terms gradients =
         w_.AddAll(ops::Loop{std::move(graph)}, inputs, made.size());
-    for (size_t n = 0; n < values_.size(); ++n) {
-      r_.Give(2 + values_[n], gradients[n]);
-    }
-    for (size_t n = 0; n < captured_.size(); ++n) {
-      r_.Give(2 + carried_ + captured_[n], gradients[values_.size() + n]);
+    for (size_t n = 0; n < wanted_.size(); ++n) {
+      r_.Give(wanted_[n], gradients[n]);
     }
     return w_.status();
   }
@@ -252,19 +246,18 @@ class LoopGradient {
   // What the loop back carries: what reaches each value, and a sum for each
   // capture. Returns the sums.
   Terms AddCarried(BodyEditor& editor, Terms* inputs) {
-    const size_t cotangents = 2 + carried_ + captures_;
-    for (size_t n = 0; n < values_.size(); ++n) {
-      const Term x = r_.x(2 + values_[n]);
-      inputs->push_back(r_.has_dy(values_[n])
-                            ? r_.dy(values_[n])
-                            : w_.Filled(0, x.dtype(), x.sizes()));
-      editor.Replace(cotangents + n, editor.AddInput(TypeOutside(x)));
-    }
     Terms sums;
-    for (const size_t c : captured_) {
-      const Term x = r_.x(2 + carried_ + c);
-      inputs->push_back(w_.Filled(0, x.dtype(), x.sizes()));
-      sums.push_back(editor.AddInput(TypeOutside(x)));
+    for (size_t n = 0; n < wanted_.size(); ++n) {
+      const size_t i = wanted_[n];
+      const Term x = r_.x(i);
+      const bool is_reached = n < values_ && r_.has_dy(i - 2);
+      inputs->push_back(is_reached ? r_.dy(i - 2) : ZerosLike(x));
+      const Term carried = editor.AddInput(TypeOutside(x));
+      if (n < values_) {
+        editor.Replace(r_.num_inputs() + n, carried);
+      } else {
+        sums.push_back(carried);
+      }
     }
     return sums;
   }
@@ -272,12 +265,12 @@ class LoopGradient {
   Rule& r_;
   Writer& w_;
   const Subgraph& graph_;
-  const size_t captures_;
-  const size_t carried_;
+  const size_t captures_;  // The first input that is one.
   const Network& body_;
-  // What gradients go through: carried values, captures, scan outputs.
-  Numbers values_;
-  Numbers captured_;
+  // What gradients go through: inputs, of which the first `values_` are carried
+  // values, and stacked outputs.
+  Numbers wanted_;
+  size_t values_ = 0;
   Numbers scans_;
 };
 
