@@ -7,7 +7,6 @@
 
 #include "nodewise/demo/layer_builder.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/gemm.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/pool.h"

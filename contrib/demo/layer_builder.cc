@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"
+#include "nodewise/ops/norm.h"
 #include "nodewise/random/random.h"
 
 namespace nodewise {

@@ -6,9 +6,8 @@
 #include "contrib/emit_c/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/gemm.h"
 #include "nodewise/ops/matmul.h"
-#include "nodewise/ops/qlinear.h"
+#include "nodewise/ops/quantize.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {

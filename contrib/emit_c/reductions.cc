@@ -8,7 +8,7 @@
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/axis.h"
-#include "nodewise/ops/global_pool.h"
+#include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/support/status_macros.h"

@@ -8,9 +8,8 @@
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
 #include "nodewise/ops/pool.h"
-#include "nodewise/ops/qlinear.h"
+#include "nodewise/ops/quantize.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {

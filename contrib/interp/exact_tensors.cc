@@ -17,7 +17,7 @@
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/gemm.h"
+#include "nodewise/ops/matmul.h"
 #include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
 

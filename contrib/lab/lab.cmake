@@ -2,21 +2,11 @@
 
 # Plants a known fault in a graph and its library.
 add_library(nodewise_planter STATIC EXCLUDE_FROM_ALL
-  lab/planter/arithmetic_faults.cc
-  lab/planter/attribute_faults.cc
-  lab/planter/buffer_faults.cc
-  lab/planter/fault_kinds.cc
-  lab/planter/input_faults.cc
-  lab/planter/node_call.cc
-  lab/planter/output_faults.cc
-  lab/planter/plan_overlap.cc
+  lab/planter/region_faults.cc
+  lab/planter/call_faults.cc
   lab/planter/planter.cc
-  lab/planter/process_faults.cc
   lab/planter/region_trial.cc
-  lab/planter/sides.cc
-  lab/planter/sound_run.cc
   lab/planter/spoiling.cc
-  lab/planter/trial.cc
 )
 target_link_libraries(nodewise_planter
   PUBLIC nodewise_contrib

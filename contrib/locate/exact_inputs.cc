@@ -12,7 +12,6 @@
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

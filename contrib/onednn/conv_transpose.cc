@@ -1,7 +1,6 @@
-#include "nodewise/ops/conv_transpose.h"
-
 #include "contrib/onednn/conv.h"
 #include "contrib/onednn/windows.h"
+#include "nodewise/ops/conv.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {

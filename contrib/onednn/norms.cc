@@ -5,7 +5,6 @@
 #include "contrib/onednn/rows.h"
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/support/status_macros.h"

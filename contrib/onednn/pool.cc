@@ -5,7 +5,6 @@
 #include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/global_pool.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {

@@ -4,7 +4,7 @@
 #include "contrib/onednn/conv.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/gemm.h"
+#include "nodewise/ops/matmul.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 

@@ -6,7 +6,6 @@
 #include "contrib/onednn/products.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/qlinear.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/support/status_macros.h"
 

@@ -188,8 +188,8 @@ bool Has(const Labels& labels, Label label) {
 // Sums or repeats: to[kept] = sum over `summed` of from[...], where `strides`
 // has the steps of kept and summed labels through `from`.
 template <typename Number>
-void Gather(const Number* from, absl::Span<const int64_t> sizes,
-            absl::Span<const int64_t> strides, size_t kept, Number* to) {
+void GatherTerm(const Number* from, absl::Span<const int64_t> sizes,
+                absl::Span<const int64_t> strides, size_t kept, Number* to) {
   // `at` counts through all sides like the digits of a number, and `offset`
   // follows it through `from`.
   const int64_t outer = Product(sizes.first(kept));
@@ -238,7 +238,8 @@ absl::StatusOr<Term<Number>> Reordered(const Number* from, const Labels& labels,
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, sizes.Count(kept));
   Term<Number> term{kept, std::vector<Number>(static_cast<size_t>(count))};
   if (count > 0) {
-    Gather(from, order_sizes, order_strides, kept.size(), term.values.data());
+    GatherTerm(from, order_sizes, order_strides, kept.size(),
+               term.values.data());
   }
   return term;
 }

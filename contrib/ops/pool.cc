@@ -7,7 +7,6 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/inputs.h"
-#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
 #include "nodewise/op/op_def.h"

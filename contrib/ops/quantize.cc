@@ -4,12 +4,10 @@
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
-#include "contrib/ops/util/converted_elements.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/inputs.h"
-#include "contrib/ops/util/open_results.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "contrib/ops/util/window_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"

@@ -14,7 +14,6 @@
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/matmul.h"
-#include "nodewise/ops/qlinear.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"

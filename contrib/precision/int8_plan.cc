@@ -7,8 +7,6 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/gemm.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"

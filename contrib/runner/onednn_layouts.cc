@@ -3,7 +3,6 @@
 #include "contrib/runner/half_floats.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/runner/onednn_kernels.h"
 #include "nodewise/tensors/channels_last.h"

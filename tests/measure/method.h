@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "nodewise/locate/locate.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/planter/fault_kinds.h"
+#include "nodewise/planter/planter.h"
 #include "tests/measure/subject.h"
 
 namespace nodewise {

@@ -12,7 +12,6 @@
 #include "nodewise/ndarray/record.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -1,11 +1,9 @@
 #include <algorithm>
 
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/logic.h"
-#include "nodewise/ops/loss.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/unary.h"

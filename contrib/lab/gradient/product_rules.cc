@@ -4,7 +4,6 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
-#include "nodewise/ops/gemm.h"
 #include "nodewise/ops/linear_algebra.h"
 #include "nodewise/ops/matmul.h"
 

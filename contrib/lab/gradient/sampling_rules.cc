@@ -1,6 +1,6 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/deform_conv.h"
+#include "nodewise/ops/conv.h"
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"

@@ -2,12 +2,11 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/causal_conv.h"
+#include "nodewise/ops/attention.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/linear_attention.h"
 #include "nodewise/ops/matmul.h"
-#include "nodewise/ops/rotary.h"
 
 // What models of language do to sequences of tokens beside attention.
 

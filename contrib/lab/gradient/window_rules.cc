@@ -4,8 +4,6 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/global_pool.h"
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/norm.h"

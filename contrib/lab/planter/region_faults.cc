@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/elementwise.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/half.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"

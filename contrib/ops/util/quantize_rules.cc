@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "contrib/ops/util/converted_elements.h"
+#include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/inputs.h"
-#include "contrib/ops/util/wide_elements.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/qlinear.h"
+#include "nodewise/ops/quantize.h"
 #include "nodewise/ops/unary.h"
 #include "tests/contrib/passes/quantized_networks.h"
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/ops/qlinear.h"
+#include "nodewise/ops/quantize.h"
 #include "tests/contrib/passes/quantized_networks.h"
 
 namespace nodewise {
