@@ -1,24 +1,198 @@
-// Finds what is wrong with an artefact without running its code.
-
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
+#include "nodewise/device/device.h"
 #include "nodewise/graph/dumped_graph.h"
-#include "nodewise/graph/graph_inputs.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/param_names.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/vm/vm_graph.h"
-#include "runtime/artefact/count_check.h"
-#include "runtime/artefact/library_devices.h"
 
 namespace nodewise {
+
+// A module of a library with code for a device.
+struct DeviceModule {
+  size_t number = 0;  // Among the library's modules.
+  int device_type = 0;
+};
+
+// Returns the modules whose code a run of the graph calls, in file order. A
+// module counts unless it is certain that nothing of it is called; without a
+// graph, everything that the library's own code can call counts.
+std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
+                                            const Graph* graph);
+
+namespace {
+
+// TVM calls the device's part of a function F F_kernel, F_kernel_1, ...; before
+// 0.8 F_kernel0, F_kernel1, ...
+constexpr std::string_view kKernelEnding = "_kernel";
+
+// Returns the device that runs a module of this kind, if one does.
+std::optional<int> DeviceTypeOfKind(std::string_view kind) {
+  if (kind == "hip") kind = "rocm";
+  if (kind == "aocl_sw_emu") kind = "aocl";
+  const auto type = ParseDeviceType(kind);
+  if (!type.ok() || *type == kDLCPU) return std::nullopt;
+  return *type;
+}
+
+// A kernel is launched through a function that the compiled code looks up by
+// name. Code that looks up nothing only runs on the host, regardless of what
+// its library carries.
+bool LooksUpFunctions(const LibrarySummary& library) {
+  const auto is_lookup = [](std::string_view name) {
+    return name.ends_with("TVMBackendGetFuncFromEnv") ||
+           name.ends_with("TVMFFIEnvModLookupFromImports");
+  };
+  return std::any_of(library.context.begin(), library.context.end(),
+                     is_lookup) ||
+         std::any_of(library.runtime_calls.begin(), library.runtime_calls.end(),
+                     is_lookup);
+}
+
+using Names = std::set<std::string_view>;
+
+// Returns the host function that launches a kernel, "" if its name does not
+// tell.
+std::string_view LauncherOf(std::string_view kernel, const Names& functions) {
+  const size_t end = kernel.rfind(kKernelEnding);
+  if (end == std::string_view::npos) return "";
+  const auto found = functions.find(kernel.substr(0, end));
+  return found == functions.end() ? std::string_view() : *found;
+}
+
+Names FunctionsCalled(const Graph& graph) {
+  Names called;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kind == GraphNode::Kind::kInput) continue;
+    if (node.function == kNopFunction || node.function == kCopyFunction) {
+      continue;
+    }
+    called.insert(node.function);
+  }
+  return called;
+}
+
+bool MayCall(const Names& called, const ModuleSummary& module,
+             const Names& functions) {
+  if (called.empty()) return false;
+  // The summary does not know the kernels in a TVM-FFI library.
+  if (module.functions.empty()) return true;
+  return std::any_of(module.functions.begin(), module.functions.end(),
+                     [&](const std::string& kernel) {
+                       const auto launcher = LauncherOf(kernel, functions);
+                       return launcher.empty() || called.contains(launcher);
+                     });
+}
+
+}  // namespace
+
+std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
+                                            const Graph* graph) {
+  std::vector<DeviceModule> used;
+  if (!LooksUpFunctions(library)) return used;
+  const Names functions(library.functions.begin(), library.functions.end());
+  const Names called = graph == nullptr ? Names() : FunctionsCalled(*graph);
+  for (size_t m = 0; m < library.modules.size(); ++m) {
+    const ModuleSummary& module = library.modules[m];
+    const std::optional<int> type = DeviceTypeOfKind(module.kind);
+    if (!type.has_value()) continue;
+    if (graph == nullptr || MayCall(called, module, functions)) {
+      used.push_back({m, *type});
+    }
+  }
+  return used;
+}
+
+// Parses and checks a graph as ParseGraph() does, but a node's wrong num_inputs
+// or num_outputs is only reported: the graph's lists say what they should be,
+// and the graph has that. Returns whether nothing else is wrong with it.
+bool ParseGraphBesideCounts(GraphText text, Graph* graph,
+                            DiagnosticList* diagnostics);
+
+namespace {
+
+bool IsCountFault(const Diagnostic& diagnostic) {
+  return diagnostic.path.starts_with("/nodes/") &&
+         (diagnostic.path.ends_with("/num_inputs") ||
+          diagnostic.path.ends_with("/num_outputs"));
+}
+
+// Gives each function node as many inputs and outputs as the lists have. The
+// rows count only if they agree with the lists of entries.
+void CorrectCounts(Graph* graph) {
+  const auto& rows = graph->node_row_ptr;
+  const bool rows_are_right = rows.size() == graph->nodes.size() + 1 &&
+                              rows[0] == 0 &&
+                              rows.back() == graph->entries.size() &&
+                              std::is_sorted(rows.begin(), rows.end());
+  for (size_t n = 0; n < graph->nodes.size(); ++n) {
+    GraphNode& node = graph->nodes[n];
+    if (node.kind == GraphNode::Kind::kInput) continue;
+    node.num_inputs = static_cast<uint32_t>(node.inputs.size());
+    if (rows_are_right) node.num_outputs = rows[n + 1] - rows[n];
+  }
+}
+
+// Checks the corrected graph and adds what the lies kept from being found.
+// Returns whether it is sound.
+bool CheckAgain(const Graph& graph, DiagnosticList* found) {
+  std::set<std::pair<std::string, std::string>> known;
+  for (const Diagnostic& diagnostic : found->items()) {
+    known.emplace(diagnostic.path, diagnostic.found);
+  }
+  DiagnosticList more;
+  CheckGraph(graph, &more);
+  LocateDiagnostics(graph.text, &more);
+  const bool is_sound =
+      !more.HasErrors() &&
+      std::all_of(found->items().begin(), found->items().end(),
+                  [](const Diagnostic& diagnostic) {
+                    return diagnostic.severity != Severity::kError ||
+                           IsCountFault(diagnostic);
+                  });
+  for (Diagnostic& diagnostic : more.items()) {
+    if (known.contains({diagnostic.path, diagnostic.found})) continue;
+    found->Add(std::move(diagnostic));
+  }
+  return is_sound;
+}
+
+}  // namespace
+
+bool ParseGraphBesideCounts(GraphText text, Graph* graph,
+                            DiagnosticList* diagnostics) {
+  DiagnosticList found;
+  bool is_sound = ParseGraph(std::move(text), graph, &found);
+  // Without entries the graph's lists are at odds, and none of them can be
+  // trusted.
+  if (!is_sound && !graph->entries.empty() &&
+      std::any_of(found.items().begin(), found.items().end(), &IsCountFault)) {
+    CorrectCounts(graph);
+    is_sound = CheckAgain(*graph, &found);
+  }
+  for (Diagnostic& diagnostic : found.items()) {
+    diagnostics->Add(std::move(diagnostic));
+  }
+  return is_sound;
+}
+
+// Finds what is wrong with an artefact without running its code.
+
 namespace {
 
 // The number of nodes that nothing reads that are listed.

@@ -3,7 +3,7 @@
 #include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/builtin/function_tables.h"
+#include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
 namespace {
@@ -15,6 +15,43 @@ absl::StatusOr<Value> ItemAt(const std::vector<T>& items, int64_t index) {
   }
   return absl::OutOfRangeError(fmt::format(
       "index {} is out of range, there are {}", index, items.size()));
+}
+
+// How a message calls what a function takes first.
+template <typename T>
+constexpr const char* kNoun = "object";
+template <>
+constexpr const char* kNoun<ArrayObject> = "an array";
+template <>
+constexpr const char* kNoun<MapObject> = "a map";
+template <>
+constexpr const char* kNoun<ShapeObject> = "a shape";
+template <>
+constexpr const char* kNoun<AdtObject> = "an ADT";
+
+template <typename T>
+absl::StatusOr<Ref<T>> FirstOf(PackedArgs args) {
+  return args.ObjectAt<T>(0, kNoun<T>);
+}
+
+const auto& ItemsOf(const ArrayObject& array) { return array.items(); }
+const auto& ItemsOf(const MapObject& map) { return map.items(); }
+const auto& ItemsOf(const ShapeObject& shape) { return shape.dims; }
+const auto& ItemsOf(const AdtObject& adt) { return adt.fields; }
+
+// (container)
+template <typename T>
+absl::StatusOr<Value> SizeOf(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<T> container, FirstOf<T>(args));
+  return Value(static_cast<int64_t>(ItemsOf(*container).size()));
+}
+
+// (container, index)
+template <typename T>
+absl::StatusOr<Value> GetItem(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<T> container, FirstOf<T>(args));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
+  return ItemAt(ItemsOf(*container), index);
 }
 
 absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
@@ -29,20 +66,7 @@ absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
 
 absl::StatusOr<Value> MakeArray(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> items, CopyAll(args));
-  return Value(Ref<Object>(ArrayObject::Make(std::move(items))));
-}
-
-absl::StatusOr<Value> ArraySize(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<ArrayObject> array,
-                            args.ObjectAt<ArrayObject>(0, "an array"));
-  return Value(static_cast<int64_t>(array->items().size()));
-}
-
-absl::StatusOr<Value> ArrayGetItem(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<ArrayObject> array,
-                            args.ObjectAt<ArrayObject>(0, "an array"));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
-  return ItemAt(array->items(), index);
+  return Value(ArrayObject::Make(std::move(items)));
 }
 
 absl::StatusOr<Value> MakeMap(PackedArgs args) {
@@ -53,50 +77,37 @@ absl::StatusOr<Value> MakeMap(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(Value item, Value::Copy(arg));
     items.emplace_back(name, std::move(item));
   }
-  return Value(Ref<Object>(MapObject::Make(std::move(items))));
+  return Value(MapObject::Make(std::move(items)));
 }
 
-absl::StatusOr<Value> MapSize(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            args.ObjectAt<MapObject>(0, "a map"));
-  return Value(static_cast<int64_t>(map->items().size()));
-}
-
-absl::StatusOr<const Value*> FindInMap(const MapObject& map, PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
-  return map.Find(name);
-}
-
+// (map, key)
 absl::StatusOr<Value> MapCount(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            args.ObjectAt<MapObject>(0, "a map"));
-  NODEWISE_ASSIGN_OR_RETURN(const Value* found, FindInMap(*map, args));
-  return Value(found == nullptr ? 0 : 1);
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
+  return Value(map->Find(name) == nullptr ? 0 : 1);
 }
 
 absl::StatusOr<Value> MapGetItem(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            args.ObjectAt<MapObject>(0, "a map"));
-  NODEWISE_ASSIGN_OR_RETURN(const Value* found, FindInMap(*map, args));
-  if (found == nullptr) return absl::NotFoundError("the map has no such key");
-  return *found;
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
+  if (const Value* const found = map->Find(name)) return *found;
+  return absl::NotFoundError("the map has no such key");
 }
 
 // Keys and values in turn.
 absl::StatusOr<Value> MapItems(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            args.ObjectAt<MapObject>(0, "a map"));
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   std::vector<Value> items;
   for (const auto& [key, value] : map->items()) {
     items.emplace_back(Ref<Object>(MakeRef<StringObject>(key)));
     items.push_back(value);
   }
-  return Value(Ref<Object>(ArrayObject::Make(std::move(items))));
+  return Value(ArrayObject::Make(std::move(items)));
 }
 
 absl::StatusOr<Value> MakeString(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
-  return Value(Ref<Object>(MakeRef<StringObject>(std::string(text))));
+  return Value(MakeRef<StringObject>(std::string(text)));
 }
 
 absl::StatusOr<Value> GetString(PackedArgs args) {
@@ -110,51 +121,24 @@ absl::StatusOr<Value> MakeShape(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, args.IntAt(i));
     dims.push_back(dim);
   }
-  return Value(Ref<Object>(MakeRef<ShapeObject>(dims)));
-}
-
-absl::StatusOr<Value> ShapeSize(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
-                            args.ObjectAt<ShapeObject>(0, "a shape"));
-  return Value(static_cast<int64_t>(shape->dims.size()));
-}
-
-absl::StatusOr<Value> ShapeItem(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
-                            args.ObjectAt<ShapeObject>(0, "a shape"));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
-  return ItemAt(shape->dims, index);
+  return Value(MakeRef<ShapeObject>(dims));
 }
 
 // (tag, field...)
 absl::StatusOr<Value> MakeAdt(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t tag, args.IntAt(0));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args.From(1)));
-  return Value(Ref<Object>(MakeRef<AdtObject>(tag, std::move(fields))));
+  return Value(MakeRef<AdtObject>(tag, std::move(fields)));
 }
 
 absl::StatusOr<Value> MakeTuple(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args));
-  return Value(Ref<Object>(MakeRef<AdtObject>(0, std::move(fields))));
+  return Value(MakeRef<AdtObject>(0, std::move(fields)));
 }
 
 absl::StatusOr<Value> AdtTag(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt,
-                            args.ObjectAt<AdtObject>(0, "an ADT"));
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt, FirstOf<AdtObject>(args));
   return Value(adt->tag);
-}
-
-absl::StatusOr<Value> AdtSize(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt,
-                            args.ObjectAt<AdtObject>(0, "an ADT"));
-  return Value(static_cast<int64_t>(adt->fields.size()));
-}
-
-absl::StatusOr<Value> AdtField(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt,
-                            args.ObjectAt<AdtObject>(0, "an ADT"));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
-  return ItemAt(adt->fields, index);
 }
 
 // Python hashes objects by identity.
@@ -165,15 +149,13 @@ absl::StatusOr<Value> ObjectPtrHash(PackedArgs args) {
 }
 
 absl::StatusOr<Value> TextOfObject(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto object,
-                            args.ObjectAt<Object>(0, "object"));
+  NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   return Value(object->ToText());
 }
 
 // (object, name). Bindings recognise a missing attribute by the first word.
 absl::StatusOr<Value> GetAttribute(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto object,
-                            args.ObjectAt<Object>(0, "object"));
+  NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
   if (name == "type_key") return Value(object->object_type());
   for (Attribute& attribute : object->Attributes()) {
@@ -185,8 +167,7 @@ absl::StatusOr<Value> GetAttribute(PackedArgs args) {
 
 // Returns a function that maps an index to a name, and -1 to the count.
 absl::StatusOr<Value> ListAttributes(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto object,
-                            args.ObjectAt<Object>(0, "object"));
+  NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   std::vector<std::string> names;
   for (const Attribute& attribute : object->Attributes()) {
     names.emplace_back(attribute.name);
@@ -196,28 +177,28 @@ absl::StatusOr<Value> ListAttributes(PackedArgs args) {
     if (index == -1) return Value(static_cast<int64_t>(names.size()));
     return ItemAt(names, index);
   };
-  return Value(Ref<Object>(PackedFunc::FromBody(name_at).object()));
+  return Value(PackedFunc::FromBody(name_at).object());
 }
 
 constexpr FunctionRow kContainerFunctions[] = {
     {"runtime.Array", &MakeArray},
-    {"runtime.ArraySize", &ArraySize},
-    {"runtime.ArrayGetItem", &ArrayGetItem},
+    {"runtime.ArraySize", &SizeOf<ArrayObject>},
+    {"runtime.ArrayGetItem", &GetItem<ArrayObject>},
     {"runtime.Map", &MakeMap},
-    {"runtime.MapSize", &MapSize},
+    {"runtime.MapSize", &SizeOf<MapObject>},
     {"runtime.MapCount", &MapCount},
     {"runtime.MapGetItem", &MapGetItem},
     {"runtime.MapItems", &MapItems},
     {"runtime.String", &MakeString},
     {"runtime.GetFFIString", &GetString},
     {"runtime.ShapeTuple", &MakeShape},
-    {"runtime.GetShapeTupleSize", &ShapeSize},
-    {"runtime.GetShapeTupleElem", &ShapeItem},
+    {"runtime.GetShapeTupleSize", &SizeOf<ShapeObject>},
+    {"runtime.GetShapeTupleElem", &GetItem<ShapeObject>},
     {"runtime.ADT", &MakeAdt},
     {"runtime.Tuple", &MakeTuple},
     {"runtime.GetADTTag", &AdtTag},
-    {"runtime.GetADTSize", &AdtSize},
-    {"runtime.GetADTFields", &AdtField},
+    {"runtime.GetADTSize", &SizeOf<AdtObject>},
+    {"runtime.GetADTFields", &GetItem<AdtObject>},
     {"runtime.ObjectPtrHash", &ObjectPtrHash},
     {"node.NodeGetAttr", &GetAttribute},
     {"node.NodeListAttrNames", &ListAttributes},

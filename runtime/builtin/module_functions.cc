@@ -1,39 +1,199 @@
-// The named functions that load and describe modules.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <string>
+#include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/func/time_repeats.h"
 #include "nodewise/graph/executor_module.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/module/module.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/builtin/function_tables.h"
+#include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
 namespace {
+
+// A function and how to time it.
+struct Evaluator {
+  PackedFunc function;
+  PackedFunc before_repeat;  // May be null.
+  DLDevice device;
+  RepeatOptions options;
+  int cache_flush_bytes = 0;
+};
+
+absl::StatusOr<PackedFunc> RegisteredFunction(std::string_view name) {
+  PackedFunc function = FindFunction(name);
+  if (function) return function;
+  return absl::NotFoundError(fmt::format("no function {} is registered", name));
+}
+
+// (module or null, name...): a function of the module or its imports, or a
+// registered one.
+absl::StatusOr<PackedFunc> FunctionToTime(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView module_arg, args.At(0));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
+  if (module_arg.IsNull()) return RegisteredFunction(name);
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
+                            module_arg.AsObject<Module>("module"));
+  NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, module->FindFunction(name));
+  if (function) return function;
+  return absl::NotFoundError(fmt::format(
+      "a module of kind {} has no function {}", module->kind(), name));
+}
+
+// Takes module, name, device type and number; the timing arguments, 3 until TVM
+// 0.8, 5 in 0.9, 6 since 0.10; cache_flush_bytes since 0.14; the name of a
+// function to call before each repeat, "" for none.
+absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
+  constexpr int kFirst = 4;
+  const int count = args.size();
+  if (count != 8 && count != 10 && count != 11 && count != 12) {
+    return absl::InvalidArgumentError(fmt::format(
+        "RPCTimeEvaluator: got {} arguments, expected 12 as in TVM 0.14, 11 as "
+        "in 0.10, 10 as in 0.9 or 8 as in 0.8",
+        count));
+  }
+  Evaluator evaluator;
+  NODEWISE_ASSIGN_OR_RETURN(evaluator.function, FunctionToTime(args));
+  NODEWISE_ASSIGN_OR_RETURN(evaluator.device, DeviceAt(args, 2));
+  NODEWISE_RETURN_IF_ERROR(FindDevice(evaluator.device).status());
+  const int num_options = std::min(count - kFirst - 1, 6);
+  NODEWISE_ASSIGN_OR_RETURN(
+      evaluator.options,
+      TakeRepeatOptions(args.From(kFirst).First(num_options)));
+  NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(evaluator.options));
+  if (count == 12) {
+    NODEWISE_ASSIGN_OR_RETURN(evaluator.cache_flush_bytes,
+                              args.SmallIntAt(count - 2));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view preprocess,
+                            args.TextAt(count - 1));
+  if (!preprocess.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(evaluator.before_repeat,
+                              RegisteredFunction(preprocess));
+  }
+  return evaluator;
+}
+
+// Evicts what caches hold by copying one array over another.
+class CacheFlusher {
+ public:
+  static absl::StatusOr<CacheFlusher> Create(int bytes, DLDevice device) {
+    CacheFlusher flusher;
+    if (bytes <= 0) return flusher;
+    const int64_t shape[] = {bytes};
+    constexpr DLDataType kByte{kDLUInt, 8, 1};
+    NODEWISE_ASSIGN_OR_RETURN(flusher.from_,
+                              NDArray::Empty(shape, kByte, device));
+    NODEWISE_ASSIGN_OR_RETURN(flusher.to_,
+                              NDArray::Empty(shape, kByte, device));
+    return flusher;
+  }
+
+  absl::Status Flush() const {
+    return from_.defined() ? CopyTensor(*from_, *to_) : absl::OkStatus();
+  }
+
+ private:
+  NDArray from_, to_;  // Undefined if there is nothing to flush.
+};
+
+absl::StatusOr<Value> Evaluate(const Evaluator& evaluator, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(Device* const device, FindDevice(evaluator.device));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const CacheFlusher flusher,
+      CacheFlusher::Create(evaluator.cache_flush_bytes, evaluator.device));
+  const int id = evaluator.device.device_id;
+  const auto time_calls = [&](int64_t number) -> absl::StatusOr<int64_t> {
+    NODEWISE_RETURN_IF_ERROR(flusher.Flush());
+    NODEWISE_RETURN_IF_ERROR(device->Synchronize(id));
+    const int64_t start = ClockNanoseconds();
+    for (int64_t i = 0; i < number; ++i) {
+      NODEWISE_RETURN_IF_ERROR(evaluator.function.CallPacked(args).status());
+    }
+    NODEWISE_RETURN_IF_ERROR(device->Synchronize(id));
+    return ClockNanoseconds() - start;
+  };
+  const auto before_repeat = [&]() -> absl::Status {
+    if (!evaluator.before_repeat) return absl::OkStatus();
+    return evaluator.before_repeat.CallPacked(args).status();
+  };
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<double> seconds,
+      TimeRepeats(evaluator.options, time_calls, before_repeat));
+  return SecondsAsBytes(seconds);
+}
+
+// Despite its name, RPCTimeEvaluator also times functions of this process;
+// those elsewhere need an RPC server, which this runtime does not have.
+absl::StatusOr<Value> MakeTimeEvaluator(PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(Evaluator evaluator, TakeEvaluator(args));
+  return Value(
+      PackedFunc::FromBody([evaluator = std::move(evaluator)](PackedArgs call) {
+        return Evaluate(evaluator, call);
+      }).object());
+}
+
+// Writes a tensor's bytes back to memory and out of all caches.
+void FlushFromCaches(const DLTensor& tensor, size_t bytes) {
+  constexpr size_t kLine = 64;
+  const auto* data = static_cast<const char*>(DataOf(tensor));
+  for (size_t i = 0; i < bytes; i += kLine) {
+#if defined(__x86_64__)
+    _mm_clflush(data + i);
+#elif defined(__aarch64__)
+    asm volatile("dc civac, %0" : : "r"(data + i) : "memory");
+#endif
+  }
+#if defined(__x86_64__)
+  // The last byte may be in another line.
+  if (bytes > 0) _mm_clflush(data + bytes - 1);
+  _mm_mfence();
+#elif defined(__aarch64__)
+  if (bytes > 0) asm volatile("dc civac, %0" : : "r"(data + bytes - 1));
+  asm volatile("dsb ish" : : : "memory");
+#endif
+}
+
+// (tensor...): all but the first.
+absl::StatusOr<Value> FlushNonFirst(PackedArgs args) {
+  for (int i = 1; i < args.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, TensorAt(args, i));
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*tensor));
+    if (DeviceTypeOf(tensor->device) == kDLCPU && IsCompact(*tensor)) {
+      FlushFromCaches(*tensor, bytes);
+    }
+  }
+  return Value();
+}
 
 absl::StatusOr<Ref<Module>> ModuleAt(PackedArgs args, int index) {
   return args.ObjectAt<Module>(index, "module");
 }
 
-Value ModuleValue(Ref<Module> module) {
-  return Value(Ref<Object>(std::move(module)));
-}
-
-absl::StatusOr<Value> LoadFromFile(PackedArgs args) {
+absl::StatusOr<Value> LoadFile(PackedArgs args, std::string_view format) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(0));
-  std::string_view format;
-  if (args.size() > 1) {
+  if (args.size() > 1 && format.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(format, args.TextAt(1));
   }
   NODEWISE_ASSIGN_OR_RETURN(Ref<Module> module,
                             LoadModule(std::string(path), format));
-  return ModuleValue(std::move(module));
+  return Value(std::move(module));
+}
+
+// (path [, format])
+absl::StatusOr<Value> LoadFromFile(PackedArgs args) {
+  return LoadFile(args, "");
 }
 
 absl::StatusOr<Value> LoadSharedLibrary(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(0));
-  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> module,
-                            LoadModule(std::string(path), "so"));
-  return ModuleValue(std::move(module));
+  return LoadFile(args, "so");
 }
 
 absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
@@ -42,28 +202,55 @@ absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(prefix, args.TextAt(0));
   }
   NODEWISE_ASSIGN_OR_RETURN(Ref<Module> module, SystemLibrary(prefix));
-  return ModuleValue(std::move(module));
+  return Value(std::move(module));
 }
 
-absl::StatusOr<Value> ModuleKind(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(module->kind());
+// What a host can ask of a module without saying more than which one.
+
+absl::StatusOr<Value> KindOf(Module& module) { return Value(module.kind()); }
+
+absl::StatusOr<Value> ImportCount(Module& module) {
+  return Value(static_cast<int64_t>(module.imports().size()));
 }
 
-absl::StatusOr<Value> ImportCount(PackedArgs args) {
+absl::StatusOr<Value> ClearImports(Module& module) {
+  module.ClearImports();
+  return Value();
+}
+
+absl::StatusOr<Value> PropertiesOf(Module& module) {
+  return Value(module.properties());
+}
+
+// For TVM 0.9 to 0.11, which have no mask of properties.
+absl::StatusOr<Value> IsExportable(Module& module) {
+  return Value((module.properties() & kModuleIsExportable) != 0 ? 1 : 0);
+}
+
+absl::StatusOr<Value> RefuseSource(Module& module) {
+  return absl::UnimplementedError(
+      fmt::format("a module of kind {} keeps no source", module.kind()));
+}
+
+absl::StatusOr<Value> FormatOf(Module& module) {
+  return Value(module.kind() == "library" ? "so" : "");
+}
+
+// (module)
+template <absl::StatusOr<Value> (*kAnswer)(Module&)>
+absl::StatusOr<Value> AskModule(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(static_cast<int64_t>(module->imports().size()));
+  return kAnswer(*module);
 }
 
 absl::StatusOr<Value> GetImport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(1));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, arg.AsInt());
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
   if (index < 0 || index >= static_cast<int64_t>(module->imports().size())) {
     return absl::OutOfRangeError(fmt::format("import {}: the module has {}",
                                              index, module->imports().size()));
   }
-  return ModuleValue(module->imports()[static_cast<size_t>(index)]);
+  return Value(module->imports()[static_cast<size_t>(index)]);
 }
 
 absl::StatusOr<Value> ClearImports(PackedArgs args) {
@@ -86,7 +273,7 @@ absl::StatusOr<PackedFunc> FindInModule(PackedArgs args) {
 
 absl::StatusOr<Value> GetFunction(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function, FindInModule(args));
-  return Value(Ref<Object>(function.object()));
+  return Value(function.object());
 }
 
 // Hosts that ask with a bool (TVM 0.18 and later) are answered with one.
@@ -99,17 +286,6 @@ absl::StatusOr<Value> HasFunction(PackedArgs args) {
   return Value(has ? 1 : 0);
 }
 
-absl::StatusOr<Value> GetProperties(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(module->properties());
-}
-
-// For TVM 0.9 to 0.11, which have no mask of properties.
-absl::StatusOr<Value> IsExportable(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value((module->properties() & kModuleIsExportable) != 0 ? 1 : 0);
-}
-
 absl::StatusOr<Value> SaveToFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
@@ -117,17 +293,6 @@ absl::StatusOr<Value> SaveToFile(PackedArgs args) {
       "{}: a loaded module of kind {} cannot be saved (copy the file that it "
       "was loaded from)",
       path, module->kind()));
-}
-
-absl::StatusOr<Value> GetSource(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return absl::UnimplementedError(
-      fmt::format("a module of kind {} keeps no source", module->kind()));
-}
-
-absl::StatusOr<Value> GetFormat(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  return Value(module->kind() == "library" ? "so" : "");
 }
 
 // Returns whether code for a target can be loaded. "llvm" means the compiler,
@@ -147,15 +312,19 @@ absl::StatusOr<Value> CreateFactory(PackedArgs args) {
   std::vector<NamedTensor> params;
   for (int i = 3; i < args.size(); i += 2) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view key, args.TextAt(i));
-    NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i + 1));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, arg.AsNDArray());
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, ArrayAt(args, i + 1));
     params.push_back({std::string(key), std::move(tensor)});
   }
   Ref<Module> factory =
       MakeGraphFactory(std::string(json), std::string(name), std::move(params));
   NODEWISE_RETURN_IF_ERROR(factory->Import(std::move(code)));
-  return ModuleValue(std::move(factory));
+  return Value(std::move(factory));
 }
+
+constexpr FunctionRow kTimeFunctions[] = {
+    {"runtime.RPCTimeEvaluator", &MakeTimeEvaluator},
+    {"cache_flush_cpu_non_first_arg", &FlushNonFirst},
+};
 
 constexpr FunctionRow kModuleFunctions[] = {
     {"tvm.graph_executor_factory.create", &CreateFactory},
@@ -165,21 +334,23 @@ constexpr FunctionRow kModuleFunctions[] = {
     {"module.loadfile_so", &LoadSharedLibrary},
     {"runtime.SystemLib", &GetSystemLibrary},
     {"module._GetSystemLib", &GetSystemLibrary},
-    {"runtime.ModuleGetTypeKey", &ModuleKind},
-    {"runtime.ModuleImportsSize", &ImportCount},
+    {"runtime.ModuleGetTypeKey", &AskModule<&KindOf>},
+    {"runtime.ModuleImportsSize", &AskModule<&ImportCount>},
     {"runtime.ModuleGetImport", &GetImport},
-    {"runtime.ModuleClearImports", &ClearImports},
+    {"runtime.ModuleClearImports", &AskModule<&ClearImports>},
     {"runtime.ModuleGetFunction", &GetFunction},
     {"runtime.ModuleImplementsFunction", &HasFunction},
-    {"runtime.ModuleGetPropertyMask", &GetProperties},
-    {"runtime.ModuleIsDSOExportable", &IsExportable},
-    {"runtime.ModuleGetSource", &GetSource},
-    {"runtime.ModuleGetFormat", &GetFormat},
+    {"runtime.ModuleGetPropertyMask", &AskModule<&PropertiesOf>},
+    {"runtime.ModuleIsDSOExportable", &AskModule<&IsExportable>},
+    {"runtime.ModuleGetSource", &AskModule<&RefuseSource>},
+    {"runtime.ModuleGetFormat", &AskModule<&FormatOf>},
     {"runtime.ModuleSaveToFile", &SaveToFile},
     {"runtime.RuntimeEnabled", &IsEnabled},
 };
 
 }  // namespace
+
+absl::Span<const FunctionRow> TimingFunctions() { return kTimeFunctions; }
 
 absl::Span<const FunctionRow> ModuleFunctions() { return kModuleFunctions; }
 

@@ -6,7 +6,7 @@
 #include "nodewise/graph/params.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
-#include "runtime/builtin/function_tables.h"
+#include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
 namespace {
@@ -48,7 +48,7 @@ absl::StatusOr<Value> ParamsMap(const Params& params) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, param.tensor.CopyToHost());
     items.emplace_back(param.name, std::move(copy));
   }
-  return Value(Ref<Object>(MapObject::Make(std::move(items))));
+  return Value(MapObject::Make(std::move(items)));
 }
 
 absl::StatusOr<Value> LoadParams(PackedArgs args) {
@@ -150,7 +150,7 @@ constexpr const char* kNotFound[] = {"CUDA_VERSION",    "GIT_COMMIT_HASH",
 absl::StatusOr<Value> GetLibInfo(PackedArgs) {
   MapObject::Items items;
   const auto set = [&](const char* key, const char* value) {
-    items.emplace_back(key, Ref<Object>(MakeRef<StringObject>(value)));
+    items.emplace_back(key, MakeRef<StringObject>(value));
   };
   set("USE_PROFILER", kProfiler);
   for (const char* part : kPartsThereAre) set(part, "ON");
@@ -158,7 +158,7 @@ absl::StatusOr<Value> GetLibInfo(PackedArgs) {
   for (const char* key : kNotFound) set(key, "NOT-FOUND");
   // How TVM was configured when it compiled; this is what it does by default.
   set("INDEX_DEFAULT_I64", "ON");
-  return Value(Ref<Object>(MapObject::Make(std::move(items))));
+  return Value(MapObject::Make(std::move(items)));
 }
 
 constexpr FunctionRow kRuntimeFunctions[] = {

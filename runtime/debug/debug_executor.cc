@@ -1,23 +1,93 @@
-// Making a debug executor, and a pass over the graph that is timed or recorded.
-
 #include "nodewise/debug/debug_executor.h"
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "nodewise/func/c_errors.h"
+#include "nodewise/debug/run_observer.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/graph/float_findings.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/run_mark.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/debug/liveness.h"
-#include "runtime/debug/patches.h"
-#include "runtime/debug/recording_observer.h"
+#include "runtime/debug/entry_values.h"
 
 namespace nodewise {
+
+// Hands what a pass does to the writer of its dump.
+class RecordingObserver : public NodeObserver {
+ public:
+  // `is_alone`: no other observer watches the pass, so that nothing runs
+  // between two nodes.
+  RecordingObserver(RunView run, std::shared_ptr<const DumpPlan> plan,
+                    RecordOptions options, bool is_alone)
+      : run_(run),
+        plan_(std::move(plan)),
+        options_(std::move(options)),
+        is_alone_(is_alone) {}
+
+  absl::Status Open();
+  const std::string& folder() const { return writer_->folder(); }
+  absl::Status Close(absl::Span<const NodeTime> times) {
+    return writer_->Close(times);
+  }
+
+  absl::Status BeforePass(const RunView& run) override;
+  absl::Status BeforeNode(const NodeRun& node) override;
+  absl::Status AfterNode(const NodeRun& node) override;
+
+ private:
+  const RunView run_;
+  const std::shared_ptr<const DumpPlan> plan_;
+  const RecordOptions options_;
+  const bool is_alone_;
+  std::unique_ptr<DumpWriter> writer_;
+};
+
+absl::Status RecordingObserver::Open() {
+  const StoragePlan& storage = run_.plan();
+  // TVM names the folder after the first device, where most of a graph lives.
+  const DLDevice device =
+      storage.slots.empty() ? kCpu : run_.TensorOf(EntryId{0}).device;
+  NODEWISE_ASSIGN_OR_RETURN(
+      writer_, DumpWriter::Create(run_.graph(), *plan_, options_, device));
+  return absl::OkStatus();
+}
+
+absl::Status RecordingObserver::BeforePass(const RunView& run) {
+  const Graph& graph = run.graph();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].kind != GraphNode::Kind::kInput) continue;
+    for (const DLTensor* output : run.OutputsOf(NodeId{n})) {
+      writer_->Input(NodeId{n}, *output);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordingObserver::BeforeNode(const NodeRun& node) {
+  writer_->WillRun(node.node, node.inputs, is_alone_);
+  return absl::OkStatus();
+}
+
+absl::Status RecordingObserver::AfterNode(const NodeRun& node) {
+  if (node.floats != nullptr) {
+    writer_->LeftFloatsChanged(*node.floats);
+    NoteFloatFinding(
+        FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
+  }
+  writer_->DidRun(node.node, node.outputs, node.time);
+  return absl::OkStatus();
+}
+
+// Making a debug executor, and a pass over the graph that is timed or recorded.
+
 namespace {
 
 constexpr uint32_t kNoCall = UINT32_MAX;

@@ -4,7 +4,7 @@
 
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/debug/liveness.h"
+#include "runtime/debug/entry_values.h"
 
 namespace nodewise {
 

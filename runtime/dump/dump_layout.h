@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,55 @@
 #include "runtime/dump/dump_stream.h"
 
 namespace nodewise {
+
+// _nodewise_nodes.bin as it lies on disk (docs/formats/dump.md). Both structs
+// are written as they are in memory: little-endian, without padding.
+
+struct RecordFileHeader {
+  char magic[8] = {'N', 'O', 'D', 'E', 'W', 'I', 'S', 'E'};
+  uint32_t version = 2;
+  uint32_t record_bytes = 0;
+  char hash[8] = {'X', 'X', 'H', '3', '-', '6', '4', 0};
+};
+static_assert(sizeof(RecordFileHeader) == 24);
+
+// The header of version 1 ended before the hash, which was nodewise's own.
+inline constexpr uint32_t kOldRecordVersion = 1;
+inline constexpr size_t kOldHeaderBytes = 16;
+static_assert(offsetof(RecordFileHeader, hash) == kOldHeaderBytes);
+
+struct DiskRecord {
+  uint16_t kind = 0;
+  uint16_t flags = 0;
+  uint32_t node = 0;
+  uint32_t slot = 0;
+  uint32_t entry = 0;
+  uint64_t first = 0;   // The hash, or the start in nanoseconds.
+  uint64_t second = 0;  // The elements, or the end.
+};
+static_assert(sizeof(DiskRecord) == 32);
+
+// Follows each record if the header's record_bytes says so.
+struct DiskStats {
+  uint64_t nans = 0;
+  uint64_t infinities = 0;
+  uint64_t zeros = 0;
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+  double l2 = 0;
+};
+static_assert(sizeof(DiskStats) == 56);
+
+inline constexpr uint32_t kShortRecordBytes = sizeof(DiskRecord);
+inline constexpr uint32_t kLongRecordBytes =
+    sizeof(DiskRecord) + sizeof(DiskStats);
+
+inline constexpr uint16_t kRecordHasStats = 1;
+inline constexpr uint16_t kRecordHasNumbers = 2;
+// In a record of a time, slot and entry are the floating-point environment
+// before the node and after it.
+inline constexpr uint16_t kRecordHasFloats = 4;
 
 // The bytes that every run of one plan writes alike, made once so that
 // recording an entry takes two copies: what precedes its data, and its data.

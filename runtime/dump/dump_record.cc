@@ -1,5 +1,3 @@
-#include "runtime/dump/dump_record.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/status_macros.h"
+#include "runtime/dump/dump_layout.h"
 
 namespace nodewise {
 namespace {

@@ -3,12 +3,108 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include "nodewise/support/thread_pool.h"
-#include "runtime/dump/dump_flusher.h"
+#include "nodewise/support/quiet_thread.h"
 
 namespace nodewise {
+
+class ChunkWriter;
+
+// Calls FlushOpen() of every watched writer 20 times a second, in one thread of
+// the process, since a node that hangs blocks its own thread. The flushing
+// thread ends when there has been nothing to watch for a second; if the system
+// cannot create it, nothing is flushed. Any thread may call; a forked child has
+// its own flusher.
+void WatchForFlushing(ChunkWriter* writer);
+// Stops watching the writer; waits while it is being flushed.
+void EndFlushing(ChunkWriter* writer);
+
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod(50);
+constexpr int kIdlePeriods = 20;
+
+class Flusher {
+ public:
+  // Never destroyed: the thread may run during static destruction.
+  static Flusher& OfThisProcess();
+
+  void Watch(ChunkWriter* writer);
+  void End(ChunkWriter* writer);
+
+ private:
+  Flusher() : process_(getpid()) {}
+  void StartThread();
+  void Run();
+  bool FlushAll();
+
+  const pid_t process_;
+  std::mutex mutex_;
+  std::vector<ChunkWriter*> watched_;  // mutex_
+  int idle_periods_ = 0;               // mutex_
+  bool has_thread_ = false;            // mutex_
+};
+
+Flusher& Flusher::OfThisProcess() {
+  static std::atomic<Flusher*> current = nullptr;
+  Flusher* flusher = current.load();
+  // A parent's flusher may be locked by a thread that does not exist here.
+  while (flusher == nullptr || flusher->process_ != getpid()) {
+    auto* const fresh = new Flusher();
+    if (current.compare_exchange_strong(flusher, fresh)) return *fresh;
+    delete fresh;
+  }
+  return *flusher;
+}
+
+void Flusher::Watch(ChunkWriter* writer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  watched_.push_back(writer);
+  idle_periods_ = 0;
+  if (!has_thread_) StartThread();
+}
+
+void Flusher::End(ChunkWriter* writer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  watched_.erase(std::remove(watched_.begin(), watched_.end(), writer),
+                 watched_.end());
+}
+
+void Flusher::StartThread() {
+  const auto thread = StartQuietThread([this] { Run(); });
+  if (thread == nullptr) return;  // The next writer to be watched tries again.
+  thread->detach();
+  has_thread_ = true;
+}
+
+void Flusher::Run() {
+  do {
+    std::this_thread::sleep_for(kPeriod);
+  } while (FlushAll());
+}
+
+// Returns whether it is to be called again.
+bool Flusher::FlushAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (ChunkWriter* const writer : watched_) writer->FlushOpen();
+  if (!watched_.empty() || ++idle_periods_ < kIdlePeriods) return true;
+  has_thread_ = false;
+  return false;
+}
+
+}  // namespace
+
+void WatchForFlushing(ChunkWriter* writer) {
+  Flusher::OfThisProcess().Watch(writer);
+}
+
+void EndFlushing(ChunkWriter* writer) { Flusher::OfThisProcess().End(writer); }
 
 ChunkPool::Memory ChunkPool::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);

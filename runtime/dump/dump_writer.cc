@@ -7,7 +7,6 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/dump/dump.h"
-#include "nodewise/dump/tvm_trace.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/check.h"
@@ -16,7 +15,6 @@
 #include "nodewise/support/ways.h"
 #include "runtime/dump/dump_folder.h"
 #include "runtime/dump/dump_layout.h"
-#include "runtime/dump/dump_record.h"
 #include "runtime/dump/dump_stream.h"
 
 namespace nodewise {

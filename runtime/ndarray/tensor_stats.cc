@@ -1,5 +1,8 @@
 #include "nodewise/ndarray/tensor_stats.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -8,6 +11,7 @@
 #include "runtime/ndarray/tensor_stats_loops.h"
 
 namespace nodewise {
+
 namespace stats_loops {
 namespace {
 
@@ -48,6 +52,14 @@ bool HasNumbers(DLDataType dtype) {
 TensorStats StatsOf(const DLTensor& tensor) {
   const DefaultFloatEnvironment floats;
   return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);
+}
+
+bool HoldsValue(const TensorStats& stats, const StopValues& values) {
+  if (!stats.has_numbers) return false;
+  if (values.nan && stats.nans > 0) return true;
+  if (values.infinity && stats.infinities > 0) return true;
+  if (!values.above.has_value() || stats.elements == stats.nans) return false;
+  return std::max(std::fabs(stats.min), std::fabs(stats.max)) > *values.above;
 }
 
 }  // namespace nodewise

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "nodewise/process/child_end.h"
+#include "nodewise/process/piped_child.h"
 
 namespace nodewise {
 

@@ -7,7 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
-#include "nodewise/debug/argument_record.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/process/process_state.h"

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/profile/collector.h"
+#include "nodewise/profile/profiler.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 

@@ -1,20 +1,298 @@
-#include "nodewise/profile/profile_table.h"
-
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
+#include <numeric>
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/words.h"
+#include "nodewise/profile/profile.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/text_table.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {
 namespace {
 
+// Returns the bytes of the character that starts the text; 0 if it is not
+// UTF-8.
+size_t CharacterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<uint8_t>(text[i]) : 0;
+  };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t bytes = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, UTF-16 surrogates, and numbers beyond the last character.
+  if (first == 0xE0 && byte(1) < 0xA0) return 0;
+  if (first == 0xED && byte(1) > 0x9F) return 0;
+  if (first == 0xF0 && byte(1) < 0x90) return 0;
+  if (first == 0xF4 && byte(1) > 0x8F) return 0;
+  return bytes;
+}
+
+}  // namespace
+
+double MeanOf(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
+}
+
+std::vector<double> InPlaceUs(const Profile& profile, NodeId node) {
+  std::vector<double> times;
+  for (const TimedRun& run : profile.runs) {
+    if (Index(node) >= run.nodes.size()) continue;
+    times.push_back(run.nodes[Index(node)].Duration() / 1e3);
+  }
+  return times;
+}
+
+std::string PythonFloat(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  const double size = std::fabs(value);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
+  char text[64];
+  const auto [end, error] = std::to_chars(
+      text, text + sizeof(text), value,
+      fixed ? std::chars_format::fixed : std::chars_format::scientific);
+  std::string written(text, end);
+  if (fixed && written.find('.') == std::string::npos) written += ".0";
+  return written;
+}
+
+double RoundTo(double value, int digits) {
+  if (!std::isfinite(value)) return value;
+  const std::string text = fmt::format("{:.{}f}", value, digits);
+  double rounded = 0;
+  std::from_chars(text.data(), text.data() + text.size(), rounded);
+  return rounded;
+}
+
+std::string OneLine(std::string_view name) {
+  const std::string_view shown = Shortened(name);
+  std::string line;
+  for (size_t i = 0; i < shown.size();) {
+    const size_t bytes = CharacterBytes(shown.substr(i));
+    const auto first = static_cast<uint8_t>(shown[i]);
+    const bool plain = bytes > 0 && first >= 0x20 && first != 0x7F;
+    if (plain) {
+      line += shown.substr(i, bytes);
+    } else {
+      line += fmt::format("\\x{:02x}", first);
+    }
+    i += std::max<size_t>(bytes, 1);
+  }
+  return shown.size() < name.size() ? line + "..." : line;
+}
+
+std::string CleanUtf8(std::string_view text) {
+  std::string clean;
+  for (size_t i = 0; i < text.size();) {
+    const size_t bytes = CharacterBytes(text.substr(i));
+    if (bytes > 0 && text[i] != '\0') {
+      clean += text.substr(i, bytes);
+    } else {
+      clean += "\xEF\xBF\xBD";
+    }
+    i += std::max<size_t>(bytes, 1);
+  }
+  return clean;
+}
+
+namespace {
+
+constexpr double kNsPerUs = 1e3;
+
+// Returns the percentile by nearest rank: the minimum value that `percent` of
+// the values do not exceed.
+double PercentileOf(const std::vector<double>& sorted, size_t percent) {
+  const size_t rank = (percent * sorted.size() + 99) / 100;
+  return sorted[std::max<size_t>(rank, 1) - 1];
+}
+
+NodeTime TimeOf(const TimedRun& run, uint32_t node) {
+  return node < run.nodes.size() ? run.nodes[node] : NodeTime();
+}
+
+void AddSpread(const Profile& profile, NodeProfile* figures) {
+  std::vector<double> times = InPlaceUs(profile, figures->node);
+  if (times.empty()) return;
+  figures->mean_us = MeanOf(times);
+  double squares = 0;
+  for (const double time : times) {
+    squares += (time - figures->mean_us) * (time - figures->mean_us);
+  }
+  figures->stddev_us = std::sqrt(squares / times.size());
+  std::sort(times.begin(), times.end());
+  figures->min_us = times.front();
+  figures->max_us = times.back();
+  figures->median_us = MedianOf(times);
+  figures->p90_us = PercentileOf(times, 90);
+  figures->p99_us = PercentileOf(times, 99);
+}
+
+void AddIsolated(const Profile& profile, NodeProfile* figures) {
+  const uint32_t node = Index(figures->node);
+  if (node >= profile.isolated.size()) return;
+  for (const double seconds : profile.isolated[node]) {
+    figures->isolated_us.push_back(seconds * 1e6);
+  }
+}
+
+void AddTraffic(const GraphIndex& index, NodeProfile* figures) {
+  if (index.IsFree(figures->node)) return;
+  const Graph& graph = index.graph();
+  std::vector<EntryId> read;
+  for (const EntryRef& ref : graph.node(figures->node).inputs) {
+    read.push_back(graph.EntryOf(ref));
+  }
+  std::sort(read.begin(), read.end());
+  read.erase(std::unique(read.begin(), read.end()), read.end());
+  for (const EntryId entry : read) figures->bytes_read += index.BytesOf(entry);
+  for (uint32_t o = 0; o < graph.OutputsOf(figures->node); ++o) {
+    figures->bytes_written += index.BytesOf(graph.EntryOf(figures->node, o));
+  }
+  if (figures->median_us <= 0) return;
+  const auto bytes =
+      static_cast<double>(figures->bytes_read + figures->bytes_written);
+  figures->gb_per_s = bytes / (figures->median_us * kNsPerUs);
+}
+
+// Adds the slot's bytes at the first of the nodes that need it, and takes them
+// off after the last, as often as it is needed anew.
+void AddSlotChanges(const GraphIndex& index, uint32_t slot,
+                    std::vector<uint64_t>* changes) {
+  const uint64_t bytes = index.plan().slots[slot].bytes;
+  const int64_t last_node = static_cast<int64_t>(changes->size()) - 2;
+  int64_t counted_until = -1;
+  for (const EntryId tensor : index.TensorsIn(slot)) {
+    const Lifetime& life = index.LifetimeOf(tensor);
+    const bool is_input = life.written == Lifetime::kBeforeTheRun;
+    const int64_t first = std::max(life.written, counted_until + 1);
+    const int64_t last =
+        is_input ? last_node
+                 : std::min(std::max(life.written, life.last_read), last_node);
+    if (first > last) continue;
+    // Sums that wrap come out right.
+    (*changes)[static_cast<size_t>(first)] += bytes;
+    (*changes)[static_cast<size_t>(last) + 1] -= bytes;
+    counted_until = last;
+  }
+}
+
+// Returns by node the bytes of the slots that are needed while it runs, and 0
+// after the last.
+std::vector<uint64_t> LiveBytes(const GraphIndex& index) {
+  std::vector<uint64_t> changes(index.graph().nodes.size() + 1);
+  for (uint32_t slot = 0; slot < index.plan().slots.size(); ++slot) {
+    AddSlotChanges(index, slot, &changes);
+  }
+  std::partial_sum(changes.begin(), changes.end(), changes.begin());
+  return changes;
+}
+
+// Returns when each of the rows ran in one run.
+std::vector<NodeTime> ClockOf(const TimedRun& run,
+                              const ProfileSummary& summary) {
+  std::vector<NodeTime> clock;
+  int64_t now = run.whole.start_ns;
+  for (const NodeProfile& figures : summary.nodes) {
+    const NodeTime time = TimeOf(run, Index(figures.node));
+    const bool ran = time.end_ns != 0;
+    clock.push_back(ran ? time : NodeTime{now, now});
+    now = clock.back().end_ns;
+  }
+  return clock;
+}
+
+void AddClock(const Profile& profile, ProfileSummary* summary) {
+  if (profile.runs.empty()) return;
+  const int64_t begin = profile.runs[0].whole.start_ns;
+  std::vector<double> starts(summary->nodes.size()), ends(starts);
+  for (const TimedRun& run : profile.runs) {
+    const std::vector<NodeTime> clock = ClockOf(run, *summary);
+    for (size_t i = 0; i < clock.size(); ++i) {
+      starts[i] += static_cast<double>(clock[i].start_ns - run.whole.start_ns);
+      ends[i] += static_cast<double>(clock[i].end_ns - run.whole.start_ns);
+    }
+  }
+  const std::vector<NodeTime> first = ClockOf(profile.runs[0], *summary);
+  const auto runs = static_cast<double>(profile.runs.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    NodeProfile& figures = summary->nodes[i];
+    figures.first_start_ns = first[i].start_ns;
+    figures.first_end_ns = first[i].end_ns;
+    figures.mean_start_ns = begin + std::llround(starts[i] / runs);
+    figures.mean_end_ns = begin + std::llround(ends[i] / runs);
+  }
+}
+
+void AddRuns(const Profile& profile, ProfileSummary* summary) {
+  for (const NodeProfile& node : summary->nodes) {
+    summary->sum_us += node.mean_us;
+  }
+  for (NodeProfile& node : summary->nodes) {
+    if (summary->sum_us > 0) {
+      node.percent = node.mean_us / summary->sum_us * 100;
+    }
+  }
+  std::vector<double> runs;
+  for (const TimedRun& run : profile.runs) {
+    runs.push_back(run.whole.Duration() / kNsPerUs);
+  }
+  summary->run_us = MeanOf(runs);
+  summary->rest_us = summary->run_us - summary->sum_us;
+  if (profile.plain_ns.empty()) return;
+  std::vector<double> plain;
+  for (const int64_t ns : profile.plain_ns) plain.push_back(ns / kNsPerUs);
+  std::sort(plain.begin(), plain.end());
+  summary->plain_us = MeanOf(plain);
+  summary->plain_min_us = plain.front();
+  summary->plain_median_us = MedianOf(plain);
+}
+
+}  // namespace
+
+double MedianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle - 1] + values[middle]) / 2;
+}
+
+ProfileSummary SummariseProfile(const GraphIndex& index,
+                                const Profile& profile) {
+  ProfileSummary summary;
+  const std::vector<uint64_t> live = LiveBytes(index);
+  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
+    if (!index.graph().IsFunction(NodeId{n})) continue;
+    NodeProfile figures;
+    figures.node = NodeId{n};
+    figures.live_bytes = live[n];
+    AddSpread(profile, &figures);
+    AddIsolated(profile, &figures);
+    AddTraffic(index, &figures);
+    summary.nodes.push_back(std::move(figures));
+  }
+  // Without function nodes the inputs are all there is.
+  summary.peak_live_bytes = *std::max_element(live.begin(), live.end());
+  AddClock(profile, &summary);
+  AddRuns(profile, &summary);
+  return summary;
+}
+
+namespace {
+
 // A line of the table. Rows are sorted by the time as it is printed, as TVM
 // sorts them, so that what looks equal stays in order.
-struct Row {
+struct TableRow {
   double time = 0;
   std::vector<std::string> cells;
 };
@@ -65,9 +343,10 @@ class ClockRuler {
   int64_t end_ = 0;  // The end of the row before.
 };
 
-std::vector<Row> ClockRows(const Graph& graph, const ProfileSummary& summary,
-                           const Profile& profile) {
-  std::vector<Row> rows;
+std::vector<TableRow> ClockRows(const Graph& graph,
+                                const ProfileSummary& summary,
+                                const Profile& profile) {
+  std::vector<TableRow> rows;
   ClockRuler ruler(profile);
   for (const NodeProfile& figures : summary.nodes) {
     const GraphNode& node = graph.node(figures.node);
@@ -103,16 +382,16 @@ std::string PythonList(const std::vector<double>& values) {
 
 // Makes the rows and adds up the nodes' times, each once however many rows it
 // has.
-std::vector<Row> MeasurementRows(const Graph& graph,
-                                 const ProfileSummary& summary,
-                                 const Profile& profile, double* total) {
+std::vector<TableRow> MeasurementRows(const Graph& graph,
+                                      const ProfileSummary& summary,
+                                      const Profile& profile, double* total) {
   std::vector<std::vector<double>> measured;
   *total = 0;
   for (const NodeProfile& figures : summary.nodes) {
     measured.push_back(MeasurementsOf(profile, figures));
     *total += MeanOf(measured.back());
   }
-  std::vector<Row> rows;
+  std::vector<TableRow> rows;
   for (size_t i = 0; i < measured.size(); ++i) {
     const NodeId id = summary.nodes[i].node;
     const GraphNode& node = graph.node(id);
@@ -136,22 +415,23 @@ constexpr size_t kNameColumn = 0;
 constexpr size_t kOpsColumn = 1;
 
 // Leaves out the functions' names where all are those of their nodes.
-void DropRepeatedOps(std::vector<std::string>* header, std::vector<Row>* rows) {
-  for (const Row& row : *rows) {
+void DropRepeatedOps(std::vector<std::string>* header,
+                     std::vector<TableRow>* rows) {
+  for (const TableRow& row : *rows) {
     if (row.cells[kNameColumn] != row.cells[kOpsColumn]) return;
   }
   header->erase(header->begin() + kOpsColumn);
-  for (Row& row : *rows) row.cells.erase(row.cells.begin() + kOpsColumn);
+  for (TableRow& row : *rows) row.cells.erase(row.cells.begin() + kOpsColumn);
 }
 
 std::string Layout(const std::vector<std::string>& header,
-                   const std::vector<Row>& rows, size_t line_width) {
+                   const std::vector<TableRow>& rows, size_t line_width) {
   std::vector<size_t> widths;
   std::vector<std::string> rule;
   for (size_t c = 0; c < header.size(); ++c) {
     rule.emplace_back(header[c].size(), '-');
     widths.push_back(header[c].size());
-    for (const Row& row : rows) {
+    for (const TableRow& row : rows) {
       widths[c] = std::max(widths[c], WidthOf(row.cells[c]));
     }
   }
@@ -168,7 +448,7 @@ std::string Layout(const std::vector<std::string>& header,
   };
   add_line(header);
   add_line(rule);
-  for (const Row& row : rows) add_line(row.cells);
+  for (const TableRow& row : rows) add_line(row.cells);
   return text;
 }
 
@@ -191,13 +471,13 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
                   "Node Name", "Ops",    "Time(us)", "Time(%)",
                   "Shape",     "Inputs", "Outputs",  "Measurements(us)"};
   double total = 0;
-  std::vector<Row> rows =
+  std::vector<TableRow> rows =
       clock ? ClockRows(graph, summary, profile)
             : MeasurementRows(graph, summary, profile, &total);
   if (options.sort_by_time) {
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-      return a.time > b.time;
-    });
+    std::stable_sort(
+        rows.begin(), rows.end(),
+        [](const TableRow& a, const TableRow& b) { return a.time > b.time; });
   }
   const size_t line_width = clock ? options.line_width : 0;
   if (line_width > 0) DropRepeatedOps(&header, &rows);

@@ -2,16 +2,121 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
-#include "nodewise/graph/finding.h"
-#include "nodewise/support/machine.h"
+#include "nodewise/debug/run_observer.h"
+#include "nodewise/graph/noted_run.h"
+#include "nodewise/profile/profile.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
-#include "runtime/profile/worker_observer.h"
 
 namespace nodewise {
+
+// Sees which thread of the pool works when, node by node, for as long as it
+// lives. Tasks of other launches within a node's time count as the node's.
+// There is one at a time in a process: constructing another waits.
+class WorkerObserver : public NodeObserver {
+ public:
+  // The constructing thread is worker 0.
+  WorkerObserver();
+  ~WorkerObserver() override;
+
+  absl::Status BeforeNode(const NodeRun& node) override;
+  absl::Status AfterNode(const NodeRun& node) override;
+
+  // Returns the spans, in the order of nodes.
+  std::vector<WorkerSpan> TakeSpans();
+
+ private:
+  const std::unique_lock<std::mutex> turn_;
+  std::vector<WorkerSpan> spans_;
+};
+
+namespace {
+
+// Keeps what the pool reports. Never destroyed: a launch of another thread may
+// still report after the last listener has gone.
+class TaskLog final : public TaskObserver {
+ public:
+  static TaskLog& Get() {
+    static auto* const log = new TaskLog;
+    return *log;
+  }
+
+  void Open() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_open_ = true;
+      workers_ = {{std::this_thread::get_id(), 0}};
+    }
+    SetTaskObserver(this);
+  }
+  void Close() {
+    SetTaskObserver(nullptr);
+    const std::lock_guard lock(mutex_);
+    is_open_ = false;
+    spans_.clear();
+  }
+
+  void TaskRan(int64_t start_ns, int64_t end_ns) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (!is_open_) return;
+    const auto next = static_cast<int>(workers_.size());
+    const auto known = workers_.try_emplace(std::this_thread::get_id(), next);
+    spans_.push_back({start_ns, end_ns, known.first->second, NodeId{}});
+  }
+
+  // Returns the spans since the last time.
+  std::vector<WorkerSpan> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(spans_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  bool is_open_ = false;                    // mutex_
+  std::map<std::thread::id, int> workers_;  // mutex_
+  std::vector<WorkerSpan> spans_;           // mutex_
+};
+
+std::mutex& Turn() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+}  // namespace
+
+WorkerObserver::WorkerObserver() : turn_(Turn()) { TaskLog::Get().Open(); }
+
+WorkerObserver::~WorkerObserver() { TaskLog::Get().Close(); }
+
+absl::Status WorkerObserver::BeforeNode(const NodeRun&) {
+  (void)TaskLog::Get().Take();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerObserver::AfterNode(const NodeRun& node) {
+  for (WorkerSpan& span : TaskLog::Get().Take()) {
+    if (span.start_ns < node.time.start_ns || span.end_ns > node.time.end_ns) {
+      continue;
+    }
+    span.node = node.node;
+    spans_.push_back(span);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<WorkerSpan> WorkerObserver::TakeSpans() {
+  return std::move(spans_);
+}
+
 namespace {
 
 // Reads the collectors between nodes.
@@ -204,6 +309,31 @@ absl::StatusOr<std::vector<double>> Profiler::TimeNode(
                             executor_->TimeNext(options));
   NODEWISE_RETURN_IF_ERROR(executor_->RunUntil(node));
   return seconds;
+}
+
+RecordedRuns RunRecorded(DebugExecutor* executor,
+                         const RecordedRunOptions& options) {
+  RecordedRuns recorded;
+  recorded.profile = BeginProfile();
+  for (int i = 0; i < options.runs; ++i) {
+    {
+      const NotedRun run("");
+      recorded.status = executor->Run();
+    }
+    recorded.dump_status = executor->dump_status();
+    if (recorded.status.ok()) {
+      recorded.profile.runs.push_back(executor->times());
+    }
+    const bool has_dump =
+        recorded.dump_status.ok() && executor->dump_plan() != nullptr;
+    if (has_dump) recorded.dumps.push_back(executor->dump_folder());
+    if (!recorded.status.ok() || !recorded.dump_status.ok()) break;
+  }
+  if (recorded.profile.runs.empty()) return recorded;
+  recorded.summary = SummariseProfile(executor->index(), recorded.profile);
+  recorded.table = ProfileTable(executor->graph(), recorded.summary,
+                                recorded.profile, options.table);
+  return recorded;
 }
 
 }  // namespace nodewise

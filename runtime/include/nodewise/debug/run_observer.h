@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "nodewise/graph/by_node.h"
+#include "dlpack/dlpack.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/support/float_environment.h"
@@ -61,6 +65,34 @@ class NodeObserver {
   // another one (kCancelled). Follows each BeforePass() once, unless the
   // executor is destroyed first.
   virtual void AfterPass(const RunView&, const absl::Status&) {}
+};
+
+// What a node's function is told of its tensors. It may only read that: later
+// nodes are told by the same structs.
+class ArgumentRecord {
+ public:
+  // Both must outlive it.
+  ArgumentRecord(absl::Span<const DLTensor* const> inputs,
+                 absl::Span<const DLTensor* const> outputs);
+
+  // Returns what is another now, "changed the shape of its input 0 from (2, 3)
+  // to (6, 3)"; empty if nothing is.
+  std::string FindChange() const;
+  // Makes all as it was.
+  void Restore() const;
+
+ private:
+  struct Argument {
+    const DLTensor* tensor;
+    DLTensor before;
+    std::vector<int64_t> shape;
+    std::vector<int64_t> strides;
+    std::string name;  // "its input 0"
+  };
+
+  void Add(const DLTensor* tensor, std::string name);
+
+  std::vector<Argument> arguments_;
 };
 
 }  // namespace nodewise

@@ -8,7 +8,6 @@
 
 #include "dlpack/dlpack.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/short_float.h"
 
 // Every element type there is, named once: ElementTypes. Code that handles

@@ -2,9 +2,18 @@
 
 #include <cstdint>
 
+namespace nodewise {
+
+// Conversions of the 16-bit float types. They round to nearest even, and keep
+// NaN and subnormals.
+float HalfToFloat(uint16_t half);
+uint16_t FloatToHalf(float value);
+uint16_t DoubleToHalf(double value);
+float BfloatToFloat(uint16_t bfloat);
+uint16_t FloatToBfloat(float value);
+
 // Floats of 8 bits and less, each in a byte of its own: what their patterns
 // mean, and how a number is rounded to one.
-namespace nodewise {
 
 // Which patterns are not ordinary numbers.
 enum class ShortSpecials : uint8_t {

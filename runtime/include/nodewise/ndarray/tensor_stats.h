@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "dlpack/dlpack.h"
 
@@ -33,5 +34,16 @@ bool HasNumbers(DLDataType dtype);
 // elements alone. REQUIRES: the tensor is compact and in host memory; it may
 // lie at any address.
 TensorStats StatsOf(const DLTensor& tensor);
+
+// Which values of a tensor end a run.
+struct StopValues {
+  bool nan = false;
+  bool infinity = false;
+  std::optional<double> above;  // |x| > above
+};
+
+// Returns whether a tensor with these statistics holds one of the values; false
+// where its type has no numbers.
+bool HoldsValue(const TensorStats& stats, const StopValues& values);
 
 }  // namespace nodewise

@@ -1,10 +1,14 @@
-#include <cstdlib>
-#include <iterator>
+#include <string>
 
-#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "nodewise/cpu/cpu.h"
 #include "nodewise/device/device.h"
+#include "nodewise/func/registry.h"
+#include "runtime/builtin/builtin_functions.h"
+
+#ifdef NODEWISE_USE_PROFILER
+#include "nodewise/profile/debug_module.h"
+#endif
 
 namespace nodewise {
 namespace {
@@ -45,6 +49,23 @@ std::string BuiltInNames() {
   return names;
 }
 
+#ifndef NODEWISE_USE_PROFILER
+// Tells a caller who asks for the debug executor how to get it.
+absl::StatusOr<Value> RefuseDebug(PackedArgs) {
+  return absl::UnimplementedError(
+      "this build has no debug executor: it was configured with USE_PROFILER "
+      "OFF (set USE_PROFILER ON in config.cmake, or -DUSE_PROFILER=ON)");
+}
+
+absl::Span<const FunctionRow> DebugFunctions() {
+  static constexpr FunctionRow kRows[] = {
+      {"tvm.graph_executor_debug.create", &RefuseDebug},
+      {"tvm.graph_runtime_debug.create", &RefuseDebug},
+  };
+  return kRows;
+}
+#endif
+
 }  // namespace
 
 absl::StatusOr<Device*> FindDevice(DLDevice device) {
@@ -72,6 +93,15 @@ absl::StatusOr<int> ParseDeviceType(std::string_view name) {
   }
   return absl::NotFoundError(fmt::format(
       "device {}: no such device, this build has: {}", name, BuiltInNames()));
+}
+
+absl::Span<const absl::Span<const FunctionRow>> BuiltInFunctions() {
+  static const absl::Span<const FunctionRow> tables[] = {
+      ArrayFunctions(),  ContainerFunctions(), DebugFunctions(),
+      ModuleFunctions(), RuntimeFunctions(),   SortFunctions(),
+      TimingFunctions(),
+  };
+  return tables;
 }
 
 }  // namespace nodewise

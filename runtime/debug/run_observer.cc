@@ -1,4 +1,4 @@
-#include "nodewise/debug/argument_record.h"
+#include "nodewise/debug/run_observer.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,465 @@
+#include "nodewise/func/c_api.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/func/c_call.h"
+#include "nodewise/func/containers.h"
+#include "nodewise/func/last_error.h"
+#include "nodewise/func/python_error.h"
+#include "nodewise/func/registry.h"
+#include "nodewise/module/module.h"
+#include "nodewise/ndarray/ndarray.h"
+#include "nodewise/support/object_abi.h"
+#include "nodewise/support/status_macros.h"
+#include "runtime/builtin/builtin_functions.h"
+
+namespace nodewise {
+namespace {
+
+// Finds a type by its number or by its name, whichever part is `sought`.
+template <typename Part>
+absl::StatusOr<const ObjectTypeRow*> FindType(Part ObjectTypeRow::*part,
+                                              Part sought) {
+  for (const ObjectTypeRow& row : ObjectTypes()) {
+    if (row.*part == sought) return &row;
+  }
+  return absl::NotFoundError(
+      fmt::format("object type {} is not known here", sought));
+}
+
+absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
+  const Ref<Object> object = Object::Share(handle, kTVMModuleHandle);
+  auto* const module = dynamic_cast<Module*>(object.get());
+  if (module != nullptr) return Ref<Module>(module);
+  return absl::InvalidArgumentError("the handle is not a module");
+}
+
+absl::Status ImportModule(TVMModuleHandle handle, TVMModuleHandle dependency) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleOf(handle));
+  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> imported, ModuleOf(dependency));
+  return module->Import(std::move(imported));
+}
+
+void* Give(const PackedFunc& function) {
+  return Object::Give(function.object());
+}
+
+absl::Status LoadFile(const char* file_name, const char* format,
+                      TVMModuleHandle* out) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      Ref<Module> module,
+      LoadModule(file_name, format != nullptr ? format : ""));
+  *out = Object::Give(module);
+  return absl::OkStatus();
+}
+
+absl::Status FindInModule(TVMModuleHandle handle, const char* name,
+                          bool query_imports, TVMFunctionHandle* out) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleOf(handle));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const PackedFunc function,
+      query_imports ? module->FindFunction(name) : module->GetFunction(name));
+  *out = Give(function);
+  return absl::OkStatus();
+}
+
+absl::Status SetReturn(TVMRetValueHandle ret, ArgView value) {
+  NODEWISE_ASSIGN_OR_RETURN(*static_cast<Value*>(ret), Value::Copy(value));
+  return absl::OkStatus();
+}
+
+absl::Status MakeResult(TVMValue* value, int* code) {
+  NODEWISE_ASSIGN_OR_RETURN(Value copy, Value::Copy(ArgView(*value, *code)));
+  std::move(copy).MoveToC(value, code);
+  return absl::OkStatus();
+}
+
+absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
+                            bool replace) {
+  const Ref<Object> object = Object::Share(handle, kTVMPackedFuncHandle);
+  auto* const function = dynamic_cast<FunctionObject*>(object.get());
+  if (function == nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("function {}: the handle is not a function", name));
+  }
+  return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(function)),
+                          replace);
+}
+
+// The names that TVMFuncListGlobalNames last returned on this thread.
+struct NameList {
+  std::vector<std::string> names;
+  std::vector<const char*> pointers;
+};
+
+absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
+  if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||
+      lanes > 65535) {
+    return absl::InvalidArgumentError(fmt::format(
+        "TVMArrayAlloc: type (code {}, {} bits, {} lanes) is out of range",
+        code, bits, lanes));
+  }
+  return DLDataType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
+                    static_cast<uint16_t>(lanes)};
+}
+
+absl::Status GiveArray(absl::StatusOr<NDArray> array, TVMArrayHandle* out) {
+  NODEWISE_RETURN_IF_ERROR(array.status());
+  *out = array->LeakHandle();
+  return absl::OkStatus();
+}
+
+// Checks memory to copy from or to, which may be null if there is nothing to
+// copy.
+absl::Status CheckMemory(const char* function, const DLTensor& array,
+                         const void* data, size_t nbytes) {
+  if (data == nullptr && nbytes > 0) return NullArgument(function, "data");
+  return At(function, CheckDLTensor(array));
+}
+
+// Here TVM compares only the sizes; the data is copied as it is.
+absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
+  NODEWISE_RETURN_IF_ERROR(At("copy: from", CheckDLTensor(*from)));
+  NODEWISE_RETURN_IF_ERROR(At("copy: to", CheckDLTensor(*to)));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*from));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t room, TensorBytes(*to));
+  if (bytes != room) {
+    return absl::InvalidArgumentError(
+        fmt::format("copy: got {} bytes, expected {}", bytes, room));
+  }
+  DLTensor view = *from;
+  if (IsCompact(*from)) {
+    view.ndim = to->ndim;
+    view.shape = to->shape;
+    view.dtype = to->dtype;
+    view.strides = nullptr;
+  }
+  return CopyTensor(view, *to);
+}
+
+// `alignment` is a wish: every device's kernels may count on that of tensors.
+absl::Status AllocateSpace(DLDevice device, size_t bytes, size_t alignment,
+                           void** out) {
+  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
+  alignment = std::max(alignment, kTensorAlignment);
+  if ((alignment & (alignment - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("alignment is {}, expected a power of two", alignment));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      *out, memory->Allocate(device.device_id, bytes, alignment));
+  return absl::OkStatus();
+}
+
+absl::Status FreeSpace(DLDevice device, void* data) {
+  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
+  memory->Free(device.device_id, data, 0);
+  return absl::OkStatus();
+}
+
+absl::Status Synchronize(DLDevice device) {
+  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
+  return memory->Synchronize(device.device_id);
+}
+
+// As a whole function of the C API: a stream is null, since no device has
+// others.
+int RequireNoStream(const char* function, int device_type, int device_id,
+                    TVMStreamHandle stream) {
+  return CallFromC(function, {}, [&] {
+    return CheckStream(function, MakeDevice(device_type, device_id), stream);
+  });
+}
+
+}  // namespace
+
+// A function with C linkage is one and the same in every namespace, so these
+// are what c_api.h declares, and say what they use without its namespace.
+extern "C" {
+
+int TVMObjectGetTypeIndex(TVMObjectHandle object, unsigned* out_index) {
+  return CallFromC(
+      __func__, {{"object", object}, {"out_index", out_index}}, [&] {
+        *out_index = static_cast<ObjectHeader*>(object)->type_index;
+        return absl::OkStatus();
+      });
+}
+
+int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_index) {
+  return CallFromC(
+      __func__, {{"type_key", type_key}, {"out_index", out_index}},
+      [&]() -> absl::Status {
+        NODEWISE_ASSIGN_OR_RETURN(
+            const ObjectTypeRow* const row,
+            FindType(&ObjectTypeRow::key, std::string_view(type_key)));
+        *out_index = row->index;
+        return absl::OkStatus();
+      });
+}
+
+int TVMObjectTypeIndex2Key(unsigned index, char** out_type_key) {
+  return CallFromC(__func__, {{"out_type_key", out_type_key}},
+                   [&]() -> absl::Status {
+                     NODEWISE_ASSIGN_OR_RETURN(
+                         const ObjectTypeRow* const row,
+                         FindType(&ObjectTypeRow::index, uint32_t{index}));
+                     // The caller frees it, as with TVM's.
+                     *out_type_key = strdup(std::string(row->key).c_str());
+                     return absl::OkStatus();
+                   });
+}
+
+int TVMObjectRetain(TVMObjectHandle object) {
+  if (object != nullptr) static_cast<ObjectHeader*>(object)->Retain();
+  return 0;
+}
+
+int TVMObjectFree(TVMObjectHandle object) {
+  if (object != nullptr) static_cast<ObjectHeader*>(object)->Release();
+  return 0;
+}
+
+int TVMObjectDerivedFrom(uint32_t child, uint32_t parent, int* is_derived) {
+  return CallFromC(__func__, {{"is_derived", is_derived}}, [&] {
+    *is_derived = child == parent || parent == 0;
+    return absl::OkStatus();
+  });
+}
+
+int TVMByteArrayFree(TVMByteArray*) {
+  return Report(absl::UnimplementedError(
+      "TVMByteArrayFree: no function here gives out a byte array to free"));
+}
+
+int TVMExtTypeFree(void*, int type_code) {
+  return Report(absl::UnimplementedError(fmt::format(
+      "TVMExtTypeFree: extension type {} is not supported", type_code)));
+}
+
+void TVMAPISetLastPythonError(void* error) { SetLastError(PythonError(error)); }
+
+void* TVMGetLastPythonError(void) { return LastPythonException(); }
+
+void TVMDropLastPythonError(void) {
+  if (LastPythonException() != nullptr) DropLastError();
+}
+
+const char* TVMGetLastBacktrace(void) { return ""; }
+
+void TVMThrowLastError(void) {}
+int TVMModLoadFromFile(const char* file_name, const char* format,
+                       TVMModuleHandle* out) {
+  return CallFromC(__func__, {{"file_name", file_name}, {"out", out}},
+                   [&] { return LoadFile(file_name, format, out); });
+}
+
+int TVMModImport(TVMModuleHandle module, TVMModuleHandle dependency) {
+  return CallFromC(__func__, {{"module", module}, {"dependency", dependency}},
+                   [&] { return ImportModule(module, dependency); });
+}
+
+int TVMModGetFunction(TVMModuleHandle module, const char* name,
+                      int query_imports, TVMFunctionHandle* out) {
+  return CallFromC(
+      __func__, {{"module", module}, {"name", name}, {"out", out}},
+      [&] { return FindInModule(module, name, query_imports != 0, out); });
+}
+
+int TVMModFree(TVMModuleHandle module) { return TVMObjectFree(module); }
+
+int TVMFuncFree(TVMFunctionHandle function) { return TVMObjectFree(function); }
+
+int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
+                      int num_ret) {
+  return CallFromC(
+      __func__, {{"ret", ret}, {"value", value}, {"type_code", type_code}},
+      [&] {
+        if (num_ret == 1) {
+          return SetReturn(ret, ArgView(*value, *type_code));
+        }
+        return absl::InvalidArgumentError(fmt::format(
+            "TVMCFuncSetReturn: got {} values, expected 1", num_ret));
+      });
+}
+
+int TVMCbArgToReturn(TVMValue* value, int* code) {
+  return CallFromC(__func__, {{"value", value}, {"code", code}},
+                   [&] { return MakeResult(value, code); });
+}
+
+int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
+                           TVMPackedCFuncFinalizer finalizer,
+                           TVMFunctionHandle* out) {
+  return CallFromC(
+      __func__,
+      {{"function", reinterpret_cast<const void*>(function)}, {"out", out}},
+      [&] {
+        *out = Give(
+            PackedFunc::FromCallback(function, resource_handle, finalizer));
+        return absl::OkStatus();
+      });
+}
+
+int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle function,
+                          int override_existing) {
+  return CallFromC(__func__, {{"name", name}, {"function", function}}, [&] {
+    return RegisterHandle(name, function, override_existing != 0);
+  });
+}
+
+int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
+  return CallFromC(__func__, {{"name", name}, {"out", out}}, [&] {
+    *out = Give(FindFunction(name));
+    return absl::OkStatus();
+  });
+}
+
+int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
+  return CallFromC(__func__, {{"out_size", out_size}, {"out_array", out_array}},
+                   [&] {
+                     thread_local NameList list;
+                     list.names = FunctionNames();
+                     list.pointers.clear();
+                     for (const std::string& name : list.names) {
+                       list.pointers.push_back(name.c_str());
+                     }
+                     *out_size = static_cast<int>(list.pointers.size());
+                     *out_array = list.pointers.data();
+                     return absl::OkStatus();
+                   });
+}
+
+int TVMFuncRemoveGlobal(const char* name) {
+  return CallFromC(__func__, {{"name", name}},
+                   [&] { return RemoveFunction(name); });
+}
+
+// NOLINTNEXTLINE(readability-function-size): the parameters are TVM's.
+int TVMArrayAlloc(const int64_t* shape, int ndim, int dtype_code,
+                  int dtype_bits, int dtype_lanes, int device_type,
+                  int device_id, TVMArrayHandle* out) {
+  return CallFromC(__func__, {{"out", out}}, [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(const auto sides,
+                              TakeShape("TVMArrayAlloc", shape, ndim));
+    NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype,
+                              TakeType(dtype_code, dtype_bits, dtype_lanes));
+    return GiveArray(
+        NDArray::Empty(sides, dtype, MakeDevice(device_type, device_id)), out);
+  });
+}
+
+int TVMArrayFree(TVMArrayHandle handle) {
+  NDArray::AdoptHandle(handle);
+  return 0;
+}
+
+int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
+  return CallFromC(__func__, {{"handle", handle}}, [&]() -> absl::Status {
+    NODEWISE_RETURN_IF_ERROR(
+        CheckMemory("TVMArrayCopyFromBytes", *handle, data, nbytes));
+    return CopyFromBytes(data, nbytes, *handle);
+  });
+}
+
+int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
+  return CallFromC(__func__, {{"handle", handle}}, [&]() -> absl::Status {
+    NODEWISE_RETURN_IF_ERROR(
+        CheckMemory("TVMArrayCopyToBytes", *handle, data, nbytes));
+    return CopyToBytes(*handle, data, nbytes);
+  });
+}
+
+int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to,
+                       TVMStreamHandle) {
+  return CallFromC(__func__, {{"from", from}, {"to", to}},
+                   [&] { return CopyBetween(from, to); });
+}
+
+int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
+  return CallFromC(__func__, {{"from", from}, {"out", out}},
+                   [&] { return GiveArray(NDArray::FromDLPack(from), out); });
+}
+
+int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
+  return CallFromC(__func__, {{"from", from}, {"out", out}}, [&] {
+    *out = NDArray::ShareHandle(from).ToDLPack();
+    return absl::OkStatus();
+  });
+}
+
+void TVMDLManagedTensorCallDeleter(DLManagedTensor* managed) {
+  if (managed == nullptr || managed->deleter == nullptr) return;
+  managed->deleter(managed);
+}
+
+int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_index) {
+  return CallFromC(__func__, {{"handle", handle}, {"out_index", out_index}},
+                   [&] {
+                     TVMObjectTypeKey2Index("runtime.NDArray", out_index);
+                     return absl::OkStatus();
+                   });
+}
+
+int TVMDeviceAllocDataSpace(DLDevice device, size_t nbytes, size_t alignment,
+                            DLDataType, void** out) {
+  return CallFromC(__func__, {{"out", out}}, [&] {
+    return AllocateSpace(device, nbytes, alignment, out);
+  });
+}
+
+int TVMDeviceAllocDataSpaceWithScope(DLDevice device, int ndim,
+                                     const int64_t* shape, DLDataType dtype,
+                                     const char* mem_scope, void** out) {
+  return CallFromC(__func__, {{"out", out}}, [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto sides,
+        TakeShape("TVMDeviceAllocDataSpaceWithScope", shape, ndim));
+    NODEWISE_RETURN_IF_ERROR(
+        CheckMemoryScope(device, mem_scope != nullptr ? mem_scope : ""));
+    NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(sides, dtype));
+    return AllocateSpace(device, bytes, kTensorAlignment, out);
+  });
+}
+
+int TVMDeviceFreeDataSpace(DLDevice device, void* data) {
+  return CallFromC(__func__, {}, [&] { return FreeSpace(device, data); });
+}
+
+int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle) {
+  return CallFromC(__func__, {{"from", from}, {"to", to}},
+                   [&] { return CopyBetween(from, to); });
+}
+
+int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
+  return CallFromC(__func__, {{"out", out}}, [&] {
+    *out = nullptr;
+    return CheckStream("TVMStreamCreate", MakeDevice(device_type, device_id),
+                       nullptr);
+  });
+}
+
+int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
+  return RequireNoStream(__func__, device_type, device_id, stream);
+}
+
+int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
+  return RequireNoStream(__func__, device_type, device_id, stream);
+}
+
+int TVMSynchronize(int device_type, int device_id, TVMStreamHandle) {
+  return CallFromC(__func__, {}, [&] {
+    return Synchronize(MakeDevice(device_type, device_id));
+  });
+}
+
+int TVMStreamStreamSynchronize(int device_type, int device_id,
+                               TVMStreamHandle from, TVMStreamHandle) {
+  return RequireNoStream(__func__, device_type, device_id, from);
+}
+
+}  // extern "C"
+}  // namespace nodewise
