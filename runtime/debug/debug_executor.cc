@@ -19,6 +19,7 @@
 #include "runtime/debug/entry_values.h"
 
 namespace nodewise {
+namespace {
 
 // Hands what a pass does to the writer of its dump.
 class RecordingObserver : public NodeObserver {
@@ -32,15 +33,46 @@ class RecordingObserver : public NodeObserver {
         options_(std::move(options)),
         is_alone_(is_alone) {}
 
-  absl::Status Open();
+  absl::Status Open() {
+    const StoragePlan& storage = run_.plan();
+    // TVM names the folder after the first device, where most of a graph lives.
+    const DLDevice device =
+        storage.slots.empty() ? kCpu : run_.TensorOf(EntryId{0}).device;
+    NODEWISE_ASSIGN_OR_RETURN(
+        writer_, DumpWriter::Create(run_.graph(), *plan_, options_, device));
+    return absl::OkStatus();
+  }
+
   const std::string& folder() const { return writer_->folder(); }
   absl::Status Close(absl::Span<const NodeTime> times) {
     return writer_->Close(times);
   }
 
-  absl::Status BeforePass(const RunView& run) override;
-  absl::Status BeforeNode(const NodeRun& node) override;
-  absl::Status AfterNode(const NodeRun& node) override;
+  absl::Status BeforePass(const RunView& run) override {
+    const Graph& graph = run.graph();
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (graph.nodes[n].kind != GraphNode::Kind::kInput) continue;
+      for (const DLTensor* output : run.OutputsOf(NodeId{n})) {
+        writer_->Input(NodeId{n}, *output);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BeforeNode(const NodeRun& node) override {
+    writer_->WillRun(node.node, node.inputs, is_alone_);
+    return absl::OkStatus();
+  }
+
+  absl::Status AfterNode(const NodeRun& node) override {
+    if (node.floats != nullptr) {
+      writer_->LeftFloatsChanged(*node.floats);
+      NoteFloatFinding(
+          FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
+    }
+    writer_->DidRun(node.node, node.outputs, node.time);
+    return absl::OkStatus();
+  }
 
  private:
   const RunView run_;
@@ -49,46 +81,6 @@ class RecordingObserver : public NodeObserver {
   const bool is_alone_;
   std::unique_ptr<DumpWriter> writer_;
 };
-
-absl::Status RecordingObserver::Open() {
-  const StoragePlan& storage = run_.plan();
-  // TVM names the folder after the first device, where most of a graph lives.
-  const DLDevice device =
-      storage.slots.empty() ? kCpu : run_.TensorOf(EntryId{0}).device;
-  NODEWISE_ASSIGN_OR_RETURN(
-      writer_, DumpWriter::Create(run_.graph(), *plan_, options_, device));
-  return absl::OkStatus();
-}
-
-absl::Status RecordingObserver::BeforePass(const RunView& run) {
-  const Graph& graph = run.graph();
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (graph.nodes[n].kind != GraphNode::Kind::kInput) continue;
-    for (const DLTensor* output : run.OutputsOf(NodeId{n})) {
-      writer_->Input(NodeId{n}, *output);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RecordingObserver::BeforeNode(const NodeRun& node) {
-  writer_->WillRun(node.node, node.inputs, is_alone_);
-  return absl::OkStatus();
-}
-
-absl::Status RecordingObserver::AfterNode(const NodeRun& node) {
-  if (node.floats != nullptr) {
-    writer_->LeftFloatsChanged(*node.floats);
-    NoteFloatFinding(
-        FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
-  }
-  writer_->DidRun(node.node, node.outputs, node.time);
-  return absl::OkStatus();
-}
-
-// Making a debug executor, and a pass over the graph that is timed or recorded.
-
-namespace {
 
 constexpr uint32_t kNoCall = UINT32_MAX;
 

@@ -143,12 +143,17 @@ absl::Status MakeAll(const std::string& root, DLDevice device,
   return MakeRun(base, DeviceFolderName(device), folder);
 }
 
+absl::StatusOr<bool> IsThere(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
+  return kind != PathKind::kNothing;
+}
+
 absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
   for (const char* file :
        {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
-    NODEWISE_ASSIGN_OR_RETURN(const PathKind kind,
-                              KindOfPath(absl::StrCat(folder, "/", file)));
-    if (kind != PathKind::kNothing) return true;
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_there,
+                              IsThere(absl::StrCat(folder, "/", file)));
+    if (is_there) return true;
   }
   return false;
 }
@@ -165,6 +170,12 @@ absl::StatusOr<std::string> DeviceFolderIn(const std::string& run) {
     if (holds_dump) return path;
   }
   return std::string();
+}
+
+absl::StatusOr<std::vector<NodeRecord>> OpenNodeRecords(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return ParseNodeRecords(file.bytes(), path);
 }
 
 }  // namespace
@@ -216,21 +227,6 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
       "{}: holds no dump, expected {}, {} or a folder _tvmdbg_device_*", path,
       kTensorsFile, kRecordsFile));
 }
-
-namespace {
-
-absl::StatusOr<bool> IsThere(const std::string& path) {
-  NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
-  return kind != PathKind::kNothing;
-}
-
-absl::StatusOr<std::vector<NodeRecord>> OpenNodeRecords(
-    const std::string& path) {
-  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  return ParseNodeRecords(file.bytes(), path);
-}
-
-}  // namespace
 
 absl::StatusOr<Dump> OpenDump(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(FoundDump found, FindDump(path));

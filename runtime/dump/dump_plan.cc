@@ -20,21 +20,16 @@ namespace {
 
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
-// Names come from untrusted files, and may be any bytes. RE2 takes time in
-// proportion to their length, with every expression.
-RE2::Options ExpressionOptions() {
-  RE2::Options options(RE2::Latin1);
-  options.set_log_errors(false);
-  return options;
-}
-
 class Selection {
  public:
   static absl::StatusOr<Selection> Parse(const RecordOptions& options) {
     Selection selection(options);
     if (options.select.empty()) return selection;
-    selection.expression_ =
-        std::make_unique<const RE2>(options.select, ExpressionOptions());
+    // Names come from untrusted files, and may be any bytes. RE2 takes time in
+    // proportion to their length, with every expression.
+    RE2::Options latin(RE2::Latin1);
+    latin.set_log_errors(false);
+    selection.expression_ = std::make_unique<const RE2>(options.select, latin);
     if (selection.expression_->ok()) return selection;
     return absl::InvalidArgumentError(
         fmt::format("the expression {} is not a regular expression of RE2: {}",

@@ -13,36 +13,69 @@
 #include "nodewise/support/quiet_thread.h"
 
 namespace nodewise {
-
-class ChunkWriter;
-
-// Calls FlushOpen() of every watched writer 20 times a second, in one thread of
-// the process, since a node that hangs blocks its own thread. The flushing
-// thread ends when there has been nothing to watch for a second; if the system
-// cannot create it, nothing is flushed. Any thread may call; a forked child has
-// its own flusher.
-void WatchForFlushing(ChunkWriter* writer);
-// Stops watching the writer; waits while it is being flushed.
-void EndFlushing(ChunkWriter* writer);
-
 namespace {
 
+// Twice within the tenth of a second that ChunkWriter promises.
 constexpr std::chrono::milliseconds kPeriod(50);
+// A second: the runs of a loop share one thread, and a program that is done
+// with dumps keeps none.
 constexpr int kIdlePeriods = 20;
 
+// Calls FlushOpen() of every watched writer once a period, in one thread of the
+// process, since a node that hangs blocks its own thread. The thread ends after
+// idle periods; if the system cannot create it, nothing is flushed. Any thread
+// may call.
 class Flusher {
  public:
   // Never destroyed: the thread may run during static destruction.
-  static Flusher& OfThisProcess();
+  // A forked child gets one of its own.
+  static Flusher& OfThisProcess() {
+    static std::atomic<Flusher*> current = nullptr;
+    Flusher* flusher = current.load();
+    // A parent's flusher may be locked by a thread that does not exist here.
+    while (flusher == nullptr || flusher->process_ != getpid()) {
+      auto* const fresh = new Flusher();
+      if (current.compare_exchange_strong(flusher, fresh)) return *fresh;
+      delete fresh;
+    }
+    return *flusher;
+  }
 
-  void Watch(ChunkWriter* writer);
-  void End(ChunkWriter* writer);
+  // Watches the writer until End(), which waits while it is being flushed.
+  void Watch(ChunkWriter* writer) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    watched_.push_back(writer);
+    idle_periods_ = 0;
+    if (!has_thread_) StartThread();
+  }
+
+  void End(ChunkWriter* writer) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase(watched_, writer);
+  }
 
  private:
   Flusher() : process_(getpid()) {}
-  void StartThread();
-  void Run();
-  bool FlushAll();
+  void StartThread() {
+    const auto thread = StartQuietThread([this] {
+      do {
+        std::this_thread::sleep_for(kPeriod);
+      } while (FlushAll());
+    });
+    // Without one, the next writer to be watched tries again.
+    if (thread == nullptr) return;
+    thread->detach();
+    has_thread_ = true;
+  }
+
+  // Returns whether it is to be called again.
+  bool FlushAll() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (ChunkWriter* const writer : watched_) writer->FlushOpen();
+    if (!watched_.empty() || ++idle_periods_ < kIdlePeriods) return true;
+    has_thread_ = false;
+    return false;
+  }
 
   const pid_t process_;
   std::mutex mutex_;
@@ -51,60 +84,7 @@ class Flusher {
   bool has_thread_ = false;            // mutex_
 };
 
-Flusher& Flusher::OfThisProcess() {
-  static std::atomic<Flusher*> current = nullptr;
-  Flusher* flusher = current.load();
-  // A parent's flusher may be locked by a thread that does not exist here.
-  while (flusher == nullptr || flusher->process_ != getpid()) {
-    auto* const fresh = new Flusher();
-    if (current.compare_exchange_strong(flusher, fresh)) return *fresh;
-    delete fresh;
-  }
-  return *flusher;
-}
-
-void Flusher::Watch(ChunkWriter* writer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  watched_.push_back(writer);
-  idle_periods_ = 0;
-  if (!has_thread_) StartThread();
-}
-
-void Flusher::End(ChunkWriter* writer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  watched_.erase(std::remove(watched_.begin(), watched_.end(), writer),
-                 watched_.end());
-}
-
-void Flusher::StartThread() {
-  const auto thread = StartQuietThread([this] { Run(); });
-  if (thread == nullptr) return;  // The next writer to be watched tries again.
-  thread->detach();
-  has_thread_ = true;
-}
-
-void Flusher::Run() {
-  do {
-    std::this_thread::sleep_for(kPeriod);
-  } while (FlushAll());
-}
-
-// Returns whether it is to be called again.
-bool Flusher::FlushAll() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (ChunkWriter* const writer : watched_) writer->FlushOpen();
-  if (!watched_.empty() || ++idle_periods_ < kIdlePeriods) return true;
-  has_thread_ = false;
-  return false;
-}
-
 }  // namespace
-
-void WatchForFlushing(ChunkWriter* writer) {
-  Flusher::OfThisProcess().Watch(writer);
-}
-
-void EndFlushing(ChunkWriter* writer) { Flusher::OfThisProcess().End(writer); }
 
 ChunkPool::Memory ChunkPool::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -122,7 +102,7 @@ void ChunkPool::Give(Memory memory) {
 
 ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
     : owner_(getpid()), pool_(std::move(pool)) {
-  WatchForFlushing(this);
+  Flusher::OfThisProcess().Watch(this);
 }
 
 ChunkWriter::~ChunkWriter() {
@@ -133,7 +113,7 @@ ChunkWriter::~ChunkWriter() {
     (void)shared_.release();
     return;
   }
-  EndFlushing(this);
+  Flusher::OfThisProcess().End(this);
   (void)Finish();
   FlushOpen();
   for (const auto& chunk : chunks_) {
@@ -192,9 +172,7 @@ void ChunkWriter::Submit(Chunk* chunk) {
   }
   {
     const std::lock_guard<std::mutex> lock(shared_->mutex);
-    shared_->open.erase(
-        std::remove(shared_->open.begin(), shared_->open.end(), chunk),
-        shared_->open.end());
+    std::erase(shared_->open, chunk);
     if (!is_finished_) shared_->queue.push_back(chunk);
   }
   if (is_finished_) return WriteChunk(chunk);

@@ -36,48 +36,276 @@ class DumpWriterImpl final : public DumpWriter {
         with_tensors_(options.tensors),
         chunks_(plan.layout->chunks) {}
 
-  absl::Status Open(const RecordOptions& options, DLDevice device);
+  absl::Status Open(const RecordOptions& options, DLDevice device) {
+    NODEWISE_ASSIGN_OR_RETURN(folder_, MakeDumpFolder(options.root, device));
+    absl::Status status = OpenFiles();
+    if (!status.ok()) RemoveDumpFolder(folder_);
+    return status;
+  }
 
   const std::string& folder() const override { return folder_.path; }
   void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs,
-               bool is_untouched) override;
+               bool is_untouched) override {
+    if (!is_untouched) made_last_.clear();
+    if (!Records(node)) return;
+    const std::vector<EntryRef>& refs = graph_.node(node).inputs;
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      const EntryId id = graph_.EntryOf(refs[i]);
+      const Entry& entry = layout_->entries[id];
+      if (const Contents* const made = MadeLast(id, *inputs[i])) {
+        AppendInput(node, i, id, made->hash);
+        continue;
+      }
+      DLTensor copy;
+      const DLTensor* host = OnHost(*inputs[i], entry, &copy);
+      if (host == nullptr) return;
+      AppendInput(node, i, id, HashBytes(DataOf(*host), entry.bytes));
+    }
+  }
+
   void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
-              NodeTime time) override;
+              NodeTime time) override {
+    made_last_.clear();
+    last_node_ = node;
+    const std::optional<FloatChange> floats =
+        std::exchange(floats_, std::nullopt);
+    if (!Records(node)) return;
+    const bool has_floats = floats.has_value();
+    Append({.kind = static_cast<uint16_t>(Kind::kTime),
+            .flags = has_floats ? kRecordHasFloats : uint16_t{0},
+            .node = Index(node),
+            .slot = has_floats ? PackFloats(floats->before) : 0,
+            .entry = has_floats ? PackFloats(floats->after) : 0,
+            .first = static_cast<uint64_t>(time.start_ns),
+            .second = static_cast<uint64_t>(time.end_ns)},
+           {});
+    for (uint32_t i = 0; i < outputs.size(); ++i) Output(node, i, *outputs[i]);
+  }
+
   void LeftFloatsChanged(const FloatChange& change) override {
     floats_ = change;
   }
-  void Input(NodeId node, const DLTensor& tensor) override;
-  absl::Status Close(absl::Span<const NodeTime> times) override;
+  void Input(NodeId node, const DLTensor& tensor) override {
+    if (Records(node)) Output(node, 0, tensor);
+    made_last_.clear();  // Many nodes run before the one that reads it.
+  }
+
+  absl::Status Close(absl::Span<const NodeTime> times) override {
+    if (chunks_.is_forked()) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: the dump is that of the process which was forked",
+                      folder_.path));
+    }
+    if (is_closed_) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: the dump is closed already", folder_.path));
+    }
+    is_closed_ = is_stopped_ = true;
+    // The thread, if there is one, writes these while the trace is put
+    // together. Without one there is too little to be worth starting it.
+    if (!chunks_.has_thread()) (void)chunks_.Finish();
+    tensors_.HandOver();
+    records_.HandOver();
+    const absl::Status trace = WriteTrace(times);
+    absl::Status status = CloseFiles();
+    folder_.unfinished.Forget();
+    if (status.ok() && with_tensors_ && next_item_ < plan_.items.size()) {
+      status = FixHeader();
+    }
+    if (!status.ok()) {
+      return absl::Status(
+          status.code(),
+          fmt::format("{} ({} reads the tensors that are complete in {})",
+                      MessageOf(status), NameOf(Way::kRecovery),
+                      PathOf(kTensorsFile)));
+    }
+    return status_.ok() ? trace : status_;
+  }
 
  private:
   using Entry = DumpLayout::Entry;
 
-  absl::Status OpenFiles();
-  absl::Status WriteGraphJson();
+  absl::Status OpenFiles() {
+    NODEWISE_RETURN_IF_ERROR(WriteGraphJson());
+    NODEWISE_ASSIGN_OR_RETURN(records_file_,
+                              GrowingFile::Create(PathOf(kRecordsFile)));
+    RecordFileHeader header;
+    header.record_bytes = with_stats_ ? kLongRecordBytes : kShortRecordBytes;
+    NODEWISE_RETURN_IF_ERROR(records_file_.Write(&header, sizeof(header)));
+    if (!with_tensors_) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(tensors_file_,
+                              GrowingFile::Create(PathOf(kTensorsFile)));
+    return tensors_file_.Write(layout_->params_header.data(),
+                               layout_->params_header.size());
+  }
+
+  // The graph as TVM rewrites it, and beside it the artefact's own text.
+  absl::Status WriteGraphJson() {
+    std::string_view json = layout_->graph_json;
+    if (json.empty()) json = graph_json_ = GraphDumpJson(graph_);
+    NODEWISE_RETURN_IF_ERROR(WriteText(json, kGraphDumpFile, &graph_file_));
+    if (graph_.text.text.empty()) return absl::OkStatus();
+    return WriteText(graph_.text.text, kSourceGraphFile, &source_graph_file_);
+  }
+
+  // Writes a short one at once; a long one goes to the thread, which writes it
+  // while the nodes run.
   absl::Status WriteText(std::string_view text, const char* name,
-                         GrowingFile* file);
+                         GrowingFile* file) {
+    NODEWISE_ASSIGN_OR_RETURN(*file, GrowingFile::Create(PathOf(name)));
+    if (text.size() < kWorthAThread) {
+      return file->Write(text.data(), text.size());
+    }
+    chunks_.SubmitBorrowed(text, file);
+    return absl::OkStatus();
+  }
+
   bool Records(NodeId node) const {
     return !is_stopped_ && !chunks_.has_failed() && layout_->is_recorded[node];
   }
+  // Returns null if the tensor cannot be fetched.
   const DLTensor* OnHost(const DLTensor& tensor, const Entry& entry,
-                         DLTensor* copy);
+                         DLTensor* copy) {
+    if (DeviceTypeOf(tensor.device) == kDLCPU) return &tensor;
+    host_.resize(std::max<size_t>(host_.size(), entry.bytes));
+    const absl::Status status = CopyToBytes(tensor, host_.data(), entry.bytes);
+    if (!status.ok()) {
+      Stop(At(folder_.path, status));
+      return nullptr;
+    }
+    *copy = tensor;
+    copy->data = host_.data();
+    copy->byte_offset = 0;
+    copy->device = kCpu;
+    return copy;
+  }
+
   struct Contents {
     const void* data;
     uint64_t hash;
   };
-  const Contents* MadeLast(EntryId id, const DLTensor& tensor) const;
+  // Returns the hash of an entry that the last node made, if it is still in
+  // place; else null.
+  const Contents* MadeLast(EntryId id, const DLTensor& tensor) const {
+    if (made_last_.empty()) return nullptr;
+    const uint32_t slot = Index(id) - Index(graph_.EntryOf(last_node_, 0));
+    if (slot >= made_last_.size()) return nullptr;
+    const Contents& contents = made_last_[slot];
+    return contents.data == DataOf(tensor) ? &contents : nullptr;
+  }
+
+  // Returns the record of what an entry held when a node read or made it.
   DiskRecord RecordOf(Kind kind, NodeId node, uint32_t slot, EntryId id,
-                      uint64_t hash) const;
-  void AppendInput(NodeId node, uint32_t slot, EntryId id, uint64_t hash);
+                      uint64_t hash) const {
+    return {.kind = static_cast<uint16_t>(kind),
+            .flags = 0,
+            .node = Index(node),
+            .slot = slot,
+            .entry = Index(id),
+            .first = hash,
+            .second = layout_->entries[id].elements};
+  }
+
+  // A tensor's statistics were recorded when it was made; for an input the
+  // hash, which shows whether it is the same, is enough.
+  void AppendInput(NodeId node, uint32_t slot, EntryId id, uint64_t hash) {
+    Append(RecordOf(Kind::kInput, node, slot, id, hash), {});
+  }
+
+  // Returns the hash.
   uint64_t AppendOutput(NodeId node, uint32_t slot, EntryId id,
-                        const DLTensor& tensor);
-  void AppendTensor(NodeId node, const Entry& entry, const DLTensor& tensor);
-  void Output(NodeId node, uint32_t slot, const DLTensor& tensor);
-  void Append(const DiskRecord& record, const DiskStats& stats);
-  void Stop(absl::Status status);
-  absl::Status WriteTrace(absl::Span<const NodeTime> times);
-  absl::Status CloseFiles();
-  absl::Status FixHeader();
+                        const DLTensor& tensor) {
+    if (!with_stats_) {
+      const size_t bytes = layout_->entries[id].bytes;
+      const uint64_t hash = HashBytes(DataOf(tensor), bytes);
+      Append(RecordOf(Kind::kOutput, node, slot, id, hash), {});
+      return hash;
+    }
+    const TensorStats stats = StatsOf(tensor);
+    DiskRecord record = RecordOf(Kind::kOutput, node, slot, id, stats.hash);
+    record.flags = kRecordHasStats;
+    if (stats.has_numbers) record.flags |= kRecordHasNumbers;
+    Append(record, {.nans = stats.nans,
+                    .infinities = stats.infinities,
+                    .zeros = stats.zeros,
+                    .min = stats.min,
+                    .max = stats.max,
+                    .mean = stats.mean,
+                    .l2 = stats.l2});
+    return stats.hash;
+  }
+
+  void AppendTensor(NodeId node, const Entry& entry, const DLTensor& tensor) {
+    if (entry.item == DumpLayout::kNoItem) return;
+    // The header names the tensors in the order of the plan. One out of turn
+    // would get another's name.
+    if (entry.item != next_item_) {
+      Stop(absl::InternalError(fmt::format(
+          "{}: node {} was recorded as item {} of the plan, expected item {}",
+          folder_.path, Index(node), entry.item, next_item_)));
+      return;
+    }
+    ++next_item_;
+    tensors_.Append(layout_->heads.data() + entry.head_at, entry.head_size);
+    tensors_.Append(DataOf(tensor), entry.bytes);
+  }
+
+  void Output(NodeId node, uint32_t slot, const DLTensor& tensor) {
+    const EntryId id = graph_.EntryOf(node, slot);
+    const Entry& entry = layout_->entries[id];
+    DLTensor copy;
+    const DLTensor* host = OnHost(tensor, entry, &copy);
+    if (host == nullptr) return;
+    const uint64_t hash = AppendOutput(node, slot, id, *host);
+    made_last_.push_back({DataOf(tensor), hash});
+    AppendTensor(node, entry, *host);
+  }
+
+  void Append(const DiskRecord& record, const DiskStats& stats) {
+    records_.Append(&record, sizeof(record));
+    if (with_stats_) records_.Append(&stats, sizeof(stats));
+  }
+
+  void Stop(absl::Status status) {
+    is_stopped_ = true;
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  absl::Status WriteTrace(absl::Span<const NodeTime> times) {
+    NODEWISE_ASSIGN_OR_RETURN(trace_file_,
+                              GrowingFile::Create(PathOf(kTraceFile)));
+    WriteTvmTrace(graph_, times, [this](std::string_view text) {
+      trace_.Append(text.data(), text.size());
+    });
+    trace_.HandOver();
+    return absl::OkStatus();
+  }
+
+  // Waits until all that was handed over is written.
+  absl::Status CloseFiles() {
+    absl::Status status = chunks_.Finish();
+    for (GrowingFile* file : {&graph_file_, &source_graph_file_, &tensors_file_,
+                              &records_file_, &trace_file_}) {
+      if (status.ok() && !file->path().empty()) status = SyncFile(file->path());
+      const absl::Status closed = file->Close();
+      if (status.ok()) status = closed;
+    }
+    return status;
+  }
+
+  // Copies the tensors after a header that names no more than there are.
+  absl::Status FixHeader() {
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i < next_item_; ++i)
+      names.push_back(plan_.items[i].key);
+    const std::string path = PathOf(kTensorsFile);
+    NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+    NODEWISE_RETURN_IF_ERROR(file.Write(ParamsHeader(names)));
+    NODEWISE_RETURN_IF_ERROR(
+        AppendFile(path, layout_->params_header.size(), &file));
+    return file.Commit();
+  }
+
   std::string PathOf(const char* file) const {
     return folder_.path + "/" + file;
   }
@@ -109,267 +337,6 @@ class DumpWriterImpl final : public DumpWriter {
   bool is_closed_ = false;
   absl::Status status_;  // Why recording stopped.
 };
-
-absl::Status DumpWriterImpl::Open(const RecordOptions& options,
-                                  DLDevice device) {
-  NODEWISE_ASSIGN_OR_RETURN(folder_, MakeDumpFolder(options.root, device));
-  absl::Status status = OpenFiles();
-  if (!status.ok()) RemoveDumpFolder(folder_);
-  return status;
-}
-
-absl::Status DumpWriterImpl::OpenFiles() {
-  NODEWISE_RETURN_IF_ERROR(WriteGraphJson());
-  NODEWISE_ASSIGN_OR_RETURN(records_file_,
-                            GrowingFile::Create(PathOf(kRecordsFile)));
-  RecordFileHeader header;
-  header.record_bytes = with_stats_ ? kLongRecordBytes : kShortRecordBytes;
-  NODEWISE_RETURN_IF_ERROR(records_file_.Write(&header, sizeof(header)));
-  if (!with_tensors_) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(tensors_file_,
-                            GrowingFile::Create(PathOf(kTensorsFile)));
-  return tensors_file_.Write(layout_->params_header.data(),
-                             layout_->params_header.size());
-}
-
-// The graph as TVM rewrites it, and beside it the artefact's own text.
-absl::Status DumpWriterImpl::WriteGraphJson() {
-  std::string_view json = layout_->graph_json;
-  if (json.empty()) json = graph_json_ = GraphDumpJson(graph_);
-  NODEWISE_RETURN_IF_ERROR(WriteText(json, kGraphDumpFile, &graph_file_));
-  if (graph_.text.text.empty()) return absl::OkStatus();
-  return WriteText(graph_.text.text, kSourceGraphFile, &source_graph_file_);
-}
-
-// Writes a short one at once; a long one goes to the thread, which writes it
-// while the nodes run.
-absl::Status DumpWriterImpl::WriteText(std::string_view text, const char* name,
-                                       GrowingFile* file) {
-  NODEWISE_ASSIGN_OR_RETURN(*file, GrowingFile::Create(PathOf(name)));
-  if (text.size() < kWorthAThread) {
-    return file->Write(text.data(), text.size());
-  }
-  chunks_.SubmitBorrowed(text, file);
-  return absl::OkStatus();
-}
-
-void DumpWriterImpl::Stop(absl::Status status) {
-  is_stopped_ = true;
-  if (status_.ok()) status_ = std::move(status);
-}
-
-// Returns null if the tensor cannot be fetched.
-const DLTensor* DumpWriterImpl::OnHost(const DLTensor& tensor,
-                                       const Entry& entry, DLTensor* copy) {
-  if (DeviceTypeOf(tensor.device) == kDLCPU) return &tensor;
-  host_.resize(std::max<size_t>(host_.size(), entry.bytes));
-  const absl::Status status = CopyToBytes(tensor, host_.data(), entry.bytes);
-  if (!status.ok()) {
-    Stop(At(folder_.path, status));
-    return nullptr;
-  }
-  *copy = tensor;
-  copy->data = host_.data();
-  copy->byte_offset = 0;
-  copy->device = kCpu;
-  return copy;
-}
-
-void DumpWriterImpl::Append(const DiskRecord& record, const DiskStats& stats) {
-  records_.Append(&record, sizeof(record));
-  if (with_stats_) records_.Append(&stats, sizeof(stats));
-}
-
-// Returns the hash of an entry that the last node made, if it is still in
-// place; else null.
-const DumpWriterImpl::Contents* DumpWriterImpl::MadeLast(
-    EntryId id, const DLTensor& tensor) const {
-  if (made_last_.empty()) return nullptr;
-  const uint32_t slot = Index(id) - Index(graph_.EntryOf(last_node_, 0));
-  if (slot >= made_last_.size()) return nullptr;
-  const Contents& contents = made_last_[slot];
-  return contents.data == DataOf(tensor) ? &contents : nullptr;
-}
-
-// Returns the record of what an entry held when a node read or made it.
-DiskRecord DumpWriterImpl::RecordOf(Kind kind, NodeId node, uint32_t slot,
-                                    EntryId id, uint64_t hash) const {
-  return {.kind = static_cast<uint16_t>(kind),
-          .flags = 0,
-          .node = Index(node),
-          .slot = slot,
-          .entry = Index(id),
-          .first = hash,
-          .second = layout_->entries[id].elements};
-}
-
-// A tensor's statistics were recorded when it was made; for an input the hash,
-// which shows whether it is the same, is enough.
-void DumpWriterImpl::AppendInput(NodeId node, uint32_t slot, EntryId id,
-                                 uint64_t hash) {
-  Append(RecordOf(Kind::kInput, node, slot, id, hash), {});
-}
-
-// Returns the hash.
-uint64_t DumpWriterImpl::AppendOutput(NodeId node, uint32_t slot, EntryId id,
-                                      const DLTensor& tensor) {
-  if (!with_stats_) {
-    const size_t bytes = layout_->entries[id].bytes;
-    const uint64_t hash = HashBytes(DataOf(tensor), bytes);
-    Append(RecordOf(Kind::kOutput, node, slot, id, hash), {});
-    return hash;
-  }
-  const TensorStats stats = StatsOf(tensor);
-  DiskRecord record = RecordOf(Kind::kOutput, node, slot, id, stats.hash);
-  record.flags = kRecordHasStats;
-  if (stats.has_numbers) record.flags |= kRecordHasNumbers;
-  Append(record, {.nans = stats.nans,
-                  .infinities = stats.infinities,
-                  .zeros = stats.zeros,
-                  .min = stats.min,
-                  .max = stats.max,
-                  .mean = stats.mean,
-                  .l2 = stats.l2});
-  return stats.hash;
-}
-
-void DumpWriterImpl::AppendTensor(NodeId node, const Entry& entry,
-                                  const DLTensor& tensor) {
-  if (entry.item == DumpLayout::kNoItem) return;
-  // The header names the tensors in the order of the plan. One out of turn
-  // would get another's name.
-  if (entry.item != next_item_) {
-    Stop(absl::InternalError(fmt::format(
-        "{}: node {} was recorded as item {} of the plan, expected item {}",
-        folder_.path, Index(node), entry.item, next_item_)));
-    return;
-  }
-  ++next_item_;
-  tensors_.Append(layout_->heads.data() + entry.head_at, entry.head_size);
-  tensors_.Append(DataOf(tensor), entry.bytes);
-}
-
-void DumpWriterImpl::Output(NodeId node, uint32_t slot,
-                            const DLTensor& tensor) {
-  const EntryId id = graph_.EntryOf(node, slot);
-  const Entry& entry = layout_->entries[id];
-  DLTensor copy;
-  const DLTensor* host = OnHost(tensor, entry, &copy);
-  if (host == nullptr) return;
-  const uint64_t hash = AppendOutput(node, slot, id, *host);
-  made_last_.push_back({DataOf(tensor), hash});
-  AppendTensor(node, entry, *host);
-}
-
-void DumpWriterImpl::Input(NodeId node, const DLTensor& tensor) {
-  if (Records(node)) Output(node, 0, tensor);
-  made_last_.clear();  // Many nodes run before the one that reads it.
-}
-
-void DumpWriterImpl::WillRun(NodeId node,
-                             absl::Span<const DLTensor* const> inputs,
-                             bool is_untouched) {
-  if (!is_untouched) made_last_.clear();
-  if (!Records(node)) return;
-  const std::vector<EntryRef>& refs = graph_.node(node).inputs;
-  for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const EntryId id = graph_.EntryOf(refs[i]);
-    const Entry& entry = layout_->entries[id];
-    if (const Contents* const made = MadeLast(id, *inputs[i])) {
-      AppendInput(node, i, id, made->hash);
-      continue;
-    }
-    DLTensor copy;
-    const DLTensor* host = OnHost(*inputs[i], entry, &copy);
-    if (host == nullptr) return;
-    AppendInput(node, i, id, HashBytes(DataOf(*host), entry.bytes));
-  }
-}
-
-void DumpWriterImpl::DidRun(NodeId node,
-                            absl::Span<const DLTensor* const> outputs,
-                            NodeTime time) {
-  made_last_.clear();
-  last_node_ = node;
-  const std::optional<FloatChange> floats =
-      std::exchange(floats_, std::nullopt);
-  if (!Records(node)) return;
-  const bool has_floats = floats.has_value();
-  Append({.kind = static_cast<uint16_t>(Kind::kTime),
-          .flags = has_floats ? kRecordHasFloats : uint16_t{0},
-          .node = Index(node),
-          .slot = has_floats ? PackFloats(floats->before) : 0,
-          .entry = has_floats ? PackFloats(floats->after) : 0,
-          .first = static_cast<uint64_t>(time.start_ns),
-          .second = static_cast<uint64_t>(time.end_ns)},
-         {});
-  for (uint32_t i = 0; i < outputs.size(); ++i) Output(node, i, *outputs[i]);
-}
-
-absl::Status DumpWriterImpl::WriteTrace(absl::Span<const NodeTime> times) {
-  NODEWISE_ASSIGN_OR_RETURN(trace_file_,
-                            GrowingFile::Create(PathOf(kTraceFile)));
-  WriteTvmTrace(graph_, times, [this](std::string_view text) {
-    trace_.Append(text.data(), text.size());
-  });
-  trace_.HandOver();
-  return absl::OkStatus();
-}
-
-// Waits until all that was handed over is written.
-absl::Status DumpWriterImpl::CloseFiles() {
-  absl::Status status = chunks_.Finish();
-  for (GrowingFile* file : {&graph_file_, &source_graph_file_, &tensors_file_,
-                            &records_file_, &trace_file_}) {
-    if (status.ok() && !file->path().empty()) status = SyncFile(file->path());
-    const absl::Status closed = file->Close();
-    if (status.ok()) status = closed;
-  }
-  return status;
-}
-
-// Copies the tensors after a header that names no more than there are.
-absl::Status DumpWriterImpl::FixHeader() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < next_item_; ++i) names.push_back(plan_.items[i].key);
-  const std::string path = PathOf(kTensorsFile);
-  NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  NODEWISE_RETURN_IF_ERROR(file.Write(ParamsHeader(names)));
-  NODEWISE_RETURN_IF_ERROR(
-      AppendFile(path, layout_->params_header.size(), &file));
-  return file.Commit();
-}
-
-absl::Status DumpWriterImpl::Close(absl::Span<const NodeTime> times) {
-  if (chunks_.is_forked()) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: the dump is that of the process which was forked", folder_.path));
-  }
-  if (is_closed_) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: the dump is closed already", folder_.path));
-  }
-  is_closed_ = is_stopped_ = true;
-  // The thread, if there is one, writes these while the trace is put together.
-  // Without one there is too little to be worth starting it.
-  if (!chunks_.has_thread()) (void)chunks_.Finish();
-  tensors_.HandOver();
-  records_.HandOver();
-  const absl::Status trace = WriteTrace(times);
-  absl::Status status = CloseFiles();
-  folder_.unfinished.Forget();
-  if (status.ok() && with_tensors_ && next_item_ < plan_.items.size()) {
-    status = FixHeader();
-  }
-  if (!status.ok()) {
-    return absl::Status(
-        status.code(),
-        fmt::format("{} ({} reads the tensors that are complete in {})",
-                    MessageOf(status), NameOf(Way::kRecovery),
-                    PathOf(kTensorsFile)));
-  }
-  return status_.ok() ? trace : status_;
-}
 
 }  // namespace
 

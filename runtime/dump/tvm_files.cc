@@ -58,21 +58,12 @@ std::string GraphDumpJson(const Graph& graph) {
                    Json::error_handler_t::replace);
 }
 
-namespace {
-
-// Returns whether a text is printable ASCII that JSON takes as it is, like most
-// names.
-bool IsPlain(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
+std::string TraceString(std::string_view text) {
+  // Printable ASCII that JSON takes as it is, like most names.
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
     return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
   });
-}
-
-}  // namespace
-
-std::string TraceString(std::string_view text) {
-  using Json = nlohmann::json;
-  if (IsPlain(text)) return '"' + std::string(text) + '"';
+  if (is_plain) return '"' + std::string(text) + '"';
   return Json(std::string(text))
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }

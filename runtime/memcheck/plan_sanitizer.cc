@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/status_macros.h"
-#include "runtime/memcheck/memory_observer.h"
+#include "runtime/memcheck/guarded_run.h"
 
 namespace nodewise {
 namespace {

@@ -18,27 +18,6 @@
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
-
-// Sees which thread of the pool works when, node by node, for as long as it
-// lives. Tasks of other launches within a node's time count as the node's.
-// There is one at a time in a process: constructing another waits.
-class WorkerObserver : public NodeObserver {
- public:
-  // The constructing thread is worker 0.
-  WorkerObserver();
-  ~WorkerObserver() override;
-
-  absl::Status BeforeNode(const NodeRun& node) override;
-  absl::Status AfterNode(const NodeRun& node) override;
-
-  // Returns the spans, in the order of nodes.
-  std::vector<WorkerSpan> TakeSpans();
-
- private:
-  const std::unique_lock<std::mutex> turn_;
-  std::vector<WorkerSpan> spans_;
-};
-
 namespace {
 
 // Keeps what the pool reports. Never destroyed: a launch of another thread may
@@ -91,33 +70,39 @@ std::mutex& Turn() {
   return *mutex;
 }
 
-}  // namespace
+// Sees which thread of the pool works when, node by node, for as long as it
+// lives. Tasks of other launches within a node's time count as the node's.
+// There is one at a time in a process: constructing another waits.
+class WorkerObserver : public NodeObserver {
+ public:
+  // The constructing thread is worker 0.
+  WorkerObserver() : turn_(Turn()) { TaskLog::Get().Open(); }
+  ~WorkerObserver() override { TaskLog::Get().Close(); }
 
-WorkerObserver::WorkerObserver() : turn_(Turn()) { TaskLog::Get().Open(); }
-
-WorkerObserver::~WorkerObserver() { TaskLog::Get().Close(); }
-
-absl::Status WorkerObserver::BeforeNode(const NodeRun&) {
-  (void)TaskLog::Get().Take();
-  return absl::OkStatus();
-}
-
-absl::Status WorkerObserver::AfterNode(const NodeRun& node) {
-  for (WorkerSpan& span : TaskLog::Get().Take()) {
-    if (span.start_ns < node.time.start_ns || span.end_ns > node.time.end_ns) {
-      continue;
-    }
-    span.node = node.node;
-    spans_.push_back(span);
+  absl::Status BeforeNode(const NodeRun&) override {
+    (void)TaskLog::Get().Take();
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
 
-std::vector<WorkerSpan> WorkerObserver::TakeSpans() {
-  return std::move(spans_);
-}
+  absl::Status AfterNode(const NodeRun& node) override {
+    for (WorkerSpan& span : TaskLog::Get().Take()) {
+      if (span.start_ns < node.time.start_ns ||
+          span.end_ns > node.time.end_ns) {
+        continue;
+      }
+      span.node = node.node;
+      spans_.push_back(span);
+    }
+    return absl::OkStatus();
+  }
 
-namespace {
+  // Returns the spans, in the order of nodes.
+  std::vector<WorkerSpan> TakeSpans() { return std::move(spans_); }
+
+ private:
+  const std::unique_lock<std::mutex> turn_;
+  std::vector<WorkerSpan> spans_;
+};
 
 // Reads the collectors between nodes.
 class CountingObserver : public NodeObserver {

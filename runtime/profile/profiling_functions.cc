@@ -37,23 +37,21 @@ struct CellObject final : Object {
     return kCellTypes[cell.index()].key;
   }
   std::string ToText() const override { return Attributes()[0].value.ToText(); }
-  std::vector<Attribute> Attributes() const override;
+  std::vector<Attribute> Attributes() const override {
+    if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
+      return {{"microseconds", duration->microseconds}};
+    }
+    if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
+      return {{"percent", percent->percent}};
+    }
+    if (const auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
+      return {{"ratio", ratio->ratio}};
+    }
+    return {{"value", std::get<int64_t>(cell)}};
+  }
 
   Cell cell;
 };
-
-std::vector<Attribute> CellObject::Attributes() const {
-  if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
-    return {{"microseconds", duration->microseconds}};
-  }
-  if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
-    return {{"percent", percent->percent}};
-  }
-  if (const auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
-    return {{"ratio", ratio->ratio}};
-  }
-  return {{"value", std::get<int64_t>(cell)}};
-}
 
 Value ObjectValue(Ref<Object> object) { return Value(std::move(object)); }
 

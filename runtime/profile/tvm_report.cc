@@ -299,13 +299,74 @@ class ReportEvents {
   }
   bool binary(nlohmann::json::binary_t&) { return false; }
 
-  bool start_object(size_t);
-  bool start_array(size_t);
-  bool key(std::string& name);
-  bool end_object();
+  bool start_object(size_t) {
+    if (stack_.empty()) return Open(Level::kReport);
+    switch (stack_.back().level) {
+      case Level::kReport:
+        if (stack_.back().key == "calls") return Unexpected("an object");
+        if (stack_.back().key == "device_metrics") return Open(Level::kDevices);
+        [[fallthrough]];
+      case Level::kCalls:
+      case Level::kDevices:
+        row_ = RowToCome();
+        size_.AddRow();
+        return Open(Level::kRow);
+      case Level::kRow:
+        return Open(Level::kCell);
+      case Level::kCell:
+        break;
+    }
+    return Unexpected("an object");
+  }
+
+  bool start_array(size_t) {
+    const bool fits = !stack_.empty() &&
+                      stack_.back().level == Level::kReport &&
+                      stack_.back().key == "calls";
+    return fits ? Open(Level::kCalls) : Unexpected("an array");
+  }
+
+  bool key(std::string& name) {
+    Frame& top = stack_.back();
+    top.key = name;
+    if (!top.seen.insert(name).second) return Fail("stands here twice");
+    if (top.level == Level::kReport && !Contains(kReportParts, name)) {
+      return Fail("is not a part of a report",
+                  "calls, device_metrics or configuration");
+    }
+    if (top.level != Level::kCell) return true;
+    if (top.seen.size() > 1) return Fail("is a second value", "one");
+    if (!Contains(kReportCellKeys, name)) {
+      return Fail("is not a kind of value",
+                  "microseconds, percent, ratio, count or string");
+    }
+    return true;
+  }
+
+  bool end_object() {
+    if (InCell() && stack_.back().seen.empty()) {
+      return Fail("an empty object", "one such as {\"count\":1}");
+    }
+    return Close();
+  }
+
   bool end_array() { return Close(); }
   bool parse_error(size_t position, const std::string&,
-                   const nlohmann::json::exception& error);
+                   const nlohmann::json::exception& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ...":
+    // we name the place ourselves.
+    std::string_view reason = Behind("] ", error.what());
+    if (reason.starts_with("parse error")) reason = Behind(": ", reason);
+    const size_t offset =
+        std::min(position > 0 ? position - 1 : 0, text_.size());
+    const std::string_view before = text_.substr(0, offset);
+    const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
+    diagnostic_.line =
+        static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
+    diagnostic_.column = offset - line_start + 1;
+    diagnostic_.found = fmt::format("not JSON: {}", Shortened(reason));
+    return false;
+  }
 
  private:
   struct Frame {
@@ -318,16 +379,101 @@ class ReportEvents {
   bool InCell() const {
     return !stack_.empty() && stack_.back().level == Level::kCell;
   }
-  std::string Path() const;
-  std::string Expected() const;
-  bool Fail(std::string found, std::string expected = "");
+  std::string Path() const {
+    std::string path;
+    for (const Frame& frame : stack_) {
+      if (frame.level == Level::kCalls) {
+        path += fmt::format("/{}", frame.index);
+      } else if (!frame.key.empty()) {
+        path += '/';
+        path += Shortened(frame.key);
+      }
+    }
+    return path;
+  }
+
+  // Returns what may come at the parser's place.
+  std::string Expected() const {
+    if (stack_.empty()) return "an object";
+    const Frame& top = stack_.back();
+    switch (top.level) {
+      case Level::kReport:
+        return top.key == "calls" ? "an array" : "an object";
+      case Level::kCalls:
+      case Level::kDevices:
+        return "an object";
+      case Level::kRow:
+        return "an object such as {\"count\":1}";
+      case Level::kCell:
+        break;
+    }
+    if (top.key == "string") return "a string";
+    return top.key == "count" ? "a 64-bit integer" : "a number";
+  }
+
+  bool Fail(std::string found, std::string expected = "") {
+    diagnostic_.path = Path();
+    diagnostic_.found = std::move(found);
+    diagnostic_.expected = std::move(expected);
+    return false;
+  }
+
   bool Unexpected(const char* found) { return Fail(found, Expected()); }
-  bool Open(Level level);
-  bool Close();
-  Row* RowToCome();
-  bool Integer(int64_t value);
-  bool Number(double value);
-  bool SetCell(Cell cell, size_t width);
+  bool Open(Level level) {
+    stack_.push_back({level, "", 0, {}});
+    return true;
+  }
+
+  bool Close() {
+    stack_.pop_back();
+    if (size_.bytes() > kMostTableBytes) {
+      return Fail("from here on, a table of the report is too large",
+                  fmt::format("at most {} bytes", kMostTableBytes));
+    }
+    if (!stack_.empty()) ++stack_.back().index;
+    return true;
+  }
+
+  Row* RowToCome() {
+    switch (stack_.back().level) {
+      case Level::kCalls:
+        return &report_.calls.emplace_back();
+      case Level::kDevices:
+        return &report_.device_metrics[stack_.back().key];
+      default:
+        return &report_.configuration;
+    }
+  }
+
+  bool Integer(int64_t value) {
+    if (!InCell() || stack_.back().key != "count") {
+      return Number(static_cast<double>(value));
+    }
+    return SetCell(value, NumberWidth(static_cast<double>(value)));
+  }
+
+  bool Number(double value) {
+    if (!InCell()) return Unexpected("a number");
+    const std::string& kind = stack_.back().key;
+    const size_t width = NumberWidth(value);
+    if (kind == "microseconds")
+      return SetCell(TvmReport::Duration{value}, width);
+    if (kind == "percent") return SetCell(TvmReport::Percent{value}, width);
+    if (kind == "ratio") return SetCell(TvmReport::Ratio{value}, width);
+    return Unexpected("a number");
+  }
+
+  bool SetCell(Cell cell, size_t width) {
+    const std::string& key = stack_[stack_.size() - 2].key;
+    const std::string_view kind = ReportCellKey(key);
+    if (!kind.empty() && kReportCellKeys[cell.index()] != kind) {
+      return Fail("is of another kind",
+                  kind == "string" ? "a string" : "microseconds");
+    }
+    size_.AddCell(key, width);
+    row_->insert_or_assign(key, std::move(cell));
+    return true;
+  }
 
   std::string_view text_;
   TvmReport& report_;
@@ -336,166 +482,6 @@ class ReportEvents {
   TableSize size_;
   Diagnostic diagnostic_;
 };
-
-std::string ReportEvents::Path() const {
-  std::string path;
-  for (const Frame& frame : stack_) {
-    if (frame.level == Level::kCalls) {
-      path += fmt::format("/{}", frame.index);
-    } else if (!frame.key.empty()) {
-      path += '/';
-      path += Shortened(frame.key);
-    }
-  }
-  return path;
-}
-
-// Returns what may come at the parser's place.
-std::string ReportEvents::Expected() const {
-  if (stack_.empty()) return "an object";
-  const Frame& top = stack_.back();
-  switch (top.level) {
-    case Level::kReport:
-      return top.key == "calls" ? "an array" : "an object";
-    case Level::kCalls:
-    case Level::kDevices:
-      return "an object";
-    case Level::kRow:
-      return "an object such as {\"count\":1}";
-    case Level::kCell:
-      break;
-  }
-  if (top.key == "string") return "a string";
-  return top.key == "count" ? "a 64-bit integer" : "a number";
-}
-
-bool ReportEvents::Fail(std::string found, std::string expected) {
-  diagnostic_.path = Path();
-  diagnostic_.found = std::move(found);
-  diagnostic_.expected = std::move(expected);
-  return false;
-}
-
-bool ReportEvents::start_object(size_t) {
-  if (stack_.empty()) return Open(Level::kReport);
-  switch (stack_.back().level) {
-    case Level::kReport:
-      if (stack_.back().key == "calls") return Unexpected("an object");
-      if (stack_.back().key == "device_metrics") return Open(Level::kDevices);
-      [[fallthrough]];
-    case Level::kCalls:
-    case Level::kDevices:
-      row_ = RowToCome();
-      size_.AddRow();
-      return Open(Level::kRow);
-    case Level::kRow:
-      return Open(Level::kCell);
-    case Level::kCell:
-      break;
-  }
-  return Unexpected("an object");
-}
-
-Row* ReportEvents::RowToCome() {
-  switch (stack_.back().level) {
-    case Level::kCalls:
-      return &report_.calls.emplace_back();
-    case Level::kDevices:
-      return &report_.device_metrics[stack_.back().key];
-    default:
-      return &report_.configuration;
-  }
-}
-
-bool ReportEvents::start_array(size_t) {
-  const bool fits = !stack_.empty() && stack_.back().level == Level::kReport &&
-                    stack_.back().key == "calls";
-  return fits ? Open(Level::kCalls) : Unexpected("an array");
-}
-
-bool ReportEvents::key(std::string& name) {
-  Frame& top = stack_.back();
-  top.key = name;
-  if (!top.seen.insert(name).second) return Fail("stands here twice");
-  if (top.level == Level::kReport && !Contains(kReportParts, name)) {
-    return Fail("is not a part of a report",
-                "calls, device_metrics or configuration");
-  }
-  if (top.level != Level::kCell) return true;
-  if (top.seen.size() > 1) return Fail("is a second value", "one");
-  if (!Contains(kReportCellKeys, name)) {
-    return Fail("is not a kind of value",
-                "microseconds, percent, ratio, count or string");
-  }
-  return true;
-}
-
-bool ReportEvents::end_object() {
-  if (InCell() && stack_.back().seen.empty()) {
-    return Fail("an empty object", "one such as {\"count\":1}");
-  }
-  return Close();
-}
-
-bool ReportEvents::Open(Level level) {
-  stack_.push_back({level, "", 0, {}});
-  return true;
-}
-
-bool ReportEvents::Close() {
-  stack_.pop_back();
-  if (size_.bytes() > kMostTableBytes) {
-    return Fail("from here on, a table of the report is too large",
-                fmt::format("at most {} bytes", kMostTableBytes));
-  }
-  if (!stack_.empty()) ++stack_.back().index;
-  return true;
-}
-
-bool ReportEvents::Integer(int64_t value) {
-  if (!InCell() || stack_.back().key != "count") {
-    return Number(static_cast<double>(value));
-  }
-  return SetCell(value, NumberWidth(static_cast<double>(value)));
-}
-
-bool ReportEvents::Number(double value) {
-  if (!InCell()) return Unexpected("a number");
-  const std::string& kind = stack_.back().key;
-  const size_t width = NumberWidth(value);
-  if (kind == "microseconds") return SetCell(TvmReport::Duration{value}, width);
-  if (kind == "percent") return SetCell(TvmReport::Percent{value}, width);
-  if (kind == "ratio") return SetCell(TvmReport::Ratio{value}, width);
-  return Unexpected("a number");
-}
-
-bool ReportEvents::SetCell(Cell cell, size_t width) {
-  const std::string& key = stack_[stack_.size() - 2].key;
-  const std::string_view kind = ReportCellKey(key);
-  if (!kind.empty() && kReportCellKeys[cell.index()] != kind) {
-    return Fail("is of another kind",
-                kind == "string" ? "a string" : "microseconds");
-  }
-  size_.AddCell(key, width);
-  row_->insert_or_assign(key, std::move(cell));
-  return true;
-}
-
-bool ReportEvents::parse_error(size_t position, const std::string&,
-                               const nlohmann::json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": we
-  // name the place ourselves.
-  std::string_view reason = Behind("] ", error.what());
-  if (reason.starts_with("parse error")) reason = Behind(": ", reason);
-  const size_t offset = std::min(position > 0 ? position - 1 : 0, text_.size());
-  const std::string_view before = text_.substr(0, offset);
-  const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
-  diagnostic_.line =
-      static_cast<size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
-  diagnostic_.column = offset - line_start + 1;
-  diagnostic_.found = fmt::format("not JSON: {}", Shortened(reason));
-  return false;
-}
 
 absl::Status DataLoss(Diagnostic diagnostic) {
   diagnostic.file = kFileName;

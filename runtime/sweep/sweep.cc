@@ -29,32 +29,6 @@
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
-
-// Gives the executors of one sweep their slots, one executor after the other:
-// the same addresses and the same bytes for the same layout.
-class SweepMemory : public std::enable_shared_from_this<SweepMemory> {
- public:
-  SweepMemory() = default;
-  SweepMemory(const SweepMemory&) = delete;
-  SweepMemory& operator=(const SweepMemory&) = delete;
-  ~SweepMemory();
-
-  // Sets the layout that the next executor gets. REQUIRES: the one before is
-  // gone.
-  void SetLayout(int layout) { layout_ = layout; }
-  absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes,
-                                   DLDevice device);
-
- private:
-  struct Region {
-    uint8_t* data = nullptr;
-    size_t bytes = 0;
-  };
-
-  int layout_ = 0;
-  std::vector<Region> regions_;  // By slot.
-};
-
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -85,39 +59,57 @@ size_t OffsetOf(uint32_t slot, int layout) {
   return in_page + (address + address * slot) % 4 * kPage;
 }
 
-}  // namespace
-
-SweepMemory::~SweepMemory() {
-  for (const Region& region : regions_) {
-    if (region.data != nullptr) munmap(region.data, region.bytes);
-  }
-}
-
-absl::StatusOr<NDArray> SweepMemory::Allocate(uint32_t slot, size_t bytes,
-                                              DLDevice device) {
-  if (DeviceTypeOf(device) != kDLCPU) {
-    return NDArray::Empty({static_cast<int64_t>(bytes)}, {kDLUInt, 8, 1},
-                          device);
-  }
-  if (slot >= regions_.size()) regions_.resize(slot + 1);
-  Region& region = regions_[slot];
-  if (region.data == nullptr || region.bytes - kSlack < bytes) {
-    void* const data =
-        bytes > SIZE_MAX - kSlack
-            ? MAP_FAILED
-            : mmap(nullptr, bytes + kSlack, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) {
-      return absl::ResourceExhaustedError(
-          fmt::format("sweep: no memory for {} bytes", bytes));
+// Gives the executors of one sweep their slots, one executor after the other:
+// the same addresses and the same bytes for the same layout.
+class SweepMemory : public std::enable_shared_from_this<SweepMemory> {
+ public:
+  SweepMemory() = default;
+  SweepMemory(const SweepMemory&) = delete;
+  SweepMemory& operator=(const SweepMemory&) = delete;
+  ~SweepMemory() {
+    for (const Region& region : regions_) {
+      if (region.data != nullptr) munmap(region.data, region.bytes);
     }
-    if (region.data != nullptr) munmap(region.data, region.bytes);
-    region = {static_cast<uint8_t*>(data), bytes + kSlack};
   }
-  std::memset(region.data, FillOf(layout_), region.bytes);
-  return NDArray::BorrowBytes(region.data + OffsetOf(slot, layout_), bytes,
-                              device, shared_from_this());
-}
+
+  // Sets the layout that the next executor gets. REQUIRES: the one before is
+  // gone.
+  void SetLayout(int layout) { layout_ = layout; }
+  absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes,
+                                   DLDevice device) {
+    if (DeviceTypeOf(device) != kDLCPU) {
+      return NDArray::Empty({static_cast<int64_t>(bytes)}, {kDLUInt, 8, 1},
+                            device);
+    }
+    if (slot >= regions_.size()) regions_.resize(slot + 1);
+    Region& region = regions_[slot];
+    if (region.data == nullptr || region.bytes - kSlack < bytes) {
+      void* const data =
+          bytes > SIZE_MAX - kSlack
+              ? MAP_FAILED
+              : mmap(nullptr, bytes + kSlack, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (data == MAP_FAILED) {
+        return absl::ResourceExhaustedError(
+            fmt::format("sweep: no memory for {} bytes", bytes));
+      }
+      if (region.data != nullptr) munmap(region.data, region.bytes);
+      region = {static_cast<uint8_t*>(data), bytes + kSlack};
+    }
+    std::memset(region.data, FillOf(layout_), region.bytes);
+    return NDArray::BorrowBytes(region.data + OffsetOf(slot, layout_), bytes,
+                                device, shared_from_this());
+  }
+
+ private:
+  struct Region {
+    uint8_t* data = nullptr;
+    size_t bytes = 0;
+  };
+
+  int layout_ = 0;
+  std::vector<Region> regions_;  // By slot.
+};
 
 // One run of a sweep. The others are compared with the first.
 struct SweepRun {
@@ -125,73 +117,6 @@ struct SweepRun {
   int layout = 0;
   int repeat = 0;
 };
-
-// Looks at every tensor whenever it should be what it was: when it is given,
-// made or read, once more after a node that read it, and at the end. In the
-// first run it keeps what it sees, in the others it compares. A tensor that is
-// no longer the same as when it was last looked at has been written to in
-// between: there a difference begins, as it does where a node makes another
-// output from the same inputs.
-class SweepObserver : public NodeObserver {
- public:
-  // The next pass that it watches is this run.
-  void Begin(const SweepRun& run);
-  absl::Status BeforePass(const RunView& run) override;
-  absl::Status BeforeNode(const NodeRun& node) override;
-  absl::Status AfterNode(const NodeRun& node) override;
-  void AfterPass(const RunView& run, const absl::Status& status) override;
-  // Adds what all the runs have shown.
-  void Finish(SweepReport* report);
-
- private:
-  // When a tensor is looked at. In the order of the findings.
-  enum class Moment { kGiven, kRead, kMade, kLeft, kEnd };
-  // A moment that occurs in every run: a node, and which of its tensors.
-  using Place = std::tuple<NodeId, Moment, uint32_t>;
-
-  struct Entry {
-    bool is_same = true;  // As in the first run, when last looked at.
-    Place last;           // Where it was last looked at.
-  };
-
-  // Returns whether the entry is as it was at this place in the first run.
-  bool Look(const Place& place, EntryId id, const DLTensor& tensor);
-  // Makes a finding if the entry has changed and was the same before.
-  void LookForChange(const Place& place, EntryId id, const DLTensor& tensor);
-  // Returns whether all are as in the first run. A change is a finding if
-  // `finds_changes`.
-  bool LookAtInputs(const NodeRun& node, Moment moment, bool finds_changes);
-  bool LookAtOutputs(const NodeRun& node);
-  void LookAtOutput(NodeId node, uint32_t output, const DLTensor& tensor);
-  static const FindingKind& KindOf(Moment moment);
-  // Adds a finding without its message; returns null if this place has one
-  // already.
-  Finding* NewFinding(const Place& place, EntryId id);
-  // Returns what differs between which runs. `last` is where the tensor was
-  // last the same.
-  std::string MessageFor(const Place& place, const Place& last) const;
-  std::string NameOf(NodeId node) const;
-  // Returns the run that this one is compared with where they differ.
-  SweepRun OtherRun() const;
-  void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
-               uint32_t output, Finding* finding) const;
-
-  std::optional<RunView> run_;  // The last one that was watched.
-  SweepRun first_;
-  SweepRun now_;
-  bool is_first_ = true;
-  // Whether the running node's inputs are as in the first run.
-  bool has_same_inputs_ = true;
-  ByEntry<Entry> entries_;  // The state in this run.
-  // In the first run: a hash of each tensor, and what nodes made.
-  std::map<Place, uint64_t> hashes_;
-  std::map<Place, std::vector<uint8_t>> made_;
-  std::map<Place, Finding> findings_;
-  std::map<NodeId, Finding> float_findings_;
-  std::set<NodeId> inheriting_;
-};
-
-namespace {
 
 // Returns the number at `element`; NaN for types without arithmetic.
 double NumberAt(const uint8_t* element, DLDataType dtype) {
@@ -224,246 +149,284 @@ std::string BetweenText(const SweepRun& one, const SweepRun& other) {
   return other.threads != one.threads ? threads + ", and " + layout : layout;
 }
 
-}  // namespace
-
-void SweepObserver::Begin(const SweepRun& run) {
-  is_first_ = !run_.has_value();
-  if (is_first_) first_ = run;
-  now_ = run;
-}
-
-const FindingKind& SweepObserver::KindOf(Moment moment) {
-  switch (moment) {
-    case Moment::kGiven:
-      return sweep_kinds::kGivenDiffers;
-    case Moment::kRead:
-      return sweep_kinds::kReadDiffers;
-    case Moment::kMade:
-      return sweep_kinds::kMadeDiffers;
-    case Moment::kLeft:
-      return sweep_kinds::kLeftDiffers;
-    case Moment::kEnd:
-      break;
+// Looks at every tensor whenever it should be what it was: when it is given,
+// made or read, once more after a node that read it, and at the end. In the
+// first run it keeps what it sees, in the others it compares. A tensor that is
+// no longer the same as when it was last looked at has been written to in
+// between: there a difference begins, as it does where a node makes another
+// output from the same inputs.
+class SweepObserver : public NodeObserver {
+ public:
+  // The next pass that it watches is this run.
+  void Begin(const SweepRun& run) {
+    is_first_ = !run_.has_value();
+    if (is_first_) first_ = run;
+    now_ = run;
   }
-  return sweep_kinds::kEndDiffers;
-}
 
-std::string SweepObserver::NameOf(NodeId node) const {
-  return run_->index().TitleOf(node);
-}
+  absl::Status BeforePass(const RunView& run) override {
+    run_ = run;
+    const Graph& graph = run.graph();
+    entries_ = ByEntry<Entry>(graph);
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+      if (graph.IsFunction(NodeId{n})) continue;
+      const auto outputs = run.OutputsOf(NodeId{n});
+      for (uint32_t o = 0; o < outputs.size(); ++o) {
+        LookForChange({NodeId{n}, Moment::kGiven, o},
+                      graph.EntryOf(NodeId{n}, o), *outputs[o]);
+      }
+    }
+    return absl::OkStatus();
+  }
 
-SweepRun SweepObserver::OtherRun() const {
-  // Threads or layout would have made a repetition's first run differ already.
-  return now_.repeat > 0 ? now_ : first_;
-}
+  absl::Status BeforeNode(const NodeRun& node) override {
+    has_same_inputs_ =
+        LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
+    return absl::OkStatus();
+  }
 
-Finding* SweepObserver::NewFinding(const Place& place, EntryId id) {
-  const auto [at, is_new] = findings_.try_emplace(place);
-  if (!is_new) return nullptr;
-  const auto& [node, moment, slot] = place;
-  const bool is_input = moment == Moment::kRead || moment == Moment::kLeft;
-  const SweepRun other = OtherRun();
-  at->second = MakeFinding(KindOf(moment), PlaceOf(run_->index(), node, id), "",
-                           {{is_input ? "input" : "output", uint64_t{slot}},
-                            {"threads", int64_t{other.threads}},
-                            {"other_threads", int64_t{now_.threads}},
-                            {"layout", int64_t{other.layout}},
-                            {"other_layout", int64_t{now_.layout}}});
-  return &at->second;
-}
+  absl::Status AfterNode(const NodeRun& node) override {
+    if (node.floats != nullptr) {
+      float_findings_.try_emplace(
+          node.node,
+          FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
+    }
+    // If an output is in the memory of an input, the input differs with it.
+    const bool has_same_outputs = LookAtOutputs(node);
+    LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
+    return absl::OkStatus();
+  }
 
-bool SweepObserver::Look(const Place& place, EntryId id,
-                         const DLTensor& tensor) {
-  if (!IsHostMemory(tensor)) return true;
-  const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
-  const bool is_same =
-      is_first_ || hashes_.try_emplace(place, hash).first->second == hash;
-  if (is_first_) hashes_[place] = hash;
-  entries_[id] = {is_same, place};
-  return is_same;
-}
+  void AfterPass(const RunView& run, const absl::Status& status) override {
+    if (!status.ok()) return;
+    const Graph& graph = run.graph();
+    for (uint32_t h = 0; h < graph.heads.size(); ++h) {
+      const EntryId id = graph.EntryOf(graph.heads[h]);
+      const auto outputs = run.OutputsOf(NodeId{graph.heads[h].node});
+      LookForChange(
+          {NodeId{graph.heads[h].node}, Moment::kEnd, graph.heads[h].output},
+          id, *outputs[graph.heads[h].output]);
+    }
+  }
 
-void SweepObserver::LookForChange(const Place& place, EntryId id,
-                                  const DLTensor& tensor) {
-  const Entry before = entries_[id];
-  if (!Look(place, id, tensor) && before.is_same) {
+  // Adds what all the runs have shown.
+  void Finish(SweepReport* report) {
+    for (auto& [place, finding] : findings_) {
+      inheriting_.erase(std::get<NodeId>(place));
+      report->findings.push_back(std::move(finding));
+    }
+    report->inherited = inheriting_.size();
+    for (auto& [node, finding] : float_findings_) {
+      report->findings.push_back(std::move(finding));
+    }
+    std::stable_sort(report->findings.begin(), report->findings.end(),
+                     [](const Finding& a, const Finding& b) {
+                       return Index(a.node()->node) < Index(b.node()->node);
+                     });
+  }
+
+ private:
+  // When a tensor is looked at. In the order of the findings.
+  enum class Moment { kGiven, kRead, kMade, kLeft, kEnd };
+  // A moment that occurs in every run: a node, and which of its tensors.
+  using Place = std::tuple<NodeId, Moment, uint32_t>;
+
+  struct Entry {
+    bool is_same = true;  // As in the first run, when last looked at.
+    Place last;           // Where it was last looked at.
+  };
+
+  // Returns whether the entry is as it was at this place in the first run.
+  bool Look(const Place& place, EntryId id, const DLTensor& tensor) {
+    if (!IsHostMemory(tensor)) return true;
+    const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
+    const bool is_same =
+        is_first_ || hashes_.try_emplace(place, hash).first->second == hash;
+    if (is_first_) hashes_[place] = hash;
+    entries_[id] = {is_same, place};
+    return is_same;
+  }
+
+  // Makes a finding if the entry has changed and was the same before.
+  void LookForChange(const Place& place, EntryId id, const DLTensor& tensor) {
+    const Entry before = entries_[id];
+    if (!Look(place, id, tensor) && before.is_same) {
+      if (Finding* const finding = NewFinding(place, id)) {
+        finding->found = MessageFor(place, before.last);
+      }
+    }
+  }
+
+  // Returns whether all are as in the first run. A change is a finding if
+  // `finds_changes`.
+  bool LookAtInputs(const NodeRun& node, Moment moment, bool finds_changes) {
+    const Graph& graph = node.run.graph();
+    bool are_same = true;
+    for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+      const EntryId id = graph.EntryOf(graph.node(node.node).inputs[i]);
+      const Place place = {node.node, moment, i};
+      if (finds_changes) {
+        LookForChange(place, id, *node.inputs[i]);
+      } else {
+        Look(place, id, *node.inputs[i]);
+      }
+      are_same = are_same && entries_[id].is_same;
+    }
+    return are_same;
+  }
+
+  bool LookAtOutputs(const NodeRun& node) {
+    bool are_same = true;
+    for (uint32_t o = 0; o < node.outputs.size(); ++o) {
+      LookAtOutput(node.node, o, *node.outputs[o]);
+      const EntryId id = node.run.graph().EntryOf(node.node, o);
+      are_same = are_same && entries_[id].is_same;
+    }
+    return are_same;
+  }
+
+  void LookAtOutput(NodeId node, uint32_t output, const DLTensor& tensor) {
+    if (!IsHostMemory(tensor)) return;
+    const Place place = {node, Moment::kMade, output};
+    const EntryId id = run_->graph().EntryOf(node, output);
+    Entry& entry = entries_[id];
+    const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
+    std::vector<uint8_t>& expected = made_[place];
+    if (is_first_) expected.assign(data, data + run_->index().BytesOf(id));
+    entry.is_same = expected.empty() ||
+                    std::memcmp(expected.data(), data, expected.size()) == 0;
+    entry.last = place;
+    if (entry.is_same) return;
+    if (!has_same_inputs_) {
+      inheriting_.insert(node);
+      return;
+    }
     if (Finding* const finding = NewFinding(place, id)) {
-      finding->found = MessageFor(place, before.last);
+      Measure(tensor, expected, output, finding);
     }
   }
-}
 
-std::string SweepObserver::MessageFor(const Place& place,
-                                      const Place& last) const {
-  const auto& [last_node, last_moment, last_slot] = last;
-  const std::string since =
-      last_moment == Moment::kGiven  ? "before the first node"
-      : last_moment == Moment::kRead ? "when it was read"
-                                     : "after " + NameOf(last_node);
-  const auto& [node, moment, slot] = place;
-  const std::string between = BetweenText(OtherRun(), now_);
-  switch (moment) {
-    case Moment::kGiven:
-      return fmt::format("differs between {} before the first node ran",
-                         between);
-    case Moment::kRead:
-      return fmt::format(
-          "input {} differs between {}, though it was the same {}: something "
-          "wrote to it in between",
-          slot, between, since);
-    case Moment::kLeft:
-      return fmt::format(
-          "writes to its input {}, and what it leaves there differs between {}",
-          slot, between);
-    case Moment::kEnd:
-      return fmt::format(
-          "output {} differs between {} at the end of the run, though it was "
-          "the same {}: something wrote to it in between",
-          slot, between, since);
-    case Moment::kMade:
-      break;  // Measure() writes that message.
-  }
-  return "";
-}
-
-absl::Status SweepObserver::BeforePass(const RunView& run) {
-  run_ = run;
-  const Graph& graph = run.graph();
-  entries_ = ByEntry<Entry>(graph);
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (graph.IsFunction(NodeId{n})) continue;
-    const auto outputs = run.OutputsOf(NodeId{n});
-    for (uint32_t o = 0; o < outputs.size(); ++o) {
-      LookForChange({NodeId{n}, Moment::kGiven, o}, graph.EntryOf(NodeId{n}, o),
-                    *outputs[o]);
+  static const FindingKind& KindOf(Moment moment) {
+    switch (moment) {
+      case Moment::kGiven:
+        return sweep_kinds::kGivenDiffers;
+      case Moment::kRead:
+        return sweep_kinds::kReadDiffers;
+      case Moment::kMade:
+        return sweep_kinds::kMadeDiffers;
+      case Moment::kLeft:
+        return sweep_kinds::kLeftDiffers;
+      case Moment::kEnd:
+        break;
     }
+    return sweep_kinds::kEndDiffers;
   }
-  return absl::OkStatus();
-}
 
-absl::Status SweepObserver::BeforeNode(const NodeRun& node) {
-  has_same_inputs_ = LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
-  return absl::OkStatus();
-}
-
-absl::Status SweepObserver::AfterNode(const NodeRun& node) {
-  if (node.floats != nullptr) {
-    float_findings_.try_emplace(
-        node.node,
-        FloatFinding(PlaceOf(node.run.index(), node.node), *node.floats));
+  // Adds a finding without its message; returns null if this place has one
+  // already.
+  Finding* NewFinding(const Place& place, EntryId id) {
+    const auto [at, is_new] = findings_.try_emplace(place);
+    if (!is_new) return nullptr;
+    const auto& [node, moment, slot] = place;
+    const bool is_input = moment == Moment::kRead || moment == Moment::kLeft;
+    const SweepRun other = OtherRun();
+    at->second =
+        MakeFinding(KindOf(moment), PlaceOf(run_->index(), node, id), "",
+                    {{is_input ? "input" : "output", uint64_t{slot}},
+                     {"threads", int64_t{other.threads}},
+                     {"other_threads", int64_t{now_.threads}},
+                     {"layout", int64_t{other.layout}},
+                     {"other_layout", int64_t{now_.layout}}});
+    return &at->second;
   }
-  // If an output is in the memory of an input, the input differs with it.
-  const bool has_same_outputs = LookAtOutputs(node);
-  LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
-  return absl::OkStatus();
-}
 
-bool SweepObserver::LookAtInputs(const NodeRun& node, Moment moment,
-                                 bool finds_changes) {
-  const Graph& graph = node.run.graph();
-  bool are_same = true;
-  for (uint32_t i = 0; i < node.inputs.size(); ++i) {
-    const EntryId id = graph.EntryOf(graph.node(node.node).inputs[i]);
-    const Place place = {node.node, moment, i};
-    if (finds_changes) {
-      LookForChange(place, id, *node.inputs[i]);
-    } else {
-      Look(place, id, *node.inputs[i]);
+  // Returns what differs between which runs. `last` is where the tensor was
+  // last the same.
+  std::string MessageFor(const Place& place, const Place& last) const {
+    const auto& [last_node, last_moment, last_slot] = last;
+    const std::string since =
+        last_moment == Moment::kGiven  ? "before the first node"
+        : last_moment == Moment::kRead ? "when it was read"
+                                       : "after " + NameOf(last_node);
+    const auto& [node, moment, slot] = place;
+    const std::string between = BetweenText(OtherRun(), now_);
+    switch (moment) {
+      case Moment::kGiven:
+        return fmt::format("differs between {} before the first node ran",
+                           between);
+      case Moment::kRead:
+        return fmt::format(
+            "input {} differs between {}, though it was the same {}: something "
+            "wrote to it in between",
+            slot, between, since);
+      case Moment::kLeft:
+        return fmt::format(
+            "writes to its input {}, and what it leaves there differs between "
+            "{}",
+            slot, between);
+      case Moment::kEnd:
+        return fmt::format(
+            "output {} differs between {} at the end of the run, though it was "
+            "the same {}: something wrote to it in between",
+            slot, between, since);
+      case Moment::kMade:
+        break;  // Measure() writes that message.
     }
-    are_same = are_same && entries_[id].is_same;
+    return "";
   }
-  return are_same;
-}
 
-bool SweepObserver::LookAtOutputs(const NodeRun& node) {
-  bool are_same = true;
-  for (uint32_t o = 0; o < node.outputs.size(); ++o) {
-    LookAtOutput(node.node, o, *node.outputs[o]);
-    const EntryId id = node.run.graph().EntryOf(node.node, o);
-    are_same = are_same && entries_[id].is_same;
-  }
-  return are_same;
-}
+  std::string NameOf(NodeId node) const { return run_->index().TitleOf(node); }
 
-void SweepObserver::LookAtOutput(NodeId node, uint32_t output,
-                                 const DLTensor& tensor) {
-  if (!IsHostMemory(tensor)) return;
-  const Place place = {node, Moment::kMade, output};
-  const EntryId id = run_->graph().EntryOf(node, output);
-  Entry& entry = entries_[id];
-  const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
-  std::vector<uint8_t>& expected = made_[place];
-  if (is_first_) expected.assign(data, data + run_->index().BytesOf(id));
-  entry.is_same = expected.empty() ||
-                  std::memcmp(expected.data(), data, expected.size()) == 0;
-  entry.last = place;
-  if (entry.is_same) return;
-  if (!has_same_inputs_) {
-    inheriting_.insert(node);
-    return;
+  // Returns the run that this one is compared with where they differ.
+  SweepRun OtherRun() const {
+    // Threads or layout would have made a repetition's first run differ
+    // already.
+    return now_.repeat > 0 ? now_ : first_;
   }
-  if (Finding* const finding = NewFinding(place, id)) {
-    Measure(tensor, expected, output, finding);
-  }
-}
 
-void SweepObserver::AfterPass(const RunView& run, const absl::Status& status) {
-  if (!status.ok()) return;
-  const Graph& graph = run.graph();
-  for (uint32_t h = 0; h < graph.heads.size(); ++h) {
-    const EntryId id = graph.EntryOf(graph.heads[h]);
-    const auto outputs = run.OutputsOf(NodeId{graph.heads[h].node});
-    LookForChange(
-        {NodeId{graph.heads[h].node}, Moment::kEnd, graph.heads[h].output}, id,
-        *outputs[graph.heads[h].output]);
+  void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
+               uint32_t output, Finding* finding) const {
+    const DefaultFloatEnvironment floats;
+    const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
+    const DLDataType dtype = tensor.dtype;
+    size_t step = ElementBytes(dtype);
+    if (step % dtype.lanes == 0) step /= dtype.lanes;
+    const size_t count = expected.size() / step;
+    uint64_t differing = 0;
+    double largest = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint8_t* const a = expected.data() + i * step;
+      const uint8_t* const b = data + i * step;
+      if (std::memcmp(a, b, step) == 0) continue;
+      ++differing;
+      const double distance =
+          std::fabs(NumberAt(a, dtype) - NumberAt(b, dtype));
+      // False for NaN.
+      if (distance > largest) largest = distance;
+    }
+    finding->found =
+        fmt::format("output {} differs between {} in {} of {} elements", output,
+                    BetweenText(OtherRun(), now_), differing, count);
+    if (largest > 0) finding->found += fmt::format(", by up to {:g}", largest);
+    finding->numbers.push_back({"differing", differing});
+    finding->numbers.push_back({"elements", uint64_t{count}});
+    finding->numbers.push_back({"largest", largest});
   }
-}
 
-void SweepObserver::Finish(SweepReport* report) {
-  for (auto& [place, finding] : findings_) {
-    inheriting_.erase(std::get<NodeId>(place));
-    report->findings.push_back(std::move(finding));
-  }
-  report->inherited = inheriting_.size();
-  for (auto& [node, finding] : float_findings_) {
-    report->findings.push_back(std::move(finding));
-  }
-  std::stable_sort(report->findings.begin(), report->findings.end(),
-                   [](const Finding& a, const Finding& b) {
-                     return Index(a.node()->node) < Index(b.node()->node);
-                   });
-}
-
-void SweepObserver::Measure(const DLTensor& tensor,
-                            const std::vector<uint8_t>& expected,
-                            uint32_t output, Finding* finding) const {
-  const DefaultFloatEnvironment floats;
-  const auto* data = static_cast<const uint8_t*>(DataOf(tensor));
-  const DLDataType dtype = tensor.dtype;
-  size_t step = ElementBytes(dtype);
-  if (step % dtype.lanes == 0) step /= dtype.lanes;
-  const size_t count = expected.size() / step;
-  uint64_t differing = 0;
-  double largest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t* const a = expected.data() + i * step;
-    const uint8_t* const b = data + i * step;
-    if (std::memcmp(a, b, step) == 0) continue;
-    ++differing;
-    const double distance = std::fabs(NumberAt(a, dtype) - NumberAt(b, dtype));
-    // False for NaN.
-    if (distance > largest) largest = distance;
-  }
-  finding->found =
-      fmt::format("output {} differs between {} in {} of {} elements", output,
-                  BetweenText(OtherRun(), now_), differing, count);
-  if (largest > 0) finding->found += fmt::format(", by up to {:g}", largest);
-  finding->numbers.push_back({"differing", differing});
-  finding->numbers.push_back({"elements", uint64_t{count}});
-  finding->numbers.push_back({"largest", largest});
-}
-
-namespace {
+  std::optional<RunView> run_;  // The last one that was watched.
+  SweepRun first_;
+  SweepRun now_;
+  bool is_first_ = true;
+  // Whether the running node's inputs are as in the first run.
+  bool has_same_inputs_ = true;
+  ByEntry<Entry> entries_;  // The state in this run.
+  // In the first run: a hash of each tensor, and what nodes made.
+  std::map<Place, uint64_t> hashes_;
+  std::map<Place, std::vector<uint8_t>> made_;
+  std::map<Place, Finding> findings_;
+  std::map<NodeId, Finding> float_findings_;
+  std::set<NodeId> inheriting_;
+};
 
 // Sets the number of threads, and restores it at the end.
 class ThreadCount {
