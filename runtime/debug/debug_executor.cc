@@ -50,10 +50,10 @@ class RecordingObserver : public NodeObserver {
 
   absl::Status BeforePass(const RunView& run) override {
     const Graph& graph = run.graph();
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      if (graph.nodes[n].kind != GraphNode::Kind::kInput) continue;
-      for (const DLTensor* output : run.OutputsOf(NodeId{n})) {
-        writer_->Input(NodeId{n}, *output);
+    for (const NodeId node : AllNodes(graph)) {
+      if (graph.IsFunction(node)) continue;
+      for (const DLTensor* output : run.OutputsOf(node)) {
+        writer_->Input(node, *output);
       }
     }
     return absl::OkStatus();
@@ -106,13 +106,13 @@ absl::Status DebugExecutor::InitDebug() {
   call_of_ = ByNode<uint32_t>(graph(), kNoCall);
   for (uint32_t c = 0; c < calls().size(); ++c) call_of_[calls()[c].node] = c;
   first_tensor_ = ByNode<size_t>(graph());
-  for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
-    first_tensor_[NodeId{n}] = node_tensors_.size();
-    for (const EntryRef& ref : graph().nodes[n].inputs) {
+  for (const NodeId node : AllNodes(graph())) {
+    first_tensor_[node] = node_tensors_.size();
+    for (const EntryRef& ref : graph().node(node).inputs) {
       node_tensors_.push_back(&tensor(graph().EntryOf(ref)));
     }
-    for (uint32_t o = 0; o < graph().OutputsOf(NodeId{n}); ++o) {
-      node_tensors_.push_back(&tensor(graph().EntryOf(NodeId{n}, o)));
+    for (const EntryId entry : EntriesMadeBy(graph(), node)) {
+      node_tensors_.push_back(&tensor(entry));
     }
   }
   times_.nodes.resize(graph().nodes.size());
@@ -160,9 +160,7 @@ void DebugExecutor::RemoveObserver(NodeObserver* observer) {
 }
 
 void DebugExecutor::DropRemoved() {
-  if (visits_ > 0) return;
-  observers_.erase(std::remove(observers_.begin(), observers_.end(), nullptr),
-                   observers_.end());
+  if (visits_ == 0) std::erase(observers_, nullptr);
 }
 
 absl::Status DebugExecutor::VisitObservers(
@@ -172,6 +170,7 @@ absl::Status DebugExecutor::VisitObservers(
     --visits_;
     DropRemoved();
   };
+  // By number, since an observer may add others, which are not called yet.
   const size_t count = observers_.size();
   for (size_t i = 0; i < count; ++i) {
     if (observers_[i] == nullptr) continue;

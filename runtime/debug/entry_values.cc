@@ -25,8 +25,7 @@ void Liveness::Clear() {
 }
 
 void Liveness::MarkComputed(NodeId node) {
-  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    const EntryId entry = graph_.EntryOf(node, o);
+  for (const EntryId entry : EntriesMadeBy(graph_, node)) {
     computed_[entry] = true;
     // A free __nop writes nothing; a tensor in the caller's memory shares none.
     if (index_.IsBase(entry) && is_in_slot_(entry)) {
@@ -36,8 +35,7 @@ void Liveness::MarkComputed(NodeId node) {
 }
 
 void Liveness::MarkLost(NodeId node) {
-  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    const EntryId entry = graph_.EntryOf(node, o);
+  for (const EntryId entry : EntriesMadeBy(graph_, node)) {
     if (is_in_slot_(entry)) {
       owner_[SlotOf(entry)] = kNoOwner;
     } else {
@@ -94,23 +92,22 @@ absl::Status Liveness::Check(EntryId entry) const {
 }
 
 void Patches::Set(EntryId base, NDArray contents) {
-  patches_.erase(
-      std::remove_if(patches_.begin(), patches_.end(),
-                     [&](const Patch& patch) { return patch.base == base; }),
-      patches_.end());
+  std::erase_if(patches_,
+                [&](const Patch& patch) { return patch.base == base; });
   patches_.push_back({base, std::move(contents)});
 }
 
-bool Patches::Has(EntryId entry) const {
+const Patches::Patch* Patches::Find(EntryId entry) const {
   const EntryId base = index_.BaseOf(entry);
-  return std::any_of(patches_.begin(), patches_.end(),
-                     [&](const Patch& patch) { return patch.base == base; });
+  const auto patch =
+      std::find_if(patches_.begin(), patches_.end(),
+                   [&](const Patch& each) { return each.base == base; });
+  return patch == patches_.end() ? nullptr : &*patch;
 }
 
 bool Patches::Replace(NodeId node) const {
   if (patches_.empty() || graph_.OutputsOf(node) == 0) return false;
-  for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-    const EntryId entry = graph_.EntryOf(node, o);
+  for (const EntryId entry : EntriesMadeBy(graph_, node)) {
     if (!index_.IsBase(entry) || !Has(entry)) return false;
   }
   return true;
@@ -126,10 +123,8 @@ absl::Status Patches::Write(const Patch& patch) const {
 }
 
 absl::Status Patches::WriteEntry(EntryId base) const {
-  const auto patch =
-      std::find_if(patches_.begin(), patches_.end(),
-                   [&](const Patch& each) { return each.base == base; });
-  NODEWISE_CHECK(patch != patches_.end());
+  const Patch* const patch = Find(base);
+  NODEWISE_CHECK(patch != nullptr);
   return Write(*patch);
 }
 
@@ -145,14 +140,12 @@ ByNode<bool> Patches::Dependents(NodeId end) const {
   ByEntry<bool> changed(graph_);
   for (const Patch& patch : patches_) changed[patch.base] = true;
   ByNode<bool> depends(graph_);
-  for (uint32_t n = 0; n < Index(end); ++n) {
-    const NodeId node{n};
+  for (const NodeId node : IdRange<NodeId>{0, Index(end)}) {
     for (const EntryRef& ref : graph_.node(node).inputs) {
       if (changed[index_.BaseOf(graph_.EntryOf(ref))]) depends[node] = true;
     }
-    for (uint32_t o = 0; depends[node] && o < graph_.OutputsOf(node); ++o) {
-      changed[graph_.EntryOf(node, o)] = true;
-    }
+    if (!depends[node]) continue;
+    for (const EntryId made : EntriesMadeBy(graph_, node)) changed[made] = true;
   }
   return depends;
 }
@@ -164,8 +157,8 @@ Liveness& DebugExecutor::Live() const {
   if (!is_liveness_due_) return *liveness_;
   is_liveness_due_ = false;
   BeginLiveness();
-  for (uint32_t n = 0; n < Index(position_); ++n) {
-    if (graph().IsFunction(NodeId{n})) liveness_->MarkComputed(NodeId{n});
+  for (const NodeId node : IdRange<NodeId>{0, Index(position_)}) {
+    if (graph().IsFunction(node)) liveness_->MarkComputed(node);
   }
   return *liveness_;
 }
@@ -179,8 +172,8 @@ void DebugExecutor::BeginLiveness() const {
 
 void DebugExecutor::MarkAllLost() {
   LeavePass(NodeId{0});
-  for (uint32_t n = 0; n < graph().nodes.size(); ++n) {
-    if (graph().IsFunction(NodeId{n})) liveness_->MarkLost(NodeId{n});
+  for (const NodeId node : AllNodes(graph())) {
+    if (graph().IsFunction(node)) liveness_->MarkLost(node);
   }
 }
 
@@ -249,8 +242,8 @@ absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
 absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
   const Liveness& live = Live();
   std::vector<NodeId> unseen;
-  for (uint32_t n = 0; n < Index(position_); ++n) {
-    if ((*wanted)[NodeId{n}]) unseen.push_back(NodeId{n});
+  for (const NodeId node : IdRange<NodeId>{0, Index(position_)}) {
+    if ((*wanted)[node]) unseen.push_back(node);
   }
   const auto add = [&](EntryId base) {
     const NodeId maker = index().NodeOf(base);
@@ -271,8 +264,7 @@ absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
       if (patches_->Replace(node) || live.IsLive(entry)) continue;
       NODEWISE_RETURN_IF_ERROR(add(index().BaseOf(entry)));
     }
-    for (uint32_t o = 0; o < graph().OutputsOf(node); ++o) {
-      const EntryId entry = graph().EntryOf(node, o);
+    for (const EntryId entry : EntriesMadeBy(graph(), node)) {
       if (!index().IsBase(entry) || !IsInSlot(entry)) continue;
       const std::optional<EntryId> owner = live.OwnerOfSlot(entry);
       if (owner.has_value()) NODEWISE_RETURN_IF_ERROR(add(*owner));
@@ -289,8 +281,7 @@ absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
   ByNode<bool> wanted = patches_->Dependents(position_);
   NODEWISE_RETURN_IF_ERROR(AddMissing(&wanted));
   std::vector<NodeId> ran;
-  for (uint32_t n = 0; n < Index(position_); ++n) {
-    const NodeId node{n};
+  for (const NodeId node : IdRange<NodeId>{0, Index(position_)}) {
     if (!wanted[node]) continue;
     NODEWISE_RETURN_IF_ERROR(InPass([&] { return RunNode(node); }));
     if (!patches_->Replace(node)) ran.push_back(node);

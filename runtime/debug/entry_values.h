@@ -68,7 +68,7 @@ class Patches {
   // Takes the place of an earlier patch of the entry.
   void Set(EntryId base, NDArray contents);
 
-  bool Has(EntryId entry) const;
+  bool Has(EntryId entry) const { return Find(entry) != nullptr; }
   // Whether all outputs of the node are patched: it need not be called.
   bool Replace(NodeId node) const;
 
@@ -86,6 +86,8 @@ class Patches {
     NDArray contents;
   };
 
+  // Returns the patch of the entry's tensor, or null.
+  const Patch* Find(EntryId entry) const;
   absl::Status Write(const Patch& patch) const;
 
   const RunView run_;

@@ -61,29 +61,28 @@ absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
   return seconds;
 }
 
-bool DebugExecutor::WritesItsInput(NodeId node) const {
-  for (const DLTensor* output : OutputsOf(node)) {
-    for (const DLTensor* input : InputsOf(node)) {
-      if (input->data == output->data) return true;
-    }
-  }
-  return false;
-}
-
 // A node that works in place would read its own result the second time: while
 // it is measured it writes elsewhere.
 absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
     const Call& call, const RepeatOptions& options) {
-  const auto measure = [&] {
-    return TimeRepeats(
-        options, [&](int64_t number) { return TimeCalls(call, number); },
-        [] { return absl::OkStatus(); });
+  const auto time_calls = [&](int64_t number) -> absl::StatusOr<int64_t> {
+    const CandidateFloatEnvironment floats;
+    const int64_t start = ClockNanoseconds();
+    for (int64_t i = 0; i < number; ++i) {
+      NODEWISE_RETURN_IF_ERROR(CallNode(call));
+    }
+    return ClockNanoseconds() - start;
   };
-  if (!WritesItsInput(call.node)) return measure();
+  bool works_in_place = false;
+  for (const DLTensor* const input : InputsOf(call.node)) {
+    for (const DLTensor* const output : OutputsOf(call.node)) {
+      works_in_place = works_in_place || input->data == output->data;
+    }
+  }
   std::vector<std::pair<uint32_t, void*>> places;
   std::vector<NDArray> elsewhere;
-  for (uint32_t o = 0; o < graph().OutputsOf(call.node); ++o) {
-    const EntryId entry = graph().EntryOf(call.node, o);
+  for (const EntryId entry : EntriesMadeBy(graph(), call.node)) {
+    if (!works_in_place) break;
     const DLTensor& own = tensor(entry);
     NODEWISE_ASSIGN_OR_RETURN(
         NDArray memory, NDArray::Empty(ShapeOf(own), own.dtype, own.device));
@@ -96,15 +95,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
   const absl::Cleanup repoint = [&] {
     for (const auto& [base, data] : places) Repoint(base, data);
   };
-  return measure();
-}
-
-absl::StatusOr<int64_t> DebugExecutor::TimeCalls(const Call& call,
-                                                 int64_t number) {
-  const CandidateFloatEnvironment floats;
-  const int64_t start = ClockNanoseconds();
-  for (int64_t i = 0; i < number; ++i) NODEWISE_RETURN_IF_ERROR(CallNode(call));
-  return ClockNanoseconds() - start;
+  return TimeRepeats(options, time_calls, [] { return absl::OkStatus(); });
 }
 
 // Whether watching changed the outcome, and rules that end a run.

@@ -1,9 +1,12 @@
 #include "nodewise/debug/run_observer.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 
 namespace nodewise {
@@ -13,32 +16,29 @@ namespace {
 constexpr int kMostShown = 16;
 
 std::string ShapeText(const int64_t* shape, int ndim) {
-  std::string text = "(";
-  for (int i = 0; i < std::clamp(ndim, 0, kMostShown); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
-  }
-  return text + ")";
+  const auto shown = static_cast<size_t>(std::clamp(ndim, 0, kMostShown));
+  return fmt::format("({})",
+                     absl::StrJoin(absl::MakeConstSpan(shape, shown), ", "));
 }
 
 }  // namespace
 
 ArgumentRecord::ArgumentRecord(absl::Span<const DLTensor* const> inputs,
                                absl::Span<const DLTensor* const> outputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Add(inputs[i], fmt::format("its input {}", i));
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    Add(outputs[i], fmt::format("its output {}", i));
-  }
-}
-
-void ArgumentRecord::Add(const DLTensor* tensor, std::string name) {
-  Argument argument{tensor, *tensor, {}, {}, std::move(name)};
-  argument.shape.assign(tensor->shape, tensor->shape + tensor->ndim);
-  if (tensor->strides != nullptr) {
-    argument.strides.assign(tensor->strides, tensor->strides + tensor->ndim);
-  }
-  arguments_.push_back(std::move(argument));
+  const auto add = [this](absl::Span<const DLTensor* const> tensors,
+                          std::string_view role) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const DLTensor& now = *tensors[i];
+      Argument argument{&now, now, {}, {}, fmt::format("its {} {}", role, i)};
+      argument.shape.assign(now.shape, now.shape + now.ndim);
+      if (now.strides != nullptr) {
+        argument.strides.assign(now.strides, now.strides + now.ndim);
+      }
+      arguments_.push_back(std::move(argument));
+    }
+  };
+  add(inputs, "input");
+  add(outputs, "output");
 }
 
 std::string ArgumentRecord::FindChange() const {
@@ -66,15 +66,8 @@ std::string ArgumentRecord::FindChange() const {
                     now.strides)) {
       return differs("strides");
     }
-    if (now.dtype.code != before.dtype.code ||
-        now.dtype.bits != before.dtype.bits ||
-        now.dtype.lanes != before.dtype.lanes) {
-      return differs("element type");
-    }
-    if (now.device.device_type != before.device.device_type ||
-        now.device.device_id != before.device.device_id) {
-      return differs("device");
-    }
+    if (!(now.dtype == before.dtype)) return differs("element type");
+    if (!(now.device == before.device)) return differs("device");
   }
   return "";
 }

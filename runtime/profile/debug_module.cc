@@ -161,8 +161,8 @@ absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
                             Profiler(&debug()).Run(options));
   const Graph& graph = executor().graph();
   std::vector<DLDevice> devices;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    devices.push_back(DeviceOf(debug(), NodeId{n}));
+  for (const NodeId node : AllNodes(graph)) {
+    devices.push_back(DeviceOf(debug(), node));
   }
   return MakeTvmReport(graph, profile.runs[0], devices, profile.threads);
 }
@@ -170,7 +170,7 @@ absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
 absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
   NODEWISE_RETURN_IF_ERROR(RefuseCollectors(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, MakeReport());
-  return Value(Ref<Object>(std::move(report)));
+  return Value(std::move(report));
 }
 
 absl::StatusOr<Value> DebugModule::ProfileRpc(PackedArgs) {
@@ -243,7 +243,7 @@ absl::StatusOr<Value> CreateDebugExecutor(PackedArgs args) {
       std::unique_ptr<DebugExecutor> executor,
       DebugExecutor::Create(std::move(create.graph), std::move(create.library),
                             std::move(options)));
-  return Value(Ref<Object>(MakeRef<DebugModule>(std::move(executor))));
+  return Value(MakeRef<DebugModule>(std::move(executor)));
 }
 
 }  // namespace
@@ -254,10 +254,8 @@ absl::Span<const FunctionRow> DebugFunctions() {
         {"tvm.graph_executor_debug.create", &CreateDebugExecutor},
         {"tvm.graph_runtime_debug.create", &CreateDebugExecutor},
     };
-    for (const absl::Span<const FunctionRow> more :
-         {ProfilingFunctions(), ReportObjectFunctions()}) {
-      all->insert(all->end(), more.begin(), more.end());
-    }
+    const auto more = ProfilingFunctions();
+    all->insert(all->end(), more.begin(), more.end());
     return all;
   }();
   return *rows;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/support/diagnostic.h"
@@ -32,54 +33,49 @@ struct EventRow {
   bool in_kernel;
 };
 
-constexpr uint64_t CacheEvent(uint64_t cache, uint64_t operation,
-                              uint64_t result) {
-  return cache | operation << 8 | result << 16;
+constexpr EventRow Hardware(const char* name, uint64_t event) {
+  return {name, "", PERF_TYPE_HARDWARE, event, false};
 }
 
-constexpr uint64_t kRead = PERF_COUNT_HW_CACHE_OP_READ;
-constexpr uint64_t kAccess = PERF_COUNT_HW_CACHE_RESULT_ACCESS;
-constexpr uint64_t kMiss = PERF_COUNT_HW_CACHE_RESULT_MISS;
+// Accesses to a cache by reads, or those of them that missed it.
+constexpr EventRow CacheReads(const char* name, uint64_t cache, bool missed) {
+  const uint64_t result = missed ? PERF_COUNT_HW_CACHE_RESULT_MISS
+                                 : PERF_COUNT_HW_CACHE_RESULT_ACCESS;
+  // The three fields lie as perf_event_open(2) has them.
+  constexpr uint64_t kRead = PERF_COUNT_HW_CACHE_OP_READ;
+  return {name, "", PERF_TYPE_HW_CACHE, cache | kRead << 8 | result << 16,
+          false};
+}
+
+constexpr EventRow Software(const char* name, uint64_t event,
+                            bool in_kernel = false, const char* unit = "") {
+  return {name, unit, PERF_TYPE_SOFTWARE, event, in_kernel};
+}
 
 // Names are those of the perf command.
 constexpr EventRow kEvents[] = {
-    {"cycles", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false},
-    {"instructions", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, false},
-    {"ref-cycles", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, false},
-    {"bus-cycles", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BUS_CYCLES, false},
-    {"cache-references", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES,
-     false},
-    {"cache-misses", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, false},
-    {"branches", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-     false},
-    {"branch-misses", "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES,
-     false},
-    {"stalled-cycles-frontend", "", PERF_TYPE_HARDWARE,
-     PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, false},
-    {"stalled-cycles-backend", "", PERF_TYPE_HARDWARE,
-     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, false},
-    {"L1-dcache-loads", "", PERF_TYPE_HW_CACHE,
-     CacheEvent(PERF_COUNT_HW_CACHE_L1D, kRead, kAccess), false},
-    {"L1-dcache-load-misses", "", PERF_TYPE_HW_CACHE,
-     CacheEvent(PERF_COUNT_HW_CACHE_L1D, kRead, kMiss), false},
-    {"LLC-loads", "", PERF_TYPE_HW_CACHE,
-     CacheEvent(PERF_COUNT_HW_CACHE_LL, kRead, kAccess), false},
-    {"LLC-load-misses", "", PERF_TYPE_HW_CACHE,
-     CacheEvent(PERF_COUNT_HW_CACHE_LL, kRead, kMiss), false},
-    {"dTLB-loads", "", PERF_TYPE_HW_CACHE,
-     CacheEvent(PERF_COUNT_HW_CACHE_DTLB, kRead, kAccess), false},
-    {"dTLB-load-misses", "", PERF_TYPE_HW_CACHE,
-     CacheEvent(PERF_COUNT_HW_CACHE_DTLB, kRead, kMiss), false},
-    {"page-faults", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false},
-    {"minor-faults", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MIN,
-     false},
-    {"major-faults", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ,
-     false},
-    {"task-clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, false},
-    {"context-switches", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,
-     true},
-    {"cpu-migrations", "", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS,
-     true},
+    Hardware("cycles", PERF_COUNT_HW_CPU_CYCLES),
+    Hardware("instructions", PERF_COUNT_HW_INSTRUCTIONS),
+    Hardware("ref-cycles", PERF_COUNT_HW_REF_CPU_CYCLES),
+    Hardware("bus-cycles", PERF_COUNT_HW_BUS_CYCLES),
+    Hardware("cache-references", PERF_COUNT_HW_CACHE_REFERENCES),
+    Hardware("cache-misses", PERF_COUNT_HW_CACHE_MISSES),
+    Hardware("branches", PERF_COUNT_HW_BRANCH_INSTRUCTIONS),
+    Hardware("branch-misses", PERF_COUNT_HW_BRANCH_MISSES),
+    Hardware("stalled-cycles-frontend", PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
+    Hardware("stalled-cycles-backend", PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
+    CacheReads("L1-dcache-loads", PERF_COUNT_HW_CACHE_L1D, false),
+    CacheReads("L1-dcache-load-misses", PERF_COUNT_HW_CACHE_L1D, true),
+    CacheReads("LLC-loads", PERF_COUNT_HW_CACHE_LL, false),
+    CacheReads("LLC-load-misses", PERF_COUNT_HW_CACHE_LL, true),
+    CacheReads("dTLB-loads", PERF_COUNT_HW_CACHE_DTLB, false),
+    CacheReads("dTLB-load-misses", PERF_COUNT_HW_CACHE_DTLB, true),
+    Software("page-faults", PERF_COUNT_SW_PAGE_FAULTS),
+    Software("minor-faults", PERF_COUNT_SW_PAGE_FAULTS_MIN),
+    Software("major-faults", PERF_COUNT_SW_PAGE_FAULTS_MAJ),
+    Software("task-clock", PERF_COUNT_SW_TASK_CLOCK, false, "ns"),
+    Software("context-switches", PERF_COUNT_SW_CONTEXT_SWITCHES, true),
+    Software("cpu-migrations", PERF_COUNT_SW_CPU_MIGRATIONS, true),
 };
 
 // A counter of one event in one thread, or what the system said instead.
@@ -261,13 +257,9 @@ absl::StatusOr<const EventRow*> FindEvent(const std::string& name) {
     if (name == event.name) return &event;
   }
   const std::vector<std::string> names = PerfEventNames();
-  std::string known;
-  for (const std::string& each : names) {
-    known += (known.empty() ? "" : ", ") + each;
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("perf event {}: no such event, expected one of {}{}",
-                  Shortened(name), known, DidYouMean(name, names)));
+  return absl::InvalidArgumentError(fmt::format(
+      "perf event {}: no such event, expected one of {}{}", Shortened(name),
+      absl::StrJoin(names, ", "), DidYouMean(name, names)));
 }
 
 }  // namespace

@@ -6,7 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile.h"
@@ -31,29 +34,43 @@ std::string Number(double value) {
 }
 
 std::string Numbers(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values) {
-    if (!text.empty()) text += "; ";
-    text += Number(value);
-  }
-  return text;
+  return absl::StrJoin(values, "; ", [](std::string* text, double value) {
+    *text += Number(value);
+  });
 }
 
-std::string Shapes(const Graph& graph, NodeId node) {
-  std::string text;
-  for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-    if (o > 0) text += "; ";
-    text += ShapeToString(graph.entry(graph.EntryOf(node, o)).shape);
-  }
-  return text;
+std::string ShapeText(const GraphEntry& entry) {
+  return ShapeToString(entry.shape);
 }
 
-void AddLine(const std::vector<std::string>& cells, std::string* text) {
-  for (size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) *text += ',';
-    *text += cells[i];
+// The figures of the in-place runs, by their names in both forms. The order is
+// part of the CSV: readers may go by the column.
+struct FigureRow {
+  const char* name;
+  double NodeProfile::*figure;
+};
+constexpr FigureRow kInPlaceFigures[] = {
+    {"mean_us", &NodeProfile::mean_us},     {"min_us", &NodeProfile::min_us},
+    {"median_us", &NodeProfile::median_us}, {"p90_us", &NodeProfile::p90_us},
+    {"p99_us", &NodeProfile::p99_us},       {"max_us", &NodeProfile::max_us},
+    {"stddev_us", &NodeProfile::stddev_us}, {"percent", &NodeProfile::percent}};
+
+std::vector<std::string> CsvHeader(const Profile& profile) {
+  std::vector<std::string> cells = {"node",   "name",    "op",
+                                    "inputs", "outputs", "shapes"};
+  for (const FigureRow& row : kInPlaceFigures) {
+    cells.push_back(absl::StrCat("in_place_", row.name));
   }
-  *text += '\n';
+  for (const char* const name :
+       {"in_place_runs_us", "first_start_ns", "first_end_ns",
+        "isolated_mean_us", "isolated_repeats_us", "bytes_read",
+        "bytes_written", "gb_per_s", "live_bytes"}) {
+    cells.emplace_back(name);
+  }
+  for (const NodeCounts& counts : profile.counters) {
+    cells.push_back(CsvText(counts.name));
+  }
+  return cells;
 }
 
 std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
@@ -66,24 +83,21 @@ std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
       CsvText(node.function),
       std::to_string(node.inputs.size()),
       std::to_string(graph.OutputsOf(figures.node)),
-      CsvText(Shapes(graph, figures.node)),
-      Number(figures.mean_us),
-      Number(figures.min_us),
-      Number(figures.median_us),
-      Number(figures.p90_us),
-      Number(figures.p99_us),
-      Number(figures.max_us),
-      Number(figures.stddev_us),
-      Number(figures.percent),
-      Numbers(InPlaceUs(profile, figures.node)),
-      std::to_string(figures.first_start_ns),
-      std::to_string(figures.first_end_ns),
-      isolated ? Number(MeanOf(figures.isolated_us)) : "",
-      Numbers(figures.isolated_us),
-      std::to_string(figures.bytes_read),
-      std::to_string(figures.bytes_written),
-      Number(figures.gb_per_s),
-      std::to_string(figures.live_bytes)};
+      CsvText(JoinEntries(graph, EntriesMadeBy(graph, figures.node), "; ",
+                          &ShapeText))};
+  for (const FigureRow& row : kInPlaceFigures) {
+    cells.push_back(Number(figures.*row.figure));
+  }
+  for (std::string cell :
+       {Numbers(InPlaceUs(profile, figures.node)),
+        std::to_string(figures.first_start_ns),
+        std::to_string(figures.first_end_ns),
+        isolated ? Number(MeanOf(figures.isolated_us)) : "",
+        Numbers(figures.isolated_us), std::to_string(figures.bytes_read),
+        std::to_string(figures.bytes_written), Number(figures.gb_per_s),
+        std::to_string(figures.live_bytes)}) {
+    cells.push_back(std::move(cell));
+  }
   for (const NodeCounts& counts : profile.counters) {
     cells.push_back(Number(CountAt(counts, figures.node)));
   }
@@ -111,16 +125,13 @@ Json IntervalsJson(const Profile& profile, NodeId node,
 
 Json InPlaceJson(const Profile& profile, const NodeProfile& figures,
                  Json intervals) {
-  return {{"mean_us", figures.mean_us},
-          {"min_us", figures.min_us},
-          {"median_us", figures.median_us},
-          {"p90_us", figures.p90_us},
-          {"p99_us", figures.p99_us},
-          {"max_us", figures.max_us},
-          {"stddev_us", figures.stddev_us},
-          {"percent", figures.percent},
-          {"runs_us", InPlaceUs(profile, figures.node)},
-          {"intervals_ns", std::move(intervals)}};
+  Json json;
+  for (const FigureRow& row : kInPlaceFigures) {
+    json[row.name] = figures.*row.figure;
+  }
+  json["runs_us"] = InPlaceUs(profile, figures.node);
+  json["intervals_ns"] = std::move(intervals);
+  return json;
 }
 
 Json IsolatedJson(const NodeProfile& figures) {
@@ -133,22 +144,21 @@ Json IsolatedJson(const NodeProfile& figures) {
           {"repeats_us", times}};
 }
 
-Json TensorJson(const GraphEntry& entry) {
-  return {{"shape", entry.shape}, {"dtype", ToString(entry.dtype)}};
+template <typename Entries>
+Json TensorsJson(const Graph& graph, const Entries& entries) {
+  Json tensors = Json::array();
+  for (const EntryId id : entries) {
+    const GraphEntry& entry = graph.entry(id);
+    tensors.push_back(
+        {{"shape", entry.shape}, {"dtype", ToString(entry.dtype)}});
+  }
+  return tensors;
 }
 
 Json NodeJson(const GraphIndex& index, const Profile& profile,
               const NodeProfile& figures, Json intervals) {
   const Graph& graph = index.graph();
   const GraphNode& node = graph.node(figures.node);
-  Json inputs = Json::array();
-  for (const EntryRef& ref : node.inputs) {
-    inputs.push_back(TensorJson(graph.entry(graph.EntryOf(ref))));
-  }
-  Json outputs = Json::array();
-  for (uint32_t o = 0; o < graph.OutputsOf(figures.node); ++o) {
-    outputs.push_back(TensorJson(graph.entry(graph.EntryOf(figures.node, o))));
-  }
   Json counters = Json::object();
   for (const NodeCounts& counts : profile.counters) {
     counters[counts.name] = CountAt(counts, figures.node);
@@ -157,8 +167,8 @@ Json NodeJson(const GraphIndex& index, const Profile& profile,
           {"key", index.KeyOf(figures.node)},
           {"name", node.name},
           {"op", node.function},
-          {"inputs", std::move(inputs)},
-          {"outputs", std::move(outputs)},
+          {"inputs", TensorsJson(graph, InputsIn(graph, figures.node))},
+          {"outputs", TensorsJson(graph, EntriesMadeBy(graph, figures.node))},
           {"in_place", InPlaceJson(profile, figures, std::move(intervals))},
           {"isolated", IsolatedJson(figures)},
           {"bytes_read", figures.bytes_read},
@@ -179,70 +189,7 @@ Json SummaryJson(const ProfileSummary& summary, bool has_plain) {
           {"peak_live_bytes", summary.peak_live_bytes}};
 }
 
-}  // namespace
-
-std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
-                       const Profile& profile) {
-  std::vector<std::string> header = {"node",
-                                     "name",
-                                     "op",
-                                     "inputs",
-                                     "outputs",
-                                     "shapes",
-                                     "in_place_mean_us",
-                                     "in_place_min_us",
-                                     "in_place_median_us",
-                                     "in_place_p90_us",
-                                     "in_place_p99_us",
-                                     "in_place_max_us",
-                                     "in_place_stddev_us",
-                                     "in_place_percent",
-                                     "in_place_runs_us",
-                                     "first_start_ns",
-                                     "first_end_ns",
-                                     "isolated_mean_us",
-                                     "isolated_repeats_us",
-                                     "bytes_read",
-                                     "bytes_written",
-                                     "gb_per_s",
-                                     "live_bytes"};
-  for (const NodeCounts& counts : profile.counters) {
-    header.push_back(CsvText(counts.name));
-  }
-  std::string text;
-  AddLine(header, &text);
-  for (const NodeProfile& figures : summary.nodes) {
-    AddLine(CsvCells(graph, profile, figures), &text);
-  }
-  return text;
-}
-
-std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
-                        const Profile& profile) {
-  std::vector<int64_t> now;
-  for (const TimedRun& run : profile.runs) now.push_back(run.whole.start_ns);
-  Json nodes = Json::array();
-  for (const NodeProfile& figures : summary.nodes) {
-    nodes.push_back(NodeJson(index, profile, figures,
-                             IntervalsJson(profile, figures.node, &now)));
-  }
-  Json runs = Json::array();
-  for (const TimedRun& run : profile.runs) {
-    runs.push_back({run.whole.start_ns, run.whole.end_ns});
-  }
-  const Json json = {
-      {"nodes", std::move(nodes)},
-      {"summary", SummaryJson(summary, !profile.plain_ns.empty())},
-      {"debug_runs_ns", std::move(runs)},
-      {"plain_runs_ns", profile.plain_ns},
-      {"clock",
-       {{"wall_ns", profile.wall_ns}, {"monotonic_ns", profile.monotonic_ns}}},
-      {"threads", profile.threads},
-      {"notes", profile.notes}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
-}
-
-namespace {
+// --- Trace ---
 
 constexpr int kNodeTrack = 1;
 constexpr int kFirstWorkerTrack = 2;
@@ -254,34 +201,21 @@ std::string Metadata(std::string_view what, int track, std::string_view name) {
       track, what, TraceString(name));
 }
 
-std::string ShapesOf(const Graph& graph, const std::vector<uint32_t>& entries) {
-  std::string text;
-  for (const uint32_t entry : entries) {
-    if (!text.empty()) text += ", ";
-    text += ToString(graph.entries[entry].dtype) +
-            ShapeToString(graph.entries[entry].shape);
-  }
-  return text;
+std::string TypeText(const GraphEntry& entry) {
+  return ToString(entry.dtype) + ShapeToString(entry.shape);
 }
 
 // Returns what Perfetto shows for a selected node, without the braces.
 std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
-  const GraphNode& node = graph.node(figures.node);
-  std::vector<uint32_t> inputs;
-  std::vector<uint32_t> outputs;
-  for (const EntryRef& ref : node.inputs) {
-    inputs.push_back(Index(graph.EntryOf(ref)));
-  }
-  for (uint32_t o = 0; o < graph.OutputsOf(figures.node); ++o) {
-    outputs.push_back(Index(graph.EntryOf(figures.node, o)));
-  }
+  const NodeId node = figures.node;
   return fmt::format(
       R"("node": {}, "op": {}, "inputs": {}, "outputs": {}, )"
       R"("bytes_read": {}, "bytes_written": {}, "live_bytes": {})",
-      Index(figures.node), TraceString(node.function),
-      TraceString(ShapesOf(graph, inputs)),
-      TraceString(ShapesOf(graph, outputs)), figures.bytes_read,
-      figures.bytes_written, figures.live_bytes);
+      Index(node), TraceString(graph.node(node).function),
+      TraceString(JoinEntries(graph, InputsIn(graph, node), ", ", &TypeText)),
+      TraceString(
+          JoinEntries(graph, EntriesMadeBy(graph, node), ", ", &TypeText)),
+      figures.bytes_read, figures.bytes_written, figures.live_bytes);
 }
 
 class TraceBuilder {
@@ -327,10 +261,8 @@ class TraceBuilder {
     // first.
     std::stable_sort(events_.begin(), events_.end(),
                      [](const Event& a, const Event& b) {
-                       if (a.start_ns != b.start_ns) {
-                         return a.start_ns < b.start_ns;
-                       }
-                       return a.duration_ns > b.duration_ns;
+                       return std::pair(a.start_ns, -a.duration_ns) <
+                              std::pair(b.start_ns, -b.duration_ns);
                      });
     std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n" +
                        Metadata("process_name", 0, "nodewise") + ",\n" +
@@ -383,6 +315,40 @@ class TraceBuilder {
 };
 
 }  // namespace
+
+std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
+                       const Profile& profile) {
+  std::string text = absl::StrJoin(CsvHeader(profile), ",") + "\n";
+  for (const NodeProfile& figures : summary.nodes) {
+    text += absl::StrJoin(CsvCells(graph, profile, figures), ",") + "\n";
+  }
+  return text;
+}
+
+std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
+                        const Profile& profile) {
+  std::vector<int64_t> now;
+  for (const TimedRun& run : profile.runs) now.push_back(run.whole.start_ns);
+  Json nodes = Json::array();
+  for (const NodeProfile& figures : summary.nodes) {
+    nodes.push_back(NodeJson(index, profile, figures,
+                             IntervalsJson(profile, figures.node, &now)));
+  }
+  Json runs = Json::array();
+  for (const TimedRun& run : profile.runs) {
+    runs.push_back({run.whole.start_ns, run.whole.end_ns});
+  }
+  const Json json = {
+      {"nodes", std::move(nodes)},
+      {"summary", SummaryJson(summary, !profile.plain_ns.empty())},
+      {"debug_runs_ns", std::move(runs)},
+      {"plain_runs_ns", profile.plain_ns},
+      {"clock",
+       {{"wall_ns", profile.wall_ns}, {"monotonic_ns", profile.monotonic_ns}}},
+      {"threads", profile.threads},
+      {"notes", profile.notes}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string ProfileTrace(const GraphIndex& index, const Profile& profile) {
   TraceBuilder trace(index, profile);

@@ -5,7 +5,9 @@
 #include <ctime>
 #include <numeric>
 
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile.h"
 #include "nodewise/support/diagnostic.h"
@@ -34,6 +36,25 @@ size_t CharacterBytes(std::string_view text) {
   if (first == 0xF0 && byte(1) < 0x90) return 0;
   if (first == 0xF4 && byte(1) > 0x8F) return 0;
   return bytes;
+}
+
+// Copies the characters that are UTF-8 and whose first byte is kept; what
+// stands for each other byte is `stand_in` of it.
+template <typename Keeps, typename StandIn>
+std::string CopyCharacters(std::string_view text, Keeps keeps,
+                           StandIn stand_in) {
+  std::string copy;
+  for (size_t i = 0; i < text.size();) {
+    const size_t bytes = CharacterBytes(text.substr(i));
+    const auto first = static_cast<uint8_t>(text[i]);
+    if (bytes > 0 && keeps(first)) {
+      copy += text.substr(i, bytes);
+    } else {
+      copy += stand_in(first);
+    }
+    i += std::max<size_t>(bytes, 1);
+  }
+  return copy;
 }
 
 }  // namespace
@@ -76,33 +97,24 @@ double RoundTo(double value, int digits) {
 
 std::string OneLine(std::string_view name) {
   const std::string_view shown = Shortened(name);
-  std::string line;
-  for (size_t i = 0; i < shown.size();) {
-    const size_t bytes = CharacterBytes(shown.substr(i));
-    const auto first = static_cast<uint8_t>(shown[i]);
-    const bool plain = bytes > 0 && first >= 0x20 && first != 0x7F;
-    if (plain) {
-      line += shown.substr(i, bytes);
-    } else {
-      line += fmt::format("\\x{:02x}", first);
-    }
-    i += std::max<size_t>(bytes, 1);
-  }
+  const std::string line = CopyCharacters(
+      shown, [](uint8_t first) { return first >= 0x20 && first != 0x7F; },
+      [](uint8_t byte) { return fmt::format("\\x{:02x}", byte); });
   return shown.size() < name.size() ? line + "..." : line;
 }
 
 std::string CleanUtf8(std::string_view text) {
-  std::string clean;
-  for (size_t i = 0; i < text.size();) {
-    const size_t bytes = CharacterBytes(text.substr(i));
-    if (bytes > 0 && text[i] != '\0') {
-      clean += text.substr(i, bytes);
-    } else {
-      clean += "\xEF\xBF\xBD";
-    }
-    i += std::max<size_t>(bytes, 1);
+  return CopyCharacters(
+      text, [](uint8_t first) { return first != 0; },
+      [](uint8_t) { return "\xEF\xBF\xBD"; });
+}
+
+std::vector<EntryId> InputsIn(const Graph& graph, NodeId node) {
+  std::vector<EntryId> entries;
+  for (const EntryRef& ref : graph.node(node).inputs) {
+    entries.push_back(graph.EntryOf(ref));
   }
-  return clean;
+  return entries;
 }
 
 namespace {
@@ -148,15 +160,12 @@ void AddIsolated(const Profile& profile, NodeProfile* figures) {
 void AddTraffic(const GraphIndex& index, NodeProfile* figures) {
   if (index.IsFree(figures->node)) return;
   const Graph& graph = index.graph();
-  std::vector<EntryId> read;
-  for (const EntryRef& ref : graph.node(figures->node).inputs) {
-    read.push_back(graph.EntryOf(ref));
-  }
+  std::vector<EntryId> read = InputsIn(graph, figures->node);
   std::sort(read.begin(), read.end());
   read.erase(std::unique(read.begin(), read.end()), read.end());
   for (const EntryId entry : read) figures->bytes_read += index.BytesOf(entry);
-  for (uint32_t o = 0; o < graph.OutputsOf(figures->node); ++o) {
-    figures->bytes_written += index.BytesOf(graph.EntryOf(figures->node, o));
+  for (const EntryId entry : EntriesMadeBy(graph, figures->node)) {
+    figures->bytes_written += index.BytesOf(entry);
   }
   if (figures->median_us <= 0) return;
   const auto bytes =
@@ -271,11 +280,11 @@ ProfileSummary SummariseProfile(const GraphIndex& index,
                                 const Profile& profile) {
   ProfileSummary summary;
   const std::vector<uint64_t> live = LiveBytes(index);
-  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
-    if (!index.graph().IsFunction(NodeId{n})) continue;
+  for (const NodeId node : AllNodes(index.graph())) {
+    if (!index.graph().IsFunction(node)) continue;
     NodeProfile figures;
-    figures.node = NodeId{n};
-    figures.live_bytes = live[n];
+    figures.node = node;
+    figures.live_bytes = live[Index(node)];
     AddSpread(profile, &figures);
     AddIsolated(profile, &figures);
     AddTraffic(index, &figures);
@@ -372,12 +381,10 @@ std::vector<double> MeasurementsOf(const Profile& profile,
 }
 
 std::string PythonList(const std::vector<double>& values) {
-  std::string list = "[";
-  for (const double value : values) {
-    if (list.size() > 1) list += ", ";
-    list += PythonFloat(RoundTo(value, 3));
-  }
-  return list + "]";
+  const auto write = [](std::string* list, double value) {
+    *list += PythonFloat(RoundTo(value, 3));
+  };
+  return "[" + absl::StrJoin(values, ", ", write) + "]";
 }
 
 // Makes the rows and adds up the nodes' times, each once however many rows it

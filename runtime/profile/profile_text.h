@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nodewise/graph/by_node.h"
@@ -19,6 +20,24 @@ double MeanOf(const std::vector<double>& values);
 
 // Returns the times of a node in the in-place runs.
 std::vector<double> InPlaceUs(const Profile& profile, NodeId node);
+
+// Returns the entries that a node reads, in order, one that it reads twice
+// twice.
+std::vector<EntryId> InputsIn(const Graph& graph, NodeId node);
+
+// Returns what `write` makes of each entry, in order, with the separator
+// between.
+template <typename Entries, typename Write>
+std::string JoinEntries(const Graph& graph, const Entries& entries,
+                        std::string_view separator, Write write) {
+  std::string text;
+  bool is_first = true;
+  for (const EntryId id : entries) {
+    if (!std::exchange(is_first, false)) text += separator;
+    text += write(graph.entry(id));
+  }
+  return text;
+}
 
 // Returns a float as Python writes it: the fewest digits that read back as the
 // same number, at least one after the point, an exponent from 1e+16 and below

@@ -38,14 +38,8 @@ struct CellObject final : Object {
   }
   std::string ToText() const override { return Attributes()[0].value.ToText(); }
   std::vector<Attribute> Attributes() const override {
-    if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
-      return {{"microseconds", duration->microseconds}};
-    }
-    if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
-      return {{"percent", percent->percent}};
-    }
-    if (const auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
-      return {{"ratio", ratio->ratio}};
+    if (const double* const number = NumberOf(cell)) {
+      return {{kReportCellKeys[cell.index()], *number}};
     }
     return {{"value", std::get<int64_t>(cell)}};
   }
@@ -53,13 +47,11 @@ struct CellObject final : Object {
   Cell cell;
 };
 
-Value ObjectValue(Ref<Object> object) { return Value(std::move(object)); }
-
 Value ValueOf(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) {
-    return ObjectValue(MakeRef<StringObject>(*text));
+    return Value(MakeRef<StringObject>(*text));
   }
-  return ObjectValue(MakeRef<CellObject>(cell));
+  return Value(MakeRef<CellObject>(cell));
 }
 
 absl::StatusOr<Cell> CellOf(const Value& value) {
@@ -113,62 +105,32 @@ absl::StatusOr<Value> MakeReport(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(const Value configuration, Value::Copy(arg));
     NODEWISE_ASSIGN_OR_RETURN(report->configuration, RowOf(configuration));
   }
-  return ObjectValue(std::move(report));
+  return Value(std::move(report));
 }
 
 template <typename Unit>
 absl::StatusOr<Value> MakeCell(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   NODEWISE_ASSIGN_OR_RETURN(const double number, arg.AsDouble());
-  return ObjectValue(MakeRef<CellObject>(Cell(Unit{number})));
+  return Value(MakeRef<CellObject>(Cell(Unit{number})));
 }
 
 absl::StatusOr<Value> MakeCount(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, args.IntAt(0));
-  return ObjectValue(MakeRef<CellObject>(Cell(count)));
+  return Value(MakeRef<CellObject>(Cell(count)));
 }
 
-constexpr FunctionRow kReportFunctions[] = {
-    {"runtime.profiling.Report", &MakeReport},
-    {"runtime.profiling.Duration", &MakeCell<TvmReport::Duration>},
-    {"runtime.profiling.Percent", &MakeCell<TvmReport::Percent>},
-    {"runtime.profiling.Ratio", &MakeCell<TvmReport::Ratio>},
-    {"runtime.profiling.Count", &MakeCount},
-};
-
-}  // namespace
-
-std::vector<Attribute> TvmReport::Attributes() const {
-  std::vector<Value> rows;
-  for (const Row& call : calls) rows.push_back(ObjectValue(MapOf(call)));
-  MapObject::Items devices;
-  for (const auto& [device, metrics] : device_metrics) {
-    devices.emplace_back(device, ObjectValue(MapOf(metrics)));
-  }
-  return {{"calls", ObjectValue(ArrayObject::Make(std::move(rows)))},
-          {"device_metrics", ObjectValue(MapObject::Make(std::move(devices)))},
-          {"configuration", ObjectValue(MapOf(configuration))}};
-}
-
-absl::Span<const FunctionRow> ReportObjectFunctions() {
-  return kReportFunctions;
-}
-
-// The named functions that read and print reports.
-
-namespace {
+// --- Reading and printing reports ---
 
 absl::StatusOr<Ref<TvmReport>> TakeReport(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
-  return arg.AsObject<TvmReport>("a profiling report");
+  return args.ObjectAt<TvmReport>(0, "a profiling report");
 }
 
 absl::StatusOr<bool> TakeFlag(PackedArgs args, int index) {
   // A host of TVM 0.8 has no column sums and leaves this out; TVM's Python
   // package passes true.
   if (index >= args.size()) return true;
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  NODEWISE_ASSIGN_OR_RETURN(const int64_t flag, arg.AsInt());
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t flag, args.IntAt(index));
   return flag != 0;
 }
 
@@ -181,22 +143,18 @@ absl::StatusOr<Value> AsTable(PackedArgs args) {
   return Value(ReportTable(*report, sort, aggregate, col_sums));
 }
 
-absl::StatusOr<Value> AsCsv(PackedArgs args) {
+// (report)
+template <std::string (*kWrite)(const TvmReport&)>
+absl::StatusOr<Value> WriteReport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, TakeReport(args));
-  return Value(ReportCsv(*report));
-}
-
-absl::StatusOr<Value> AsJson(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, TakeReport(args));
-  return Value(ReportJson(*report));
+  return Value(kWrite(*report));
 }
 
 // (text) -> report
 absl::StatusOr<Value> FromJson(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, arg.AsString());
+  NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, ParseReport(text));
-  return Value(Ref<Object>(std::move(report)));
+  return Value(std::move(report));
 }
 
 // Returns a function that calls another and returns what collectors measured:
@@ -213,7 +171,7 @@ absl::StatusOr<Value> CallProfiled(const Ref<Module>& module,
   for (int i = 0; i <= warm_up; ++i) {
     NODEWISE_RETURN_IF_ERROR(function.CallPacked(args).status());
   }
-  return Value(Ref<Object>(MapObject::Make({})));
+  return Value(MapObject::Make({}));
 }
 
 // (module, function, device type, number, warm-up calls, collectors)
@@ -226,22 +184,38 @@ absl::StatusOr<Value> ProfileFunction(PackedArgs args) {
   NODEWISE_RETURN_IF_ERROR(FindDevice(MakeDevice(type, number)).status());
   NODEWISE_ASSIGN_OR_RETURN(const int warm_up, args.SmallIntAt(4));
   NODEWISE_RETURN_IF_ERROR(RefuseCollectors(args, 5));
-  return Value(
-      Ref<Object>(PackedFunc::FromBody([module, name = std::string(name),
-                                        warm_up](PackedArgs call) {
-                    return CallProfiled(module, name, warm_up, call);
-                  }).object()));
+  return Value(PackedFunc::FromBody([module, name = std::string(name),
+                                     warm_up](PackedArgs call) {
+                 return CallProfiled(module, name, warm_up, call);
+               }).object());
 }
 
 constexpr FunctionRow kProfilingFunctions[] = {
+    {"runtime.profiling.Report", &MakeReport},
+    {"runtime.profiling.Duration", &MakeCell<TvmReport::Duration>},
+    {"runtime.profiling.Percent", &MakeCell<TvmReport::Percent>},
+    {"runtime.profiling.Ratio", &MakeCell<TvmReport::Ratio>},
+    {"runtime.profiling.Count", &MakeCount},
     {"runtime.profiling.ProfileFunction", &ProfileFunction},
     {"runtime.profiling.AsTable", &AsTable},
-    {"runtime.profiling.AsCSV", &AsCsv},
-    {"runtime.profiling.AsJSON", &AsJson},
+    {"runtime.profiling.AsCSV", &WriteReport<&ReportCsv>},
+    {"runtime.profiling.AsJSON", &WriteReport<&ReportJson>},
     {"runtime.profiling.FromJSON", &FromJson},
 };
 
 }  // namespace
+
+std::vector<Attribute> TvmReport::Attributes() const {
+  std::vector<Value> rows;
+  for (const Row& call : calls) rows.push_back(Value(MapOf(call)));
+  MapObject::Items devices;
+  for (const auto& [device, metrics] : device_metrics) {
+    devices.emplace_back(device, Value(MapOf(metrics)));
+  }
+  return {{"calls", Value(ArrayObject::Make(std::move(rows)))},
+          {"device_metrics", Value(MapObject::Make(std::move(devices)))},
+          {"configuration", Value(MapOf(configuration))}};
+}
 
 absl::Status RefuseCollectors(PackedArgs args, int index) {
   if (index >= args.size()) return absl::OkStatus();

@@ -6,12 +6,15 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "nodewise/debug/run_observer.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/foreign_words.h"
+#include "runtime/profile/profile_text.h"
 
 namespace nodewise {
 namespace {
@@ -19,14 +22,7 @@ namespace {
 using Cell = TvmReport::Cell;
 using Row = TvmReport::Row;
 
-template <typename... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <typename... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
-
-// Making a report.
+// --- Making a report ---
 
 Cell Microseconds(const NodeTime& time) {
   return TvmReport::Duration{static_cast<double>(time.Duration()) / 1e3};
@@ -38,26 +34,17 @@ std::string DeviceKey(DLDevice device) {
          std::to_string(device.device_id);
 }
 
-// Adds "float32[1, 3]" to a list.
-void AddShape(const GraphEntry& entry, std::string* list) {
-  if (!list->empty()) *list += ", ";
-  *list += ToString(entry.dtype) + "[";
-  for (size_t i = 0; i < entry.shape.size(); ++i) {
-    *list += fmt::format("{}{}", i == 0 ? "" : ", ", entry.shape[i]);
-  }
-  *list += "]";
-}
-
-// Returns the shapes in the graph, even if the node gets flattened tensors.
+// Returns "float32[1, 3], ..." of what the node reads and makes: the shapes in
+// the graph, even if the node gets flattened tensors.
 std::string ArgumentShapes(const Graph& graph, NodeId node) {
-  std::string list;
-  for (const EntryRef& input : graph.node(node).inputs) {
-    AddShape(graph.entry(graph.EntryOf(input)), &list);
+  std::vector<EntryId> arguments = InputsIn(graph, node);
+  for (const EntryId made : EntriesMadeBy(graph, node)) {
+    arguments.push_back(made);
   }
-  for (uint32_t i = 0; i < graph.OutputsOf(node); ++i) {
-    AddShape(graph.entry(graph.EntryOf(node, i)), &list);
-  }
-  return list;
+  return JoinEntries(graph, arguments, ", ", [](const GraphEntry& entry) {
+    return fmt::format("{}[{}]", ToString(entry.dtype),
+                       absl::StrJoin(entry.shape, ", "));
+  });
 }
 
 Row TotalOf(const std::string& device, const NodeTime& whole) {
@@ -82,19 +69,17 @@ Row CallOf(const Graph& graph, NodeId id, const NodeTime& time,
   return row;
 }
 
-// Writing it.
+// --- Writing it ---
 
 std::string CsvCell(const Cell& cell) {
-  const auto number = [](double value) { return fmt::format("{:g}", value); };
-  return std::visit(
-      Overloaded{
-          [&](TvmReport::Duration value) { return number(value.microseconds); },
-          [&](TvmReport::Percent value) { return number(value.percent); },
-          [&](TvmReport::Ratio value) { return number(value.ratio); },
-          [](int64_t value) { return std::to_string(value); },
-          // TVM quotes every string, but leaves quotes inside as they are.
-          [](const std::string& value) { return CsvText(value, true); }},
-      cell);
+  if (const double* const number = NumberOf(cell)) {
+    return fmt::format("{:g}", *number);
+  }
+  if (const auto* count = std::get_if<int64_t>(&cell)) {
+    return std::to_string(*count);
+  }
+  // TVM quotes every string, but leaves quotes inside as they are.
+  return CsvText(std::get<std::string>(cell), true);
 }
 
 // TVM escapes nothing; a name with a quote in it makes its JSON invalid.
@@ -103,33 +88,39 @@ std::string JsonText(std::string_view text) {
                                    nlohmann::json::error_handler_t::replace);
 }
 
-std::string JsonNumber(double value) {
-  // Numbers that are not finite cannot come from a run, and JSON has none.
-  return std::isfinite(value) ? fmt::format("{:.17f}", value) : "null";
-}
-
-std::string JsonCell(const Cell& cell) {
-  const std::string value = std::visit(
-      Overloaded{
-          [](TvmReport::Duration v) { return JsonNumber(v.microseconds); },
-          [](TvmReport::Percent v) { return JsonNumber(v.percent); },
-          [](TvmReport::Ratio v) { return JsonNumber(v.ratio); },
-          [](int64_t v) { return std::to_string(v); },
-          [](const std::string& v) { return JsonText(v); }},
-      cell);
-  return fmt::format("{{\"{}\":{}}}", kReportCellKeys[cell.index()], value);
+std::string JsonValue(const Cell& cell) {
+  if (const double* const number = NumberOf(cell)) {
+    // Numbers that are not finite cannot come from a run, and JSON has none.
+    return std::isfinite(*number) ? fmt::format("{:.17f}", *number) : "null";
+  }
+  if (const auto* count = std::get_if<int64_t>(&cell)) {
+    return std::to_string(*count);
+  }
+  return JsonText(std::get<std::string>(cell));
 }
 
 void AppendRow(const Row& row, std::string* json) {
   *json += '{';
   for (const auto& [key, cell] : row) {
     if (json->back() != '{') *json += ',';
-    *json += JsonText(key) + ':' + JsonCell(cell);
+    *json += fmt::format("{}:{{\"{}\":{}}}", JsonText(key),
+                         kReportCellKeys[cell.index()], JsonValue(cell));
   }
   *json += '}';
 }
 
 }  // namespace
+
+double* NumberOf(Cell* cell) {
+  if (auto* duration = std::get_if<TvmReport::Duration>(cell)) {
+    return &duration->microseconds;
+  }
+  if (auto* percent = std::get_if<TvmReport::Percent>(cell)) {
+    return &percent->percent;
+  }
+  auto* const ratio = std::get_if<TvmReport::Ratio>(cell);
+  return ratio != nullptr ? &ratio->ratio : nullptr;
+}
 
 std::string_view ReportCellKey(std::string_view key) {
   if (key == kReportDuration) return "microseconds";
@@ -161,12 +152,14 @@ Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,
   // after the last, so each total, and with it the longest, is the time of the
   // run.
   const auto longest = static_cast<double>(run.whole.Duration());
-  for (uint32_t n = 0; n < count; ++n) {
-    const std::string device = DeviceKey(device_of_node[n]);
+  for (const NodeId node : AllNodes(graph)) {
+    const DLDevice place = device_of_node[Index(node)];
+    const std::string device = DeviceKey(place);
     report->device_metrics.emplace(device, TotalOf(device, run.whole));
-    if (graph.nodes[n].kind != GraphNode::Kind::kFunction) continue;
-    Row row = CallOf(graph, NodeId{n}, run.nodes[n], device_of_node[n]);
-    const auto duration = static_cast<double>(run.nodes[n].Duration());
+    if (!graph.IsFunction(node)) continue;
+    const NodeTime& time = run.nodes[Index(node)];
+    Row row = CallOf(graph, node, time, place);
+    const auto duration = static_cast<double>(time.Duration());
     row[std::string(kReportPercent)] =
         TvmReport::Percent{longest > 0 ? duration / longest * 100 : 0};
     report->calls.push_back(std::move(row));

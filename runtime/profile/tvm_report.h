@@ -53,6 +53,12 @@ class TvmReport final : public Object {
 inline constexpr std::string_view kReportCellKeys[] = {
     "microseconds", "percent", "ratio", "count", "string"};
 
+// Returns the number of a duration, percent or ratio, null for other cells.
+double* NumberOf(TvmReport::Cell* cell);
+inline const double* NumberOf(const TvmReport::Cell& cell) {
+  return NumberOf(const_cast<TvmReport::Cell*>(&cell));
+}
+
 // Keys that mean something to the table.
 inline constexpr std::string_view kReportName = "Name";
 inline constexpr std::string_view kReportDuration = "Duration (us)";
@@ -96,14 +102,13 @@ absl::StatusOr<Ref<TvmReport>> ParseReport(std::string_view json);
 // point, and its separators between groups of digits before that.
 std::string LocalNumber(std::string_view number, const lconv& locale);
 
-// Returns the named functions on reports, which TVM's Python package calls:
-// runtime.profiling.AsTable and so on.
+// Returns the named functions that make reports, take them apart, read them and
+// print them, which TVM's Python package calls: runtime.profiling.AsTable and
+// so on.
 absl::Span<const FunctionRow> ProfilingFunctions();
 // Fails with kUnimplemented if argument `index` is an array of metric
 // collectors that is not empty; TVM's Python package passes an empty one, null
 // or nothing.
 absl::Status RefuseCollectors(PackedArgs args, int index);
-// Returns the named functions that make reports and take them apart.
-absl::Span<const FunctionRow> ReportObjectFunctions();
 
 }  // namespace nodewise

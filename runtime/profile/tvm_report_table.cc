@@ -36,12 +36,8 @@ void AddCell(const Cell& cell, Cell* sum) {
     *sum = "";
     return;
   }
-  if (auto* duration = std::get_if<TvmReport::Duration>(sum)) {
-    duration->microseconds += std::get<TvmReport::Duration>(cell).microseconds;
-  } else if (auto* percent = std::get_if<TvmReport::Percent>(sum)) {
-    percent->percent += std::get<TvmReport::Percent>(cell).percent;
-  } else if (auto* ratio = std::get_if<TvmReport::Ratio>(sum)) {
-    ratio->ratio += std::get<TvmReport::Ratio>(cell).ratio;
+  if (double* const number = NumberOf(sum)) {
+    *number += *NumberOf(cell);
   } else if (auto* count = std::get_if<int64_t>(sum)) {
     *count = SaturatedSum(*count, std::get<int64_t>(cell));
   } else if (std::get<std::string>(cell) != std::get<std::string>(*sum)) {
@@ -165,14 +161,12 @@ std::string CleanText(std::string_view text) {
 // program has set, so that a program which set none gets the same text
 // everywhere. As in TVM, percents ignore it.
 std::string CellText(const Cell& cell, const lconv& locale) {
-  if (const auto* duration = std::get_if<TvmReport::Duration>(&cell)) {
-    return LocalNumber(fmt::format("{:.2f}", duration->microseconds), locale);
-  }
-  if (const auto* percent = std::get_if<TvmReport::Percent>(&cell)) {
-    return fmt::format("{:.2f}", percent->percent);
-  }
-  if (const auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
-    return LocalNumber(fmt::format("{:.2g}", ratio->ratio), locale);
+  if (const double* const number = NumberOf(cell)) {
+    const bool is_ratio = std::holds_alternative<TvmReport::Ratio>(cell);
+    const std::string text = is_ratio ? fmt::format("{:.2g}", *number)
+                                      : fmt::format("{:.2f}", *number);
+    const bool is_percent = std::holds_alternative<TvmReport::Percent>(cell);
+    return is_percent ? text : LocalNumber(text, locale);
   }
   if (const auto* count = std::get_if<int64_t>(&cell)) {
     return LocalNumber(std::to_string(*count), locale);

@@ -205,10 +205,8 @@ class DebugExecutor : public GraphExecutor {
   void ValueWasDropped(EntryId base) override;
   absl::Status AddMissing(ByNode<bool>* wanted) const;
 
-  bool WritesItsInput(NodeId node) const;
   absl::StatusOr<std::vector<double>> MeasureApart(
       const Call& call, const RepeatOptions& options);
-  absl::StatusOr<int64_t> TimeCalls(const Call& call, int64_t number);
 
   DebugOptions debug_options_;
   std::shared_ptr<const DumpPlan> dump_plan_;
