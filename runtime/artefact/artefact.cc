@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/functional/function_ref.h"
 #include "fmt/format.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/own_attributes.h"
@@ -24,6 +25,22 @@ namespace fs = std::filesystem;
 constexpr const char* kGraphFile = "graph.json";
 constexpr const char* kParamsFile = "params.params";
 constexpr const char* kSourceFile = "lib.c";
+
+// Calls `visit` with what lies in a folder, until that fails.
+absl::Status VisitFolder(
+    const fs::path& folder,
+    absl::FunctionRef<absl::Status(const fs::directory_entry&)> visit) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    NODEWISE_RETURN_IF_ERROR(visit(*at));
+  }
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("{}: cannot list the folder: {}",
+                                            folder.string(), error.message()));
+}
+
+// --- Writing one ---
 
 // Another user of the folder may have put a link there, to have a file of ours
 // written over.
@@ -49,22 +66,17 @@ absl::Status Prepare(const std::string& folder, bool has_source) {
     return absl::UnavailableError(
         fmt::format("{}: cannot make the folder: {}", folder, error.message()));
   }
-  for (fs::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (IsPartName(name)) continue;
+  return VisitFolder(folder, [&](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    if (IsPartName(name)) return absl::OkStatus();
     if (name == kGraphFile || name == kParamsFile ||
         (has_source && name == kSourceFile)) {
-      NODEWISE_RETURN_IF_ERROR(CheckOurs(*at));
-      continue;
+      return CheckOurs(entry);
     }
     return absl::InvalidArgumentError(fmt::format(
         "{}: holds {}, expected an empty folder, or what convert left there",
         folder, name));
-  }
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{}: cannot list the folder: {}", folder, error.message()));
+  });
 }
 
 // The graph comes last: a folder with a graph is complete.
@@ -80,27 +92,7 @@ absl::Status WriteFiles(const fs::path& path, const ArtefactTexts& texts,
   return ReplaceFile(path / kGraphFile, texts.graph);
 }
 
-}  // namespace
-
-absl::Status WriteArtefactFolder(const std::string& folder,
-                                 const ArtefactTexts& texts,
-                                 const Params& params) {
-  NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));
-  NODEWISE_RETURN_IF_ERROR(Prepare(folder, !texts.source.empty()));
-  const absl::Status status = WriteFiles(folder, texts, params);
-  if (status.ok()) {
-    made.Keep();
-  } else if (!absl::IsInvalidArgument(status)) {
-    // Parameters beside the graph of another network would be worse than none.
-    std::error_code ignored;
-    fs::remove(fs::path(folder) / kGraphFile, ignored);
-  }
-  return status;
-}
-
-namespace {
-
-namespace fs = std::filesystem;
+// --- Finding and reading one ---
 
 // Returns the only file in a folder with that ending; `preferred` if it exists.
 absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
@@ -111,14 +103,12 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
     return (folder / preferred).string();
   }
   std::vector<std::string> found;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->path().extension() == ending) found.push_back(at->path().string());
-  }
-  if (error) {
-    return absl::UnavailableError(fmt::format(
-        "{}: cannot list the folder: {}", folder.string(), error.message()));
-  }
+  NODEWISE_RETURN_IF_ERROR(
+      VisitFolder(folder, [&](const fs::directory_entry& entry) {
+        const fs::path& path = entry.path();
+        if (path.extension() == ending) found.push_back(path.string());
+        return absl::OkStatus();
+      }));
   std::sort(found.begin(), found.end());
   if (found.size() > 1) {
     return absl::InvalidArgumentError(fmt::format(
@@ -132,10 +122,10 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
 // every dump has. A dump of a VM library or of TVM itself has no source.
 const char* PreferredGraph(const fs::path& folder) {
   std::error_code error;
-  for (const char* name : {kSourceGraphFile, "graph.json", kGraphDumpFile}) {
+  for (const char* name : {kSourceGraphFile, kGraphFile, kGraphDumpFile}) {
     if (fs::is_regular_file(folder / name, error)) return name;
   }
-  return "graph.json";
+  return kGraphFile;
 }
 
 // Returns the folder of the dump in a dump's root, which holds nothing else;
@@ -296,6 +286,22 @@ absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
 }
 
 }  // namespace
+
+absl::Status WriteArtefactFolder(const std::string& folder,
+                                 const ArtefactTexts& texts,
+                                 const Params& params) {
+  NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));
+  NODEWISE_RETURN_IF_ERROR(Prepare(folder, !texts.source.empty()));
+  const absl::Status status = WriteFiles(folder, texts, params);
+  if (status.ok()) {
+    made.Keep();
+  } else if (!absl::IsInvalidArgument(status)) {
+    // Parameters beside the graph of another network would be worse than none.
+    std::error_code ignored;
+    fs::remove(fs::path(folder) / kGraphFile, ignored);
+  }
+  return status;
+}
 
 absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
                                            const std::string& library,

@@ -22,20 +22,15 @@
 #include "nodewise/vm/vm_graph.h"
 
 namespace nodewise {
+namespace {
+
+// --- Which devices the code of a library needs ---
 
 // A module of a library with code for a device.
 struct DeviceModule {
   size_t number = 0;  // Among the library's modules.
   int device_type = 0;
 };
-
-// Returns the modules whose code a run of the graph calls, in file order. A
-// module counts unless it is certain that nothing of it is called; without a
-// graph, everything that the library's own code can call counts.
-std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
-                                            const Graph* graph);
-
-namespace {
 
 // TVM calls the device's part of a function F F_kernel, F_kernel_1, ...; before
 // 0.8 F_kernel0, F_kernel1, ...
@@ -58,13 +53,19 @@ bool LooksUpFunctions(const LibrarySummary& library) {
     return name.ends_with("TVMBackendGetFuncFromEnv") ||
            name.ends_with("TVMFFIEnvModLookupFromImports");
   };
-  return std::any_of(library.context.begin(), library.context.end(),
-                     is_lookup) ||
-         std::any_of(library.runtime_calls.begin(), library.runtime_calls.end(),
-                     is_lookup);
+  const auto has_lookup = [&](const auto& names) {
+    return std::any_of(names.begin(), names.end(), is_lookup);
+  };
+  return has_lookup(library.context) || has_lookup(library.runtime_calls);
 }
 
 using Names = std::set<std::string_view>;
+
+// Returns whether the node calls a function of the library.
+bool CallsFunction(const GraphNode& node) {
+  return node.kind == GraphNode::Kind::kFunction &&
+         node.function != kNopFunction && node.function != kCopyFunction;
+}
 
 // Returns the host function that launches a kernel, "" if its name does not
 // tell.
@@ -78,11 +79,7 @@ std::string_view LauncherOf(std::string_view kernel, const Names& functions) {
 Names FunctionsCalled(const Graph& graph) {
   Names called;
   for (const GraphNode& node : graph.nodes) {
-    if (node.kind == GraphNode::Kind::kInput) continue;
-    if (node.function == kNopFunction || node.function == kCopyFunction) {
-      continue;
-    }
-    called.insert(node.function);
+    if (CallsFunction(node)) called.insert(node.function);
   }
   return called;
 }
@@ -99,8 +96,9 @@ bool MayCall(const Names& called, const ModuleSummary& module,
                      });
 }
 
-}  // namespace
-
+// Returns the modules whose code a run of the graph calls, in file order. A
+// module counts unless it is certain that nothing of it is called; without a
+// graph, everything that the library's own code can call counts.
 std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
                                             const Graph* graph) {
   std::vector<DeviceModule> used;
@@ -118,13 +116,7 @@ std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
   return used;
 }
 
-// Parses and checks a graph as ParseGraph() does, but a node's wrong num_inputs
-// or num_outputs is only reported: the graph's lists say what they should be,
-// and the graph has that. Returns whether nothing else is wrong with it.
-bool ParseGraphBesideCounts(GraphText text, Graph* graph,
-                            DiagnosticList* diagnostics);
-
-namespace {
+// --- Graphs whose nodes lie about their counts ---
 
 bool IsCountFault(const Diagnostic& diagnostic) {
   return diagnostic.path.starts_with("/nodes/") &&
@@ -172,8 +164,9 @@ bool CheckAgain(const Graph& graph, DiagnosticList* found) {
   return is_sound;
 }
 
-}  // namespace
-
+// Parses and checks a graph as ParseGraph() does, but a node's wrong num_inputs
+// or num_outputs is only reported: the graph's lists say what they should be,
+// and the graph has that. Returns whether nothing else is wrong with it.
 bool ParseGraphBesideCounts(GraphText text, Graph* graph,
                             DiagnosticList* diagnostics) {
   DiagnosticList found;
@@ -191,9 +184,7 @@ bool ParseGraphBesideCounts(GraphText text, Graph* graph,
   return is_sound;
 }
 
-// Finds what is wrong with an artefact without running its code.
-
-namespace {
+// --- The whole artefact ---
 
 // The number of nodes that nothing reads that are listed.
 constexpr size_t kMostUnread = 20;
@@ -259,7 +250,8 @@ class ArtefactChecker {
       CheckLibraryDevices(nullptr);
       return absl::OkStatus();
     }
-    for (const std::string& note : made->notes) Warn("", note, "");
+    for (const std::string& note : made->notes)
+      Warn(params_name_, "", note, "");
     has_params_ = true;
     functions_are_known_ = true;
     CheckSoundGraph(made->graph);
@@ -301,7 +293,7 @@ class ArtefactChecker {
     if (!params.ok()) return absl::OkStatus();
     AddParams(*params, files_.params);
     if (params->trailing_bytes > 0) {
-      Warn("",
+      Warn(params_name_, "",
            fmt::format("{} bytes behind the last tensor",
                        params->trailing_bytes),
            "the end of the file");
@@ -327,13 +319,16 @@ class ArtefactChecker {
       params_[entry.name] = {
           file, {shape.begin(), shape.end()}, entry.tensor.dtype()};
       if (seen.insert(entry.name).second) continue;
-      Warn(entry.name, "a second tensor of that name", "one (the last counts)");
+      Warn(params_name_, entry.name, "a second tensor of that name",
+           "one (the last counts)");
     }
   }
 
-  void Warn(std::string name, std::string found, std::string expected) {
-    Add(params_name_, std::move(name), std::move(found), std::move(expected),
-        "", Severity::kWarning);
+  // Says what makes no difference to any result, or may be meant.
+  void Warn(std::string file, std::string path, std::string found,
+            std::string expected, std::string hint = "") {
+    Add(std::move(file), std::move(path), std::move(found), std::move(expected),
+        std::move(hint), Severity::kWarning);
   }
 
   void CheckSoundGraph(const Graph& graph) {
@@ -365,25 +360,19 @@ class ArtefactChecker {
   // Reports each type of device that is not there once.
   void CheckDevices(const Graph& graph) {
     if (!graph.has_device_index) return;
-    struct Missing {
-      size_t first = 0;
-      size_t count = 0;
-    };
-    std::map<int, Missing> missing;
+    std::map<int, std::vector<size_t>> missing;  // The entries on each.
     for (size_t e = 0; e < graph.entries.size(); ++e) {
       const int type = graph.entries[e].device_type;
-      if (HasDevice(type)) continue;
-      const auto [place, is_new] = missing.emplace(type, Missing{e, 0});
-      ++place->second.count;
+      if (!HasDevice(type)) missing[type].push_back(e);
     }
-    for (const auto& [type, where] : missing) {
+    for (const auto& [type, entries] : missing) {
       const std::string name = DeviceTypeName(type);
       AddMissingDevice(
-          graph.text.name, fmt::format("/attrs/device_index/1/{}", where.first),
+          graph.text.name, fmt::format("/attrs/device_index/1/{}", entries[0]),
           type,
-          where.count == 1
+          entries.size() == 1
               ? fmt::format("an entry on {}", name)
-              : fmt::format("{} entries on {}", where.count, name));
+              : fmt::format("{} entries on {}", entries.size(), name));
     }
   }
 
@@ -417,10 +406,7 @@ class ArtefactChecker {
     std::set<EntryId> used;
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       const GraphNode& node = graph.nodes[n];
-      if (node.kind == GraphNode::Kind::kInput) continue;
-      if (node.function == kNopFunction || node.function == kCopyFunction) {
-        continue;
-      }
+      if (!CallsFunction(node)) continue;
       for (const EntryRef& input : node.inputs) {
         used.insert(graph.EntryOf(input));
       }
@@ -439,15 +425,10 @@ class ArtefactChecker {
 
   // Warns of what makes no difference to any result.
   void CheckRead(const Graph& graph) {
-    const auto warn = [&](std::string path, std::string found,
-                          std::string expected) {
-      Add(graph.text.name, std::move(path), std::move(found),
-          std::move(expected), "", Severity::kWarning);
-    };
+    const std::string& file = graph.text.name;
     if (graph.heads.empty()) {
-      warn("/heads", "no outputs",
-           "one or more, or nothing can be got from it");
-      return;
+      return Warn(file, "/heads", "no outputs",
+                  "one or more, or nothing can be got from it");
     }
     std::vector<bool> is_read(graph.nodes.size(), false);
     for (const EntryRef& head : graph.heads) is_read[head.node] = true;
@@ -458,7 +439,7 @@ class ArtefactChecker {
     size_t count = 0;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       if (is_read[n] || ++count > kMostUnread) continue;
-      warn(fmt::format("/nodes/{}", n),
+      Warn(file, fmt::format("/nodes/{}", n),
            fmt::format("{} {}, whose outputs nothing reads",
                        graph.nodes[n].kind == GraphNode::Kind::kInput ? "input"
                                                                       : "node",
@@ -466,7 +447,7 @@ class ArtefactChecker {
            "a node that reads them, or none of them");
     }
     if (count <= kMostUnread) return;
-    warn("/nodes",
+    Warn(file, "/nodes",
          fmt::format("{} more that nothing reads", count - kMostUnread), "");
   }
 
@@ -479,11 +460,7 @@ class ArtefactChecker {
     const std::set<std::string_view> known(names.begin(), names.end());
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const GraphNode& node = graph.nodes[n];
-      if (node.kind == GraphNode::Kind::kInput ||
-          node.function == kNopFunction || node.function == kCopyFunction ||
-          known.contains(node.function)) {
-        continue;
-      }
+      if (!CallsFunction(node) || known.contains(node.function)) continue;
       const std::string nearest = NearestName(node.function, names);
       Add(graph.text.name, fmt::format("/nodes/{}/attrs/func_name", n),
           fmt::format("function {}, which {} lacks", node.function,
@@ -496,17 +473,14 @@ class ArtefactChecker {
   // Makes every kernel, which runs none of them.
   void CheckBuiltIns(const Graph& graph) {
     if (!options_.built_ins) {
-      return Add(graph.text.name, "/attrs",
-                 "functions that are nodewise's own, which this program has "
-                 "none of",
-                 "", "they were not checked", Severity::kWarning);
+      return Warn(graph.text.name, "/attrs",
+                  "functions that are nodewise's own, which this program has "
+                  "none of",
+                  "", "they were not checked");
     }
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       const GraphNode& node = graph.nodes[n];
-      if (node.kind == GraphNode::Kind::kInput ||
-          node.function == kNopFunction || node.function == kCopyFunction) {
-        continue;
-      }
+      if (!CallsFunction(node)) continue;
       const absl::Status status = Bind(graph, NodeId{n});
       if (status.ok()) continue;
       Add(graph.text.name, fmt::format("/nodes/{}/attrs", n),
@@ -554,11 +528,10 @@ class ArtefactChecker {
 
   void WarnOfUnknown(const Graph& graph, const std::string& name) {
     std::vector<std::string> names;
-    names.reserve(graph.arg_nodes.size());
     for (const uint32_t node : graph.arg_nodes) {
       names.push_back(graph.nodes[node].name);
     }
-    Warn(name, "a parameter that the graph does not have",
+    Warn(params_name_, name, "a parameter that the graph does not have",
          "the name of one of its inputs" + DidYouMean(name, names));
   }
 
@@ -580,18 +553,17 @@ class ArtefactChecker {
 
   // Relay calls its constants p0, p1, ...; nothing but the file sets those.
   void CheckMissing(const Graph& graph) {
-    for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
-      const std::string& name = graph.nodes[graph.arg_nodes[i]].name;
+    for (const uint32_t node : graph.arg_nodes) {
+      const std::string& name = graph.nodes[node].name;
       const bool is_constant =
           name.size() > 1 && name[0] == 'p' &&
           name.find_first_not_of("0123456789", 1) == std::string::npos;
-      if (!is_constant || params_.contains(name) ||
-          given_.contains(graph.arg_nodes[i])) {
+      if (!is_constant || params_.contains(name) || given_.contains(node)) {
         continue;
       }
-      Add(graph.text.name, fmt::format("/nodes/{}", graph.arg_nodes[i]),
-          fmt::format("constant {}, which {} lacks", name, params_name_),
-          "a tensor for it (or is it an input?)", "", Severity::kWarning);
+      Warn(graph.text.name, fmt::format("/nodes/{}", node),
+           fmt::format("constant {}, which {} lacks", name, params_name_),
+           "a tensor for it (or is it an input?)");
     }
   }
 

@@ -1,5 +1,8 @@
 // The named functions for executors, parameters, threads and the build.
 
+#include <algorithm>
+#include <string_view>
+
 #include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/graph/executor_module.h"
@@ -11,9 +14,10 @@
 namespace nodewise {
 namespace {
 
-absl::StatusOr<std::vector<NamedTensor>> TensorsOf(const ArgView& arg) {
+// (name -> array, ...)
+absl::StatusOr<std::vector<NamedTensor>> TakeTensors(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
-                            arg.AsObject<MapObject>("a map of arrays"));
+                            args.ObjectAt<MapObject>(0, "a map of arrays"));
   std::vector<NamedTensor> tensors;
   for (const auto& [name, value] : map->items()) {
     const NDArray* array = value.Get<NDArray>();
@@ -27,15 +31,13 @@ absl::StatusOr<std::vector<NamedTensor>> TensorsOf(const ArgView& arg) {
 }
 
 absl::StatusOr<Value> SaveParams(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TensorsOf(arg));
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TakeTensors(args));
   NODEWISE_ASSIGN_OR_RETURN(std::string bytes, SerializeParams(tensors));
   return Value(Value::Bytes{std::move(bytes)});
 }
 
 absl::StatusOr<Value> SaveParamsToFile(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
-  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TensorsOf(arg));
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TakeTensors(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
   NODEWISE_RETURN_IF_ERROR(WriteParams(std::string(path), tensors));
   return Value();
@@ -83,79 +85,40 @@ constexpr char kProfiler[] = "ON";
 constexpr char kProfiler[] = "OFF";
 #endif
 
-// TVM's names for parts of a build, which hosts check before they use them.
-constexpr const char* kPartsThereAre[] = {"USE_GRAPH_EXECUTOR", "USE_SORT",
-                                          "USE_THREADS", "USE_RTTI"};
-constexpr const char* kPartsThereAreNot[] = {"USE_AOT_EXECUTOR",
-                                             "USE_ARM_COMPUTE_LIB",
-                                             "USE_BLAS",
-                                             "USE_BNNS",
-                                             "USE_BYODT_POSIT",
-                                             "USE_CLML",
-                                             "USE_CMSISNN",
-                                             "USE_COREML",
-                                             "USE_CPP_RPC",
-                                             "USE_CPP_RTVM",
-                                             "USE_CUBLAS",
-                                             "USE_CUDA",
-                                             "USE_CUDNN",
-                                             "USE_CURAND",
-                                             "USE_CUTLASS",
-                                             "USE_DNNL",
-                                             "USE_ETHOSN",
-                                             "USE_ETHOSU",
-                                             "USE_FLASHINFER",
-                                             "USE_GRAPH_EXECUTOR_CUDA_GRAPH",
-                                             "USE_HEXAGON",
-                                             "USE_HIPBLAS",
-                                             "USE_IOS_RPC",
-                                             "USE_LIBBACKTRACE",
-                                             "USE_LIBTORCH",
-                                             "USE_LLVM",
-                                             "USE_METAL",
-                                             "USE_MICRO",
-                                             "USE_MIOPEN",
-                                             "USE_MKL",
-                                             "USE_MLIR",
-                                             "USE_MRVL",
-                                             "USE_MSC",
-                                             "USE_NCCL",
-                                             "USE_NNPACK",
-                                             "USE_NVSHMEM",
-                                             "USE_OPENCL",
-                                             "USE_OPENMP",
-                                             "USE_PAPI",
-                                             "USE_PT_TVMDSOOP",
-                                             "USE_RANDOM",
-                                             "USE_RCCL",
-                                             "USE_RELAY_DEBUG",
-                                             "USE_ROCBLAS",
-                                             "USE_ROCM",
-                                             "USE_RPC",
-                                             "USE_STACKVM_RUNTIME",
-                                             "USE_TENSORRT_CODEGEN",
-                                             "USE_TENSORRT_RUNTIME",
-                                             "USE_TF_TVMDSOOP",
-                                             "USE_TFLITE",
-                                             "USE_THRUST",
-                                             "USE_UMA",
-                                             "USE_VERILATOR",
-                                             "USE_VITIS_AI",
-                                             "USE_VULKAN"};
-// Versions of parts that are not there.
-constexpr const char* kNotFound[] = {"CUDA_VERSION",    "GIT_COMMIT_HASH",
-                                     "GIT_COMMIT_TIME", "LLVM_VERSION",
-                                     "MLIR_VERSION",    "ROCM_PATH"};
+// TVM's names for parts of a build, which hosts check before they use them:
+// those that are there, those that are not, and the versions of others that are
+// not there either. Blanks separate them.
+constexpr std::string_view kPartsThereAre =
+    "USE_GRAPH_EXECUTOR USE_SORT USE_THREADS USE_RTTI";
+constexpr std::string_view kPartsThereAreNot =
+    "USE_AOT_EXECUTOR USE_ARM_COMPUTE_LIB USE_BLAS USE_BNNS USE_BYODT_POSIT "
+    "USE_CLML USE_CMSISNN USE_COREML USE_CPP_RPC USE_CPP_RTVM USE_CUBLAS "
+    "USE_CUDA USE_CUDNN USE_CURAND USE_CUTLASS USE_DNNL USE_ETHOSN USE_ETHOSU "
+    "USE_FLASHINFER USE_GRAPH_EXECUTOR_CUDA_GRAPH USE_HEXAGON USE_HIPBLAS "
+    "USE_IOS_RPC USE_LIBBACKTRACE USE_LIBTORCH USE_LLVM USE_METAL USE_MICRO "
+    "USE_MIOPEN USE_MKL USE_MLIR USE_MRVL USE_MSC USE_NCCL USE_NNPACK "
+    "USE_NVSHMEM USE_OPENCL USE_OPENMP USE_PAPI USE_PT_TVMDSOOP USE_RANDOM "
+    "USE_RCCL USE_RELAY_DEBUG USE_ROCBLAS USE_ROCM USE_RPC "
+    "USE_STACKVM_RUNTIME USE_TENSORRT_CODEGEN USE_TENSORRT_RUNTIME "
+    "USE_TF_TVMDSOOP USE_TFLITE USE_THRUST USE_UMA USE_VERILATOR USE_VITIS_AI "
+    "USE_VULKAN";
+constexpr std::string_view kNotFound =
+    "CUDA_VERSION GIT_COMMIT_HASH GIT_COMMIT_TIME LLVM_VERSION MLIR_VERSION "
+    "ROCM_PATH";
 
 absl::StatusOr<Value> GetLibInfo(PackedArgs) {
   MapObject::Items items;
-  const auto set = [&](const char* key, const char* value) {
-    items.emplace_back(key, MakeRef<StringObject>(value));
+  const auto set = [&](std::string_view keys, const char* value) {
+    while (!keys.empty()) {
+      const size_t end = std::min(keys.find(' '), keys.size());
+      items.emplace_back(keys.substr(0, end), MakeRef<StringObject>(value));
+      keys.remove_prefix(std::min(end + 1, keys.size()));
+    }
   };
   set("USE_PROFILER", kProfiler);
-  for (const char* part : kPartsThereAre) set(part, "ON");
-  for (const char* part : kPartsThereAreNot) set(part, "OFF");
-  for (const char* key : kNotFound) set(key, "NOT-FOUND");
+  set(kPartsThereAre, "ON");
+  set(kPartsThereAreNot, "OFF");
+  set(kNotFound, "NOT-FOUND");
   // How TVM was configured when it compiled; this is what it does by default.
   set("INDEX_DEFAULT_I64", "ON");
   return Value(MapObject::Make(std::move(items)));

@@ -1,8 +1,9 @@
 #include "nodewise/ndarray/dtype.h"
 
-#include <limits>
+#include <algorithm>
+#include <iterator>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/support/status_macros.h"
@@ -50,12 +51,14 @@ constexpr bool AllHaveNames(ElementList<E...>) {
 }
 static_assert(AllHaveNames(ElementTypes{}), "an element type has no name");
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
 // Takes decimal digits off the front of `text`; false if there are none or the
 // number is above `limit`.
 bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
   size_t used = 0;
   uint64_t value = 0;
-  while (used < text->size() && (*text)[used] >= '0' && (*text)[used] <= '9') {
+  while (used < text->size() && IsDigit((*text)[used])) {
     value = value * 10 + static_cast<uint64_t>((*text)[used] - '0');
     if (value > limit) return false;
     ++used;
@@ -65,8 +68,6 @@ bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
   *number = static_cast<uint32_t>(value);
   return true;
 }
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 absl::Status UnknownType(std::string_view text) {
   return absl::InvalidArgumentError(fmt::format(
@@ -79,20 +80,17 @@ absl::StatusOr<DLDataType> ParseDType(std::string_view text) {
   if (text.empty() || text == "void") return DLDataType{kDLOpaqueHandle, 0, 0};
   std::string_view rest = text;
   DLDataType dtype{0, 0, 1};
-  if (rest.substr(0, 5) == "bool8") {
+  if (rest.starts_with("bool8")) {
     dtype = kFfiBool;
     rest.remove_prefix(5);
-  } else if (rest.substr(0, 4) == "bool") {
+  } else if (rest.starts_with("bool")) {
     dtype = kBool;
     rest.remove_prefix(4);
   } else {
-    const CodeName* code = nullptr;
-    for (const CodeName& row : kCodes) {
-      if (rest.substr(0, row.name.size()) != row.name) continue;
-      code = &row;
-      break;
-    }
-    if (code == nullptr) return UnknownType(text);
+    const auto* const code = std::find_if(
+        std::begin(kCodes), std::end(kCodes),
+        [&](const CodeName& row) { return rest.starts_with(row.name); });
+    if (code == std::end(kCodes)) return UnknownType(text);
     rest.remove_prefix(code->name.size());
     uint32_t bits = code->default_bits;
     if (!rest.empty() && IsDigit(rest[0]) && !TakeNumber(&rest, 255, &bits)) {
@@ -211,11 +209,8 @@ absl::StatusOr<size_t> TensorBytes(absl::Span<const int64_t> shape,
 }
 
 std::string ShapeToString(absl::Span<const int64_t> shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  }
-  return text + (shape.size() == 1 ? ",)" : ")");
+  return fmt::format("({}{})", absl::StrJoin(shape, ", "),
+                     shape.size() == 1 ? "," : "");
 }
 
 }  // namespace nodewise

@@ -164,6 +164,24 @@ void CopyElements(const DLTensor& from, const DLTensor& to, Width width) {
   });
 }
 
+// Returns a compact tensor over memory and a shape that outlive it. What it is
+// used for must not write to either if they are constant.
+DLTensor TensorOver(const void* data, absl::Span<const int64_t> shape,
+                    DLDataType dtype, DLDevice device) {
+  DLTensor tensor{};
+  tensor.data = const_cast<void*>(data);
+  tensor.device = device;
+  tensor.ndim = static_cast<int>(shape.size());
+  tensor.dtype = dtype;
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  return tensor;
+}
+
+// As many bytes of the host's as the tensor has, and of the same type.
+DLTensor HostMemoryFor(const DLTensor& tensor, const void* data) {
+  return TensorOver(data, ShapeOf(tensor), tensor.dtype, kCpu);
+}
+
 absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
   if (IsSameType(from.dtype, to.dtype) && ShapeOf(from) == ShapeOf(to)) {
     return absl::OkStatus();
@@ -196,6 +214,50 @@ absl::Status CopyBlock(const DLTensor& from, const DLTensor& to, size_t bytes) {
                               bytes);
 }
 
+// --- Records of tensors in files ---
+
+constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
+
+// TVM counts ceil(bits / 8) bytes an element and forgets the lanes, so it saves
+// vector types cut short. A scalar type is the same either way.
+absl::Status CheckDataBytes(const ByteReader& reader, size_t offset,
+                            const TensorRecord& record, uint64_t bytes) {
+  const auto wanted = TensorBytes(record.shape, record.dtype);
+  if (!wanted.ok()) return reader.ErrorAt(offset, MessageOf(wanted.status()));
+  if (bytes == *wanted) return absl::OkStatus();
+  const std::string cut =
+      record.dtype.lanes > 1 && bytes * record.dtype.lanes == *wanted
+          ? " (TVM saves vector types without their lanes; store the tensor "
+            "with a scalar type)"
+          : "";
+  return reader.ErrorAt(
+      offset, fmt::format("tensor {} has {} data bytes, expected {}{}",
+                          TypeToString(record.shape, record.dtype), bytes,
+                          *wanted, cut));
+}
+
+absl::Status ReadHeader(ByteReader* reader) {
+  const size_t start = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
+                            reader->Read<uint64_t>("tensor magic"));
+  if (magic != kTensorMagic) {
+    return reader->ErrorAt(
+        start, fmt::format("tensor magic is {:016x}, expected {:016x}", magic,
+                           kTensorMagic));
+  }
+  NODEWISE_RETURN_IF_ERROR(
+      reader->Read<uint64_t>("tensor reserved field").status());
+  const size_t device = reader->offset();
+  NODEWISE_ASSIGN_OR_RETURN(const int32_t type,
+                            reader->Read<int32_t>("tensor device type"));
+  NODEWISE_RETURN_IF_ERROR(
+      reader->Read<int32_t>("tensor device number").status());
+  if (type == kDLCPU) return absl::OkStatus();
+  return reader->ErrorAt(
+      device,
+      fmt::format("tensor is on device type {}, expected 1 (cpu)", type));
+}
+
 }  // namespace
 
 absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
@@ -203,16 +265,12 @@ absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
   NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(shape, dtype));
   NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
-  DLTensor tensor{};
   NODEWISE_ASSIGN_OR_RETURN(
-      tensor.data, memory->Allocate(device.device_id, bytes, kTensorAlignment));
-  tensor.device = device;
-  tensor.ndim = static_cast<int>(shape.size());
-  tensor.dtype = dtype;
-  tensor.shape = const_cast<int64_t*>(shape.data());
-  NDArray array = Borrow(tensor, nullptr);
+      void* const data,
+      memory->Allocate(device.device_id, bytes, kTensorAlignment));
+  NDArray array = Borrow(TensorOver(data, shape, dtype, device), nullptr);
   array.box_->device = memory;
-  array.box_->block = tensor.data;
+  array.box_->block = data;
   array.box_->bytes = bytes;
   return array;
 }
@@ -232,27 +290,16 @@ NDArray NDArray::Borrow(const DLTensor& tensor, std::shared_ptr<void> owner) {
 
 NDArray NDArray::BorrowBytes(void* data, size_t bytes, DLDevice device,
                              std::shared_ptr<void> owner) {
-  auto count = static_cast<int64_t>(bytes);
-  DLTensor tensor{};
-  tensor.data = data;
-  tensor.device = device;
-  tensor.ndim = 1;
-  tensor.dtype = {kDLUInt, 8, 1};
-  tensor.shape = &count;
-  return Borrow(tensor, std::move(owner));
+  const auto count = static_cast<int64_t>(bytes);
+  return Borrow(TensorOver(data, {&count, 1}, {kDLUInt, 8, 1}, device),
+                std::move(owner));
 }
 
 NDArray NDArray::Map(absl::Span<const uint8_t> bytes,
                      absl::Span<const int64_t> shape, DLDataType dtype,
                      std::shared_ptr<const MappedFile> file) {
-  DLTensor tensor{};
-  tensor.data = const_cast<uint8_t*>(bytes.data());
-  tensor.device = kCpu;
-  tensor.ndim = static_cast<int>(shape.size());
-  tensor.dtype = dtype;
-  tensor.shape = const_cast<int64_t*>(shape.data());
-  NDArray mapped =
-      Borrow(tensor, std::const_pointer_cast<MappedFile>(std::move(file)));
+  NDArray mapped = Borrow(TensorOver(bytes.data(), shape, dtype, kCpu),
+                          std::const_pointer_cast<MappedFile>(std::move(file)));
   mapped.MakeReadOnly();
   return mapped;
 }
@@ -447,26 +494,16 @@ absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
 }
 
 absl::Status CopyFromBytes(const void* data, size_t size, const DLTensor& to) {
-  DLTensor from = to;
-  from.device = kCpu;
-  from.data = const_cast<void*>(data);
-  from.strides = nullptr;
-  from.byte_offset = 0;
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(to));
-  if (bytes == size) return CopyTensor(from, to);
+  if (bytes == size) return CopyTensor(HostMemoryFor(to, data), to);
   return absl::InvalidArgumentError(
       fmt::format("got {} bytes for a tensor {}, expected {}", size,
                   TypeToString(ShapeOf(to), to.dtype), bytes));
 }
 
 absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size) {
-  DLTensor to = from;
-  to.device = kCpu;
-  to.data = data;
-  to.strides = nullptr;
-  to.byte_offset = 0;
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(from));
-  if (bytes == size) return CopyTensor(from, to);
+  if (bytes == size) return CopyTensor(from, HostMemoryFor(from, data));
   return absl::InvalidArgumentError(
       fmt::format("got room for {} bytes of a tensor {}, expected {}", size,
                   TypeToString(ShapeOf(from), from.dtype), bytes));
@@ -476,60 +513,8 @@ std::string TypeToString(absl::Span<const int64_t> shape, DLDataType dtype) {
   return ToString(dtype) + " " + ShapeToString(shape);
 }
 
-namespace {
-
-constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
-
-// TVM counts ceil(bits / 8) bytes an element and forgets the lanes, so it saves
-// vector types cut short. A scalar type is the same either way.
-absl::Status CheckDataBytes(const ByteReader& reader, size_t offset,
-                            const TensorRecord& record, uint64_t bytes) {
-  const auto wanted = TensorBytes(record.shape, record.dtype);
-  if (!wanted.ok()) return reader.ErrorAt(offset, MessageOf(wanted.status()));
-  if (bytes == *wanted) return absl::OkStatus();
-  const std::string cut =
-      record.dtype.lanes > 1 && bytes * record.dtype.lanes == *wanted
-          ? " (TVM saves vector types without their lanes; store the tensor "
-            "with a scalar type)"
-          : "";
-  return reader.ErrorAt(
-      offset, fmt::format("tensor {} has {} data bytes, expected {}{}",
-                          TypeToString(record.shape, record.dtype), bytes,
-                          *wanted, cut));
-}
-
-absl::Status ReadHeader(ByteReader* reader) {
-  const size_t start = reader->offset();
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
-                            reader->Read<uint64_t>("tensor magic"));
-  if (magic != kTensorMagic) {
-    return reader->ErrorAt(
-        start, fmt::format("tensor magic is {:016x}, expected {:016x}", magic,
-                           kTensorMagic));
-  }
-  NODEWISE_RETURN_IF_ERROR(
-      reader->Read<uint64_t>("tensor reserved field").status());
-  const size_t device = reader->offset();
-  NODEWISE_ASSIGN_OR_RETURN(const int32_t type,
-                            reader->Read<int32_t>("tensor device type"));
-  NODEWISE_RETURN_IF_ERROR(
-      reader->Read<int32_t>("tensor device number").status());
-  if (type == kDLCPU) return absl::OkStatus();
-  return reader->ErrorAt(
-      device,
-      fmt::format("tensor is on device type {}, expected 1 (cpu)", type));
-}
-
-}  // namespace
-
 DLTensor TensorRecord::ToTensor() const {
-  DLTensor tensor{};
-  tensor.data = const_cast<uint8_t*>(data.data());
-  tensor.device = kCpu;
-  tensor.ndim = static_cast<int>(shape.size());
-  tensor.dtype = dtype;
-  tensor.shape = const_cast<int64_t*>(shape.data());
-  return tensor;
+  return TensorOver(data.data(), shape, dtype, kCpu);
 }
 
 absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
@@ -545,9 +530,9 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
                             reader->Read<uint8_t>("tensor type bits"));
   NODEWISE_ASSIGN_OR_RETURN(record.dtype.lanes,
                             reader->Read<uint16_t>("tensor type lanes"));
-  const absl::Status dtype_status = CheckDType(record.dtype);
-  if (!dtype_status.ok())
-    return reader->ErrorAt(type_at, MessageOf(dtype_status));
+  if (const auto status = CheckDType(record.dtype); !status.ok()) {
+    return reader->ErrorAt(type_at, MessageOf(status));
+  }
   if (rank < 0 || static_cast<uint64_t>(rank) > reader->left() / 8) {
     const std::string message = fmt::format(
         "tensor rank is {}, but {} bytes are left", rank, reader->left());
