@@ -65,6 +65,29 @@ void OnSignal(int signal_number, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
+// Threads that touch one page at the same time all come here, once each. If a
+// page keeps faulting after it was opened, we give up.
+constexpr size_t kMostRepeats = 100'000;
+
+size_t RoundUp(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// By GuardedMemory::Access.
+constexpr int kProtections[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+
+// Opens the block with its guard pages. Signal handlers may call it.
+bool OpenAll(const GuardedMemory::Block& block) {
+  return mprotect(block.map, block.map_bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+// Returns whether a range holds nothing but `byte`, at the speed of memcmp.
+bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
+  if (from >= to) return true;
+  return *from == byte &&
+         std::memcmp(from, from + 1, static_cast<size_t>(to - from) - 1) == 0;
+}
+
 }  // namespace
 
 AccessTrap::AccessTrap(AccessTrapListener* listener) {
@@ -86,37 +109,6 @@ AccessTrap::~AccessTrap() {
   current_listener.store(nullptr, std::memory_order_release);
 }
 
-namespace {
-
-// Threads that touch one page at the same time all come here, once each. If a
-// page keeps faulting after it was opened, we give up.
-constexpr size_t kMostRepeats = 100'000;
-
-size_t RoundUp(size_t bytes, size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-int ProtectionOf(GuardedMemory::Access access) {
-  switch (access) {
-    case GuardedMemory::Access::kNone:
-      return PROT_NONE;
-    case GuardedMemory::Access::kRead:
-      return PROT_READ;
-    case GuardedMemory::Access::kReadWrite:
-      break;
-  }
-  return PROT_READ | PROT_WRITE;
-}
-
-// Returns whether a range holds nothing but `byte`, at the speed of memcmp.
-bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
-  if (from >= to) return true;
-  return *from == byte &&
-         std::memcmp(from, from + 1, static_cast<size_t>(to - from) - 1) == 0;
-}
-
-}  // namespace
-
 void Extent::Add(int64_t from, int64_t to) {
   if (to < from) return;
   first = empty() ? from : std::min(first, from);
@@ -137,7 +129,7 @@ GuardedMemory::~GuardedMemory() {
     // A thread that goes on writing there must not end the process.
     if (has_strays) {
       madvise(block.map, block.map_bytes, MADV_DONTNEED);
-      mprotect(block.map, block.map_bytes, PROT_READ | PROT_WRITE);
+      (void)OpenAll(block);
     } else {
       munmap(block.map, block.map_bytes);
     }
@@ -212,7 +204,8 @@ void GuardedMemory::SetAccess(size_t number, Access access) {
       mprotect(guard, page_bytes_, PROT_NONE);
     }
   }
-  mprotect(Open(block), OpenBytes(block), ProtectionOf(access));
+  mprotect(Open(block), OpenBytes(block),
+           kProtections[static_cast<size_t>(access)]);
   block.access = access;
   block.is_touched = false;
 }
@@ -313,7 +306,7 @@ bool GuardedMemory::NoteStray(Block* block, uint8_t* address,
     ++num_stray_touches_;
   }
   block->is_touched = true;
-  return mprotect(block->map, block->map_bytes, PROT_READ | PROT_WRITE) == 0;
+  return OpenAll(*block);
 }
 
 std::vector<GuardedMemory::StrayTouch> GuardedMemory::TakeStrayTouches() {
@@ -329,7 +322,7 @@ bool GuardedMemory::Note(Block* block, uint8_t* address, TrappedAccess access) {
   uint8_t* const page = block->map + place / page_bytes_ * page_bytes_;
   block->is_touched = true;
   if (!is_watching_.load(std::memory_order_acquire)) {
-    return mprotect(block->map, block->map_bytes, PROT_READ | PROT_WRITE) == 0;
+    return OpenAll(*block);
   }
   for (size_t i = 0; i < num_touches_; ++i) {
     if (touches_[i].page != page) continue;
@@ -343,7 +336,7 @@ bool GuardedMemory::Note(Block* block, uint8_t* address, TrappedAccess access) {
   if (num_touches_ == kMostTouches || saved_pages_ == nullptr) {
     had_more_ = true;
     if (++num_repeats_ >= kMostRepeats) return false;
-    return mprotect(block->map, block->map_bytes, PROT_READ | PROT_WRITE) == 0;
+    return OpenAll(*block);
   }
   Touch& touch = touches_[num_touches_];
   touch = {static_cast<size_t>(block - blocks_.data()), page, access,

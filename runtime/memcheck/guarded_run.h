@@ -29,8 +29,8 @@ struct GuardedRunSettings {
 struct SeenFinding {
   Finding finding;
   TrappedAccess access = TrappedAccess::kWrite;
-  std::string touched;  // Empty if finding.found says it all.
-  Extent bytes;
+  std::string touched = {};  // Empty if finding.found says it all.
+  Extent bytes = {};
 
   NodeId node() const { return finding.node()->node; }
   bool IsSameAs(const SeenFinding& other) const;

@@ -71,16 +71,14 @@ class MemoryObserver : public NodeObserver {
     result_->hashes = ByEntry<uint64_t>(graph_);
     result_->places = ByEntry<EntryPlace>(graph_);
     result_->output_of = ByEntry<uint32_t>(graph_);
-    for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
-      const EntryId entry{e};
+    for (const EntryId entry : AllEntries(graph_)) {
       result_->places[entry] = PlaceOf(index_, index_.NodeOf(entry), entry);
       result_->output_of[entry] = index_.OutputOf(entry);
     }
   }
 
   absl::Status BeforePass(const RunView&) override {
-    for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
-      const EntryId entry{e};
+    for (const EntryId entry : AllEntries(graph_)) {
       if (!index_.IsBase(entry) || !IsInput(entry)) continue;
       const size_t* const block = BlockOf(entry);
       if (block != nullptr) owner_[*block] = entry;
@@ -121,9 +119,7 @@ class MemoryObserver : public NodeObserver {
     CollectDamage(node);
     CheckLeftThreads();
     if (node_run.floats != nullptr) {
-      SeenFinding seen;
-      seen.finding = FloatFinding(PlaceOf(index_, node), *node_run.floats);
-      Report(std::move(seen));
+      Report({FloatFinding(PlaceOf(index_, node), *node_run.floats)});
     }
     CheckForeignInputs(node);
     TakeOutputs(node);
@@ -145,10 +141,9 @@ class MemoryObserver : public NodeObserver {
     if (!status.ok()) return;
     for (uint32_t h = 0; h < graph_.heads.size(); ++h) {
       const EntryId base = index_.BaseOf(graph_.EntryOf(graph_.heads[h]));
-      const size_t* const block = BlockOf(base);
-      if (block == nullptr || owner_[*block] == base) continue;
-      if (owner_[*block] == kNoEntry) continue;
-      const NodeId by = index_.NodeOf(owner_[*block]);
+      const std::optional<EntryId> owner = OtherOwner(base);
+      if (!owner.has_value()) continue;
+      const NodeId by = index_.NodeOf(*owner);
       Report(memory_kinds::kOverwritten, by, base,
              fmt::format("overwrote {}, which is the graph's output {}; both "
                          "are in storage {}",
@@ -181,6 +176,7 @@ class MemoryObserver : public NodeObserver {
   }
 
   std::string EntryName(EntryId entry) const {
+    if (entry == kNoEntry) return "a tensor";
     return fmt::format("entry {} of node {}", index_.KeyOf(entry),
                        Index(index_.NodeOf(entry)));
   }
@@ -196,6 +192,14 @@ class MemoryObserver : public NodeObserver {
     // Memory of the caller or the library may be bound instead.
     const void* const data = DataOf(run_.TensorOf(base));
     return data == memory_.block(block).data ? &block : nullptr;
+  }
+
+  // Returns the entry that lies where a base entry should, if that is another.
+  std::optional<EntryId> OtherOwner(EntryId base) const {
+    const size_t* const block = BlockOf(base);
+    if (block == nullptr || owner_[*block] == base) return std::nullopt;
+    if (owner_[*block] == kNoEntry) return std::nullopt;
+    return owner_[*block];
   }
 
   void FindRoles(NodeId node) {
@@ -227,12 +231,11 @@ class MemoryObserver : public NodeObserver {
     std::vector<EntryId> seen;
     for (const EntryRef& ref : graph_.node(node).inputs) {
       const EntryId base = index_.BaseOf(graph_.EntryOf(ref));
-      const size_t* const block = BlockOf(base);
-      if (block == nullptr || owner_[*block] == base) continue;
-      if (owner_[*block] == kNoEntry) continue;
+      const std::optional<EntryId> owner = OtherOwner(base);
+      if (!owner.has_value()) continue;
       if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
       seen.push_back(base);
-      const uint32_t by = Index(index_.NodeOf(owner_[*block]));
+      const uint32_t by = Index(index_.NodeOf(*owner));
       Report(memory_kinds::kOverwritten, node, base,
              fmt::format(
                  "reads {}, which node {} overwrote; both are in storage {}",
@@ -362,9 +365,8 @@ class MemoryObserver : public NodeObserver {
       const EntryId owner = owner_[i];
       memory_.MapAgain(i);
       Report(memory_kinds::kStrayWrite, node, owner,
-             "gave back the memory of " +
-                 (owner == kNoEntry ? "a tensor" : EntryName(owner)) +
-                 ", which is not its own",
+             fmt::format("gave back the memory of {}, which is not its own",
+                         EntryName(owner)),
              {});
     }
   }
@@ -376,8 +378,7 @@ class MemoryObserver : public NodeObserver {
       const EntryId owner = owner_[touch.block];
       Report(memory_kinds::kStrayWrite, NodeId{touch.node}, owner,
              fmt::format("left a thread behind, which wrote to {} at byte {}",
-                         owner == kNoEntry ? "a tensor" : EntryName(owner),
-                         touch.offset),
+                         EntryName(owner), touch.offset),
              {{"offset", touch.offset}});
     }
   }
@@ -431,12 +432,7 @@ class MemoryObserver : public NodeObserver {
       seen.bytes = damage.inside;
       Report(seen);
     }
-    ReportBeside(std::move(seen), whose, is_argument, damage);
-  }
-
-  void ReportBeside(SeenFinding seen, const std::string& whose,
-                    bool is_argument, const BlockDamage& damage) {
-    const bool is_overrun = is_argument && seen.access != TrappedAccess::kRead;
+    const bool is_overrun = is_argument && access != TrappedAccess::kRead;
     seen.finding.kind =
         is_overrun ? memory_kinds::kOverrun : memory_kinds::kWild;
     for (const auto& [extent, side] : {std::pair(&damage.before, "before "),
@@ -449,8 +445,7 @@ class MemoryObserver : public NodeObserver {
   }
 
   void TakeOutputs(NodeId node) {
-    for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-      const EntryId entry = graph_.EntryOf(node, o);
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       const size_t* const block = BlockOf(entry);
       if (block != nullptr) owner_[*block] = entry;
       const DLTensor& tensor = run_.TensorOf(entry);
@@ -494,10 +489,8 @@ class MemoryObserver : public NodeObserver {
 
   void Report(const FindingKind& kind, NodeId node, EntryId entry,
               std::string found, std::vector<FindingNumber> numbers) {
-    SeenFinding seen;
-    seen.finding = MakeFinding(kind, PlaceAt(node, entry), std::move(found),
-                               std::move(numbers));
-    Report(std::move(seen));
+    Report({MakeFinding(kind, PlaceAt(node, entry), std::move(found),
+                        std::move(numbers))});
   }
 
   const RunView run_;
@@ -517,28 +510,22 @@ class MemoryObserver : public NodeObserver {
 };
 
 // Gives an executor its slots.
-class SlotMemory {
- public:
-  explicit SlotMemory(const GuardedRunSettings& settings)
-      : memory_(settings.red_zone, settings.zone_byte, settings.poison_byte) {}
-
-  absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes, DLDevice device,
-                                   const std::shared_ptr<SlotMemory>& self) {
+struct SlotMemory {
+  static absl::StatusOr<NDArray> Allocate(
+      const std::shared_ptr<SlotMemory>& self, uint32_t slot, size_t bytes,
+      DLDevice device) {
     if (DeviceTypeOf(device) != kDLCPU) {
       return NDArray::Empty({static_cast<int64_t>(bytes)}, {kDLUInt, 8, 1},
                             device);
     }
-    NODEWISE_ASSIGN_OR_RETURN(const size_t block, memory_.Add(bytes));
-    block_of_slot_[slot] = block;
-    return NDArray::BorrowBytes(memory_.block(block).data, bytes, device, self);
+    NODEWISE_ASSIGN_OR_RETURN(const size_t block, self->memory.Add(bytes));
+    self->block_of_slot[slot] = block;
+    return NDArray::BorrowBytes(self->memory.block(block).data, bytes, device,
+                                self);
   }
 
-  GuardedMemory& memory() { return memory_; }
-  const BlockOfSlot& block_of_slot() const { return block_of_slot_; }
-
- private:
-  GuardedMemory memory_;
-  BlockOfSlot block_of_slot_;
+  GuardedMemory memory;
+  BlockOfSlot block_of_slot = {};
 };
 
 // Returns the status of a run with the finding that preceded its failure.
@@ -581,7 +568,8 @@ Finding SeenFinding::Finish() const {
 
 absl::StatusOr<GuardedRunResult> RunGuarded(
     const ExecutorMaker& make, const GuardedRunSettings& settings) {
-  const auto slots = std::make_shared<SlotMemory>(settings);
+  const auto slots = std::shared_ptr<SlotMemory>(new SlotMemory{
+      {settings.red_zone, settings.zone_byte, settings.poison_byte}});
   DebugExecutor::DebugOptions options;
   options.records = false;
   options.plan = settings.plan;
@@ -593,17 +581,17 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
     if (memory == nullptr) {
       return absl::FailedPreconditionError("guarded memory: the run is over");
     }
-    return memory->Allocate(slot, bytes, device, memory);
+    return SlotMemory::Allocate(memory, slot, bytes, device);
   };
   NODEWISE_ASSIGN_OR_RETURN(const auto executor, make(std::move(options)));
-  slots->memory().Seal();
+  slots->memory.Seal();
   GuardedRunResult result;
   result.private_plan = PrivatePlan(executor->index());
-  MemoryObserver observer(executor->View(), slots->memory(),
-                          slots->block_of_slot(), settings.found, &result);
+  MemoryObserver observer(executor->View(), slots->memory, slots->block_of_slot,
+                          settings.found, &result);
   absl::Status status;
   {
-    const AccessTrap trap(&slots->memory());
+    const AccessTrap trap(&slots->memory);
     executor->AddObserver(&observer);
     executor->SetPutsFloatsBack(true);
     status = executor->Run();

@@ -149,11 +149,10 @@ class Sanitizer {
 
   void Add(EntryId entry, const FindingKind& kind, const char* what) {
     const uint32_t output = first_.output_of[entry];
-    SeenFinding seen;
-    seen.finding = MakeFinding(kind, first_.places[entry],
-                               fmt::format("its output {} {}", output, what),
-                               {{"output", uint64_t{output}}});
-    first_.findings.push_back(std::move(seen));
+    first_.findings.push_back(
+        {MakeFinding(kind, first_.places[entry],
+                     fmt::format("its output {} {}", output, what),
+                     {{"output", uint64_t{output}}})});
   }
 
   const ExecutorMaker& make_;

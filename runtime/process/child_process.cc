@@ -114,7 +114,7 @@ void NoteThread() {
 
 // Leaves it to a crashed thread, if there is one, to end the process as soon as
 // it has reported how.
-void LetCrashEndIt() {
+void WaitForCrashToEndProcess() {
   while (report_of_child->state == ChildReport::kCrashed) pause();
 }
 
@@ -131,7 +131,7 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
     NoteThread();
     report_of_child->is_memory_short = MemoryIsShort();
   } else {
-    LetCrashEndIt();
+    WaitForCrashToEndProcess();
   }
   // Blocked until this handler returns.
   std::signal(signal_number, SIG_DFL);
@@ -144,7 +144,7 @@ void OnExit(int exit_status, void*) {
     NoteThread();
     report_of_child->is_memory_short = MemoryIsShort();
   }
-  LetCrashEndIt();
+  WaitForCrashToEndProcess();
   _exit(exit_status);
 }
 
@@ -201,11 +201,11 @@ void ReportStatus(const absl::Status& status) {
   report.message_bytes = std::min(message.size(), sizeof(report.message));
   message.copy(report.message, report.message_bytes);
   ClaimEnd(ChildReport::kReturned);
-  LetCrashEndIt();
+  WaitForCrashToEndProcess();
 }
 
 // Running out of memory is not a crash.
-absl::Status WorkOrSay(absl::FunctionRef<absl::Status()> work) {
+absl::Status CatchShortage(absl::FunctionRef<absl::Status()> work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
@@ -269,7 +269,7 @@ int RunInThread(absl::FunctionRef<void()> work) {
   const int rc = RunInThread([&] {
     floats.Adopt();
     const SignalStack stack;
-    ReportStatus(WorkOrSay(work));
+    ReportStatus(CatchShortage(work));
   });
   if (rc != 0) {
     ReportStatus(absl::ResourceExhaustedError(
@@ -279,44 +279,46 @@ int RunInThread(absl::FunctionRef<void()> work) {
   _exit(0);
 }
 
+// Calls until no signal interrupts the call, and returns its result.
+template <typename Call>
+auto Uninterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
 // Collects a child; returns false if it was collected before.
 bool Collect(pid_t child, int* wait_status) {
   // As long as it is not collected, the number is still its own, and its
   // group's.
   siginfo_t info{};
-  int rc = 0;
-  do {
-    rc = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
-  } while (rc != 0 && errno == EINTR);
+  const int rc = Uninterrupted([&] {
+    return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+  });
   if (rc != 0) return false;
   kill(-child, SIGKILL);
-  do {
-    rc = waitpid(child, wait_status, 0);
-  } while (rc < 0 && errno == EINTR);
-  return rc == child;
+  return Uninterrupted([&] { return waitpid(child, wait_status, 0); }) == child;
 }
 
 // A child that memory ran out in says nothing of the work: that is an error.
 absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
                                int wait_status) {
   ChildEnd end;
+  const uint32_t state = report.state.load();
+  const bool has_crashed = state == ChildReport::kCrashed;
   if (report.left_by >= 0 && report.left_by <= UINT32_MAX) {
     end.left_by = static_cast<uint32_t>(report.left_by);
     end.is_left_thread = report.is_left_thread;
     // In any other state the process may have been ended by any thread.
-    const uint32_t state = report.state.load();
-    end.is_known_thread =
-        state == ChildReport::kCrashed || state == ChildReport::kExited;
+    end.is_known_thread = has_crashed || state == ChildReport::kExited;
   }
-  const uint32_t state = report.state.load();
   if (is_collected && WIFSIGNALED(wait_status)) {
     end.kind = ChildEnd::Kind::kSignal;
     end.signal = WTERMSIG(wait_status);
-    end.has_address = state == ChildReport::kCrashed &&
-                      report.signal == end.signal && report.has_address;
+    const bool is_reported = has_crashed && report.signal == end.signal;
+    end.has_address = is_reported && report.has_address;
     end.address = end.has_address ? report.address : 0;
-    end.is_own = state == ChildReport::kCrashed &&
-                 report.signal == end.signal && report.is_own;
+    end.is_own = is_reported && report.is_own;
   } else if (state == ChildReport::kReturned) {
     end.kind = ChildEnd::Kind::kReturned;
     end.status = absl::Status(
@@ -327,7 +329,7 @@ absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
     end.kind = ChildEnd::Kind::kExit;
     end.exit_status =
         is_collected ? WEXITSTATUS(wait_status) : report.exit_status;
-  } else if (state == ChildReport::kCrashed) {
+  } else if (has_crashed) {
     end.kind = ChildEnd::Kind::kSignal;
     end.signal = report.signal;
     end.has_address = report.has_address;
@@ -343,6 +345,18 @@ absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
 absl::Status SystemError(const char* what) {
   return absl::ResourceExhaustedError(
       fmt::format("child process: {}: {}", what, std::strerror(errno)));
+}
+
+struct SigchldState {
+  std::mutex mutex;
+  int holders = 0;               // mutex
+  bool is_changed = false;       // mutex
+  struct sigaction previous {};  // mutex; the process's action.
+};
+
+SigchldState& Sigchld() {
+  static auto* const state = new SigchldState();
+  return *state;
 }
 
 }  // namespace
@@ -373,22 +387,6 @@ absl::StatusOr<ChildRunner> ChildRunner::Create() {
                             SharedMemory::Create(sizeof(ChildReport)));
   return ChildRunner(std::move(shared));
 }
-
-namespace {
-
-struct SigchldState {
-  std::mutex mutex;
-  int holders = 0;               // mutex
-  bool is_changed = false;       // mutex
-  struct sigaction previous {};  // mutex; the process's action.
-};
-
-SigchldState& Sigchld() {
-  static auto* const state = new SigchldState();
-  return *state;
-}
-
-}  // namespace
 
 KeepChildStatuses::KeepChildStatuses() {
   SigchldState& state = Sigchld();

@@ -31,12 +31,10 @@ Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
                          std::string(message));
     }
     case ChildEnd::Kind::kSignal: {
-      Finding crash = MakeFinding(isolation_kinds::kCrash, std::move(place),
-                                  text, {{"signal", int64_t{end.signal}}});
-      if (end.has_address) {
-        crash.numbers.push_back({"address", uint64_t{end.address}});
-      }
-      return crash;
+      std::vector<FindingNumber> numbers = {{"signal", int64_t{end.signal}}};
+      if (end.has_address) numbers.push_back({"address", end.address});
+      return MakeFinding(isolation_kinds::kCrash, std::move(place), text,
+                         std::move(numbers));
     }
     case ChildEnd::Kind::kTimeout:
       return MakeFinding(isolation_kinds::kTimeout, std::move(place), text,
@@ -61,6 +59,7 @@ struct LeftFloats {
   bool has = false;
   FloatChange change;
 };
+
 // Returns an error if the node has changed what later ones rely on.
 absl::Status CheckLeft(const ArgumentRecord& arguments,
                        const ProcessState& process) {
@@ -102,11 +101,10 @@ class Isolation {
   // Returns the maximum size of one node's outputs together.
   static size_t SharedBytes(const DebugExecutor& executor) {
     size_t most = 0;
-    const Graph& graph = executor.graph();
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const NodeId node : AllNodes(executor.graph())) {
       size_t bytes = 0;
-      for (uint32_t o = 0; o < graph.OutputsOf(NodeId{n}); ++o) {
-        bytes += executor.index().BytesOf(graph.EntryOf(NodeId{n}, o));
+      for (const EntryId entry : EntriesMadeBy(executor.graph(), node)) {
+        bytes += executor.index().BytesOf(entry);
       }
       most = std::max(most, bytes);
     }
@@ -134,16 +132,16 @@ class Isolation {
                               runner_.Run(work, options_.time_limit_ms));
     ++report_.nodes;
     has_run_[node] = true;
+    NodePlace place = PlaceOf(executor_->index(), node);
     if (left_floats_->has) {
-      report_.findings.push_back(FloatFinding(PlaceOf(executor_->index(), node),
-                                              left_floats_->change));
+      report_.findings.push_back(FloatFinding(place, left_floats_->change));
     }
     if (end.kind == ChildEnd::Kind::kReturned && end.status.ok()) {
       CopyOutputs(node, /*is_child=*/false);
       return absl::OkStatus();
     }
-    report_.findings.push_back(FindingOf(end, PlaceOf(executor_->index(), node),
-                                         options_.time_limit_ms));
+    report_.findings.push_back(
+        FindingOf(end, std::move(place), options_.time_limit_ms));
     has_failed_[node] = true;
     return absl::OkStatus();
   }
@@ -152,9 +150,7 @@ class Isolation {
   // takes them.
   void CopyOutputs(NodeId node, bool is_child) {
     uint8_t* shared = outputs_.data();
-    const Graph& graph = executor_->graph();
-    for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-      const EntryId entry = graph.EntryOf(node, o);
+    for (const EntryId entry : EntriesMadeBy(executor_->graph(), node)) {
       void* const own = DataOf(executor_->TensorOf(entry));
       const size_t bytes = executor_->index().BytesOf(entry);
       if (bytes == 0) continue;
@@ -166,16 +162,14 @@ class Isolation {
   void FindTainted() {
     const Graph& graph = executor_->graph();
     ByEntry<bool> is_bad(graph);
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      const NodeId node{n};
+    for (const NodeId node : AllNodes(graph)) {
       const auto& inputs = graph.node(node).inputs;
       const bool is_tainted = std::any_of(
           inputs.begin(), inputs.end(),
           [&](const EntryRef& ref) { return is_bad[graph.EntryOf(ref)]; });
       if (is_tainted && has_run_[node]) report_.tainted.push_back(node);
       if (!is_tainted && !has_failed_[node]) continue;
-      for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-        const EntryId entry = graph.EntryOf(node, o);
+      for (const EntryId entry : EntriesMadeBy(graph, node)) {
         is_bad[entry] = !executor_->IsPatched(entry);
       }
     }
@@ -197,13 +191,12 @@ class Isolation {
 absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
                                             const IsolationOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));
-  const size_t entries = executor->graph().entries.size();
-  for (uint32_t e = 0; e < entries; ++e) {
-    const DLDevice device = executor->TensorOf(EntryId{e}).device;
+  for (const EntryId entry : AllEntries(executor->graph())) {
+    const DLDevice device = executor->TensorOf(entry).device;
     if (DeviceTypeOf(device) == kDLCPU) continue;
     return absl::UnimplementedError(fmt::format(
         "node {} is on {}, expected cpu(0) (a device does not survive a fork)",
-        Index(executor->index().NodeOf(EntryId{e})), ToString(device)));
+        Index(executor->index().NodeOf(entry)), ToString(device)));
   }
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
   NODEWISE_ASSIGN_OR_RETURN(

@@ -29,18 +29,18 @@ constexpr int kHighDescriptor = 900;
 // How often to look for the end of a child of which no descriptor tells it.
 constexpr int64_t kLookMs = 20;
 
+// A descriptor that is closed with it.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept
+      : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() {
     if (number_ >= 0) close(number_);
   }
 
   int number() const { return number_; }
-  // Leaves it to the caller to close it.
-  int Release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
@@ -149,17 +149,6 @@ class Reader : public PipeReader {
   State state_ = State::kOpen;
 };
 
-absl::Status TakeAll(Reader* reader,
-                     absl::FunctionRef<absl::Status(PipeReader&)> take) {
-  while (reader->WaitForBytes()) {
-    absl::Status status = take(*reader);
-    // How the child ended says more than that its last message is cut.
-    if (reader->state() != Reader::State::kOpen) break;
-    NODEWISE_RETURN_IF_ERROR(status);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 PipeWriter::PipeWriter(int descriptor)
@@ -199,27 +188,11 @@ absl::Status PipeWriter::Write(const void* data, size_t bytes) {
   return absl::OkStatus();
 }
 
-class PipedRun::Child {
- public:
-  Child(int read_end, ChildRunner runner, RunningChild child, int64_t limit_ms)
-      : read_end_(read_end),
-        runner_(std::move(runner)),
-        child_(std::move(child)),
-        limit_ms_(limit_ms) {}
-
-  absl::StatusOr<ChildEnd> Finish(
-      absl::FunctionRef<absl::Status(PipeReader&)> take) {
-    Reader reader(read_end_.number(), child_, limit_ms_);
-    NODEWISE_RETURN_IF_ERROR(TakeAll(&reader, take));
-    const bool is_silent = reader.state() == Reader::State::kSilent;
-    return child_.Wait(is_silent ? 0 : limit_ms_);
-  }
-
- private:
-  const Descriptor read_end_;
-  const ChildRunner runner_;  // Has what the child says of its end.
-  RunningChild child_;
-  const int64_t limit_ms_;
+struct PipedRun::Child {
+  const Descriptor read_end;
+  const ChildRunner runner;  // Has what the child says of its end.
+  RunningChild child;
+  const int64_t limit_ms;
 };
 
 absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
@@ -249,8 +222,8 @@ absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
     return work(writer);
   }));
   return std::unique_ptr<PipedRun>(new PipedRun(
-      std::make_unique<Child>(read_end.Release(), std::move(runner),
-                              std::move(child), silence_limit_ms)));
+      std::unique_ptr<Child>(new Child{std::move(read_end), std::move(runner),
+                                       std::move(child), silence_limit_ms})));
 }
 
 PipedRun::PipedRun(std::unique_ptr<Child> child) : child_(std::move(child)) {}
@@ -260,8 +233,16 @@ PipedRun::~PipedRun() = default;
 absl::StatusOr<ChildEnd> PipedRun::Finish(
     absl::FunctionRef<absl::Status(PipeReader&)> take) {
   NODEWISE_CHECK(child_ != nullptr);
-  const std::unique_ptr<Child> child = std::move(child_);
-  return child->Finish(take);
+  const std::unique_ptr<Child> run = std::move(child_);
+  Reader reader(run->read_end.number(), run->child, run->limit_ms);
+  while (reader.WaitForBytes()) {
+    absl::Status status = take(reader);
+    // How the child ended says more than that its last message is cut.
+    if (reader.state() != Reader::State::kOpen) break;
+    NODEWISE_RETURN_IF_ERROR(status);
+  }
+  const bool is_silent = reader.state() == Reader::State::kSilent;
+  return run->child.Wait(is_silent ? 0 : run->limit_ms);
 }
 
 absl::StatusOr<ChildEnd> RunPiped(

@@ -71,65 +71,24 @@ size_t CountThreads() {
   return stat("/proc/self/task", &status) == 0 ? status.st_nlink : 0;
 }
 
+// Returns the names in a folder of /proc that are numbers, until an error.
+std::vector<int> NumbersIn(const char* folder, std::error_code* error) {
+  std::vector<int> numbers;
+  std::filesystem::directory_iterator each(folder, *error);
+  for (; !*error && each != std::filesystem::directory_iterator();
+       each.increment(*error)) {
+    numbers.push_back(std::atoi(each->path().filename().c_str()));
+  }
+  return numbers;
+}
+
 std::set<pid_t> Threads() {
-  std::set<pid_t> threads;
-  std::error_code error;
-  std::filesystem::directory_iterator each("/proc/self/task", error);
-  for (; !error && each != std::filesystem::directory_iterator();
-       each.increment(error)) {
-    threads.insert(std::atoi(each->path().filename().c_str()));
-  }
-  return threads;
+  std::error_code ignored;
+  const std::vector<int> numbers = NumbersIn("/proc/self/task", &ignored);
+  return {numbers.begin(), numbers.end()};
 }
 
-}  // namespace
-
-ThreadCensus::ThreadCensus() : known_(Threads()), count_(CountThreads()) {
-  // The first call loads a library, which no signal handler should.
-  void* frame = nullptr;
-  (void)backtrace(&frame, 1);
-  current = this;
-}
-
-ThreadCensus::~ThreadCensus() { current = nullptr; }
-
-const ThreadCensus* ThreadCensus::Current() { return current; }
-
-void ThreadCensus::Note(uint32_t node) {
-  const size_t count = CountThreads();
-  if (count == count_) return;
-  count_ = count;
-  for (const pid_t thread : Threads()) {
-    if (!known_.insert(thread).second) continue;
-    const size_t place = num_strays_;
-    if (place == kMostStrays) return;
-    strays_[place].node = node;
-    strays_[place].thread = thread;
-    ++num_strays_;
-  }
-}
-
-std::optional<uint32_t> ThreadCensus::FirstMaker() const {
-  for (size_t i = 0; i < num_strays_; ++i) {
-    const pid_t thread = strays_[i].thread;
-    if (!IsPoolWorker(thread) && !WaitsInOpenMp(thread)) {
-      return strays_[i].node;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<uint32_t> ThreadCensus::MakerOfThisThread() const {
-  const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
-  for (size_t i = 0; i < num_strays_; ++i) {
-    if (strays_[i].thread != thread) continue;
-    if (IsPoolWorker() || IsOpenMpThread()) return std::nullopt;
-    return strays_[i].node;
-  }
-  return std::nullopt;
-}
-
-namespace {
+// --- State ---
 
 constexpr const char* kLines[] = {"Umask",      "Uid",     "Gid",
                                   "Groups",     "CapEff",  "CapPrm",
@@ -183,17 +142,6 @@ std::string LimitText(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit);
 }
 
-// The numbers of what is open, and of what lists them.
-std::vector<int> OpenDescriptors(std::error_code* error) {
-  std::vector<int> numbers;
-  std::filesystem::directory_iterator files("/proc/self/fd", *error);
-  for (; !*error && files != std::filesystem::directory_iterator();
-       files.increment(*error)) {
-    numbers.push_back(std::atoi(files->path().filename().c_str()));
-  }
-  return numbers;
-}
-
 bool IsSameAction(const struct sigaction& a, const struct sigaction& b) {
   // The C library adds a flag of its own, SA_RESTORER, to what it sets.
   constexpr int kOurs = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK |
@@ -205,16 +153,62 @@ bool IsSameAction(const struct sigaction& a, const struct sigaction& b) {
 
 }  // namespace
 
+ThreadCensus::ThreadCensus() : known_(Threads()), count_(CountThreads()) {
+  // The first call loads a library, which no signal handler should.
+  void* frame = nullptr;
+  (void)backtrace(&frame, 1);
+  current = this;
+}
+
+ThreadCensus::~ThreadCensus() { current = nullptr; }
+
+const ThreadCensus* ThreadCensus::Current() { return current; }
+
+void ThreadCensus::Note(uint32_t node) {
+  const size_t count = CountThreads();
+  if (count == count_) return;
+  count_ = count;
+  for (const pid_t thread : Threads()) {
+    if (!known_.insert(thread).second) continue;
+    const size_t place = num_strays_;
+    if (place == kMostStrays) return;
+    strays_[place].node = node;
+    strays_[place].thread = thread;
+    ++num_strays_;
+  }
+}
+
+std::optional<uint32_t> ThreadCensus::FirstMaker() const {
+  for (size_t i = 0; i < num_strays_; ++i) {
+    const pid_t thread = strays_[i].thread;
+    if (!IsPoolWorker(thread) && !WaitsInOpenMp(thread)) {
+      return strays_[i].node;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> ThreadCensus::MakerOfThisThread() const {
+  const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
+  for (size_t i = 0; i < num_strays_; ++i) {
+    if (strays_[i].thread != thread) continue;
+    if (IsPoolWorker() || IsOpenMpThread()) return std::nullopt;
+    return strays_[i].node;
+  }
+  return std::nullopt;
+}
+
 ProcessState ProcessState::Take() {
   ProcessState state;
   state.folder_ = WorkingFolder();
   state.lines_ = ReadLines();
   std::error_code error;
-  std::vector<int> numbers = OpenDescriptors(&error);
+  constexpr char kDescriptors[] = "/proc/self/fd";
+  std::vector<int> numbers = NumbersIn(kDescriptors, &error);
   // A shortage of the system that lasts a moment is not what a function has
   // used up.
   if (error == std::errc::too_many_files_open) {
-    numbers = OpenDescriptors(&error);
+    numbers = NumbersIn(kDescriptors, &error);
   }
   state.has_all_descriptors_ = !error;
   state.has_no_descriptor_left_ = error == std::errc::too_many_files_open;
@@ -223,10 +217,9 @@ ProcessState ProcessState::Take() {
     const int flags = fcntl(number, F_GETFL);
     if (flags < 0) continue;
     struct stat status {};
+    std::optional<Descriptor>& descriptor = state.descriptors_[number];
     if (fstat(number, &status) == 0) {
-      state.descriptors_[number] = {status.st_dev, status.st_ino, flags};
-    } else {
-      state.descriptors_[number] = std::nullopt;
+      descriptor = {status.st_dev, status.st_ino, flags};
     }
   }
   for (int number = 1; number < NSIG; ++number) {
@@ -264,9 +257,8 @@ void ProcessState::AddDescriptorChanges(
     }
     ++kept;
     if (!before.has_value() || !now->second.has_value()) continue;
-    const bool is_same_file = now->second->device == before->device &&
-                              now->second->inode == before->inode;
-    if (!is_same_file) {
+    if (now->second->device != before->device ||
+        now->second->inode != before->inode) {
       changes->push_back(fmt::format("descriptor {} is another file", number));
     } else if (now->second->flags != before->flags) {
       changes->push_back(fmt::format("descriptor {} has other flags", number));
@@ -280,16 +272,14 @@ void ProcessState::AddDescriptorChanges(
 
 void ProcessState::AddSignalChanges(const ProcessState& later,
                                     std::vector<std::string>* changes) const {
+  std::vector<std::string> blocked;
+  std::vector<std::string> let_through;
   for (int number = 1; number < NSIG; ++number) {
     const auto i = static_cast<size_t>(number);
     if (!IsSameAction(actions_[i], later.actions_[i])) {
       changes->push_back(
           fmt::format("{} has another action", SignalText(number)));
     }
-  }
-  std::vector<std::string> blocked;
-  std::vector<std::string> let_through;
-  for (int number = 1; number < NSIG; ++number) {
     const bool was = sigismember(&mask_, number) == 1;
     const bool is = sigismember(&later.mask_, number) == 1;
     if (is && !was) blocked.push_back(SignalText(number));

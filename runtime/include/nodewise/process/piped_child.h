@@ -105,7 +105,7 @@ class PipedRun {
       absl::FunctionRef<absl::Status(PipeReader&)> take);
 
  private:
-  class Child;
+  struct Child;
 
   explicit PipedRun(std::unique_ptr<Child> child);
 

@@ -83,7 +83,6 @@ class ProcessState {
     dev_t device = 0;
     ino_t inode = 0;
     int flags = 0;
-    bool operator==(const Descriptor&) const = default;
   };
 
   void AddDescriptorChanges(const ProcessState& later,
