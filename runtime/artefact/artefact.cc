@@ -8,14 +8,12 @@
 #include "fmt/format.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/own_attributes.h"
-#include "nodewise/graph/params.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/made_folder.h"
 #include "nodewise/support/own_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
-#include "nodewise/vm/vm_graph.h"
 
 namespace nodewise {
 namespace {

@@ -1,17 +1,11 @@
 #include "nodewise/debug/debug_executor.h"
 
 #include <algorithm>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "nodewise/debug/run_observer.h"
-#include "nodewise/dump/dump.h"
 #include "nodewise/func/c_call.h"
 #include "nodewise/graph/float_findings.h"
-#include "nodewise/support/check.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/run_mark.h"

@@ -1,7 +1,6 @@
 #include "runtime/debug/entry_values.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <re2/re2.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 

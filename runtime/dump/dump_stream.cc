@@ -3,12 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <mutex>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "nodewise/support/quiet_thread.h"
 

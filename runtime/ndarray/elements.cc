@@ -1,12 +1,9 @@
 #include "nodewise/ndarray/elements.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
-
-#include "nodewise/ndarray/short_float.h"
 
 namespace nodewise {
 namespace {

@@ -11,11 +11,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "fmt/format.h"
-#include "nodewise/device/device.h"
-#include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/object_abi.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -20,16 +20,13 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/process/piped_child.h"
 #include "nodewise/process/process_state.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"

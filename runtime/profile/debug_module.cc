@@ -1,13 +1,10 @@
 #include "nodewise/profile/debug_module.h"
 
 #include <cstdlib>
-#include <cstring>
 
 #include "fmt/format.h"
-#include "nodewise/func/containers.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/profile/profiler.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/profile/tvm_report.h"

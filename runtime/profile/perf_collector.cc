@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_join.h"

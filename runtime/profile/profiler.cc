@@ -6,13 +6,11 @@
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/noted_run.h"
-#include "nodewise/profile/profile.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"

@@ -14,9 +14,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/by_node.h"
