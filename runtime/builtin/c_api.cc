@@ -38,56 +38,8 @@ absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
   return absl::InvalidArgumentError("the handle is not a module");
 }
 
-absl::Status ImportModule(TVMModuleHandle handle, TVMModuleHandle dependency) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleOf(handle));
-  NODEWISE_ASSIGN_OR_RETURN(Ref<Module> imported, ModuleOf(dependency));
-  return module->Import(std::move(imported));
-}
-
 void* Give(const PackedFunc& function) {
   return Object::Give(function.object());
-}
-
-absl::Status LoadFile(const char* file_name, const char* format,
-                      TVMModuleHandle* out) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      Ref<Module> module,
-      LoadModule(file_name, format != nullptr ? format : ""));
-  *out = Object::Give(module);
-  return absl::OkStatus();
-}
-
-absl::Status FindInModule(TVMModuleHandle handle, const char* name,
-                          bool query_imports, TVMFunctionHandle* out) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleOf(handle));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const PackedFunc function,
-      query_imports ? module->FindFunction(name) : module->GetFunction(name));
-  *out = Give(function);
-  return absl::OkStatus();
-}
-
-absl::Status SetReturn(TVMRetValueHandle ret, ArgView value) {
-  NODEWISE_ASSIGN_OR_RETURN(*static_cast<Value*>(ret), Value::Copy(value));
-  return absl::OkStatus();
-}
-
-absl::Status MakeResult(TVMValue* value, int* code) {
-  NODEWISE_ASSIGN_OR_RETURN(Value copy, Value::Copy(ArgView(*value, *code)));
-  std::move(copy).MoveToC(value, code);
-  return absl::OkStatus();
-}
-
-absl::Status RegisterHandle(const char* name, TVMFunctionHandle handle,
-                            bool replace) {
-  const Ref<Object> object = Object::Share(handle, kTVMPackedFuncHandle);
-  auto* const function = dynamic_cast<FunctionObject*>(object.get());
-  if (function == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("function {}: the handle is not a function", name));
-  }
-  return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(function)),
-                          replace);
 }
 
 // The names that TVMFuncListGlobalNames last returned on this thread.
@@ -153,17 +105,6 @@ absl::Status AllocateSpace(DLDevice device, size_t bytes, size_t alignment,
   NODEWISE_ASSIGN_OR_RETURN(
       *out, memory->Allocate(device.device_id, bytes, alignment));
   return absl::OkStatus();
-}
-
-absl::Status FreeSpace(DLDevice device, void* data) {
-  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
-  memory->Free(device.device_id, data, 0);
-  return absl::OkStatus();
-}
-
-absl::Status Synchronize(DLDevice device) {
-  NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
-  return memory->Synchronize(device.device_id);
 }
 
 // As a whole function of the C API: a stream is null, since no device has
@@ -253,20 +194,40 @@ const char* TVMGetLastBacktrace(void) { return ""; }
 void TVMThrowLastError(void) {}
 int TVMModLoadFromFile(const char* file_name, const char* format,
                        TVMModuleHandle* out) {
-  return CallFromC(__func__, {{"file_name", file_name}, {"out", out}},
-                   [&] { return LoadFile(file_name, format, out); });
+  return CallFromC(
+      __func__, {{"file_name", file_name}, {"out", out}},
+      [&]() -> absl::Status {
+        NODEWISE_ASSIGN_OR_RETURN(
+            const Ref<Module> module,
+            LoadModule(file_name, format != nullptr ? format : ""));
+        *out = Object::Give(module);
+        return absl::OkStatus();
+      });
 }
 
 int TVMModImport(TVMModuleHandle module, TVMModuleHandle dependency) {
-  return CallFromC(__func__, {{"module", module}, {"dependency", dependency}},
-                   [&] { return ImportModule(module, dependency); });
+  return CallFromC(
+      __func__, {{"module", module}, {"dependency", dependency}},
+      [&]() -> absl::Status {
+        NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> importer, ModuleOf(module));
+        NODEWISE_ASSIGN_OR_RETURN(Ref<Module> imported, ModuleOf(dependency));
+        return importer->Import(std::move(imported));
+      });
 }
 
 int TVMModGetFunction(TVMModuleHandle module, const char* name,
                       int query_imports, TVMFunctionHandle* out) {
-  return CallFromC(
-      __func__, {{"module", module}, {"name", name}, {"out", out}},
-      [&] { return FindInModule(module, name, query_imports != 0, out); });
+  return CallFromC(__func__, {{"module", module}, {"name", name}, {"out", out}},
+                   [&]() -> absl::Status {
+                     NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> asked,
+                                               ModuleOf(module));
+                     NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
+                                               query_imports != 0
+                                                   ? asked->FindFunction(name)
+                                                   : asked->GetFunction(name));
+                     *out = Give(function);
+                     return absl::OkStatus();
+                   });
 }
 
 int TVMModFree(TVMModuleHandle module) { return TVMObjectFree(module); }
@@ -277,18 +238,25 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
                       int num_ret) {
   return CallFromC(
       __func__, {{"ret", ret}, {"value", value}, {"type_code", type_code}},
-      [&] {
-        if (num_ret == 1) {
-          return SetReturn(ret, ArgView(*value, *type_code));
+      [&]() -> absl::Status {
+        if (num_ret != 1) {
+          return absl::InvalidArgumentError(fmt::format(
+              "TVMCFuncSetReturn: got {} values, expected 1", num_ret));
         }
-        return absl::InvalidArgumentError(fmt::format(
-            "TVMCFuncSetReturn: got {} values, expected 1", num_ret));
+        NODEWISE_ASSIGN_OR_RETURN(*static_cast<Value*>(ret),
+                                  Value::Copy(ArgView(*value, *type_code)));
+        return absl::OkStatus();
       });
 }
 
 int TVMCbArgToReturn(TVMValue* value, int* code) {
   return CallFromC(__func__, {{"value", value}, {"code", code}},
-                   [&] { return MakeResult(value, code); });
+                   [&]() -> absl::Status {
+                     NODEWISE_ASSIGN_OR_RETURN(
+                         Value copy, Value::Copy(ArgView(*value, *code)));
+                     std::move(copy).MoveToC(value, code);
+                     return absl::OkStatus();
+                   });
 }
 
 int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
@@ -306,9 +274,19 @@ int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
 
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle function,
                           int override_existing) {
-  return CallFromC(__func__, {{"name", name}, {"function", function}}, [&] {
-    return RegisterHandle(name, function, override_existing != 0);
-  });
+  return CallFromC(
+      __func__, {{"name", name}, {"function", function}},
+      [&]() -> absl::Status {
+        const Ref<Object> shared =
+            Object::Share(function, kTVMPackedFuncHandle);
+        auto* const object = dynamic_cast<FunctionObject*>(shared.get());
+        if (object == nullptr) {
+          return absl::InvalidArgumentError(
+              fmt::format("function {}: the handle is not a function", name));
+        }
+        return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(object)),
+                                override_existing != 0);
+      });
 }
 
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
@@ -426,7 +404,11 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice device, int ndim,
 }
 
 int TVMDeviceFreeDataSpace(DLDevice device, void* data) {
-  return CallFromC(__func__, {}, [&] { return FreeSpace(device, data); });
+  return CallFromC(__func__, {}, [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
+    memory->Free(device.device_id, data, 0);
+    return absl::OkStatus();
+  });
 }
 
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle) {
@@ -451,8 +433,10 @@ int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
 }
 
 int TVMSynchronize(int device_type, int device_id, TVMStreamHandle) {
-  return CallFromC(__func__, {}, [&] {
-    return Synchronize(MakeDevice(device_type, device_id));
+  return CallFromC(__func__, {}, [&]() -> absl::Status {
+    NODEWISE_ASSIGN_OR_RETURN(Device * device,
+                              FindDevice(MakeDevice(device_type, device_id)));
+    return device->Synchronize(device_id);
   });
 }
 

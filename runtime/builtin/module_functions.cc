@@ -81,37 +81,22 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   return evaluator;
 }
 
-// Evicts what caches hold by copying one array over another.
-class CacheFlusher {
- public:
-  static absl::StatusOr<CacheFlusher> Create(int bytes, DLDevice device) {
-    CacheFlusher flusher;
-    if (bytes <= 0) return flusher;
-    const int64_t shape[] = {bytes};
-    constexpr DLDataType kByte{kDLUInt, 8, 1};
-    NODEWISE_ASSIGN_OR_RETURN(flusher.from_,
-                              NDArray::Empty(shape, kByte, device));
-    NODEWISE_ASSIGN_OR_RETURN(flusher.to_,
-                              NDArray::Empty(shape, kByte, device));
-    return flusher;
-  }
-
-  absl::Status Flush() const {
-    return from_.defined() ? CopyTensor(*from_, *to_) : absl::OkStatus();
-  }
-
- private:
-  NDArray from_, to_;  // Undefined if there is nothing to flush.
-};
-
 absl::StatusOr<Value> Evaluate(const Evaluator& evaluator, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(Device* const device, FindDevice(evaluator.device));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const CacheFlusher flusher,
-      CacheFlusher::Create(evaluator.cache_flush_bytes, evaluator.device));
+  // Copying one over the other evicts what caches hold. Undefined if there is
+  // nothing to flush.
+  NDArray from, to;
+  if (evaluator.cache_flush_bytes > 0) {
+    const int64_t shape[] = {evaluator.cache_flush_bytes};
+    constexpr DLDataType kByte{kDLUInt, 8, 1};
+    NODEWISE_ASSIGN_OR_RETURN(from,
+                              NDArray::Empty(shape, kByte, evaluator.device));
+    NODEWISE_ASSIGN_OR_RETURN(to,
+                              NDArray::Empty(shape, kByte, evaluator.device));
+  }
   const int id = evaluator.device.device_id;
   const auto time_calls = [&](int64_t number) -> absl::StatusOr<int64_t> {
-    NODEWISE_RETURN_IF_ERROR(flusher.Flush());
+    if (from.defined()) NODEWISE_RETURN_IF_ERROR(CopyTensor(*from, *to));
     NODEWISE_RETURN_IF_ERROR(device->Synchronize(id));
     const int64_t start = ClockNanoseconds();
     for (int64_t i = 0; i < number; ++i) {

@@ -52,14 +52,16 @@ class DumpWriterImpl final : public DumpWriter {
     for (uint32_t i = 0; i < inputs.size(); ++i) {
       const EntryId id = graph_.EntryOf(refs[i]);
       const Entry& entry = layout_->entries[id];
-      if (const Contents* const made = MadeLast(id, *inputs[i])) {
-        AppendInput(node, i, id, made->hash);
-        continue;
-      }
+      const Contents* const made = MadeLast(id, *inputs[i]);
       DLTensor copy;
-      const DLTensor* host = OnHost(*inputs[i], entry, &copy);
+      const DLTensor* const host =
+          made != nullptr ? inputs[i] : OnHost(*inputs[i], entry, &copy);
       if (host == nullptr) return;
-      AppendInput(node, i, id, HashBytes(DataOf(*host), entry.bytes));
+      // The statistics were recorded when it was made; here its hash, which
+      // shows whether it is the same, is enough.
+      const uint64_t hash =
+          made != nullptr ? made->hash : HashBytes(DataOf(*host), entry.bytes);
+      Append(RecordOf(Kind::kInput, node, i, id, hash), {});
     }
   }
 
@@ -204,12 +206,6 @@ class DumpWriterImpl final : public DumpWriter {
             .entry = Index(id),
             .first = hash,
             .second = layout_->entries[id].elements};
-  }
-
-  // A tensor's statistics were recorded when it was made; for an input the
-  // hash, which shows whether it is the same, is enough.
-  void AppendInput(NodeId node, uint32_t slot, EntryId id, uint64_t hash) {
-    Append(RecordOf(Kind::kInput, node, slot, id, hash), {});
   }
 
   // Returns the hash.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
 
-std::atomic<AccessTrapListener*> current_listener{nullptr};
+std::atomic<GuardedMemory*> trapping_memory{nullptr};
 // Indexed as kSignals. Written before our handler is in place.
 struct sigaction previous_actions[2];
 
@@ -55,11 +55,10 @@ void Forward(int signal_number, siginfo_t* info, void* context) {
 
 void OnSignal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
-  AccessTrapListener* const listener =
-      current_listener.load(std::memory_order_acquire);
+  GuardedMemory* const memory = trapping_memory.load(std::memory_order_acquire);
   const bool is_handled =
-      listener != nullptr && info->si_code > 0 &&
-      listener->OnTrap(static_cast<uint8_t*>(info->si_addr), AccessOf(context));
+      memory != nullptr && info->si_code > 0 &&
+      memory->OnTrap(static_cast<uint8_t*>(info->si_addr), AccessOf(context));
   if (!is_handled) Forward(signal_number, info, context);
   errno = saved_errno;
 }
@@ -89,8 +88,8 @@ bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
 
 }  // namespace
 
-AccessTrap::AccessTrap(AccessTrapListener* listener) {
-  NODEWISE_CHECK(current_listener.exchange(listener) == nullptr);
+AccessTrap::AccessTrap(GuardedMemory* memory) {
+  NODEWISE_CHECK(trapping_memory.exchange(memory) == nullptr);
   struct sigaction action {};
   action.sa_sigaction = &OnSignal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -105,13 +104,7 @@ AccessTrap::~AccessTrap() {
   for (int i = 0; i < 2; ++i) {
     sigaction(kSignals[i], &previous_actions[i], nullptr);
   }
-  current_listener.store(nullptr, std::memory_order_release);
-}
-
-void Extent::Add(int64_t from, int64_t to) {
-  if (to < from) return;
-  first = empty() ? from : std::min(first, from);
-  last = std::max(last, to);
+  trapping_memory.store(nullptr, std::memory_order_release);
 }
 
 GuardedMemory::GuardedMemory(size_t red_zone, uint8_t zone_byte,

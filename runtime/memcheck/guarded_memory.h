@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,28 +13,6 @@ namespace nodewise {
 
 enum class TrappedAccess { kRead, kWrite, kUnknown };
 
-// Told of every access to memory that may not be touched. It is called in a
-// signal handler, on the thread that made the access, and on several threads at
-// the same time: what it does must be safe there.
-class AccessTrapListener {
- public:
-  virtual ~AccessTrapListener() = default;
-  // Returns true if the access may be tried again; false if it does not concern
-  // this listener, and goes to the handler that the signal had before.
-  virtual bool OnTrap(uint8_t* address, TrappedAccess access) = 0;
-};
-
-// Catches SIGSEGV and SIGBUS in all threads for as long as it lives, and then
-// restores the handlers that were there.
-// REQUIRES: there is no other, and no thread touches such memory as it ends.
-class AccessTrap {
- public:
-  explicit AccessTrap(AccessTrapListener* listener);
-  ~AccessTrap();
-  AccessTrap(const AccessTrap&) = delete;
-  AccessTrap& operator=(const AccessTrap&) = delete;
-};
-
 // A range of bytes, counted from the first byte of a block: [first, last], or
 // nothing.
 struct Extent {
@@ -42,7 +21,11 @@ struct Extent {
 
   bool empty() const { return last < first; }
   uint64_t size() const { return static_cast<uint64_t>(last - first + 1); }
-  void Add(int64_t from, int64_t to);
+  void Add(int64_t from, int64_t to) {
+    if (to < from) return;
+    first = empty() ? from : std::min(first, from);
+    last = std::max(last, to);
+  }
 };
 
 // Blocks of memory in pages of their own,
@@ -54,7 +37,7 @@ struct Extent {
 // that the touching code runs on. Guard pages are kept inaccessible.
 //
 // Only OnTrap is thread-safe.
-class GuardedMemory : public AccessTrapListener {
+class GuardedMemory {
  public:
   enum class Access { kNone, kRead, kReadWrite };
 
@@ -89,7 +72,7 @@ class GuardedMemory : public AccessTrapListener {
   // and so do the bytes that Fill() leaves after an entry; new blocks are
   // filled with `poison_byte`.
   GuardedMemory(size_t red_zone, uint8_t zone_byte, uint8_t poison_byte);
-  ~GuardedMemory() override;
+  ~GuardedMemory();
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
 
@@ -134,7 +117,11 @@ class GuardedMemory : public AccessTrapListener {
   Extent ChangedBefore(size_t block) const;
   Extent ChangedBehind(size_t block, size_t bytes) const;
 
-  bool OnTrap(uint8_t* address, TrappedAccess access) override;
+  // Is told of an access in a signal handler, on the thread that made it, and
+  // on several threads at the same time. Returns true if the access may be
+  // tried again; false if it does not concern these blocks, and goes to the
+  // handler that the signal had before.
+  bool OnTrap(uint8_t* address, TrappedAccess access);
 
  private:
   static constexpr size_t kMostTouches = 64;
@@ -168,6 +155,18 @@ class GuardedMemory : public AccessTrapListener {
   ThreadCensus census_;
   StrayTouch stray_touches_[kMostTouches];
   std::atomic<size_t> num_stray_touches_{0};
+};
+
+// Has a guarded memory told of every access to memory that may not be touched:
+// catches SIGSEGV and SIGBUS in all threads for as long as it lives, and then
+// restores the handlers that were there.
+// REQUIRES: there is no other, and no thread touches such memory as it ends.
+class AccessTrap {
+ public:
+  explicit AccessTrap(GuardedMemory* memory);
+  ~AccessTrap();
+  AccessTrap(const AccessTrap&) = delete;
+  AccessTrap& operator=(const AccessTrap&) = delete;
 };
 
 }  // namespace nodewise

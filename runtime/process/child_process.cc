@@ -351,9 +351,24 @@ struct SigchldState {
   struct sigaction previous {};  // mutex; the process's action.
 };
 
-SigchldState& Sigchld() {
+// While anything holds the result, SIGCHLD is not ignored in this process:
+// otherwise the kernel would discard how a child ended.
+std::shared_ptr<void> KeepChildStatuses() {
   static auto* const state = new SigchldState();
-  return *state;
+  const std::lock_guard<std::mutex> lock(state->mutex);
+  if (state->holders++ == 0) {
+    sigaction(SIGCHLD, nullptr, &state->previous);
+    state->is_changed = state->previous.sa_handler == SIG_IGN ||
+                        (state->previous.sa_flags & SA_NOCLDWAIT) != 0;
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    if (state->is_changed) sigaction(SIGCHLD, &action, nullptr);
+  }
+  return std::shared_ptr<void>(state, [](void*) {
+    const std::lock_guard<std::mutex> releasing(state->mutex);
+    if (--state->holders > 0 || !state->is_changed) return;
+    sigaction(SIGCHLD, &state->previous, nullptr);
+  });
 }
 
 }  // namespace
@@ -366,11 +381,8 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
   return SharedMemory(static_cast<uint8_t*>(data), std::max<size_t>(bytes, 1));
 }
 
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-
-SharedMemory::~SharedMemory() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+void SharedMemory::Unmap::operator()(uint8_t* data) const {
+  munmap(data, bytes);
 }
 
 void NoteLeftThreads(const ThreadCensus& census) {
@@ -382,27 +394,7 @@ void NoteLeftThreads(const ThreadCensus& census) {
 absl::StatusOr<ChildRunner> ChildRunner::Create() {
   NODEWISE_ASSIGN_OR_RETURN(SharedMemory shared,
                             SharedMemory::Create(sizeof(ChildReport)));
-  return ChildRunner(std::move(shared));
-}
-
-KeepChildStatuses::KeepChildStatuses() {
-  SigchldState& state = Sigchld();
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  if (state.holders++ > 0) return;
-  sigaction(SIGCHLD, nullptr, &state.previous);
-  state.is_changed = state.previous.sa_handler == SIG_IGN ||
-                     (state.previous.sa_flags & SA_NOCLDWAIT) != 0;
-  if (!state.is_changed) return;
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &action, nullptr);
-}
-
-KeepChildStatuses::~KeepChildStatuses() {
-  SigchldState& state = Sigchld();
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  if (--state.holders > 0 || !state.is_changed) return;
-  sigaction(SIGCHLD, &state.previous, nullptr);
+  return ChildRunner(std::move(shared), KeepChildStatuses());
 }
 
 RunningChild::RunningChild(pid_t pid, const ChildReport* report)

@@ -17,27 +17,18 @@ namespace nodewise {
 class SharedMemory {
  public:
   static absl::StatusOr<SharedMemory> Create(size_t bytes);
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&&) = delete;
-  ~SharedMemory();
 
-  uint8_t* data() const { return data_; }
+  uint8_t* data() const { return data_.get(); }
 
  private:
-  SharedMemory(uint8_t* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  struct Unmap {
+    size_t bytes;
+    void operator()(uint8_t* data) const;
+  };
 
-  uint8_t* data_;
-  size_t bytes_;
-};
+  SharedMemory(uint8_t* data, size_t bytes) : data_(data, Unmap{bytes}) {}
 
-// While one exists in this process, SIGCHLD is not ignored: otherwise the
-// kernel would discard how a child ended.
-class KeepChildStatuses {
- public:
-  KeepChildStatuses();
-  KeepChildStatuses(const KeepChildStatuses&) = delete;
-  KeepChildStatuses& operator=(const KeepChildStatuses&) = delete;
-  ~KeepChildStatuses();
+  std::unique_ptr<uint8_t, Unmap> data_;
 };
 
 // What a child says of its own end, in shared memory.
@@ -93,11 +84,11 @@ class ChildRunner {
                                int64_t limit_ms);
 
  private:
-  explicit ChildRunner(SharedMemory shared) : shared_(std::move(shared)) {}
+  ChildRunner(SharedMemory shared, std::shared_ptr<void> keep_statuses)
+      : shared_(std::move(shared)), keep_statuses_(std::move(keep_statuses)) {}
 
   SharedMemory shared_;  // A ChildReport.
-  std::unique_ptr<KeepChildStatuses> keep_statuses_ =
-      std::make_unique<KeepChildStatuses>();
+  std::shared_ptr<void> keep_statuses_;
 };
 
 }  // namespace nodewise

@@ -224,7 +224,8 @@ class SweepObserver : public NodeObserver {
   }
 
  private:
-  // When a tensor is looked at. In the order of the findings.
+  // When a tensor is looked at. In the order of the findings, and of their
+  // kinds in sweep_kinds::kAll.
   enum class Moment { kGiven, kRead, kMade, kLeft, kEnd };
   // A moment that occurs in every run: a node, and which of its tensors.
   using Place = std::tuple<NodeId, Moment, uint32_t>;
@@ -304,22 +305,6 @@ class SweepObserver : public NodeObserver {
     }
   }
 
-  static const FindingKind& KindOf(Moment moment) {
-    switch (moment) {
-      case Moment::kGiven:
-        return sweep_kinds::kGivenDiffers;
-      case Moment::kRead:
-        return sweep_kinds::kReadDiffers;
-      case Moment::kMade:
-        return sweep_kinds::kMadeDiffers;
-      case Moment::kLeft:
-        return sweep_kinds::kLeftDiffers;
-      case Moment::kEnd:
-        break;
-    }
-    return sweep_kinds::kEndDiffers;
-  }
-
   // Adds a finding without its message; returns null if this place has one
   // already.
   Finding* NewFinding(const Place& place, EntryId id) {
@@ -328,13 +313,13 @@ class SweepObserver : public NodeObserver {
     const auto& [node, moment, slot] = place;
     const bool is_input = moment == Moment::kRead || moment == Moment::kLeft;
     const SweepRun other = OtherRun();
-    at->second =
-        MakeFinding(KindOf(moment), PlaceOf(run_->index(), node, id), "",
-                    {{is_input ? "input" : "output", uint64_t{slot}},
-                     {"threads", int64_t{other.threads}},
-                     {"other_threads", int64_t{now_.threads}},
-                     {"layout", int64_t{other.layout}},
-                     {"other_layout", int64_t{now_.layout}}});
+    at->second = MakeFinding(sweep_kinds::kAll[static_cast<size_t>(moment)],
+                             PlaceOf(run_->index(), node, id), "",
+                             {{is_input ? "input" : "output", uint64_t{slot}},
+                              {"threads", int64_t{other.threads}},
+                              {"other_threads", int64_t{now_.threads}},
+                              {"layout", int64_t{other.layout}},
+                              {"other_layout", int64_t{now_.layout}}});
     return &at->second;
   }
 
@@ -342,10 +327,11 @@ class SweepObserver : public NodeObserver {
   // last the same.
   std::string MessageFor(const Place& place, const Place& last) const {
     const auto& [last_node, last_moment, last_slot] = last;
-    const std::string since =
-        last_moment == Moment::kGiven  ? "before the first node"
-        : last_moment == Moment::kRead ? "when it was read"
-                                       : "after " + NameOf(last_node);
+    const std::string since = last_moment == Moment::kGiven
+                                  ? "before the first node"
+                              : last_moment == Moment::kRead
+                                  ? "when it was read"
+                                  : "after " + run_->index().TitleOf(last_node);
     const auto& [node, moment, slot] = place;
     const std::string between = BetweenText(OtherRun(), now_);
     switch (moment) {
@@ -372,8 +358,6 @@ class SweepObserver : public NodeObserver {
     }
     return "";
   }
-
-  std::string NameOf(NodeId node) const { return run_->index().TitleOf(node); }
 
   // Returns the run that this one is compared with where they differ.
   SweepRun OtherRun() const {
