@@ -142,19 +142,11 @@ absl::Span<const DLTensor* const> DebugExecutor::OutputsOf(NodeId node) const {
           graph().OutputsOf(node)};
 }
 
-void DebugExecutor::AddObserver(NodeObserver* observer) {
-  observers_.push_back(observer);
-}
-
 void DebugExecutor::RemoveObserver(NodeObserver* observer) {
   // A visit that is under way keeps its place, and drops the empty ones.
   std::replace(observers_.begin(), observers_.end(), observer,
                static_cast<NodeObserver*>(nullptr));
   DropRemoved();
-}
-
-void DebugExecutor::DropRemoved() {
-  if (visits_ == 0) std::erase(observers_, nullptr);
 }
 
 absl::Status DebugExecutor::VisitObservers(
@@ -189,11 +181,6 @@ absl::Span<const DLTensor* const> RunView::InputsOf(NodeId node) const {
 
 absl::Span<const DLTensor* const> RunView::OutputsOf(NodeId node) const {
   return executor_->OutputsOf(node);
-}
-
-NodeRun DebugExecutor::RunOf(NodeId node, NodeTime time,
-                             const FloatChange* floats) const {
-  return {View(), node, InputsOf(node), OutputsOf(node), time, floats};
 }
 
 void DebugExecutor::TellPassEnded(const absl::Status& status) {

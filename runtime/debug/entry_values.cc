@@ -9,20 +9,6 @@
 
 namespace nodewise {
 
-Liveness::Liveness(const GraphIndex& index,
-                   std::function<bool(EntryId)> is_in_slot)
-    : index_(index),
-      graph_(index.graph()),
-      plan_(index.plan()),
-      is_in_slot_(std::move(is_in_slot)),
-      owner_(plan_.slots.size(), kNoOwner),
-      computed_(graph_) {}
-
-void Liveness::Clear() {
-  std::fill(owner_.begin(), owner_.end(), kNoOwner);
-  std::fill(computed_.begin(), computed_.end(), false);
-}
-
 void Liveness::MarkComputed(NodeId node) {
   for (const EntryId entry : EntriesMadeBy(graph_, node)) {
     computed_[entry] = true;
@@ -43,29 +29,12 @@ void Liveness::MarkLost(NodeId node) {
   }
 }
 
-void Liveness::SetValue(EntryId base) {
-  computed_[base] = true;
-  if (is_in_slot_(base)) owner_[SlotOf(base)] = Index(base);
-}
-
 // Where no slot says whose value it has, an entry is dead if it counts as not
 // computed.
 void Liveness::DropValue(EntryId base) {
   for (uint32_t e = Index(base); e < computed_.size(); ++e) {
     if (index_.BaseOf(EntryId{e}) == base) computed_[EntryId{e}] = false;
   }
-}
-
-bool Liveness::IsLive(EntryId entry) const {
-  if (!computed_[entry]) return false;
-  const EntryId base = index_.BaseOf(entry);
-  return !is_in_slot_(base) || owner_[SlotOf(base)] == Index(base);
-}
-
-std::optional<EntryId> Liveness::OwnerOfSlot(EntryId entry) const {
-  const uint32_t owner = owner_[SlotOf(entry)];
-  if (owner == kNoOwner) return std::nullopt;
-  return EntryId{owner};
 }
 
 absl::Status Liveness::Check(EntryId entry) const {
@@ -166,13 +135,6 @@ void DebugExecutor::BeginLiveness() const {
   liveness_->Clear();
   for (const Port& input : inputs()) {
     if (input.is_set) liveness_->MarkComputed(NodeId{input.node});
-  }
-}
-
-void DebugExecutor::MarkAllLost() {
-  LeavePass(NodeId{0});
-  for (const NodeId node : AllNodes(graph())) {
-    if (graph().IsFunction(node)) liveness_->MarkLost(node);
   }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,26 +21,46 @@ class Liveness {
  public:
   // `is_in_slot` says whether an entry lies in the slot that the plan gives it,
   // or in memory of the caller's. All of these must outlive the object.
-  Liveness(const GraphIndex& index, std::function<bool(EntryId)> is_in_slot);
+  Liveness(const GraphIndex& index, std::function<bool(EntryId)> is_in_slot)
+      : index_(index),
+        graph_(index.graph()),
+        plan_(index.plan()),
+        is_in_slot_(std::move(is_in_slot)),
+        owner_(plan_.slots.size(), kNoOwner),
+        computed_(graph_) {}
 
   // No entry has a value.
-  void Clear();
+  void Clear() {
+    std::fill(owner_.begin(), owner_.end(), kNoOwner);
+    std::fill(computed_.begin(), computed_.end(), false);
+  }
   // The outputs of the node have got their values, in place of what lay there.
   void MarkComputed(NodeId node);
   // The node failed: the contents of its outputs are undefined.
   void MarkLost(NodeId node);
   // A base entry has got its value where it is now, and not from a node.
-  void SetValue(EntryId base);
+  void SetValue(EntryId base) {
+    computed_[base] = true;
+    if (is_in_slot_(base)) owner_[SlotOf(base)] = Index(base);
+  }
   // A base entry lies in memory that does not hold its value, and so do the
   // entries that are the same tensor.
   void DropValue(EntryId base);
 
-  bool IsLive(EntryId entry) const;
+  bool IsLive(EntryId entry) const {
+    if (!computed_[entry]) return false;
+    const EntryId base = index_.BaseOf(entry);
+    return !is_in_slot_(base) || owner_[SlotOf(base)] == Index(base);
+  }
   // OK if the entry is live; else kFailedPrecondition that says which node will
   // compute it or has written over it. REQUIRES: the graph has the entry.
   absl::Status Check(EntryId entry) const;
   // The base entry whose value lies in the slot of this one, if any.
-  std::optional<EntryId> OwnerOfSlot(EntryId entry) const;
+  std::optional<EntryId> OwnerOfSlot(EntryId entry) const {
+    const uint32_t owner = owner_[SlotOf(entry)];
+    if (owner == kNoOwner) return std::nullopt;
+    return EntryId{owner};
+  }
 
  private:
   static constexpr uint32_t kNoOwner = UINT32_MAX;

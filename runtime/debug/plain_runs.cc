@@ -30,8 +30,12 @@ absl::Status DebugExecutor::RunPlain() {
   const absl::Status status = GraphExecutor::Run();
   if (status.ok()) {
     EndPass();
-  } else {
-    MarkAllLost();
+    return status;
+  }
+  // It is not known where it failed, so any output may be half written.
+  LeavePass(NodeId{0});
+  for (const NodeId node : AllNodes(graph())) {
+    if (graph().IsFunction(node)) liveness_->MarkLost(node);
   }
   return status;
 }
@@ -98,8 +102,6 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
   return TimeRepeats(options, time_calls, [] { return absl::OkStatus(); });
 }
 
-// Whether watching changed the outcome, and rules that end a run.
-
 namespace {
 
 // In words; empty if they are the same.
@@ -155,21 +157,6 @@ absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
                         "tensor{}, {} bytes)",
                         plain.NumOutputs(), plain.NumOutputs() == 1 ? "" : "s",
                         bytes)};
-}
-
-DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
-                                     StopValues values) {
-  return [&executor, values](NodeId node) -> absl::StatusOr<bool> {
-    for (const DLTensor* output : executor.OutputsOf(node)) {
-      const NDArray array = NDArray::Borrow(*output, nullptr);
-      NODEWISE_ASSIGN_OR_RETURN(const NDArray host,
-                                output->device == kCpu
-                                    ? absl::StatusOr<NDArray>(array)
-                                    : array.CopyToHost());
-      if (HoldsValue(StatsOf(*host), values)) return true;
-    }
-    return false;
-  };
 }
 
 }  // namespace nodewise

@@ -66,10 +66,6 @@ absl::Status DebugExecutor::Advance() {
   return status;
 }
 
-absl::Status DebugExecutor::EnsurePassStarted() {
-  return in_pass_ ? absl::OkStatus() : Restart();
-}
-
 absl::Status DebugExecutor::Step() {
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (AtEnd()) {
@@ -109,6 +105,21 @@ absl::StatusOr<std::optional<NodeId>> DebugExecutor::ContinueUntil(
     if (wanted) return std::optional<NodeId>(node);
   }
   return std::optional<NodeId>();
+}
+
+DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
+                                     StopValues values) {
+  return [&executor, values](NodeId node) -> absl::StatusOr<bool> {
+    for (const DLTensor* output : executor.OutputsOf(node)) {
+      const NDArray array = NDArray::Borrow(*output, nullptr);
+      NODEWISE_ASSIGN_OR_RETURN(const NDArray host,
+                                output->device == kCpu
+                                    ? absl::StatusOr<NDArray>(array)
+                                    : array.CopyToHost());
+      if (HoldsValue(StatsOf(*host), values)) return true;
+    }
+    return false;
+  };
 }
 
 }  // namespace nodewise

@@ -114,7 +114,7 @@ class DebugExecutor : public GraphExecutor {
   // must outlive it or be removed. An observer may add and remove others and
   // itself: who is removed is called no more, who is added from the next
   // boundary on.
-  void AddObserver(NodeObserver* observer);
+  void AddObserver(NodeObserver* observer) { observers_.push_back(observer); }
   void RemoveObserver(NodeObserver* observer);
 
   // Replaces how a node is called. The invoker runs `call`, here or in another
@@ -168,7 +168,9 @@ class DebugExecutor : public GraphExecutor {
   // One node of the pass, a function or not.
   absl::Status Advance();
   // Begins a pass unless one is under way.
-  absl::Status EnsurePassStarted();
+  absl::Status EnsurePassStarted() {
+    return in_pass_ ? absl::OkStatus() : Restart();
+  }
   // Does a part of the pass that is under way. If it fails the pass is over,
   // and observers are told: what it left is undefined, so that the next step
   // begins a new one.
@@ -180,9 +182,13 @@ class DebugExecutor : public GraphExecutor {
   void ExtendWhole(NodeTime time);
   absl::Status VisitObservers(
       absl::FunctionRef<absl::Status(NodeObserver&)> visit);
-  void DropRemoved();
+  void DropRemoved() {
+    if (visits_ == 0) std::erase(observers_, nullptr);
+  }
   NodeRun RunOf(NodeId node, NodeTime time,
-                const FloatChange* floats = nullptr) const;
+                const FloatChange* floats = nullptr) const {
+    return {View(), node, InputsOf(node), OutputsOf(node), time, floats};
+  }
   // Tells the observers of a pass, unless they know, that it is over.
   void TellPassEnded(const absl::Status& status);
 
@@ -198,8 +204,6 @@ class DebugExecutor : public GraphExecutor {
   // After a fast run it is only worked out when it is asked for.
   Liveness& Live() const;
   void BeginLiveness() const;
-  // Called after a run if it is not known where that failed.
-  void MarkAllLost();
   bool IsComputed(EntryId entry) const override;
   void ValueWasSet(EntryId base) override;
   void ValueWasDropped(EntryId base) override;
