@@ -161,14 +161,6 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& given) {
                   target));
 }
 
-// Returns the factory among the modules of a library, or null.
-Module* FindFactory(const Ref<Module>& root) {
-  for (Module* module : root->Tree()) {
-    if (module->kind() == "GraphExecutorFactory") return module;
-  }
-  return nullptr;
-}
-
 // Adds the parameters of a file to those that the library holds. The file's
 // come last, so they count where both have one.
 absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
@@ -182,7 +174,12 @@ absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
 
 absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
                                      const Ref<Module>& root) {
-  Module* const factory = FindFactory(root);
+  Module* factory = nullptr;
+  for (Module* module : root->Tree()) {
+    if (module->kind() != "GraphExecutorFactory") continue;
+    factory = module;
+    break;
+  }
   if (factory == nullptr || factory->imports().empty()) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: holds no graph (it is compiled code alone; open its graph JSON, "
@@ -275,14 +272,6 @@ absl::StatusOr<Ref<Library>> LibraryFor(const ArtefactFiles& files,
       files.graph));
 }
 
-absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
-  if (files.function.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: is not a VM library, so it has no function {} to choose (leave out "
-      "{})",
-      files.target, files.function, NameOf(Way::kFunction)));
-}
-
 }  // namespace
 
 absl::Status WriteArtefactFolder(const std::string& folder,
@@ -328,7 +317,12 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
   const WorkingOn on(files.target);
   NODEWISE_ASSIGN_OR_RETURN(const auto bytecode, FindBytecode(files));
   if (bytecode != nullptr) return FromBytecode(files, *bytecode, given);
-  NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
+  if (!files.function.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is not a VM library, so it has no function {} to choose (leave "
+        "out {})",
+        files.target, files.function, NameOf(Way::kFunction)));
+  }
   Ref<Module> root;
   if (!files.library.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(root, LoadModule(files.library));

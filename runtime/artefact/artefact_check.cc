@@ -513,26 +513,28 @@ class ArtefactChecker {
 
   void CheckParams(const Graph& graph) {
     const ParamNames names(graph);
+    std::vector<std::string> inputs;
+    for (const uint32_t node : graph.arg_nodes) {
+      inputs.push_back(graph.nodes[node].name);
+    }
     for (const auto& [name, type] : params_) {
       const ParamNames::Meaning meaning =
           names.Find(name, type.shape, type.dtype);
-      if (meaning.kind == ParamNames::Kind::kInput) {
-        given_.insert(graph.arg_nodes[meaning.input]);
-        CheckParamType(graph, name, type, graph.arg_nodes[meaning.input]);
-      } else if (meaning.kind == ParamNames::Kind::kUnknown) {
-        WarnOfUnknown(graph, name);
+      if (meaning.kind == ParamNames::Kind::kUnknown) {
+        Warn(params_name_, name, "a parameter that the graph does not have",
+             "the name of one of its inputs" + DidYouMean(name, inputs));
       }
+      if (meaning.kind != ParamNames::Kind::kInput) continue;
+      const NodeId node{graph.arg_nodes[meaning.input]};
+      given_.insert(Index(node));
+      const GraphEntry& entry = graph.entry(graph.EntryOf(node, 0));
+      if (entry.shape == type.shape && IsSameType(entry.dtype, type.dtype)) {
+        continue;
+      }
+      Add(type.file, name, TypeToString(type.shape, type.dtype),
+          TypeToString(entry.shape, entry.dtype) + ", as the graph has it");
     }
     CheckMissing(graph);
-  }
-
-  void WarnOfUnknown(const Graph& graph, const std::string& name) {
-    std::vector<std::string> names;
-    for (const uint32_t node : graph.arg_nodes) {
-      names.push_back(graph.nodes[node].name);
-    }
-    Warn(params_name_, name, "a parameter that the graph does not have",
-         "the name of one of its inputs" + DidYouMean(name, names));
   }
 
   struct Type {
@@ -540,16 +542,6 @@ class ArtefactChecker {
     std::vector<int64_t> shape;
     DLDataType dtype{};
   };
-
-  void CheckParamType(const Graph& graph, const std::string& name,
-                      const Type& type, uint32_t node) {
-    const GraphEntry& entry = graph.entry(graph.EntryOf(NodeId{node}, 0));
-    if (entry.shape == type.shape && IsSameType(entry.dtype, type.dtype)) {
-      return;
-    }
-    Add(type.file, name, TypeToString(type.shape, type.dtype),
-        TypeToString(entry.shape, entry.dtype) + ", as the graph has it");
-  }
 
   // Relay calls its constants p0, p1, ...; nothing but the file sets those.
   void CheckMissing(const Graph& graph) {

@@ -270,11 +270,6 @@ absl::Status DebugExecutor::InvokeNode(NodeId node) {
   }
 }
 
-void DebugExecutor::ExtendWhole(NodeTime time) {
-  if (times_.whole.start_ns == 0) times_.whole.start_ns = time.start_ns;
-  times_.whole.end_ns = std::max(times_.whole.end_ns, time.end_ns);
-}
-
 // What watches a node works in the thread's own floating-point environment, the
 // node in that of compiled code.
 absl::Status DebugExecutor::InvokeTimed(NodeId node,
@@ -286,7 +281,8 @@ absl::Status DebugExecutor::InvokeTimed(NodeId node,
   *floats = watch.Finish();
   NodeTime& time = times_.nodes[Index(node)];
   time = call_of_[node] == kNoCall ? NodeTime() : NodeTime{start, end};
-  ExtendWhole(time);
+  if (times_.whole.start_ns == 0) times_.whole.start_ns = time.start_ns;
+  times_.whole.end_ns = std::max(times_.whole.end_ns, time.end_ns);
   return status;
 }
 

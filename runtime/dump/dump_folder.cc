@@ -35,11 +35,6 @@ std::string DeviceFolderName(DLDevice device) {
   return fmt::format("_tvmdbg_device_{}_{}", name, device.device_id);
 }
 
-bool IsDeviceFolderName(std::string_view name) {
-  return name.starts_with("_tvmdbg_device_") ||
-         name.starts_with("_tvmdbg_ctx_");
-}
-
 // Returns 2 for "run_2"; 0 for other names.
 uint32_t RunNumber(std::string_view name) {
   uint32_t number = 0;
@@ -161,7 +156,10 @@ absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
 absl::StatusOr<std::string> DeviceFolderIn(const std::string& run) {
   NODEWISE_ASSIGN_OR_RETURN(const auto names, NamesIn(run));
   for (const std::string& name : names) {
-    if (!IsDeviceFolderName(name)) continue;
+    if (!name.starts_with("_tvmdbg_device_") &&
+        !name.starts_with("_tvmdbg_ctx_")) {
+      continue;
+    }
     std::string path = absl::StrCat(run, "/", name);
     NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
     if (kind != PathKind::kFolder) continue;
@@ -169,12 +167,6 @@ absl::StatusOr<std::string> DeviceFolderIn(const std::string& run) {
     if (holds_dump) return path;
   }
   return std::string();
-}
-
-absl::StatusOr<std::vector<NodeRecord>> OpenNodeRecords(
-    const std::string& path) {
-  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  return ParseNodeRecords(file.bytes(), path);
 }
 
 }  // namespace
@@ -244,7 +236,9 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
   const std::string records = dump.folder + "/" + kRecordsFile;
   NODEWISE_ASSIGN_OR_RETURN(const bool has_records, IsThere(records));
   if (has_records) {
-    auto read = OpenNodeRecords(records);
+    const auto file = MappedFile::Open(records);
+    auto read =
+        file.ok() ? ParseNodeRecords(file->bytes(), records) : file.status();
     dump.records_status = read.status();
     if (read.ok()) dump.records = *std::move(read);
     NODEWISE_ASSIGN_OR_RETURN(const bool has_trace,

@@ -121,27 +121,21 @@ void ApplyLimit(uint64_t max_bytes, DumpPlan* plan) {
   }
 }
 
-ByEntry<DumpLayout::Entry> MeasureEntries(const GraphIndex& index) {
-  const Graph& graph = index.graph();
-  ByEntry<DumpLayout::Entry> entries(graph);
-  for (uint32_t i = 0; i < graph.entries.size(); ++i) {
-    const GraphEntry& entry = graph.entries[i];
-    DumpLayout::Entry& measured = entries[EntryId{i}];
-    measured.bytes = index.BytesOf(EntryId{i});
-    measured.elements =
-        static_cast<uint64_t>(NumElements(entry.shape).value()) *
-        entry.dtype.lanes;
-  }
-  return entries;
-}
-
 std::shared_ptr<const DumpLayout> MakeLayout(const GraphIndex& index,
                                              const RecordOptions& options,
                                              const DumpPlan& plan,
                                              ByNode<bool> chosen) {
   const Graph& graph = index.graph();
   auto layout = std::make_shared<DumpLayout>();
-  layout->entries = MeasureEntries(index);
+  layout->entries = ByEntry<DumpLayout::Entry>(graph);
+  for (uint32_t i = 0; i < graph.entries.size(); ++i) {
+    const GraphEntry& entry = graph.entries[i];
+    DumpLayout::Entry& measured = layout->entries[EntryId{i}];
+    measured.bytes = index.BytesOf(EntryId{i});
+    measured.elements =
+        static_cast<uint64_t>(NumElements(entry.shape).value()) *
+        entry.dtype.lanes;
+  }
   layout->is_recorded = std::move(chosen);
   layout->graph_json = GraphDumpJson(graph);
   if (layout->graph_json.size() > kMaxKeptJsonBytes) {

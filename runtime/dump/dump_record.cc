@@ -15,19 +15,6 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
-absl::Status CheckHashName(const ByteReader& reader,
-                           const RecordFileHeader& header) {
-  const RecordFileHeader ours;
-  if (header.version == kOldRecordVersion ||
-      std::memcmp(header.hash, ours.hash, sizeof(ours.hash)) == 0) {
-    return absl::OkStatus();
-  }
-  const std::string name(header.hash, strnlen(header.hash, sizeof(ours.hash)));
-  return reader.ErrorAt(offsetof(RecordFileHeader, hash),
-                        fmt::format("hash is \"{}\", expected \"{}\"",
-                                    absl::CHexEscape(name), ours.hash));
-}
-
 absl::Status CheckHeader(const ByteReader& reader,
                          const RecordFileHeader& header) {
   const RecordFileHeader ours;
@@ -50,7 +37,14 @@ absl::Status CheckHeader(const ByteReader& reader,
         fmt::format("records have {} bytes, expected {} or {}",
                     header.record_bytes, kShortRecordBytes, kLongRecordBytes));
   }
-  return CheckHashName(reader, header);
+  if (header.version == kOldRecordVersion ||
+      std::memcmp(header.hash, ours.hash, sizeof(ours.hash)) == 0) {
+    return absl::OkStatus();
+  }
+  const std::string name(header.hash, strnlen(header.hash, sizeof(ours.hash)));
+  return reader.ErrorAt(offsetof(RecordFileHeader, hash),
+                        fmt::format("hash is \"{}\", expected \"{}\"",
+                                    absl::CHexEscape(name), ours.hash));
 }
 
 absl::Status CheckRecord(const ByteReader& reader, size_t offset,

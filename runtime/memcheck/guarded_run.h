@@ -33,9 +33,6 @@ struct SeenFinding {
   Extent bytes = {};
 
   NodeId node() const { return finding.node()->node; }
-  bool IsSameAs(const SeenFinding& other) const;
-  // Merges the same finding of another run.
-  void Widen(const SeenFinding& other);
   Finding Finish() const;
 };
 

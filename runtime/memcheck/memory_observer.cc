@@ -539,16 +539,6 @@ absl::Status WithFirstFinding(const absl::Status& status,
 
 }  // namespace
 
-bool SeenFinding::IsSameAs(const SeenFinding& other) const {
-  return finding.kind == other.finding.kind &&
-         finding.place == other.finding.place && access == other.access &&
-         touched == other.touched;
-}
-
-void SeenFinding::Widen(const SeenFinding& other) {
-  bytes.Add(other.bytes.first, other.bytes.last);
-}
-
 Finding SeenFinding::Finish() const {
   Finding finished = finding;
   if (touched.empty()) return finished;

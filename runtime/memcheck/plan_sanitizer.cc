@@ -102,7 +102,11 @@ class Sanitizer {
   void AddOverrun(const SeenFinding& seen) {
     if (!(seen.finding.kind == memory_kinds::kOverrun)) return;
     for (SeenFinding& known : first_.findings) {
-      if (known.IsSameAs(seen)) return known.Widen(seen);
+      if (known.finding.kind == seen.finding.kind &&
+          known.finding.place == seen.finding.place &&
+          known.access == seen.access && known.touched == seen.touched) {
+        return known.bytes.Add(seen.bytes.first, seen.bytes.last);
+      }
     }
     first_.findings.push_back(seen);
   }

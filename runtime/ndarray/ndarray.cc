@@ -179,15 +179,6 @@ DLTensor HostMemoryFor(const DLTensor& tensor, const void* data) {
   return TensorOver(data, ShapeOf(tensor), tensor.dtype, kCpu);
 }
 
-absl::Status CheckSameType(const DLTensor& from, const DLTensor& to) {
-  if (IsSameType(from.dtype, to.dtype) && ShapeOf(from) == ShapeOf(to)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(fmt::format(
-      "tensor is {}, expected {}", TypeToString(ShapeOf(from), from.dtype),
-      TypeToString(ShapeOf(to), to.dtype)));
-}
-
 absl::Status CopyBlock(const DLTensor& from, const DLTensor& to, size_t bytes) {
   if (DeviceTypeOf(from.device) == kDLCPU) {
     NODEWISE_ASSIGN_OR_RETURN(Device * device, FindDevice(to.device));
@@ -472,7 +463,11 @@ bool IsCompact(const DLTensor& tensor) {
 }
 
 absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
-  NODEWISE_RETURN_IF_ERROR(CheckSameType(from, to));
+  if (!IsSameType(from.dtype, to.dtype) || ShapeOf(from) != ShapeOf(to)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "tensor is {}, expected {}", TypeToString(ShapeOf(from), from.dtype),
+        TypeToString(ShapeOf(to), to.dtype)));
+  }
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(from));
   if (bytes == 0) return absl::OkStatus();
   if (IsCompact(from) && IsCompact(to)) return CopyBlock(from, to, bytes);

@@ -27,6 +27,7 @@
 #include <thread>
 
 #include "fmt/format.h"
+#include "nodewise/process/isolation.h"
 #include "nodewise/process/process_state.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
@@ -372,6 +373,12 @@ std::shared_ptr<void> KeepChildStatuses() {
 }
 
 }  // namespace
+
+absl::Status CheckTimeLimit(int64_t limit_ms) {
+  if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "time limit: found {} ms, expected 1 to {}", limit_ms, kMostTimeLimitMs));
+}
 
 absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
   void* const data =

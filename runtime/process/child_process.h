@@ -13,6 +13,9 @@
 
 namespace nodewise {
 
+// Fails with kInvalidArgument for a limit outside of 1 to kMostTimeLimitMs.
+absl::Status CheckTimeLimit(int64_t limit_ms);
+
 // Zeroed memory that a process shares with the children it forks later.
 class SharedMemory {
  public:

@@ -48,12 +48,6 @@ Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
   return MakeFinding(isolation_kinds::kExit, std::move(place), text);
 }
 
-absl::Status CheckTimeLimit(int64_t limit_ms) {
-  if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "time limit: found {} ms, expected 1 to {}", limit_ms, kMostTimeLimitMs));
-}
-
 // What a child says of the floating-point environment that its node has left.
 struct LeftFloats {
   bool has = false;

@@ -197,11 +197,7 @@ struct PipedRun::Child {
 absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
     absl::FunctionRef<absl::Status(PipeWriter&)> work,
     int64_t silence_limit_ms) {
-  if (silence_limit_ms < 1 || silence_limit_ms > kMostTimeLimitMs) {
-    return absl::InvalidArgumentError(
-        fmt::format("time limit: found {} ms, expected 1 to {}",
-                    silence_limit_ms, kMostTimeLimitMs));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(silence_limit_ms));
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(

@@ -16,17 +16,13 @@ constexpr char kDumpRootVariable[] = "NODEWISE_DUMP_ROOT";
 // TVM's warm-up before it profiles.
 constexpr int kWarmUpRuns = 3;
 
-void Append(const void* data, size_t size, std::string* bytes) {
-  bytes->append(static_cast<const char*>(data), size);
-}
-
 // For TVM 0.9 and later: the number of nodes, then the seconds node by node.
 Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
-  std::string bytes;
   const auto nodes = static_cast<int64_t>(seconds.size());
-  Append(&nodes, sizeof(nodes), &bytes);
+  std::string bytes(reinterpret_cast<const char*>(&nodes), sizeof(nodes));
   for (const std::vector<double>& node : seconds) {
-    Append(node.data(), node.size() * sizeof(double), &bytes);
+    bytes.append(reinterpret_cast<const char*>(node.data()),
+                 node.size() * sizeof(double));
   }
   return Value(Value::Bytes{std::move(bytes)});
 }

@@ -100,13 +100,6 @@ Opened Open(const EventRow& event, pid_t thread) {
   return {static_cast<int>(fd), 0};
 }
 
-std::string FirstLine(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // Says what would allow counting the event.
 std::string HintFor(const EventRow& event, int error,
                     const std::string& paranoid) {
@@ -143,7 +136,9 @@ std::string HintFor(const EventRow& event, int error,
 }
 
 absl::Status OpenError(const EventRow& event, int error) {
-  const std::string paranoid = FirstLine(kParanoid);
+  std::string paranoid;
+  std::ifstream file(kParanoid);
+  std::getline(file, paranoid);
   return absl::UnavailableError(fmt::format(
       "perf event {}: perf_event_open said {} ({}), {} is {}, expected a "
       "counter ({})",

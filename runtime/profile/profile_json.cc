@@ -244,7 +244,11 @@ class TraceBuilder {
       if (node >= times.nodes.size() || times.nodes[node].end_ns == 0) continue;
       AddSpan(times.nodes[node], kNodeTrack, names_[i],
               fmt::format("\"run\": {}, {}", run, args_[i]));
-      AddLiveBytes(times.nodes[node].start_ns, summary_.nodes[i].live_bytes);
+      events_.push_back(
+          {times.nodes[node].start_ns, 0,
+           fmt::format(R"("ph": "C", "pid": 1, "name": "live bytes", )"
+                       R"("args": {{"bytes": {}}})",
+                       summary_.nodes[i].live_bytes)});
     }
   }
 
@@ -295,14 +299,6 @@ class TraceBuilder {
          fmt::format(R"("dur": {}, "ph": "X", "pid": 1, "tid": {}, )"
                      R"("name": {}, "args": {{{}}})",
                      TraceMicroseconds(duration), track, name, args)});
-  }
-
-  void AddLiveBytes(int64_t moment_ns, uint64_t bytes) {
-    events_.push_back(
-        {moment_ns, 0,
-         fmt::format(R"("ph": "C", "pid": 1, "name": "live bytes", )"
-                     R"("args": {{"bytes": {}}})",
-                     bytes)});
   }
 
   const Graph& graph_;

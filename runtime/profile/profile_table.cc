@@ -128,10 +128,6 @@ double PercentileOf(const std::vector<double>& sorted, size_t percent) {
   return sorted[std::max<size_t>(rank, 1) - 1];
 }
 
-NodeTime TimeOf(const TimedRun& run, uint32_t node) {
-  return node < run.nodes.size() ? run.nodes[node] : NodeTime();
-}
-
 void AddSpread(const Profile& profile, NodeProfile* figures) {
   std::vector<double> times = InPlaceUs(profile, figures->node);
   if (times.empty()) return;
@@ -147,14 +143,6 @@ void AddSpread(const Profile& profile, NodeProfile* figures) {
   figures->median_us = MedianOf(times);
   figures->p90_us = PercentileOf(times, 90);
   figures->p99_us = PercentileOf(times, 99);
-}
-
-void AddIsolated(const Profile& profile, NodeProfile* figures) {
-  const uint32_t node = Index(figures->node);
-  if (node >= profile.isolated.size()) return;
-  for (const double seconds : profile.isolated[node]) {
-    figures->isolated_us.push_back(seconds * 1e6);
-  }
 }
 
 void AddTraffic(const GraphIndex& index, NodeProfile* figures) {
@@ -212,9 +200,9 @@ std::vector<NodeTime> ClockOf(const TimedRun& run,
   std::vector<NodeTime> clock;
   int64_t now = run.whole.start_ns;
   for (const NodeProfile& figures : summary.nodes) {
-    const NodeTime time = TimeOf(run, Index(figures.node));
-    const bool ran = time.end_ns != 0;
-    clock.push_back(ran ? time : NodeTime{now, now});
+    const size_t node = Index(figures.node);
+    const bool ran = node < run.nodes.size() && run.nodes[node].end_ns != 0;
+    clock.push_back(ran ? run.nodes[node] : NodeTime{now, now});
     now = clock.back().end_ns;
   }
   return clock;
@@ -286,7 +274,11 @@ ProfileSummary SummariseProfile(const GraphIndex& index,
     figures.node = node;
     figures.live_bytes = live[Index(node)];
     AddSpread(profile, &figures);
-    AddIsolated(profile, &figures);
+    if (Index(node) < profile.isolated.size()) {
+      for (const double seconds : profile.isolated[Index(node)]) {
+        figures.isolated_us.push_back(seconds * 1e6);
+      }
+    }
     AddTraffic(index, &figures);
     summary.nodes.push_back(std::move(figures));
   }
@@ -459,12 +451,6 @@ std::string Layout(const std::vector<std::string>& header,
   return text;
 }
 
-std::string BytesText(uint64_t bytes) {
-  constexpr double kMebibyte = 1024 * 1024;
-  return fmt::format("{} bytes ({:.2f} MiB)", bytes,
-                     static_cast<double>(bytes) / kMebibyte);
-}
-
 }  // namespace
 
 std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
@@ -542,8 +528,12 @@ std::string ProfileFooter(const ProfileSummary& summary,
           summary.plain_us / summary.plain_median_us);
     }
   }
-  text += "\nmemory     " + BytesText(summary.peak_live_bytes) +
-          " needed at most at once, by the storage plan";
+  constexpr double kMebibyte = 1024 * 1024;
+  text += fmt::format(
+      "\nmemory     {} bytes ({:.2f} MiB) needed at most at once, by the "
+      "storage plan",
+      summary.peak_live_bytes,
+      static_cast<double>(summary.peak_live_bytes) / kMebibyte);
   for (const std::string& note : profile.notes) {
     text += "\nnote       " + OneLine(note);
   }

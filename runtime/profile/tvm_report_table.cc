@@ -75,15 +75,6 @@ void AddCall(const Row& call, Group* group) {
   }
 }
 
-Row FinishGroup(Group group) {
-  for (auto& [key, cell] : group.sums) {
-    if (auto* ratio = std::get_if<TvmReport::Ratio>(&cell)) {
-      ratio->ratio /= static_cast<double>(group.ratios[key]);
-    }
-  }
-  return std::move(group.sums);
-}
-
 // Returns one row for each group, in the order of their first calls.
 std::vector<Row> Aggregate(const std::vector<Row>& calls) {
   std::map<GroupKey, size_t> places;
@@ -95,7 +86,15 @@ std::vector<Row> Aggregate(const std::vector<Row>& calls) {
   }
   std::vector<Row> rows;
   rows.reserve(groups.size());
-  for (Group& group : groups) rows.push_back(FinishGroup(std::move(group)));
+  for (Group& group : groups) {
+    for (const auto& [key, count] : group.ratios) {
+      // Strings that differ, or cells of two kinds, have left no ratio.
+      if (auto* ratio = std::get_if<TvmReport::Ratio>(&group.sums[key])) {
+        ratio->ratio /= static_cast<double>(count);
+      }
+    }
+    rows.push_back(std::move(group.sums));
+  }
   return rows;
 }
 
@@ -111,23 +110,14 @@ double SortKey(const Row& row) {
   return duration->microseconds;
 }
 
-// The sort is stable, unlike TVM's: a report always gives the same text.
-void SortByDuration(std::vector<Row>* rows) {
-  std::stable_sort(rows->begin(), rows->end(), [](const Row& a, const Row& b) {
-    return SortKey(a) > SortKey(b);
-  });
-}
-
-bool HasSum(const Cell& cell) {
-  return !std::holds_alternative<std::string>(cell) &&
-         !std::holds_alternative<TvmReport::Ratio>(cell);
-}
-
 Row SumOf(const std::vector<Row>& rows) {
   Row sums;
   for (const Row& row : rows) {
     for (const auto& [key, cell] : row) {
-      if (!HasSum(cell)) continue;
+      if (std::holds_alternative<std::string>(cell) ||
+          std::holds_alternative<TvmReport::Ratio>(cell)) {
+        continue;
+      }
       const auto [place, is_first] = sums.emplace(key, cell);
       if (!is_first) AddCell(cell, &place->second);
     }
@@ -139,7 +129,12 @@ Row SumOf(const std::vector<Row>& rows) {
 std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
                         bool col_sums) {
   std::vector<Row> rows = aggregate ? Aggregate(report.calls) : report.calls;
-  if (sort) SortByDuration(&rows);
+  if (sort) {
+    // Stable, unlike TVM's: a report always gives the same text.
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      return SortKey(a) > SortKey(b);
+    });
+  }
   if (col_sums) {
     Row sums = SumOf(rows);
     rows.push_back({{std::string(kReportName), std::string(kSeparator)}});

@@ -179,7 +179,6 @@ class DebugExecutor : public GraphExecutor {
   absl::Status CallNode(const Call& call);
   absl::Status InvokeNode(NodeId node);
   absl::Status InvokeTimed(NodeId node, std::optional<FloatChange>* floats);
-  void ExtendWhole(NodeTime time);
   absl::Status VisitObservers(
       absl::FunctionRef<absl::Status(NodeObserver&)> visit);
   void DropRemoved() {
