@@ -145,6 +145,8 @@ std::string FolderOfDump(const std::string& target) {
   return count == 1 ? found : target;
 }
 
+// Not all three files are needed: a library may hold the graph and the
+// parameters, and a graph may need no library.
 absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& given) {
   ArtefactFiles files;
   const std::string target = FolderOfDump(given);
@@ -172,6 +174,8 @@ absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
   return absl::OkStatus();
 }
 
+// The factory keeps its graph as text and hands it out through a function, as
+// TVM's does. Its first import is the code.
 absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
                                      const Ref<Module>& root) {
   Module* factory = nullptr;
@@ -217,6 +221,8 @@ absl::Status ComputeDims(Module& root, std::string_view kernel,
   return CopyToBytes(*numbers, heap.data(), bytes);
 }
 
+// The library is loaded first only where its kernels must compute dimensions;
+// otherwise the graph is made first, which runs none of its code.
 absl::StatusOr<Artefact> FromBytecode(const ArtefactFiles& files,
                                       const VmLibrary& library,
                                       absl::Span<const VmInputType> given) {
@@ -290,6 +296,8 @@ absl::Status WriteArtefactFolder(const std::string& folder,
   return status;
 }
 
+// A library or parameters that the user names take the place of those that were
+// found.
 absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
                                            const std::string& library,
                                            const std::string& params) {
@@ -339,6 +347,7 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
   return artefact;
 }
 
+// Parameters come last: only the executor knows which inputs there are.
 absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
     const ArtefactFiles& files, GraphExecutor::Options options) {
   NODEWISE_ASSIGN_OR_RETURN(Artefact artefact, LoadArtefact(files));

@@ -195,6 +195,8 @@ class ArtefactChecker {
                   DiagnosticList* diagnostics)
       : files_(files), options_(options), diagnostics_(diagnostics) {}
 
+  // The library comes first, since it may hold the graph. A fault of one file
+  // does not keep the others from being checked.
   absl::Status Check() {
     if (!files_.library.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(library_, SummariseLibrary(files_.library));
@@ -232,6 +234,8 @@ class ArtefactChecker {
     if (!status.ok()) diagnostics_->Add(DiagnosticIn(file, status));
   }
 
+  // A VM library is its own graph, so all of its functions and parameters are
+  // there by construction.
   absl::Status CheckBytecode() {
     const auto library = OpenVmLibrary(files_.library);
     if (!library.ok() || *library == nullptr) {
@@ -331,6 +335,7 @@ class ArtefactChecker {
         std::move(hint), Severity::kWarning);
   }
 
+  // Everything from here on may use indices without a check.
   void CheckSoundGraph(const Graph& graph) {
     const auto plan = PlanStorage(graph, kDLCPU);
     if (plan.ok()) {
@@ -348,6 +353,7 @@ class ArtefactChecker {
     LocateDiagnostics(graph.text, diagnostics_);
   }
 
+  // The CPU is always there: the host itself runs on it.
   bool HasDevice(int type) const {
     if (type == kDLCPU) return true;
     if (options_.device_types.empty()) {
@@ -451,6 +457,7 @@ class ArtefactChecker {
          fmt::format("{} more that nothing reads", count - kMostUnread), "");
   }
 
+  // Functions may be in the library itself or in a module that it imports.
   void CheckFunctions(const Graph& graph) {
     std::vector<std::string> names = library_.functions;
     for (const ModuleSummary& module : library_.modules) {
@@ -489,6 +496,8 @@ class ArtefactChecker {
     }
   }
 
+  // The tensors have a type and no memory: making a kernel must not need their
+  // contents.
   absl::Status Bind(const Graph& graph, NodeId id) const {
     const GraphNode& node = graph.node(id);
     std::vector<DLTensor> tensors;

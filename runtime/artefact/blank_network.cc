@@ -17,6 +17,8 @@ void Fill(const VmLibrary& library, const void* part, size_t size, char with,
   std::fill_n(copy->begin() + at, size, with);
 }
 
+// Only bytes are written over and none are moved, so that every offset in the
+// file stays right.
 void BlankBytecode(const VmLibrary& library, std::string* copy) {
   for (const VmConstant& constant : library.executable.constants) {
     const auto* const tensor = std::get_if<TensorRecord>(&constant);

@@ -17,6 +17,7 @@
 
 namespace nodewise {
 
+// C may pass a null pointer with a rank of 0, and any rank at all.
 absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
                                                     const int64_t* shape,
                                                     int ndim) {
@@ -28,6 +29,8 @@ absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
   return absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
 }
 
+// Scopes such as textures are parts of devices that no build has yet; refused
+// here, the caller hears of it before anything is allocated.
 absl::Status CheckMemoryScope(DLDevice device, std::string_view scope) {
   if (scope.empty() || scope == "global") return absl::OkStatus();
   return absl::UnimplementedError(fmt::format(
@@ -108,6 +111,8 @@ absl::Status ValueError(const absl::Status& status) {
   return WithMessage(status, fmt::format("ValueError: {}", MessageOf(status)));
 }
 
+// Compiled code takes views for compact tensors, so a view of a strided array
+// would show other elements than it says.
 absl::StatusOr<NDArray> ViewOf(const NDArray& array,
                                absl::Span<const int64_t> shape,
                                DLDataType dtype, int64_t offset) {
@@ -186,6 +191,7 @@ struct Rows {
   int64_t inner = 1;
 };
 
+// A negative axis counts from the end, as in Python.
 absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
   if (axis < 0) axis += tensor.ndim;
   if (!IsCompact(tensor)) {
@@ -205,7 +211,9 @@ absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
   return rows;
 }
 
-// An element to sort by. int64 does not fit a double, so both are kept.
+// An element to sort by. int64 does not fit a double, so both are kept. One of
+// the two is always 0, so comparing first the one and then the other is right
+// for both kinds.
 struct Key {
   double number;
   int64_t integer;
@@ -240,6 +248,8 @@ absl::StatusOr<std::vector<Key>> KeysOf(const DLTensor& tensor, int64_t start,
       fmt::format("sort: cannot sort {}", ToString(tensor.dtype)));
 }
 
+// NaN comes after every number in both directions, and two NaN are equal,
+// without which a sort would have no order to go by.
 bool Before(const Key& a, const Key& b, bool ascending) {
   if (std::isnan(a.number) || std::isnan(b.number)) {
     return !std::isnan(a.number) && std::isnan(b.number);
@@ -249,6 +259,8 @@ bool Before(const Key& a, const Key& b, bool ascending) {
   return first.number < second.number || first.integer < second.integer;
 }
 
+// Compiled code chooses the type of its indices, and floats are among its
+// choices.
 absl::Status StoreIndex(const DLTensor& tensor, int64_t at, int64_t index) {
   const auto store = [&](auto value) {
     std::memcpy(static_cast<char*>(DataOf(tensor)) +
@@ -284,6 +296,7 @@ struct SortJob {
   bool ascending = true;
 };
 
+// The elements that take no part stay where they are, behind those that do.
 absl::StatusOr<std::vector<int64_t>> SortedRow(const SortJob& job,
                                                const Rows& rows, int64_t start,
                                                int64_t count) {
@@ -312,6 +325,8 @@ absl::Status CheckRoom(const DLTensor* tensor, const char* what,
       "sort: the {} have {} elements, expected {}", what, room, wanted));
 }
 
+// Compiled code has made the outputs, so their sizes are checked before a byte
+// is written.
 absl::Status CheckTensors(const SortJob& job, const Rows& rows, int64_t keep) {
   const int64_t num_rows = rows.outer * rows.inner;
   NODEWISE_RETURN_IF_ERROR(CheckRoom(job.values, "values", num_rows * keep));
@@ -355,6 +370,8 @@ absl::Status Store(const SortJob& job, int64_t to, std::string_view row,
   return absl::OkStatus();
 }
 
+// Row by row, so that memory is needed for one row alone however large the
+// tensor is.
 absl::StatusOr<Value> Sort(const SortJob& job) {
   NODEWISE_ASSIGN_OR_RETURN(const Rows rows, RowsAlong(*job.input, job.axis));
   const int64_t keep =

@@ -33,6 +33,7 @@ constexpr DeviceRow kDevices[] = {
     {34, "opengl", nullptr},       {35, "microdev", nullptr},
 };
 
+// Types come from graphs and hosts, and need not be in the table.
 const DeviceRow* FindRow(int type) {
   for (const DeviceRow& row : kDevices) {
     if (row.type == type) return &row;
@@ -40,6 +41,7 @@ const DeviceRow* FindRow(int type) {
   return nullptr;
 }
 
+// For messages, which say what could be had instead.
 std::string BuiltInNames() {
   std::string names;
   for (const DeviceRow& row : kDevices) {
@@ -87,6 +89,8 @@ std::string ToString(DLDevice device) {
                      device.device_id);
 }
 
+// Knows devices that this build lacks, too: a check for another machine names
+// them.
 absl::StatusOr<int> ParseDeviceType(std::string_view name) {
   for (const DeviceRow& row : kDevices) {
     if (name == row.name) return row.type;
@@ -95,6 +99,8 @@ absl::StatusOr<int> ParseDeviceType(std::string_view name) {
       "device {}: no such device, this build has: {}", name, BuiltInNames()));
 }
 
+// One table for each subject keeps the order of registration out of play;
+// nothing registers itself.
 absl::Span<const absl::Span<const FunctionRow>> BuiltInFunctions() {
   static const absl::Span<const FunctionRow> tables[] = {
       ArrayFunctions(),  ContainerFunctions(), DebugFunctions(),

@@ -31,6 +31,7 @@ absl::StatusOr<const ObjectTypeRow*> FindType(Part ObjectTypeRow::*part,
       fmt::format("object type {} is not known here", sought));
 }
 
+// A handle may be any object of ours, or a module that compiled C++ has made.
 absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
   const Ref<Object> object = Object::Share(handle, kTVMModuleHandle);
   auto* const module = dynamic_cast<Module*>(object.get());
@@ -38,16 +39,21 @@ absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
   return absl::InvalidArgumentError("the handle is not a module");
 }
 
+// Null for a function that was not found, which TVM does not count as an error.
 void* Give(const PackedFunc& function) {
   return Object::Give(function.object());
 }
 
-// The names that TVMFuncListGlobalNames last returned on this thread.
+// The names that TVMFuncListGlobalNames last returned on this thread. The
+// caller gets pointers to them and never frees them, so they stay until its
+// next call.
 struct NameList {
   std::vector<std::string> names;
   std::vector<const char*> pointers;
 };
 
+// TVM passes three ints for fields of a byte and of two: values that do not fit
+// would come out as another type.
 absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
   if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||
       lanes > 65535) {
@@ -59,6 +65,7 @@ absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
                     static_cast<uint16_t>(lanes)};
 }
 
+// The handle has a count, which TVMArrayFree gives back.
 absl::Status GiveArray(absl::StatusOr<NDArray> array, TVMArrayHandle* out) {
   NODEWISE_RETURN_IF_ERROR(array.status());
   *out = array->LeakHandle();
@@ -154,6 +161,8 @@ int TVMObjectTypeIndex2Key(unsigned index, char** out_type_key) {
                    });
 }
 
+// Without a check of its own: null is allowed, and no exception can come from
+// counting.
 int TVMObjectRetain(TVMObjectHandle object) {
   if (object != nullptr) static_cast<ObjectHeader*>(object)->Retain();
   return 0;
@@ -164,6 +173,8 @@ int TVMObjectFree(TVMObjectHandle object) {
   return 0;
 }
 
+// All types of ours derive from the root, whose number is 0, and from nothing
+// else.
 int TVMObjectDerivedFrom(uint32_t child, uint32_t parent, int* is_derived) {
   return CallFromC(__func__, {{"is_derived", is_derived}}, [&] {
     *is_derived = child == parent || parent == 0;
@@ -171,6 +182,8 @@ int TVMObjectDerivedFrom(uint32_t child, uint32_t parent, int* is_derived) {
   });
 }
 
+// Hosts link to this and to the next one, but can have got nothing to call them
+// with.
 int TVMByteArrayFree(TVMByteArray*) {
   return Report(absl::UnimplementedError(
       "TVMByteArrayFree: no function here gives out a byte array to free"));
@@ -185,10 +198,12 @@ void TVMAPISetLastPythonError(void* error) { SetLastError(PythonError(error)); }
 
 void* TVMGetLastPythonError(void) { return LastPythonException(); }
 
+// An error that is not Python's stays for TVMGetLastError.
 void TVMDropLastPythonError(void) {
   if (LastPythonException() != nullptr) DropLastError();
 }
 
+// Empty, not null, which a host could not print.
 const char* TVMGetLastBacktrace(void) { return ""; }
 
 void TVMThrowLastError(void) {}
@@ -234,6 +249,7 @@ int TVMModFree(TVMModuleHandle module) { return TVMObjectFree(module); }
 
 int TVMFuncFree(TVMFunctionHandle function) { return TVMObjectFree(function); }
 
+// The handle is that of the Value which the callback's caller waits for.
 int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
                       int num_ret) {
   return CallFromC(
@@ -249,6 +265,7 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
       });
 }
 
+// Callbacks borrow their arguments; this makes one of them theirs.
 int TVMCbArgToReturn(TVMValue* value, int* code) {
   return CallFromC(__func__, {{"value", value}, {"code", code}},
                    [&]() -> absl::Status {
@@ -296,6 +313,8 @@ int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   });
 }
 
+// Each thread has a list of its own, so that two of them do not take it from
+// each other.
 int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   return CallFromC(__func__, {{"out_size", out_size}, {"out_array", out_array}},
                    [&] {
@@ -330,6 +349,7 @@ int TVMArrayAlloc(const int64_t* shape, int ndim, int dtype_code,
   });
 }
 
+// Adopts the handle and drops it at once.
 int TVMArrayFree(TVMArrayHandle handle) {
   NDArray::AdoptHandle(handle);
   return 0;
@@ -369,6 +389,7 @@ int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
   });
 }
 
+// The tensor may be of any library; its deleter knows how it was made.
 void TVMDLManagedTensorCallDeleter(DLManagedTensor* managed) {
   if (managed == nullptr || managed->deleter == nullptr) return;
   managed->deleter(managed);
@@ -382,6 +403,7 @@ int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_index) {
                    });
 }
 
+// The type is a hint that memory of no device depends on.
 int TVMDeviceAllocDataSpace(DLDevice device, size_t nbytes, size_t alignment,
                             DLDataType, void** out) {
   return CallFromC(__func__, {{"out", out}}, [&] {
@@ -416,6 +438,8 @@ int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle) {
                    [&] { return CopyBetween(from, to); });
 }
 
+// Null is the stream that every device has, so hosts that make one and pass it
+// on work.
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   return CallFromC(__func__, {{"out", out}}, [&] {
     *out = nullptr;

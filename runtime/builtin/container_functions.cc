@@ -8,6 +8,8 @@
 namespace nodewise {
 namespace {
 
+// Indices come from hosts, which also find the end of a container by asking
+// past it.
 template <typename T>
 absl::StatusOr<Value> ItemAt(const std::vector<T>& items, int64_t index) {
   if (index >= 0 && index < static_cast<int64_t>(items.size())) {
@@ -54,6 +56,8 @@ absl::StatusOr<Value> GetItem(PackedArgs args) {
   return ItemAt(ItemsOf(*container), index);
 }
 
+// Counted objects are shared, text is copied: the arguments belong to the
+// caller.
 absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
   std::vector<Value> items;
   for (int i = 0; i < args.size(); ++i) {
@@ -69,6 +73,7 @@ absl::StatusOr<Value> MakeArray(PackedArgs args) {
   return Value(ArrayObject::Make(std::move(items)));
 }
 
+// (key, value, key, value, ...): a key without a value at the end is left out.
 absl::StatusOr<Value> MakeMap(PackedArgs args) {
   MapObject::Items items;
   for (int i = 0; i + 1 < args.size(); i += 2) {
@@ -110,6 +115,8 @@ absl::StatusOr<Value> MakeString(PackedArgs args) {
   return Value(MakeRef<StringObject>(std::string(text)));
 }
 
+// Hands out a plain string for a string object, which hosts cannot read by
+// themselves.
 absl::StatusOr<Value> GetString(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   return Value(text);
@@ -131,6 +138,7 @@ absl::StatusOr<Value> MakeAdt(PackedArgs args) {
   return Value(MakeRef<AdtObject>(tag, std::move(fields)));
 }
 
+// A tuple is an ADT whose tag is 0.
 absl::StatusOr<Value> MakeTuple(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args));
   return Value(MakeRef<AdtObject>(0, std::move(fields)));
@@ -148,6 +156,8 @@ absl::StatusOr<Value> ObjectPtrHash(PackedArgs args) {
       static_cast<int64_t>(reinterpret_cast<uintptr_t>(arg.value().v_handle)));
 }
 
+// Several names lead here, since releases of TVM print objects through
+// different ones.
 absl::StatusOr<Value> TextOfObject(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   return Value(object->ToText());

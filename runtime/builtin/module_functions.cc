@@ -81,6 +81,8 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   return evaluator;
 }
 
+// Times as TVM does: the device is idle before the clock starts and when it
+// stops, and flushing is not part of the time.
 absl::StatusOr<Value> Evaluate(const Evaluator& evaluator, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(Device* const device, FindDevice(evaluator.device));
   // Copying one over the other evicts what caches hold. Undefined if there is
@@ -125,7 +127,9 @@ absl::StatusOr<Value> MakeTimeEvaluator(PackedArgs args) {
       }).object());
 }
 
-// Writes a tensor's bytes back to memory and out of all caches.
+// Writes a tensor's bytes back to memory and out of all caches. One instruction
+// for each line of the cache, which has 64 bytes on the processors of both
+// kinds; on others this does nothing.
 void FlushFromCaches(const DLTensor& tensor, size_t bytes) {
   constexpr size_t kLine = 64;
   const auto* data = static_cast<const char*>(DataOf(tensor));
@@ -146,7 +150,8 @@ void FlushFromCaches(const DLTensor& tensor, size_t bytes) {
 #endif
 }
 
-// (tensor...): all but the first.
+// (tensor...): all but the first. Hosts have it called before each repeat, to
+// time a kernel whose first argument alone may be in a cache.
 absl::StatusOr<Value> FlushNonFirst(PackedArgs args) {
   for (int i = 1; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, TensorAt(args, i));
@@ -162,6 +167,8 @@ absl::StatusOr<Ref<Module>> ModuleAt(PackedArgs args, int index) {
   return args.ObjectAt<Module>(index, "module");
 }
 
+// `format` is that of the function's name; where it has none, an argument may
+// give it.
 absl::StatusOr<Value> LoadFile(PackedArgs args, std::string_view format) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(0));
   if (args.size() > 1 && format.empty()) {
@@ -181,6 +188,8 @@ absl::StatusOr<Value> LoadSharedLibrary(PackedArgs args) {
   return LoadFile(args, "so");
 }
 
+// ([prefix]): the functions that compiled code has registered in this very
+// program.
 absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
   std::string_view prefix;
   if (args.size() > 0) {
@@ -190,7 +199,7 @@ absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
   return Value(std::move(module));
 }
 
-// What a host can ask of a module without saying more than which one.
+// Questions of a host that need no more than the module.
 
 absl::StatusOr<Value> KindOf(Module& module) { return Value(module.kind()); }
 
@@ -217,6 +226,7 @@ absl::StatusOr<Value> RefuseSource(Module& module) {
       fmt::format("a module of kind {} keeps no source", module.kind()));
 }
 
+// Only libraries have files of a format; other modules are part of one.
 absl::StatusOr<Value> FormatOf(Module& module) {
   return Value(module.kind() == "library" ? "so" : "");
 }
@@ -228,6 +238,7 @@ absl::StatusOr<Value> AskModule(PackedArgs args) {
   return kAnswer(*module);
 }
 
+// (module, index)
 absl::StatusOr<Value> GetImport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
@@ -244,7 +255,8 @@ absl::StatusOr<Value> ClearImports(PackedArgs args) {
   return Value();
 }
 
-// (module, name [, whether to ask its imports too])
+// (module, name [, whether to ask its imports too]) TVM asks the module alone
+// unless it is told otherwise.
 absl::StatusOr<PackedFunc> FindInModule(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
@@ -256,6 +268,7 @@ absl::StatusOr<PackedFunc> FindInModule(PackedArgs args) {
                            : module->GetFunction(name);
 }
 
+// A missing function is null, which hosts test for.
 absl::StatusOr<Value> GetFunction(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function, FindInModule(args));
   return Value(function.object());

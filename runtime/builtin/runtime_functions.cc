@@ -53,6 +53,7 @@ absl::StatusOr<Value> ParamsMap(const Params& params) {
   return Value(MapObject::Make(std::move(items)));
 }
 
+// (bytes)
 absl::StatusOr<Value> LoadParams(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(
@@ -69,6 +70,7 @@ absl::StatusOr<Value> LoadParamsFromFile(PackedArgs args) {
   return ParamsMap(params);
 }
 
+// The number of the pool, whether or not its threads run yet.
 absl::StatusOr<Value> GetNumThreads(PackedArgs) { return Value(NumThreads()); }
 
 // runtime.config_threadpool(mode, threads, cores): we bind no thread to a core,

@@ -76,10 +76,12 @@ class RecordingObserver : public NodeObserver {
   std::unique_ptr<DumpWriter> writer_;
 };
 
+// Inputs and free __nop have no call.
 constexpr uint32_t kNoCall = UINT32_MAX;
 
 }  // namespace
 
+// The options are read twice: the plain executor keeps its part of them.
 DebugExecutor::DebugExecutor(Graph graph, DebugOptions options)
     : GraphExecutor(std::move(graph), static_cast<Options>(options)),
       debug_options_(std::move(options)) {}
@@ -95,6 +97,8 @@ absl::StatusOr<std::unique_ptr<DebugExecutor>> DebugExecutor::Create(
   return executor;
 }
 
+// The pointers to all tensors are laid out once, one node after the other, so
+// that observers are handed spans and no list is made while nodes run.
 absl::Status DebugExecutor::InitDebug() {
   index_ = std::make_unique<const GraphIndex>(graph(), plan());
   call_of_ = ByNode<uint32_t>(graph(), kNoCall);
@@ -118,6 +122,7 @@ absl::Status DebugExecutor::InitDebug() {
   return StartRecording(std::move(debug_options_.record));
 }
 
+// A plan that fails leaves the one before in place.
 absl::Status DebugExecutor::StartRecording(RecordOptions record) {
   NODEWISE_ASSIGN_OR_RETURN(DumpPlan planned, PlanDump(index(), record));
   debug_options_.record = std::move(record);
@@ -125,12 +130,15 @@ absl::Status DebugExecutor::StartRecording(RecordOptions record) {
   return absl::OkStatus();
 }
 
+// A run that is under way has its own copy of the plan, and finishes its dump.
 void DebugExecutor::StopRecording() {
   dump_plan_.reset();
   dump_folder_.clear();
   dump_status_ = absl::OkStatus();
 }
 
+// The inputs of a node come first in node_tensors_, its outputs right behind
+// them.
 absl::Span<const DLTensor* const> DebugExecutor::InputsOf(NodeId node) const {
   return {node_tensors_.data() + first_tensor_[node],
           graph().node(node).inputs.size()};
@@ -149,6 +157,8 @@ void DebugExecutor::RemoveObserver(NodeObserver* observer) {
   DropRemoved();
 }
 
+// Observers may add and remove others while they are called; places stay until
+// the last visit is over.
 absl::Status DebugExecutor::VisitObservers(
     absl::FunctionRef<absl::Status(NodeObserver&)> visit) {
   ++visits_;
@@ -165,6 +175,7 @@ absl::Status DebugExecutor::VisitObservers(
   return absl::OkStatus();
 }
 
+// Defined here, since run_observer.h must not know the executor.
 const Graph& RunView::graph() const { return executor_->graph(); }
 
 const StoragePlan& RunView::plan() const { return executor_->plan(); }
@@ -183,6 +194,8 @@ absl::Span<const DLTensor* const> RunView::OutputsOf(NodeId node) const {
   return executor_->OutputsOf(node);
 }
 
+// Once for each pass: a pass may fail in a node and then be given up for the
+// next one.
 void DebugExecutor::TellPassEnded(const absl::Status& status) {
   if (!is_pass_told_) return;
   is_pass_told_ = false;
@@ -192,6 +205,8 @@ void DebugExecutor::TellPassEnded(const absl::Status& status) {
   });
 }
 
+// Without anything that watches or changes the run, the fast loop does the
+// same.
 absl::Status DebugExecutor::Run() {
   if (dump_plan_ != nullptr) return RunRecorded();
   if (observers_.empty() && patches_->empty() && !invoker_) return RunTimed();
@@ -200,7 +215,8 @@ absl::Status DebugExecutor::Run() {
 }
 
 // The plain executor's loop and one reading of the clock a node: the end of one
-// node is the start of the next.
+// node is the start of the next. Times are kept up to the node that failed or
+// that the run was cancelled before.
 absl::Status DebugExecutor::RunTimed() {
   GiveUpPass();
   NODEWISE_RETURN_IF_ERROR(PrepareRun());
@@ -252,12 +268,14 @@ absl::Status DebugExecutor::RunRecorded() {
   return status;
 }
 
+// The mark says which node is under way, for a process that watches this one.
 absl::Status DebugExecutor::CallNode(const Call& call) {
   MarkedRun mark;
   mark.BeginNode(Index(call.node));
   return call.function.Run() == 0 ? absl::OkStatus() : CallError(call);
 }
 
+// An invoker is code of others, and may throw.
 absl::Status DebugExecutor::InvokeNode(NodeId node) {
   const uint32_t index = call_of_[node];
   if (index == kNoCall) return absl::OkStatus();
@@ -270,8 +288,8 @@ absl::Status DebugExecutor::InvokeNode(NodeId node) {
   }
 }
 
-// What watches a node works in the thread's own floating-point environment, the
-// node in that of compiled code.
+// All that watches a node works in the thread's own floating-point environment,
+// the node in that of compiled code.
 absl::Status DebugExecutor::InvokeTimed(NodeId node,
                                         std::optional<FloatChange>* floats) {
   FloatWatch watch(puts_floats_back_);

@@ -19,6 +19,8 @@ void Liveness::MarkComputed(NodeId node) {
   }
 }
 
+// A value that a failed node may have written over is as uncertain as one that
+// was overwritten.
 void Liveness::MarkLost(NodeId node) {
   for (const EntryId entry : EntriesMadeBy(graph_, node)) {
     if (is_in_slot_(entry)) {
@@ -37,6 +39,8 @@ void Liveness::DropValue(EntryId base) {
   }
 }
 
+// The message says which node is in the way and what to do, since plans that
+// share storage surprise those who look at values.
 absl::Status Liveness::Check(EntryId entry) const {
   if (IsLive(entry)) return absl::OkStatus();
   if (!computed_[entry]) {
@@ -59,12 +63,14 @@ absl::Status Liveness::Check(EntryId entry) const {
       index_.TitleOf(entry), index_.TitleOf(index_.NodeOf(*owner)), storage));
 }
 
+// The last patch of one memory counts, and is written last.
 void Patches::Set(EntryId base, NDArray contents) {
   std::erase_if(patches_,
                 [&](const Patch& patch) { return patch.base == base; });
   patches_.push_back({base, std::move(contents)});
 }
 
+// There are few patches, so a list that is searched is enough.
 const Patches::Patch* Patches::Find(EntryId entry) const {
   const EntryId base = index_.BaseOf(entry);
   const auto patch =
@@ -73,6 +79,8 @@ const Patches::Patch* Patches::Find(EntryId entry) const {
   return patch == patches_.end() ? nullptr : &*patch;
 }
 
+// A __nop that shares its input's memory is never replaced: what it gives out
+// is its input, patched or not.
 bool Patches::Replace(NodeId node) const {
   if (patches_.empty() || graph_.OutputsOf(node) == 0) return false;
   for (const EntryId entry : EntriesMadeBy(graph_, node)) {
@@ -104,6 +112,8 @@ absl::Status Patches::WriteOutputs(NodeId node) const {
   return absl::OkStatus();
 }
 
+// One pass in the order of the nodes: each reads only what earlier ones have
+// made.
 ByNode<bool> Patches::Dependents(NodeId end) const {
   ByEntry<bool> changed(graph_);
   for (const Patch& patch : patches_) changed[patch.base] = true;
@@ -121,6 +131,8 @@ ByNode<bool> Patches::Dependents(NodeId end) const {
 // Finds what is alive in a pass, gives entries other contents, and runs again
 // what depends on them.
 
+// A fast run does not keep track, since most are never looked at. What it
+// leaves follows from where it stopped.
 Liveness& DebugExecutor::Live() const {
   if (!is_liveness_due_) return *liveness_;
   is_liveness_due_ = false;
@@ -131,6 +143,7 @@ Liveness& DebugExecutor::Live() const {
   return *liveness_;
 }
 
+// Inputs count as computed once they are set, in any pass.
 void DebugExecutor::BeginLiveness() const {
   liveness_->Clear();
   for (const Port& input : inputs()) {
@@ -142,6 +155,8 @@ bool DebugExecutor::IsComputed(EntryId entry) const {
   return Live().IsLive(entry);
 }
 
+// The plain executor tells of inputs and outputs that are set or bound, and may
+// do so before there is anything to tell.
 void DebugExecutor::ValueWasSet(EntryId base) {
   if (liveness_ != nullptr) Live().SetValue(base);
 }
@@ -150,6 +165,7 @@ void DebugExecutor::ValueWasDropped(EntryId base) {
   if (liveness_ != nullptr) Live().DropValue(base);
 }
 
+// The number may come from a host.
 absl::Status DebugExecutor::CheckLive(EntryId entry) const {
   NODEWISE_RETURN_IF_ERROR(index().EntryAt(Index(entry)).status());
   return Live().Check(entry);
@@ -160,6 +176,9 @@ absl::StatusOr<NDArray> DebugExecutor::ReadEntry(EntryId entry) const {
   return EntryArray(Index(entry));
 }
 
+// The contents are copied and checked against the entry's own type first. An
+// input is set for good; any other entry gets them now if it is alive, and
+// again whenever its node runs.
 absl::Status DebugExecutor::Patch(EntryId entry, const DLTensor& given) {
   NODEWISE_RETURN_IF_ERROR(index().EntryAt(Index(entry)).status());
   const DLTensor& own = tensor(entry);
@@ -185,6 +204,8 @@ bool DebugExecutor::IsPatched(EntryId entry) const {
   return patches_->Has(entry);
 }
 
+// An input that is not among the graph's arguments cannot be set, and has its
+// patch alone.
 absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
   const auto& inputs = graph().arg_nodes;
   const auto place = std::find(inputs.begin(), inputs.end(), Index(node));
@@ -234,6 +255,9 @@ absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
   return absl::OkStatus();
 }
 
+// Nodes run again in the order of the graph, each with its observers, as in a
+// pass. Nodes that a patch replaces are written, not called, and so are not
+// among those returned.
 absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
   if (!in_pass_) {
     return absl::FailedPreconditionError(

@@ -25,6 +25,8 @@ absl::Status DebugExecutor::CheckPlain() const {
       "profile: an invoker is set, expected none (SetInvoker(nullptr) first)");
 }
 
+// Leaves the executor as if it had stepped through the pass, so that values can
+// be read afterwards.
 absl::Status DebugExecutor::RunPlain() {
   GiveUpPass();
   const absl::Status status = GraphExecutor::Run();
@@ -40,6 +42,8 @@ absl::Status DebugExecutor::RunPlain() {
   return status;
 }
 
+// A node that fails while it is timed ends the pass, since its outputs are
+// undefined then.
 absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
     const RepeatOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
@@ -104,7 +108,8 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
 
 namespace {
 
-// In words; empty if they are the same.
+// In words; empty if they are the same. Compares bytes, not numbers: NaN equals
+// itself then, and a zero of the other sign does not.
 std::string DifferenceOf(const NDArray& a, const NDArray& b) {
   const std::string type = TypeToString(a.shape(), a.dtype());
   const std::string wanted = TypeToString(b.shape(), b.dtype());
@@ -131,6 +136,8 @@ absl::StatusOr<OutputCheck> CompareOutputs(const GraphExecutor& debugged,
   return CompareOutputs(outputs, plain);
 }
 
+// Stops at the first output that differs, which is enough to say that watching
+// changed the run.
 absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
                                            const GraphExecutor& plain) {
   if (outputs.size() != plain.NumOutputs()) {

@@ -23,6 +23,8 @@ std::string ShapeText(const int64_t* shape, int ndim) {
 
 }  // namespace
 
+// The shape and the strides are copied as well: the struct has only pointers to
+// them, and a kernel can change what these point to.
 ArgumentRecord::ArgumentRecord(absl::Span<const DLTensor* const> inputs,
                                absl::Span<const DLTensor* const> outputs) {
   const auto add = [this](absl::Span<const DLTensor* const> tensors,
@@ -41,6 +43,8 @@ ArgumentRecord::ArgumentRecord(absl::Span<const DLTensor* const> inputs,
   add(outputs, "output");
 }
 
+// Pointers before contents: once the pointer to the shape is another one, it
+// may point to anything.
 std::string ArgumentRecord::FindChange() const {
   for (const Argument& argument : arguments_) {
     const DLTensor& before = argument.before;
@@ -72,6 +76,8 @@ std::string ArgumentRecord::FindChange() const {
   return "";
 }
 
+// The tensors are constant for observers alone; the executor that owns them
+// does not mind.
 void ArgumentRecord::Restore() const {
   for (const Argument& argument : arguments_) {
     auto* const tensor = const_cast<DLTensor*>(argument.tensor);

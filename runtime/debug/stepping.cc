@@ -8,6 +8,7 @@
 
 namespace nodewise {
 
+// The state is worked out now, while it is known how far the pass came.
 void DebugExecutor::LeavePass(NodeId node) {
   in_pass_ = false;
   position_ = node;
@@ -17,6 +18,7 @@ void DebugExecutor::LeavePass(NodeId node) {
   if (graph().IsFunction(node)) liveness_->MarkLost(node);
 }
 
+// Nothing is worked out yet: most runs are never looked into.
 void DebugExecutor::EndPass() {
   position_ = NodeId{static_cast<uint32_t>(graph().nodes.size())};
   in_pass_ = is_liveness_due_ = true;
@@ -45,6 +47,8 @@ absl::Status DebugExecutor::Restart() {
   return status;
 }
 
+// `in_pass_` is false meanwhile, so that an observer which asks for another run
+// cannot go on with this pass.
 absl::Status DebugExecutor::InPass(absl::FunctionRef<absl::Status()> part) {
   in_pass_ = false;
   absl::Status status = part();
@@ -53,6 +57,8 @@ absl::Status DebugExecutor::InPass(absl::FunctionRef<absl::Status()> part) {
   return status;
 }
 
+// Nodes that are not functions cost a step of the position and nothing else.
+// Outputs are copied to the caller's tensors at the end of the pass.
 absl::Status DebugExecutor::Advance() {
   const NodeId node = position_;
   if (graph().IsFunction(node)) {
@@ -80,6 +86,8 @@ absl::Status DebugExecutor::Step() {
   return absl::OkStatus();
 }
 
+// A node that has run already means a new pass, since it cannot be run again in
+// this one without those before it.
 absl::Status DebugExecutor::RunUntil(NodeId node) {
   NODEWISE_RETURN_IF_ERROR(index().NodeAt(Index(node)).status());
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
@@ -94,6 +102,8 @@ absl::Status DebugExecutor::Continue() {
   return absl::OkStatus();
 }
 
+// The rule is asked after each function node. An error of the rule ends the
+// call, and the pass stays where it is.
 absl::StatusOr<std::optional<NodeId>> DebugExecutor::ContinueUntil(
     const StopRule& stop) {
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
@@ -107,6 +117,7 @@ absl::StatusOr<std::optional<NodeId>> DebugExecutor::ContinueUntil(
   return std::optional<NodeId>();
 }
 
+// Tensors on other devices are copied to the host to be looked at.
 DebugExecutor::StopRule StopAtValues(const DebugExecutor& executor,
                                      StopValues values) {
   return [&executor, values](NodeId node) -> absl::StatusOr<bool> {

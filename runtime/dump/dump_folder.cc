@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Tensors may be private, and a dump in a shared /tmp is readable for its owner
+// alone.
 constexpr mode_t kFolderMode = 0700;
 constexpr std::string_view kRunPrefix = "run_";
 
@@ -35,7 +37,8 @@ std::string DeviceFolderName(DLDevice device) {
   return fmt::format("_tvmdbg_device_{}_{}", name, device.device_id);
 }
 
-// Returns 2 for "run_2"; 0 for other names.
+// Returns 2 for "run_2"; 0 for other names. "run_02" and "run_+2" are folders
+// of others: only names that this file would write count.
 uint32_t RunNumber(std::string_view name) {
   uint32_t number = 0;
   if (!name.starts_with(kRunPrefix)) return 0;
@@ -47,7 +50,8 @@ uint32_t RunNumber(std::string_view name) {
   return number;
 }
 
-// Returns the names in a folder, in order.
+// Returns the names in a folder, in order. Sorted, since the order in which a
+// file system lists names is not the one of the next machine.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -68,7 +72,9 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// Returns true if the folder was made now, false if it existed.
+// Returns true if the folder was made now, false if it existed. Making is also
+// the test for existence: between a test and a making another process could
+// make it.
 absl::StatusOr<bool> MakeFolder(const std::string& path, DumpFolder* folder) {
   if (mkdir(path.c_str(), kFolderMode) == 0) {
     folder->made.push_back(path);
@@ -78,6 +84,8 @@ absl::StatusOr<bool> MakeFolder(const std::string& path, DumpFolder* folder) {
   return SystemError(path, "cannot make the folder");
 }
 
+// Parents that exist are left alone, and each one that is made is noted, so
+// that a failed attempt can remove it again.
 absl::Status MakeRoot(const std::string& root, DumpFolder* folder) {
   for (size_t end = root.find('/', 1); end != root.npos;
        end = root.find('/', end + 1)) {
@@ -137,11 +145,14 @@ absl::Status MakeAll(const std::string& root, DLDevice device,
   return MakeRun(base, DeviceFolderName(device), folder);
 }
 
+// An error of the system, such as a folder that may not be searched, is not an
+// answer.
 absl::StatusOr<bool> IsThere(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
   return kind != PathKind::kNothing;
 }
 
+// One of the files is enough: the dump of a killed run may have no more.
 absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
   for (const char* file :
        {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
@@ -180,6 +191,8 @@ absl::StatusOr<DumpFolder> MakeDumpFolder(const std::string& root,
   return status;
 }
 
+// Removes the files by name and the folders only if they are empty then, so
+// that it can never remove what it did not make.
 void RemoveDumpFolder(const DumpFolder& folder) {
   if (folder.made.empty()) return;
   for (const char* file : {kGraphDumpFile, kSourceGraphFile, kTensorsFile,
@@ -192,6 +205,8 @@ void RemoveDumpFolder(const DumpFolder& folder) {
   }
 }
 
+// A path may lead to the files themselves, to the folder of a run, or to a root
+// with several runs, of which the last is taken.
 absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
   if (kind != PathKind::kFolder) {
@@ -219,6 +234,8 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
       kTensorsFile, kRecordsFile));
 }
 
+// The tensors and the records are read independently: damage to the records
+// leaves the tensors good, and the status says so.
 absl::StatusOr<Dump> OpenDump(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(FoundDump found, FindDump(path));
   Dump dump;

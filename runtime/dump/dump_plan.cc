@@ -17,8 +17,11 @@
 namespace nodewise {
 namespace {
 
+// A longer text is made again for each run, rather than held in memory beside
+// the graph for as long as the plan lives.
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
+// Which nodes the options choose. The options must outlive it.
 class Selection {
  public:
   static absl::StatusOr<Selection> Parse(const RecordOptions& options) {
@@ -54,7 +57,8 @@ class Selection {
   std::unique_ptr<const RE2> expression_;
 };
 
-// Describes how nodes are chosen, for a message.
+// Describes how nodes are chosen, for a message. Names only what differs from
+// the defaults, which is what the user has typed.
 std::string ChoiceText(const RecordOptions& options) {
   const RecordOptions all;
   std::string nodes;
@@ -69,6 +73,8 @@ std::string ChoiceText(const RecordOptions& options) {
                      nodes.empty() ? "" : " in ", nodes);
 }
 
+// Choosing no node is an error, since a dump of nothing is never wanted; a
+// graph without nodes has none to choose.
 absl::StatusOr<ByNode<bool>> ChooseNodes(const GraphIndex& index,
                                          const RecordOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(const Selection selection,
@@ -89,6 +95,8 @@ absl::StatusOr<ByNode<bool>> ChooseNodes(const GraphIndex& index,
 }
 
 // Returns the items in the order of recording: inputs first, then functions.
+// The file of tensors begins with all names, so the order must be known before
+// the first node runs.
 std::vector<DumpPlan::Item> ItemsOf(const GraphIndex& index,
                                     const ByNode<bool>& chosen) {
   const Graph& graph = index.graph();
@@ -108,7 +116,8 @@ std::vector<DumpPlan::Item> ItemsOf(const GraphIndex& index,
   return items;
 }
 
-// Moves what does not fit to left_out.
+// Moves what does not fit to left_out. A large tensor is left out and smaller
+// ones behind it may still fit. Written so that no sum can overflow.
 void ApplyLimit(uint64_t max_bytes, DumpPlan* plan) {
   std::vector<DumpPlan::Item> all;
   all.swap(plan->items);
@@ -121,6 +130,8 @@ void ApplyLimit(uint64_t max_bytes, DumpPlan* plan) {
   }
 }
 
+// For each entry it notes where in `heads` the bytes are that precede its data,
+// so that recording copies them without making them again.
 std::shared_ptr<const DumpLayout> MakeLayout(const GraphIndex& index,
                                              const RecordOptions& options,
                                              const DumpPlan& plan,
@@ -161,6 +172,8 @@ std::shared_ptr<const DumpLayout> MakeLayout(const GraphIndex& index,
 
 }  // namespace
 
+// A zero byte would end the path for the system, and the dump would go to
+// another folder.
 absl::StatusOr<DumpPlan> PlanDump(const GraphIndex& index,
                                   const RecordOptions& options) {
   const size_t zero = options.root.find('\0');

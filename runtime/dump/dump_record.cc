@@ -15,6 +15,9 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
+// The magic is looked at first and the hash last, since older headers end
+// before it. A part that is missing has our own defaults, with which every
+// check passes.
 absl::Status CheckHeader(const ByteReader& reader,
                          const RecordFileHeader& header) {
   const RecordFileHeader ours;
@@ -47,6 +50,8 @@ absl::Status CheckHeader(const ByteReader& reader,
                                     absl::CHexEscape(name), ours.hash));
 }
 
+// Flags that are not known are refused: they may change what the other fields
+// mean.
 absl::Status CheckRecord(const ByteReader& reader, size_t offset,
                          const DiskRecord& disk, bool is_long) {
   if (disk.kind < 1 || disk.kind > 3) {
@@ -64,6 +69,8 @@ absl::Status CheckRecord(const ByteReader& reader, size_t offset,
                   known));
 }
 
+// Two of the fields mean other things for times than for tensors; see the flags
+// in dump_layout.h.
 NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats,
                     HashKind hash_kind) {
   NodeRecord record;
@@ -97,6 +104,8 @@ NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats,
 
 }  // namespace
 
+// A file that is cut short is read as far as whole records go, because a killed
+// run leaves one; bytes at the end that are less than a record are ignored.
 absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
     absl::Span<const uint8_t> bytes, std::string where) {
   ByteReader reader(bytes, std::move(where));

@@ -82,6 +82,7 @@ class Flusher {
 
 }  // namespace
 
+// The memory that came back last is the one that is still in a cache.
 ChunkPool::Memory ChunkPool::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
   // Not make_unique: it would touch every page.
@@ -126,6 +127,8 @@ ChunkWriter::Chunk* ChunkWriter::Forgotten() {
   return &forgotten_;
 }
 
+// The most chunks bound the memory of a run; a producer that is faster than the
+// disk waits here.
 ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
   if (is_forked()) return Forgotten();
   std::unique_lock<std::mutex> lock(shared_->mutex);
@@ -147,6 +150,8 @@ ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
   return chunk;
 }
 
+// These chunks are not limited in number, because they take no memory of their
+// own.
 void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
   if (is_forked()) return;
   chunks_.push_back(std::make_unique<Chunk>());
@@ -175,6 +180,8 @@ void ChunkWriter::Submit(Chunk* chunk) {
   shared_->changed.notify_all();
 }
 
+// The thread of the writer: it writes what is queued, and ends when it is told
+// to and the queue is empty.
 void ChunkWriter::WriteChunks() {
   while (true) {
     Chunk* chunk = nullptr;
@@ -192,6 +199,8 @@ void ChunkWriter::WriteChunks() {
   }
 }
 
+// The producer may be appending at this moment. It raises the size only after
+// the bytes are there, so everything below the size read here is complete.
 absl::Status ChunkWriter::WriteRest(Chunk* chunk) {
   if (has_failed()) return absl::OkStatus();
   const size_t size = chunk->size.load(std::memory_order_acquire);
@@ -215,6 +224,8 @@ void ChunkWriter::WriteChunk(Chunk* chunk) {
   shared_->changed.notify_all();
 }
 
+// Must not overtake what is queued, or the bytes of a file would be out of
+// order.
 void ChunkWriter::FlushOpen() {
   const std::lock_guard<std::mutex> lock(shared_->mutex);
   if (!shared_->queue.empty() || shared_->is_writing) return;  // Those first.
@@ -228,6 +239,7 @@ void ChunkWriter::Fail(absl::Status status) {
   failed_ = true;
 }
 
+// All that is submitted from now on is written in the caller's thread.
 absl::Status ChunkWriter::Finish() {
   is_finished_ = true;
   if (thread_ != nullptr) {
@@ -249,6 +261,8 @@ void DumpStream::HandOver() {
   next_ = end_ = nullptr;
 }
 
+// Takes a chunk only when there are bytes for it, so that a stream without any
+// takes none.
 void DumpStream::AppendPieces(const char* data, size_t size) {
   while (size > 0) {
     if (next_ == end_) {

@@ -25,6 +25,11 @@ using Kind = NodeRecord::Kind;
 // Below this, starting a thread and waiting for it takes longer than writing.
 constexpr size_t kWorthAThread = size_t{128} << 10;
 
+// Writes three files at once: the tensors, the records and, at the end, the
+// trace. For each node it records the hashes of the inputs before the node
+// runs, since a node may write over them, and the outputs after it. The hashes
+// of the last outputs are kept for the node that reads them next, which saves
+// most of the hashing.
 class DumpWriterImpl final : public DumpWriter {
  public:
   DumpWriterImpl(const Graph& graph, const DumpPlan& plan,
@@ -36,6 +41,8 @@ class DumpWriterImpl final : public DumpWriter {
         with_tensors_(options.tensors),
         chunks_(plan.layout->chunks) {}
 
+  // Removes the folder again if a file in it cannot be made, so that a failure
+  // leaves nothing behind.
   absl::Status Open(const RecordOptions& options, DLDevice device) {
     NODEWISE_ASSIGN_OR_RETURN(folder_, MakeDumpFolder(options.root, device));
     absl::Status status = OpenFiles();
@@ -65,6 +72,8 @@ class DumpWriterImpl final : public DumpWriter {
     }
   }
 
+  // The record of the time comes before those of the outputs: a reader that
+  // meets it knows that the node has come to its end.
   void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
               NodeTime time) override {
     made_last_.clear();
@@ -127,6 +136,8 @@ class DumpWriterImpl final : public DumpWriter {
  private:
   using Entry = DumpLayout::Entry;
 
+  // The header of the tensors is written at once: a run that is killed leaves a
+  // file that can be read as far as it goes.
   absl::Status OpenFiles() {
     NODEWISE_RETURN_IF_ERROR(WriteGraphJson());
     NODEWISE_ASSIGN_OR_RETURN(records_file_,
@@ -165,7 +176,8 @@ class DumpWriterImpl final : public DumpWriter {
   bool Records(NodeId node) const {
     return !is_stopped_ && !chunks_.has_failed() && layout_->is_recorded[node];
   }
-  // Returns null if the tensor cannot be fetched.
+  // Returns null if the tensor cannot be fetched. The copy lies in memory that
+  // the next call uses again.
   const DLTensor* OnHost(const DLTensor& tensor, const Entry& entry,
                          DLTensor* copy) {
     if (DeviceTypeOf(tensor.device) == kDLCPU) return &tensor;
@@ -257,16 +269,20 @@ class DumpWriterImpl final : public DumpWriter {
     AppendTensor(node, entry, *host);
   }
 
+  // All records of a file have the same length, so that a reader can skip them;
+  // without numbers the statistics are zeros.
   void Append(const DiskRecord& record, const DiskStats& stats) {
     records_.Append(&record, sizeof(record));
     if (with_stats_) records_.Append(&stats, sizeof(stats));
   }
 
+  // Keeps the first reason, since later ones follow from it.
   void Stop(absl::Status status) {
     is_stopped_ = true;
     if (status_.ok()) status_ = std::move(status);
   }
 
+  // Made last, which tells a complete dump from one that was cut short.
   absl::Status WriteTrace(absl::Span<const NodeTime> times) {
     NODEWISE_ASSIGN_OR_RETURN(trace_file_,
                               GrowingFile::Create(PathOf(kTraceFile)));

@@ -12,6 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Rewrites a node as TVM does. Existing keys keep their place, new ones follow.
+// TVM's debugger replaces each reference by the name of the node and adds the
+// type and the shape of output 0.
 void RewriteNode(const Graph& graph, NodeId id, Json* json) {
   const GraphNode& node = graph.node(id);
   const bool is_function = node.kind == GraphNode::Kind::kFunction;
@@ -30,7 +32,8 @@ void RewriteNode(const Graph& graph, NodeId id, Json* json) {
 }
 
 // Returns the text as TVM rewrites it, or discarded JSON if it is not this
-// graph's.
+// graph's. Works on the JSON that was loaded rather than on the graph, so that
+// keys which nodewise does not know stay in the file.
 Json Rewrite(const Graph& graph, std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   Json discarded = Json(Json::value_t::discarded);
@@ -58,6 +61,8 @@ std::string GraphDumpJson(const Graph& graph) {
                    Json::error_handler_t::replace);
 }
 
+// Most names need no escape, and a JSON library would copy each of them several
+// times.
 std::string TraceString(std::string_view text) {
   // Printable ASCII that JSON takes as it is, like most names.
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
@@ -68,6 +73,8 @@ std::string TraceString(std::string_view text) {
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
+// Written out by hand, since floating-point numbers of microseconds lose
+// nanoseconds in long runs. At least one digit follows the point.
 std::string TraceMicroseconds(int64_t ns) {
   char text[24];
   char* end = std::to_chars(text, text + sizeof(text), ns / 1000).ptr;
@@ -82,6 +89,7 @@ std::string TraceMicroseconds(int64_t ns) {
 
 void WriteTvmTrace(const Graph& graph, absl::Span<const NodeTime> times,
                    absl::FunctionRef<void(std::string_view)> write) {
+  // Pieces of this size keep the text in a cache and the calls few.
   constexpr size_t kPieceBytes = 4096;
   std::string text = R"({"displayTimeUnit": "ns", "traceEvents": [)";
   std::string now = TraceMicroseconds(0);

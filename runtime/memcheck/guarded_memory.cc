@@ -36,6 +36,8 @@ TrappedAccess AccessOf([[maybe_unused]] const void* context) {
 #endif
 }
 
+// A fault that is not ours goes where it would have gone without the trap: to
+// the handler of the program, or to the default, which ends the process.
 void Forward(int signal_number, siginfo_t* info, void* context) {
   const struct sigaction& previous =
       previous_actions[signal_number == kSignals[0] ? 0 : 1];
@@ -53,6 +55,8 @@ void Forward(int signal_number, siginfo_t* info, void* context) {
   if (info->si_code <= 0) raise(signal_number);
 }
 
+// Signals that a process sent have a code of 0 or less and no address, so they
+// are never a trapped access. errno belongs to the code that was interrupted.
 void OnSignal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   GuardedMemory* const memory = trapping_memory.load(std::memory_order_acquire);
@@ -79,7 +83,8 @@ bool OpenAll(const GuardedMemory::Block& block) {
   return mprotect(block.map, block.map_bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-// Returns whether a range holds nothing but `byte`, at the speed of memcmp.
+// Returns whether a range holds nothing but `byte`, at the speed of memcmp. Red
+// zones are read after each node, and almost always hold what they should.
 bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
   if (from >= to) return true;
   return *from == byte &&
@@ -88,6 +93,8 @@ bool HoldsOnly(const uint8_t* from, const uint8_t* to, uint8_t byte) {
 
 }  // namespace
 
+// The handlers run on the signal stack of a thread that has one, since the
+// fault may be the overflow of its stack.
 AccessTrap::AccessTrap(GuardedMemory* memory) {
   NODEWISE_CHECK(trapping_memory.exchange(memory) == nullptr);
   struct sigaction action {};
@@ -115,6 +122,8 @@ GuardedMemory::GuardedMemory(size_t red_zone, uint8_t zone_byte,
       zone_byte_(zone_byte),
       poison_byte_(poison_byte) {}
 
+// Threads that a node has left behind may go on writing; then the addresses
+// stay mapped, and only their pages are given back.
 GuardedMemory::~GuardedMemory() {
   const bool has_strays = census_.HasStrays();
   for (const Block& block : blocks_) {
@@ -129,6 +138,9 @@ GuardedMemory::~GuardedMemory() {
   if (saved_pages_ != nullptr) munmap(saved_pages_, kMostTouches * page_bytes_);
 }
 
+// The block begins right behind the front red zone, aligned as compiled code
+// expects, and its back red zone reaches to the end of a page. The whole range
+// is reserved without access, and then opened but for a page at either end.
 absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
   Block block;
   block.bytes = bytes;
@@ -159,6 +171,8 @@ absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
   return blocks_.size() - 1;
 }
 
+// The signal handler finds the block of an address by binary search, and saves
+// pages in memory that is allocated here, since it can allocate none.
 void GuardedMemory::Seal() {
   by_address_.resize(blocks_.size());
   for (uint32_t i = 0; i < by_address_.size(); ++i) by_address_[i] = i;
@@ -171,6 +185,8 @@ void GuardedMemory::Seal() {
   if (pages != MAP_FAILED) saved_pages_ = static_cast<uint8_t*>(pages);
 }
 
+// msync() says ENOMEM for a range with a page that is not mapped, and has
+// nothing to write for memory without a file.
 bool GuardedMemory::IsMapped(size_t number) const {
   const Block& block = blocks_[number];
   return msync(block.map, block.map_bytes, MS_ASYNC) == 0 || errno != ENOMEM;
@@ -184,6 +200,8 @@ void GuardedMemory::MapAgain(size_t number) {
   block.is_touched = true;
 }
 
+// Most calls change nothing, and each mprotect() is a system call over all
+// pages of the block.
 void GuardedMemory::SetAccess(size_t number, Access access) {
   Block& block = blocks_[number];
   if (block.access == access && !block.is_touched) return;
@@ -219,6 +237,8 @@ std::vector<GuardedMemory::Touch> GuardedMemory::Touches() const {
   return touches;
 }
 
+// Compares the page with its copy from before the first write, so a write of
+// the value that was there stays unseen.
 Extent GuardedMemory::ChangedBytes(const Touch& touch) const {
   Extent changed;
   if (touch.before == nullptr) return changed;
@@ -243,6 +263,8 @@ void GuardedMemory::FillZones(size_t number, size_t bytes) {
               OpenBytes(block) - front_bytes_ - bytes);
 }
 
+// From the first byte that differs to the last one; bytes between them need not
+// differ.
 Extent GuardedMemory::ChangedIn(const Block& block, const uint8_t* from,
                                 const uint8_t* to) const {
   Extent changed;
@@ -265,6 +287,8 @@ Extent GuardedMemory::ChangedBehind(size_t number, size_t bytes) const {
   return ChangedIn(block, block.data + bytes, Open(block) + OpenBytes(block));
 }
 
+// The block before the first one that begins behind the address is the only one
+// that can hold it.
 GuardedMemory::Block* GuardedMemory::Find(const uint8_t* address) {
   const auto behind = std::upper_bound(
       by_address_.begin(), by_address_.end(), address,
@@ -274,6 +298,8 @@ GuardedMemory::Block* GuardedMemory::Find(const uint8_t* address) {
   return address < block.map + block.map_bytes ? &block : nullptr;
 }
 
+// A lock that spins, because a mutex must not be taken in a signal handler; it
+// is held for a few system calls.
 bool GuardedMemory::OnTrap(uint8_t* address, TrappedAccess access) {
   Block* const block = Find(address);
   if (block == nullptr) return false;

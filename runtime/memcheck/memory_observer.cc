@@ -35,7 +35,7 @@ bool IsHostMemory(const DLTensor& tensor) {
 // Slots that are blocks of guarded memory, with their numbers.
 using BlockOfSlot = std::unordered_map<uint32_t, size_t>;
 
-// What happened to one block while a node ran: inside the entry that it holds
+// The damage to one block while a node ran: inside the entry that it holds
 // and on both sides of it.
 struct BlockDamage {
   Extent before;
@@ -49,7 +49,14 @@ struct BlockDamage {
   }
 };
 
-// Watches one run of an executor whose slots are guarded.
+// Watches one run of an executor whose slots are guarded. Before a node all
+// blocks are closed but those of its arguments: inputs can be read, outputs
+// written. Accesses to anything else are trapped, noted and let through, so
+// that the run goes on as it would have. After the node it compares red zones
+// and opened pages with what they held, turns the differences into findings,
+// poisons what is dead now and closes everything again. It also knows which
+// entry lies in each block, which shows where a plan lets one node overwrite
+// what another still reads.
 class MemoryObserver : public NodeObserver {
  public:
   MemoryObserver(RunView run, GuardedMemory& memory,
@@ -77,6 +84,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // Inputs lie in their blocks from now on, and nothing may be touched until a
+  // node is about to run.
   absl::Status BeforePass(const RunView&) override {
     for (const EntryId entry : AllEntries(graph_)) {
       if (!index_.IsBase(entry) || !IsInput(entry)) continue;
@@ -90,6 +99,7 @@ class MemoryObserver : public NodeObserver {
     return absl::OkStatus();
   }
 
+  // Watching begins last, when all that is done here is over.
   absl::Status BeforeNode(const NodeRun& node_run) override {
     const NodeId node = node_run.node;
     if (index_.IsFree(node)) return absl::OkStatus();
@@ -105,6 +115,8 @@ class MemoryObserver : public NodeObserver {
     return absl::OkStatus();
   }
 
+  // Watching ends first. The order of the checks is that of the findings of one
+  // node.
   absl::Status AfterNode(const NodeRun& node_run) override {
     const NodeId node = node_run.node;
     if (index_.IsFree(node)) return absl::OkStatus();
@@ -171,6 +183,7 @@ class MemoryObserver : public NodeObserver {
     uint64_t hash;
   };
 
+  // Parameters are inputs here, too: the graph does not tell them apart.
   bool IsInput(EntryId entry) const {
     return !graph_.IsFunction(index_.NodeOf(entry));
   }
@@ -181,6 +194,8 @@ class MemoryObserver : public NodeObserver {
                        Index(index_.NodeOf(entry)));
   }
 
+  // The number that the graph uses, which is the one that a reader finds in its
+  // JSON.
   int32_t StorageOf(EntryId base) const {
     return plan_.slots[plan_.slot_of[Index(base)]].storage_id;
   }
@@ -202,6 +217,8 @@ class MemoryObserver : public NodeObserver {
     return owner_[*block];
   }
 
+  // A block that is input and output is one that the node works on in place,
+  // and has the access of an output.
   void FindRoles(NodeId node) {
     roles_.clear();
     const auto add = [&](EntryId entry, bool is_output, uint32_t number) {
@@ -245,6 +262,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // The blocks have the size of the slot, so a node that writes all of its
+  // output runs into the red zone as well.
   void CheckSizes(NodeId node) {
     for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
       const EntryId entry = graph_.EntryOf(node, o);
@@ -283,6 +302,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // Memory of the caller or of the library cannot be closed, so writes to it
+  // show only by its hash.
   void HashForeignInputs(NodeId node) {
     foreign_inputs_.clear();
     const auto& inputs = graph_.node(node).inputs;
@@ -307,6 +328,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // An output begins with poison, so that bytes which the node leaves alone are
+  // not those of a tensor that lay there before.
   void OpenArguments() {
     for (const auto& [block, role] : roles_) {
       memory_.SetAccess(block,
@@ -322,6 +345,9 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // Two sources are joined by block and kind of access: pages that were closed
+  // tell what touched them, red zones of open blocks only that they were
+  // written to.
   void CollectDamage(NodeId node) {
     std::map<std::pair<size_t, TrappedAccess>, BlockDamage> damages;
     const auto size_of = [&](size_t block) {
@@ -359,6 +385,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // A kernel that frees or unmaps memory that it was lent would end the process
+  // at the next access; the pages are put back first.
   void CheckMapped(NodeId node) {
     for (size_t i = 0; i < memory_.size(); ++i) {
       if (memory_.IsMapped(i)) continue;
@@ -371,6 +399,7 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // The node to blame is the one that made the thread, not the one that runs.
   void CheckLeftThreads() {
     for (const GuardedMemory::StrayTouch& touch : memory_.TakeStrayTouches()) {
       if (touch.node >= graph_.nodes.size()) continue;
@@ -383,7 +412,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
-  // Later nodes see the same structs.
+  // Later nodes see the same structs. They are restored, so that a later node
+  // is not blamed for what this one changed.
   void CheckArguments(NodeId node) {
     std::string change = arguments_->FindChange();
     if (change.empty()) return;
@@ -403,6 +433,9 @@ class MemoryObserver : public NodeObserver {
            "left the process changed: " + ListOf(changes, kNamedChanges), {});
   }
 
+  // Bytes inside of an argument can only be a write to an input, since outputs
+  // are open; inside of another block they are stray. Those beside it belong to
+  // the node's own argument if it has the block, else they are wild.
   void ReportDamage(NodeId node, size_t block, TrappedAccess access,
                     const BlockDamage& damage) {
     const auto found = roles_.find(block);
@@ -444,6 +477,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // Hashed right away, because a later node may write over them, rightly or
+  // not.
   void TakeOutputs(NodeId node) {
     for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       const size_t* const block = BlockOf(entry);
@@ -454,6 +489,8 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // A slot whose entry has had its last reader holds poison from here on, which
+  // shows up in the results of a node that reads it too late.
   void PoisonDead(NodeId node) {
     for (const auto& [block, role] : roles_) {
       const EntryId owner = owner_[block];
@@ -464,6 +501,7 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
+  // Blocks that were touched without being arguments are open, too.
   void CloseBlocks() {
     for (const auto& [block, role] : roles_) {
       memory_.SetAccess(block, Access::kNone);
@@ -509,7 +547,9 @@ class MemoryObserver : public NodeObserver {
   std::optional<ProcessState> process_;  // Before the running node.
 };
 
-// Gives an executor its slots.
+// Gives an executor its slots. The executor that is given its slots holds on to
+// this through the arrays it gets, so that the memory outlives every one of
+// them.
 struct SlotMemory {
   static absl::StatusOr<NDArray> Allocate(
       const std::shared_ptr<SlotMemory>& self, uint32_t slot, size_t bytes,
@@ -528,7 +568,8 @@ struct SlotMemory {
   BlockOfSlot block_of_slot = {};
 };
 
-// Returns the status of a run with the finding that preceded its failure.
+// Returns the status of a run with the finding that preceded its failure. A
+// crash is often the consequence of what an earlier node did.
 absl::Status WithFirstFinding(const absl::Status& status,
                               const GuardedRunResult& result) {
   if (result.findings.empty()) return status;
@@ -539,6 +580,7 @@ absl::Status WithFirstFinding(const absl::Status& status,
 
 }  // namespace
 
+// A read has no number of bytes: only the first touch of each page is known.
 Finding SeenFinding::Finish() const {
   Finding finished = finding;
   if (touched.empty()) return finished;

@@ -20,6 +20,8 @@ constexpr uint8_t kOtherPoisonByte = 0x41;
 
 std::atomic<bool> is_sanitizing{false};
 
+// Signal handlers belong to the whole process, so two runs would take each
+// other's traps.
 struct OnlyOne {
   bool is_mine = !is_sanitizing.exchange(true);
   OnlyOne() = default;
@@ -30,7 +32,8 @@ struct OnlyOne {
   }
 };
 
-// Returns the first entry that two runs disagree on, or none.
+// Returns the first entry that two runs disagree on, or none. By the number of
+// the entry, which is the order in which a run makes them.
 std::optional<EntryId> FirstDifference(const GuardedRunResult& a,
                                        const GuardedRunResult& b) {
   const auto [in_a, in_b] = std::mismatch(a.hashes.begin(), a.hashes.end(),
@@ -182,6 +185,8 @@ absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
   return Sanitizer(make, options).Run();
 }
 
+// Slots keep the device and the scope that they have in the plan, and get the
+// size of their only entry.
 StoragePlan PrivatePlan(const GraphIndex& index) {
   const StoragePlan& plan = index.plan();
   StoragePlan made;

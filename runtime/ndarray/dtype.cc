@@ -37,6 +37,8 @@ constexpr CodeName kCodes[] = {
     {"complex", kDLComplex, 64},
 };
 
+// Asked while compiling, so that an element type cannot be added without a
+// spelling.
 constexpr bool HasName(DLDataType dtype) {
   if (dtype.code == kDTypeBool) return true;  // Bool is not a row above.
   for (const CodeName& row : kCodes) {
@@ -54,7 +56,8 @@ static_assert(AllHaveNames(ElementTypes{}), "an element type has no name");
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes decimal digits off the front of `text`; false if there are none or the
-// number is above `limit`.
+// number is above `limit`. The limit is checked at each digit, which keeps the
+// value from overflowing on a text of any length.
 bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
   size_t used = 0;
   uint64_t value = 0;
@@ -76,10 +79,14 @@ absl::Status UnknownType(std::string_view text) {
 
 }  // namespace
 
+// An empty text and "void" are a handle without bits or lanes, which is how TVM
+// writes the type of a function that returns nothing. Otherwise a text is a
+// name, perhaps bits, and perhaps "x" and lanes.
 absl::StatusOr<DLDataType> ParseDType(std::string_view text) {
   if (text.empty() || text == "void") return DLDataType{kDLOpaqueHandle, 0, 0};
   std::string_view rest = text;
   DLDataType dtype{0, 0, 1};
+  // The longer name first, since the other begins it; neither takes bits.
   if (rest.starts_with("bool8")) {
     dtype = kFfiBool;
     rest.remove_prefix(5);
@@ -109,6 +116,8 @@ absl::StatusOr<DLDataType> ParseDType(std::string_view text) {
   return dtype;
 }
 
+// Never fails: messages about a type that is out of place go through here, and
+// such a type may have any code.
 std::string ToString(DLDataType dtype) {
   if (dtype.bits == 0 && dtype.lanes == 0) return "void";
   std::string text;
@@ -133,6 +142,7 @@ std::string ToString(DLDataType dtype) {
   return text;
 }
 
+// The numbers 6 and 7 are those of TVM 0.13 to 0.20.
 DLDataType ClassicType(DLDataType dtype) {
   if (dtype == kFfiBool) return kBool;
   if (dtype.code == kDTypeE4M3 && dtype.bits == 8) dtype.code = 6;
@@ -144,6 +154,8 @@ DLDataType FfiType(DLDataType dtype) {
   return dtype == kBool ? kFfiBool : dtype;
 }
 
+// Compares in both numberings, because a file and a library of one network may
+// be of different releases.
 bool IsSameType(DLDataType a, DLDataType b) {
   return FfiType(a) == FfiType(b) || ClassicType(a) == b || a == ClassicType(b);
 }
@@ -152,6 +164,8 @@ size_t ElementBytes(DLDataType dtype) {
   return (size_t{dtype.bits} * dtype.lanes + 7) / 8;
 }
 
+// Tensors are stepped through by the width, so a type without one must not get
+// through.
 absl::Status CheckDType(DLDataType dtype) {
   const int bits = dtype.bits;
   const bool power_of_two = bits > 0 && (bits & (bits - 1)) == 0;
@@ -174,6 +188,8 @@ absl::Status CheckDType(DLDataType dtype) {
       ToString(dtype), dtype.code, bits, dtype.lanes));
 }
 
+// A side of 0 makes the tensor empty no matter what the others are, so the
+// product is not even tried then; a negative one is an error all the same.
 absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
   int64_t elements = 1;
   bool empty = false;
@@ -195,6 +211,8 @@ absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
   return elements;
 }
 
+// Signed, like the number of elements: a size that needs 64 bits is refused
+// with those that need more.
 absl::StatusOr<size_t> TensorBytes(absl::Span<const int64_t> shape,
                                    DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t elements, NumElements(shape));

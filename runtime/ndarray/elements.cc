@@ -33,6 +33,8 @@ uint16_t RoundToHalf(double value) {
 
 }  // namespace
 
+// Every half is a float, so nothing is rounded here. Subnormal halves are
+// multiplied out, since they are normal as floats.
 float HalfToFloat(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t exponent = half >> 10 & 0x1F;
@@ -55,6 +57,9 @@ float BfloatToFloat(uint16_t bfloat) {
   return std::bit_cast<float>(static_cast<uint32_t>(bfloat) << 16);
 }
 
+// A bfloat is the upper half of a float, rounded to the nearest, even if two
+// are as near. NaN goes its own way: adding to its bits could make it infinite,
+// and the bit that is set keeps it from losing all of its fraction.
 uint16_t FloatToBfloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if (value != value) return static_cast<uint16_t>(bits >> 16 | 0x40);
@@ -65,6 +70,7 @@ uint16_t FloatToBfloat(float value) {
 // Return what a pattern of a format stands for, and that of all patterns.
 // Constants are made of them, so that they are there before any code runs.
 
+// std::ldexp is not constexpr in C++20. Powers of two are exact at every step.
 constexpr double PowerOfTwo(int exponent) {
   double power = 1;
   for (; exponent > 0; --exponent) power *= 2;
@@ -72,6 +78,8 @@ constexpr double PowerOfTwo(int exponent) {
   return power;
 }
 
+// Follows the fields of a pattern as IEEE 754 has them, after the patterns that
+// the format gives another meaning.
 constexpr double ShortFloatValue(const ShortFloat& format, unsigned pattern) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   if (format.specials == ShortSpecials::kPowers) {
@@ -135,14 +143,15 @@ uint8_t EncodePower(const ShortFloat& format, double size,
   return static_cast<uint8_t>(exponent + format.bias);
 }
 
-// What stands for NaN and for numbers that are too large, without the sign; for
-// the latter, it is infinity if there is one.
+// The patterns for NaN and for numbers that are too large, without the sign;
+// for the latter, it is infinity if there is one.
 struct SpecialPatterns {
   unsigned nan;
   unsigned too_large;
   unsigned largest;  // The largest number.
 };
 
+// Depends on how the format spends its last exponent.
 SpecialPatterns PatternsOf(const ShortFloat& format) {
   const unsigned last = (1U << (format.bits - 1)) - 1;
   switch (format.specials) {
@@ -162,6 +171,10 @@ SpecialPatterns PatternsOf(const ShortFloat& format) {
 
 }  // namespace
 
+// The size is scaled so that the last bit of the format is worth 1, rounded by
+// the processor to the nearest even, and added to the exponent's field; the
+// sign comes last. A result past the largest number is treated like a number
+// that was too large from the start.
 uint8_t EncodeShortFloat(const ShortFloat& format, double x,
                          ShortRounding rounding) {
   const double size = std::fabs(x);
@@ -192,6 +205,8 @@ uint8_t EncodeShortFloat(const ShortFloat& format, double x,
   return static_cast<uint8_t>(pattern | (has_no_such_zero ? 0 : sign));
 }
 
+// Constant, so that static objects of other files may use them while they are
+// made.
 constinit const std::array<float, 256> Float8E4M3::kValues =
     ShortFloatValues(kFormat);
 constinit const std::array<float, 256> Float8E4M3Fnuz::kValues =
@@ -205,6 +220,8 @@ constinit const std::array<float, 256> Float8E8M0::kValues =
 constinit const std::array<float, 256> Float4E2M1::kValues =
     ShortFloatValues(kFormat);
 
+// Compiled once for each type here, so that callers for which speed does not
+// matter need no template of their own.
 bool DecodeToDoubles(DLDataType dtype, const void* elements, size_t count,
                      double* to) {
   bool has_numbers = false;

@@ -16,6 +16,8 @@ uint64_t HashBytes(const void* data, size_t size) {
   return XXH3_64bits(data, size);
 }
 
+// Hashes of two functions say nothing about each other, even if they happen to
+// be equal.
 HashMatch CompareHashes(TensorHash a, TensorHash b) {
   if (a.kind != b.kind) return HashMatch::kNotComparable;
   return a.value == b.value ? HashMatch::kSame : HashMatch::kDifferent;

@@ -27,7 +27,7 @@ struct Memory {
   std::atomic<bool> is_read_only{false};
 };
 
-// What TVM's NDArray::Container begins with. The address of the tensor is the
+// The beginning of TVM's NDArray::Container. The address of the tensor is the
 // handle in C; compiled C++ and bindings find the header before it.
 struct Described {
   ObjectHeader header{kNDArrayType, {1}, nullptr};
@@ -79,7 +79,7 @@ struct NDArray::Box : Described, Memory {
 
 namespace {
 
-// What a managed tensor of ours keeps alive.
+// A managed tensor of ours and the array that it keeps alive.
 struct ManagedNDArray {
   DLManagedTensor managed{};
   NDArray array;
@@ -93,6 +93,8 @@ struct WalkedSide {
   int64_t step_to = 0;
 };
 
+// A tensor without strides is compact: its steps are the products of the sides
+// that follow.
 std::vector<WalkedSide> WalkedSides(const DLTensor& from, const DLTensor& to) {
   std::vector<WalkedSide> sides(static_cast<size_t>(from.ndim));
   int64_t compact = 1;
@@ -150,7 +152,8 @@ double ReachOf(const DLTensor& tensor, size_t bytes) {
   return reach;
 }
 
-// `width` is a constant where that makes a copy one instruction.
+// `width` is a constant where that makes a copy one instruction. Elements may
+// lie at any address, hence memcpy.
 template <typename Width>
 void CopyElements(const DLTensor& from, const DLTensor& to, Width width) {
   const char* const source = static_cast<const char*>(DataOf(from));
@@ -179,6 +182,8 @@ DLTensor HostMemoryFor(const DLTensor& tensor, const void* data) {
   return TensorOver(data, ShapeOf(tensor), tensor.dtype, kCpu);
 }
 
+// The device that is not the CPU does the copying, since only it can reach its
+// memory.
 absl::Status CopyBlock(const DLTensor& from, const DLTensor& to, size_t bytes) {
   if (DeviceTypeOf(from.device) == kDLCPU) {
     NODEWISE_ASSIGN_OR_RETURN(Device * device, FindDevice(to.device));
@@ -224,6 +229,7 @@ absl::Status CheckDataBytes(const ByteReader& reader, size_t offset,
                           *wanted, cut));
 }
 
+// TVM writes its device here, and only the CPU's memory can be in a file.
 absl::Status ReadHeader(ByteReader* reader) {
   const size_t start = reader->offset();
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t magic,
@@ -248,6 +254,8 @@ absl::Status ReadHeader(ByteReader* reader) {
 
 }  // namespace
 
+// The contents are not defined. The box frees the memory on the device that
+// gave it.
 absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
                                        DLDataType dtype, DLDevice device) {
   NODEWISE_RETURN_IF_ERROR(CheckDType(dtype));
@@ -263,6 +271,8 @@ absl::StatusOr<NDArray> NDArray::Empty(absl::Span<const int64_t> shape,
   return array;
 }
 
+// The shape and the strides are copied, since those of the caller may be gone
+// before the array is.
 NDArray NDArray::Borrow(const DLTensor& tensor, std::shared_ptr<void> owner) {
   Box* box = new Box;
   box->tensor = tensor;
@@ -283,6 +293,8 @@ NDArray NDArray::BorrowBytes(void* data, size_t bytes, DLDevice device,
                 std::move(owner));
 }
 
+// Written to by mistake, a mapped page would end the process; the mark lets
+// callers refuse before that.
 NDArray NDArray::Map(absl::Span<const uint8_t> bytes,
                      absl::Span<const int64_t> shape, DLDataType dtype,
                      std::shared_ptr<const MappedFile> file) {
@@ -307,6 +319,8 @@ absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
   return Borrow(tensor, std::move(owner));
 }
 
+// Copies share the box, whose header counts them, as C does through the same
+// header.
 NDArray::NDArray(const NDArray& other) : box_(other.box_) {
   if (box_ != nullptr) box_->header.Retain();
 }
@@ -332,12 +346,14 @@ absl::Span<const int64_t> NDArray::shape() const { return ShapeOf(*tensor()); }
 
 void* NDArray::data() const { return DataOf(*tensor()); }
 
+// Cannot overflow: the tensor has been checked when the array was made.
 size_t NDArray::bytes() const {
   size_t elements = 1;
   for (const int64_t dim : shape()) elements *= static_cast<size_t>(dim);
   return elements * ElementBytes(dtype());
 }
 
+// Memory that is borrowed may have other holders that no count tells of.
 bool NDArray::is_held_once() const {
   return box_ != nullptr && box_->device != nullptr &&
          box_->header.count.load(std::memory_order_acquire) == 1;
@@ -352,6 +368,8 @@ bool NDArray::is_read_only() const {
   return box_ != nullptr && box_->is_read_only.load(std::memory_order_acquire);
 }
 
+// The view holds the array that it was made of, so that memory lives as long as
+// the last view, and a view of a view needs nothing special.
 absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
                                       DLDataType dtype,
                                       size_t byte_offset) const {
@@ -382,6 +400,7 @@ absl::StatusOr<NDArray> NDArray::CopyToHost() const {
   return copy;
 }
 
+// The receiver owns the result and calls its deleter, on any thread.
 DLManagedTensor* NDArray::ToDLPack() const {
   auto* managed = new ManagedNDArray;
   managed->array = *this;
@@ -393,6 +412,7 @@ DLManagedTensor* NDArray::ToDLPack() const {
   return &managed->managed;
 }
 
+// The count of this array goes to C, which gives it back by AdoptHandle().
 DLTensor* NDArray::LeakHandle() {
   Box* box = std::exchange(box_, nullptr);
   return box == nullptr ? nullptr : &box->tensor;
@@ -418,6 +438,8 @@ ObjectHeader* NDArray::HeaderOf(DLTensor* handle) {
   return &Described::Of(handle)->header;
 }
 
+// For tensors that C hands over: everything after this check may read the
+// shape, and the elements as far as they reach.
 absl::Status CheckDLTensor(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kMostDims) {
     return absl::InvalidArgumentError(fmt::format(
@@ -449,6 +471,8 @@ absl::StatusOr<size_t> TensorBytes(const DLTensor& tensor) {
   return TensorBytes(ShapeOf(tensor), tensor.dtype);
 }
 
+// Sides of one element may have any stride, because no step is ever made along
+// them; tensors without elements may have any strides at all.
 bool IsCompact(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   for (const int64_t dim : ShapeOf(tensor)) {
@@ -462,6 +486,8 @@ bool IsCompact(const DLTensor& tensor) {
   return true;
 }
 
+// Blocks are copied at once, on any device. Strides are followed in host memory
+// alone: elsewhere each element would be a copy of its own.
 absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
   if (!IsSameType(from.dtype, to.dtype) || ShapeOf(from) != ShapeOf(to)) {
     return absl::InvalidArgumentError(fmt::format(
@@ -509,6 +535,10 @@ DLTensor TensorRecord::ToTensor() const {
   return TensorOver(data.data(), shape, dtype, kCpu);
 }
 
+// The fields are checked in the order of the file, each before the next is
+// used: the rank against the bytes that are left before the shape is reserved,
+// the type before its width counts, the size against the shape before the data
+// are taken. The data stay where they are in the file.
 absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   TensorRecord record;
   NODEWISE_RETURN_IF_ERROR(ReadHeader(reader));
@@ -545,6 +575,8 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   return record;
 }
 
+// Writes the same fields, with the CPU for the device and nothing in the
+// reserved ones.
 void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
                      dmlc::Stream* stream) {
   stream->Write(kTensorMagic);

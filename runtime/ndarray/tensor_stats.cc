@@ -28,6 +28,8 @@ const Level& BestLevel() {
   return *best;
 }
 
+// A type without arithmetic has a size and a hash all the same, which is what
+// dumps compare.
 TensorStats StatsAt(const Level& level, const DLTensor& tensor) {
   TensorStats stats;
   const auto* const data = static_cast<const uint8_t*>(DataOf(tensor));
@@ -49,11 +51,15 @@ bool HasNumbers(DLDataType dtype) {
   return stats_loops::ScanOf(stats_loops::BestLevel(), dtype) != nullptr;
 }
 
+// The environment of the caller may flush subnormals or round otherwise, and
+// then equal bytes would not have equal statistics.
 TensorStats StatsOf(const DLTensor& tensor) {
   const DefaultFloatEnvironment floats;
   return stats_loops::StatsAt(stats_loops::BestLevel(), tensor);
 }
 
+// The extremes are those of the numbers that are not NaN, so a tensor of NaN
+// alone has none to compare.
 bool HoldsValue(const TensorStats& stats, const StopValues& values) {
   if (!stats.has_numbers) return false;
   if (values.nan && stats.nans > 0) return true;

@@ -41,7 +41,8 @@ constexpr size_t kBlockBytes = 4096;
 // KB take up to 1.3 times as long.
 constexpr size_t kSharedBytes = 8192;
 static_assert(kSharedBytes % kBlockBytes == 0);
-// What one round of the loop adds; whole groups of every type fit into it.
+// The bytes that one round of the loop adds; whole groups of every type fit
+// into it.
 constexpr size_t kStripeBytes = 64;
 
 // Sums have the same number of lanes at every level, so that the order of

@@ -58,6 +58,9 @@ std::string ChildEnd::ToString(int64_t limit_ms) const {
          "status";
 }
 
+// Filled in by the thread that ends the child, in a signal handler at times, so
+// it has no member that allocates. The first to claim the state writes the
+// rest.
 struct ChildReport {
   enum State : uint32_t { kRunning, kReturned, kCrashed, kExited };
 
@@ -136,6 +139,8 @@ void OnCrash(int signal_number, siginfo_t* info, void*) {
   raise(signal_number);
 }
 
+// Work may call exit(), which would otherwise run the handlers of the parent in
+// the child.
 void OnExit(int exit_status, void*) {
   if (ClaimEnd(ChildReport::kExited)) {
     report_of_child->exit_status = exit_status;
@@ -171,6 +176,9 @@ class SignalStack {
   stack_t previous_{};
 };
 
+// Signals of a crash are unblocked, since a blocked one would end the child
+// without a report. Those sent from outside are left alone where the parent
+// ignores them.
 void CatchCrashes() {
   struct sigaction action {};
   action.sa_sigaction = &OnCrash;
@@ -192,6 +200,7 @@ void CatchCrashes() {
   }
 }
 
+// A message longer than the report is cut; the code always fits.
 void ReportStatus(const absl::Status& status) {
   ChildReport& report = *report_of_child;
   const std::string_view message = MessageOf(status);
@@ -374,12 +383,15 @@ std::shared_ptr<void> KeepChildStatuses() {
 
 }  // namespace
 
+// A day is more than any node needs, and sums with it do not overflow.
 absl::Status CheckTimeLimit(int64_t limit_ms) {
   if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "time limit: found {} ms, expected 1 to {}", limit_ms, kMostTimeLimitMs));
 }
 
+// No swap is reserved: outputs may be large, and pages that are never touched
+// cost nothing.
 absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
   void* const data =
       mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
@@ -423,6 +435,8 @@ RunningChild::~RunningChild() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
+// Looks without collecting. A child that something else has collected counts as
+// ended.
 bool RunningChild::HasEnded() const {
   siginfo_t info{};
   const int rc = waitid(P_PID, static_cast<id_t>(pid_), &info,
@@ -430,6 +444,8 @@ bool RunningChild::HasEnded() const {
   return rc == 0 ? info.si_pid == pid_ : errno == ECHILD;
 }
 
+// The thread that waited longest stands for the child: work is done when its
+// slowest thread is.
 int64_t RunningChild::WaitedForProcessorMs() const {
   int64_t longest_ns = 0;
   std::error_code error;
@@ -475,6 +491,8 @@ bool RunningChild::WaitForEnd(int64_t limit_ms) const {
   }
 }
 
+// The group first, for processes that the work has started; then the child
+// itself, in case it has not got its group yet.
 void RunningChild::Kill() const {
   kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);
@@ -491,6 +509,8 @@ absl::StatusOr<ChildEnd> RunningChild::Wait(int64_t limit_ms) {
   return end;
 }
 
+// The report is made anew for each child in the same memory, since there is one
+// child at a time.
 absl::StatusOr<RunningChild> ChildRunner::Start(
     absl::FunctionRef<absl::Status()> work) {
   auto* const report = new (shared_.data()) ChildReport;

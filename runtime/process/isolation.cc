@@ -19,7 +19,8 @@
 namespace nodewise {
 namespace {
 
-// Returns what a child's end says about its node.
+// Returns what a child's end says about its node. An error of the node already
+// begins with the node's title, which the place of the finding says too.
 Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
   const std::string text = end.ToString(limit_ms);
   switch (end.kind) {
@@ -48,13 +49,14 @@ Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
   return MakeFinding(isolation_kinds::kExit, std::move(place), text);
 }
 
-// What a child says of the floating-point environment that its node has left.
+// The floating-point environment that a node has left, as its child tells it.
 struct LeftFloats {
   bool has = false;
   FloatChange change;
 };
 
-// Returns an error if the node has changed what later ones rely on.
+// Returns an error if the node has changed what later ones rely on. Checked in
+// the child, where the node has run: the parent would see none of it.
 absl::Status CheckLeft(const ArgumentRecord& arguments,
                        const ProcessState& process) {
   constexpr size_t kNamedChanges = 3;
@@ -66,6 +68,10 @@ absl::Status CheckLeft(const ArgumentRecord& arguments,
                             ListOf(changes, kNamedChanges));
 }
 
+// Takes the place of the call of each node: forks, has the child call the node
+// and put the outputs into shared memory, and copies them from there into the
+// parent's tensors. The parent goes on from memory that no node has touched but
+// for those copies, so one that crashes costs its outputs and nothing else.
 class Isolation {
  public:
   Isolation(DebugExecutor* executor, const IsolationOptions& options,
@@ -79,6 +85,7 @@ class Isolation {
         has_failed_(executor->graph()),
         has_run_(executor->graph()) {}
 
+  // The invoker that was set before is put back, also after an error.
   absl::StatusOr<IsolationReport> Run() {
     DebugExecutor::Invoker theirs = executor_->SetInvoker(
         [this](NodeId node, absl::FunctionRef<absl::Status()> call) {
@@ -106,6 +113,9 @@ class Isolation {
   }
 
  private:
+  // The status of a node that fails is OK: the run goes on, and the finding
+  // says what happened. A real error is one of the system, such as no memory
+  // for a child.
   absl::Status Invoke(NodeId node, absl::FunctionRef<absl::Status()> call) {
     left_floats_->has = false;
     const auto work = [&] {
@@ -143,6 +153,8 @@ class Isolation {
   // The outputs are one after the other: the child puts them there, the parent
   // takes them.
   void CopyOutputs(NodeId node, bool is_child) {
+    // Both sides walk the outputs in the same order, so no offsets need to be
+    // passed.
     uint8_t* shared = outputs_.data();
     for (const EntryId entry : EntriesMadeBy(executor_->graph(), node)) {
       void* const own = DataOf(executor_->TensorOf(entry));
@@ -153,6 +165,9 @@ class Isolation {
     }
   }
 
+  // A node is tainted if it reads a bad entry; all outputs of a tainted or
+  // failed node are bad, unless a patch gives them their contents. One pass is
+  // enough, since nodes read entries of earlier nodes alone.
   void FindTainted() {
     const Graph& graph = executor_->graph();
     ByEntry<bool> is_bad(graph);
@@ -182,6 +197,8 @@ class Isolation {
 
 }  // namespace
 
+// Memory of a device belongs to the process that opened it, so every entry must
+// be on the host.
 absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
                                             const IsolationOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));
@@ -203,6 +220,8 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
       .Run();
 }
 
+// The outputs come back one after the other in shared memory that is as large
+// as all of them.
 absl::Status RunInChild(GraphExecutor* executor,
                         const IsolationOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(options.time_limit_ms));

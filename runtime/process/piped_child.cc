@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 // The largest pipe that Linux lets every user have.
 constexpr int kPipeBytes = 1 << 20;
+// High enough to be out of the way, and below the usual limit of 1024.
 constexpr int kHighDescriptor = 900;
 // How often to look for the end of a child of which no descriptor tells it.
 constexpr int64_t kLookMs = 20;
@@ -54,7 +55,8 @@ class Reader : public PipeReader {
   State state() const { return state_; }
 
   // Waits until there is something to read. Returns false if there never will
-  // be, or there was nothing for too long.
+  // be, or there was nothing for too long. The limit is one on silence, so the
+  // clock starts anew with each message.
   bool WaitForBytes() {
     auto end = Clock::now() + std::chrono::milliseconds(limit_ms_);
     // Asked for when the child has been silent for a while: a look at it takes
@@ -122,6 +124,8 @@ class Reader : public PipeReader {
     return PollOnce(0) == Polled::kBytes ? Polled::kBytes : Polled::kEnd;
   }
 
+  // Bytes count before an end: all that the child has sent is read, however it
+  // ended.
   Polled PollOnce(int64_t wait_ms) {
     pollfd wanted[] = {{descriptor_, POLLIN, 0},
                        {child_.descriptor(), POLLIN, 0}};
@@ -150,6 +154,8 @@ class Reader : public PipeReader {
 
 }  // namespace
 
+// The device and the inode tell the pipe from a file that the work opens under
+// its number later.
 PipeWriter::PipeWriter(int descriptor)
     : descriptor_(descriptor), process_(getpid()) {
   struct stat status {};
@@ -225,6 +231,7 @@ PipedRun::PipedRun(std::unique_ptr<Child> child) : child_(std::move(child)) {}
 
 PipedRun::~PipedRun() = default;
 
+// After silence the child gets no more time, for it has had it.
 absl::StatusOr<ChildEnd> PipedRun::Finish(
     absl::FunctionRef<absl::Status(PipeReader&)> take) {
   NODEWISE_CHECK(child_ != nullptr);

@@ -69,6 +69,8 @@ size_t CountThreads() {
 }
 
 // Returns the names in a folder of /proc that are numbers, until an error.
+// Entries that are not numbers come out as 0; folders of /proc that are asked
+// for here have none.
 std::vector<int> NumbersIn(const char* folder, std::error_code* error) {
   std::vector<int> numbers;
   std::filesystem::directory_iterator each(folder, *error);
@@ -87,6 +89,8 @@ std::set<pid_t> Threads() {
 
 // --- State ---
 
+// Lines that change only if code changes them; others, such as memory, change
+// by themselves.
 constexpr const char* kLines[] = {"Umask",      "Uid",     "Gid",
                                   "Groups",     "CapEff",  "CapPrm",
                                   "NoNewPrivs", "Seccomp", "Cpus_allowed"};
@@ -100,6 +104,7 @@ constexpr std::pair<int, const char*> kLimits[] = {
 // that leaves others without any.
 constexpr size_t kManyDescriptors = 64;
 
+// The calling thread's own lines: some of them differ between threads.
 std::map<std::string, std::string> ReadLines() {
   std::map<std::string, std::string> lines;
   std::ifstream file("/proc/thread-self/status");
@@ -125,6 +130,8 @@ std::string WorkingFolder() {
   return error ? "" : folder.string();
 }
 
+// A hash is enough to tell that it changed, and does not keep a copy of what
+// may be secret.
 size_t HashOfEnvironment() {
   size_t hash = 0;
   for (char** variable = environ; variable != nullptr && *variable != nullptr;
@@ -161,6 +168,8 @@ ThreadCensus::~ThreadCensus() { current = nullptr; }
 
 const ThreadCensus* ThreadCensus::Current() { return current; }
 
+// Counting is cheap and is done after each node; the list is read only when the
+// count is another.
 void ThreadCensus::Note(uint32_t node) {
   const size_t count = CountThreads();
   if (count == count_) return;
@@ -175,6 +184,8 @@ void ThreadCensus::Note(uint32_t node) {
   }
 }
 
+// Threads of our pool and of OpenMP belong to no node, even if they first
+// appear while one runs.
 std::optional<uint32_t> ThreadCensus::FirstMaker() const {
   for (size_t i = 0; i < num_strays_; ++i) {
     const pid_t thread = strays_[i].thread;
@@ -185,6 +196,7 @@ std::optional<uint32_t> ThreadCensus::FirstMaker() const {
   return std::nullopt;
 }
 
+// Reads only the array and the atomics, since it may run in a signal handler.
 std::optional<uint32_t> ThreadCensus::MakerOfThisThread() const {
   const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
   for (size_t i = 0; i < num_strays_; ++i) {
@@ -195,6 +207,8 @@ std::optional<uint32_t> ThreadCensus::MakerOfThisThread() const {
   return std::nullopt;
 }
 
+// Called before the first node and after each one, so it reads what system
+// calls tell and writes nothing.
 ProcessState ProcessState::Take() {
   ProcessState state;
   state.folder_ = WorkingFolder();
@@ -239,6 +253,8 @@ ProcessState ProcessState::Take() {
   return state;
 }
 
+// A descriptor that was closed and whose number is in use again shows by its
+// device and inode.
 void ProcessState::AddDescriptorChanges(
     const ProcessState& later, std::vector<std::string>* changes) const {
   if (later.has_no_descriptor_left_ && !has_no_descriptor_left_) {
@@ -292,6 +308,7 @@ void ProcessState::AddSignalChanges(const ProcessState& later,
   }
 }
 
+// Limits without a name here are told by their number.
 void ProcessState::AddLimitChanges(const ProcessState& later,
                                    std::vector<std::string>* changes) const {
   for (size_t i = 0; i < limits_.size(); ++i) {
@@ -309,6 +326,8 @@ void ProcessState::AddLimitChanges(const ProcessState& later,
   }
 }
 
+// The folder and the rights come first and single descriptors last, since
+// messages name only the first few changes.
 std::vector<std::string> ProcessState::ChangesIn(
     const ProcessState& later) const {
   std::vector<std::string> changes;
@@ -339,6 +358,8 @@ std::vector<std::string> ProcessState::ChangesIn(
   return changes;
 }
 
+// Failures are ignored: a limit that was lowered for good cannot be raised, and
+// the next node is judged by the state as it is then.
 void ProcessState::Restore() const {
   if (!folder_.empty()) (void)!chdir(folder_.c_str());
   const auto mask = lines_.find("Umask");

@@ -12,11 +12,16 @@
 namespace nodewise {
 namespace {
 
+// Lets a host record without a change to it: one that was written for TVM has
+// no call for a root.
 constexpr char kDumpRootVariable[] = "NODEWISE_DUMP_ROOT";
-// TVM's warm-up before it profiles.
+// TVM's warm-up before it profiles. Another number would give other times than
+// the host knows from TVM.
 constexpr int kWarmUpRuns = 3;
 
 // For TVM 0.9 and later: the number of nodes, then the seconds node by node.
+// All are in the byte order and the width of this machine, since the host
+// unpacks them in the process that made them.
 Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
   const auto nodes = static_cast<int64_t>(seconds.size());
   std::string bytes(reinterpret_cast<const char*>(&nodes), sizeof(nodes));
@@ -27,7 +32,8 @@ Value SecondsOfNodesAsBytes(const std::vector<std::vector<double>>& seconds) {
   return Value(Value::Bytes{std::move(bytes)});
 }
 
-// For TVM 0.8 and before: the last repeat of each node, with commas.
+// For TVM 0.8 and before: the last repeat of each node, with commas. Hosts
+// split the text at the commas, the last of which ends it.
 Value SecondsAsText(const std::vector<std::vector<double>>& seconds) {
   std::string text;
   for (const std::vector<double>& node : seconds) {
@@ -36,6 +42,7 @@ Value SecondsAsText(const std::vector<std::vector<double>>& seconds) {
   return Value(std::move(text));
 }
 
+// The number comes from a host, so it may be negative or past the last output.
 absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
   const uint32_t count = graph.OutputsOf(node);
   if (output >= 0 && static_cast<uint32_t>(output) < count) {
@@ -55,6 +62,7 @@ DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
 
 }  // namespace
 
+// Hosts name a node or give its number; both must be in the graph.
 absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
   if (key.IsText()) {
@@ -65,7 +73,10 @@ absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
   return debug().index().NodeAt(number);
 }
 
-// Continues a pass only while its results are not out of date.
+// Continues a pass only while its results are not out of date. An input that
+// was set since, or one in the memory of the host, makes all that has run out
+// of date, and a node that the pass has left behind runs again only in a new
+// one.
 absl::Status DebugModule::RunUntilNode(NodeId node) {
   const bool is_current = debug().InputChanges() == seen_changes_ &&
                           !debug().InputsMayChangeUnseen();
@@ -76,6 +87,8 @@ absl::Status DebugModule::RunUntilNode(NodeId node) {
   return debug().RunUntil(node);
 }
 
+// A host that gives no argument shares the memory of the entry, which the next
+// node may write over; with an argument it gets a copy that stays.
 absl::StatusOr<Value> DebugModule::Deliver(EntryId entry, PackedArgs args,
                                            int index) {
   NODEWISE_ASSIGN_OR_RETURN(NDArray array, debug().ReadEntry(entry));
@@ -114,6 +127,7 @@ absl::StatusOr<Value> DebugModule::GetOutputByLayer(PackedArgs args) {
   return Deliver(entry, args, 2);
 }
 
+// (node): runs up to it, and hands nothing out.
 absl::StatusOr<Value> DebugModule::ExecuteNode(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
   NODEWISE_RETURN_IF_ERROR(RunUntilNode(node));
@@ -128,6 +142,8 @@ absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
   return Value(std::move(copy));
 }
 
+// TVM until 0.8 passes three arguments and expects text; later ones pass more
+// and expect bytes. The count tells the two apart.
 absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args));
@@ -137,6 +153,7 @@ absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
                           : SecondsOfNodesAsBytes(seconds);
 }
 
+// (node, timing arguments as RunIndividual): the seconds of that node alone.
 absl::StatusOr<Value> DebugModule::RunIndividualNode(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
@@ -146,6 +163,7 @@ absl::StatusOr<Value> DebugModule::RunIndividualNode(PackedArgs args) {
   return SecondsAsBytes(seconds);
 }
 
+// One run is enough, since the report has one time for each call, as TVM's has.
 absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
   Profiler::Options options;
   options.runs = 1;
@@ -166,6 +184,8 @@ absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
   return Value(std::move(report));
 }
 
+// A report cannot cross a connection as an object, so this one is JSON.
+// Collectors could not either, and are not asked for.
 absl::StatusOr<Value> DebugModule::ProfileRpc(PackedArgs) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, MakeReport());
   return Value(ReportJson(*report));
@@ -193,6 +213,7 @@ absl::StatusOr<Value> DebugModule::GetDumpFolder(PackedArgs) {
   return Value(debug().dump_folder());
 }
 
+// These are TVM's names but for those that begin with ours.
 const DebugModule::MethodRow DebugModule::kMethods[] = {
     {"debug_get_output", &DebugModule::DebugGetOutput},
     {"get_output_by_layer", &DebugModule::GetOutputByLayer},
@@ -212,6 +233,8 @@ std::vector<std::string> DebugModule::FunctionNames() const {
   return names;
 }
 
+// The function keeps the module alive: hosts hold functions for longer than the
+// module that they came from.
 absl::StatusOr<PackedFunc> DebugModule::GetFunction(std::string_view name) {
   for (const MethodRow& row : kMethods) {
     if (name != row.name) continue;
@@ -225,6 +248,8 @@ absl::StatusOr<PackedFunc> DebugModule::GetFunction(std::string_view name) {
 
 namespace {
 
+// TVM's create(json, library, device type, number, ...), where the root in the
+// environment decides whether runs are recorded.
 absl::StatusOr<Value> CreateDebugExecutor(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(CreateArguments create, TakeCreateArguments(args));
   DebugExecutor::DebugOptions options;
@@ -241,6 +266,8 @@ absl::StatusOr<Value> CreateDebugExecutor(PackedArgs args) {
 
 }  // namespace
 
+// Made once and never destroyed: the registry may be asked while the process
+// ends.
 absl::Span<const FunctionRow> DebugFunctions() {
   static const std::vector<FunctionRow>* const rows = [] {
     auto* all = new std::vector<FunctionRow>{

@@ -21,6 +21,8 @@
 namespace nodewise {
 namespace {
 
+// Says which counters the kernel lets users without privileges have; messages
+// quote it, since it is the usual reason for a refusal.
 constexpr char kParanoid[] = "/proc/sys/kernel/perf_event_paranoid";
 
 struct EventRow {
@@ -32,6 +34,8 @@ struct EventRow {
   bool in_kernel;
 };
 
+// Events of the processor are counted outside of the kernel alone, which needs
+// the least permission.
 constexpr EventRow Hardware(const char* name, uint64_t event) {
   return {name, "", PERF_TYPE_HARDWARE, event, false};
 }
@@ -46,6 +50,7 @@ constexpr EventRow CacheReads(const char* name, uint64_t cache, bool missed) {
           false};
 }
 
+// Events of the kernel itself would stay 0 if the kernel were left out.
 constexpr EventRow Software(const char* name, uint64_t event,
                             bool in_kernel = false, const char* unit = "") {
   return {name, unit, PERF_TYPE_SOFTWARE, event, in_kernel};
@@ -88,8 +93,12 @@ Opened Open(const EventRow& event, pid_t thread) {
   attr.size = sizeof(attr);
   attr.type = event.type;
   attr.config = event.config;
+  // The two times tell how much of the time the event had a counter, which
+  // Advance() scales by.
   attr.read_format =
       PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+  // Threads that a counted thread creates later are counted with it: a pool may
+  // start its workers in the first run.
   attr.inherit = 1;
   attr.exclude_kernel = event.in_kernel ? 0 : 1;
   attr.exclude_hv = 1;
@@ -135,6 +144,8 @@ std::string HintFor(const EventRow& event, int error,
   }
 }
 
+// The text has all that a user needs to find the reason without a look at the
+// kernel's sources: the call, its error, the setting, and what would help.
 absl::Status OpenError(const EventRow& event, int error) {
   std::string paranoid;
   std::ifstream file(kParanoid);
@@ -181,6 +192,9 @@ class PerfEvents final : public Collector {
     return names;
   }
 
+  // A counter belongs to one thread and one event, so there are as many as both
+  // together. If one of them cannot be opened, none is kept: figures of some
+  // threads alone would look like those of all.
   absl::Status Start() override {
     Stop();
     for (const pid_t thread : Threads()) {
@@ -197,6 +211,8 @@ class PerfEvents final : public Collector {
     return absl::OkStatus();
   }
 
+  // The counts of all threads add up by event, since a node's work may be
+  // spread over them.
   void Read(absl::Span<double> values) override {
     std::fill(values.begin(), values.end(), 0.0);
     for (Counter& counter : counters_) {
@@ -211,7 +227,7 @@ class PerfEvents final : public Collector {
   }
 
  private:
-  // What read(2) gives, in its order.
+  // The fields that read(2) gives, in its order.
   struct Reading {
     uint64_t value = 0;
     uint64_t enabled_ns = 0;
@@ -246,6 +262,8 @@ class PerfEvents final : public Collector {
   std::vector<Counter> counters_;
 };
 
+// A misspelt name is answered with the nearest one and the whole list, since
+// the names are those of another tool.
 absl::StatusOr<const EventRow*> FindEvent(const std::string& name) {
   for (const EventRow& event : kEvents) {
     if (name == event.name) return &event;
@@ -279,6 +297,8 @@ absl::StatusOr<std::unique_ptr<Collector>> PerfCollector(
     }
     rows.push_back(row);
   }
+  // Tried out on the calling thread, so that a refusal is known before the
+  // network is loaded and run.
   for (const EventRow* row : rows) {
     const Opened opened = Open(*row, 0);
     if (opened.error != 0) return OpenError(*row, opened.error);

@@ -21,7 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the count at a node, where the counter may not have been read.
+// Returns the count at a node, where the counter may not have been read. NaN
+// stands for a count that was not taken: an empty cell in CSV, null in JSON.
 double CountAt(const NodeCounts& counts, NodeId node) {
   if (Index(node) < counts.by_node.size()) return counts.by_node[Index(node)];
   return std::numeric_limits<double>::quiet_NaN();
@@ -29,6 +30,8 @@ double CountAt(const NodeCounts& counts, NodeId node) {
 
 // --- CSV ---
 
+// A cell that is not a number would turn a column of numbers into one of text
+// for most readers, so what is not finite is left empty.
 std::string Number(double value) {
   return std::isfinite(value) ? PythonFloat(value) : "";
 }
@@ -55,6 +58,7 @@ constexpr FigureRow kInPlaceFigures[] = {
     {"p99_us", &NodeProfile::p99_us},       {"max_us", &NodeProfile::max_us},
     {"stddev_us", &NodeProfile::stddev_us}, {"percent", &NodeProfile::percent}};
 
+// The counters come last, because their number differs from profile to profile.
 std::vector<std::string> CsvHeader(const Profile& profile) {
   std::vector<std::string> cells = {"node",   "name",    "op",
                                     "inputs", "outputs", "shapes"};
@@ -73,6 +77,7 @@ std::vector<std::string> CsvHeader(const Profile& profile) {
   return cells;
 }
 
+// In the order of CsvHeader(), cell by cell.
 std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
                                   const NodeProfile& figures) {
   const GraphNode& node = graph.node(figures.node);
@@ -123,6 +128,7 @@ Json IntervalsJson(const Profile& profile, NodeId node,
   return intervals;
 }
 
+// The figures first, then the measurements that they were calculated from.
 Json InPlaceJson(const Profile& profile, const NodeProfile& figures,
                  Json intervals) {
   Json json;
@@ -134,6 +140,8 @@ Json InPlaceJson(const Profile& profile, const NodeProfile& figures,
   return json;
 }
 
+// Has fewer figures than the in-place runs: repeats are few, so percentiles of
+// them would mean nothing.
 Json IsolatedJson(const NodeProfile& figures) {
   const std::vector<double>& times = figures.isolated_us;
   if (times.empty()) return nullptr;
@@ -155,6 +163,8 @@ Json TensorsJson(const Graph& graph, const Entries& entries) {
   return tensors;
 }
 
+// Has the key beside the name, since names need not be unique and readers join
+// nodes of several files by the key.
 Json NodeJson(const GraphIndex& index, const Profile& profile,
               const NodeProfile& figures, Json intervals) {
   const Graph& graph = index.graph();
@@ -178,6 +188,7 @@ Json NodeJson(const GraphIndex& index, const Profile& profile,
           {"counters", std::move(counters)}};
 }
 
+// Null, not 0, says that there were no plain runs: a recorded run has none.
 Json SummaryJson(const ProfileSummary& summary, bool has_plain) {
   const auto plain = [&](double us) { return has_plain ? Json(us) : Json(); };
   return {{"nodes_sum_us", summary.sum_us},
@@ -191,9 +202,12 @@ Json SummaryJson(const ProfileSummary& summary, bool has_plain) {
 
 // --- Trace ---
 
+// Tracks are threads of the trace. The workers follow the nodes, so that the
+// nodes are at the top however many there are.
 constexpr int kNodeTrack = 1;
 constexpr int kFirstWorkerTrack = 2;
 
+// Events of phase M name the tracks and have no time.
 std::string Metadata(std::string_view what, int track, std::string_view name) {
   return fmt::format(
       R"({{"ph": "M", "pid": 1, "tid": {}, "name": "{}", "args": )"
@@ -201,6 +215,7 @@ std::string Metadata(std::string_view what, int track, std::string_view name) {
       track, what, TraceString(name));
 }
 
+// As compilers write a tensor, since the line in the viewer is short.
 std::string TypeText(const GraphEntry& entry) {
   return ToString(entry.dtype) + ShapeToString(entry.shape);
 }
@@ -218,6 +233,9 @@ std::string NodeArgs(const Graph& graph, const NodeProfile& figures) {
       figures.bytes_read, figures.bytes_written, figures.live_bytes);
 }
 
+// Collects events in any order and sorts them at the end. All times are on the
+// monotonic clock until then, when the first becomes 0, because viewers show
+// the distance from the start.
 class TraceBuilder {
  public:
   TraceBuilder(const GraphIndex& index, const Profile& profile)
@@ -252,6 +270,8 @@ class TraceBuilder {
     }
   }
 
+  // A task that belongs to no node of the graph is kept, under a question mark:
+  // it took the time of a worker all the same.
   void AddWorker(const WorkerSpan& span) {
     const bool known = Index(span.node) < graph_.nodes.size();
     AddSpan({span.start_ns, span.end_ns}, kFirstWorkerTrack + span.worker,
@@ -260,6 +280,7 @@ class TraceBuilder {
     workers_.insert(span.worker);
   }
 
+  // The order matters to viewers that read the events as a stream.
   std::string Finish() {
     // A run begins with its first node, and the containing span must come
     // first.
@@ -321,6 +342,8 @@ std::string ProfileCsv(const Graph& graph, const ProfileSummary& summary,
   return text;
 }
 
+// The nodes are in the order of the graph, and IntervalsJson() carries the
+// clock of each run from one to the next.
 std::string ProfileJson(const GraphIndex& index, const ProfileSummary& summary,
                         const Profile& profile) {
   std::vector<int64_t> now;

@@ -59,11 +59,14 @@ std::string CopyCharacters(std::string_view text, Keeps keeps,
 
 }  // namespace
 
+// Summed in the order of the runs, so that the figures of one profile never
+// differ in the last digit.
 double MeanOf(const std::vector<double>& values) {
   if (values.empty()) return 0;
   return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
 
+// A run whose list of times is too short for the node says nothing of it.
 std::vector<double> InPlaceUs(const Profile& profile, NodeId node) {
   std::vector<double> times;
   for (const TimedRun& run : profile.runs) {
@@ -73,6 +76,8 @@ std::vector<double> InPlaceUs(const Profile& profile, NodeId node) {
   return times;
 }
 
+// std::to_chars writes the fewest digits that read back as the number, as
+// repr() does; the two differ in where exponents begin and in the final ".0".
 std::string PythonFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -87,6 +92,8 @@ std::string PythonFloat(double value) {
   return written;
 }
 
+// Going through decimal text rounds the exact binary value, which multiplying
+// and dividing by a power of ten would not.
 double RoundTo(double value, int digits) {
   if (!std::isfinite(value)) return value;
   const std::string text = fmt::format("{:.{}f}", value, digits);
@@ -95,6 +102,8 @@ double RoundTo(double value, int digits) {
   return rounded;
 }
 
+// Reports must stay one line a node even if a file names its nodes with line
+// breaks or terminal escapes.
 std::string OneLine(std::string_view name) {
   const std::string_view shown = Shortened(name);
   const std::string line = CopyCharacters(
@@ -103,6 +112,7 @@ std::string OneLine(std::string_view name) {
   return shown.size() < name.size() ? line + "..." : line;
 }
 
+// NUL is replaced too, since it would end the text for hosts written in C.
 std::string CleanUtf8(std::string_view text) {
   return CopyCharacters(
       text, [](uint8_t first) { return first != 0; },
@@ -132,6 +142,8 @@ void AddSpread(const Profile& profile, NodeProfile* figures) {
   std::vector<double> times = InPlaceUs(profile, figures->node);
   if (times.empty()) return;
   figures->mean_us = MeanOf(times);
+  // By the definition and in a second pass: sums of squares would lose all
+  // digits for long, steady times.
   double squares = 0;
   for (const double time : times) {
     squares += (time - figures->mean_us) * (time - figures->mean_us);
@@ -145,6 +157,8 @@ void AddSpread(const Profile& profile, NodeProfile* figures) {
   figures->p99_us = PercentileOf(times, 99);
 }
 
+// This is the least that the node must move; caches and padding may make it
+// more.
 void AddTraffic(const GraphIndex& index, NodeProfile* figures) {
   if (index.IsFree(figures->node)) return;
   const Graph& graph = index.graph();
@@ -184,7 +198,9 @@ void AddSlotChanges(const GraphIndex& index, uint32_t slot,
 }
 
 // Returns by node the bytes of the slots that are needed while it runs, and 0
-// after the last.
+// after the last. Each slot is added where it begins to be needed and taken off
+// behind where it ends, so one running sum over the nodes gives the bytes,
+// without a pass over all slots for each node.
 std::vector<uint64_t> LiveBytes(const GraphIndex& index) {
   std::vector<uint64_t> changes(index.graph().nodes.size() + 1);
   for (uint32_t slot = 0; slot < index.plan().slots.size(); ++slot) {
@@ -194,7 +210,8 @@ std::vector<uint64_t> LiveBytes(const GraphIndex& index) {
   return changes;
 }
 
-// Returns when each of the rows ran in one run.
+// Returns when each of the rows ran in one run. Rows that took no time are laid
+// where the one before ended, so that every row has a place on the clock.
 std::vector<NodeTime> ClockOf(const TimedRun& run,
                               const ProfileSummary& summary) {
   std::vector<NodeTime> clock;
@@ -208,6 +225,9 @@ std::vector<NodeTime> ClockOf(const TimedRun& run,
   return clock;
 }
 
+// Each run is laid so that it begins where the first did, and the starts and
+// ends are averaged. A mean of raw clock readings would mean nothing, for the
+// runs follow each other.
 void AddClock(const Profile& profile, ProfileSummary* summary) {
   if (profile.runs.empty()) return;
   const int64_t begin = profile.runs[0].whole.start_ns;
@@ -230,6 +250,8 @@ void AddClock(const Profile& profile, ProfileSummary* summary) {
   }
 }
 
+// The share is that of the sum of the rows, not of the run: shares of a table
+// should add up to what the table shows.
 void AddRuns(const Profile& profile, ProfileSummary* summary) {
   for (const NodeProfile& node : summary->nodes) {
     summary->sum_us += node.mean_us;
@@ -264,6 +286,8 @@ double MedianOf(std::vector<double> values) {
   return (values[middle - 1] + values[middle]) / 2;
 }
 
+// Figures of single nodes come first; those of the clock and of the runs need
+// all of them.
 ProfileSummary SummariseProfile(const GraphIndex& index,
                                 const Profile& profile) {
   ProfileSummary summary;
@@ -298,6 +322,8 @@ struct TableRow {
   std::vector<std::string> cells;
 };
 
+// A node without outputs, which a graph may have, gets a dash so that its row
+// keeps its columns.
 std::string ShapeOfOutput(const Graph& graph, NodeId node, uint32_t output) {
   if (output >= graph.OutputsOf(node)) return "-";
   return ShapeToString(graph.entry(graph.EntryOf(node, output)).shape);
@@ -344,6 +370,8 @@ class ClockRuler {
   int64_t end_ = 0;  // The end of the row before.
 };
 
+// Times are rounded before they are sorted and laid out, so that what the table
+// shows is consistent in itself.
 std::vector<TableRow> ClockRows(const Graph& graph,
                                 const ProfileSummary& summary,
                                 const Profile& profile) {
@@ -365,7 +393,8 @@ std::vector<TableRow> ClockRows(const Graph& graph,
 }
 
 // Returns what stands for TVM's repeats: the isolated measurements, else the
-// runs.
+// runs. TVM times every node by itself before it prints this table; the runs
+// stand in where that was not asked for.
 std::vector<double> MeasurementsOf(const Profile& profile,
                                    const NodeProfile& figures) {
   if (!profile.isolated.empty()) return figures.isolated_us;
@@ -423,6 +452,8 @@ void DropRepeatedOps(std::vector<std::string>* header,
   for (TableRow& row : *rows) row.cells.erase(row.cells.begin() + kOpsColumn);
 }
 
+// Without a limit every cell is padded, the last one too, which is how TVM
+// prints it; with one, blanks at the end could wrap the line of a terminal.
 std::string Layout(const std::vector<std::string>& header,
                    const std::vector<TableRow>& rows, size_t line_width) {
   std::vector<size_t> widths;
@@ -479,6 +510,8 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
     rows.resize(options.max_rows);
   }
   const size_t left_out = all - rows.size();
+  // TVM adds this row only to a sorted table. It stands for no single node, so
+  // it is neither sorted nor counted.
   if (!clock && options.sort_by_time) {
     rows.push_back({0,
                     {"Total_time", "-", PythonFloat(RoundTo(total, 3)), "-",
@@ -492,6 +525,8 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
   return text;
 }
 
+// Every line says which figure it is and how it was made, because the three
+// runs that it compares are easily taken for each other.
 std::string ProfileFooter(const ProfileSummary& summary,
                           const Profile& profile) {
   const auto percent = [](double part, double whole) {

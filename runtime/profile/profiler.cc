@@ -63,6 +63,7 @@ class TaskLog final : public TaskObserver {
   std::vector<WorkerSpan> spans_;           // mutex_
 };
 
+// Held by the observer that lives. Never destroyed, like the log.
 std::mutex& Turn() {
   static auto* const mutex = new std::mutex;
   return *mutex;
@@ -102,7 +103,9 @@ class WorkerObserver : public NodeObserver {
   std::vector<WorkerSpan> spans_;
 };
 
-// Reads the collectors between nodes.
+// Reads the collectors between nodes. Several collectors nest: the one read
+// first before a node is read last after it, so that reading one is counted by
+// as few others as possible.
 class CountingObserver : public NodeObserver {
  public:
   CountingObserver(absl::Span<Collector* const> collectors, size_t num_nodes)
@@ -164,6 +167,8 @@ class CountingObserver : public NodeObserver {
 
 }  // namespace
 
+// Both clocks are read next to each other, since times of day are calculated
+// from the distance between the two.
 Profile BeginProfile() {
   Profile profile;
   profile.wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -174,6 +179,8 @@ Profile BeginProfile() {
   return profile;
 }
 
+// The pairs come first, before anything that may warm or disturb caches in ways
+// of its own.
 absl::StatusOr<Profile> Profiler::Run(const Options& options) {
   if (options.runs < 1 || options.warm_up < 0) {
     return absl::InvalidArgumentError(
@@ -195,6 +202,8 @@ absl::StatusOr<Profile> Profiler::Run(const Options& options) {
   return profile;
 }
 
+// Plain and timed runs alternate, so that a machine that gets slower or faster
+// meanwhile does so for both, and the difference stays the cost of timing.
 absl::Status Profiler::TimePairs(const Options& options, Profile* profile) {
   // Memory grows with the runs measured: there may never be as many as wanted.
   const int64_t pairs = int64_t{options.warm_up} + options.runs;
@@ -265,6 +274,8 @@ absl::Status Profiler::WatchWorkers(Profile* profile) {
   return status;
 }
 
+// Each node is timed on the inputs that it has in a real run: the pass goes on
+// by one real step after each measurement.
 absl::StatusOr<std::vector<std::vector<double>>> Profiler::TimeNodes(
     const RepeatOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
@@ -279,6 +290,7 @@ absl::StatusOr<std::vector<std::vector<double>>> Profiler::TimeNodes(
   return seconds;
 }
 
+// Runs everything before the node first, for its inputs.
 absl::StatusOr<std::vector<double>> Profiler::TimeNode(
     NodeId node, const RepeatOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
@@ -294,6 +306,8 @@ absl::StatusOr<std::vector<double>> Profiler::TimeNode(
   return seconds;
 }
 
+// Stops at the first run that fails or whose dump cannot be written, and keeps
+// what the runs before it have left.
 RecordedRuns RunRecorded(DebugExecutor* executor,
                          const RecordedRunOptions& options) {
   RecordedRuns recorded;

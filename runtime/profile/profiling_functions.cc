@@ -29,7 +29,8 @@ constexpr CellType kCellTypes[] = {
     {"runtime.profiling.Ratio", kRatioType},
     {"runtime.profiling.Count", kCountType}};
 
-// A value of a report that is a number of some unit.
+// A value of a report that is a number of some unit. Hosts hold such values,
+// compare their types by name and read their one attribute.
 struct CellObject final : Object {
   explicit CellObject(Cell value)
       : Object(kCellTypes[value.index()].index), cell(std::move(value)) {}
@@ -47,6 +48,8 @@ struct CellObject final : Object {
   Cell cell;
 };
 
+// Text becomes a string object, not a plain string: members of a map must be
+// objects for hosts.
 Value ValueOf(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) {
     return Value(MakeRef<StringObject>(*text));
@@ -54,6 +57,8 @@ Value ValueOf(const Cell& cell) {
   return Value(MakeRef<CellObject>(cell));
 }
 
+// The inverse of ValueOf(), for reports that a host makes of figures of its
+// own.
 absl::StatusOr<Cell> CellOf(const Value& value) {
   const ArgView view = value.View();
   if (view.IsText()) {
@@ -72,6 +77,8 @@ Ref<MapObject> MapOf(const Row& row) {
   return MapObject::Make(std::move(items));
 }
 
+// Checked at once, because the table would have to fail later, where no host
+// could tell which value was wrong.
 absl::StatusOr<Row> RowOf(const Value& value) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Ref<MapObject> map,
@@ -205,6 +212,7 @@ constexpr FunctionRow kProfilingFunctions[] = {
 
 }  // namespace
 
+// Made anew each time, so that a report holds its rows in one form alone.
 std::vector<Attribute> TvmReport::Attributes() const {
   std::vector<Value> rows;
   for (const Row& call : calls) rows.push_back(Value(MapOf(call)));
@@ -217,6 +225,7 @@ std::vector<Attribute> TvmReport::Attributes() const {
           {"configuration", Value(MapOf(configuration))}};
 }
 
+// Ignoring them would give a report that silently lacks what was asked for.
 absl::Status RefuseCollectors(PackedArgs args, int index) {
   if (index >= args.size()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const ArgView collectors, args.At(index));

@@ -47,6 +47,7 @@ std::string ArgumentShapes(const Graph& graph, NodeId node) {
   });
 }
 
+// TVM counts the whole run as one call on each device.
 Row TotalOf(const std::string& device, const NodeTime& whole) {
   return {{std::string(kReportName), "Total"},
           {std::string(kReportDuration), Microseconds(whole)},
@@ -54,6 +55,8 @@ Row TotalOf(const std::string& device, const NodeTime& whole) {
           {std::string(kReportDevice), device}};
 }
 
+// Attributes whose names hold "layout", and the hash of the kernel, are columns
+// of TVM's report if the compiler has left them in the graph.
 Row CallOf(const Graph& graph, NodeId id, const NodeTime& time,
            DLDevice device) {
   const GraphNode& node = graph.node(id);
@@ -122,6 +125,7 @@ double* NumberOf(Cell* cell) {
   return ratio != nullptr ? &ratio->ratio : nullptr;
 }
 
+// TVM's table reads these columns without a check of their kinds.
 std::string_view ReportCellKey(std::string_view key) {
   if (key == kReportDuration) return "microseconds";
   for (const std::string_view text :
@@ -169,6 +173,8 @@ Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,
   return report;
 }
 
+// The columns are all keys that any row has; a row without one leaves its cell
+// empty.
 std::string ReportCsv(const TvmReport& report) {
   std::set<std::string_view> keys;
   for (const Row& row : report.calls) {
@@ -194,6 +200,7 @@ std::string ReportCsv(const TvmReport& report) {
   return csv;
 }
 
+// Written by hand in one line, with seventeen decimals, as TVM does.
 std::string ReportJson(const TvmReport& report) {
   std::string json = "{\"calls\":[";
   for (const Row& row : report.calls) {
@@ -224,7 +231,7 @@ constexpr size_t kMostBytes = size_t{64} << 20;
 // for one of any size.
 constexpr size_t kMostTableBytes = size_t{128} << 20;
 
-// What an object or array of the text is.
+// The meaning of an object or array of the text.
 enum class Level { kReport, kCalls, kDevices, kRow, kCell };
 
 constexpr std::string_view kReportParts[] = {"calls", "device_metrics",

@@ -23,6 +23,8 @@ constexpr std::string_view kFirstColumns[] = {kReportName,    kReportDuration,
                                               kReportPercent, kReportDevice,
                                               kReportCount,   kReportShapes};
 
+// Counts come from JSON and may be as large as 64 bits allow; a sum that wraps
+// would be negative.
 int64_t SaturatedSum(int64_t a, int64_t b) {
   int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
@@ -45,6 +47,8 @@ void AddCell(const Cell& cell, Cell* sum) {
   }
 }
 
+// A missing cell and one of another kind both count as no text, so grouping
+// cannot fail.
 std::string TextOf(const Row& row, std::string_view key) {
   const auto place = row.find(key);
   if (place == row.end()) return "";
@@ -98,7 +102,8 @@ std::vector<Row> Aggregate(const std::vector<Row>& calls) {
   return rows;
 }
 
-// Rows without a time come last; a comparison must not meet a NaN.
+// Rows without a time come last; a comparison must not meet a NaN. A duration
+// may be NaN or missing in a report that a host has made.
 double SortKey(const Row& row) {
   const auto place = row.find(kReportDuration);
   const auto* duration = place == row.end()
@@ -126,6 +131,8 @@ Row SumOf(const std::vector<Row>& rows) {
   return sums;
 }
 
+// The order of these steps is TVM's: sums are those of the joined rows, and
+// totals of devices stand below everything.
 std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
                         bool col_sums) {
   std::vector<Row> rows = aggregate ? Aggregate(report.calls) : report.calls;
@@ -176,6 +183,8 @@ struct Column {
 
 using ColumnNumbers = std::map<std::string_view, size_t>;
 
+// First every key that occurs, by its bytes, then those with a fixed place in
+// front of them.
 ColumnNumbers NumberColumns(const std::vector<Row>& rows) {
   ColumnNumbers numbers;
   for (const Row& row : rows) {
@@ -189,6 +198,8 @@ ColumnNumbers NumberColumns(const std::vector<Row>& rows) {
   return numbers;
 }
 
+// Column by column rather than row by row, because the width of each must be
+// known before the first line is written.
 std::vector<Column> FillColumns(const std::vector<Row>& rows) {
   const lconv& locale = *std::localeconv();
   const ColumnNumbers numbers = NumberColumns(rows);

@@ -73,6 +73,8 @@ class SweepMemory : public std::enable_shared_from_this<SweepMemory> {
   // Sets the layout that the next executor gets. REQUIRES: the one before is
   // gone.
   void SetLayout(int layout) { layout_ = layout; }
+  // A region is kept for the next executor and grows if that needs more. Memory
+  // of other devices cannot be laid out, and is taken as it comes.
   absl::StatusOr<NDArray> Allocate(uint32_t slot, size_t bytes,
                                    DLDevice device) {
     if (DeviceTypeOf(device) != kDLCPU) {
@@ -366,6 +368,8 @@ class SweepObserver : public NodeObserver {
     return now_.repeat > 0 ? now_ : first_;
   }
 
+  // Compared element by element as bytes, so that NaN with the same bits count
+  // as equal; the distance is for the reader alone.
   void Measure(const DLTensor& tensor, const std::vector<uint8_t>& expected,
                uint32_t output, Finding* finding) const {
     const DefaultFloatEnvironment floats;
@@ -439,7 +443,8 @@ absl::Status CheckOptions(const SweepOptions& options) {
 }
 
 // Returns all runs. Those that differ from the first in one thing come before
-// those that differ in two, so that findings are attributed to the one.
+// those that differ in two, so that findings are attributed to the one. All
+// combinations; thread counts that occur twice in the options are taken once.
 std::vector<SweepRun> RunsOf(const SweepOptions& options) {
   std::vector<int> threads = options.threads;
   if (threads.empty()) threads = {1, 2, 3, NumThreads()};
