@@ -74,8 +74,7 @@ absl::StatusOr<DLDataType> ArrayType(PackedArgs args, int index) {
 }
 
 // Makes an array from the parameters of TVMArrayAllocWithScope after the shape.
-absl::StatusOr<Value> AllocateArray(absl::Span<const int64_t> shape,
-                                    PackedArgs args) {
+Result AllocateArray(absl::Span<const int64_t> shape, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype, ArrayType(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView device_arg, args.At(1));
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, device_arg.AsDevice());
@@ -91,7 +90,7 @@ absl::StatusOr<Value> AllocateArray(absl::Span<const int64_t> shape,
 
 // (shape, dtype, device, scope or null); until TVM 0.8 the shape is a pointer
 // and a rank.
-absl::StatusOr<Value> AllocateWithScope(PackedArgs args) {
+Result AllocateWithScope(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView first, args.At(0));
   if (first.code() == kTVMObjectHandle) {
     NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
@@ -129,7 +128,7 @@ absl::StatusOr<NDArray> ViewOf(const NDArray& array,
 }
 
 // (array, shape), since TVM 0.17 (array, shape, dtype, offset in bytes).
-absl::StatusOr<Value> CreateView(PackedArgs args) {
+Result CreateView(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray array, ArrayAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
                             args.ObjectAt<ShapeObject>(1, "a shape"));
@@ -150,7 +149,7 @@ constexpr int kExist = 0;  // TVM's number for "is there such a device?".
 
 // (device type, number, which attribute): the CPU's only attribute is that it
 // exists; the others are null.
-absl::StatusOr<Value> GetDeviceAttribute(PackedArgs args) {
+Result GetDeviceAttribute(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int attribute, args.SmallIntAt(2));
   const absl::Status found = FindDevice(device).status();
@@ -160,7 +159,7 @@ absl::StatusOr<Value> GetDeviceAttribute(PackedArgs args) {
 }
 
 // (device type, number, stream)
-absl::StatusOr<Value> SetStream(PackedArgs args) {
+Result SetStream(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView stream_arg, args.At(2));
   NODEWISE_ASSIGN_OR_RETURN(void* const stream, stream_arg.AsHandle());
@@ -372,7 +371,7 @@ absl::Status Store(const SortJob& job, int64_t to, std::string_view row,
 
 // Row by row, so that memory is needed for one row alone however large the
 // tensor is.
-absl::StatusOr<Value> Sort(const SortJob& job) {
+Result Sort(const SortJob& job) {
   NODEWISE_ASSIGN_OR_RETURN(const Rows rows, RowsAlong(*job.input, job.axis));
   const int64_t keep =
       job.keep < 1 ? rows.length : std::min(job.keep, rows.length);
@@ -410,7 +409,7 @@ absl::Status ReadAxis(PackedArgs args, int axis, int ascending, SortJob* job) {
 
 // (input, output, axis, is_ascend), where `output` is what the output becomes.
 template <const DLTensor* SortJob::*output>
-absl::StatusOr<Value> SortWhole(PackedArgs args) {
+Result SortWhole(PackedArgs args) {
   SortJob job;
   NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(job.*output, TensorAt(args, 1));
@@ -419,7 +418,7 @@ absl::StatusOr<Value> SortWhole(PackedArgs args) {
 }
 
 // (input, counts, output, axis, is_ascend): sorts the first elements of a row.
-absl::StatusOr<Value> ArgSortPart(PackedArgs args) {
+Result ArgSortPart(PackedArgs args) {
   SortJob job;
   NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(job.counts, TensorAt(args, 1));
@@ -432,7 +431,7 @@ absl::StatusOr<Value> ArgSortPart(PackedArgs args) {
 }
 
 // (input, outputs..., k, axis, "both" | "values" | "indices", is_ascend)
-absl::StatusOr<Value> TopK(PackedArgs args) {
+Result TopK(PackedArgs args) {
   const int last = args.size() - 1;
   if (last < 5) {
     return absl::InvalidArgumentError(fmt::format(

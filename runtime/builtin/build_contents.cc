@@ -53,7 +53,7 @@ std::string BuiltInNames() {
 
 #ifndef NODEWISE_USE_PROFILER
 // Tells a caller who asks for the debug executor how to get it.
-absl::StatusOr<Value> RefuseDebug(PackedArgs) {
+Result RefuseDebug(PackedArgs) {
   return absl::UnimplementedError(
       "this build has no debug executor: it was configured with USE_PROFILER "
       "OFF (set USE_PROFILER ON in config.cmake, or -DUSE_PROFILER=ON)");

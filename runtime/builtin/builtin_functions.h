@@ -7,9 +7,13 @@
 #include "absl/types/span.h"
 #include "nodewise/device/device.h"
 #include "nodewise/func/packed_abi.h"
+#include "nodewise/func/packed_func.h"
 #include "nodewise/func/registry.h"
 
 namespace nodewise {
+
+// A named function returns this.
+using Result = absl::StatusOr<Value>;
 
 // Arguments and checks that TVM's C API and its named functions share.
 

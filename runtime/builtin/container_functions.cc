@@ -11,7 +11,7 @@ namespace {
 // Indices come from hosts, which also find the end of a container by asking
 // past it.
 template <typename T>
-absl::StatusOr<Value> ItemAt(const std::vector<T>& items, int64_t index) {
+Result ItemAt(const std::vector<T>& items, int64_t index) {
   if (index >= 0 && index < static_cast<int64_t>(items.size())) {
     return Value(items[static_cast<size_t>(index)]);
   }
@@ -43,14 +43,14 @@ const auto& ItemsOf(const AdtObject& adt) { return adt.fields; }
 
 // (container)
 template <typename T>
-absl::StatusOr<Value> SizeOf(PackedArgs args) {
+Result SizeOf(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<T> container, FirstOf<T>(args));
   return Value(static_cast<int64_t>(ItemsOf(*container).size()));
 }
 
 // (container, index)
 template <typename T>
-absl::StatusOr<Value> GetItem(PackedArgs args) {
+Result GetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<T> container, FirstOf<T>(args));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
   return ItemAt(ItemsOf(*container), index);
@@ -68,13 +68,13 @@ absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
   return items;
 }
 
-absl::StatusOr<Value> MakeArray(PackedArgs args) {
+Result MakeArray(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> items, CopyAll(args));
   return Value(ArrayObject::Make(std::move(items)));
 }
 
 // (key, value, key, value, ...): a key without a value at the end is left out.
-absl::StatusOr<Value> MakeMap(PackedArgs args) {
+Result MakeMap(PackedArgs args) {
   MapObject::Items items;
   for (int i = 0; i + 1 < args.size(); i += 2) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(i));
@@ -86,13 +86,13 @@ absl::StatusOr<Value> MakeMap(PackedArgs args) {
 }
 
 // (map, key)
-absl::StatusOr<Value> MapCount(PackedArgs args) {
+Result MapCount(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
   return Value(map->Find(name) == nullptr ? 0 : 1);
 }
 
-absl::StatusOr<Value> MapGetItem(PackedArgs args) {
+Result MapGetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
   if (const Value* const found = map->Find(name)) return *found;
@@ -100,7 +100,7 @@ absl::StatusOr<Value> MapGetItem(PackedArgs args) {
 }
 
 // Keys and values in turn.
-absl::StatusOr<Value> MapItems(PackedArgs args) {
+Result MapItems(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   std::vector<Value> items;
   for (const auto& [key, value] : map->items()) {
@@ -110,19 +110,19 @@ absl::StatusOr<Value> MapItems(PackedArgs args) {
   return Value(ArrayObject::Make(std::move(items)));
 }
 
-absl::StatusOr<Value> MakeString(PackedArgs args) {
+Result MakeString(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   return Value(MakeRef<StringObject>(std::string(text)));
 }
 
 // Hands out a plain string for a string object, which hosts cannot read by
 // themselves.
-absl::StatusOr<Value> GetString(PackedArgs args) {
+Result GetString(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   return Value(text);
 }
 
-absl::StatusOr<Value> MakeShape(PackedArgs args) {
+Result MakeShape(PackedArgs args) {
   std::vector<int64_t> dims;
   for (int i = 0; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, args.IntAt(i));
@@ -132,25 +132,25 @@ absl::StatusOr<Value> MakeShape(PackedArgs args) {
 }
 
 // (tag, field...)
-absl::StatusOr<Value> MakeAdt(PackedArgs args) {
+Result MakeAdt(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t tag, args.IntAt(0));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args.From(1)));
   return Value(MakeRef<AdtObject>(tag, std::move(fields)));
 }
 
 // A tuple is an ADT whose tag is 0.
-absl::StatusOr<Value> MakeTuple(PackedArgs args) {
+Result MakeTuple(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args));
   return Value(MakeRef<AdtObject>(0, std::move(fields)));
 }
 
-absl::StatusOr<Value> AdtTag(PackedArgs args) {
+Result AdtTag(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<AdtObject> adt, FirstOf<AdtObject>(args));
   return Value(adt->tag);
 }
 
 // Python hashes objects by identity.
-absl::StatusOr<Value> ObjectPtrHash(PackedArgs args) {
+Result ObjectPtrHash(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   return Value(
       static_cast<int64_t>(reinterpret_cast<uintptr_t>(arg.value().v_handle)));
@@ -158,13 +158,13 @@ absl::StatusOr<Value> ObjectPtrHash(PackedArgs args) {
 
 // Several names lead here, since releases of TVM print objects through
 // different ones.
-absl::StatusOr<Value> TextOfObject(PackedArgs args) {
+Result TextOfObject(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   return Value(object->ToText());
 }
 
 // (object, name). Bindings recognise a missing attribute by the first word.
-absl::StatusOr<Value> GetAttribute(PackedArgs args) {
+Result GetAttribute(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
   if (name == "type_key") return Value(object->object_type());
@@ -176,13 +176,13 @@ absl::StatusOr<Value> GetAttribute(PackedArgs args) {
 }
 
 // Returns a function that maps an index to a name, and -1 to the count.
-absl::StatusOr<Value> ListAttributes(PackedArgs args) {
+Result ListAttributes(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto object, FirstOf<Object>(args));
   std::vector<std::string> names;
   for (const Attribute& attribute : object->Attributes()) {
     names.emplace_back(attribute.name);
   }
-  const auto name_at = [names](PackedArgs call) -> absl::StatusOr<Value> {
+  const auto name_at = [names](PackedArgs call) -> Result {
     NODEWISE_ASSIGN_OR_RETURN(const int64_t index, call.IntAt(0));
     if (index == -1) return Value(static_cast<int64_t>(names.size()));
     return ItemAt(names, index);

@@ -83,7 +83,7 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
 
 // Times as TVM does: the device is idle before the clock starts and when it
 // stops, and flushing is not part of the time.
-absl::StatusOr<Value> Evaluate(const Evaluator& evaluator, PackedArgs args) {
+Result Evaluate(const Evaluator& evaluator, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(Device* const device, FindDevice(evaluator.device));
   // Copying one over the other evicts what caches hold. Undefined if there is
   // nothing to flush.
@@ -119,7 +119,7 @@ absl::StatusOr<Value> Evaluate(const Evaluator& evaluator, PackedArgs args) {
 
 // Despite its name, RPCTimeEvaluator also times functions of this process;
 // those elsewhere need an RPC server, which this runtime does not have.
-absl::StatusOr<Value> MakeTimeEvaluator(PackedArgs args) {
+Result MakeTimeEvaluator(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(Evaluator evaluator, TakeEvaluator(args));
   return Value(
       PackedFunc::FromBody([evaluator = std::move(evaluator)](PackedArgs call) {
@@ -152,7 +152,7 @@ void FlushFromCaches(const DLTensor& tensor, size_t bytes) {
 
 // (tensor...): all but the first. Hosts have it called before each repeat, to
 // time a kernel whose first argument alone may be in a cache.
-absl::StatusOr<Value> FlushNonFirst(PackedArgs args) {
+Result FlushNonFirst(PackedArgs args) {
   for (int i = 1; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, TensorAt(args, i));
     NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*tensor));
@@ -169,7 +169,7 @@ absl::StatusOr<Ref<Module>> ModuleAt(PackedArgs args, int index) {
 
 // `format` is that of the function's name; where it has none, an argument may
 // give it.
-absl::StatusOr<Value> LoadFile(PackedArgs args, std::string_view format) {
+Result LoadFile(PackedArgs args, std::string_view format) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(0));
   if (args.size() > 1 && format.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(format, args.TextAt(1));
@@ -180,17 +180,13 @@ absl::StatusOr<Value> LoadFile(PackedArgs args, std::string_view format) {
 }
 
 // (path [, format])
-absl::StatusOr<Value> LoadFromFile(PackedArgs args) {
-  return LoadFile(args, "");
-}
+Result LoadFromFile(PackedArgs args) { return LoadFile(args, ""); }
 
-absl::StatusOr<Value> LoadSharedLibrary(PackedArgs args) {
-  return LoadFile(args, "so");
-}
+Result LoadSharedLibrary(PackedArgs args) { return LoadFile(args, "so"); }
 
 // ([prefix]): the functions that compiled code has registered in this very
 // program.
-absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
+Result GetSystemLibrary(PackedArgs args) {
   std::string_view prefix;
   if (args.size() > 0) {
     NODEWISE_ASSIGN_OR_RETURN(prefix, args.TextAt(0));
@@ -201,45 +197,43 @@ absl::StatusOr<Value> GetSystemLibrary(PackedArgs args) {
 
 // Questions of a host that need no more than the module.
 
-absl::StatusOr<Value> KindOf(Module& module) { return Value(module.kind()); }
+Result KindOf(Module& module) { return Value(module.kind()); }
 
-absl::StatusOr<Value> ImportCount(Module& module) {
+Result ImportCount(Module& module) {
   return Value(static_cast<int64_t>(module.imports().size()));
 }
 
-absl::StatusOr<Value> ClearImports(Module& module) {
+Result ClearImports(Module& module) {
   module.ClearImports();
   return Value();
 }
 
-absl::StatusOr<Value> PropertiesOf(Module& module) {
-  return Value(module.properties());
-}
+Result PropertiesOf(Module& module) { return Value(module.properties()); }
 
 // For TVM 0.9 to 0.11, which have no mask of properties.
-absl::StatusOr<Value> IsExportable(Module& module) {
+Result IsExportable(Module& module) {
   return Value((module.properties() & kModuleIsExportable) != 0 ? 1 : 0);
 }
 
-absl::StatusOr<Value> RefuseSource(Module& module) {
+Result RefuseSource(Module& module) {
   return absl::UnimplementedError(
       fmt::format("a module of kind {} keeps no source", module.kind()));
 }
 
 // Only libraries have files of a format; other modules are part of one.
-absl::StatusOr<Value> FormatOf(Module& module) {
+Result FormatOf(Module& module) {
   return Value(module.kind() == "library" ? "so" : "");
 }
 
 // (module)
-template <absl::StatusOr<Value> (*kAnswer)(Module&)>
-absl::StatusOr<Value> AskModule(PackedArgs args) {
+template <Result (*kAnswer)(Module&)>
+Result AskModule(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   return kAnswer(*module);
 }
 
 // (module, index)
-absl::StatusOr<Value> GetImport(PackedArgs args) {
+Result GetImport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
   if (index < 0 || index >= static_cast<int64_t>(module->imports().size())) {
@@ -249,7 +243,7 @@ absl::StatusOr<Value> GetImport(PackedArgs args) {
   return Value(module->imports()[static_cast<size_t>(index)]);
 }
 
-absl::StatusOr<Value> ClearImports(PackedArgs args) {
+Result ClearImports(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   module->ClearImports();
   return Value();
@@ -269,13 +263,13 @@ absl::StatusOr<PackedFunc> FindInModule(PackedArgs args) {
 }
 
 // A missing function is null, which hosts test for.
-absl::StatusOr<Value> GetFunction(PackedArgs args) {
+Result GetFunction(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function, FindInModule(args));
   return Value(function.object());
 }
 
 // Hosts that ask with a bool (TVM 0.18 and later) are answered with one.
-absl::StatusOr<Value> HasFunction(PackedArgs args) {
+Result HasFunction(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function, FindInModule(args));
   const bool has = static_cast<bool>(function);
   if (args.size() > 2 && args.codes()[2] == kTVMArgBool) {
@@ -284,7 +278,7 @@ absl::StatusOr<Value> HasFunction(PackedArgs args) {
   return Value(has ? 1 : 0);
 }
 
-absl::StatusOr<Value> SaveToFile(PackedArgs args) {
+Result SaveToFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
   return absl::UnimplementedError(fmt::format(
@@ -295,7 +289,7 @@ absl::StatusOr<Value> SaveToFile(PackedArgs args) {
 
 // Returns whether code for a target can be loaded. "llvm" means the compiler,
 // which is never part of a runtime: its code is for "cpu".
-absl::StatusOr<Value> IsEnabled(PackedArgs args) {
+Result IsEnabled(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view target, args.TextAt(0));
   if (target == "c") return Value(1);
   const auto type = ParseDeviceType(target);
@@ -303,7 +297,7 @@ absl::StatusOr<Value> IsEnabled(PackedArgs args) {
 }
 
 // tvm.graph_executor_factory.create(json, module, name, [name, array]...)
-absl::StatusOr<Value> CreateFactory(PackedArgs args) {
+Result CreateFactory(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view json, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<Module> code, ModuleAt(args, 1));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(2));

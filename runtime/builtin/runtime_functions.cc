@@ -30,13 +30,13 @@ absl::StatusOr<std::vector<NamedTensor>> TakeTensors(PackedArgs args) {
   return tensors;
 }
 
-absl::StatusOr<Value> SaveParams(PackedArgs args) {
+Result SaveParams(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TakeTensors(args));
   NODEWISE_ASSIGN_OR_RETURN(std::string bytes, SerializeParams(tensors));
   return Value(Value::Bytes{std::move(bytes)});
 }
 
-absl::StatusOr<Value> SaveParamsToFile(PackedArgs args) {
+Result SaveParamsToFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors, TakeTensors(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
   NODEWISE_RETURN_IF_ERROR(WriteParams(std::string(path), tensors));
@@ -44,7 +44,7 @@ absl::StatusOr<Value> SaveParamsToFile(PackedArgs args) {
 }
 
 // Copies the arrays, since the host must own them and needs them aligned.
-absl::StatusOr<Value> ParamsMap(const Params& params) {
+Result ParamsMap(const Params& params) {
   MapObject::Items items;
   for (const NamedTensor& param : params.tensors) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray copy, param.tensor.CopyToHost());
@@ -54,7 +54,7 @@ absl::StatusOr<Value> ParamsMap(const Params& params) {
 }
 
 // (bytes)
-absl::StatusOr<Value> LoadParams(PackedArgs args) {
+Result LoadParams(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(
       const Params params,
@@ -64,18 +64,18 @@ absl::StatusOr<Value> LoadParams(PackedArgs args) {
   return ParamsMap(params);
 }
 
-absl::StatusOr<Value> LoadParamsFromFile(PackedArgs args) {
+Result LoadParamsFromFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const Params params, OpenParams(std::string(path)));
   return ParamsMap(params);
 }
 
 // The number of the pool, whether or not its threads run yet.
-absl::StatusOr<Value> GetNumThreads(PackedArgs) { return Value(NumThreads()); }
+Result GetNumThreads(PackedArgs) { return Value(NumThreads()); }
 
 // runtime.config_threadpool(mode, threads, cores): we bind no thread to a core,
 // so only the number has an effect.
-absl::StatusOr<Value> ConfigThreadPool(PackedArgs args) {
+Result ConfigThreadPool(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int threads, args.SmallIntAt(1));
   SetNumThreads(threads);
   return Value();
@@ -108,7 +108,7 @@ constexpr std::string_view kNotFound =
     "CUDA_VERSION GIT_COMMIT_HASH GIT_COMMIT_TIME LLVM_VERSION MLIR_VERSION "
     "ROCM_PATH";
 
-absl::StatusOr<Value> GetLibInfo(PackedArgs) {
+Result GetLibInfo(PackedArgs) {
   MapObject::Items items;
   const auto set = [&](std::string_view keys, const char* value) {
     while (!keys.empty()) {

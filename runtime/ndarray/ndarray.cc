@@ -383,12 +383,8 @@ absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
         fmt::format("a view as {} needs {} bytes{}, the tensor has {}",
                     TypeToString(shape, dtype), wanted, from, bytes()));
   }
-  DLTensor view = *tensor();
-  view.dtype = dtype;
-  view.ndim = static_cast<int>(shape.size());
-  view.shape = const_cast<int64_t*>(shape.data());
-  view.strides = nullptr;
-  view.byte_offset += byte_offset;
+  DLTensor view = TensorOver(tensor()->data, shape, dtype, tensor()->device);
+  view.byte_offset = tensor()->byte_offset + byte_offset;
   NDArray made = Borrow(view, std::make_shared<NDArray>(*this));
   if (is_read_only()) made.MakeReadOnly();
   return made;

@@ -89,8 +89,7 @@ absl::Status DebugModule::RunUntilNode(NodeId node) {
 
 // A host that gives no argument shares the memory of the entry, which the next
 // node may write over; with an argument it gets a copy that stays.
-absl::StatusOr<Value> DebugModule::Deliver(EntryId entry, PackedArgs args,
-                                           int index) {
+Result DebugModule::Deliver(EntryId entry, PackedArgs args, int index) {
   NODEWISE_ASSIGN_OR_RETURN(NDArray array, debug().ReadEntry(entry));
   if (args.size() <= index) return Value(std::move(array));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
@@ -101,7 +100,7 @@ absl::StatusOr<Value> DebugModule::Deliver(EntryId entry, PackedArgs args,
 
 // (node [, tensor]): output 0 of the node, or that of "node:1", after a run up
 // to it.
-absl::StatusOr<Value> DebugModule::DebugGetOutput(PackedArgs args) {
+Result DebugModule::DebugGetOutput(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
   EntryId entry{};
   if (key.IsText()) {
@@ -122,20 +121,20 @@ absl::StatusOr<EntryId> DebugModule::EntryArguments(PackedArgs args) {
 }
 
 // (node, output): what lies there now, runs nothing.
-absl::StatusOr<Value> DebugModule::GetOutputByLayer(PackedArgs args) {
+Result DebugModule::GetOutputByLayer(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(args));
   return Deliver(entry, args, 2);
 }
 
 // (node): runs up to it, and hands nothing out.
-absl::StatusOr<Value> DebugModule::ExecuteNode(PackedArgs args) {
+Result DebugModule::ExecuteNode(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
   NODEWISE_RETURN_IF_ERROR(RunUntilNode(node));
   return Value();
 }
 
 // (node, output): a copy on the CPU.
-absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
+Result DebugModule::GetNodeOutput(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(args));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray array, debug().ReadEntry(entry));
   NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
@@ -144,7 +143,7 @@ absl::StatusOr<Value> DebugModule::GetNodeOutput(PackedArgs args) {
 
 // TVM until 0.8 passes three arguments and expects text; later ones pass more
 // and expect bytes. The count tells the two apart.
-absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
+Result DebugModule::RunIndividual(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args));
   NODEWISE_ASSIGN_OR_RETURN(const auto seconds,
@@ -154,7 +153,7 @@ absl::StatusOr<Value> DebugModule::RunIndividual(PackedArgs args) {
 }
 
 // (node, timing arguments as RunIndividual): the seconds of that node alone.
-absl::StatusOr<Value> DebugModule::RunIndividualNode(PackedArgs args) {
+Result DebugModule::RunIndividualNode(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args.From(1)));
@@ -178,7 +177,7 @@ absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
   return MakeTvmReport(graph, profile.runs[0], devices, profile.threads);
 }
 
-absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
+Result DebugModule::Profile(PackedArgs args) {
   NODEWISE_RETURN_IF_ERROR(RefuseCollectors(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, MakeReport());
   return Value(std::move(report));
@@ -186,13 +185,13 @@ absl::StatusOr<Value> DebugModule::Profile(PackedArgs args) {
 
 // A report cannot cross a connection as an object, so this one is JSON.
 // Collectors could not either, and are not asked for.
-absl::StatusOr<Value> DebugModule::ProfileRpc(PackedArgs) {
+Result DebugModule::ProfileRpc(PackedArgs) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, MakeReport());
   return Value(ReportJson(*report));
 }
 
 // (folder): what `run` records its dumps below from now on; null or "" ends it.
-absl::StatusOr<Value> DebugModule::SetDumpRoot(PackedArgs args) {
+Result DebugModule::SetDumpRoot(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   RecordOptions record;
   if (!arg.IsNull()) {
@@ -208,7 +207,7 @@ absl::StatusOr<Value> DebugModule::SetDumpRoot(PackedArgs args) {
 }
 
 // The folder of the last run's dump; an error if it could not be written.
-absl::StatusOr<Value> DebugModule::GetDumpFolder(PackedArgs) {
+Result DebugModule::GetDumpFolder(PackedArgs) {
   NODEWISE_RETURN_IF_ERROR(debug().dump_status());
   return Value(debug().dump_folder());
 }
@@ -250,7 +249,7 @@ namespace {
 
 // TVM's create(json, library, device type, number, ...), where the root in the
 // environment decides whether runs are recorded.
-absl::StatusOr<Value> CreateDebugExecutor(PackedArgs args) {
+Result CreateDebugExecutor(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(CreateArguments create, TakeCreateArguments(args));
   DebugExecutor::DebugOptions options;
   static_cast<GraphExecutor::Options&>(options) = std::move(create.options);

@@ -27,6 +27,8 @@ class TaskLog final : public TaskObserver {
     return *log;
   }
 
+  std::mutex turn;  // Held by the observer that listens.
+
   void Open() {
     {
       const std::lock_guard lock(mutex_);
@@ -63,19 +65,13 @@ class TaskLog final : public TaskObserver {
   std::vector<WorkerSpan> spans_;           // mutex_
 };
 
-// Held by the observer that lives. Never destroyed, like the log.
-std::mutex& Turn() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
-}
-
 // Sees which thread of the pool works when, node by node, for as long as it
 // lives. Tasks of other launches within a node's time count as the node's.
 // There is one at a time in a process: constructing another waits.
 class WorkerObserver : public NodeObserver {
  public:
   // The constructing thread is worker 0.
-  WorkerObserver() : turn_(Turn()) { TaskLog::Get().Open(); }
+  WorkerObserver() : turn_(TaskLog::Get().turn) { TaskLog::Get().Open(); }
   ~WorkerObserver() override { TaskLog::Get().Close(); }
 
   absl::Status BeforeNode(const NodeRun&) override {

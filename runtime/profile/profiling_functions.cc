@@ -94,7 +94,7 @@ absl::StatusOr<Row> RowOf(const Value& value) {
 }
 
 // (calls, device metrics [, configuration, since TVM 0.9])
-absl::StatusOr<Value> MakeReport(PackedArgs args) {
+Result MakeReport(PackedArgs args) {
   auto report = MakeRef<TvmReport>();
   NODEWISE_ASSIGN_OR_RETURN(const auto calls,
                             args.ObjectAt<ArrayObject>(0, "an array of maps"));
@@ -116,13 +116,13 @@ absl::StatusOr<Value> MakeReport(PackedArgs args) {
 }
 
 template <typename Unit>
-absl::StatusOr<Value> MakeCell(PackedArgs args) {
+Result MakeCell(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   NODEWISE_ASSIGN_OR_RETURN(const double number, arg.AsDouble());
   return Value(MakeRef<CellObject>(Cell(Unit{number})));
 }
 
-absl::StatusOr<Value> MakeCount(PackedArgs args) {
+Result MakeCount(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, args.IntAt(0));
   return Value(MakeRef<CellObject>(Cell(count)));
 }
@@ -142,7 +142,7 @@ absl::StatusOr<bool> TakeFlag(PackedArgs args, int index) {
 }
 
 // (report, sort, aggregate, column sums)
-absl::StatusOr<Value> AsTable(PackedArgs args) {
+Result AsTable(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, TakeReport(args));
   NODEWISE_ASSIGN_OR_RETURN(const bool sort, TakeFlag(args, 1));
   NODEWISE_ASSIGN_OR_RETURN(const bool aggregate, TakeFlag(args, 2));
@@ -152,13 +152,13 @@ absl::StatusOr<Value> AsTable(PackedArgs args) {
 
 // (report)
 template <std::string (*kWrite)(const TvmReport&)>
-absl::StatusOr<Value> WriteReport(PackedArgs args) {
+Result WriteReport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, TakeReport(args));
   return Value(kWrite(*report));
 }
 
 // (text) -> report
-absl::StatusOr<Value> FromJson(PackedArgs args) {
+Result FromJson(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, ParseReport(text));
   return Value(std::move(report));
@@ -166,9 +166,8 @@ absl::StatusOr<Value> FromJson(PackedArgs args) {
 
 // Returns a function that calls another and returns what collectors measured:
 // an empty map, since there are no collectors.
-absl::StatusOr<Value> CallProfiled(const Ref<Module>& module,
-                                   const std::string& name, int warm_up,
-                                   PackedArgs args) {
+Result CallProfiled(const Ref<Module>& module, const std::string& name,
+                    int warm_up, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
                             module->FindFunction(name));
   if (!function) {
@@ -182,7 +181,7 @@ absl::StatusOr<Value> CallProfiled(const Ref<Module>& module,
 }
 
 // (module, function, device type, number, warm-up calls, collectors)
-absl::StatusOr<Value> ProfileFunction(PackedArgs args) {
+Result ProfileFunction(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
                             args.ObjectAt<Module>(0, "module"));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));

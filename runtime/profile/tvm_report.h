@@ -18,6 +18,9 @@
 
 namespace nodewise {
 
+// A named function returns this.
+using Result = absl::StatusOr<Value>;
+
 // What TVM's profiler reports about one run, in TVM's forms. A report does not
 // change once it is made, so any thread may read it.
 class TvmReport final : public Object {

@@ -29,7 +29,8 @@ class DebugModule : public ExecutorModule {
   std::vector<std::string> FunctionNames() const override;
 
  private:
-  using Method = absl::StatusOr<Value> (DebugModule::*)(PackedArgs);
+  using Result = absl::StatusOr<Value>;
+  using Method = Result (DebugModule::*)(PackedArgs);
   struct MethodRow {
     std::string_view name;
     Method method;
@@ -39,20 +40,20 @@ class DebugModule : public ExecutorModule {
   DebugExecutor& debug() { return static_cast<DebugExecutor&>(executor()); }
   absl::StatusOr<NodeId> NodeArgument(PackedArgs args, int index);
   // Returns the array, or copies it into the argument if there is one.
-  absl::StatusOr<Value> Deliver(EntryId entry, PackedArgs args, int index);
+  Result Deliver(EntryId entry, PackedArgs args, int index);
   absl::StatusOr<EntryId> EntryArguments(PackedArgs args);
   absl::Status RunUntilNode(NodeId node);
   absl::StatusOr<Ref<TvmReport>> MakeReport();
-  absl::StatusOr<Value> DebugGetOutput(PackedArgs args);
-  absl::StatusOr<Value> GetOutputByLayer(PackedArgs args);
-  absl::StatusOr<Value> ExecuteNode(PackedArgs args);
-  absl::StatusOr<Value> GetNodeOutput(PackedArgs args);
-  absl::StatusOr<Value> RunIndividual(PackedArgs args);
-  absl::StatusOr<Value> RunIndividualNode(PackedArgs args);
-  absl::StatusOr<Value> Profile(PackedArgs args);
-  absl::StatusOr<Value> ProfileRpc(PackedArgs args);
-  absl::StatusOr<Value> SetDumpRoot(PackedArgs args);
-  absl::StatusOr<Value> GetDumpFolder(PackedArgs args);
+  Result DebugGetOutput(PackedArgs args);
+  Result GetOutputByLayer(PackedArgs args);
+  Result ExecuteNode(PackedArgs args);
+  Result GetNodeOutput(PackedArgs args);
+  Result RunIndividual(PackedArgs args);
+  Result RunIndividualNode(PackedArgs args);
+  Result Profile(PackedArgs args);
+  Result ProfileRpc(PackedArgs args);
+  Result SetDumpRoot(PackedArgs args);
+  Result GetDumpFolder(PackedArgs args);
 
   uint64_t seen_changes_ = 0;  // Value of InputChanges() when the pass began.
 };
