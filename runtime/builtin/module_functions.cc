@@ -243,12 +243,6 @@ Result GetImport(PackedArgs args) {
   return Value(module->imports()[static_cast<size_t>(index)]);
 }
 
-Result ClearImports(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
-  module->ClearImports();
-  return Value();
-}
-
 // (module, name [, whether to ask its imports too]) TVM asks the module alone
 // unless it is told otherwise.
 absl::StatusOr<PackedFunc> FindInModule(PackedArgs args) {
