@@ -237,16 +237,15 @@ void AddClock(const Profile& profile, ProfileSummary* summary) {
     for (size_t i = 0; i < clock.size(); ++i) {
       starts[i] += static_cast<double>(clock[i].start_ns - run.whole.start_ns);
       ends[i] += static_cast<double>(clock[i].end_ns - run.whole.start_ns);
+      if (&run != &profile.runs[0]) continue;
+      summary->nodes[i].first_start_ns = clock[i].start_ns;
+      summary->nodes[i].first_end_ns = clock[i].end_ns;
     }
   }
-  const std::vector<NodeTime> first = ClockOf(profile.runs[0], *summary);
   const auto runs = static_cast<double>(profile.runs.size());
-  for (size_t i = 0; i < first.size(); ++i) {
-    NodeProfile& figures = summary->nodes[i];
-    figures.first_start_ns = first[i].start_ns;
-    figures.first_end_ns = first[i].end_ns;
-    figures.mean_start_ns = begin + std::llround(starts[i] / runs);
-    figures.mean_end_ns = begin + std::llround(ends[i] / runs);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    summary->nodes[i].mean_start_ns = begin + std::llround(starts[i] / runs);
+    summary->nodes[i].mean_end_ns = begin + std::llround(ends[i] / runs);
   }
 }
 

@@ -253,18 +253,15 @@ class TableSize {
  public:
   void AddRow() { ++rows_; }
   void AddCell(const std::string& key, size_t width) {
-    const auto place = columns_.try_emplace(key, 0).first;
-    Widen(std::max({key.size(), width, sizeof(std::string)}), &place->second);
+    size_t& column = columns_[key];
+    const size_t wanted =
+        std::max({column, key.size(), width, sizeof(std::string)});
+    line_ += wanted - column;
+    column = wanted;
   }
   size_t bytes() const { return rows_ * line_; }
 
  private:
-  void Widen(size_t width, size_t* column) {
-    if (width <= *column) return;
-    line_ += width - *column;
-    *column = width;
-  }
-
   std::map<std::string, size_t> columns_;
   size_t rows_ = 1;
   size_t line_ = 256;  // The columns that are always there.
