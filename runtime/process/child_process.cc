@@ -365,17 +365,20 @@ struct SigchldState {
 // otherwise the kernel would discard how a child ended.
 std::shared_ptr<void> KeepChildStatuses() {
   static auto* const state = new SigchldState();
-  const std::lock_guard<std::mutex> lock(state->mutex);
-  if (state->holders++ == 0) {
-    sigaction(SIGCHLD, nullptr, &state->previous);
-    state->is_changed = state->previous.sa_handler == SIG_IGN ||
-                        (state->previous.sa_flags & SA_NOCLDWAIT) != 0;
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    if (state->is_changed) sigaction(SIGCHLD, &action, nullptr);
+  {
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    if (state->holders++ == 0) {
+      sigaction(SIGCHLD, nullptr, &state->previous);
+      state->is_changed = state->previous.sa_handler == SIG_IGN ||
+                          (state->previous.sa_flags & SA_NOCLDWAIT) != 0;
+      struct sigaction action {};
+      action.sa_handler = SIG_DFL;
+      if (state->is_changed) sigaction(SIGCHLD, &action, nullptr);
+    }
   }
+  // Without the lock: if memory runs out here, the deleter is called at once.
   return std::shared_ptr<void>(state, [](void*) {
-    const std::lock_guard<std::mutex> releasing(state->mutex);
+    const std::lock_guard<std::mutex> lock(state->mutex);
     if (--state->holders > 0 || !state->is_changed) return;
     sigaction(SIGCHLD, &state->previous, nullptr);
   });

@@ -87,7 +87,7 @@ std::set<pid_t> Threads() {
   return {numbers.begin(), numbers.end()};
 }
 
-// --- State ---
+// --- The state of the process ---
 
 // Lines that change only if code changes them; others, such as memory, change
 // by themselves.
