@@ -139,12 +139,12 @@ void DebugExecutor::StopRecording() {
 
 // The inputs of a node come first in node_tensors_, its outputs right behind
 // them.
-absl::Span<const DLTensor* const> DebugExecutor::InputsOf(NodeId node) const {
+TensorSpan DebugExecutor::InputsOf(NodeId node) const {
   return {node_tensors_.data() + first_tensor_[node],
           graph().node(node).inputs.size()};
 }
 
-absl::Span<const DLTensor* const> DebugExecutor::OutputsOf(NodeId node) const {
+TensorSpan DebugExecutor::OutputsOf(NodeId node) const {
   const size_t num_inputs = graph().node(node).inputs.size();
   return {node_tensors_.data() + first_tensor_[node] + num_inputs,
           graph().OutputsOf(node)};
@@ -186,11 +186,11 @@ const DLTensor& RunView::TensorOf(EntryId entry) const {
   return executor_->TensorOf(entry);
 }
 
-absl::Span<const DLTensor* const> RunView::InputsOf(NodeId node) const {
+TensorSpan RunView::InputsOf(NodeId node) const {
   return executor_->InputsOf(node);
 }
 
-absl::Span<const DLTensor* const> RunView::OutputsOf(NodeId node) const {
+TensorSpan RunView::OutputsOf(NodeId node) const {
   return executor_->OutputsOf(node);
 }
 

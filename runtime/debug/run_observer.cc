@@ -25,10 +25,8 @@ std::string ShapeText(const int64_t* shape, int ndim) {
 
 // The shape and the strides are copied as well: the struct has only pointers to
 // them, and a kernel can change what these point to.
-ArgumentRecord::ArgumentRecord(absl::Span<const DLTensor* const> inputs,
-                               absl::Span<const DLTensor* const> outputs) {
-  const auto add = [this](absl::Span<const DLTensor* const> tensors,
-                          std::string_view role) {
+ArgumentRecord::ArgumentRecord(TensorSpan inputs, TensorSpan outputs) {
+  const auto add = [this](TensorSpan tensors, std::string_view role) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       const DLTensor& now = *tensors[i];
       Argument argument{&now, now, {}, {}, fmt::format("its {} {}", role, i)};

@@ -39,14 +39,14 @@ class Flusher {
 
   // Watches the writer until End(), which waits while it is being flushed.
   void Watch(ChunkWriter* writer) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     watched_.push_back(writer);
     idle_periods_ = 0;
     if (!has_thread_) StartThread();
   }
 
   void End(ChunkWriter* writer) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     std::erase(watched_, writer);
   }
 
@@ -66,7 +66,7 @@ class Flusher {
 
   // Returns whether it is to be called again.
   bool FlushAll() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     for (ChunkWriter* const writer : watched_) writer->FlushOpen();
     if (!watched_.empty() || ++idle_periods_ < kIdlePeriods) return true;
     has_thread_ = false;
@@ -84,7 +84,7 @@ class Flusher {
 
 // The memory that came back last is the one that is still in a cache.
 ChunkPool::Memory ChunkPool::Take() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   // Not make_unique: it would touch every page.
   if (kept_.empty()) return Memory(new char[kChunkBytes]);
   Memory memory = std::move(kept_.back());
@@ -93,7 +93,7 @@ ChunkPool::Memory ChunkPool::Take() {
 }
 
 void ChunkPool::Give(Memory memory) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (kept_.size() < kMaxKept) kept_.push_back(std::move(memory));
 }
 
@@ -131,7 +131,7 @@ ChunkWriter::Chunk* ChunkWriter::Forgotten() {
 // disk waits here.
 ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
   if (is_forked()) return Forgotten();
-  std::unique_lock<std::mutex> lock(shared_->mutex);
+  std::unique_lock lock(shared_->mutex);
   Chunk* chunk = nullptr;
   if (shared_->free.empty() && chunks_.size() < kMaxChunks) {
     chunks_.push_back(std::make_unique<Chunk>());
@@ -172,7 +172,7 @@ void ChunkWriter::Submit(Chunk* chunk) {
     is_finished_ = thread_ == nullptr;  // The system has none.
   }
   {
-    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    const std::lock_guard lock(shared_->mutex);
     std::erase(shared_->open, chunk);
     if (!is_finished_) shared_->queue.push_back(chunk);
   }
@@ -186,7 +186,7 @@ void ChunkWriter::WriteChunks() {
   while (true) {
     Chunk* chunk = nullptr;
     {
-      std::unique_lock<std::mutex> lock(shared_->mutex);
+      std::unique_lock lock(shared_->mutex);
       shared_->changed.wait(lock, [this] {
         return !shared_->queue.empty() || shared_->is_stopping;
       });
@@ -216,7 +216,7 @@ absl::Status ChunkWriter::WriteRest(Chunk* chunk) {
 void ChunkWriter::WriteChunk(Chunk* chunk) {
   absl::Status status = WriteRest(chunk);
   {
-    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    const std::lock_guard lock(shared_->mutex);
     Fail(std::move(status));
     shared_->free.push_back(chunk);
     shared_->is_writing = false;
@@ -227,7 +227,7 @@ void ChunkWriter::WriteChunk(Chunk* chunk) {
 // Must not overtake what is queued, or the bytes of a file would be out of
 // order.
 void ChunkWriter::FlushOpen() {
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  const std::lock_guard lock(shared_->mutex);
   if (!shared_->queue.empty() || shared_->is_writing) return;  // Those first.
   for (Chunk* const chunk : shared_->open) Fail(WriteRest(chunk));
 }
@@ -244,14 +244,14 @@ absl::Status ChunkWriter::Finish() {
   is_finished_ = true;
   if (thread_ != nullptr) {
     {
-      const std::lock_guard<std::mutex> lock(shared_->mutex);
+      const std::lock_guard lock(shared_->mutex);
       shared_->is_stopping = true;
     }
     shared_->changed.notify_all();
     thread_->join();
     thread_.reset();
   }
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  const std::lock_guard lock(shared_->mutex);
   return shared_->status;
 }
 

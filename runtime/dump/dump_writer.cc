@@ -51,8 +51,7 @@ class DumpWriterImpl final : public DumpWriter {
   }
 
   const std::string& folder() const override { return folder_.path; }
-  void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs,
-               bool is_untouched) override {
+  void WillRun(NodeId node, TensorSpan inputs, bool is_untouched) override {
     if (!is_untouched) made_last_.clear();
     if (!Records(node)) return;
     const std::vector<EntryRef>& refs = graph_.node(node).inputs;
@@ -74,8 +73,7 @@ class DumpWriterImpl final : public DumpWriter {
 
   // The record of the time comes before those of the outputs: a reader that
   // meets it knows that the node has come to its end.
-  void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
-              NodeTime time) override {
+  void DidRun(NodeId node, TensorSpan outputs, NodeTime time) override {
     made_last_.clear();
     last_node_ = node;
     const std::optional<FloatChange> floats =

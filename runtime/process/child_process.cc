@@ -366,7 +366,7 @@ struct SigchldState {
 std::shared_ptr<void> KeepChildStatuses() {
   static auto* const state = new SigchldState();
   {
-    const std::lock_guard<std::mutex> lock(state->mutex);
+    const std::lock_guard lock(state->mutex);
     if (state->holders++ == 0) {
       sigaction(SIGCHLD, nullptr, &state->previous);
       state->is_changed = state->previous.sa_handler == SIG_IGN ||
@@ -378,7 +378,7 @@ std::shared_ptr<void> KeepChildStatuses() {
   }
   // Without the lock: if memory runs out here, the deleter is called at once.
   return std::shared_ptr<void>(state, [](void*) {
-    const std::lock_guard<std::mutex> lock(state->mutex);
+    const std::lock_guard lock(state->mutex);
     if (--state->holders > 0 || !state->is_changed) return;
     sigaction(SIGCHLD, &state->previous, nullptr);
   });

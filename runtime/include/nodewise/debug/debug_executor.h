@@ -134,8 +134,8 @@ class DebugExecutor : public GraphExecutor {
   // What compiled code sees of an entry now, dead or alive.
   const DLTensor& TensorOf(EntryId entry) const { return tensor(entry); }
   // Those of a node's inputs and outputs, in order.
-  absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
-  absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
+  TensorSpan InputsOf(NodeId node) const;
+  TensorSpan OutputsOf(NodeId node) const;
   // Returns a view of the run for those who must not change it.
   RunView View() const { return RunView(*this); }
 

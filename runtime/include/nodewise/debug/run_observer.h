@@ -9,6 +9,9 @@
 #include "dlpack/dlpack.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/node_times.h"
+#include "nodewise/graph/storage_plan.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_environment.h"
 
 namespace nodewise {
@@ -59,8 +62,8 @@ class RunView {
   // Returns what compiled code sees of an entry now, live or dead.
   const DLTensor& TensorOf(EntryId entry) const;
   // Return the tensors of a node's inputs or outputs, in order.
-  absl::Span<const DLTensor* const> InputsOf(NodeId node) const;
-  absl::Span<const DLTensor* const> OutputsOf(NodeId node) const;
+  TensorSpan InputsOf(NodeId node) const;
+  TensorSpan OutputsOf(NodeId node) const;
 
  private:
   const DebugExecutor* executor_;
@@ -70,8 +73,8 @@ class RunView {
 struct NodeRun {
   RunView run;
   NodeId node;
-  absl::Span<const DLTensor* const> inputs;
-  absl::Span<const DLTensor* const> outputs;
+  TensorSpan inputs;
+  TensorSpan outputs;
   NodeTime time;  // Both 0 before the node has run.
   // How the node has left the floating-point environment changed, in
   // AfterNode(); null if it has not.
@@ -102,8 +105,7 @@ class NodeObserver {
 class ArgumentRecord {
  public:
   // Both must outlive it.
-  ArgumentRecord(absl::Span<const DLTensor* const> inputs,
-                 absl::Span<const DLTensor* const> outputs);
+  ArgumentRecord(TensorSpan inputs, TensorSpan outputs);
 
   // Returns what is another now, "changed the shape of its input 0 from (2, 3)
   // to (6, 3)"; empty if nothing is.

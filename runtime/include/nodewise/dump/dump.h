@@ -101,10 +101,8 @@ class DumpWriter {
   // function node by its number, free ones (__nop) too. A call out of order
   // ends the recording, and Close() says so. REQUIRES: the tensors are compact
   // and as the graph describes them.
-  virtual void WillRun(NodeId node, absl::Span<const DLTensor* const> inputs,
-                       bool is_untouched) = 0;
-  virtual void DidRun(NodeId node, absl::Span<const DLTensor* const> outputs,
-                      NodeTime time) = 0;
+  virtual void WillRun(NodeId node, TensorSpan inputs, bool is_untouched) = 0;
+  virtual void DidRun(NodeId node, TensorSpan outputs, NodeTime time) = 0;
   // Says that the node of the next DidRun() has left the floating-point
   // environment changed.
   virtual void LeftFloatsChanged(const FloatChange& change) = 0;

@@ -14,6 +14,10 @@
 
 namespace nodewise {
 
+// The tensors that a node reads or makes, in order. They belong to the run that
+// hands them out, and are not to be changed.
+using TensorSpan = absl::Span<const DLTensor* const>;
+
 // A shared tensor with a DLTensor: it owns its memory, or borrows it and keeps
 // its owner alive. Copies of an NDArray are the same tensor; the memory is
 // freed with the last of them. Counting is thread-safe, access to the data is
