@@ -101,15 +101,6 @@ absl::Status MakeRoot(const std::string& root, DumpFolder* folder) {
       root));
 }
 
-absl::StatusOr<std::string> MakeTemporaryRoot(DumpFolder* folder) {
-  NODEWISE_ASSIGN_OR_RETURN(TemporaryFolder made,
-                            TemporaryFolder::Create("tvmdbg"));
-  // It is the result, which outlives the process, but only as a whole.
-  folder->unfinished = LeftBehind::Path(made.path());
-  folder->made.push_back(made.Keep());
-  return folder->made.back();
-}
-
 // Makes ROOT/NAME or, if it exists, the first free ROOT/run_N/NAME.
 absl::Status MakeRun(const std::string& root, const std::string& name,
                      DumpFolder* folder) {
@@ -138,7 +129,12 @@ absl::Status MakeAll(const std::string& root, DLDevice device,
   std::string base = root;
   while (base.size() > 1 && base.back() == '/') base.pop_back();
   if (base.empty()) {
-    NODEWISE_ASSIGN_OR_RETURN(base, MakeTemporaryRoot(folder));
+    NODEWISE_ASSIGN_OR_RETURN(TemporaryFolder made,
+                              TemporaryFolder::Create("tvmdbg"));
+    // It is the result, which outlives the process, but only as a whole.
+    folder->unfinished = LeftBehind::Path(made.path());
+    folder->made.push_back(made.Keep());
+    base = folder->made.back();
   } else {
     NODEWISE_RETURN_IF_ERROR(MakeRoot(base, folder));
   }

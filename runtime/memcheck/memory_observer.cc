@@ -568,16 +568,6 @@ struct SlotMemory {
   BlockOfSlot block_of_slot = {};
 };
 
-// Returns the status of a run with the finding that preceded its failure. A
-// crash is often the consequence of what an earlier node did.
-absl::Status WithFirstFinding(const absl::Status& status,
-                              const GuardedRunResult& result) {
-  if (result.findings.empty()) return status;
-  const Finding first = result.findings.front().Finish();
-  return WithMessage(status, fmt::format("{}; before that: {}",
-                                         MessageOf(status), first.ToString()));
-}
-
 }  // namespace
 
 // A read has no number of bytes: only the first touch of each page is known.
@@ -629,7 +619,14 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
     status = executor->Run();
     executor->RemoveObserver(&observer);
   }
-  if (!status.ok()) return WithFirstFinding(status, result);
+  if (!status.ok() && !result.findings.empty()) {
+    // A crash is often the consequence of what an earlier node did.
+    const Finding first = result.findings.front().Finish();
+    return WithMessage(status,
+                       fmt::format("{}; before that: {}", MessageOf(status),
+                                   first.ToString()));
+  }
+  NODEWISE_RETURN_IF_ERROR(status);
   NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor));
   return result;
 }

@@ -255,8 +255,8 @@ ProcessState ProcessState::Take() {
 
 // A descriptor that was closed and whose number is in use again shows by its
 // device and inode.
-void ProcessState::AddDescriptorChanges(
-    const ProcessState& later, std::vector<std::string>* changes) const {
+void ProcessState::AddDescriptorChanges(const ProcessState& later,
+                                        Changes* changes) const {
   if (later.has_no_descriptor_left_ && !has_no_descriptor_left_) {
     changes->push_back("no more file can be opened");
   }
@@ -284,7 +284,7 @@ void ProcessState::AddDescriptorChanges(
 }
 
 void ProcessState::AddSignalChanges(const ProcessState& later,
-                                    std::vector<std::string>* changes) const {
+                                    Changes* changes) const {
   std::vector<std::string> blocked;
   std::vector<std::string> let_through;
   for (int number = 1; number < NSIG; ++number) {
@@ -310,7 +310,7 @@ void ProcessState::AddSignalChanges(const ProcessState& later,
 
 // Limits without a name here are told by their number.
 void ProcessState::AddLimitChanges(const ProcessState& later,
-                                   std::vector<std::string>* changes) const {
+                                   Changes* changes) const {
   for (size_t i = 0; i < limits_.size(); ++i) {
     if (limits_[i].rlim_cur == later.limits_[i].rlim_cur &&
         limits_[i].rlim_max == later.limits_[i].rlim_max) {

@@ -82,13 +82,9 @@ constexpr EventRow kEvents[] = {
     Software("cpu-migrations", PERF_COUNT_SW_CPU_MIGRATIONS, true),
 };
 
-// A counter of one event in one thread, or what the system said instead.
-struct Opened {
-  int fd = -1;
-  int error = 0;
-};
-
-Opened Open(const EventRow& event, pid_t thread) {
+// Returns the descriptor of a counter of one event in one thread, or minus the
+// number of the error.
+int Open(const EventRow& event, pid_t thread) {
   perf_event_attr attr{};
   attr.size = sizeof(attr);
   attr.type = event.type;
@@ -105,8 +101,7 @@ Opened Open(const EventRow& event, pid_t thread) {
   // glibc has no function for it.
   const long fd =
       syscall(SYS_perf_event_open, &attr, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
-  if (fd < 0) return {-1, errno};
-  return {static_cast<int>(fd), 0};
+  return fd < 0 ? -errno : static_cast<int>(fd);
 }
 
 // Says what would allow counting the event.
@@ -199,13 +194,13 @@ class PerfEvents final : public Collector {
     Stop();
     for (const pid_t thread : Threads()) {
       for (size_t e = 0; e < events_.size(); ++e) {
-        const Opened opened = Open(*events_[e], thread);
-        if (opened.error == ESRCH) break;  // The thread has just ended.
-        if (opened.error != 0) {
+        const int fd = Open(*events_[e], thread);
+        if (fd == -ESRCH) break;  // The thread has just ended.
+        if (fd < 0) {
           Stop();
-          return OpenError(*events_[e], opened.error);
+          return OpenError(*events_[e], -fd);
         }
-        counters_.push_back({opened.fd, e, {}, 0});
+        counters_.push_back({fd, e, {}, 0});
       }
     }
     return absl::OkStatus();
@@ -300,9 +295,9 @@ absl::StatusOr<std::unique_ptr<Collector>> PerfCollector(
   // Tried out on the calling thread, so that a refusal is known before the
   // network is loaded and run.
   for (const EventRow* row : rows) {
-    const Opened opened = Open(*row, 0);
-    if (opened.error != 0) return OpenError(*row, opened.error);
-    close(opened.fd);
+    const int fd = Open(*row, 0);
+    if (fd < 0) return OpenError(*row, -fd);
+    close(fd);
   }
   return std::make_unique<PerfEvents>(std::move(rows));
 }

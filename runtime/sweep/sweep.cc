@@ -15,6 +15,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/by_node.h"
@@ -414,18 +415,6 @@ class SweepObserver : public NodeObserver {
   std::set<NodeId> inheriting_;
 };
 
-// Sets the number of threads, and restores it at the end.
-class ThreadCount {
- public:
-  ThreadCount() : before_(NumThreads()) {}
-  ~ThreadCount() { SetNumThreads(before_); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  int before_;
-};
-
 absl::Status CheckOptions(const SweepOptions& options) {
   if (options.layouts < 1 || options.repeats < 1) {
     return absl::InvalidArgumentError(
@@ -477,7 +466,9 @@ std::vector<SweepRun> RunsOf(const SweepOptions& options) {
 absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
                                   const SweepOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckOptions(options));
-  const ThreadCount restored;
+  const absl::Cleanup restore_threads = [before = NumThreads()] {
+    SetNumThreads(before);
+  };
   const auto memory = std::make_shared<SweepMemory>();
   SweepObserver observer;
   SweepReport report;

@@ -85,12 +85,10 @@ class ProcessState {
     int flags = 0;
   };
 
-  void AddDescriptorChanges(const ProcessState& later,
-                            std::vector<std::string>* changes) const;
-  void AddSignalChanges(const ProcessState& later,
-                        std::vector<std::string>* changes) const;
-  void AddLimitChanges(const ProcessState& later,
-                       std::vector<std::string>* changes) const;
+  using Changes = std::vector<std::string>;
+  void AddDescriptorChanges(const ProcessState& later, Changes* changes) const;
+  void AddSignalChanges(const ProcessState& later, Changes* changes) const;
+  void AddLimitChanges(const ProcessState& later, Changes* changes) const;
 
   std::string folder_;
   // Lines of /proc/thread-self/status by their names: users, rights, the file
