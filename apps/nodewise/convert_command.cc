@@ -6,7 +6,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
-#include "nodewise/artefact/artefact_folder.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"

@@ -6,7 +6,7 @@
 
 #include "apps/nodewise/command.h"
 #include "fmt/format.h"
-#include "nodewise/artefact/artefact_folder.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/demo/demo_network.h"
 #include "nodewise/demo/silent_build.h"
 #include "nodewise/diagnose/diagnose.h"

@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/foreign/foreign_dump.h"
-#include "nodewise/profile/recorded_run.h"
+#include "nodewise/profile/profiler.h"
 #include "nodewise/report/debug_run_report.h"
 #include "nodewise/report/run_report.h"
 #include "nodewise/report/tensor_summary.h"

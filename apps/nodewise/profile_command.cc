@@ -7,7 +7,7 @@
 #include "apps/nodewise/load_options.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
-#include "nodewise/profile/profile_table.h"
+#include "nodewise/profile/profile.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/report/debug_run_report.h"
 #ifdef NODEWISE_USE_ONNX

@@ -26,7 +26,7 @@
 #include "nodewise/support/words.h"
 
 #ifdef NODEWISE_USE_PROFILER
-#include "nodewise/process/thread_census.h"
+#include "nodewise/process/process_state.h"
 #endif
 
 namespace nodewise {

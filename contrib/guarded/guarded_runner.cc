@@ -10,11 +10,10 @@
 
 #include "contrib/guarded/guarded_messages.h"
 #include "fmt/format.h"
-#include "nodewise/debug/argument_record.h"
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/process/piped_child.h"
-#include "nodewise/process/thread_census.h"
+#include "nodewise/process/process_state.h"
 #include "nodewise/runner/debug_runner.h"
 #include "nodewise/runner/node_failure.h"
 #include "nodewise/support/memory_use.h"

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -9,7 +9,7 @@
 #include "contrib/repro/node_trial.h"
 #include "contrib/repro/repro_texts.h"
 #include "fmt/format.h"
-#include "nodewise/artefact/blank_network.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/interp/interpreter.h"
@@ -611,7 +611,6 @@ std::string_view ReproProgram() {
 #include <string>
 #include <vector>
 
-#include "nodewise/artefact/artefact.h"
 #include "nodewise/ndarray/elements.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #if defined(__x86_64__)

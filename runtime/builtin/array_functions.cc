@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/func/c_call.h"
+#include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
-#include "nodewise/func/last_error.h"
-#include "nodewise/func/python_error.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"

@@ -11,7 +11,7 @@
 #include "nodewise/graph/executor_module.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/module/module.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/builtin/builtin_functions.h"
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
-#include "nodewise/func/c_call.h"
-#include "nodewise/graph/float_findings.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/func/c_errors.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/run_mark.h"

@@ -10,7 +10,6 @@
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "nodewise/support/quiet_thread.h"
+#include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
 namespace {

@@ -10,7 +10,7 @@
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_errors.h"
 #include "nodewise/func/ffi_function.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/module/library_module.h"

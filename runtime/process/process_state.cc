@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
-#include "nodewise/support/pool_worker.h"
+#include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -13,7 +13,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile.h"
-#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {

@@ -11,7 +11,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/profile/profile.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/text_table.h"
+#include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {

@@ -10,8 +10,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "nodewise/debug/run_observer.h"
-#include "nodewise/graph/noted_run.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/graph/finding.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/thread_pool.h"
 

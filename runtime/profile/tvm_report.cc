@@ -13,7 +13,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/foreign_words.h"
+#include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 
 namespace nodewise {

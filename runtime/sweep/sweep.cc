@@ -19,7 +19,7 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/by_node.h"
-#include "nodewise/graph/float_findings.h"
+#include "nodewise/graph/finding.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"

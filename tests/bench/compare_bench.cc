@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "nodewise/compare/metrics.h"
-#include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/thread_pool.h"

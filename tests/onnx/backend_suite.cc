@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/status_macros.h"
 

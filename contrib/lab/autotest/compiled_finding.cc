@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/artefact/artefact_folder.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/lower/lower.h"
@@ -25,7 +25,6 @@ constexpr std::string_view kProgram =
 #include <string>
 #include <vector>
 
-#include "nodewise/artefact/artefact.h"
 #include "nodewise/ndarray/elements.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include "nodewise/device/device.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/softmax.h"

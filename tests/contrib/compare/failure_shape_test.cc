@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/machine.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

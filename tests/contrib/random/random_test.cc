@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "nodewise/interp/network_bounds.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/lower/lower_support.h"

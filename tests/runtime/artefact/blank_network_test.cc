@@ -1,5 +1,3 @@
-#include "nodewise/artefact/blank_network.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "nodewise/func/c_api.h"
-#include "nodewise/ndarray/half.h"
+#include "nodewise/ndarray/short_float.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_libraries.h"

@@ -1,5 +1,3 @@
-#include "nodewise/ndarray/half.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,6 +6,8 @@
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "nodewise/ndarray/short_float.h"
 
 namespace nodewise {
 namespace {

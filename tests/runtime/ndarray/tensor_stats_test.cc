@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/hash.h"
+#include "nodewise/ndarray/short_float.h"
 #include "runtime/ndarray/tensor_stats_loops.h"
 #include "tests/support/tensors.h"
 

@@ -16,7 +16,7 @@
 #include <mutex>
 #include <thread>
 
-#include "nodewise/profile/collector.h"
+#include "nodewise/profile/profiler.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "nodewise/profile/profile_table.h"
+#include "nodewise/profile/profile.h"
 #include "tests/runtime/profile/profile_support.h"
 #include "tests/support/graph_builder.h"
 

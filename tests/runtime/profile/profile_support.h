@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/profile/profile_table.h"
+#include "nodewise/profile/profile.h"
 #include "tests/support/graph_builder.h"
 
 namespace nodewise {

@@ -1,5 +1,3 @@
-#include "nodewise/profile/profile_table.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "nodewise/profile/profile.h"
 #include "tests/runtime/profile/profile_support.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/graph_builder.h"

@@ -1,10 +1,9 @@
-#include "nodewise/profile/recorded_run.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "nodewise/profile/profiler.h"
 #include "tests/runtime/debug/more_kernels.h"
 #include "tests/runtime/dump/dump_support.h"
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "nodewise/dump/tvm_trace.h"
-#include "nodewise/profile/profile_table.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/profile/profile.h"
 #include "runtime/profile/profile_text.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/graph_builder.h"

@@ -19,8 +19,8 @@
 #include "absl/types/span.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/ndarray/half.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/ndarray/short_float.h"
 #include "nodewise/op/evaluate.h"
 
 namespace nodewise {

@@ -7,7 +7,6 @@
 #include "nodewise/diagnose/operation_times.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/profile/profile.h"
-#include "nodewise/profile/profile_table.h"
 #include "nodewise/report/report.h"
 #include "nodewise/session/session.h"
 

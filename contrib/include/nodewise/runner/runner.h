@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/ndarray/value_search.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/input_list.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/tensors/tensor_sink.h"

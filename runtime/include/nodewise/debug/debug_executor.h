@@ -16,7 +16,6 @@
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/node_times.h"
 #include "nodewise/ndarray/tensor_stats.h"
 
 namespace nodewise {

@@ -7,10 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/graph/node_times.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_environment.h"
 

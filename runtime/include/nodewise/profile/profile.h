@@ -10,7 +10,7 @@
 
 namespace nodewise {
 
-// A counter that was read around every node; see collector.h.
+// A counter that was read around every node; see profiler.h.
 struct NodeCounts {
   std::string name;             // "cycles", ...
   std::vector<double> by_node;  // Means over the runs.
