@@ -5,14 +5,21 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/demo/layer_builder.h"
+#include "nodewise/device/device.h"
+#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/batch_norm.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/gemm.h"
+#include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/unary.h"
+#include "nodewise/random/random.h"
 
 namespace nodewise {
 namespace {
@@ -24,6 +31,9 @@ constexpr int64_t kHeads = 4;
 constexpr int64_t kHidden = 64;  // Inside the feed-forward block.
 constexpr int64_t kClasses = 10;
 
+// Makes the network in one go. The operation of the name `exchanged` becomes
+// another one; weights do not depend on that, since each is drawn by its own
+// name.
 class DemoBuilder : public LayerBuilder {
  public:
   DemoBuilder(const OpSet& ops, uint64_t seed, std::string_view exchanged)
@@ -31,25 +41,20 @@ class DemoBuilder : public LayerBuilder {
 
   absl::StatusOr<Network> Build() {
     ValueId x = Input("image", Shape{1, 3, kSide, kSide});
-    x = Stem(x);
+    x = Op("stem_relu", ops::Relu(), {ConvAndNorm("stem", x, 3, 16, 3, 1)});
     x = ResidualBlock("block1", x, 16, 16, 1);
     x = ResidualBlock("block2", x, 16, kWidth, 2);
     x = OpOr("pool", PoolOf2<ops::MaxPool>(), PoolOf2<ops::AveragePool>(), x);
     x = Tokens(x);
     x = SelfAttention(x);
     x = FeedForward(x);
-    x = Classifier(x);
-    return Finish({x});
+    x = LayerNorm("last_norm", x, kWidth);
+    return Finish({Classes(MeanOver("mean", x, {1}), kWidth, kClasses)});
   }
 
  private:
-  // --- The parts ---
-
-  ValueId Stem(ValueId x) {
-    x = ConvAndNorm("stem", x, 3, 16, 3, 1);
-    return Op("stem_relu", ops::Relu(), {x});
-  }
-
+  // Where channels or sides change, what is added takes a convolution of one
+  // element to the new shape.
   ValueId ResidualBlock(const std::string& name, ValueId x, int64_t from,
                         int64_t to, int64_t stride) {
     ValueId y = ConvAndNorm(name + "_a", x, from, to, 3, stride);
@@ -65,37 +70,32 @@ class DemoBuilder : public LayerBuilder {
   // Makes a row of the channels of each place, and adds what tells places
   // apart.
   ValueId Tokens(ValueId x) {
-    x = Op("tokens_flatten", ops::Reshape(),
-           {x, Sizes("tokens_flatten", {1, kWidth, kTokens})});
-    x = Op("tokens", Swap({0, 2, 1}), {x});
+    x = Reshaped("tokens_flatten", x, {1, kWidth, kTokens});
+    x = Transposed("tokens", x, {0, 2, 1});
     return Op("tokens_placed", ops::Add(),
               {x, Random("tokens_places", {1, kTokens, kWidth}, 0.1)});
   }
 
+  // The keys are transposed with their heads already, so that the scores are a
+  // plain product.
   ValueId SelfAttention(ValueId x) {
-    constexpr int64_t kDepth = kWidth / kHeads;
     const ValueId normal = LayerNorm("attention_norm", x, kWidth);
-    const ValueId query = Heads("query", normal, {0, 2, 1, 3});
-    const ValueId key = Heads("key", normal, {0, 2, 3, 1});
-    const ValueId value = Heads("value", normal, {0, 2, 1, 3});
+    const auto heads = [&](const char* name, std::vector<int64_t> order) {
+      return Heads(name, normal, kTokens, kWidth, kHeads, std::move(order));
+    };
+    const ValueId query = heads("query", {0, 2, 1, 3});
+    const ValueId key = heads("key", {0, 2, 3, 1});
+    const ValueId value = heads("value", {0, 2, 1, 3});
     ValueId y = Op("attention_scores", ops::MatMul(), {query, key});
     y = Op("attention_scaled", ops::Mul(),
-           {y, Number("attention_scale", 1 / std::sqrt(float{kDepth}))});
+           {y, Number("attention_scale",
+                      1 / std::sqrt(static_cast<float>(kWidth / kHeads)))});
     y = Op("attention_weights", ops::Softmax(), {y});
     y = Op("attention_mix", ops::MatMul(), {y, value});
-    y = Op("attention_swap", Swap({0, 2, 1, 3}), {y});
-    y = Op("attention_joined", ops::Reshape(),
-           {y, Sizes("attention_joined", {1, kTokens, kWidth})});
+    y = Transposed("attention_swap", y, {0, 2, 1, 3});
+    y = Reshaped("attention_joined", y, {1, kTokens, kWidth});
     y = Dense("attention_out", y, kWidth, kWidth);
     return Op("attention_add", ops::Add(), {y, x});
-  }
-
-  ValueId Heads(const std::string& name, ValueId x,
-                std::vector<int64_t> order) {
-    x = Dense(name, x, kWidth, kWidth);
-    x = Op(name + "_split", ops::Reshape(),
-           {x, Sizes(name + "_split", {1, kTokens, kHeads, kWidth / kHeads})});
-    return Op(name + "_heads", Swap(std::move(order)), {x});
   }
 
   ValueId FeedForward(ValueId x) {
@@ -115,23 +115,6 @@ class DemoBuilder : public LayerBuilder {
     return Op(name, ops::Mul(), {y, Number(name + "_half", 0.5F)});
   }
 
-  ValueId Classifier(ValueId x) {
-    x = LayerNorm("last_norm", x, kWidth);
-    x = Op("mean",
-           [] {
-             ops::ReduceMean mean;
-             mean.keepdims = false;
-             return mean;
-           }(),
-           {x, Sizes("mean", {1})});
-    x = Op("classes", ops::Gemm(),
-           {x, Weights("classes_weight", {kWidth, kClasses}, kWidth),
-            Random("classes_bias", {kClasses}, 0.1)});
-    return Op("probabilities", ops::Softmax(), {x});
-  }
-
-  // --- What the parts are made of ---
-
   // An operation that may be exchanged for another one.
   template <typename Usual, typename Other>
   ValueId OpOr(const std::string& name, const Usual& usual, const Other& other,
@@ -147,15 +130,11 @@ class DemoBuilder : public LayerBuilder {
     return pool;
   }
 
-  static ops::Transpose Swap(std::vector<int64_t> order) {
-    ops::Transpose transpose;
-    transpose.perm = std::move(order);
-    return transpose;
-  }
-
   const std::string_view exchanged_;
 };
 
+// All keep the shapes, so that the network stays valid and its numbers alone
+// differ. `nodewise demo` chooses one by its seed: the first belongs to seed 1.
 constexpr DemoExchange kExchanges[] = {
     {"pool", "AveragePool", "MaxPool"},
     {"block1_relu", "Abs", "Relu"},
@@ -164,6 +143,123 @@ constexpr DemoExchange kExchanges[] = {
 };
 
 }  // namespace
+
+absl::StatusOr<Network> LayerBuilder::Finish(std::vector<ValueId> outputs) {
+  if (status_.ok()) status_ = network_.SetOutputs(std::move(outputs));
+  if (!status_.ok()) return status_;
+  return std::move(network_);
+}
+
+// Scales and variances lie around 1, so that no channel is lost or drowns the
+// others.
+ValueId LayerBuilder::ConvAndNorm(const std::string& name, ValueId x,
+                                  int64_t from, int64_t to, int64_t kernel,
+                                  int64_t stride) {
+  ops::Conv conv;
+  conv.kernel_shape = {kernel, kernel};
+  conv.strides = {stride, stride};
+  conv.pads = std::vector<int64_t>(4, kernel / 2);
+  x = Op(name + "_conv", conv,
+         {x, Weights(name + "_weight", {to, from, kernel, kernel},
+                     from * kernel * kernel)});
+  return Op(
+      name + "_norm", ops::BatchNormalization(),
+      {x, Random(name + "_scale", {to}, 0.3, 1),
+       Random(name + "_shift", {to}, 0.3), Random(name + "_mean", {to}, 0.1),
+       Random(name + "_variance", {to}, 0.3, 1)});
+}
+
+ValueId LayerBuilder::LayerNorm(const std::string& name, ValueId x,
+                                int64_t width) {
+  return Op(name, ops::LayerNormalization(),
+            {x, Random(name + "_scale", {width}, 0.3, 1),
+             Random(name + "_shift", {width}, 0.3)});
+}
+
+ValueId LayerBuilder::Dense(const std::string& name, ValueId x, int64_t from,
+                            int64_t to) {
+  x = Op(name + "_product", ops::MatMul(),
+         {x, Weights(name + "_weight", {from, to}, from)});
+  return Op(name, ops::Add(), {x, Random(name + "_bias", {to}, 0.1)});
+}
+
+ValueId LayerBuilder::Transposed(const std::string& name, ValueId x,
+                                 std::vector<int64_t> order) {
+  return Op(name, ops::Transpose{std::move(order)}, {x});
+}
+
+ValueId LayerBuilder::Reshaped(const std::string& name, ValueId x,
+                               const std::vector<int64_t>& sizes) {
+  return Op(name, ops::Reshape(), {x, Sizes(name, sizes)});
+}
+
+// The width of a head is a side of its own after the split, and the order says
+// where it stands.
+ValueId LayerBuilder::Heads(const std::string& name, ValueId x, int64_t places,
+                            int64_t width, int64_t heads,
+                            std::vector<int64_t> order) {
+  x = Dense(name, x, width, width);
+  x = Reshaped(name + "_split", x, {1, places, heads, width / heads});
+  return Transposed(name + "_heads", x, std::move(order));
+}
+
+ValueId LayerBuilder::MeanOver(const std::string& name, ValueId x,
+                               const std::vector<int64_t>& axes) {
+  ops::ReduceMean mean;
+  mean.keepdims = false;
+  return Op(name, mean, {x, Sizes(name, axes)});
+}
+
+ValueId LayerBuilder::Classes(ValueId x, int64_t from, int64_t classes) {
+  x = Op("classes", ops::Gemm(),
+         {x, Weights("classes_weight", {from, classes}, from),
+          Random("classes_bias", {classes}, 0.1)});
+  return Op("probabilities", ops::Softmax(), {x});
+}
+
+ValueId LayerBuilder::Random(const std::string& name,
+                             std::vector<int64_t> shape, double range,
+                             double middle) {
+  // A name's numbers do not depend on what else is made, nor in which order.
+  RandomSource source(seed_, name);
+  auto tensor = RandomTensor(source, shape, kDemoFloat);
+  if (!tensor.ok()) return Fail(tensor.status());
+  auto* const data = tensor->As<float>();
+  for (size_t i = 0; i < tensor->bytes() / sizeof(float); ++i) {
+    data[i] = static_cast<float>(middle + range * double{data[i]});
+  }
+  return Checked(network_.AddConstant(name, *std::move(tensor)));
+}
+
+// After an error outputs are kNoValue, which all that reads them passes on, so
+// that networks are built without a check at each step.
+std::vector<ValueId> LayerBuilder::AddNamed(const std::string& name,
+                                            OpAttrs attrs,
+                                            std::vector<ValueId> inputs,
+                                            std::vector<std::string> outputs) {
+  const std::vector<ValueId> none(outputs.size(), kNoValue);
+  if (!status_.ok()) return none;
+  const auto id = network_.AddOperation({.attrs = std::move(attrs),
+                                         .inputs = std::move(inputs),
+                                         .name = name,
+                                         .outputs = std::move(outputs)});
+  if (!id.ok()) {
+    Fail(id.status());
+    return none;
+  }
+  return network_.operation(*id).outputs;
+}
+
+ValueId LayerBuilder::Constant(const std::string& name,
+                               const std::vector<int64_t>& shape,
+                               DLDataType dtype, const void* data,
+                               size_t bytes) {
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  if (!tensor.ok()) return Fail(tensor.status());
+  const absl::Status copied = CopyFromBytes(data, bytes, **tensor);
+  if (!copied.ok()) return Fail(copied);
+  return Checked(network_.AddConstant(name, *std::move(tensor)));
+}
 
 absl::Span<const DemoExchange> DemoExchanges() { return kExchanges; }
 

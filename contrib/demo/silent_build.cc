@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -21,10 +21,13 @@ struct Withheld {
   Attributes attrs;
 };
 
+using WithheldByName = std::map<std::string, Withheld, std::less<>>;
+
+// Stands before a library that makes functions of what nodes say: it takes the
+// new names, and asks with what the nodes said before.
 class WithholdingLibrary : public Library {
  public:
-  WithholdingLibrary(Ref<Library> library,
-                     std::map<std::string, Withheld, std::less<>> withheld)
+  WithholdingLibrary(Ref<Library> library, WithheldByName withheld)
       : library_(std::move(library)), withheld_(std::move(withheld)) {}
 
   absl::StatusOr<PackedFunc> Find(std::string_view name) override {
@@ -45,16 +48,19 @@ class WithholdingLibrary : public Library {
 
  private:
   const Ref<Library> library_;
-  const std::map<std::string, Withheld, std::less<>> withheld_;
+  const WithheldByName withheld_;
 };
 
+// __nop and __copy are the executor's own, which knows them by these names.
 bool IsCalled(const GraphNode& node) {
   return node.kind == GraphNode::Kind::kFunction && !node.function.empty() &&
          !node.function.starts_with("__");
 }
 
-// Renames the nodes, and returns their attributes by number.
-std::vector<Attributes> TakeWords(Graph* graph) {
+// Renames the nodes, and returns their attributes by number. Inputs keep their
+// names, by which callers set them. Functions that are only known by what their
+// nodes say cannot be promised any more.
+std::vector<Attributes> WithholdWords(Graph* graph) {
   std::vector<Attributes> taken(graph->nodes.size());
   size_t number = 0;
   for (size_t n = 0; n < graph->nodes.size(); ++n) {
@@ -91,15 +97,15 @@ void ReplaceName(std::string_view from, std::string_view to,
 }  // namespace
 
 SilentBuild Silenced(Graph graph, Ref<Library> library) {
-  std::vector<Attributes> words = TakeWords(&graph);
-  std::map<std::string, Withheld, std::less<>> withheld;
+  std::vector<Attributes> words = WithholdWords(&graph);
+  WithheldByName withheld;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     GraphNode& node = graph.nodes[n];
     if (!IsCalled(node)) continue;
-    std::string function = std::exchange(node.function, node.name);
-    withheld.emplace(node.name,
-                     Withheld{std::move(function), std::move(words[n])});
+    withheld[node.name] = {std::exchange(node.function, node.name),
+                           std::move(words[n])};
   }
+  // The old text would still say all that is withheld.
   graph.text = GraphText::FromString(graph.text.name, WriteGraph(graph));
   return {std::move(graph),
           MakeRef<WithholdingLibrary>(std::move(library), std::move(withheld)),
@@ -110,7 +116,7 @@ absl::StatusOr<SilentBuild> SilencedC(const Graph& graph, const OpSet& ops) {
   NODEWISE_ASSIGN_OR_RETURN(EmittedC emitted, EmitC(graph, ops));
   SilentBuild build{std::move(emitted.graph), nullptr,
                     std::move(emitted.source)};
-  TakeWords(&build.graph);
+  WithholdWords(&build.graph);
   // Nodes that compute the same share a function.
   std::map<std::string, std::string> names;
   for (GraphNode& node : build.graph.nodes) {

@@ -1,27 +1,249 @@
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
-#include "contrib/lab/gradient/bodies.h"
-#include "contrib/lab/gradient/definitions.h"
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/control_flow.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/gather.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/scan.h"
 #include "nodewise/support/status_macros.h"
 
-// Operators that run bodies.
+// Operators that run bodies: networks of their own, which other bodies are made
+// of.
 
 namespace nodewise::gradient {
 namespace {
 
-using Terms = std::vector<Term>;
-using Sizes = std::vector<int64_t>;
 using Numbers = std::vector<size_t>;
 
 // What a loop tells its body.
 TensorType NumberType() { return TensorType(kInt64, Shape()); }
 TensorType TruthType() { return TensorType(kBool, Shape()); }
+
+// Entry `i` of a list of a Scan's, which is 0 where it is left out.
+int64_t AttributeAt(absl::Span<const int64_t> list, size_t i) {
+  return i < list.size() ? list[i] : 0;
+}
+
+// --- Bodies are told what is known outside of them ---
+
+// One operation with bodies, and what is known about its inputs.
+class Closing {
+ public:
+  Closing(const Operation& operation, Network* network)
+      : operation_(operation), network_(*network) {}
+
+  absl::Status Run() {
+    const OpAttrs& attrs = operation_.attrs;
+    if (const auto* op = attrs.As<ops::If>()) return CloseIf(*op);
+    if (const auto* op = attrs.As<ops::Loop>()) return CloseLoop(*op);
+    if (const auto* op = attrs.As<ops::Scan>()) return CloseScan(*op);
+    return absl::OkStatus();
+  }
+
+ private:
+  const TensorType& TypeOf(size_t input) const {
+    return network_.value(operation_.inputs[input]).type;
+  }
+
+  absl::Status CloseIf(ops::If op) {
+    NODEWISE_RETURN_IF_ERROR(Close({}, 1, &op.else_branch));
+    NODEWISE_RETURN_IF_ERROR(
+        Close({}, 1 + op.else_branch.captures, &op.then_branch));
+    return Replace(op);
+  }
+
+  absl::Status CloseLoop(ops::Loop op) {
+    const size_t carried = operation_.inputs.size() - 2 - op.body.captures;
+    std::vector<TensorType> types = {NumberType(), TruthType()};
+    for (size_t i = 0; i < carried; ++i) types.push_back(TypeOf(2 + i));
+    NODEWISE_RETURN_IF_ERROR(Close(types, 2 + carried, &op.body));
+    for (size_t i = 0; i < carried; ++i) {
+      const ValueId made = op.body.body->outputs()[1 + i];
+      // Otherwise the types hold for the first trip alone.
+      if (!(op.body.body->value(made).type == types[2 + i])) {
+        return absl::OkStatus();
+      }
+    }
+    return Replace(op);
+  }
+
+  absl::Status CloseScan(ops::Scan op) {
+    const size_t given = operation_.inputs.size() - op.body.captures;
+    const size_t states = given - static_cast<size_t>(op.num_scan_inputs);
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < given; ++i) {
+      TensorType type = TypeOf(i);
+      if (i >= states && type.has_rank()) {
+        const int64_t axis =
+            FromFront(AttributeAt(op.scan_input_axes, i - states), type.rank());
+        type.shape->erase(type.shape->begin() + axis);
+      }
+      types.push_back(std::move(type));
+    }
+    NODEWISE_RETURN_IF_ERROR(Close(types, given, &op.body));
+    return Replace(op);
+  }
+
+  // `types` are those of the inputs that the operator defines; captures begin
+  // with input `first` of the operation.
+  absl::Status Close(absl::Span<const TensorType> types, size_t first,
+                     Subgraph* graph) const {
+    Network body = *graph->body;
+    const std::vector<ValueId> inputs(body.inputs().begin(),
+                                      body.inputs().end());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_captured = i >= types.size();
+      const NetworkValue* const source =
+          is_captured
+              ? &network_.value(operation_.inputs[first + i - types.size()])
+              : nullptr;
+      // A constant becomes the body's own: sizes and indices that depend on it
+      // are known inside then. The capture stays, and nothing reads it.
+      if (is_captured && source->kind == NetworkValue::Kind::kConstant) {
+        NODEWISE_ASSIGN_OR_RETURN(const ValueId data,
+                                  body.AddConstant("", source->data));
+        NODEWISE_RETURN_IF_ERROR(body.ReplaceUses({&inputs[i], 1}, {&data, 1}));
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(TensorType type,
+                                Unite(body.value(inputs[i]).type,
+                                      is_captured ? source->type : types[i]));
+      if (!(type == body.value(inputs[i]).type)) {
+        NODEWISE_RETURN_IF_ERROR(body.SetInputType(inputs[i], std::move(type)));
+      }
+    }
+    graph->body = ShareNetwork(std::move(body));
+    return absl::OkStatus();
+  }
+
+  template <typename Class>
+  absl::Status Replace(const Class& op) {
+    NewOperation operation{OpAttrs::Of(&operation_.def(), op),
+                           operation_.inputs};
+    std::vector<ValueId> from;
+    for (const ValueId output : operation_.outputs) {
+      if (output == kNoValue) {
+        operation.outputs.emplace_back();
+        continue;
+      }
+      operation.outputs.push_back(
+          FreeName(network_, network_.value(output).name + "_closed"));
+      from.push_back(output);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
+                              network_.AddOperation(std::move(operation)));
+    std::vector<ValueId> to = network_.operation(id).outputs;
+    std::erase(to, kNoValue);
+    NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses(from, to));
+    return network_.Remove(operation_.id);
+  }
+
+  // A copy: adding the operation that replaces it moves the network's own.
+  const Operation operation_;
+  Network& network_;
+};
+
+// --- Bodies are made of others ---
+
+// Returns the gradient for these inputs of a body, of these outputs: its inputs
+// are the body's, then a cotangent for each of the outputs. Fails as GradientOf
+// does. REQUIRES: both lists have an element, and all are floats.
+absl::StatusOr<Network> GradientOfBody(Network body, const Numbers& outputs,
+                                       const Numbers& inputs) {
+  std::vector<ValueId> reached;
+  for (const size_t i : outputs) reached.push_back(body.outputs()[i]);
+  NODEWISE_RETURN_IF_ERROR(body.SetOutputs(std::move(reached)));
+  auto made = GradientOf(body, inputs);
+  if (!made.ok()) return At("in a body", made.status());
+  return std::move(made->network);
+}
+
+TensorType TypeOutside(Term term) {
+  return term.writer().network().value(term.id()).type;
+}
+
+// Gives a network other inputs, from which the old ones are calculated. First
+// come those that an operator defines, then captures.
+class BodyEditor {
+ public:
+  explicit BodyEditor(Network network)
+      : network_(std::move(network)),
+        writer_(&network_),
+        old_(network_.inputs().begin(), network_.inputs().end()) {}
+  BodyEditor(const BodyEditor&) = delete;
+  BodyEditor& operator=(const BodyEditor&) = delete;
+
+  Writer& writer() { return writer_; }
+  // Returns whether the network depends on the old input.
+  bool Reads(size_t old) const {
+    const auto outputs = network_.outputs();
+    return !network_.value(old_[old]).uses.empty() ||
+           std::find(outputs.begin(), outputs.end(), old_[old]) !=
+               outputs.end();
+  }
+  TensorType TypeOf(size_t old) const { return network_.value(old_[old]).type; }
+  Term AddInput(const TensorType& type) {
+    if (!writer_.status().ok()) return writer_.TermOf(kNoValue);
+    return writer_.TermOf(
+        network_.AddInput(FreeName(network_, "input_of_gradient"), type));
+  }
+  // Adds an input for a value of the network outside.
+  Term Capture(Term outer) { return Capture(outer, TypeOutside(outer)); }
+  void Replace(size_t old, Term by) { by_[old] = by; }
+  // Does nothing about an input that is not read.
+  void ReplaceByCapture(size_t old, Term outer) {
+    if (Reads(old)) Replace(old, Capture(outer, TypeOf(old)));
+  }
+
+  // Ends the replacements, and returns the outputs. REQUIRES: there is one for
+  // each input that is read.
+  Terms Outputs() {
+    std::vector<ValueId> from, to;
+    for (const auto& [old, by] : by_) {
+      from.push_back(old_[old]);
+      to.push_back(by.id());
+    }
+    if (writer_.status().ok() && !from.empty()) {
+      writer_.Fail(network_.ReplaceUses(from, to));
+    }
+    Terms outputs;
+    for (const ValueId id : network_.outputs()) {
+      outputs.push_back(writer_.TermOf(id));
+    }
+    return outputs;
+  }
+  // Returns the body that makes these, and appends what it captures, in the
+  // order of its last inputs, to what the operation that runs it reads.
+  absl::StatusOr<Subgraph> Finish(const Terms& outputs, Terms* read) {
+    NODEWISE_RETURN_IF_ERROR(writer_.status());
+    std::vector<ValueId> ids;
+    for (const Term& output : outputs) ids.push_back(output.id());
+    NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(ids)));
+    network_.RemoveUnused();
+    for (const ValueId id : old_) {
+      NODEWISE_RETURN_IF_ERROR(network_.RemoveInput(id));
+    }
+    read->insert(read->end(), captured_.begin(), captured_.end());
+    return Subgraph{ShareNetwork(std::move(network_)),
+                    static_cast<uint32_t>(captured_.size())};
+  }
+
+ private:
+  Term Capture(Term outer, const TensorType& type) {
+    captured_.push_back(outer);
+    return AddInput(type);
+  }
+
+  Network network_;
+  Writer writer_;
+  const std::vector<ValueId> old_;
+  std::map<size_t, Term> by_;
+  Terms captured_;
+};
 
 // Outputs from `first` on that something reaches, each by its number less that.
 Numbers Reached(const Rule& r, size_t first) {
@@ -32,25 +254,28 @@ Numbers Reached(const Rule& r, size_t first) {
   return reached;
 }
 
+// --- If ---
+
 // One branch of an If, whose captures begin with this input.
 struct Branch {
   const Subgraph& graph;
   size_t first;
+
+  bool Reads(size_t slot) const {
+    return slot >= first && slot < first + graph.captures;
+  }
 };
 
 // Returns the branch that makes what reaches the inputs `slots`: zeros for
 // those of the other branch.
 absl::StatusOr<Subgraph> GradientOfBranch(const Rule& r, const Branch& branch,
-                                          const Numbers& slots,
-                                          Terms* captured) {
+                                          const Numbers& slots, Terms* read) {
   const size_t count = branch.graph.captures;
   const Numbers reached = Reached(r, 0);
   Network body = *branch.graph.body;
   Numbers own;
   for (const size_t slot : slots) {
-    if (slot >= branch.first && slot < branch.first + count) {
-      own.push_back(slot - branch.first);
-    }
+    if (branch.Reads(slot)) own.push_back(slot - branch.first);
   }
   if (own.empty()) {
     NODEWISE_RETURN_IF_ERROR(body.SetOutputs({}));
@@ -70,19 +295,18 @@ absl::StatusOr<Subgraph> GradientOfBranch(const Rule& r, const Branch& branch,
   Terms outputs;
   size_t taken = 0;
   for (const size_t slot : slots) {
-    const bool is_own = slot >= branch.first && slot < branch.first + count;
-    const Term term = is_own ? made[taken++]
-                             : editor.writer().Filled(0, r.x(slot).dtype(),
-                                                      r.x(slot).sizes());
-    outputs.push_back(editor.writer().Add(ops::Identity{}, {term}));
+    const Term term =
+        branch.Reads(slot)
+            ? made[taken++]
+            : editor.writer().Filled(0, r.x(slot).dtype(), r.x(slot).sizes());
+    // One value may be what reaches two inputs, but not two outputs.
+    outputs.push_back(Apply(ops::Identity{}, term));
   }
-  *captured = editor.captured();
-  return editor.Finish(outputs);
+  return editor.Finish(outputs, read);
 }
 
 // An If with the gradients of the branches as branches.
-void IfRule(Rule& r) {
-  const auto& op = r.As<ops::If>();
+void IfRule(Rule& r, const ops::If& op) {
   const Branch branches[] = {{op.else_branch, 1},
                              {op.then_branch, 1 + op.else_branch.captures}};
   Numbers slots;
@@ -92,16 +316,16 @@ void IfRule(Rule& r) {
   Terms inputs = {r.x()};
   std::vector<Subgraph> made;
   for (const Branch& branch : branches) {
-    Terms captured;
-    auto graph = GradientOfBranch(r, branch, slots, &captured);
+    auto graph = GradientOfBranch(r, branch, slots, &inputs);
     if (!graph.ok()) return r.Fail(graph.status());
     made.push_back(*std::move(graph));
-    inputs.insert(inputs.end(), captured.begin(), captured.end());
   }
   const Terms gradients =
-      r.writer().AddAll(ops::If{made[0], made[1]}, inputs, slots.size());
+      r.writer.AddAll(ops::If{made[0], made[1]}, inputs, slots.size());
   for (size_t i = 0; i < slots.size(); ++i) r.Give(slots[i], gradients[i]);
 }
+
+// --- Loop ---
 
 // A Loop runs once more and records with what each trip begins. Then another
 // one goes from the last trip to the first: it runs the body's gradient, and
@@ -116,7 +340,7 @@ class LoopGradient {
  public:
   explicit LoopGradient(Rule& r)
       : r_(r),
-        w_(r.writer()),
+        w_(r.writer),
         graph_(r.As<ops::Loop>().body),
         captures_(r.num_inputs() - graph_.captures),
         body_(*graph_.body) {}
@@ -143,9 +367,6 @@ class LoopGradient {
       }
     }
     return w_.status();
-  }
-  TensorType TypeOutside(Term term) const {
-    return w_.network().value(term.id()).type;
   }
 
   // A value that is carried on may come to depend on others in a later trip.
@@ -183,14 +404,16 @@ class LoopGradient {
     Numbers recorded = {0};
     recorded.insert(recorded.end(), needed.begin(), needed.end());
     for (const size_t input : recorded) {
-      outputs.push_back(
-          inner.Add(ops::Identity{}, {inner.Of(body.inputs()[input])}).id());
+      const Term found = inner.TermOf(body.inputs()[input]);
+      outputs.push_back(Apply(ops::Identity{}, found).id());
     }
     NODEWISE_RETURN_IF_ERROR(inner.status());
     NODEWISE_RETURN_IF_ERROR(body.SetOutputs(std::move(outputs)));
     body.RemoveUnused();
     Terms inputs;
-    for (const ValueId id : r_.operation().inputs) inputs.push_back(w_.Of(id));
+    for (const ValueId id : r_.operation.inputs) {
+      inputs.push_back(w_.TermOf(id));
+    }
     const ops::Loop loop{{ShareNetwork(std::move(body)), graph_.captures}};
     const Terms made = w_.AddAll(loop, inputs, carried + recorded.size());
     NODEWISE_RETURN_IF_ERROR(w_.status());
@@ -205,15 +428,17 @@ class LoopGradient {
       if (editor.Reads(i)) needed.push_back(i);
     }
     NODEWISE_ASSIGN_OR_RETURN(const Terms recorded, Record(needed));
-    Terms inputs = {w_.Add(ops::Shape{}, {recorded[0]}), Term()};
+    // As many trips as were recorded: it does not matter what ended the loop.
+    Terms inputs = {Apply(ops::Shape{}, recorded[0]), Term()};
     const Term trip = editor.AddInput(NumberType());
     const Term goes_on = editor.AddInput(TruthType());
     const Terms sums = AddCarried(editor, &inputs);
-    const Term trips = editor.Capture(inputs[0], TypeOutside(inputs[0]));
+    const Term trips = editor.Capture(inputs[0]);
+    // The loop back counts from 0 on as well; its first trip is the last one of
+    // the loop.
     const Term index = ReshapeTo(trips - 1.0 - trip, {});
     const auto at = [&](Term outer) {
-      return editor.writer().Add(
-          ops::Gather{0}, {editor.Capture(outer, TypeOutside(outer)), index});
+      return Gathered(editor.Capture(outer), 0, index);
     };
     editor.Replace(0, index);
     editor.Replace(1, goes_on);
@@ -228,13 +453,11 @@ class LoopGradient {
                      at(r_.dy(captures_ - 2 + scans_[n])));
     }
     const Terms made = editor.Outputs();
-    Terms outputs = {editor.writer().Add(ops::Identity{}, {goes_on})};
+    Terms outputs = {Apply(ops::Identity{}, goes_on)};
     for (size_t n = 0; n < made.size(); ++n) {
       outputs.push_back(n < values_ ? made[n] : sums[n - values_] + made[n]);
     }
-    NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, editor.Finish(outputs));
-    inputs.insert(inputs.end(), editor.captured().begin(),
-                  editor.captured().end());
+    NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, editor.Finish(outputs, &inputs));
     const Terms gradients =
         w_.AddAll(ops::Loop{std::move(graph)}, inputs, made.size());
     for (size_t n = 0; n < wanted_.size(); ++n) {
@@ -274,22 +497,20 @@ class LoopGradient {
   Numbers scans_;
 };
 
-void LoopRule(Rule& r) {
-  const absl::Status status = LoopGradient(r).Write();
-  if (!status.ok()) r.Fail(status);
-}
+// --- Scan ---
 
 // The elements of a Scan, as a Loop picks them.
 class ScanAsLoop {
  public:
   explicit ScanAsLoop(Rule& r)
       : r_(r),
-        w_(r.writer()),
+        w_(r.writer),
         op_(r.As<ops::Scan>()),
-        captures_(op_.body.captures),
         scanned_(static_cast<size_t>(op_.num_scan_inputs)),
-        states_(r.num_inputs() - captures_ - scanned_) {}
+        states_(r.num_inputs() - op_.body.captures - scanned_) {}
 
+  // All sequences of a Scan are equally long, so the first one says how many
+  // trips there are.
   absl::StatusOr<Terms> Write() {
     const Sizes of_first = r_.x(states_).sizes();
     NODEWISE_RETURN_IF_ERROR(w_.status());
@@ -297,30 +518,24 @@ class ScanAsLoop {
     BodyEditor editor(*op_.body.body);
     const Term trip = editor.AddInput(NumberType());
     const Term goes_on = editor.AddInput(TruthType());
-    Terms inputs = {w_.Number(static_cast<double>(length_), kInt64), Term()};
+    Terms inputs = {w_.Int(length_), Term()};
     for (size_t i = 0; i < states_; ++i) {
       inputs.push_back(r_.x(i));
       editor.Replace(i, editor.AddInput(editor.TypeOf(i)));
     }
     for (size_t k = 0; k < scanned_; ++k) {
-      const Term outer = r_.x(states_ + k);
-      const Term whole =
-          editor.Capture(outer, w_.network().value(outer.id()).type);
+      const Term whole = editor.Capture(r_.x(states_ + k));
       const bool is_back = AttributeAt(op_.scan_input_directions, k) == 1;
       const Term index =
           is_back ? static_cast<double>(length_ - 1) - trip : trip;
-      editor.Replace(states_ + k, editor.writer().Add(ops::Gather{AxisOf(k)},
-                                                      {whole, index}));
+      editor.Replace(states_ + k, Gathered(whole, AxisOf(k), index));
     }
-    for (size_t c = 0; c < captures_; ++c) {
-      const size_t i = states_ + scanned_ + c;
+    for (size_t i = states_ + scanned_; i < r_.num_inputs(); ++i) {
       editor.ReplaceByCapture(i, r_.x(i));
     }
-    Terms outputs = {editor.writer().Add(ops::Identity{}, {goes_on})};
+    Terms outputs = {Apply(ops::Identity{}, goes_on)};
     for (const Term& output : editor.Outputs()) outputs.push_back(output);
-    NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, editor.Finish(outputs));
-    inputs.insert(inputs.end(), editor.captured().begin(),
-                  editor.captured().end());
+    NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, editor.Finish(outputs, &inputs));
     Terms made =
         w_.AddAll(ops::Loop{std::move(graph)}, inputs, outputs.size() - 1);
     for (size_t i = states_; i < made.size(); ++i) {
@@ -332,20 +547,19 @@ class ScanAsLoop {
 
  private:
   int64_t AxisOf(size_t k) const {
-    const int64_t axis = AttributeAt(op_.scan_input_axes, k);
-    return axis < 0 ? axis + r_.x(states_ + k).rank() : axis;
+    return FromFront(AttributeAt(op_.scan_input_axes, k),
+                     r_.x(states_ + k).rank());
   }
   // What has been stacked along side 0, as the attributes want it.
   Term Laid(Term stacked, size_t k) const {
     const int64_t rank = stacked.rank();
     if (AttributeAt(op_.scan_output_directions, k) == 1) {
-      std::vector<int64_t> back = Counting(0, length_);
+      Sizes back = Counting(0, length_);
       std::reverse(back.begin(), back.end());
-      stacked = w_.Add(ops::Gather{0}, {stacked, w_.Ints(back)});
+      stacked = Gathered(stacked, 0, w_.Ints(back));
     }
-    int64_t axis = AttributeAt(op_.scan_output_axes, k);
-    if (axis < 0) axis += rank;
-    std::vector<int64_t> order = Counting(1, rank);
+    const int64_t axis = FromFront(AttributeAt(op_.scan_output_axes, k), rank);
+    Sizes order = Counting(1, rank);
     if (axis >= rank) return stacked;
     order.insert(order.begin() + axis, 0);
     return Transposed(stacked, order);
@@ -354,26 +568,32 @@ class ScanAsLoop {
   Rule& r_;
   Writer& w_;
   const ops::Scan& op_;
-  const size_t captures_;
   const size_t scanned_;
   const size_t states_;
   int64_t length_ = 0;
 };
 
-Terms DefineScan(Rule& r) {
-  auto made = ScanAsLoop(r).Write();
-  if (made.ok()) return *std::move(made);
-  r.Fail(made.status());
-  return {};
-}
-
 constexpr Row kControlRows[] = {
-    RuleOf<ops::If>(&IfRule),
-    RuleOf<ops::Loop>(&LoopRule),
-    DefinitionOf<ops::Scan>(&DefineScan),
+    RuleOf<ops::If, &IfRule>(),
+    RuleOf<ops::Loop>([](Rule& r) {
+      const absl::Status status = LoopGradient(r).Write();
+      if (!status.ok()) r.Fail(status);
+    }),
+    DefinitionOf<ops::Scan>([](Rule& r) {
+      const auto made = ScanAsLoop(r).Write();
+      if (!made.ok()) r.Fail(made.status());
+      return made.value_or(Terms());
+    }),
 };
 
 }  // namespace
+
+absl::Status CloseBodies(Network* network) {
+  for (const OperationId id : OrderOf(*network)) {
+    NODEWISE_RETURN_IF_ERROR(Closing(network->operation(id), network).Run());
+  }
+  return absl::OkStatus();
+}
 
 absl::Span<const Row> ControlRows() { return kControlRows; }
 

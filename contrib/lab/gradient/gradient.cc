@@ -1,52 +1,130 @@
 #include "nodewise/gradient/gradient.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "contrib/lab/gradient/bodies.h"
-#include "contrib/lab/gradient/definitions.h"
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
-#include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/variadic.h"
 #include "nodewise/precision/raise_opset.h"
+#include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
-namespace nodewise {
+namespace nodewise::gradient {
 namespace {
 
-using gradient::CloseBodies;
-using gradient::ExpandDefinitions;
-using gradient::FindRow;
-using gradient::FreeName;
-using gradient::IsFloatValue;
-using gradient::IsZero;
-using gradient::PathFrom;
-using gradient::ReadsAny;
-using gradient::Row;
-using gradient::Rule;
-using gradient::Term;
-using gradient::Writer;
+// Operators that make floats of floats and have neither a rule nor a
+// definition: a new operator stands here until it has one in the table of its
+// *_rules.cc. A test compares the list with what cannot be differentiated, in
+// both directions, so that a line that is not needed any more is found, too.
+constexpr std::array<std::string_view, 0> kWithoutGradient = {};
 
 // From here on there is a sum of scattered elements, which rules need.
 constexpr int kLeastOpset = 16;
 
+// Definitions may use operators that are defined, as those of recurrent layers
+// use Clip. One that led back to itself would be written out for ever.
+constexpr int kMostRounds = 8;
+
+// Returns the row of a class, or null.
+const Row* FindRow(const void* type) {
+  for (const auto rows :
+       {ElementwiseRows(), SumRows(), WindowRows(), MoveRows(), ImageRows(),
+        SequenceRows(), ControlRows()}) {
+    for (const Row& row : rows) {
+      if (row.type == type) return &row;
+    }
+  }
+  return nullptr;
+}
+
+bool IsFloatValue(const Network& network, ValueId id) {
+  return id != kNoValue && IsFloat(network.value(id).type.dtype);
+}
+
+// Returns whether what depends on these values reaches the operation, and has
+// a gradient there: that of an operator which is constant nearly everywhere is
+// zero.
+bool PassesOn(const Operation& operation, const std::set<ValueId>& values) {
+  if (std::none_of(operation.inputs.begin(), operation.inputs.end(),
+                   [&](ValueId id) { return values.contains(id); })) {
+    return false;
+  }
+  const Row* const row = FindRow(operation.def().type);
+  return row == nullptr || row->kind != GradientKind::kZero;
+}
+
+std::string PlaceOf(const Operation& operation) {
+  return fmt::format("operation {}: {}", Shortened(operation.name),
+                     operation.kind());
+}
+
+// Writes one operation as what it is. A formula may calculate in another type
+// than the output has, such as a longer one than 16-bit floats.
+absl::Status Define(const Operation& operation, const Row& row,
+                    const std::set<ValueId>& path, Network* network) {
+  Writer writer(network);
+  Rule rule{operation, {}, path, writer};
+  const Terms outputs = row.define(rule);
+  NODEWISE_RETURN_IF_ERROR(writer.status());
+  std::vector<ValueId> from, to;
+  for (size_t i = 0; i < operation.outputs.size(); ++i) {
+    const ValueId output = operation.outputs[i];
+    if (output == kNoValue) continue;
+    NODEWISE_CHECK(i < outputs.size());
+    from.push_back(output);
+    to.push_back(CastTo(outputs[i], network->value(output).type.dtype).id());
+  }
+  NODEWISE_RETURN_IF_ERROR(writer.status());
+  NODEWISE_RETURN_IF_ERROR(network->ReplaceUses(from, to));
+  return network->Remove(operation.id);
+}
+
+// Writes each operation that depends on these values and has a definition in
+// simpler operators. Fails as GradientOf does.
+absl::Status ExpandDefinitions(absl::Span<const ValueId> from,
+                               Network* network) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::set<ValueId> path = PathFrom(*network, from);
+    bool is_done = true;
+    for (const OperationId id : OrderOf(*network)) {
+      // A copy: what is written moves the network's operations.
+      const Operation operation = network->operation(id);
+      const Row* const row = FindRow(operation.def().type);
+      if (row == nullptr || row->define == nullptr) continue;
+      if (!PassesOn(operation, path)) continue;
+      is_done = false;
+      NODEWISE_RETURN_IF_ERROR(Define(operation, *row, path, network));
+    }
+    if (is_done) return absl::OkStatus();
+  }
+  return absl::InternalError("definitions of operators have no end");
+}
+
+// Goes back through a network, from its last operation to its first. What
+// reaches a value is complete when the operation that makes it is come to,
+// since all that read it stand behind it.
 class GradientMaker {
  public:
   explicit GradientMaker(Network network)
-      : network_(std::move(network)), writer_(&network_) {}
+      : network_(std::move(network)), writer_(&network_) {
+    for (const ValueId id : network_.outputs()) {
+      output_names_.push_back(network_.value(id).name);
+    }
+  }
 
   absl::StatusOr<GradientNetwork> Make(absl::Span<const size_t> inputs) {
     NODEWISE_RETURN_IF_ERROR(Expand(inputs));
     GradientNetwork made;
     NODEWISE_RETURN_IF_ERROR(AddCotangents(&made));
     forward_ = network_.data().values.size();
-    const std::vector<OperationId> order(network_.order().begin(),
-                                         network_.order().end());
+    const std::vector<OperationId> order = OrderOf(network_);
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       NODEWISE_RETURN_IF_ERROR(GoBack(*id));
     }
@@ -77,6 +155,8 @@ class GradientMaker {
     return absl::OkStatus();
   }
 
+  // Cotangents are inputs behind those of the network, in the order of the
+  // outputs. An integer has none.
   absl::Status AddCotangents(GradientNetwork* made) {
     const std::vector<ValueId> outputs(network_.outputs().begin(),
                                        network_.outputs().end());
@@ -87,7 +167,7 @@ class GradientMaker {
           const ValueId cotangent,
           network_.AddInput(FreeName(network_, "cotangent_" + output_names_[i]),
                             network_.value(outputs[i]).type));
-      reaching_[outputs[i]].push_back(writer_.Of(cotangent));
+      reaching_[outputs[i]].push_back(writer_.TermOf(cotangent));
     }
     if (!made->outputs.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -98,17 +178,18 @@ class GradientMaker {
   Term Reaching(ValueId id) {
     const auto found = reaching_.find(id);
     if (found == reaching_.end()) return {};
-    std::vector<Term>& terms = found->second;
+    Terms& terms = found->second;
     if (terms.size() > 1) terms = {writer_.Add(ops::Sum{}, terms)};
     return terms[0];
   }
 
+  // Does nothing for an operation that no wanted input leads to, or whose
+  // results nothing has reached.
   absl::Status GoBack(OperationId id) {
     // A copy: what the rule adds moves the network's operations.
     const Operation operation = network_.operation(id);
-    if (!ReadsAny(operation, path_) || IsZero(operation))
-      return absl::OkStatus();
-    std::vector<Term> cotangents;
+    if (!PassesOn(operation, path_)) return absl::OkStatus();
+    Terms cotangents;
     bool is_reached = false;
     for (const ValueId output : operation.outputs) {
       cotangents.push_back(output == kNoValue ? Term() : Reaching(output));
@@ -118,13 +199,12 @@ class GradientMaker {
     const Row* const row = FindRow(operation.def().type);
     if (row == nullptr) {
       return absl::UnimplementedError(
-          fmt::format("operation {}: {} has no gradient yet",
-                      Shortened(operation.name), operation.kind()));
+          fmt::format("{} has no gradient yet", PlaceOf(operation)));
     }
-    Rule rule(operation, std::move(cotangents), path_, &writer_);
-    row->rule(rule);
+    Rule rule{operation, std::move(cotangents), path_, writer_};
+    row->GiveGradients(rule);
     NODEWISE_RETURN_IF_ERROR(writer_.status());
-    for (const auto& [slot, term] : rule.given()) {
+    for (const auto& [slot, term] : rule.given) {
       const ValueId input = operation.inputs[slot];
       if (path_.contains(input)) reaching_[input].push_back(term);
     }
@@ -136,15 +216,13 @@ class GradientMaker {
     for (const size_t input : inputs) {
       const ValueId id = network_.inputs()[input];
       Term gradient = Reaching(id);
-      if (!gradient.is_given()) {
-        const Term x = writer_.Of(id);
-        gradient = writer_.Filled(0, x.dtype(), x.sizes());
-      }
+      // Nothing that can be differentiated leads from here to an output.
+      if (!gradient.is_given()) gradient = ZerosLike(writer_.TermOf(id));
       // What is made elsewhere, or stands for two inputs, keeps its name.
       if (gradient.is_given() && (Index(gradient.id()) < forward_ ||
                                   std::find(outputs.begin(), outputs.end(),
                                             gradient.id()) != outputs.end())) {
-        gradient = writer_.Add(ops::Identity{}, {gradient});
+        gradient = Apply(ops::Identity{}, gradient);
       }
       NODEWISE_RETURN_IF_ERROR(writer_.status());
       NODEWISE_RETURN_IF_ERROR(network_.Rename(
@@ -158,16 +236,10 @@ class GradientMaker {
   Network network_;
   Writer writer_;
   // Before anything is replaced by what defines it.
-  const std::vector<std::string> output_names_ = [this] {
-    std::vector<std::string> names;
-    for (const ValueId id : network_.outputs()) {
-      names.push_back(network_.value(id).name);
-    }
-    return names;
-  }();
+  std::vector<std::string> output_names_;
   size_t forward_ = 0;  // Values below are not of the gradient.
   std::set<ValueId> path_;
-  std::map<ValueId, std::vector<Term>> reaching_;
+  std::map<ValueId, Terms> reaching_;
 };
 
 // Returns the network in an opset that rules need.
@@ -191,30 +263,87 @@ absl::StatusOr<Network> ReadyFor(const Network& network,
 
 }  // namespace
 
+std::optional<Sizes> Rule::KnownInts(size_t i) const {
+  if (!writer.status().ok()) return std::nullopt;
+  return Inputs(writer.network().InputsOf(operation.id)).Ints(i);
+}
+
+Sizes Rule::Ints(size_t i) const {
+  auto ints = KnownInts(i);
+  if (ints.has_value()) return *std::move(ints);
+  writer.Fail(absl::FailedPreconditionError(
+      fmt::format("{}: has a gradient only if input {} is known beforehand",
+                  PlaceOf(operation), i)));
+  return {};
+}
+
+// An integer has no gradient, also where a formula would give one.
+void Rule::Give(size_t i, Term gradient) {
+  if (!has(i) || !gradient.is_given()) return;
+  if (!IsFloat(x(i).dtype())) return;
+  given[i] = CastTo(SumTo(gradient, x(i).sizes()), x(i).dtype());
+}
+
+void Rule::Refuse(std::string_view what) const {
+  writer.Fail(absl::UnimplementedError(
+      fmt::format("{}: has no gradient {}", PlaceOf(operation), what)));
+}
+
+void Rule::Fail(const absl::Status& status) const {
+  writer.Fail(At(PlaceOf(operation), status));
+}
+
+std::vector<OperationId> OrderOf(const Network& network) {
+  return {network.order().begin(), network.order().end()};
+}
+
+std::set<ValueId> PathFrom(const Network& network,
+                           absl::Span<const ValueId> from) {
+  std::set<ValueId> path(from.begin(), from.end());
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    if (!PassesOn(operation, path)) continue;
+    for (const ValueId output : operation.outputs) {
+      if (IsFloatValue(network, output)) path.insert(output);
+    }
+  }
+  return path;
+}
+
+}  // namespace nodewise::gradient
+
+namespace nodewise {
+
 absl::StatusOr<GradientNetwork> GradientOf(const Network& network,
                                            absl::Span<const size_t> inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(Network ready, ReadyFor(network, inputs));
-  return GradientMaker(std::move(ready)).Make(inputs);
+  NODEWISE_ASSIGN_OR_RETURN(Network ready, gradient::ReadyFor(network, inputs));
+  return gradient::GradientMaker(std::move(ready)).Make(inputs);
 }
 
 absl::StatusOr<Network> WrittenOut(const Network& network,
                                    absl::Span<const size_t> inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(Network ready, ReadyFor(network, inputs));
-  return GradientMaker(std::move(ready)).WriteOut(inputs);
+  NODEWISE_ASSIGN_OR_RETURN(Network ready, gradient::ReadyFor(network, inputs));
+  return gradient::GradientMaker(std::move(ready)).WriteOut(inputs);
 }
 
 std::vector<size_t> FloatInputs(const Network& network) {
   std::vector<size_t> inputs;
   for (size_t i = 0; i < network.inputs().size(); ++i) {
-    if (IsFloatValue(network, network.inputs()[i])) inputs.push_back(i);
+    if (gradient::IsFloatValue(network, network.inputs()[i])) {
+      inputs.push_back(i);
+    }
   }
   return inputs;
 }
 
 std::optional<GradientKind> GradientKindOf(const OperatorDef& def) {
-  const Row* const row = FindRow(def.type);
+  const gradient::Row* const row = gradient::FindRow(def.type);
   if (row == nullptr) return std::nullopt;
   return row->kind;
+}
+
+absl::Span<const std::string_view> OperatorsWithoutGradient() {
+  return gradient::kWithoutGradient;
 }
 
 }  // namespace nodewise

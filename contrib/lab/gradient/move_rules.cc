@@ -3,35 +3,40 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/gather.h"
 #include "nodewise/ops/pad.h"
-#include "nodewise/ops/selection.h"
+#include "nodewise/ops/random.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/scatter.h"
+#include "nodewise/ops/select.h"
+#include "nodewise/ops/slice.h"
+#include "nodewise/ops/sort.h"
+#include "nodewise/ops/tree_ensemble.h"
 
-// Operators that move elements.
+// Operators that move elements, or write them by index, and those that make
+// numbers of none.
 
 namespace nodewise::gradient {
 namespace {
 
-using Sizes = std::vector<int64_t>;
+// --- Whole tensors are laid out anew ---
 
-void ReshapeRule(Rule& r) { r.Give(0, ReshapeTo(r.dy(), r.x().sizes())); }
+Term ReshapeFormula(Point p) { return ReshapeTo(p.dy, p.x.sizes()); }
 
-void TransposeRule(Rule& r) {
-  const Sizes& perm = r.As<ops::Transpose>().perm;
-  const auto rank = static_cast<size_t>(r.dy().rank());
+Term TransposeFormula(Point p) {
+  const Sizes& perm = p.r.As<ops::Transpose>().perm;
+  const auto rank = static_cast<size_t>(p.dy.rank());
   Sizes back(rank);
   for (size_t i = 0; i < rank; ++i) {
     const auto from =
         perm.empty() ? rank - 1 - i : static_cast<size_t>(perm[i]);
     back[from] = static_cast<int64_t>(i);
   }
-  r.Give(0, Transposed(r.dy(), back));
+  return Transposed(p.dy, back);
 }
 
 void ConcatRule(Rule& r) {
-  int64_t axis = r.As<ops::Concat>().axis;
-  if (axis < 0) axis += r.dy().rank();
+  const int64_t axis = FromFront(r.As<ops::Concat>().axis, r.dy().rank());
   int64_t begin = 0;
   for (size_t i = 0; i < r.num_inputs(); ++i) {
     const Sizes sizes = r.x(i).sizes();
@@ -44,70 +49,67 @@ void ConcatRule(Rule& r) {
 
 // Parts that nothing reads get zeros for their cotangents.
 void SplitRule(Rule& r) {
-  std::vector<Term> parts;
+  Terms parts;
   for (size_t i = 0; i < r.num_outputs(); ++i) {
-    if (!r.wants_output(i)) return r.Refuse("where parts are left out");
-    parts.push_back(r.has_dy(i)
-                        ? r.dy(i)
-                        : r.writer().Filled(0, r.x().dtype(), r.y(i).sizes()));
+    if (r.operation.outputs[i] == kNoValue) {
+      return r.Refuse("where parts are left out");
+    }
+    parts.push_back(r.has_dy(i) ? r.dy(i) : ZerosLike(r.y(i)));
   }
-  ops::Concat concat;
-  concat.axis = r.As<ops::Split>().axis;
-  r.Give(0, r.writer().Add(concat, parts));
+  r.Give(0, r.writer.Add(ops::Concat{r.As<ops::Split>().axis}, parts));
 }
 
 // Each side is one of the repeats and one of the elements.
-void TileRule(Rule& r) {
-  const Sizes sizes = r.x().sizes();
-  const Sizes repeats = r.Ints(1);
-  if (repeats.size() != sizes.size()) return;
-  Sizes parted;
-  Sizes axes;
+Term TileFormula(Point p) {
+  const Sizes sizes = p.x.sizes();
+  const Sizes repeats = p.r.Ints(1);
+  if (repeats.size() != sizes.size()) return {};
+  Sizes parted, axes;
   for (size_t i = 0; i < sizes.size(); ++i) {
     axes.push_back(static_cast<int64_t>(parted.size()));
     parted.push_back(repeats[i]);
     parted.push_back(sizes[i]);
   }
-  r.Give(0, ReshapeTo(SumOver(ReshapeTo(r.dy(), parted), axes), sizes));
+  return ReshapeTo(SumOver(ReshapeTo(p.dy, parted), axes), sizes);
 }
+
+// --- Elements go where the operator itself says ---
 
 // Where each element of the result comes from, counted from 1 on: what the
 // operator itself makes of the numbers of all places. 0 is where it fills
 // something in.
-Term Sources(Rule& r) {
-  Writer& w = r.writer();
-  Sizes places = Counting(1, r.x().count() + 1);
-  std::vector<Term> inputs = {ReshapeTo(w.Ints(places), r.x().sizes())};
+Term Sources(const Rule& r) {
+  const Sizes places = Counting(1, r.x().count() + 1);
+  Terms inputs = {ReshapeTo(r.writer.Ints(places), r.x().sizes())};
   for (size_t i = 1; i < r.num_inputs(); ++i) {
     const bool is_filling =
-        i == 2 && r.operation().attrs.As<ops::Pad>() != nullptr;
+        i == 2 && r.operation.attrs.As<ops::Pad>() != nullptr;
     inputs.push_back(r.has(i) && !is_filling ? r.x(i) : Term());
   }
-  return w.AddLike(r.operation().attrs, inputs)[0];
+  return r.writer.AddLike(r.operation.attrs, inputs)[0];
 }
 
 // The gradient of an element is the sum of the cotangents of its copies. Zero
-// is one more element.
-void MoveRule(Rule& r) {
-  const Term sources = Sources(r);
-  const Term scattered = ScatterAdded(sources, r.dy(), {r.x().count() + 1});
-  r.Give(0, ReshapeTo(Part(scattered, 0, 1, r.x().count() + 1), r.x().sizes()));
+// is one more element, which gets those of what was filled in and is cut off.
+// So one rule is enough for all operators that only move elements.
+Term MoveFormula(Point p) {
+  const int64_t end = p.x.count() + 1;
+  const Term scattered = ScatterAdded(Sources(p.r), p.dy, {end});
+  return ReshapeTo(Part(scattered, 0, 1, end), p.x.sizes());
 }
 
 // The gradient of the value that is filled in is the sum over the places that
 // it fills.
 void PadRule(Rule& r) {
-  MoveRule(r);
+  r.Give(0, MoveFormula(PointOf(r)));
   if (!r.has(2)) return;
-  const Term filled = r.writer().Of(Sources(r).id());
-  const Term zeros = Choose(Greater(filled, 0), 0.0, r.dy());
-  r.Give(2,
-         ReshapeTo(SumOver(zeros, Counting(0, r.dy().rank())), r.x(2).sizes()));
+  const Term zeros = Choose(Greater(Sources(r), 0), 0.0, r.dy());
+  r.Give(2, ReshapeTo(SumOfAll(zeros), r.x(2).sizes()));
 }
 
 // Returns where a part begins that has no gaps, and is not turned round, by
 // side; none if it is not known, or another kind of part.
-std::optional<Sizes> BeginningsOf(Rule& r) {
+std::optional<Sizes> BeginningsOf(const Rule& r) {
   const Sizes sizes = r.x().sizes();
   const auto starts = r.KnownInts(1);
   if (!starts.has_value()) return std::nullopt;
@@ -119,68 +121,181 @@ std::optional<Sizes> BeginningsOf(Rule& r) {
   for (size_t i = 0; i < starts->size(); ++i) {
     if ((*steps)[i] != 1) return std::nullopt;
     const auto axis = static_cast<size_t>(
-        (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(sizes.size())
-                       : (*axes)[i]);
-    const int64_t start = (*starts)[i];
-    begin[axis] = std::clamp<int64_t>(start < 0 ? start + sizes[axis] : start,
-                                      0, sizes[axis]);
+        FromFront((*axes)[i], static_cast<int64_t>(sizes.size())));
+    begin[axis] = std::clamp<int64_t>(FromFront((*starts)[i], sizes[axis]), 0,
+                                      sizes[axis]);
   }
   return begin;
 }
 
-// A part without gaps has zeros around it.
-void SliceRule(Rule& r) {
-  const std::optional<Sizes> begin = BeginningsOf(r);
-  if (!begin.has_value()) return MoveRule(r);
+// A part without gaps has zeros around it. More runtimes have a Pad than a sum
+// of scattered elements.
+Term SliceFormula(Point p) {
+  const std::optional<Sizes> begin = BeginningsOf(p.r);
+  if (!begin.has_value()) return MoveFormula(p);
   Sizes pads = *begin;
-  const Sizes whole = r.x().sizes();
-  const Sizes part = r.dy().sizes();
-  if (part.size() != whole.size()) return;
+  const Sizes whole = p.x.sizes();
+  const Sizes part = p.dy.sizes();
+  if (part.size() != whole.size()) return {};
   for (size_t i = 0; i < whole.size(); ++i) {
     pads.push_back(whole[i] - part[i] - (*begin)[i]);
   }
-  r.Give(0, r.writer().Add(ops::Pad{}, {r.dy(), r.writer().Ints(pads)}));
+  return Apply(ops::Pad{}, p.dy, p.r.writer.Ints(pads));
 }
 
 // Each result is the first of the elements that are equal to it.
-void UniqueRule(Rule& r) {
+void UniqueRule(Rule& r, const ops::Unique& op) {
   if (!r.has_dy(0)) return;
-  const auto& op = r.As<ops::Unique>();
-  Writer& w = r.writer();
   const Term x = r.x();
-  const Term first = w.AddAll(op, {x}, 2)[1];
-  if (!op.axis.has_value()) {
-    return r.Give(0, ScatterAdded(first, r.dy(), x.sizes()));
+  Term first = r.writer.AddAll(op, {x}, 2)[1];
+  if (op.axis.has_value()) {
+    const Term places =
+        ReshapeTo(r.writer.Ints(Counting(0, x.count())), x.sizes());
+    first = Gathered(places, *op.axis, first);
   }
-  const Term places = ReshapeTo(w.Ints(Counting(0, x.count())), x.sizes());
-  const Term taken = w.Add(ops::Gather{*op.axis}, {places, first});
-  r.Give(0, ScatterAdded(taken, r.dy(), x.sizes()));
+  r.Give(0, ScatterAdded(first, r.dy(), x.sizes()));
+}
+
+// --- Elements are written by index ---
+
+using ops::ScatterReduction;
+
+// Writes and reads at the places that a scattering operator's indices name.
+template <typename Scatter, typename Gather>
+struct Scattered {
+  Rule& r;
+  Scatter scatter;
+  Gather gather;
+
+  Term Into(ScatterReduction reduction, Term data, Term updates) const {
+    Scatter op = scatter;
+    op.reduction = reduction;
+    return r.writer.Add(op, {data, r.x(1), updates});
+  }
+  Term From(Term x) const { return Apply(gather, x, r.x(1)); }
+};
+
+// Each factor gets the product of all others, also where one is zero: the
+// others that are zero are counted.
+template <typename Places>
+void GiveFactors(Rule& r, const Places& at) {
+  const Term data = r.x();
+  const Term updates = r.x(2);
+  const DLDataType dtype = data.dtype();
+  const Term ones = r.writer.Filled(1, dtype, data.sizes());
+  r.Give(0, r.dy() * at.Into(ScatterReduction::kMul, ones, updates));
+  const auto is_zero = [](Term x) {
+    return Equal(x, x.writer().Number(0, x.dtype()));
+  };
+  const auto without_zeros = [&](Term x) { return Choose(is_zero(x), 1.0, x); };
+  const auto zeros = [&](Term x) { return CastTo(is_zero(x), dtype); };
+  const Term factors = without_zeros(updates);
+  const Term product =
+      at.Into(ScatterReduction::kMul, without_zeros(data), factors);
+  const Term count =
+      at.Into(ScatterReduction::kAdd, zeros(data), zeros(updates));
+  const Term has_zero = Greater(at.From(count) - zeros(updates), 0.5);
+  r.Give(2,
+         at.From(r.dy()) * Choose(has_zero, 0.0, at.From(product) / factors));
+}
+
+// The data get all if they are the extreme one, else the first such update:
+// updates are numbered, and of those that may win the least number is kept at
+// each place. `none` is a number that no update has.
+template <typename Places>
+void GiveExtreme(Rule& r, const Places& at) {
+  const Term updates = r.x(2);
+  const int64_t count = updates.count();
+  const Term keeps = Equal(r.x(), r.y());
+  const Term may_win =
+      Both(Equal(updates, at.From(r.y())), Not(at.From(keeps)));
+  const Term number =
+      ReshapeTo(r.writer.Ints(Counting(0, count)), updates.sizes());
+  const auto none = static_cast<double>(count);
+  const Term first = at.Into(ScatterReduction::kMin,
+                             r.writer.Filled(none, kInt64, r.x().sizes()),
+                             Choose(may_win, number, none));
+  r.Give(0, Choose(keeps, r.dy(), 0.0));
+  r.Give(2, Choose(Equal(at.From(first), number), at.From(r.dy()), 0.0));
+}
+
+// Where several updates replace one element, only the last of them should
+// count; it is not specified which one that is.
+template <typename Places>
+void GiveScattered(Rule& r, const Places& at) {
+  switch (at.scatter.reduction) {
+    case ScatterReduction::kMul:
+      return GiveFactors(r, at);
+    case ScatterReduction::kMax:
+    case ScatterReduction::kMin:
+      return GiveExtreme(r, at);
+    case ScatterReduction::kAdd:
+      r.Give(0, r.dy());
+      break;
+    case ScatterReduction::kNone:
+      r.Give(0, at.Into(ScatterReduction::kNone, r.dy(), ZerosLike(r.x(2))));
+      break;
+  }
+  r.Give(2, at.From(r.dy()));
+}
+
+// Opsets of today have Scatter under its new name alone.
+template <typename Class>
+void ScatterElementsRule(Rule& r, const Class& op) {
+  GiveScattered(r, Scattered<ops::ScatterElements, ops::GatherElements>{
+                       r, op, {op.axis}});
+}
+
+void ScatterNdRule(Rule& r, const ops::ScatterND& op) {
+  GiveScattered(r, Scattered<ops::ScatterND, ops::GatherND>{r, op, {}});
+}
+
+// The values are one for all places that are off, and one for those that are
+// on.
+void OneHotRule(Rule& r) {
+  // Few runtimes choose between truth values.
+  const Term is_on = CastTo(
+      r.writer.Add(r.As<ops::OneHot>(), {r.x(), r.x(1), r.writer.Ints({0, 1})}),
+      kBool);
+  const auto sum = [](Term x) { return ReshapeTo(SumOfAll(x), {1}); };
+  r.Give(2, Joined({sum(Choose(is_on, 0.0, r.dy())),
+                    sum(Choose(is_on, r.dy(), 0.0))},
+                   0));
 }
 
 constexpr Row kMoveRows[] = {
-    RuleOf<ops::CenterCropPad>(&MoveRule),
-    RuleOf<ops::Compress>(&MoveRule),
+    ZeroOf<ops::Bernoulli>(),
+    FormulaOf<ops::CenterCropPad>(&MoveFormula),
+    FormulaOf<ops::Compress>(&MoveFormula),
     RuleOf<ops::Concat>(&ConcatRule),
-    RuleOf<ops::DepthToSpace>(&MoveRule),
-    RuleOf<ops::Expand>([](Rule& r) { r.Give(0, r.dy()); }),
-    RuleOf<ops::Flatten>(&ReshapeRule),
-    RuleOf<ops::Gather>(&MoveRule),
-    RuleOf<ops::GatherElements>(&MoveRule),
-    RuleOf<ops::GatherND>(&MoveRule),
-    RuleOf<ops::Identity>([](Rule& r) { r.Give(0, r.dy()); }),
+    FormulaOf<ops::DepthToSpace>(&MoveFormula),
+    FormulaOf<ops::Expand>([](Point p) { return p.dy; }),
+    ZeroOf<ops::EyeLike>(),
+    FormulaOf<ops::Flatten>(&ReshapeFormula),
+    FormulaOf<ops::Gather>(&MoveFormula),
+    FormulaOf<ops::GatherElements>(&MoveFormula),
+    FormulaOf<ops::GatherND>(&MoveFormula),
+    FormulaOf<ops::Identity>([](Point p) { return p.dy; }),
+    RuleOf<ops::OneHot>(&OneHotRule),
     RuleOf<ops::Pad>(&PadRule),
-    RuleOf<ops::Reshape>(&ReshapeRule),
-    RuleOf<ops::ReverseSequence>(&MoveRule),
-    RuleOf<ops::Slice>(&SliceRule),
-    RuleOf<ops::SpaceToDepth>(&MoveRule),
-    RuleOf<ops::SpaceToDepth1>(&MoveRule),
+    ZeroOf<ops::RandomNormalLike>(),
+    ZeroOf<ops::RandomUniformLike>(),
+    FormulaOf<ops::Reshape>(&ReshapeFormula),
+    FormulaOf<ops::ReverseSequence>(&MoveFormula),
+    RuleOf<ops::Scatter, &ScatterElementsRule>(),
+    RuleOf<ops::ScatterElements, &ScatterElementsRule>(),
+    RuleOf<ops::ScatterND, &ScatterNdRule>(),
+    FormulaOf<ops::Slice>(&SliceFormula),
+    FormulaOf<ops::SpaceToDepth>(&MoveFormula),
+    FormulaOf<ops::SpaceToDepth1>(&MoveFormula),
     RuleOf<ops::Split>(&SplitRule),
-    RuleOf<ops::Squeeze>(&ReshapeRule),
-    RuleOf<ops::Tile>(&TileRule),
-    RuleOf<ops::Transpose>(&TransposeRule),
-    RuleOf<ops::Trilu>(&MoveRule),
-    RuleOf<ops::Unique>(&UniqueRule),
-    RuleOf<ops::Unsqueeze>(&ReshapeRule),
+    FormulaOf<ops::Squeeze>(&ReshapeFormula),
+    FormulaOf<ops::Tile>(&TileFormula),
+    FormulaOf<ops::Transpose>(&TransposeFormula),
+    ZeroOf<ops::TreeEnsemble>(),
+    FormulaOf<ops::Trilu>(&MoveFormula),
+    RuleOf<ops::Unique, &UniqueRule>(),
+    FormulaOf<ops::Unsqueeze>(&ReshapeFormula),
 };
 
 }  // namespace

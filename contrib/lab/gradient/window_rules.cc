@@ -1,24 +1,22 @@
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/ops/col2im.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/conv_transpose.h"
+#include "nodewise/ops/global_pool.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/pool.h"
-#include "nodewise/ops/reduce.h"
-#include "nodewise/ops/sampling.h"
-#include "nodewise/ops/unary.h"
+#include "nodewise/ops/roi.h"
+#include "nodewise/ops/signal.h"
 
-// Windows that slide over spatial sides.
+// Windows that slide over spatial sides: convolutions, pools, and Fourier
+// transforms of frames.
 
 namespace nodewise::gradient {
 namespace {
-
-using Sizes = std::vector<int64_t>;
-using Terms = std::vector<Term>;
 
 Sizes Spatial(const Sizes& sizes) {
   if (sizes.size() < 2) return {};
@@ -26,9 +24,17 @@ Sizes Spatial(const Sizes& sizes) {
 }
 
 // These sizes, and then the spatial ones.
-Sizes Joined(Sizes first, const Sizes& spatial) {
+Sizes WithSpatial(Sizes first, const Sizes& spatial) {
   first.insert(first.end(), spatial.begin(), spatial.end());
   return first;
+}
+
+// The first elements of each spatial side, as many as these.
+Term FirstOfSides(Term x, const Sizes& spatial) {
+  for (size_t s = 0; s < spatial.size(); ++s) {
+    x = Part(x, static_cast<int64_t>(s) + 2, 0, spatial[s]);
+  }
+  return x;
 }
 
 int64_t ReachOf(const Window& window, size_t side) {
@@ -39,15 +45,12 @@ int64_t ReachOf(const Window& window, size_t side) {
 template <typename Class>
 Window WindowOf(Writer& writer, const Class& op, Sizes kernel,
                 const Sizes& spatial) {
-  auto window = ResolveWindow({op.auto_pad, std::move(kernel), op.strides,
-                               op.dilations, op.pads, false},
-                              static_cast<int>(spatial.size()));
-  writer.Fail(window.status());
-  if (!window.ok()) return {};
+  Window window = Resolved(writer, op, std::move(kernel), spatial.size());
+  if (!writer.status().ok()) return {};
   for (size_t s = 0; s < spatial.size(); ++s) {
-    PadSame(op.auto_pad, static_cast<int>(s), spatial[s], &*window);
+    PadSame(op.auto_pad, static_cast<int>(s), spatial[s], &window);
   }
-  return *std::move(window);
+  return window;
 }
 
 // Changes the pads at the end so that there are exactly `places` windows, the
@@ -67,21 +70,39 @@ Sizes FitPads(const Sizes& spatial, const Sizes& places, Window* window) {
   return unreached;
 }
 
-void SetWindow(const Window& window, ops::ConvAttributes* conv) {
-  conv->kernel_shape = window.kernel;
-  conv->strides = window.strides;
-  conv->dilations = window.dilations;
-  conv->pads = window.pads;
+// --- Convolutions ---
+
+template <typename Class>
+Class ConvWith(const Window& window, int64_t group) {
+  Class conv;
+  conv.group = group;
+  conv.kernel_shape = window.kernel;
+  conv.strides = window.strides;
+  conv.dilations = window.dilations;
+  conv.pads = window.pads;
+  return conv;
 }
 
-// What reaches the input of a convolution.
+// What reaches the input of a convolution. Elements that no window reaches get
+// zeros, as a transposed convolution's output padding does.
 Term InputGradient(Term dy, Term weights, int64_t group, Window window,
                    const Sizes& input) {
-  ops::ConvTranspose conv;
-  conv.group = group;
-  conv.output_padding = FitPads(Spatial(input), Spatial(dy.sizes()), &window);
-  SetWindow(window, &conv);
-  return dy.writer().Add(conv, {dy, weights});
+  const Sizes unreached = FitPads(Spatial(input), Spatial(dy.sizes()), &window);
+  auto conv = ConvWith<ops::ConvTranspose>(window, group);
+  conv.output_padding = unreached;
+  return Apply(conv, dy, weights);
+}
+
+// The batch, the groups and the channels of a group, [N, G, C], in another
+// order, as two sides of these sizes.
+Term Regrouped(Term x, int64_t group, const Sizes& order, Sizes two) {
+  const Sizes sizes = x.sizes();
+  const Sizes spatial = Spatial(sizes);
+  const Sizes whole = WithSpatial(order, Counting(3, x.rank() + 1));
+  const Term split =
+      ReshapeTo(x, WithSpatial({sizes[0], group, sizes[1] / group}, spatial));
+  return ReshapeTo(Transposed(split, whole),
+                   WithSpatial(std::move(two), spatial));
 }
 
 // What reaches the weights of a convolution: one over the input, with the
@@ -91,31 +112,16 @@ Term WeightGradient(Term input, Term dy, int64_t group, const Window& window,
                     const Sizes& weights) {
   const Sizes x = input.sizes();
   const Sizes y = dy.sizes();
-  const Sizes kernel = Spatial(weights);
   if (x.size() < 3 || y.size() < 3) return {&dy.writer(), kNoValue};
-  const int64_t in = x[1] / group;
-  const int64_t out = y[1] / group;
-  Sizes order = Counting(0, static_cast<int64_t>(x.size()) + 1);
-  order[0] = 2, order[1] = 1, order[2] = 0;  // [N, G, C] to [C, G, N].
-  const Term planes = ReshapeTo(
-      Transposed(ReshapeTo(input, Joined({x[0], group, in}, Spatial(x))),
-                 order),
-      Joined({in, group * x[0]}, Spatial(x)));
-  order[0] = 1, order[1] = 2, order[2] = 0;  // [N, G, C] to [G, C, N].
-  const Term kernels = ReshapeTo(
-      Transposed(ReshapeTo(dy, Joined({y[0], group, out}, Spatial(y))), order),
-      Joined({group * out, y[0]}, Spatial(y)));
-  ops::Conv conv;
-  conv.group = group;
-  conv.kernel_shape = Spatial(y);
-  conv.strides = window.dilations;
-  conv.dilations = window.strides;
-  conv.pads = window.pads;
+  const Term planes =  // [C, G, N].
+      Regrouped(input, group, {2, 1, 0}, {x[1] / group, group * x[0]});
+  const Term kernels =  // [G, C, N].
+      Regrouped(dy, group, {1, 2, 0}, {y[1] / group * group, y[0]});
+  const auto conv = ConvWith<ops::Conv>(
+      {Spatial(y), window.dilations, window.strides, window.pads}, group);
   // Where windows do not reach the end, there are more places than weights.
-  Term made = dy.writer().Add(conv, {planes, kernels});
-  for (size_t s = 0; s < kernel.size(); ++s) {
-    made = Part(made, static_cast<int64_t>(s) + 2, 0, kernel[s]);
-  }
+  const Term made =
+      FirstOfSides(Apply(conv, planes, kernels), Spatial(weights));
   Sizes swap = Counting(0, static_cast<int64_t>(x.size()));
   std::swap(swap[0], swap[1]);
   return Transposed(made, swap);
@@ -123,17 +129,15 @@ Term WeightGradient(Term input, Term dy, int64_t group, const Window& window,
 
 void GiveBias(Rule& r) {
   if (!r.has(2)) return;
-  Sizes axes = Counting(0, r.dy().rank());
-  if (axes.size() > 1) axes.erase(axes.begin() + 1);
-  r.Give(2, ReshapeTo(SumOver(r.dy(), axes), r.x(2).sizes()));
+  r.Give(2, ReshapeTo(SumOver(r.dy(), AxesBesideChannels(r.dy().rank())),
+                      r.x(2).sizes()));
 }
 
-void ConvRule(Rule& r) {
-  const auto& op = r.As<ops::Conv>();
+void ConvRule(Rule& r, const ops::Conv& op) {
   const Sizes x = r.x().sizes();
   const Sizes weights = r.x(1).sizes();
-  const Window window = WindowOf(r.writer(), op, Spatial(weights), Spatial(x));
-  if (!r.writer().status().ok()) return;
+  const Window window = WindowOf(r.writer, op, Spatial(weights), Spatial(x));
+  if (!r.writer.status().ok()) return;
   r.Give(0, InputGradient(r.dy(), r.x(1), op.group, window, x));
   r.Give(1, WeightGradient(r.x(), r.dy(), op.group, window, weights));
   GiveBias(r);
@@ -141,16 +145,12 @@ void ConvRule(Rule& r) {
 
 // How a transposed convolution lies in its output: the pads follow from the
 // sizes there are, but for how an odd number of them is shared.
-Window TransposedWindow(Rule& r) {
-  const auto& op = r.As<ops::ConvTranspose>();
+Window TransposedWindow(const Rule& r, const ops::ConvTranspose& op) {
   const Sizes places = Spatial(r.x().sizes());
   const Sizes output = Spatial(r.dy().sizes());
-  auto made = ResolveWindow({op.auto_pad, Spatial(r.x(1).sizes()), op.strides,
-                             op.dilations, op.pads, false},
-                            static_cast<int>(places.size()));
-  r.writer().Fail(made.status());
-  if (!made.ok()) return {};
-  Window window = *std::move(made);
+  Window window =
+      Resolved(r.writer, op, Spatial(r.x(1).sizes()), places.size());
+  if (!r.writer.status().ok()) return {};
   const bool is_same =
       op.auto_pad == Padding::kSameUpper || op.auto_pad == Padding::kSameLower;
   for (size_t s = 0; s < places.size(); ++s) {
@@ -167,138 +167,20 @@ Window TransposedWindow(Rule& r) {
 }
 
 // The convolution whose input the output is.
-void ConvTransposeRule(Rule& r) {
-  const auto& op = r.As<ops::ConvTranspose>();
-  Window window = TransposedWindow(r);
-  if (!r.writer().status().ok()) return;
+void ConvTransposeRule(Rule& r, const ops::ConvTranspose& op) {
+  Window window = TransposedWindow(r, op);
+  if (!r.writer.status().ok()) return;
   const Sizes places = Spatial(r.x().sizes());
   FitPads(Spatial(r.dy().sizes()), places, &window);
-  ops::Conv conv;
-  conv.group = op.group;
-  SetWindow(window, &conv);
-  Term dx = r.writer().Add(conv, {r.dy(), r.x(1)});
-  for (size_t s = 0; s < places.size(); ++s) {
-    dx = Part(dx, static_cast<int64_t>(s) + 2, 0, places[s]);
-  }
-  r.Give(0, dx);
+  const auto conv = ConvWith<ops::Conv>(window, op.group);
+  r.Give(0, FirstOfSides(Apply(conv, r.dy(), r.x(1)), places));
   r.Give(1, WeightGradient(r.dy(), r.x(), op.group, window, r.x(1).sizes()));
   GiveBias(r);
 }
 
-// The sum of each window: a convolution of each plane with ones.
-template <typename Class>
-Term WindowSum(Term x, const Class& op, const Sizes& output, Window* window) {
-  Writer& writer = x.writer();
-  const Sizes sizes = x.sizes();
-  *window = WindowOf(writer, op, op.kernel_shape, Spatial(sizes));
-  if (!writer.status().ok()) return {&writer, kNoValue};
-  Window fitted = *window;
-  FitPads(Spatial(sizes), Spatial(output), &fitted);
-  ops::Conv conv;
-  SetWindow(fitted, &conv);
-  const Term planes =
-      ReshapeTo(x, Joined({sizes[0] * sizes[1], 1}, Spatial(sizes)));
-  const Term sum = writer.Add(
-      conv,
-      {planes, writer.Filled(1, x.dtype(), Joined({1, 1}, window->kernel))});
-  return ReshapeTo(sum, output);
-}
-
-// How many elements of one side count in the window at `place`.
-double CountAt(const Window& window, size_t side, int64_t size, int64_t place,
-               bool counts_pads) {
-  const int64_t before = window.pads[side];
-  const int64_t behind = window.pads[window.kernel.size() + side];
-  const int64_t least = counts_pads ? -before : 0;
-  const int64_t most = size + (counts_pads ? behind : 0);
-  double count = 0;
-  for (int64_t k = 0; k < window.kernel[side]; ++k) {
-    const int64_t at =
-        place * window.strides[side] - before + k * window.dilations[side];
-    if (at >= least && at < most) ++count;
-  }
-  return count;
-}
-
-// How many elements count in each window, as a tensor of one plane.
-std::vector<double> CountsOf(const Window& window, const Sizes& spatial,
-                             const Sizes& places, bool counts_pads) {
-  std::vector<double> counts = {1};
-  for (size_t s = 0; s < spatial.size(); ++s) {
-    std::vector<double> longer;
-    for (const double outer : counts) {
-      for (int64_t place = 0; place < places[s]; ++place) {
-        longer.push_back(outer *
-                         CountAt(window, s, spatial[s], place, counts_pads));
-      }
-    }
-    counts = std::move(longer);
-  }
-  return counts;
-}
-
-Terms DefineAveragePool(Rule& r) {
-  const auto& op = r.As<ops::AveragePool>();
-  const Sizes output = r.y().sizes();
-  Window window;
-  const Term sum = WindowSum(r.x(), op, output, &window);
-  if (!r.writer().status().ok()) return {sum};
-  const std::vector<double> counts = CountsOf(
-      window, Spatial(r.x().sizes()), Spatial(output), op.count_include_pad);
-  return {sum / r.writer().Numbers(counts, sum.dtype(),
-                                   Joined({1, 1}, Spatial(output)))};
-}
-
-Terms DefineLpPool(Rule& r) {
-  const auto& op = r.As<ops::LpPool>();
-  const auto p = static_cast<double>(op.p);
-  Window window;
-  const Term sum = WindowSum(Power(Abs(r.x()), p), op, r.y().sizes(), &window);
-  return {Power(sum, 1 / p)};
-}
-
-// The indices of the largest elements are places in the whole tensor.
-void MaxPoolRule(Rule& r) {
-  if (!r.has_dy(0)) return;
-  ops::MaxPool pool = r.As<ops::MaxPool>();
-  pool.storage_order = false;
-  const Term places = r.writer().AddAll(pool, {r.x()}, 2)[1];
-  r.Give(0, ScatterAdded(places, r.dy(), r.x().sizes()));
-}
-
-Sizes PlaneAxes(Term x) { return Counting(2, x.rank()); }
-
-Terms DefineGlobalMaxPool(Rule& r) {
-  Writer& w = r.writer();
-  return {w.Add(ops::ReduceMax{}, {r.x(), w.Ints(PlaneAxes(r.x()))})};
-}
-
-Terms DefineGlobalNorm(Rule& r, double p) {
-  const Term sum = SumOver(Power(Abs(r.x()), p), PlaneAxes(r.x()));
-  return {Power(sum, 1 / p)};
-}
-
-// The sum of the squares of neighbouring channels is a convolution along them.
-Terms DefineLrn(Rule& r) {
-  const auto& op = r.As<ops::LRN>();
-  const Term x = r.x();
-  const Sizes sizes = x.sizes();
-  if (sizes.size() < 2) return {x};
-  Writer& w = r.writer();
-  const int64_t inner = Product(Spatial(sizes));
-  const int64_t before = (op.size - 1) / 2;
-  ops::Conv conv;
-  conv.pads = {before, 0, op.size - 1 - before, 0};
-  const Term planes = ReshapeTo(Square(x), {sizes[0], 1, sizes[1], inner});
-  const Term sum = ReshapeTo(
-      w.Add(conv, {planes, w.Filled(1, x.dtype(), {1, 1, op.size.get(), 1})}),
-      sizes);
-  const double scale = op.alpha / static_cast<double>(op.size.get());
-  return {x / Power(sum * scale + double{op.bias}, op.beta)};
-}
-
 // Which element of an image each element of the columns goes to; behind the
-// last one what goes nowhere.
+// last one what goes nowhere. Columns are by tap, then by window, and both are
+// numbers of several digits, one for each side with the last one first.
 Sizes ColumnTargets(const Window& window, const Sizes& image) {
   Sizes counts;
   for (size_t s = 0; s < image.size(); ++s) {
@@ -328,48 +210,295 @@ Sizes ColumnTargets(const Window& window, const Sizes& image) {
   return targets;
 }
 
-// Each column gets what reaches the elements that it was added to.
-void Col2ImRule(Rule& r) {
-  const auto& op = r.As<ops::Col2Im>();
-  Writer& w = r.writer();
+// Each column gets what reaches the elements that it was added to. One more
+// element of 0 behind them is what columns outside of the image get.
+void Col2ImRule(Rule& r, const ops::Col2Im& op) {
+  Writer& w = r.writer;
   const Sizes columns = r.x().sizes();
   const Sizes y = r.dy().sizes();
-  const auto window = ResolveWindow({ops::Padding::kNotset, r.Ints(2),
-                                     op.strides, op.dilations, op.pads, false},
-                                    static_cast<int>(y.size()) - 2);
-  w.Fail(window.status());
-  if (!w.status().ok()) return;
   const Sizes image = Spatial(y);
-  const Sizes targets = ColumnTargets(*window, image);
+  const Window window = Resolved(w, op, r.Ints(2), image.size());
+  if (!w.status().ok()) return;
+  const Sizes targets = ColumnTargets(window, image);
   const int64_t planes = y[0] * y[1];
-  const Term elements =
-      w.Add(ops::Concat{1}, {ReshapeTo(r.dy(), {planes, Product(image)}),
-                             w.Filled(0, r.dy().dtype(), {planes, 1})});
-  r.Give(0, ReshapeTo(w.Add(ops::Gather{1}, {elements, w.Ints(targets)}),
-                      columns));
+  const Term elements = Joined({ReshapeTo(r.dy(), {planes, Product(image)}),
+                                w.Filled(0, r.dy().dtype(), {planes, 1})},
+                               1);
+  r.Give(0, ReshapeTo(Gathered(elements, 1, w.Ints(targets)), columns));
+}
+
+// --- Pools ---
+
+// The sum of each window: a convolution of each plane with ones.
+Term WindowSum(Term x, Window window, const Sizes& output) {
+  const Sizes sizes = x.sizes();
+  FitPads(Spatial(sizes), Spatial(output), &window);
+  const Term planes =
+      ReshapeTo(x, WithSpatial({sizes[0] * sizes[1], 1}, Spatial(sizes)));
+  const Term ones =
+      x.writer().Filled(1, x.dtype(), WithSpatial({1, 1}, window.kernel));
+  return ReshapeTo(Apply(ConvWith<ops::Conv>(window, 1), planes, ones), output);
+}
+
+// How many elements of one side count in the window at `place`.
+double CountAt(const Window& window, size_t side, int64_t size, int64_t place,
+               bool counts_pads) {
+  const int64_t before = window.pads[side];
+  const int64_t behind = window.pads[window.kernel.size() + side];
+  const int64_t least = counts_pads ? -before : 0;
+  const int64_t most = size + (counts_pads ? behind : 0);
+  double count = 0;
+  for (int64_t k = 0; k < window.kernel[side]; ++k) {
+    const int64_t at =
+        place * window.strides[side] - before + k * window.dilations[side];
+    if (at >= least && at < most) ++count;
+  }
+  return count;
+}
+
+// How many elements count in each window, as a tensor of one plane: the product
+// of what counts along each side.
+std::vector<double> CountsOf(const Window& window, const Sizes& spatial,
+                             const Sizes& places, bool counts_pads) {
+  std::vector<double> counts = {1};
+  for (size_t s = 0; s < spatial.size(); ++s) {
+    std::vector<double> longer;
+    for (const double outer : counts) {
+      for (int64_t place = 0; place < places[s]; ++place) {
+        longer.push_back(outer *
+                         CountAt(window, s, spatial[s], place, counts_pads));
+      }
+    }
+    counts = std::move(longer);
+  }
+  return counts;
+}
+
+// The counts are those of the window before its pads are fitted: a window that
+// reaches beyond the padding, as rounding up makes them, counts less.
+Terms DefineAveragePool(Rule& r, const ops::AveragePool& op) {
+  const Sizes output = r.y().sizes();
+  const Sizes spatial = Spatial(r.x().sizes());
+  const Window window = WindowOf(r.writer, op, op.kernel_shape, spatial);
+  if (!r.writer.status().ok()) return {};
+  const Term sum = WindowSum(r.x(), window, output);
+  const std::vector<double> counts =
+      CountsOf(window, spatial, Spatial(output), op.count_include_pad);
+  return {sum / r.writer.Numbers(counts, sum.dtype(),
+                                 WithSpatial({1, 1}, Spatial(output)))};
+}
+
+Terms DefineLpPool(Rule& r, const ops::LpPool& op) {
+  const auto p = static_cast<double>(op.p);
+  const Window window =
+      WindowOf(r.writer, op, op.kernel_shape, Spatial(r.x().sizes()));
+  if (!r.writer.status().ok()) return {};
+  const Term sum = WindowSum(Power(Abs(r.x()), p), window, r.y().sizes());
+  return {Power(sum, 1 / p)};
+}
+
+// The indices of the largest elements are places in the whole tensor.
+void MaxPoolRule(Rule& r) {
+  if (!r.has_dy(0)) return;
+  ops::MaxPool pool = r.As<ops::MaxPool>();
+  // Places of elements as they lie in memory, which ScatterAdded takes.
+  pool.storage_order = false;
+  const Term places = r.writer.AddAll(pool, {r.x()}, 2)[1];
+  r.Give(0, ScatterAdded(places, r.dy(), r.x().sizes()));
+}
+
+// Indices are places in the smallest tensor that pools to the input; in a
+// larger one the same element has another place.
+Term PlacesIn(Term index, const Sizes& smallest, const Sizes& larger) {
+  if (smallest == larger) return index;
+  Writer& w = index.writer();
+  Term place = w.Int(0);
+  int64_t step = 1;
+  Term rest = index;
+  for (size_t s = smallest.size(); s-- > 0;) {
+    const Term outer = rest / w.Int(smallest[s]);
+    place = place + (rest - outer * w.Int(smallest[s])) * w.Int(step);
+    rest = outer;
+    step *= larger[s];
+  }
+  return place;
+}
+
+Term MaxUnpoolFormula(Point p, const ops::MaxUnpool& op) {
+  const Sizes x = p.x.sizes();
+  const Sizes larger = p.dy.sizes();
+  const size_t count = op.kernel_shape.size();
+  const Window window = Resolved(p.r.writer, op, op.kernel_shape, count);
+  if (!p.r.writer.status().ok()) return {};
+  Sizes smallest = x;
+  for (size_t s = 0; s < count; ++s) {
+    smallest[s + 2] = (x[s + 2] - 1) * window.strides[s] + window.kernel[s] -
+                      window.pads[s] - window.pads[s + count];
+  }
+  return Gathered(Flattened(p.dy), 0, PlacesIn(p.r.x(1), smallest, larger));
+}
+
+Sizes PlaneAxes(Term x) { return Counting(2, x.rank()); }
+
+template <typename Class>
+Terms DefineGlobalNorm(Rule& r, const Class& op) {
+  const auto p = static_cast<double>(op.p);
+  const Term sum = SumOver(Power(Abs(r.x()), p), PlaneAxes(r.x()));
+  return {Power(sum, 1 / p)};
+}
+
+// The sum of the squares of neighbouring channels is a convolution along them.
+Terms DefineLrn(Rule& r, const ops::LRN& op) {
+  const Term x = r.x();
+  const Sizes sizes = x.sizes();
+  if (sizes.size() < 2) return {x};
+  const int64_t inner = Product(Spatial(sizes));
+  const int64_t before = (op.size - 1) / 2;
+  ops::Conv conv;
+  conv.pads = {before, 0, op.size - 1 - before, 0};
+  const Term planes = ReshapeTo(Square(x), {sizes[0], 1, sizes[1], inner});
+  const Term ones = r.writer.Filled(1, x.dtype(), {1, 1, op.size.get(), 1});
+  const Term sum = ReshapeTo(Apply(conv, planes, ones), sizes);
+  const double scale = op.alpha / static_cast<double>(op.size.get());
+  return {x / Power(sum * scale + double{op.bias}, op.beta)};
+}
+
+// --- Fourier transforms ---
+
+// They are linear: the gradient of one is the one that turns the other way
+// round. The axis is counted from the front.
+struct FourierSides {
+  int64_t axis = 0;
+  int64_t length = 1;
+  bool inverse = false;
+  bool onesided = false;
+};
+
+// The axis is an attribute until opset 20.
+Term Transformed(Term x, const FourierSides& by) {
+  Writer& w = x.writer();
+  if (w.network().opset() < 20) {
+    return w.Add(ops::DFT17{by.axis, by.inverse, by.onesided},
+                 {x, w.Int(by.length)});
+  }
+  return w.Add(ops::DFT{by.inverse, by.onesided},
+               {x, w.Int(by.length), w.Int(by.axis)});
+}
+
+// As many elements of one side as wanted: the first ones, or zeros behind them.
+Term WithSide(Term x, int64_t axis, int64_t wanted) {
+  Sizes sizes = x.sizes();
+  const auto at = static_cast<size_t>(axis);
+  if (at >= sizes.size()) return x;
+  if (sizes[at] >= wanted) return Part(x, axis, 0, wanted);
+  sizes[at] = wanted - sizes[at];
+  return Joined({x, x.writer().Filled(0, x.dtype(), sizes)}, axis);
+}
+
+// What reaches half of a spectrum that real numbers were made of: each element
+// stands for its mirror image, too, if it has another one.
+Term HalfSpectrumGradient(Term dy, FourierSides by) {
+  by.inverse = false;
+  const Term half = Transformed(dy, by);
+  std::vector<double> scales;
+  for (int64_t k = 0; k <= by.length / 2; ++k) {
+    const bool is_single = k == 0 || 2 * k == by.length;
+    scales.push_back((is_single ? 1.0 : 2.0) / static_cast<double>(by.length));
+  }
+  const size_t rank = dy.sizes().size();
+  if (rank == 0) return dy;
+  return half *
+         dy.writer().Numbers(scales, dy.dtype(),
+                             LineAlong(rank, by.axis, by.length / 2 + 1));
+}
+
+// A length that is told cuts the signal off, or has zeros behind it: the
+// gradient is cut or filled the other way round. A forward transform turned
+// back by the inverse one has its 1 / length too much, and the other way round.
+template <typename Class>
+void GiveSignal(Rule& r, const Class& op, int64_t axis) {
+  const Sizes sizes = r.x().sizes();
+  if (sizes.empty()) return;
+  const auto rank = static_cast<int64_t>(sizes.size());
+  FourierSides by{FromFront(axis, rank), 1, op.inverse, op.onesided};
+  const int64_t side = sizes[static_cast<size_t>(by.axis)];
+  const bool is_real_inverse = by.inverse && by.onesided;
+  by.length = is_real_inverse ? 2 * (side - 1) : side;
+  if (r.has(1)) {
+    const Sizes told = r.Ints(1);
+    if (told.empty()) return;
+    by.length = told[0];
+  }
+  Term dx;
+  if (is_real_inverse) {
+    dx = HalfSpectrumGradient(r.dy(), by);
+  } else {
+    const auto length = static_cast<double>(by.length);
+    const FourierSides back{by.axis, by.length, !by.inverse, false};
+    dx = Transformed(r.dy(), back) * (by.inverse ? 1 / length : length);
+  }
+  dx = WithSide(dx, by.axis, side);
+  // A real input has no imaginary part.
+  r.Give(0, WithSide(dx, rank - 1, sizes.back()));
+}
+
+void DftRule(Rule& r, const ops::DFT& op) {
+  const Sizes axis = r.has(2) ? r.Ints(2) : Sizes{-2};
+  if (!axis.empty()) GiveSignal(r, op, axis[0]);
+}
+
+// Transforms of frames that are cut out of the signal.
+Terms DefineStft(Rule& r) {
+  const Sizes signal = r.x().sizes();
+  const Sizes step = r.Ints(1);
+  const Sizes spectrum = r.y().sizes();
+  int64_t length = signal.size() == 3 ? signal[1] : 0;
+  if (r.has(2)) length = r.x(2).count();
+  if (r.has(3)) {
+    const Sizes told = r.Ints(3);
+    if (!told.empty()) length = told[0];
+  }
+  if (!r.writer.status().ok()) return {r.x()};
+  Sizes places;
+  for (int64_t frame = 0; frame < spectrum[1]; ++frame) {
+    for (int64_t i = 0; i < length; ++i) places.push_back(frame * step[0] + i);
+  }
+  Term frames = Gathered(
+      r.x(), 1, ReshapeTo(r.writer.Ints(places), {spectrum[1], length}));
+  if (r.has(2)) frames = frames * ReshapeTo(r.x(2), {length, 1});
+  return {Transformed(frames, {2, length, false, r.As<ops::STFT>().onesided})};
 }
 
 constexpr Row kWindowRows[] = {
-    DefinitionOf<ops::AveragePool>(&DefineAveragePool),
-    RuleOf<ops::Col2Im>(&Col2ImRule),
-    RuleOf<ops::Conv>(&ConvRule),
-    RuleOf<ops::ConvTranspose>(&ConvTransposeRule),
+    DefinitionOf<ops::AveragePool, &DefineAveragePool>(),
+    RuleOf<ops::Col2Im, &Col2ImRule>(),
+    RuleOf<ops::Conv, &ConvRule>(),
+    RuleOf<ops::ConvTranspose, &ConvTransposeRule>(),
+    RuleOf<ops::DFT, &DftRule>(),
+    RuleOf<ops::DFT17>([](Rule& r) {
+      GiveSignal(r, r.As<ops::DFT17>(), r.As<ops::DFT17>().axis);
+    }),
     DefinitionOf<ops::GlobalAveragePool>(
         [](Rule& r) -> Terms { return {MeanOver(r.x(), PlaneAxes(r.x()))}; }),
-    DefinitionOf<ops::GlobalLpPool>([](Rule& r) {
-      return DefineGlobalNorm(r,
-                              static_cast<double>(r.As<ops::GlobalLpPool>().p));
-    }),
-    DefinitionOf<ops::GlobalLpPool1>([](Rule& r) {
-      return DefineGlobalNorm(r, r.As<ops::GlobalLpPool1>().p);
-    }),
-    DefinitionOf<ops::GlobalMaxPool>(&DefineGlobalMaxPool),
-    DefinitionOf<ops::LRN>(&DefineLrn),
-    DefinitionOf<ops::LpPool>(&DefineLpPool),
+    DefinitionOf<ops::GlobalLpPool, &DefineGlobalNorm>(),
+    DefinitionOf<ops::GlobalLpPool1, &DefineGlobalNorm>(),
+    DefinitionOf<ops::GlobalMaxPool>(
+        [](Rule& r) -> Terms { return {MaxOver(r.x(), PlaneAxes(r.x()))}; }),
+    DefinitionOf<ops::LRN, &DefineLrn>(),
+    DefinitionOf<ops::LpPool, &DefineLpPool>(),
     RuleOf<ops::MaxPool>(&MaxPoolRule),
+    FormulaOf<ops::MaxUnpool, &MaxUnpoolFormula>(),
+    DefinitionOf<ops::STFT>(&DefineStft),
 };
 
 }  // namespace
+
+Window Resolved(Writer& writer, const WindowAttributes& attributes,
+                size_t spatial) {
+  auto window = ResolveWindow(attributes, static_cast<int>(spatial));
+  writer.Fail(window.status());
+  return window.ok() ? *std::move(window) : Window();
+}
 
 absl::Span<const Row> WindowRows() { return kWindowRows; }
 

@@ -6,26 +6,18 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/cast.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
-#include "nodewise/ops/logic.h"
-#include "nodewise/ops/reduce.h"
-#include "nodewise/ops/unary.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/scatter.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise::gradient {
 namespace {
 
-using Sizes = std::vector<int64_t>;
-
-// Elements of constants that are calculated beforehand.
+// Elements of constants that are calculated beforehand. It bounds the work and
+// what the network holds; indices and conditions of larger tensors are
+// calculated whenever it runs.
 constexpr int64_t kMostFolded = 1 << 14;
-
-Term Like(Term x, double number) {
-  return x.writer().Number(number, x.dtype());
-}
 
 }  // namespace
 
@@ -34,7 +26,7 @@ DLDataType Term::dtype() const {
   return writer_->network().value(id_).type.dtype;
 }
 
-std::vector<int64_t> Term::sizes() const {
+Sizes Term::sizes() const {
   if (!is_given()) return {};
   const NetworkValue& value = writer_->network().value(id_);
   auto sizes = value.type.sizes();
@@ -47,33 +39,33 @@ std::vector<int64_t> Term::sizes() const {
   return *std::move(sizes);
 }
 
-int64_t Term::count() const { return Product(sizes()); }
-
 bool Term::has_known_sizes() const {
   return is_given() && writer_->network().value(id_).type.sizes().has_value();
 }
 
-std::vector<ValueId> Writer::IdsOf(const std::vector<Term>& terms) {
-  std::vector<ValueId> ids;
-  ids.reserve(terms.size());
-  for (const Term& term : terms) ids.push_back(term.id());
+std::vector<ValueId> Writer::IdsOf(const Terms& terms) {
+  std::vector<ValueId> ids(terms.size());
+  std::transform(terms.begin(), terms.end(), ids.begin(),
+                 [](const Term& term) { return term.id(); });
   return ids;
 }
 
+// A network of an older opset gets the row that holds in it, as long as that
+// row has the same attributes.
 const OperatorDef* Writer::RowOf(const OperatorDef* newest) const {
   const OperatorDef* const held = AllOperators().Find(
       newest->domain, newest->name, network_.opset(newest->domain));
   return held != nullptr && held->type == newest->type ? held : newest;
 }
 
-std::vector<Term> Writer::AddLike(const OpAttrs& attrs,
-                                  const std::vector<Term>& inputs,
-                                  size_t count) {
-  std::vector<Term> outputs(count, Term(this, kNoValue));
+Terms Writer::AddLike(const OpAttrs& attrs, const Terms& inputs, size_t count) {
+  Terms outputs(count, Term(this, kNoValue));
   if (!status_.ok()) return outputs;
   const Term known = count == 1 ? Folded(attrs, inputs) : Term();
   if (known.is_given()) return {known};
   NewOperation operation{attrs, IdsOf(inputs)};
+  // The number of values so far makes most names free at once, so that FreeName
+  // does not count up from 2 for each of many operations of one kind.
   const std::string stem =
       fmt::format("{}_{}", attrs.def().name, network_.data().values.size());
   for (size_t i = 0; i < count; ++i) {
@@ -84,12 +76,15 @@ std::vector<Term> Writer::AddLike(const OpAttrs& attrs,
   Fail(id.status());
   if (!id.ok()) return outputs;
   for (size_t i = 0; i < count; ++i) {
-    outputs[i] = Of(network_.operation(*id).outputs[i]);
+    outputs[i] = TermOf(network_.operation(*id).outputs[i]);
   }
   return outputs;
 }
 
-Term Writer::Folded(const OpAttrs& attrs, const std::vector<Term>& inputs) {
+// Integers and truth values are exact in every runtime. A float would be
+// rounded here as the reference rounds, which a runtime that the gradient tests
+// need not do.
+Term Writer::Folded(const OpAttrs& attrs, const Terms& inputs) {
   Tensors tensors;
   bool is_known = attrs.defined() && !inputs.empty();
   for (const Term& term : inputs) {
@@ -108,132 +103,72 @@ Term Writer::Folded(const OpAttrs& attrs, const std::vector<Term>& inputs) {
   return Constant(data);
 }
 
-Term Writer::Constant(NDArray data) {
+Term Writer::Constant(absl::StatusOr<NDArray> data) {
+  Fail(data.status());
   if (!status_.ok()) return {this, kNoValue};
-  const auto made = network_.AddConstant("", std::move(data));
-  Fail(made.status());
-  return {this, made.ok() ? *made : kNoValue};
+  return TermOf(network_.AddConstant("", *std::move(data)));
 }
 
 Term Writer::Numbers(const std::vector<double>& numbers, DLDataType dtype,
-                     const std::vector<int64_t>& sizes) {
+                     const Sizes& sizes) {
   auto data = NDArray::Empty(sizes, dtype, kCpu);
-  Fail(data.status());
-  if (!data.ok()) return {this, kNoValue};
-  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()), *data);
-  return Constant(*std::move(data));
+  const auto count = static_cast<int64_t>(numbers.size());
+  if (data.ok()) StoreDoubles(numbers.data(), 0, count, *data);
+  return Constant(std::move(data));
 }
 
 Term Writer::Number(double number, DLDataType dtype) {
   return Numbers({number}, dtype, {});
 }
 
-Term Writer::Filled(double number, DLDataType dtype,
-                    const std::vector<int64_t>& sizes) {
+Term Writer::Filled(double number, DLDataType dtype, const Sizes& sizes) {
   return Numbers(
       std::vector<double>(static_cast<size_t>(Product(sizes)), number), dtype,
       sizes);
 }
 
-Term Writer::Ints(const std::vector<int64_t>& numbers) {
+// Not by way of doubles, which do not hold every int64.
+Term Writer::Ints(const Sizes& numbers) {
   auto data =
       NDArray::Empty({static_cast<int64_t>(numbers.size())}, kInt64, kCpu);
-  Fail(data.status());
-  if (!data.ok()) return {this, kNoValue};
-  std::copy(numbers.begin(), numbers.end(), data->As<int64_t>());
-  return Constant(*std::move(data));
+  if (data.ok()) {
+    std::copy(numbers.begin(), numbers.end(), data->As<int64_t>());
+  }
+  return Constant(std::move(data));
 }
 
-Term operator+(Term a, Term b) { return a.writer().Add(ops::Add{}, {a, b}); }
-Term operator-(Term a, Term b) { return a.writer().Add(ops::Sub{}, {a, b}); }
-Term operator*(Term a, Term b) { return a.writer().Add(ops::Mul{}, {a, b}); }
-Term operator/(Term a, Term b) { return a.writer().Add(ops::Div{}, {a, b}); }
-Term operator+(Term a, double b) { return a + Like(a, b); }
-Term operator-(Term a, double b) { return a - Like(a, b); }
-Term operator*(Term a, double b) { return b == 1 ? a : a * Like(a, b); }
-Term operator/(Term a, double b) { return b == 1 ? a : a / Like(a, b); }
-Term operator-(double a, Term b) { return Like(b, a) - b; }
-Term operator-(Term a) { return a.writer().Add(ops::Neg{}, {a}); }
-
-Term Exp(Term x) { return x.writer().Add(ops::Exp{}, {x}); }
-Term Sqrt(Term x) { return x.writer().Add(ops::Sqrt{}, {x}); }
-Term Sign(Term x) { return x.writer().Add(ops::Sign{}, {x}); }
-Term Abs(Term x) { return x.writer().Add(ops::Abs{}, {x}); }
-Term Sigmoid(Term x) { return x.writer().Add(ops::Sigmoid{}, {x}); }
-Term Square(Term x) { return x * x; }
-Term Floor(Term x) { return x.writer().Add(ops::Floor{}, {x}); }
-Term Ceil(Term x) { return x.writer().Add(ops::Ceil{}, {x}); }
-Term AtLeast(Term x, double least) {
-  return x.writer().Add(ops::Max{}, {x, Like(x, least)});
-}
-Term AtMost(Term x, double most) {
-  return x.writer().Add(ops::Min{}, {x, Like(x, most)});
-}
-Term Power(Term x, double exponent) {
-  if (exponent == 1) return x;
-  return x.writer().Add(ops::Pow{}, {x, Like(x, exponent)});
-}
-Term Greater(Term x, double limit) {
-  return x.writer().Add(ops::Greater{}, {x, Like(x, limit)});
-}
-Term Less(Term x, double limit) {
-  return x.writer().Add(ops::Less{}, {x, Like(x, limit)});
-}
-Term Both(Term a, Term b) { return a.writer().Add(ops::And{}, {a, b}); }
-Term Choose(Term condition, Term a, Term b) {
-  return a.writer().Add(ops::Where{}, {condition, a, b});
-}
-Term Choose(Term condition, Term a, double b) {
-  return Choose(condition, a, Like(a, b));
-}
-Term Choose(Term condition, double a, Term b) {
-  return Choose(condition, Like(b, a), b);
-}
-
-Term CastTo(Term x, DLDataType dtype) {
-  return x.dtype() == dtype ? x : x.writer().Add(ops::Cast{dtype}, {x});
-}
-
-Term ReshapeTo(Term x, const std::vector<int64_t>& sizes) {
+Term ReshapeTo(Term x, const Sizes& sizes) {
   if (x.sizes() == sizes) return x;
-  // Sides of 0 are sides of 0.
+  // Sides of 0 are sides of 0: without the switch a 0 would stand for the old
+  // side at that place.
   const ops::Reshape reshape{std::find(sizes.begin(), sizes.end(), 0) !=
                              sizes.end()};
-  return x.writer().Add(reshape, {x, x.writer().Ints(sizes)});
+  return Apply(reshape, x, x.writer().Ints(sizes));
 }
 
 Term Flattened(Term x) {
   if (x.has_known_sizes()) return ReshapeTo(x, {x.count()});
-  return x.writer().Add(ops::Reshape{}, {x, x.writer().Ints({-1})});
+  return Apply(ops::Reshape{}, x, x.writer().Ints({-1}));
 }
 
-Term ExpandTo(Term x, const std::vector<int64_t>& sizes) {
+Term ExpandTo(Term x, const Sizes& sizes) {
   if (x.sizes() == sizes) return x;
-  return x.writer().Add(ops::Expand{}, {x, x.writer().Ints(sizes)});
+  return Apply(ops::Expand{}, x, x.writer().Ints(sizes));
 }
 
-Term Transposed(Term x, const std::vector<int64_t>& order) {
+// An order that is sorted leaves all sides where they are.
+Term Transposed(Term x, const Sizes& order) {
   if (std::is_sorted(order.begin(), order.end())) return x;
-  return x.writer().Add(ops::Transpose{order}, {x});
+  return Apply(ops::Transpose{order}, x);
 }
 
 Term SwapLast(Term x) {
   Sizes order = Counting(0, x.rank());
-  if (order.size() > 1)
-    std::swap(order[order.size() - 1], order[order.size() - 2]);
+  if (order.size() > 1) std::swap(order.back(), order[order.size() - 2]);
   return Transposed(x, order);
 }
 
-Term SumOver(Term x, const std::vector<int64_t>& axes) {
-  if (axes.empty()) return x;
-  return x.writer().Add(ops::ReduceSum{}, {x, x.writer().Ints(axes)});
-}
-
-Term MeanOver(Term x, const std::vector<int64_t>& axes) {
-  if (axes.empty()) return x;
-  return x.writer().Add(ops::ReduceMean{}, {x, x.writer().Ints(axes)});
-}
-
+// A part that is the whole needs no operation.
 Term Part(Term x, int64_t axis, int64_t begin, int64_t end) {
   const Sizes sizes = x.sizes();
   if (sizes.empty()) return x;
@@ -251,10 +186,11 @@ Term ItemAt(Term x, int64_t axis, int64_t index) {
   return ReshapeTo(part, sizes);
 }
 
-std::vector<Term> EqualParts(Term x, int64_t axis, int64_t count) {
+// One part is the whole, for which a Split would be an operation too many.
+Terms EqualParts(Term x, int64_t axis, int64_t count) {
   const Sizes sizes = x.sizes();
   if (count == 1 || sizes.empty()) {
-    return std::vector<Term>(static_cast<size_t>(count), x);
+    return Terms(static_cast<size_t>(count), x);
   }
   Writer& writer = x.writer();
   const Sizes lengths(static_cast<size_t>(count),
@@ -263,12 +199,11 @@ std::vector<Term> EqualParts(Term x, int64_t axis, int64_t count) {
                        lengths.size());
 }
 
-Term Joined(const std::vector<Term>& terms, int64_t axis) {
-  if (terms.size() == 1) return terms[0];
-  return terms[0].writer().Add(ops::Concat{axis}, terms);
-}
-
-Term SumTo(Term x, const std::vector<int64_t>& sizes) {
+// Sides are compared from the last one on, as broadcasting does: the first
+// `more` of x have no side to go to, and the others are summed where the wanted
+// side is 1. A side of 1 that stays is in no sum, for which there would be an
+// operation too many.
+Term SumTo(Term x, const Sizes& sizes) {
   const Sizes from = x.sizes();
   if (from == sizes) return x;
   if (from.size() < sizes.size()) return ExpandTo(x, sizes);
@@ -284,8 +219,7 @@ Term SumTo(Term x, const std::vector<int64_t>& sizes) {
   return ExpandTo(ReshapeTo(SumOver(x, axes), left), sizes);
 }
 
-Term ScatterAdded(Term indices, Term updates,
-                  const std::vector<int64_t>& sizes) {
+Term ScatterAdded(Term indices, Term updates, const Sizes& sizes) {
   Writer& writer = updates.writer();
   ops::ScatterElements scatter;
   scatter.reduction = ops::ScatterReduction::kAdd;
@@ -295,6 +229,17 @@ Term ScatterAdded(Term indices, Term updates,
   return ReshapeTo(added, sizes);
 }
 
+// A scatter that replaces: no two updates may name one element.
+Term PutInto(const Sizes& sizes, int64_t axis, Term indices, Term updates) {
+  Writer& writer = updates.writer();
+  ops::ScatterElements scatter;
+  scatter.axis = axis;
+  return writer.Add(
+      scatter, {writer.Filled(0, updates.dtype(), sizes), indices, updates});
+}
+
+// Gradients are networks of which gradients are made again, so a name of this
+// kind may be taken already.
 std::string FreeName(const Network& network, const std::string& wanted) {
   std::string name = wanted;
   for (int i = 2; network.HasValue(name); ++i) {
@@ -303,10 +248,22 @@ std::string FreeName(const Network& network, const std::string& wanted) {
   return name;
 }
 
-std::vector<int64_t> Counting(int64_t begin, int64_t end) {
+Sizes Counting(int64_t begin, int64_t end) {
   Sizes numbers(static_cast<size_t>(std::max<int64_t>(end - begin, 0)));
   std::iota(numbers.begin(), numbers.end(), begin);
   return numbers;
+}
+
+Sizes AxesBesideChannels(int64_t rank) {
+  Sizes axes = Counting(0, rank);
+  if (axes.size() > 1) axes.erase(axes.begin() + 1);
+  return axes;
+}
+
+Sizes LineAlong(size_t count, int64_t axis, int64_t size) {
+  Sizes line(count, 1);
+  line[static_cast<size_t>(axis)] = size;
+  return line;
 }
 
 }  // namespace nodewise::gradient

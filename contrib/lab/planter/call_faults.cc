@@ -70,6 +70,7 @@ absl::StatusOr<size_t> LargestConstant(const FaultPlace& place) {
     most = count;
     found = i;
   }
+  // Fewer elements are rather a scale, an axis or sizes than weights.
   if (most < 4) return Lacks("it reads no constant of 4 elements or more");
   return found;
 }
@@ -107,11 +108,10 @@ void AddSwapsInside(const FaultPlace& place, Spoilings* made) {
 struct OutputSide {
   size_t output = 0;
   int side = 0;
-  int64_t outer = 1;  // Elements of the sides before it.
-  int64_t size = 1;
-  int64_t inner = 1;  // Elements of those behind it.
+  int64_t count = 1;  // Elements of the output.
+  int64_t size = 1;   // Those along the side.
+  int64_t inner = 1;  // Those of the sides behind it.
 
-  int64_t count() const { return outer * size * inner; }
   // Returns where along the side an element lies.
   int64_t PlaceOf(int64_t element) const { return element / inner % size; }
 };
@@ -124,10 +124,9 @@ std::vector<OutputSide> SidesOf(const FaultPlace& place, RandomSource& random) {
     const absl::Span<const int64_t> shape = place.sound.outputs[slot].shape();
     for (size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] < 2) continue;
-      const OutputSide side{slot, static_cast<int>(i),
-                            Product(shape.subspan(0, i)), shape[i],
+      const OutputSide side{slot, static_cast<int>(i), Product(shape), shape[i],
                             Product(shape.subspan(i + 1))};
-      if (side.count() == 0) continue;
+      if (side.count == 0) continue;
       (i == 0 && shape.size() > 1 ? first : sides).push_back(side);
     }
   }
@@ -263,7 +262,7 @@ FoundWays MissingBias(const FaultPlace& place, RandomSource& random) {
           std::memset(copy.data(), 0, copy.bytes());
         }));
   }
-  return Found(std::move(made), "it adds no constant", random);
+  return Found(std::move(made), "it adds no constant", &random);
 }
 
 FoundWays WrongWeight(const FaultPlace& place, RandomSource& random) {
@@ -278,6 +277,7 @@ FoundWays WrongWeight(const FaultPlace& place, RandomSource& random) {
     const auto element = static_cast<size_t>(
         random.Between(0, static_cast<int64_t>(values.size()) - 1));
     const double was = values[element];
+    // It changes by twice the largest element, so that a sum of many shows it.
     double is = was > 0 ? was - 2 * largest : was + 2 * largest;
     // Integers stay in the range that the others have.
     if (IsInteger(weights.dtype())) {
@@ -313,7 +313,7 @@ FoundWays SwappedInputs(const FaultPlace& place, RandomSource& random) {
   if (place.region != nullptr && place.is_bound_by_attributes) {
     AddSwapsInside(place, &made);
   }
-  return Found(std::move(made), "it reads no two tensors of one type", random);
+  return Found(std::move(made), "it reads no two tensors of one type", &random);
 }
 
 // From one to two per cent, either way.
@@ -335,14 +335,12 @@ Spoiling ScalingOfFloats(RandomSource& random) {
   return made;
 }
 
+// One way is enough: it changes every number but 0.
 FoundWays ScaledOutputs(const FaultPlace& place, RandomSource& random) {
-  const auto& outputs = place.sound.outputs;
-  if (std::none_of(outputs.begin(), outputs.end(), [](const NDArray& output) {
-        return IsFloat(output.dtype());
-      })) {
-    return Lacks("it makes no floats");
+  for (const NDArray& output : place.sound.outputs) {
+    if (IsFloat(output.dtype())) return Spoilings{ScalingOfFloats(random)};
   }
-  return Spoilings{ScalingOfFloats(random)};
+  return Lacks("it makes no floats");
 }
 
 FoundWays SpoiledChannel(const FaultPlace& place, RandomSource& random) {
@@ -358,7 +356,7 @@ FoundWays SpoiledChannel(const FaultPlace& place, RandomSource& random) {
         ChangedOutput(fmt::format("index {} of side {} of output {} is wrong",
                                   channel, side.side, side.output),
                       side.output, [side, channel, step](Numbers& numbers) {
-                        for (int64_t i = 0; i < side.count(); ++i) {
+                        for (int64_t i = 0; i < side.count; ++i) {
                           if (side.PlaceOf(i) != channel) continue;
                           double& number = numbers[static_cast<size_t>(i)];
                           number = WrongNumber(number, step);
@@ -381,7 +379,7 @@ FoundWays OneNan(const FaultPlace& place, RandomSource& random) {
           numbers[element] = std::numeric_limits<double>::quiet_NaN();
         }));
   }
-  return Found(std::move(made), "it makes no floats", random);
+  return Found(std::move(made), "it makes no floats", &random);
 }
 
 // The result is written as if the two sides stood in the other order, and read
@@ -398,7 +396,7 @@ FoundWays TransposedOutput(const FaultPlace& place, RandomSource& random) {
     made.push_back(MovedElements(
         fmt::format("output {} is stored with sides {} and {} exchanged",
                     side.output, side.side, side.side + 1),
-        side.output, side.count(), [=](int64_t i) {
+        side.output, side.count, [=](int64_t i) {
           const int64_t block = i / (rows * columns * inner);
           const int64_t row = i / inner % rows;
           const int64_t column = i / inner / rows % columns;
@@ -408,19 +406,22 @@ FoundWays TransposedOutput(const FaultPlace& place, RandomSource& random) {
   return Found(std::move(made), "no result has two sides longer than 1");
 }
 
+// The last index along the side, which has no neighbour, keeps its elements.
 FoundWays ShiftedOutput(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const OutputSide& side : SidesOf(place, random)) {
     made.push_back(MovedElements(
         fmt::format("output {} is shifted by one along side {}", side.output,
                     side.side),
-        side.output, side.count(), [side](int64_t i) {
+        side.output, side.count, [side](int64_t i) {
           return side.PlaceOf(i) + 1 < side.size ? i + side.inner : i;
         }));
   }
   return Found(std::move(made), kTooShort);
 }
 
+// All lanes are ways, in a drawn order, since what a lane holds may be 0
+// anyway.
 FoundWays DroppedLane(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const size_t slot : LongOutputs(place, random)) {
@@ -441,6 +442,8 @@ FoundWays DroppedLane(const FaultPlace& place, RandomSource& random) {
   return Found(std::move(made), kTooShort);
 }
 
+// A row whose length is a multiple of the vector has no tail, and a shorter one
+// has no vector before it that the tail could repeat.
 FoundWays UnmaskedTail(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const size_t slot : LongOutputs(place, random)) {
@@ -459,7 +462,7 @@ FoundWays UnmaskedTail(const FaultPlace& place, RandomSource& random) {
   }
   return Found(std::move(made),
                "no row of a result is longer than a vector with a rest",
-               random);
+               &random);
 }
 
 // What was there before is an input, whose memory the result may have taken
@@ -507,6 +510,8 @@ FoundWays Overrun(const FaultPlace& place, RandomSource& random) {
       })};
 }
 
+// One seed for all ways: which calls are faulty does not depend on which way is
+// taken in the end.
 FoundWays FlakyOutput(const FaultPlace& place, RandomSource& random) {
   const uint64_t seed = random.Next();
   Spoilings made;

@@ -11,13 +11,16 @@
 #include "nodewise/device/device.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/storage_plan.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 namespace {
+
+using Arrays = std::vector<NDArray>;
 
 // --- The kinds ---
 
@@ -79,6 +82,7 @@ constexpr SpoilingsOf kMakers[] = {
 };
 static_assert(std::size(kMakers) == static_cast<size_t>(FaultKind::kHang) + 1);
 
+// A node that only copies or renames cannot compute anything wrong.
 bool ComputesSomething(const Graph& graph, NodeId id) {
   const GraphNode& node = graph.node(id);
   return graph.IsFunction(id) && node.function != kNopFunction &&
@@ -95,7 +99,8 @@ std::vector<NodeId> ComputingNodes(const Graph& graph) {
 
 // --- The sound run ---
 
-// The graph with every entry of a function as an output, in memory of its own.
+// The graph with every entry of a function as an output, in memory of its own:
+// in that of the plan later nodes would overwrite what earlier ones made.
 Graph WithAllOutputs(Graph graph) {
   graph.heads.clear();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
@@ -131,6 +136,7 @@ absl::StatusOr<NDArray> DrawnInput(const TensorInfo& info, uint64_t seed) {
   return drawn;
 }
 
+// A tensor that is given as an input goes before a parameter of that name.
 absl::Status SetAllInputs(const PlanterOptions& options,
                           GraphExecutor* executor) {
   for (size_t i = 0; i < executor->NumInputs(); ++i) {
@@ -150,15 +156,15 @@ absl::Status SetAllInputs(const PlanterOptions& options,
 // Runs a graph once, each entry in memory of its own, and returns what every
 // entry held, by entry, as host copies; undefined for what no node reads or
 // makes. Inputs that the options do not give are drawn.
-absl::StatusOr<std::vector<NDArray>> RunSoundly(const Graph& graph,
-                                                const Ref<Library>& library,
-                                                const PlanterOptions& options) {
+absl::StatusOr<Arrays> RunSoundly(const Graph& graph,
+                                  const Ref<Library>& library,
+                                  const PlanterOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(
       const auto executor,
       GraphExecutor::Create(WithAllOutputs(graph), library));
   NODEWISE_RETURN_IF_ERROR(SetAllInputs(options, executor.get()));
   NODEWISE_RETURN_IF_ERROR(executor->Run());
-  std::vector<NDArray> held(graph.entries.size());
+  Arrays held(graph.entries.size());
   for (size_t i = 0; i < graph.arg_nodes.size(); ++i) {
     const EntryId entry = graph.EntryOf(NodeId{graph.arg_nodes[i]}, 0);
     NODEWISE_ASSIGN_OR_RETURN(const NDArray input, executor->GetInput(i));
@@ -253,32 +259,29 @@ std::vector<PlanOverlap> FindPlanOverlaps(const Graph& graph) {
 // --- The trial of a fault ---
 
 // Tensors as the node's function gets them: flat if the node says so.
-absl::StatusOr<std::vector<NDArray>> AsCalled(const std::vector<NDArray>& list,
-                                              bool flatten) {
+absl::StatusOr<Arrays> AsCalled(Arrays list, bool flatten) {
   if (!flatten) return list;
-  std::vector<NDArray> flat;
-  for (const NDArray& tensor : list) {
+  for (NDArray& tensor : list) {
     NODEWISE_ASSIGN_OR_RETURN(
-        NDArray view,
+        tensor,
         tensor.View(std::vector<int64_t>{CountOf(tensor)}, tensor.dtype()));
-    flat.push_back(std::move(view));
   }
-  return flat;
+  return list;
 }
 
-absl::StatusOr<std::vector<NDArray>> EmptyLike(
-    const std::vector<NDArray>& list) {
-  std::vector<NDArray> made;
-  for (const NDArray& like : list) {
-    NODEWISE_ASSIGN_OR_RETURN(NDArray empty,
-                              NDArray::Empty(like.shape(), like.dtype(), kCpu));
-    if (empty.bytes() > 0) std::memset(empty.data(), 0, empty.bytes());
-    made.push_back(std::move(empty));
+// What a fault leaves unwritten is then the same in each trial.
+absl::StatusOr<Arrays> ZerosLike(Arrays list) {
+  for (NDArray& tensor : list) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        tensor, NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
+    if (tensor.bytes() > 0) std::memset(tensor.data(), 0, tensor.bytes());
   }
-  return made;
+  return list;
 }
 
-// PlantedFault::effect of one output.
+// PlantedFault::effect of one output. NaN in both is no difference, and NaN or
+// an infinity in one of them an infinite one. So is any difference from a
+// result that is all zeros, since there is nothing to compare it with.
 double EffectOn(const NDArray& sound, const NDArray& faulty) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const DLDataType dtype = sound.dtype();
@@ -306,8 +309,7 @@ absl::StatusOr<std::optional<double>> TryFault(const FaultPlace& place,
                                                const Spoiling& spoiling,
                                                Library& sound) {
   const GraphNode& node = place.graph.node(place.node);
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> made,
-                            EmptyLike(place.sound.outputs));
+  NODEWISE_ASSIGN_OR_RETURN(const Arrays made, ZerosLike(place.sound.outputs));
   NodeCall call;
   NODEWISE_ASSIGN_OR_RETURN(call.inputs,
                             AsCalled(place.sound.inputs, node.flatten));
@@ -345,6 +347,8 @@ std::string MarkOf(const PlantedFault& fault) {
 }
 
 // Has the functions of another library, and spoils that of the marked node.
+// Where several faults are planted, libraries stand around each other, and each
+// knows the mark of its own node alone.
 class PlantedLibrary : public Library {
  public:
   PlantedLibrary(Ref<Library> sound, std::string mark, Spoiling spoiling)
@@ -389,26 +393,6 @@ bool MakesFloats(const Graph& graph, NodeId id) {
   return false;
 }
 
-// Plants into the first of the nodes, in an order that the seed draws, that can
-// have the fault.
-template <typename PlantAt>
-absl::StatusOr<PlantedGraph> PlantSomewhere(std::string_view kind,
-                                            const Graph& graph, uint64_t seed,
-                                            PlantAt plant_at) {
-  std::vector<NodeId> nodes = ComputingNodes(graph);
-  RandomSource random(seed, kind);
-  Shuffle(&nodes, random);
-  std::string reasons;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    auto planted = plant_at(nodes[i]);
-    if (planted.ok()) return planted;
-    // All nodes would be too long a list.
-    if (i < 3) reasons += fmt::format("; {}", MessageOf(planted.status()));
-  }
-  return Lacks(fmt::format("plant {}: none of {} nodes can have it{}", kind,
-                           nodes.size(), reasons));
-}
-
 }  // namespace
 
 absl::Span<const FaultKindRow> FaultKinds() { return kFaultKindRows; }
@@ -436,8 +420,7 @@ absl::StatusOr<PlantedGraph> PlantScale(Graph graph, Ref<Library> library,
         "plant: the graph has no node that makes floats, expected one");
   }
   RandomSource random(seed, "planter");
-  PlantedFault fault;
-  fault.node = OneOf(choices, random);
+  PlantedFault fault{.node = OneOf(choices, random)};
   return PlantSpoiling(std::move(graph), std::move(library), std::move(fault),
                        ScalingOfFloats(random));
 }
@@ -447,7 +430,7 @@ struct Planter::Sound {
   Graph graph;
   Ref<Library> library;
   PlanterOptions options;
-  std::vector<NDArray> held;  // By entry.
+  Arrays held;  // By entry.
   std::vector<PlanOverlap> overlaps;
 
   // The place points to the region, which is none if it is not known.
@@ -457,6 +440,11 @@ struct Planter::Sound {
   absl::StatusOr<PlantedGraph> PlantAt(PlantedFault fault,
                                        SpoilingsOf spoilings_of,
                                        uint64_t seed) const;
+  // Plants into the first of the nodes, in an order that the seed draws, that
+  // can have the fault.
+  absl::StatusOr<PlantedGraph> PlantSomewhere(PlantedFault fault,
+                                              SpoilingsOf spoilings_of,
+                                              uint64_t seed) const;
   absl::StatusOr<PlantedGraph> PlantFunction(PlantedFault fault,
                                              SpoilingsOf spoilings_of,
                                              RandomSource& random) const;
@@ -515,12 +503,14 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
       return PlantSpoiling(graph, library, std::move(fault), spoiling);
     }
   }
+  // The last failure says more than the first way, if there was one.
   return Lacks(fmt::format(
       "no effect: {} ({})",
       failure.ok() ? "it makes the same bits all the same" : "it does not run",
       failure.ok() ? spoilings[0].what : MessageOf(failure)));
 }
 
+// Where the two results are equal, an overlap would change nothing.
 bool Planter::Sound::DifferInBytes(EntryId a, EntryId b) const {
   const NDArray &one = held[Index(a)], &other = held[Index(b)];
   const size_t bytes = std::min(one.bytes(), other.bytes());
@@ -569,6 +559,24 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantAt(PlantedFault fault,
             planted.status());
 }
 
+absl::StatusOr<PlantedGraph> Planter::Sound::PlantSomewhere(
+    PlantedFault fault, SpoilingsOf spoilings_of, uint64_t seed) const {
+  const std::string_view kind = KindNameOf(fault);
+  std::vector<NodeId> nodes = ComputingNodes(graph);
+  RandomSource random(seed, kind);
+  Shuffle(&nodes, random);
+  std::string reasons;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    fault.node = nodes[i];
+    auto planted = PlantAt(fault, spoilings_of, seed);
+    if (planted.ok()) return planted;
+    // All nodes would be too long a list.
+    if (i < 3) reasons += fmt::format("; {}", MessageOf(planted.status()));
+  }
+  return Lacks(fmt::format("plant {}: none of {} nodes can have it{}", kind,
+                           nodes.size(), reasons));
+}
+
 Planter::Planter(std::unique_ptr<const Sound> sound)
     : sound_(std::move(sound)) {}
 
@@ -587,32 +595,27 @@ absl::StatusOr<std::unique_ptr<const Planter>> Planter::Create(
 
 absl::StatusOr<PlantedGraph> Planter::PlantAt(FaultKind kind, NodeId node,
                                               uint64_t seed) const {
-  PlantedFault fault;
-  fault.node = node;
-  fault.kind = kind;
-  return sound_->PlantAt(std::move(fault), kMakers[static_cast<size_t>(kind)],
-                         seed);
+  return sound_->PlantAt({.node = node, .kind = kind},
+                         kMakers[static_cast<size_t>(kind)], seed);
 }
 
 absl::StatusOr<PlantedGraph> Planter::PlantAt(const FurtherFaultKind& kind,
                                               NodeId node,
                                               uint64_t seed) const {
-  PlantedFault fault;
-  fault.node = node;
-  fault.further_kind = kind.name;
-  return sound_->PlantAt(std::move(fault), kind.spoilings, seed);
+  return sound_->PlantAt({.node = node, .further_kind = std::string(kind.name)},
+                         kind.spoilings, seed);
 }
 
 absl::StatusOr<PlantedGraph> Planter::Plant(FaultKind kind,
                                             uint64_t seed) const {
-  return PlantSomewhere(RowOf(kind).name, sound_->graph, seed,
-                        [&](NodeId node) { return PlantAt(kind, node, seed); });
+  return sound_->PlantSomewhere({.kind = kind},
+                                kMakers[static_cast<size_t>(kind)], seed);
 }
 
 absl::StatusOr<PlantedGraph> Planter::Plant(const FurtherFaultKind& kind,
                                             uint64_t seed) const {
-  return PlantSomewhere(kind.name, sound_->graph, seed,
-                        [&](NodeId node) { return PlantAt(kind, node, seed); });
+  return sound_->PlantSomewhere({.further_kind = std::string(kind.name)},
+                                kind.spoilings, seed);
 }
 
 }  // namespace nodewise

@@ -12,8 +12,8 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/network.h"
-#include "nodewise/ndarray/short_float.h"
+#include "nodewise/ir/elementwise.h"
+#include "nodewise/ndarray/half.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/softmax.h"
@@ -48,6 +48,10 @@ std::string InWords(const Ints& list) {
 
 OtherValue OtherList(const Ints& from, Ints to) {
   return {InWords(from), InWords(to), AttrValue(std::move(to))};
+}
+
+OtherValue OtherInt(int64_t from, int64_t to) {
+  return {fmt::format("{}", from), fmt::format("{}", to), AttrValue(to)};
 }
 
 // One element of padding stands at the other end, so that sizes stay.
@@ -86,9 +90,7 @@ std::vector<OtherValue> OtherOrder(std::string_view name,
     if (name != "axis") return {};
     const int64_t now = *axis < 0 ? *axis + rank : *axis;
     for (int64_t other = 0; other < rank; ++other) {
-      if (other == now) continue;
-      others.push_back({fmt::format("{}", *axis), fmt::format("{}", other),
-                        AttrValue(other)});
+      if (other != now) others.push_back(OtherInt(*axis, other));
     }
   }
   const auto* const list = std::get_if<Ints>(&value);
@@ -125,8 +127,7 @@ std::vector<OtherValue> OtherNumber(std::string_view, const AttrValue& value,
   }
   const auto* const flag = std::get_if<int64_t>(&value);
   if (flag == nullptr || (*flag != 0 && *flag != 1)) return {};
-  return {{fmt::format("{}", *flag), fmt::format("{}", 1 - *flag),
-           AttrValue(1 - *flag)}};
+  return {OtherInt(*flag, 1 - *flag)};
 }
 
 int RankOfFirst(const Network& network, const Operation& operation) {
@@ -135,34 +136,26 @@ int RankOfFirst(const Network& network, const Operation& operation) {
   return type.has_rank() ? type.rank() : 0;
 }
 
-class RegionChanger {
- public:
-  RegionChanger(const FaultPlace& place, OtherValuesOf others,
-                RandomSource& random)
-      : region_(*place.region), others_(others), random_(random) {}
+// Puts each of the other values into a copy of the region. The attribute's own
+// type says what is tried: a list, a number, a word.
+struct RegionChanger {
+  const Region& region;
+  const OtherValuesOf others;
+  RandomSource& random;
+  Spoilings made = {};
 
-  Spoilings Find() {
-    for (const OperationId id : SourceOperations(region_)) {
-      ChangeAttributes(region_.network.operation(id));
-      ChangeConstants(region_.network.operation(id));
-    }
-    Shuffle(&made_, random_);
-    return std::move(made_);
-  }
-
- private:
   void ChangeAttributes(const Operation& operation) {
     const std::vector<NamedAttr> attrs = NamedAttrsOf(operation.attrs);
-    const int rank = RankOfFirst(region_.network, operation);
+    const int rank = RankOfFirst(region.network, operation);
     for (size_t i = 0; i < attrs.size(); ++i) {
-      for (OtherValue& other :
-           others_(attrs[i].name, attrs[i].value, rank, random_)) {
-        std::vector<NamedAttr> changed = attrs;
-        changed[i].value = std::move(other.value);
-        auto made = MakeAttrs(operation.def(), changed);
-        if (!made.ok()) continue;
-        NetworkData data = region_.network.data();
-        data.operations[Index(operation.id)]->attrs = *std::move(made);
+      for (const OtherValue& other :
+           others(attrs[i].name, attrs[i].value, rank, random)) {
+        std::vector<NamedAttr> named = attrs;
+        named[i].value = other.value;
+        auto changed = MakeAttrs(operation.def(), named);
+        if (!changed.ok()) continue;
+        NetworkData data = region.network.data();
+        data.operations[Index(operation.id)]->attrs = *std::move(changed);
         AddChanged(operation, attrs[i].name, other, std::move(data));
       }
     }
@@ -170,19 +163,19 @@ class RegionChanger {
 
   // Looks at the inputs that are constants of the region itself.
   void ChangeConstants(const Operation& operation) {
-    const int rank = RankOfFirst(region_.network, operation);
+    const int rank = RankOfFirst(region.network, operation);
     const auto& params = operation.def().inputs;
     for (size_t i = 1; i < operation.inputs.size() && i < params.size(); ++i) {
       if (operation.inputs[i] == kNoValue) continue;
-      const NetworkValue& value = region_.network.value(operation.inputs[i]);
+      const NetworkValue& value = region.network.value(operation.inputs[i]);
       if (value.kind != NetworkValue::Kind::kConstant ||
           !(value.data.dtype() == kInt64)) {
         continue;
       }
       const auto* const first = value.data.As<int64_t>();
       const Ints list(first, first + CountOf(value.data));
-      for (OtherValue& other :
-           others_(params[i].name, AttrValue(list), rank, random_)) {
+      for (const OtherValue& other :
+           others(params[i].name, AttrValue(list), rank, random)) {
         ChangeConstant(operation, value, params[i].name, other);
       }
     }
@@ -194,7 +187,7 @@ class RegionChanger {
     if (!tensor.ok()) return;
     const auto& list = std::get<Ints>(other.value);
     std::copy(list.begin(), list.end(), tensor->As<int64_t>());
-    NetworkData data = region_.network.data();
+    NetworkData data = region.network.data();
     NetworkValue& changed = *data.values[Index(value.id)];
     changed.elements = ElementsOf(*tensor);
     changed.data = *std::move(tensor);
@@ -207,18 +200,12 @@ class RegionChanger {
                   const OtherValue& other, NetworkData data) {
     auto network = Network::FromData(std::move(data));
     if (!network.ok()) return;
-    Region changed = region_;
+    Region changed = region;
     changed.network = *std::move(network);
-    made_.push_back(
-        WithRegion(fmt::format("{} of {} is {} instead of {}", name,
-                               operation.name, other.to, other.from),
-                   changed));
+    made.push_back(WithRegion(fmt::format("{} of {} is {} instead of {}", name,
+                                          operation.name, other.to, other.from),
+                              changed));
   }
-
-  const Region& region_;
-  const OtherValuesOf others_;
-  RandomSource& random_;
-  Spoilings made_;
 };
 
 FoundWays OtherRegions(const FaultPlace& place, OtherValuesOf others,
@@ -228,7 +215,12 @@ FoundWays OtherRegions(const FaultPlace& place, OtherValuesOf others,
     return Lacks(
         "its function is compiled: no attribute can be changed any more");
   }
-  return Found(RegionChanger(place, others, random).Find(), lacks);
+  RegionChanger changer{*place.region, others, random};
+  for (const OperationId id : SourceOperations(*place.region)) {
+    changer.ChangeAttributes(place.region->network.operation(id));
+    changer.ChangeConstants(place.region->network.operation(id));
+  }
+  return Found(std::move(changer.made), lacks, &random);
 }
 
 // --- Arithmetic ---
@@ -241,7 +233,8 @@ FoundWays OtherRegions(const FaultPlace& place, OtherValuesOf others,
 // sum after it; docs/planter.md names the number.
 constexpr int kParts = 16;
 
-// A region and what computes it.
+// A region and what computes it, which refer to each other: the function of a
+// node holds them for as long as it lives.
 struct ChangedRegion {
   ChangedRegion(const Region& source, OperationId operation,
                 ChangedOperation change)
@@ -303,7 +296,10 @@ absl::StatusOr<Evaluated> WithResult(const OperationCall& call,
 
 double ToFloat16(double value) { return HalfToFloat(DoubleToHalf(value)); }
 
-// The terms of the sums fall into parts by chance, as the seed says.
+// The terms of the sums fall into parts by chance, as the seed says. The
+// operation itself adds up each part, with zeros in the place of all other
+// terms; what it gives for zeros alone is what other inputs add, and is taken
+// off. So nothing need be known of the operation but that it is a sum.
 absl::StatusOr<Evaluated> AddedInFloat16(const OperationCall& call, size_t slot,
                                          uint64_t seed,
                                          const EvalArgs::Options& options) {
@@ -330,15 +326,14 @@ absl::StatusOr<Evaluated> AddedInFloat16(const OperationCall& call, size_t slot,
   return WithResult(call, sums, options);
 }
 
-// A function of one number, between points that are `step` apart.
+// A function of one number, between points that are `step` apart. Where one of
+// the two points is outside of its domain, the right value stays.
 absl::StatusOr<Evaluated> Interpolated(const OperationCall& call, double step,
                                        const EvalArgs::Options& options) {
   const Numbers x = ToDoubles(call.inputs[0]);
-  Numbers below(x.size()), above(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    below[i] = std::floor(x[i] / step) * step;
-    above[i] = below[i] + step;
-  }
+  Numbers below = x, above = x;
+  for (double& value : below) value = std::floor(value / step) * step;
+  for (size_t i = 0; i < x.size(); ++i) above[i] = below[i] + step;
   NODEWISE_ASSIGN_OR_RETURN(const Numbers low,
                             NumbersWith(call, 0, below, options));
   NODEWISE_ASSIGN_OR_RETURN(const Numbers high,
@@ -366,13 +361,11 @@ absl::StatusOr<Evaluated> WithInterpolatedExp(
   return EvaluateWith(call, 0, x, options);
 }
 
-template <typename... Classes>
-bool IsOneOf(const OpAttrs& attrs) {
-  return ((attrs.As<Classes>() != nullptr) || ...);
-}
 bool MakesProbabilities(const OpAttrs& attrs) {
-  return IsOneOf<ops::Softmax, ops::Softmax1, ops::LogSoftmax,
-                 ops::LogSoftmax1>(attrs);
+  return attrs.As<ops::Softmax>() != nullptr ||
+         attrs.As<ops::Softmax1>() != nullptr ||
+         attrs.As<ops::LogSoftmax>() != nullptr ||
+         attrs.As<ops::LogSoftmax1>() != nullptr;
 }
 
 bool IsInexactFunction(const Operation& operation) {
@@ -389,6 +382,7 @@ bool IsFloatInput(const Network& network, const Operation& operation,
 // x - almost half a step towards 0, so that rounding it truncates x.
 absl::StatusOr<Evaluated> TruncatedSteps(const OperationCall& call,
                                          const EvalArgs::Options& options) {
+  // A single one: AddTruncatedSteps has seen to that.
   const double scale = ToDoubles(call.inputs[1])[0];
   Numbers x = ToDoubles(call.inputs[0]);
   for (double& value : x) value -= std::copysign(0.499 * scale, value);
@@ -417,7 +411,8 @@ double Truncated(double value, int bits) {
              : value;
 }
 
-// How many bits are left of a type when it is stored as a shorter one.
+// How many bits are left of a type when it is stored as a shorter one: 8 are
+// those of bfloat16, and 11 those of float16.
 int KeptBits(DLDataType dtype, RandomSource& random) {
   if (dtype == kBfloat16) return 5;
   if (dtype == kFloat16) return 8;
@@ -433,8 +428,7 @@ FoundWays WrongOrder(const FaultPlace& place, RandomSource& random) {
     return Lacks(fmt::format("{}, and {}", MessageOf(made.status()),
                              MessageOf(transposed.status())));
   }
-  Spoilings both;
-  if (made.ok()) both = *std::move(made);
+  Spoilings both = made.ok() ? *std::move(made) : Spoilings();
   if (transposed.ok()) {
     both.insert(both.end(), transposed->begin(), transposed->end());
   }
@@ -465,6 +459,7 @@ FoundWays Float16Sums(const FaultPlace& place, RandomSource& random) {
     }
     NODEWISE_ASSIGN_OR_RETURN(const RegionTrial trial,
                               RegionTrial::Of(place, id));
+    // A bound of a sum does not say that the first input is what is added up.
     if (!trial.IsSumOver(0)) continue;
     const uint64_t seed = random.Next();
     made.push_back(WithOperation(
@@ -489,7 +484,7 @@ FoundWays TruncatedResults(const FaultPlace& place, RandomSource& random) {
           for (double& number : numbers) number = Truncated(number, bits);
         }));
   }
-  return Found(std::move(made), "it rounds nothing", random);
+  return Found(std::move(made), "it rounds nothing", &random);
 }
 
 FoundWays ApproximatedFunction(const FaultPlace& place, RandomSource& random) {
@@ -512,7 +507,7 @@ FoundWays ApproximatedFunction(const FaultPlace& place, RandomSource& random) {
         }));
   }
   return Found(std::move(made), "it computes no function such as exp or erf",
-               random);
+               &random);
 }
 
 }  // namespace nodewise

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "contrib/lab/planter/spoiling.h"
-#include "nodewise/interp/interpreter.h"
+#include "nodewise/interp/evaluator.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"
 

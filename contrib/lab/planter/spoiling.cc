@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -12,6 +11,9 @@
 namespace nodewise {
 namespace {
 
+// A kernel gets all tensors in one list; only the request says how many of them
+// are outputs. They are lent by the caller, so that nothing may keep them after
+// the call.
 absl::StatusOr<NodeCall> ReadCall(const PackedArgs& args, size_t num_outputs) {
   const auto count = static_cast<size_t>(args.size());
   if (count < num_outputs) {
@@ -79,11 +81,14 @@ std::vector<const DLTensor*> ArgumentsOf(const NodeCall& call) {
   return arguments;
 }
 
+// Nothing says that the two lie apart, so the bytes are moved.
 void CopyBytes(const NDArray& from, const NDArray& to) {
   const size_t bytes = std::min(from.bytes(), to.bytes());
   if (bytes > 0) std::memmove(to.data(), from.data(), bytes);
 }
 
+// By way of double, which holds all numbers of short types. Of an int64 above
+// 2^53 the last bits may change as well.
 void ChangeNumbers(const NDArray& tensor,
                    absl::FunctionRef<void(Numbers& numbers)> change) {
   Numbers numbers = ToDoubles(tensor);
@@ -103,14 +108,10 @@ absl::Status Lacks(std::string what) {
   return absl::FailedPreconditionError(std::move(what));
 }
 
-FoundWays Found(Spoilings made, std::string lacks) {
+FoundWays Found(Spoilings made, std::string lacks, RandomSource* random) {
   if (made.empty()) return Lacks(std::move(lacks));
+  if (random != nullptr) Shuffle(&made, *random);
   return made;
-}
-
-FoundWays Found(Spoilings made, std::string lacks, RandomSource& random) {
-  Shuffle(&made, random);
-  return Found(std::move(made), std::move(lacks));
 }
 
 // The sound function is bound all the same, so that a node that cannot be bound
@@ -163,6 +164,8 @@ Spoiling BeforeTheCall(std::string what,
   return made;
 }
 
+// Attributes are replaced by name, and all others stay: among them the mark of
+// a fault that was planted before this one.
 Spoiling WithRegion(std::string what, const Region& region) {
   return {std::move(what), [changed = AttributesOf(region)](
                                Library& sound, const KernelRequest& request) {

@@ -128,8 +128,8 @@ void Shuffle(std::vector<T>* list, RandomSource& random) {
 }
 // Returns the ways that were found; if there are none, fails with what the node
 // lacks. With a source of chance they come in a drawn order.
-FoundWays Found(Spoilings made, std::string lacks);
-FoundWays Found(Spoilings made, std::string lacks, RandomSource& random);
+FoundWays Found(Spoilings made, std::string lacks,
+                RandomSource* random = nullptr);
 // Calls this function in the place of the sound one.
 Spoiling InsteadOfTheCall(std::string what, NodeBody body);
 // Spoils what the sound function makes.

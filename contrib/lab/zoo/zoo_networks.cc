@@ -1,6 +1,5 @@
 #include "nodewise/zoo/zoo_networks.h"
 
-#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -8,17 +7,16 @@
 
 #include "fmt/format.h"
 #include "nodewise/demo/demo_network.h"
-#include "nodewise/demo/layer_builder.h"
+#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/recurrent.h"
-#include "nodewise/ops/reduce.h"
-#include "nodewise/ops/selection.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/unary.h"
+#include "nodewise/ops/sort.h"
 #include "nodewise/passes/quantization.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/random/random.h"
@@ -27,19 +25,8 @@
 namespace nodewise {
 namespace {
 
-ValueId MeanOver(LayerBuilder& b, const std::string& name, ValueId x,
-                 const std::vector<int64_t>& axes) {
-  ops::ReduceMean mean;
-  mean.keepdims = false;
-  return b.Op(name, mean, {x, b.Sizes(name, axes)});
-}
-
-ValueId Classes(LayerBuilder& b, ValueId x, int64_t from, int64_t classes) {
-  x = b.Op("classes", ops::Gemm(),
-           {x, b.Weights("classes_weight", {from, classes}, from),
-            b.Random("classes_bias", {classes}, 0.1)});
-  return b.Op("probabilities", ops::Softmax(), {x});
-}
+using Ints = std::vector<int64_t>;
+using Values = std::vector<ValueId>;
 
 // A convolution with a bias; with as many groups as channels if `by_channel`.
 ValueId ConvWithBias(LayerBuilder& b, const std::string& name, ValueId x,
@@ -55,6 +42,8 @@ ValueId ConvWithBias(LayerBuilder& b, const std::string& name, ValueId x,
        b.Random(name + "_bias", {to}, 0.2)});
 }
 
+// A stem, a residual pair of convolutions of which the first is by channel, and
+// a classifier of the means.
 absl::StatusOr<Network> MakeConvolutional(const OpSet& ops, uint64_t seed) {
   LayerBuilder b(ops, "convolutional", seed);
   ValueId x = b.Input("image", Shape{1, 3, 14, 14});
@@ -62,6 +51,8 @@ absl::StatusOr<Network> MakeConvolutional(const OpSet& ops, uint64_t seed) {
   ops::AveragePool pool;
   pool.kernel_shape = {3, 3};
   pool.strides = {2, 2};
+  // At one end alone, so that 14 places become 7 and some windows reach into
+  // the padding.
   pool.pads = {1, 1, 0, 0};
   x = b.Op("pool", pool, {x});
   ValueId y = ConvWithBias(b, "depth", x, 8, 8, /*by_channel=*/true);
@@ -69,9 +60,10 @@ absl::StatusOr<Network> MakeConvolutional(const OpSet& ops, uint64_t seed) {
   y = b.ConvAndNorm("point", y, 8, 8, 1, 1);
   x = b.Op("sum", ops::Add(), {x, y});
   x = b.Op("last_relu", ops::Relu(), {b.ConvAndNorm("last", x, 8, 12, 3, 2)});
-  return b.Finish({Classes(b, MeanOver(b, "mean", x, {2, 3}), 12, 5)});
+  return b.Finish({b.Classes(b.MeanOver("mean", x, {2, 3}), 12, 5)});
 }
 
+// Rows of scores have 9 elements: a whole vector of 4 or 8, and a rest.
 constexpr int64_t kPlaces = 9;
 constexpr int64_t kDepth = 16;
 constexpr int64_t kHeadCount = 2;
@@ -87,30 +79,26 @@ ValueId CausalMask(LayerBuilder& b) {
   return b.Floats("mask", {1, 1, kPlaces, kPlaces}, mask);
 }
 
-ValueId HeadsOf(LayerBuilder& b, const std::string& name, ValueId x,
-                std::vector<int64_t> order) {
-  x = b.Dense(name, x, kDepth, kDepth);
-  x = b.Reshaped(name + "_split", x,
-                 {1, kPlaces, kHeadCount, kDepth / kHeadCount});
-  return b.Transposed(name + "_heads", x, std::move(order));
-}
-
 ValueId MaskedAttention(LayerBuilder& b, ValueId x) {
   const ValueId normal = b.LayerNorm("attention_norm", x, kDepth);
+  const auto heads = [&](const char* name, Ints order) {
+    return b.Heads(name, normal, kPlaces, kDepth, kHeadCount, std::move(order));
+  };
   ValueId y = b.Op("scores", ops::MatMul(),
-                   {HeadsOf(b, "query", normal, {0, 2, 1, 3}),
-                    HeadsOf(b, "key", normal, {0, 2, 3, 1})});
+                   {heads("query", {0, 2, 1, 3}), heads("key", {0, 2, 3, 1})});
+  // About one over the root of the width of a head.
   y = b.Op("scaled", ops::Mul(), {y, b.Number("scale", 0.35F)});
   y = b.Op("masked", ops::Add(), {y, CausalMask(b)});
   y = b.Op("weights", ops::Softmax(), {y});
-  y = b.Op("mix", ops::MatMul(),
-           {y, HeadsOf(b, "value", normal, {0, 2, 1, 3})});
+  y = b.Op("mix", ops::MatMul(), {y, heads("value", {0, 2, 1, 3})});
   y = b.Reshaped("joined", b.Transposed("swap", y, {0, 2, 1, 3}),
                  {1, kPlaces, kDepth});
   return b.Op("attention_add", ops::Add(),
               {b.Dense("attention_out", y, kDepth, kDepth), x});
 }
 
+// One block, whose Gelu is one operation here; in the demonstration it is made
+// of five.
 absl::StatusOr<Network> MakeTransformer(const OpSet& ops, uint64_t seed) {
   LayerBuilder b(ops, "transformer", seed);
   ValueId x = b.Input("tokens", Shape{1, kPlaces, kDepth});
@@ -121,7 +109,7 @@ absl::StatusOr<Network> MakeTransformer(const OpSet& ops, uint64_t seed) {
   y = b.Op("feed_gelu", ops::Gelu(), {b.Dense("feed_up", y, kDepth, 40)});
   x = b.Op("feed_add", ops::Add(), {b.Dense("feed_down", y, 40, kDepth), x});
   x = b.LayerNorm("last_norm", x, kDepth);
-  return b.Finish({Classes(b, MeanOver(b, "mean", x, {1}), kDepth, 7)});
+  return b.Finish({b.Classes(b.MeanOver("mean", x, {1}), kDepth, 7)});
 }
 
 // The precision pass makes it of the convolutional network; what can be
@@ -131,9 +119,8 @@ absl::StatusOr<Network> MakeQuantised(const OpSet& ops, uint64_t seed) {
   std::vector<Sample> samples;
   for (uint64_t i = 0; i < 2; ++i) {
     RandomSource source(seed + i, "calibration");
-    const std::vector<int64_t> shape = {1, 3, 14, 14};
-    NODEWISE_ASSIGN_OR_RETURN(NDArray image,
-                              RandomTensor(source, shape, kDemoFloat));
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray image, RandomTensor(source, Ints{1, 3, 14, 14}, kDemoFloat));
     samples.push_back({std::move(image)});
   }
   PrecisionOptions options;
@@ -146,6 +133,7 @@ absl::StatusOr<Network> MakeQuantised(const OpSet& ops, uint64_t seed) {
   return network;
 }
 
+// The recurrent network: its steps, and the numbers that it carries on.
 constexpr int64_t kSteps = 6;
 constexpr int64_t kState = 8;
 
@@ -163,16 +151,18 @@ absl::StatusOr<Network> MakeRecurrent(const OpSet& ops, uint64_t seed) {
   // Steps, directions, batch, state: both directions become one state.
   x = b.Reshaped("joined", b.Transposed("swap", x, {0, 2, 1, 3}),
                  {kSteps, 1, 2 * kState});
+  // It reads both directions, and the probabilities are those of its last
+  // state.
   ops::GRU gru;
   gru.hidden_size = kState;
-  const std::vector<ValueId> made =
+  const Values made =
       b.Ops("gru", gru,
             {x, b.Weights("gru_w", {1, 3 * kState, 2 * kState}, 2 * kState),
              b.Weights("gru_r", {1, 3 * kState, kState}, kState),
              b.Random("gru_b", {1, 6 * kState}, 0.2)},
             {"gru_states", "gru_last"});
   x = b.Reshaped("last", made[1], {1, kState});
-  return b.Finish({Classes(b, x, kState, 4), made[0]});
+  return b.Finish({b.Classes(x, kState, 4), made[0]});
 }
 
 // Nodes with several outputs, outputs of the network that other nodes read, and
@@ -181,21 +171,18 @@ absl::StatusOr<Network> MakeSeveralOutputs(const OpSet& ops, uint64_t seed) {
   LayerBuilder b(ops, "several_outputs", seed);
   ValueId x = b.Input("rows", Shape{6, 13});
   x = b.Op("up_tanh", ops::Tanh(), {b.Dense("up", x, 13, 30)});
-  ops::Split split;
-  split.axis = 1;
-  const std::vector<ValueId> parts =
-      b.Ops("parts", split, {x, b.Sizes("parts", {10, 10, 10})},
+  const Values parts =
+      b.Ops("parts", ops::Split{1, {}}, {x, b.Sizes("parts", {10, 10, 10})},
             {"part_a", "part_b", "part_c"});
   const ValueId gate = b.Op("gate", ops::Sigmoid(), {parts[0]});
   const ValueId gated = b.Op("gated", ops::Mul(), {gate, parts[1]});
   const ValueId difference = b.Op("difference", ops::Sub(), {gated, parts[2]});
   const ValueId folded = b.Reshaped("folded", difference, {3, 2, 10});
-  const std::vector<ValueId> best =
-      b.Ops("best", ops::TopK(), {folded, b.Sizes("best", {3})},
-            {"best_values", "best_places"});
+  const Values best = b.Ops("best", ops::TopK(), {folded, b.Sizes("best", {3})},
+                            {"best_values", "best_places"});
   const ValueId turned = b.Transposed("turned", folded, {2, 0, 1});
   const ValueId flat = b.Reshaped("flat", turned, {10, 6});
-  return b.Finish({Classes(b, flat, 6, 3), best[0], best[1], gated});
+  return b.Finish({b.Classes(flat, 6, 3), best[0], best[1], gated});
 }
 
 constexpr ZooNetwork kZooNetworks[] = {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -61,5 +62,10 @@ enum class GradientKind {
 // attributes are others than today's have none of their own; where they can be
 // raised to opset 16, that is not needed.
 std::optional<GradientKind> GradientKindOf(const OperatorDef& def);
+// Returns the names of the operators that make floats of floats and are known
+// to have no gradient yet, in ascending order: GradientOf fails where what is
+// differentiated goes through one of them. The list stands in gradient.cc; it
+// is valid for ever.
+absl::Span<const std::string_view> OperatorsWithoutGradient();
 
 }  // namespace nodewise

@@ -74,7 +74,7 @@ absl::StatusOr<FaultKind> ParseFaultKind(std::string_view name);
 // What was planted, for the code that judges the answer.
 struct PlantedFault {
   NodeId node{};
-  std::string name;   // The node's.
+  std::string name = {};  // The node's.
   double factor = 1;  // For kScale: all outputs of the node that are floats are
                       // this times what they should be.
   FaultKind kind = FaultKind::kScale;
