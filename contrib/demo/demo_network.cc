@@ -6,19 +6,16 @@
 #include <vector>
 
 #include "nodewise/device/device.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/gemm.h"
 #include "nodewise/ops/layer_norm.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/matmul.h"
+#include "nodewise/ops/norm.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/ops/softmax.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/random/random.h"
 
 namespace nodewise {

@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

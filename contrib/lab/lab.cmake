@@ -30,25 +30,13 @@ nodewise_precompile(nodewise_zoo)
 
 # Gradients of networks, as networks.
 add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
-  lab/gradient/arithmetic_rules.cc
-  lab/gradient/attention_rules.cc
-  lab/gradient/bodies.cc
+  lab/gradient/elementwise_rules.cc
   lab/gradient/control_rules.cc
-  lab/gradient/definitions.cc
-  lab/gradient/function_rules.cc
   lab/gradient/gradient.cc
-  lab/gradient/index_rules.cc
   lab/gradient/move_rules.cc
-  lab/gradient/norm_rules.cc
-  lab/gradient/product_rules.cc
-  lab/gradient/recurrent_rules.cc
-  lab/gradient/reduce_rules.cc
-  lab/gradient/resize_rules.cc
-  lab/gradient/roi_rules.cc
-  lab/gradient/rules.cc
-  lab/gradient/sampling_rules.cc
+  lab/gradient/sum_rules.cc
+  lab/gradient/image_rules.cc
   lab/gradient/sequence_rules.cc
-  lab/gradient/signal_rules.cc
   lab/gradient/window_rules.cc
   lab/gradient/writer.cc
 )

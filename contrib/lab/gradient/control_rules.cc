@@ -6,9 +6,8 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/control_flow.h"
-#include "nodewise/ops/gather.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/scan.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/status_macros.h"
 
 // Operators that run bodies: networks of their own, which other bodies are made

@@ -9,8 +9,8 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"

@@ -5,12 +5,12 @@
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/deform_conv.h"
-#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/conv.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/resize.h"
 #include "nodewise/ops/roi.h"
 #include "nodewise/ops/sampling.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
 
 // Operators that read images at places between the elements: resizes, samples

@@ -3,14 +3,11 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/pad.h"
 #include "nodewise/ops/random.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/scatter.h"
-#include "nodewise/ops/select.h"
-#include "nodewise/ops/slice.h"
-#include "nodewise/ops/sort.h"
+#include "nodewise/ops/selection.h"
 #include "nodewise/ops/tree_ensemble.h"
 
 // Operators that move elements, or write them by index, and those that make

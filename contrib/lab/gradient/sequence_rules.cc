@@ -5,19 +5,15 @@
 
 #include "absl/functional/function_ref.h"
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/attention.h"
-#include "nodewise/ops/causal_conv.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/linear_attention.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/recurrent.h"
-#include "nodewise/ops/rotary.h"
-#include "nodewise/ops/scatter.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 
 // Operators over sequences: recurrent layers as all their steps one after the
 // other, attention as products, a softmax and what hides keys, and what else

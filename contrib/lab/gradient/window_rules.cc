@@ -3,13 +3,11 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/col2im.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/global_pool.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/roi.h"
+#include "nodewise/ops/sampling.h"
 #include "nodewise/ops/signal.h"
 
 // Windows that slide over spatial sides: convolutions, pools, and Fourier

@@ -6,9 +6,8 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/scatter.h"
-#include "nodewise/ops/slice.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/diagnostic.h"
 
 namespace nodewise::gradient {

@@ -11,17 +11,15 @@
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/elementary.h"
-#include "nodewise/ops/gather.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/logic.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/ops/slice.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 
 namespace nodewise::gradient {
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "contrib/lab/planter/spoiling.h"
-#include "nodewise/interp/evaluator.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/evaluate.h"
 
