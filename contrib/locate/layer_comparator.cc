@@ -448,7 +448,7 @@ absl::Status IntermediateLayerComparator::Compare(LayerSides& sides) {
       values.read.push_back(made[entry].defined() ? made[entry]
                                                   : sides.GivenFor(entry));
     }
-    for (const EntryId entry : EntriesMadeBy(graph, node)) {
+    for (const EntryId entry : EntriesOutOf(graph, node)) {
       values.expected.push_back(made[entry]);
     }
     NODEWISE_RETURN_IF_ERROR(Judge(sides, node, std::move(values)));

@@ -507,7 +507,7 @@ class Mixer {
     std::vector<EntryId> entries;
     const std::vector<NodeId>& nodes = result_.functions[function].nodes;
     for (size_t i = 0; i < nodes.size() && i < kComparedNodes; ++i) {
-      const std::vector<EntryId> made = EntriesMadeBy(graph_, nodes[i]);
+      const std::vector<EntryId> made = EntriesOutOf(graph_, nodes[i]);
       entries.insert(entries.end(), made.begin(), made.end());
     }
     return entries;

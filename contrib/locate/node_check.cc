@@ -200,7 +200,7 @@ class NodeChecker : public TensorSink {
     // would take the memory of all tensors.
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
-      for (const EntryId entry : EntriesMadeBy(graph_, node)) {
+      for (const EntryId entry : EntriesOutOf(graph_, node)) {
         check->reference.push_back(reference_[entry]);
       }
     }
@@ -345,12 +345,12 @@ class NodeChecker : public TensorSink {
     for (const EntryRef& ref : graph_.node(node).inputs) {
       drop(graph_.EntryOf(ref));
     }
-    for (const EntryId entry : EntriesMadeBy(graph_, node)) drop(entry);
+    for (const EntryId entry : EntriesOutOf(graph_, node)) drop(entry);
   }
 
   // The reference goes on with what the node made.
   void StandIn(NodeId node) {
-    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
+    for (const EntryId entry : EntriesOutOf(graph_, node)) {
       if (!reference_[entry].defined()) reference_[entry] = made_[entry];
     }
   }

@@ -38,7 +38,7 @@ NodeId FirstWriter(const Graph& graph, const StoragePlan& plan, EntryId victim,
   const NodeId maker = graph.NodeOf(EntryId{base});
   for (uint32_t n = Index(maker) + 1; n < Index(reader); ++n) {
     if (!graph.IsFunction(NodeId{n})) continue;
-    for (const EntryId entry : EntriesMadeBy(graph, NodeId{n})) {
+    for (const EntryId entry : EntriesOutOf(graph, NodeId{n})) {
       const uint32_t made = Index(entry);
       // Another entry of the same base is the victim itself in another shape.
       if (plan.slot_of[made] == slot && plan.base_of[made] != base) {

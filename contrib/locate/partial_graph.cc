@@ -32,7 +32,7 @@ class GraphTaker {
     for (uint32_t& dep : node.control_deps) dep = place_of_[dep];
     std::erase(node.control_deps, kNotTaken);
     place_of_[Index(id)] = static_cast<uint32_t>(graph_.nodes.size());
-    Add(std::move(node), EntriesMadeBy(from_, id));
+    Add(std::move(node), EntriesOutOf(from_, id));
   }
 
   // Adds an input that stands for an entry, regardless of the node that makes
@@ -129,7 +129,7 @@ std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node) {
   return entries;
 }
 
-std::vector<EntryId> EntriesMadeBy(const Graph& graph, NodeId node) {
+std::vector<EntryId> EntriesOutOf(const Graph& graph, NodeId node) {
   std::vector<EntryId> entries;
   for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
     entries.push_back(graph.EntryOf(node, slot));
@@ -166,7 +166,7 @@ Graph WithPrivateStorage(Graph graph) {
   // Only functions get new ids: parameters that are linked into a library are
   // found by theirs.
   for (const NodeId node : FunctionNodesOf(graph)) {
-    for (const EntryId made : EntriesMadeBy(graph, node)) {
+    for (const EntryId made : EntriesOutOf(graph, node)) {
       int32_t& id = graph.entries[Index(made)].storage_id;
       const bool is_nop = graph.node(node).function == kNopFunction;
       const EntryId read =
@@ -276,7 +276,7 @@ Graph GraphOfOne(const Graph& graph, NodeId node) {
     ref = {static_cast<uint32_t>(place), 0, 0};
   }
   one.control_deps.clear();
-  taker.Add(std::move(one), EntriesMadeBy(graph, node));
+  taker.Add(std::move(one), EntriesOutOf(graph, node));
   Graph alone = taker.Finish();
   for (size_t i = 0; i < alone.entries.size(); ++i) {
     alone.entries[i].storage_id = static_cast<int32_t>(i);
@@ -290,7 +290,7 @@ absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
   for (const EntryRef& ref : graph.node(node).inputs) {
     entries.push_back(graph.EntryOf(ref));
   }
-  std::ranges::copy(EntriesMadeBy(graph, node), std::back_inserter(entries));
+  std::ranges::copy(EntriesOutOf(graph, node), std::back_inserter(entries));
   // Only the types count, so the tensors have no contents, and their shapes are
   // those of the graph, which are not written to.
   std::vector<DLTensor> tensors(entries.size());

@@ -20,7 +20,7 @@ namespace nodewise {
 // reads, each once, in the order of its inputs; and those that it makes.
 std::vector<NodeId> FunctionNodesOf(const Graph& graph);
 std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node);
-std::vector<EntryId> EntriesMadeBy(const Graph& graph, NodeId node);
+std::vector<EntryId> EntriesOutOf(const Graph& graph, NodeId node);
 
 // Returns what a node computes, by the tensors that it read and made in a run.
 // Fails as RegionOf().

@@ -119,7 +119,7 @@ struct DumpSurvey : public TensorSink {
       const EntryId entry = graph.EntryOf(refs[slot]);
       if (!has[entry]) return why("its input", slot, entry);
     }
-    for (const EntryId entry : EntriesMadeBy(graph, node)) {
+    for (const EntryId entry : EntriesOutOf(graph, node)) {
       if (!has[entry]) return why("its output", index.OutputOf(entry), entry);
     }
     return "";
@@ -145,7 +145,7 @@ class JudgedTensors : public TensorSource {
     for (const NodeId node : FunctionNodesOf(graph)) {
       if (!is_judged[node]) continue;
       for (const auto& entries :
-           {EntriesReadBy(graph, node), EntriesMadeBy(graph, node)}) {
+           {EntriesReadBy(graph, node), EntriesOutOf(graph, node)}) {
         for (const EntryId entry : entries) is_needed_[entry] = true;
       }
     }
