@@ -1,23 +1,33 @@
 #include "contrib/emit_c/c_text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
 
-#include "fmt/format.h"
+#include "absl/strings/str_join.h"
 #include "nodewise/op/tensor_loops.h"
 
 namespace nodewise::emit_c {
+
 namespace {
 
 // More of a name makes a comment too long to be read.
 constexpr size_t kMostCommentBytes = 120;
 
 template <typename T>
-T StoredAt(const NDArray& tensor, int64_t i) {
-  return static_cast<const T*>(tensor.data())[i];
+std::string StoredText(const NDArray& tensor, int64_t i) {
+  const T x = tensor.As<const T>()[i];
+  // A literal beyond the range of int has to name its type, or C would choose
+  // one by its digits.
+  if constexpr (std::is_unsigned_v<T> && sizeof(T) >= 4) {
+    return fmt::format("UINT64_C({})", uint64_t{x});
+  } else {
+    return IntegerText(x);
+  }
 }
-
-std::string UnsignedText(uint64_t x) { return fmt::format("UINT64_C({})", x); }
 
 std::string FloatText(float x) {
   if (std::isnan(x) || std::isinf(x)) return "(float)" + DoubleText(x);
@@ -58,31 +68,27 @@ std::string SymbolOf(std::string_view text) {
   return symbol;
 }
 
+bool IsWordByte(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
 bool HasWord(std::string_view code, std::string_view word) {
-  const auto is_in_word = [&](size_t i) {
-    return i < code.size() &&
-           (std::isalnum(static_cast<unsigned char>(code[i])) != 0 ||
-            code[i] == '_');
-  };
   for (size_t at = code.find(word); at != std::string_view::npos;
        at = code.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_in_word(at - 1);
-    if (begins && !is_in_word(at + word.size())) return true;
+    const size_t end = at + word.size();
+    const bool begins = at == 0 || !IsWordByte(code[at - 1]);
+    if (begins && (end == code.size() || !IsWordByte(code[end]))) return true;
   }
   return false;
 }
 
 std::set<std::string_view> WordsOf(std::string_view code) {
   std::set<std::string_view> words;
-  size_t begin = 0;
-  for (size_t i = 0; i <= code.size(); ++i) {
-    const bool is_in_word =
-        i < code.size() &&
-        (std::isalnum(static_cast<unsigned char>(code[i])) != 0 ||
-         code[i] == '_');
-    if (is_in_word) continue;
-    if (i > begin) words.insert(code.substr(begin, i - begin));
-    begin = i + 1;
+  for (auto begin = code.begin(); begin != code.end();) {
+    begin = std::find_if(begin, code.end(), IsWordByte);
+    const auto end = std::find_if_not(begin, code.end(), IsWordByte);
+    if (begin != end) words.emplace(begin, end);
+    begin = end;
   }
   return words;
 }
@@ -124,7 +130,8 @@ std::string DoubleText(double x) {
 
 std::string IntegerText(int64_t x) {
   // There are no negative literals in C, and the smallest number has no
-  // positive one.
+  // positive one. Numbers of int are written plainly, so that they can become
+  // parameters of shared loops (shared_loops.h).
   if (x == INT64_MIN) return "(-INT64_C(9223372036854775807) - 1)";
   if (x >= INT32_MIN + 1 && x <= INT32_MAX) return fmt::format("{}", x);
   return fmt::format("INT64_C({})", x);
@@ -132,22 +139,23 @@ std::string IntegerText(int64_t x) {
 
 std::string ElementText(const NDArray& tensor, int64_t i) {
   const DLDataType dtype = tensor.dtype();
-  if (dtype == kFloat32) return FloatText(StoredAt<float>(tensor, i));
-  if (dtype == kFloat64) return DoubleText(StoredAt<double>(tensor, i));
+  if (dtype == kFloat32) return FloatText(tensor.As<const float>()[i]);
+  if (dtype == kFloat64) return DoubleText(tensor.As<const double>()[i]);
+  // Anything else is an integer, or is stored as the bits of one.
   const bool is_signed = dtype.code == kDLInt;
+  const auto text = [&]<typename Signed, typename Unsigned>(Signed, Unsigned) {
+    return is_signed ? StoredText<Signed>(tensor, i)
+                     : StoredText<Unsigned>(tensor, i);
+  };
   switch (ElementBytes(dtype)) {
     case 1:
-      return is_signed ? IntegerText(StoredAt<int8_t>(tensor, i))
-                       : IntegerText(StoredAt<uint8_t>(tensor, i));
+      return text(int8_t{}, uint8_t{});
     case 2:
-      return is_signed ? IntegerText(StoredAt<int16_t>(tensor, i))
-                       : IntegerText(StoredAt<uint16_t>(tensor, i));
+      return text(int16_t{}, uint16_t{});
     case 4:
-      return is_signed ? IntegerText(StoredAt<int32_t>(tensor, i))
-                       : UnsignedText(StoredAt<uint32_t>(tensor, i));
+      return text(int32_t{}, uint32_t{});
     default:
-      return is_signed ? IntegerText(StoredAt<int64_t>(tensor, i))
-                       : UnsignedText(StoredAt<uint64_t>(tensor, i));
+      return text(int64_t{}, uint64_t{});
   }
 }
 
@@ -163,6 +171,132 @@ std::string CastText(const std::string& x, DLDataType from, DLDataType to) {
   return fmt::format("({})nw_to_integer({}, {}, {})", type, x,
                      DoubleText(IsUnsigned(to) ? 0 : -span),
                      DoubleText(span - 1));
+}
+
+void CodeWriter::Line(std::string_view line) {
+  text_.append(static_cast<size_t>(2 * depth_), ' ');
+  text_ += line;
+  text_ += '\n';
+}
+
+void CodeWriter::Open(std::string_view head) {
+  Line(head.empty() ? "{" : fmt::format("{} {{", head));
+  ++depth_;
+}
+
+void CodeWriter::For(std::string_view index, std::string_view count) {
+  Open("for (int64_t {0} = 0; {0} < {1}; ++{0})", index, count);
+}
+
+void CodeWriter::Close(int blocks) {
+  for (; blocks > 0; --blocks) {
+    --depth_;
+    Line("}");
+  }
+}
+
+int64_t CountIn(absl::Span<const int64_t> sizes) {
+  // Planes with their padding may be larger than any tensor; they are refused
+  // where memory is asked for them.
+  int64_t count = 1;
+  for (const int64_t size : sizes) {
+    if (size == 0) return 0;
+    if (__builtin_mul_overflow(count, size, &count)) count = INT64_MAX;
+  }
+  return count;
+}
+
+View CompactView(absl::Span<const int64_t> sizes) {
+  View view;
+  view.strides.resize(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    view.strides[i] = stride;
+    stride = CountIn({{stride, sizes[i]}});
+  }
+  return view;
+}
+
+View RepeatedView(absl::Span<const int64_t> from,
+                  absl::Span<const int64_t> to) {
+  const View compact = CompactView(from);
+  View view;
+  view.strides.resize(to.size());
+  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
+    const size_t side = from.size() - 1 - i;
+    view.strides[to.size() - 1 - i] =
+        from[side] == 1 ? 0 : compact.strides[side];
+  }
+  return view;
+}
+
+Lines LinesAlong(const Sizes& sizes, size_t side) {
+  const auto all = absl::MakeConstSpan(sizes);
+  return {CountIn(all.first(side)), all[side], CountIn(all.subspan(side + 1))};
+}
+
+std::string SumOf(const std::vector<std::string>& terms) {
+  return terms.empty() ? "0" : absl::StrJoin(terms, " + ");
+}
+
+std::string IndexText(std::string_view letter,
+                      absl::Span<const int64_t> strides) {
+  std::vector<std::string> terms;
+  for (const int64_t stride : strides) {
+    terms.push_back(fmt::format("{}{} * {}", letter, terms.size(), stride));
+  }
+  return SumOf(terms);
+}
+
+// Two neighbouring sides are one loop where, in each view, a step of the outer
+// one leads as far as all steps of the inner one: then stride[outer] =
+// stride[inner] * size[inner]. Sides of 1 have no place to go to, so they are
+// left out first; they would keep their neighbours apart otherwise. What is
+// left in `views_` are the strides of the joined loops, the innermost side's.
+LoopNest::LoopNest(const Sizes& sizes, std::vector<View> views,
+                   std::string letter)
+    : letter_(std::move(letter)) {
+  for (const View& view : views) views_.push_back({{}, view.offset});
+  for (size_t side = 0; side < sizes.size(); ++side) {
+    is_empty_ = is_empty_ || sizes[side] == 0;
+    if (sizes[side] == 1) continue;
+    bool joins = !sizes_.empty();
+    for (size_t v = 0; joins && v < views.size(); ++v) {
+      joins = views_[v].strides.back() == views[v].strides[side] * sizes[side];
+    }
+    if (!joins) sizes_.push_back(1);
+    sizes_.back() *= sizes[side];
+    for (size_t v = 0; v < views.size(); ++v) {
+      if (!joins) views_[v].strides.push_back(0);
+      views_[v].strides.back() = views[v].strides[side];
+    }
+  }
+}
+
+bool LoopNest::is_one_row() const {
+  return sizes_.size() <= 1 &&
+         std::all_of(views_.begin(), views_.end(), [](const View& view) {
+           return view.strides.empty() || view.strides[0] == 1;
+         });
+}
+
+void LoopNest::Open(CodeWriter* code) const {
+  for (size_t side = 0; side < sizes_.size(); ++side) {
+    code->For(fmt::format("{}{}", letter_, side), sizes_[side]);
+  }
+}
+
+std::string LoopNest::At(size_t view) const {
+  const View& at = views_[view];
+  std::vector<std::string> terms;
+  if (at.offset != 0) terms.push_back(IntegerText(at.offset));
+  for (size_t side = 0; side < sizes_.size(); ++side) {
+    const int64_t stride = at.strides[side];
+    if (stride == 0) continue;
+    const std::string index = fmt::format("{}{}", letter_, side);
+    terms.push_back(stride == 1 ? index : index + " * " + IntegerText(stride));
+  }
+  return SumOf(terms);
 }
 
 }  // namespace nodewise::emit_c

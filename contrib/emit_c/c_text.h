@@ -1,13 +1,18 @@
 #pragma once
 
-// What C's grammar asks for: types, numbers, identifiers, comments.
+// What the C of any operation is written with: types, numbers and names as C's
+// grammar asks for them, indented lines, and loops over the places of a tensor.
 
 #include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "fmt/format.h"
 #include "nodewise/ndarray/ndarray.h"
 
 namespace nodewise::emit_c {
@@ -21,6 +26,8 @@ std::string CommentText(std::string_view text);
 // digits of a text.
 std::string SymbolOf(std::string_view text);
 
+// Whether identifiers have this character.
+bool IsWordByte(char c);
 // Returns whether code has this identifier.
 bool HasWord(std::string_view code, std::string_view word);
 // Returns all words of letters, digits and underscores.
@@ -47,5 +54,102 @@ std::string ElementText(const NDArray& tensor, int64_t i);
 // Returns a number of one type as one of another. Floats are cut off, and those
 // out of range give the nearest integer in it.
 std::string CastText(const std::string& x, DLDataType from, DLDataType to);
+
+// Lines of C, indented by the blocks that they are in.
+class CodeWriter {
+ public:
+  explicit CodeWriter(int depth = 0) : depth_(depth) {}
+
+  void Line(std::string_view line);
+  template <typename Arg, typename... Args>
+  void Line(fmt::format_string<Arg, Args...> line, Arg&& arg, Args&&... args) {
+    Line(
+        fmt::format(line, std::forward<Arg>(arg), std::forward<Args>(args)...));
+  }
+  // Begins a block: "HEAD {". No head begins one for the sake of its names.
+  void Open(std::string_view head = "");
+  template <typename Arg, typename... Args>
+  void Open(fmt::format_string<Arg, Args...> head, Arg&& arg, Args&&... args) {
+    Open(
+        fmt::format(head, std::forward<Arg>(arg), std::forward<Args>(args)...));
+  }
+  // Begins a loop of an int64_t from 0 on: count is a number or an expression.
+  void For(std::string_view index, std::string_view count);
+  void For(std::string_view index, int64_t count) {
+    For(index, IntegerText(count));
+  }
+  void Close(int blocks = 1);
+
+  // Writes a loop with one line in it.
+  template <typename Count, typename... Args>
+  void Each(std::string_view index, Count count,
+            fmt::format_string<Args...> line, Args&&... args) {
+    For(index, count);
+    Line(std::string_view(fmt::format(line, std::forward<Args>(args)...)));
+    Close();
+  }
+
+  std::string TakeText() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  int depth_;
+};
+
+using Sizes = std::vector<int64_t>;
+
+int64_t CountIn(absl::Span<const int64_t> sizes);
+
+// A tensor seen as [outer, size, inner], `size` being one of its sides.
+struct Lines {
+  int64_t outer = 1;
+  int64_t size = 1;
+  int64_t inner = 1;
+};
+Lines LinesAlong(const Sizes& sizes, size_t side);
+
+// Where the elements of a tensor lie that belong to the places of a loop: at
+// offset + the sum of place * stride.
+struct View {
+  Sizes strides;
+  int64_t offset = 0;
+};
+View CompactView(absl::Span<const int64_t> sizes);
+// Repeats a compact tensor over larger sizes, as NumPy does.
+View RepeatedView(absl::Span<const int64_t> from, absl::Span<const int64_t> to);
+
+// Returns the sum of some terms; "0" if there are none.
+std::string SumOf(const std::vector<std::string>& terms);
+// Returns "i0 * STRIDE + i1 * STRIDE + ..." for variables that begin with
+// `letter`.
+std::string IndexText(std::string_view letter,
+                      absl::Span<const int64_t> strides);
+
+// Sides that lie one behind the other in all views are one loop, and the last
+// is the innermost.
+class LoopNest {
+ public:
+  // `letter` begins the names of the loops' variables.
+  LoopNest(const Sizes& sizes, std::vector<View> views,
+           std::string letter = "i");
+
+  // There is no place to go to, so nothing should be written.
+  bool is_empty() const { return is_empty_; }
+  // All places lie one behind the other in all views.
+  bool is_one_row() const;
+
+  void Open(CodeWriter* code) const;
+  void Close(CodeWriter* code) const {
+    code->Close(static_cast<int>(sizes_.size()));
+  }
+  // Returns the index of the place in a view.
+  std::string At(size_t view) const;
+
+ private:
+  std::string letter_;
+  Sizes sizes_;
+  std::vector<View> views_;  // With the sides that are left.
+  bool is_empty_ = false;
+};
 
 }  // namespace nodewise::emit_c

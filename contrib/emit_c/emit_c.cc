@@ -1,6 +1,7 @@
 #include "nodewise/emit_c/emit_c.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,16 +19,18 @@
 #include "nodewise/support/words.h"
 
 namespace nodewise {
+
 namespace emit_c {
 namespace {
 
-// A function, and all nodes that call it.
+// A function, and what it covers of each node that calls it.
 struct Function {
   std::string symbol;
-  std::vector<std::string> comments;  // What it covers, by node.
+  std::vector<std::string> comments;
+  RegionCode code;
 };
 
-// A tensor without data, to tell its type.
+// A tensor without data, to tell its type. It points into itself.
 struct TypeOnly {
   std::vector<int64_t> shape;
   DLTensor tensor{};
@@ -38,22 +41,21 @@ struct TypeOnly {
     tensor.ndim = static_cast<int32_t>(shape.size());
     tensor.shape = shape.data();
   }
+  TypeOnly(const TypeOnly&) = delete;
 };
 
 absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId id,
                                     const OpSet& ops) {
   const GraphNode& node = graph.node(id);
-  std::vector<std::unique_ptr<TypeOnly>> types;
+  std::deque<TypeOnly> types;
   for (const EntryRef& input : node.inputs) {
-    types.push_back(
-        std::make_unique<TypeOnly>(graph.entry(graph.EntryOf(input))));
+    types.emplace_back(graph.entry(graph.EntryOf(input)));
   }
   for (uint32_t i = 0; i < node.num_outputs; ++i) {
-    types.push_back(
-        std::make_unique<TypeOnly>(graph.entry(graph.EntryOf(id, i))));
+    types.emplace_back(graph.entry(graph.EntryOf(id, i)));
   }
   std::vector<const DLTensor*> arguments;
-  for (const auto& type : types) arguments.push_back(&type->tensor);
+  for (const TypeOnly& type : types) arguments.push_back(&type.tensor);
   auto region =
       RegionOf({node.function, node.attrs, arguments, node.num_outputs}, ops);
   if (!region.ok()) return At(NodeTitle(graph, id), region.status());
@@ -83,27 +85,27 @@ std::string ParametersText(const RegionCode& code) {
   return text + "char* scratch";
 }
 
-// What the function is called with.
-std::string TypesText(const RegionCode& code) {
+std::vector<CTensor> TensorsOf(const RegionCode& code) {
   std::vector<CTensor> tensors = code.inputs;
   tensors.insert(tensors.end(), code.outputs.begin(), code.outputs.end());
-  std::string sizes;
+  return tensors;
+}
+
+// The types that the function is called with, as tables of C. The sizes of all
+// tensors are one table, into which each type points.
+std::string TypesText(const RegionCode& code) {
+  std::vector<std::string> sizes;
   std::string types;
-  size_t at = 0;
-  for (const CTensor& tensor : tensors) {
+  for (const CTensor& tensor : TensorsOf(code)) {
     types +=
         fmt::format("      {{{}, {}, {}, sizes + {}}},\n", tensor.dtype.code,
-                    tensor.dtype.bits, tensor.sizes.size(), at);
-    for (const int64_t size : tensor.sizes) {
-      sizes +=
-          fmt::format("{}{}", sizes.empty() ? "" : ", ", IntegerText(size));
-    }
-    at += tensor.sizes.size();
+                    tensor.dtype.bits, tensor.sizes.size(), sizes.size());
+    for (const int64_t size : tensor.sizes) sizes.push_back(IntegerText(size));
   }
   return fmt::format(
       "  static const int64_t sizes[] = {{{}}};\n"
       "  static const nw_type types[] = {{\n{}  }};\n",
-      sizes.empty() ? "0" : sizes, types);
+      sizes.empty() ? "0" : absl::StrJoin(sizes, ", "), types);
 }
 
 // The code of a node's loops, or of those of several nodes.
@@ -119,11 +121,9 @@ std::string LoopsFunctionText(const SharedLoops::Function& loops,
 // Returns the code with what it leaves unused, which compilers warn of.
 LoopsText LoopsTextOf(const RegionCode& code) {
   std::string text;
-  for (const auto* list : {&code.inputs, &code.outputs}) {
-    for (const CTensor& tensor : *list) {
-      if (HasWord(code.body, tensor.name)) continue;
-      text += fmt::format("  (void){};\n", tensor.name);
-    }
+  for (const CTensor& tensor : TensorsOf(code)) {
+    if (HasWord(code.body, tensor.name)) continue;
+    text += fmt::format("  (void){};\n", tensor.name);
   }
   if (!HasWord(code.body, "scratch")) text += "  (void)scratch;\n";
   return {ParametersText(code), text + code.body, code.keeps_sizes};
@@ -181,30 +181,28 @@ std::string EntryText(const RegionCode& code, const std::string& symbol,
       CallText(code, symbol, loops, !numbers.empty()));
 }
 
-// The functions of a graph; those with the same code are one.
+// The functions of a graph. Nodes whose code, parameters and types are the same
+// have one function, whose comment names them all. Its symbol is that of the
+// first of these nodes.
 class FunctionList {
  public:
   // Returns the symbol.
   std::string Add(const RegionCode& code, const GraphNode& node,
                   const Region& region) {
-    const std::string comment = CoveredBy(region);
     const std::string key = ParametersText(code) + TypesText(code) + code.body;
     const auto [known, is_new] = by_code_.emplace(key, functions_.size());
-    if (is_new) {
-      functions_.push_back({FreeSymbol(node.function), {}});
-      codes_.push_back(code);
-    }
+    if (is_new) functions_.push_back({FreeSymbol(node.function), {}, code});
     Function& function = functions_[known->second];
-    function.comments.push_back(comment);
+    function.comments.push_back(CoveredBy(region));
     return function.symbol;
   }
 
   std::string Source() const {
     std::vector<LoopsText> texts;
     std::string code;
-    for (const RegionCode& one : codes_) {
-      texts.push_back(LoopsTextOf(one));
-      code += one.body;
+    for (const Function& one : functions_) {
+      texts.push_back(LoopsTextOf(one.code));
+      code += one.code.body;
     }
     std::string source =
         "/* The functions of a network, for TVM's runtime. Compile this file "
@@ -236,10 +234,11 @@ class FunctionList {
         *source += LoopsFunctionText(shared.functions[call.function], loops,
                                      users[call.function] > 1);
       }
-      *source += EntryText(codes_[i], function.symbol, loops, call.numbers);
+      *source += EntryText(function.code, function.symbol, loops, call.numbers);
     }
   }
 
+  // Names of different nodes may have the same letters and digits.
   std::string FreeSymbol(const std::string& name) {
     const std::string symbol = SymbolOf(name);
     std::string free = symbol;
@@ -255,19 +254,12 @@ class FunctionList {
 
   std::map<std::string, size_t> by_code_;
   std::vector<Function> functions_;
-  std::vector<RegionCode> codes_;
   std::set<std::string> symbols_;
 };
 
 absl::Status StatusOf(absl::Span<const Refusal> refusals) {
-  std::vector<std::string> texts;
-  for (const Refusal& one : refusals) {
-    texts.push_back(
-        fmt::format("{} ({}): {}", one.operation, one.kind, one.why));
-  }
-  return absl::UnimplementedError(fmt::format(
-      "there is no C for {}: {}", CountOf(refusals.size(), "operation"),
-      absl::StrJoin(texts, "; ")));
+  return Refuse("there is no C for {}: {}",
+                CountOf(refusals.size(), "operation"), TextOf(refusals, "; "));
 }
 
 // Judges a region by writing its code, which is what EmitC() does.
@@ -338,6 +330,54 @@ absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
                             ParseGraph(GraphText::FromString(
                                 graph.text.name, WriteGraph(emitted.graph))));
   return emitted;
+}
+
+namespace {
+
+// Adds the nodes of a graph to those of another, which computes both then.
+// Every number that counts nodes or entries moves behind those that are there.
+// Each entry gets memory of its own: the graph is written, and never run.
+void Append(const Graph& graph, Graph* all) {
+  const auto nodes = static_cast<uint32_t>(all->nodes.size());
+  const auto entries = static_cast<uint32_t>(all->entries.size());
+  for (GraphNode node : graph.nodes) {
+    for (EntryRef& input : node.inputs) input.node += nodes;
+    for (uint32_t& dependency : node.control_deps) dependency += nodes;
+    all->nodes.push_back(std::move(node));
+  }
+  for (const uint32_t node : graph.arg_nodes) {
+    all->arg_nodes.push_back(nodes + node);
+  }
+  for (EntryRef head : graph.heads) {
+    head.node += nodes;
+    all->heads.push_back(head);
+  }
+  for (GraphEntry entry : graph.entries) {
+    entry.storage_id = static_cast<int32_t>(all->entries.size());
+    all->entries.push_back(std::move(entry));
+  }
+  if (all->node_row_ptr.empty()) all->node_row_ptr.push_back(0);
+  for (size_t i = 1; i < graph.node_row_ptr.size(); ++i) {
+    all->node_row_ptr.push_back(entries + graph.node_row_ptr[i]);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EmitTogether(absl::Span<Graph* const> graphs,
+                                         const OpSet& ops) {
+  Graph all;
+  for (const Graph* graph : graphs) Append(*graph, &all);
+  SetBuiltInFunctions(&all);
+  NODEWISE_ASSIGN_OR_RETURN(EmittedC emitted, EmitC(all, ops));
+  size_t node = 0;
+  for (Graph* graph : graphs) {
+    ClearBuiltInFunctions(graph);
+    for (GraphNode& own : graph->nodes) {
+      own.function = emitted.graph.nodes[node++].function;
+    }
+  }
+  return std::move(emitted.source);
 }
 
 }  // namespace nodewise

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "absl/strings/str_join.h"
+#include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/dropout.h"
 #include "nodewise/ops/layout.h"
@@ -27,44 +27,43 @@ absl::Status WriteReshape(OperationCode& code) {
 }
 
 // Training is refused; the mask is all ones.
-void WritePassed(OperationCode& operation) {
-  CodeWriter& code = operation.code();
-  WriteWhole(operation);
-  if (!operation.wants(1)) return;
-  code.For("i", operation.out(1).count());
-  code.Line(fmt::format("{}[i] = 1;", operation.out(1).name));
-  code.Close();
+absl::Status WritePassed(OperationCode& code) {
+  WriteWhole(code);
+  if (code.wants(1)) {
+    code.code().Each("i", code.out(1).count(), "{}[i] = 1;", code.out(1).name);
+  }
+  return absl::OkStatus();
 }
 absl::Status WriteDropout(OperationCode& code) {
   if (code.has(2)) {
-    const std::string ratio =
-        code.has(1) ? fmt::format(" && {}[0] != 0", code.in(1).name) : "";
-    code.code().Line(fmt::format(
+    code.code().Line(
         "if ({}[0]{}) return nw_fail(\"Dropout: training is not supported\");",
-        code.in(2).name, ratio));
+        code.in(2).name,
+        code.has(1) ? fmt::format(" && {}[0] != 0", code.in(1).name) : "");
   }
-  WritePassed(code);
-  return absl::OkStatus();
-}
-absl::Status WriteDropout7(OperationCode& code) {
-  WritePassed(code);
-  return absl::OkStatus();
+  return WritePassed(code);
 }
 absl::Status WriteDropout6(OperationCode& code) {
   const auto& op = *code.As<ops::Dropout6>();
   if (!op.is_test && op.ratio != 0) return Refuse("attribute is_test: is 0");
-  WritePassed(code);
+  return WritePassed(code);
+}
+
+// Writes the output, all of it, from the places of input 0 that a view of the
+// output's sides has. Most moves are that: they differ in the view alone.
+absl::Status WriteFrom(OperationCode& code, const Sizes& sizes,
+                       const View& from) {
+  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
+           CompactView(sizes));
   return absl::OkStatus();
 }
 
 absl::Status WriteExpand(OperationCode& code) {
-  const CTensor& y = code.out();
-  CopyCode(&code.code(), y.sizes, code.in(0).name,
-           RepeatedView(code.in(0).sizes, y.sizes), y.name,
-           CompactView(y.sizes));
-  return absl::OkStatus();
+  const Sizes& y = code.out().sizes;
+  return WriteFrom(code, y, RepeatedView(code.in(0).sizes, y));
 }
 
+// Each side becomes two: how often it is repeated, and itself.
 absl::Status WriteTile(OperationCode& code) {
   const Sizes& x = code.in(0).sizes;
   const Sizes& y = code.out().sizes;
@@ -72,41 +71,34 @@ absl::Status WriteTile(OperationCode& code) {
   Sizes sizes;
   View from;
   for (size_t s = 0; s < x.size(); ++s) {
-    sizes.push_back(x[s] == 0 ? 0 : y[s] / x[s]);
-    sizes.push_back(x[s]);
-    from.strides.push_back(0);
-    from.strides.push_back(compact.strides[s]);
+    sizes.insert(sizes.end(), {x[s] == 0 ? 0 : y[s] / x[s], x[s]});
+    from.strides.insert(from.strides.end(), {0, compact.strides[s]});
   }
-  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
-           CompactView(sizes));
-  return absl::OkStatus();
+  return WriteFrom(code, sizes, from);
 }
 
 absl::Status WriteTranspose(OperationCode& code) {
-  const CTensor& x = code.in(0);
-  const size_t rank = x.sizes.size();
+  const Sizes& x = code.in(0).sizes;
   std::vector<int64_t> perm = code.As<ops::Transpose>()->perm;
   if (perm.empty()) {
-    for (size_t s = rank; s-- > 0;) perm.push_back(static_cast<int64_t>(s));
+    for (size_t s = x.size(); s-- > 0;) {
+      perm.push_back(static_cast<int64_t>(s));
+    }
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
-                            Axes(perm, static_cast<int>(rank)));
-  const View compact = CompactView(x.sizes);
+                            Axes(perm, static_cast<int>(x.size())));
+  const View compact = CompactView(x);
   View from;
   for (const int side : sides) {
     from.strides.push_back(compact.strides[static_cast<size_t>(side)]);
   }
-  CopyCode(&code.code(), code.out().sizes, x.name, from, code.out().name,
-           CompactView(code.out().sizes));
-  return absl::OkStatus();
+  return WriteFrom(code, code.out().sizes, from);
 }
 
 absl::Status WriteConcat(OperationCode& code) {
   const CTensor& y = code.out();
-  NODEWISE_ASSIGN_OR_RETURN(
-      const int axis,
-      Axis(code.As<ops::Concat>()->axis, static_cast<int>(y.sizes.size())));
-  const auto at = static_cast<size_t>(axis);
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at,
+                            SideAt(code.As<ops::Concat>()->axis, y.sizes));
   View to = CompactView(y.sizes);
   for (size_t i = 0; i < code.num_inputs(); ++i) {
     const CTensor& x = code.in(i);
@@ -118,10 +110,8 @@ absl::Status WriteConcat(OperationCode& code) {
 
 absl::Status WriteSplit(OperationCode& code) {
   const CTensor& x = code.in(0);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const int axis,
-      Axis(code.As<ops::Split>()->axis, static_cast<int>(x.sizes.size())));
-  const auto at = static_cast<size_t>(axis);
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at,
+                            SideAt(code.As<ops::Split>()->axis, x.sizes));
   View from = CompactView(x.sizes);
   for (size_t i = 0; i < code.num_outputs(); ++i) {
     if (!code.wants(i)) return Refuse("an output is not wanted");
@@ -158,11 +148,10 @@ absl::Status WriteSlice(OperationCode& code) {
     const auto s = static_cast<size_t>(sides[i]);
     const int64_t size = x.sizes[s];
     from.offset += StartOf((*starts)[i], steps[i], size) * from.strides[s];
+    // A longer step leads out of the side as well, and does not overflow.
     from.strides[s] *= std::clamp<int64_t>(steps[i], -size - 1, size + 1);
   }
-  CopyCode(&code.code(), code.out().sizes, x.name, from, code.out().name,
-           CompactView(code.out().sizes));
-  return absl::OkStatus();
+  return WriteFrom(code, code.out().sizes, from);
 }
 
 // Returns the element of the input that lies at place `o` of a padded side, as
@@ -214,37 +203,30 @@ absl::Status WritePad(OperationCode& operation) {
   const CTensor& y = operation.out();
   NODEWISE_ASSIGN_OR_RETURN(const Sizes before, PadsBefore(operation));
   if (y.count() == 0) return absl::OkStatus();
+  if (x.sizes.empty()) return WriteReshape(operation);
   CodeWriter& code = operation.code();
   const bool has_value = operation.has(2) && operation.in(2).count() > 0;
   const std::string value =
       has_value ? fmt::format("({}){}[0]", y.type(), operation.in(2).name)
                 : "0";
-  const View compact = CompactView(x.sizes);
-  const View to = CompactView(y.sizes);
-  std::string from;
-  std::string at;
-  std::string is_outside;
+  std::vector<std::string> is_outside;
   for (size_t s = 0; s < x.sizes.size(); ++s) {
     const std::string place = fmt::format("i{}", s);
     code.For(place, y.sizes[s]);
-    code.Line(fmt::format("const int64_t f{} = {};", s,
-                          PaddedFrom(mode, place, x.sizes[s], before[s],
-                                     y.sizes[s] - x.sizes[s] - before[s])));
-    from +=
-        fmt::format("{}f{} * {}", s == 0 ? "" : " + ", s, compact.strides[s]);
-    at += fmt::format("{}i{} * {}", s == 0 ? "" : " + ", s, to.strides[s]);
-    is_outside += fmt::format("{}f{} < 0", s == 0 ? "" : " || ", s);
+    code.Line("const int64_t f{} = {};", s,
+              PaddedFrom(mode, place, x.sizes[s], before[s],
+                         y.sizes[s] - x.sizes[s] - before[s]));
+    is_outside.push_back(fmt::format("f{} < 0", s));
   }
-  if (x.sizes.empty()) {
-    WriteWhole(operation);
-    return absl::OkStatus();
-  }
-  code.Line(fmt::format("{}[{}] = {} ? {} : {}[{}];", y.name, at, is_outside,
-                        value, x.name, from));
+  code.Line("{}[{}] = {} ? {} : {}[{}];", y.name,
+            IndexText("i", CompactView(y.sizes).strides),
+            absl::StrJoin(is_outside, " || "), value, x.name,
+            IndexText("f", CompactView(x.sizes).strides));
   code.Close(static_cast<int>(x.sizes.size()));
   return absl::OkStatus();
 }
 
+// The depth is [blocks, blocks, rest] or [rest, blocks, blocks].
 absl::Status WriteDepthToSpace(OperationCode& code) {
   const auto& op = *code.As<ops::DepthToSpace>();
   const Sizes& x = code.in(0).sizes;
@@ -254,38 +236,27 @@ absl::Status WriteDepthToSpace(OperationCode& code) {
   const bool depth_first = op.mode == ops::DepthOrder::kColumnRowDepth;
   const int64_t of_depth = depth_first ? b * b * plane : plane;
   const int64_t of_column = depth_first ? plane : depth * plane;
-  const Sizes sizes = {x[0], depth, x[2], b, x[3], b};
-  const View from = {
-      {x[1] * plane, of_depth, x[3], of_column * b, 1, of_column}, 0};
-  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
-           CompactView(sizes));
-  return absl::OkStatus();
+  return WriteFrom(
+      code, {x[0], depth, x[2], b, x[3], b},
+      {{x[1] * plane, of_depth, x[3], of_column * b, 1, of_column}, 0});
 }
 
-absl::Status SpaceToDepthCode(OperationCode& code, int64_t b,
-                              bool depth_first) {
+template <typename Class>
+absl::Status WriteSpaceToDepth(OperationCode& code) {
+  const auto& op = *code.As<Class>();
+  bool depth_first = false;
+  if constexpr (requires { op.mode; }) {
+    depth_first = op.mode == ops::DepthOrder::kColumnRowDepth;
+  }
+  const int64_t b = op.blocksize;
   const Sizes& x = code.in(0).sizes;
   const int64_t plane = x[2] * x[3];
-  const Sizes sizes = depth_first ? Sizes{x[0], x[1], b, b, x[2] / b, x[3] / b}
-                                  : Sizes{x[0], b, b, x[1], x[2] / b, x[3] / b};
-  const View from = {depth_first
-                         ? Sizes{x[1] * plane, plane, x[3], 1, x[3] * b, b}
-                         : Sizes{x[1] * plane, x[3], 1, plane, x[3] * b, b},
-                     0};
-  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
-           CompactView(sizes));
-  return absl::OkStatus();
-}
-
-absl::Status WriteSpaceToDepth(OperationCode& code) {
-  const auto& op = *code.As<ops::SpaceToDepth>();
-  return SpaceToDepthCode(code, op.blocksize,
-                          op.mode == ops::DepthOrder::kColumnRowDepth);
-}
-
-absl::Status WriteSpaceToDepth1(OperationCode& code) {
-  return SpaceToDepthCode(code, code.As<ops::SpaceToDepth1>()->blocksize,
-                          false);
+  if (depth_first) {
+    return WriteFrom(code, {x[0], x[1], b, b, x[2] / b, x[3] / b},
+                     {{x[1] * plane, plane, x[3], 1, x[3] * b, b}, 0});
+  }
+  return WriteFrom(code, {x[0], b, b, x[1], x[2] / b, x[3] / b},
+                   {{x[1] * plane, x[3], 1, plane, x[3] * b, b}, 0});
 }
 
 constexpr Row kMoveRows[] = {
@@ -295,7 +266,7 @@ constexpr Row kMoveRows[] = {
     MoveRow<ops::Squeeze>("Squeeze", &WriteReshape),
     MoveRow<ops::Unsqueeze>("Unsqueeze", &WriteReshape),
     MoveRow<ops::Dropout>("Dropout", &WriteDropout),
-    MoveRow<ops::Dropout7>("Dropout", &WriteDropout7),
+    MoveRow<ops::Dropout7>("Dropout", &WritePassed),
     MoveRow<ops::Dropout6>("Dropout", &WriteDropout6),
     MoveRow<ops::Expand>("Expand", &WriteExpand),
     MoveRow<ops::Tile>("Tile", &WriteTile),
@@ -305,8 +276,10 @@ constexpr Row kMoveRows[] = {
     MoveRow<ops::Slice>("Slice", &WriteSlice),
     MoveRow<ops::Pad>("Pad", &WritePad),
     MoveRow<ops::DepthToSpace>("DepthToSpace", &WriteDepthToSpace),
-    MoveRow<ops::SpaceToDepth>("SpaceToDepth", &WriteSpaceToDepth),
-    MoveRow<ops::SpaceToDepth1>("SpaceToDepth", &WriteSpaceToDepth1),
+    MoveRow<ops::SpaceToDepth>("SpaceToDepth",
+                               &WriteSpaceToDepth<ops::SpaceToDepth>),
+    MoveRow<ops::SpaceToDepth1>("SpaceToDepth",
+                                &WriteSpaceToDepth<ops::SpaceToDepth1>),
 };
 
 }  // namespace

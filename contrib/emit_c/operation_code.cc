@@ -1,6 +1,9 @@
 #include "contrib/emit_c/operation_code.h"
 
-#include "fmt/format.h"
+#include <unordered_map>
+
+#include "nodewise/op/shape_rules.h"
+#include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
 namespace {
@@ -8,34 +11,13 @@ namespace {
 // Scratch memory begins at addresses that suit any processor's vectors.
 constexpr int64_t kAlignment = 64;
 
+// The size of a type of C, by its name: all but float and double end in their
+// bits, as in "uint16_t".
 int64_t BytesOf(std::string_view type) {
   if (type == "double" || type.find("64") != std::string_view::npos) return 8;
   if (type.find("16") != std::string_view::npos) return 2;
   return type.find('8') != std::string_view::npos ? 1 : 4;
 }
-
-}  // namespace
-
-absl::Status Refuse(const std::string& why) {
-  return absl::UnimplementedError(why);
-}
-
-std::string RegionStore::Scratch(std::string_view type, int64_t count) {
-  const std::string name = fmt::format("tmp{}", num_scratch++);
-  definitions.push_back(
-      {name, fmt::format("{}* restrict {} = ({}*)(scratch + {});", type, name,
-                         type, IntegerText(scratch_bytes))});
-  int64_t bytes = 0;
-  const bool is_too_much =
-      __builtin_mul_overflow(count, BytesOf(type), &bytes) || bytes < 0 ||
-      bytes >= kTooMuch - scratch_bytes - kAlignment;
-  scratch_bytes = is_too_much ? kTooMuch
-                              : scratch_bytes + (bytes + kAlignment - 1) /
-                                                    kAlignment * kAlignment;
-  return name;
-}
-
-namespace {
 
 template <typename ItemText>
 std::string WriteTable(RegionStore* store, std::string_view type, int64_t count,
@@ -53,6 +35,32 @@ std::string WriteTable(RegionStore* store, std::string_view type, int64_t count,
 }
 
 }  // namespace
+
+absl::Status Refuse(const std::string& why) {
+  return absl::UnimplementedError(why);
+}
+
+// All memory of a region is one block, from which its tensors are cut off one
+// behind the other. None is given back, so no two of them overlap, which
+// "restrict" promises to the C compiler.
+std::string RegionStore::Scratch(std::string_view type, int64_t count) {
+  const std::string name = fmt::format("tmp{}", num_scratch++);
+  definitions.push_back(
+      {name, fmt::format("{}* restrict {} = ({}*)(scratch + {});", type, name,
+                         type, IntegerText(scratch_bytes))});
+  int64_t bytes = 0;
+  const bool is_too_much =
+      __builtin_mul_overflow(count, BytesOf(type), &bytes) || bytes < 0 ||
+      bytes >= kTooMuch - scratch_bytes - kAlignment;
+  scratch_bytes = is_too_much ? kTooMuch
+                              : scratch_bytes + (bytes + kAlignment - 1) /
+                                                    kAlignment * kAlignment;
+  return name;
+}
+
+CTensor RegionStore::ScratchTensor(DLDataType dtype, const Sizes& sizes) {
+  return {Scratch(CTypeOf(dtype), CountIn(sizes)), dtype, sizes};
+}
 
 std::string RegionStore::Table(absl::Span<const int64_t> numbers) {
   return WriteTable(
@@ -78,18 +86,6 @@ std::string RegionStore::Table(const NDArray& tensor) {
                     });
 }
 
-bool OperationCode::has(size_t i) const {
-  return i < operation_.inputs.size() && operation_.inputs[i] != kNoValue;
-}
-
-bool OperationCode::wants(size_t i) const {
-  return i < operation_.outputs.size() && operation_.outputs[i] != kNoValue;
-}
-
-DLDataType OperationCode::StoredType(size_t i) const {
-  return network_.value(operation_.inputs[i]).type.dtype;
-}
-
 std::optional<Sizes> OperationCode::Ints(size_t i) const {
   if (!has(i)) return std::nullopt;
   const std::vector<InputInfo> infos = network_.InputsOf(operation_.id);
@@ -102,31 +98,64 @@ const NDArray* OperationCode::Constant(size_t i) const {
   return value.kind == NetworkValue::Kind::kConstant ? &value.data : nullptr;
 }
 
+absl::StatusOr<size_t> SideAt(int64_t axis, const Sizes& sizes) {
+  NODEWISE_ASSIGN_OR_RETURN(const int side,
+                            Axis(axis, static_cast<int>(sizes.size())));
+  return static_cast<size_t>(side);
+}
+
+absl::StatusOr<std::vector<bool>> SidesAt(absl::Span<const int64_t> axes,
+                                          const Sizes& sizes) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
+                            Axes(axes, static_cast<int>(sizes.size())));
+  std::vector<bool> is_among(sizes.size());
+  for (const int side : sides) is_among[static_cast<size_t>(side)] = true;
+  return is_among;
+}
+
 void CopyCode(CodeWriter* code, const Sizes& sizes, const std::string& from,
               const View& from_view, const std::string& to,
               const View& to_view) {
   const LoopNest nest(sizes, {from_view, to_view});
   if (nest.is_empty()) return;
   if (nest.is_one_row()) {
-    code->Line(fmt::format("memcpy({0} + {1}, {2} + {3}, {4} * sizeof(*{0}));",
-                           to, to_view.offset, from, from_view.offset,
-                           IntegerText(CountIn(sizes))));
+    code->Line("memcpy({0} + {1}, {2} + {3}, {4} * sizeof(*{0}));", to,
+               to_view.offset, from, from_view.offset,
+               IntegerText(CountIn(sizes)));
     return;
   }
   nest.Open(code);
-  code->Line(fmt::format("{}[{}] = {}[{}];", to, nest.At(1), from, nest.At(0)));
+  code->Line("{}[{}] = {}[{}];", to, nest.At(1), from, nest.At(0));
   nest.Close(code);
 }
 
 void WriteIndex(CodeWriter* code, std::string_view operation,
                 const std::string& variable, const std::string& element,
                 int64_t size) {
-  code->Line(fmt::format("const int64_t {} = nw_index({}, {});", variable,
-                         element, size));
-  code->Line(
-      fmt::format("if ({} < 0) return nw_fail(\"{}: an index is out of "
-                  "range\");",
-                  variable, operation));
+  code->Line("const int64_t {} = nw_index({}, {});", variable, element, size);
+  code->Line("if ({} < 0) return nw_fail(\"{}: an index is out of range\");",
+             variable, operation);
+}
+
+const Row* FindRow(const void* type) {
+  // It is never destroyed, so that the order does not matter in which static
+  // objects go at the end of a process.
+  static const auto* const by_type = [] {
+    auto* const rows = new std::unordered_map<const void*, const Row*>();
+    for (const auto family :
+         {ElementRows(), ProductRows(), WindowRows(), ReductionRows(),
+          MoveRows(), PickRows(), SignalRows(), QuantizedRows(),
+          RecurrentRows(), BodyRows()}) {
+      for (const Row& row : family) {
+        for (const void* const version : row.types) {
+          if (version != nullptr) rows->emplace(version, &row);
+        }
+      }
+    }
+    return rows;
+  }();
+  const auto found = by_type->find(type);
+  return found == by_type->end() ? nullptr : found->second;
 }
 
 }  // namespace nodewise::emit_c

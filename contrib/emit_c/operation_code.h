@@ -1,16 +1,22 @@
 #pragma once
 
+// What the writer of an operation's code is given, and the tables of those
+// writers.
+
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/emit_c/c_text.h"
-#include "contrib/emit_c/code_writer.h"
-#include "contrib/emit_c/loops.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/ops/axis_broadcast.h"
 
 namespace nodewise::emit_c {
 
@@ -29,6 +35,12 @@ inline constexpr int64_t kMostElements = int64_t{1} << 44;
 
 // kUnimplemented: why there is no C for an operation.
 absl::Status Refuse(const std::string& why);
+template <typename Arg, typename... Args>
+absl::Status Refuse(fmt::format_string<Arg, Args...> why, Arg&& arg,
+                    Args&&... args) {
+  return Refuse(
+      fmt::format(why, std::forward<Arg>(arg), std::forward<Args>(args)...));
+}
 
 // What a region's code has beside its tensors.
 struct RegionStore {
@@ -49,6 +61,8 @@ struct RegionStore {
   // that becomes more than there can be, `scratch_bytes` stays at kTooMuch.
   static constexpr int64_t kTooMuch = kMostElements * 8;
   std::string Scratch(std::string_view type, int64_t count);
+  // Returns a tensor that lies in such memory.
+  CTensor ScratchTensor(DLDataType dtype, const Sizes& sizes);
   // Returns the name of a table of these numbers.
   std::string Table(absl::Span<const int64_t> numbers);
   std::string Table(absl::Span<const double> numbers);
@@ -73,17 +87,23 @@ class OperationCode {
     return operation_.attrs.As<Class>();
   }
   size_t num_inputs() const { return operation_.inputs.size(); }
-  bool has(size_t i) const;
+  bool has(size_t i) const {
+    return i < num_inputs() && operation_.inputs[i] != kNoValue;
+  }
   // REQUIRES: has(i).
   const CTensor& in(size_t i) const { return inputs_[i]; }
   size_t num_outputs() const { return operation_.outputs.size(); }
-  bool wants(size_t i) const;
+  bool wants(size_t i) const {
+    return i < num_outputs() && operation_.outputs[i] != kNoValue;
+  }
   // REQUIRES: wants(i).
   const CTensor& out(size_t i = 0) const { return outputs_[i]; }
 
   // The type that the network has for an input, which the code may compute in
   // another one. REQUIRES: has(i).
-  DLDataType StoredType(size_t i) const;
+  DLDataType StoredType(size_t i) const {
+    return network_.value(operation_.inputs[i]).type.dtype;
+  }
 
   // The integers that an input always has; none if they are not known.
   std::optional<Sizes> Ints(size_t i) const;
@@ -101,6 +121,12 @@ class OperationCode {
   RegionStore* store_;
 };
 
+// Returns the side that an operator's axis means, which may count from the end.
+absl::StatusOr<size_t> SideAt(int64_t axis, const Sizes& sizes);
+// Returns for each side whether it is among these axes.
+absl::StatusOr<std::vector<bool>> SidesAt(absl::Span<const int64_t> axes,
+                                          const Sizes& sizes);
+
 // Declares a variable: an element of some indices along a side of this size,
 // counted from the front. The code fails where it is outside.
 void WriteIndex(CodeWriter* code, std::string_view operation,
@@ -110,5 +136,133 @@ void WriteIndex(CodeWriter* code, std::string_view operation,
 void CopyCode(CodeWriter* code, const Sizes& sizes, const std::string& from,
               const View& from_view, const std::string& to,
               const View& to_view);
+
+// An element of an operation that computes each of its elements by itself.
+struct Scalar {
+  std::string name;  // A variable's; empty for an input that is not given.
+  DLDataType dtype{};
+  std::string_view type() const { return CTypeOf(dtype); }
+};
+struct ElementCode {
+  const Operation& operation;
+  std::vector<Scalar> in;
+  DLDataType out{};  // The type that the expression is of.
+  // The type of the output's elements, which it is rounded to.
+  DLDataType stored{};
+
+  template <typename Class>
+  const Class* As() const {
+    return operation.attrs.As<Class>();
+  }
+  bool has(size_t i) const { return i < in.size() && !in[i].name.empty(); }
+};
+
+// What there is C for, by operator. Exactly one of `write`, `element`, `text`
+// and `formula` is set.
+struct Row {
+  using Write = absl::Status (*)(OperationCode& code);
+  using Element = absl::StatusOr<std::string> (*)(const ElementCode& code);
+
+  std::string_view name;
+  // OperatorDef::type of the versions that it is for; null behind the last.
+  std::array<const void*, 4> types{};
+  // Returns how the second input is repeated below opset 7; null above.
+  const ops::AxisBroadcast* (*axis)(const OpAttrs& attrs) = nullptr;
+  // Writes loops that fill the outputs.
+  Write write = nullptr;
+  // Returns an expression for an element of the output. Inputs are repeated as
+  // NumPy does.
+  Element element = nullptr;
+  // The expression of elements {a}, {b} and {c}, {type} being that of {a}.
+  std::string_view text = {};
+  // The expression of a float's function of one number {x}, a double, and of
+  // the attributes {0} and {1}.
+  std::string_view formula = {};
+  using Numbers = std::array<double, 2>;
+  Numbers (*attributes)(const OpAttrs& attrs) = nullptr;
+  // The loops only move elements, and do not depend on their values. Other
+  // loops are given floats of 16 bits in 32.
+  bool moves = false;
+  // Its loops compute so much that they should be compiled for their sizes.
+  // Others are shared among nodes of other sizes.
+  bool keeps_sizes = false;
+
+  bool is_by_element() const { return write == nullptr; }
+};
+
+// Returns the expression for an element by a row that has no `write`.
+absl::StatusOr<std::string> ExpressionOf(const Row& row,
+                                         const ElementCode& code);
+
+// Returns null for an operator that there is no C for.
+const Row* FindRow(const void* type);
+
+// The rows of each family.
+absl::Span<const Row> ElementRows();
+absl::Span<const Row> ProductRows();
+absl::Span<const Row> WindowRows();
+absl::Span<const Row> ReductionRows();
+absl::Span<const Row> MoveRows();
+absl::Span<const Row> PickRows();
+absl::Span<const Row> SignalRows();
+absl::Span<const Row> QuantizedRows();
+absl::Span<const Row> RecurrentRows();
+absl::Span<const Row> BodyRows();
+
+template <typename... Versions>
+constexpr Row RowOf(std::string_view name) {
+  Row row{name, {&kTypeTag<Versions>...}};
+  row.axis = [](const OpAttrs& attrs) {
+    const ops::AxisBroadcast* found = nullptr;
+    const auto look = [&]<typename Class>(const Class* op) {
+      if constexpr (std::is_base_of_v<ops::AxisBroadcast, Class>) {
+        if (op != nullptr) found = op;
+      }
+    };
+    (look(attrs.As<Versions>()), ...);
+    return found;
+  };
+  return row;
+}
+template <typename... Versions>
+constexpr Row LoopRow(std::string_view name, Row::Write write) {
+  Row row = RowOf<Versions...>(name);
+  row.write = write;
+  return row;
+}
+template <typename... Versions>
+constexpr Row MoveRow(std::string_view name, Row::Write write) {
+  Row row = LoopRow<Versions...>(name, write);
+  row.moves = true;
+  return row;
+}
+template <typename... Versions>
+constexpr Row SizedRow(std::string_view name, Row::Write write) {
+  Row row = LoopRow<Versions...>(name, write);
+  row.keeps_sizes = true;
+  return row;
+}
+template <typename... Versions>
+constexpr Row ElementRow(std::string_view name, Row::Element element) {
+  Row row = RowOf<Versions...>(name);
+  row.element = element;
+  return row;
+}
+template <typename... Versions>
+constexpr Row TextRow(std::string_view name, std::string_view text) {
+  Row row = RowOf<Versions...>(name);
+  row.text = text;
+  return row;
+}
+template <typename Class, auto... kAttributes>
+constexpr Row FormulaRow(std::string_view name, std::string_view formula) {
+  Row row = RowOf<Class>(name);
+  row.formula = formula;
+  row.attributes = [](const OpAttrs& attrs) {
+    return Row::Numbers{
+        static_cast<double>(attrs.As<Class>()->*kAttributes)...};
+  };
+  return row;
+}
 
 }  // namespace nodewise::emit_c

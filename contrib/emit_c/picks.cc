@@ -1,61 +1,70 @@
-// Operators that pick elements by index, and those that make tensors of little.
+// Operators that pick elements by index, those that write into a copy of their
+// first input by index, and those that make tensors of little.
 
 #include <algorithm>
 
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
-#include "nodewise/op/shape_rules.h"
+#include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/gather.h"
+#include "nodewise/ops/reshape.h"
+#include "nodewise/ops/scatter.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
 namespace {
 
+using ops::ScatterReduction;
+
+// Whole runs of elements behind the axis lie one behind the other.
 absl::Status WriteGather(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);
   const CTensor& y = operation.out();
-  NODEWISE_ASSIGN_OR_RETURN(const int axis,
-                            Axis(operation.As<ops::Gather>()->axis,
-                                 static_cast<int>(x.sizes.size())));
-  const auto at = static_cast<size_t>(axis);
-  const auto sizes = absl::MakeConstSpan(x.sizes);
-  const int64_t outer = CountIn(sizes.subspan(0, at));
-  const int64_t inner = CountIn(sizes.subspan(at + 1));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at,
+                            SideAt(operation.As<ops::Gather>()->axis, x.sizes));
+  const Lines lines = LinesAlong(x.sizes, at);
   if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
-  code.For("o", outer);
+  code.For("o", lines.outer);
   code.For("i", indices.count());
-  WriteIndex(&code, "Gather", "index", indices.name + "[i]", sizes[at]);
-  code.Line(fmt::format(
+  WriteIndex(&code, "Gather", "index", indices.name + "[i]", lines.size);
+  code.Line(
       "memcpy({0} + (o * {1} + i) * {2}, {3} + (o * {4} + index) * {2}, {2} * "
       "sizeof(*{0}));",
-      y.name, indices.count(), inner, x.name, sizes[at]));
+      y.name, indices.count(), lines.inner, x.name, lines.size);
   code.Close(2);
   return absl::OkStatus();
+}
+
+// Loops over indices of which each replaces one side of its place in `data`:
+// view 0 is the data's without that side, along which `stride` leads, and view
+// 1 that of the indices.
+struct IndexedLoops {
+  LoopNest nest;
+  int64_t stride;
+};
+IndexedLoops LoopsOverIndices(const Sizes& data, const Sizes& indices,
+                              size_t side) {
+  View view = CompactView(data);
+  const int64_t stride = std::exchange(view.strides[side], 0);
+  return {LoopNest(indices, {view, CompactView(indices)}), stride};
 }
 
 absl::Status WriteGatherElements(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);
-  NODEWISE_ASSIGN_OR_RETURN(const int axis,
-                            Axis(operation.As<ops::GatherElements>()->axis,
-                                 static_cast<int>(x.sizes.size())));
-  const auto at = static_cast<size_t>(axis);
-  View from = CompactView(x.sizes);
-  const int64_t stride = from.strides[at];
-  from.strides[at] = 0;
-  const LoopNest nest(indices.sizes, {from, CompactView(indices.sizes)});
+  NODEWISE_ASSIGN_OR_RETURN(
+      const size_t at,
+      SideAt(operation.As<ops::GatherElements>()->axis, x.sizes));
+  const auto [nest, stride] = LoopsOverIndices(x.sizes, indices.sizes, at);
   if (nest.is_empty()) return absl::OkStatus();
   CodeWriter& code = operation.code();
   nest.Open(&code);
   WriteIndex(&code, "GatherElements", "index",
              fmt::format("{}[{}]", indices.name, nest.At(1)), x.sizes[at]);
-  code.Line(fmt::format("{}[{}] = {}[{} + index * {}];", operation.out().name,
-                        nest.At(1), x.name, nest.At(0), stride));
+  code.Line("{}[{}] = {}[{} + index * {}];", operation.out().name, nest.At(1),
+            x.name, nest.At(0), stride);
   nest.Close(&code);
   return absl::OkStatus();
 }
@@ -86,24 +95,22 @@ absl::Status WriteGatherNd(OperationCode& operation) {
                sizes[side]);
     from += fmt::format(" + index{} * {}", k, view.strides[side]);
   }
-  code.Line(fmt::format(
-      "memcpy({0} + (b * {1} + t) * {2}, {3} + {4}, {2} * sizeof(*{0}));",
-      y.name, tuples, slice, x.name, from));
+  code.Line("memcpy({0} + (b * {1} + t) * {2}, {3} + {4}, {2} * sizeof(*{0}));",
+            y.name, tuples, slice, x.name, from);
   code.Close(2);
   return absl::OkStatus();
 }
 
-void WriteFilled(OperationCode& operation, const std::string& value) {
-  CodeWriter& code = operation.code();
-  code.For("i", operation.out().count());
-  code.Line(fmt::format("{}[i] = {};", operation.out().name, value));
-  code.Close();
+absl::Status WriteFilled(OperationCode& operation, const std::string& value) {
+  operation.code().Each("i", operation.out().count(), "{}[i] = {};",
+                        operation.out().name, value);
+  return absl::OkStatus();
 }
 
 absl::Status WriteConstantOfShape(OperationCode& code) {
   const auto& op = *code.As<ops::ConstantOfShape>();
-  WriteFilled(code, op.value.has_value() ? ElementText(*op.value, 0) : "0");
-  return absl::OkStatus();
+  return WriteFilled(code,
+                     op.value.has_value() ? ElementText(*op.value, 0) : "0");
 }
 
 absl::Status WriteShape(OperationCode& code) {
@@ -114,23 +121,20 @@ absl::Status WriteShape(OperationCode& code) {
   first = std::clamp<int64_t>(first, 0, rank);
   const Sizes part(x.begin() + first, x.begin() + first + code.out().count());
   if (part.empty()) return absl::OkStatus();
-  WriteFilled(code, code.store().Table(part) + "[i]");
-  return absl::OkStatus();
+  return WriteFilled(code, code.store().Table(part) + "[i]");
 }
 
 absl::Status WriteSize(OperationCode& code) {
-  WriteFilled(code, IntegerText(code.in(0).count()));
-  return absl::OkStatus();
+  return WriteFilled(code, IntegerText(code.in(0).count()));
 }
 
 absl::Status WriteRange(OperationCode& code) {
   const CTensor& y = code.out();
   const std::string_view type =
       IsFloat(y.dtype) ? "double" : WrappingTypeOf(y.dtype);
-  WriteFilled(code,
-              fmt::format("({0})(({1}){2}[0] + ({1})i * ({1}){3}[0])", y.type(),
-                          type, code.in(0).name, code.in(2).name));
-  return absl::OkStatus();
+  return WriteFilled(
+      code, fmt::format("({0})(({1}){2}[0] + ({1})i * ({1}){3}[0])", y.type(),
+                        type, code.in(0).name, code.in(2).name));
 }
 
 absl::Status WriteEyeLike(OperationCode& operation) {
@@ -138,10 +142,9 @@ absl::Status WriteEyeLike(OperationCode& operation) {
   if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   code.For("i", y.sizes[0]);
-  code.For("j", y.sizes[1]);
-  code.Line(fmt::format("{}[i * {} + j] = j - i == {};", y.name, y.sizes[1],
-                        IntegerText(operation.As<ops::EyeLike>()->k)));
-  code.Close(2);
+  code.Each("j", y.sizes[1], "{}[i * {} + j] = j - i == {};", y.name,
+            y.sizes[1], IntegerText(operation.As<ops::EyeLike>()->k));
+  code.Close();
   return absl::OkStatus();
 }
 
@@ -152,41 +155,128 @@ absl::Status WriteTrilu(OperationCode& operation) {
   const int64_t rows = y.sizes[y.sizes.size() - 2];
   CodeWriter& code = operation.code();
   code.Open();
-  code.Line(fmt::format("const int64_t k = {};",
-                        operation.has(1) ? operation.in(1).name + "[0]" : "0"));
+  code.Line("const int64_t k = {};",
+            operation.has(1) ? operation.in(1).name + "[0]" : "0");
   code.For("n", y.count() / (rows * columns));
   code.For("i", rows);
   code.For("j", columns);
+  code.Line("const int64_t at = (n * {} + i) * {} + j;", rows, columns);
   code.Line(
-      fmt::format("const int64_t at = (n * {} + i) * {} + j;", rows, columns));
-  code.Line(fmt::format(
       "{}[at] = j - i {} k ? {}[at] : 0;", y.name,
-      operation.As<ops::Trilu>()->upper ? ">=" : "<=", operation.in(0).name));
+      operation.As<ops::Trilu>()->upper ? ">=" : "<=", operation.in(0).name);
   code.Close(4);
   return absl::OkStatus();
 }
 
+// All elements are "off" first, and then those that are picked "on". Indices
+// out of range pick none.
 absl::Status WriteOneHot(OperationCode& operation) {
   const CTensor& indices = operation.in(0);
   const CTensor& values = operation.in(2);
   const CTensor& y = operation.out();
-  NODEWISE_ASSIGN_OR_RETURN(const int axis,
-                            Axis(operation.As<ops::OneHot>()->axis,
-                                 static_cast<int>(y.sizes.size())));
-  const auto at = static_cast<size_t>(axis);
-  const auto sizes = absl::MakeConstSpan(y.sizes);
-  const int64_t inner = CountIn(sizes.subspan(at + 1));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at,
+                            SideAt(operation.As<ops::OneHot>()->axis, y.sizes));
+  const Lines lines = LinesAlong(y.sizes, at);
   if (y.count() == 0) return absl::OkStatus();
-  WriteFilled(operation, values.name + "[0]");
+  NODEWISE_RETURN_IF_ERROR(WriteFilled(operation, values.name + "[0]"));
   CodeWriter& code = operation.code();
-  code.For("o", CountIn(sizes.subspan(0, at)));
-  code.For("i", inner);
-  code.Line(fmt::format(
-      "const int64_t index = nw_index((int64_t){}[o * {} + i], {});",
-      indices.name, inner, sizes[at]));
+  code.For("o", lines.outer);
+  code.For("i", lines.inner);
+  code.Line("const int64_t index = nw_index((int64_t){}[o * {} + i], {});",
+            indices.name, lines.inner, lines.size);
+  code.Line("if (index >= 0) {}[(o * {} + index) * {} + i] = {}[1];", y.name,
+            lines.size, lines.inner, values.name);
+  code.Close(2);
+  return absl::OkStatus();
+}
+
+// Returns the statement that writes or adds an update, and so on.
+std::string UpdateText(ScatterReduction reduction, const CTensor& y,
+                       const std::string& to, const std::string& update) {
+  const std::string old = fmt::format("{}[{}]", y.name, to);
+  const bool adds = reduction == ScatterReduction::kAdd;
+  const bool is_larger = reduction == ScatterReduction::kMax;
+  if (reduction == ScatterReduction::kNone) {
+    return fmt::format("{} = {};", old, update);
+  }
+  if (IsBool(y.dtype)) {
+    return fmt::format("{0} = {0} {1} {2};", old, adds || is_larger ? "|" : "&",
+                       update);
+  }
+  if (adds || reduction == ScatterReduction::kMul) {
+    const char* const sign = adds ? "+" : "*";
+    if (IsFloat(y.dtype)) return fmt::format("{} {}= {};", old, sign, update);
+    // Without a sign, so that it wraps around.
+    return fmt::format("{0} = ({1})(({2}){0} {3} ({2}){4});", old, y.type(),
+                       WrappingTypeOf(y.dtype), sign, update);
+  }
+  if (!IsFloat(y.dtype)) {
+    return fmt::format("if ({0} {1} {2}) {0} = {2};", old,
+                       is_larger ? "<" : ">", update);
+  }
+  // NaN stays, and an update that is NaN is taken.
+  return fmt::format("if ({0} == {0} && !({0} {1} {2})) {0} = {2};", old,
+                     is_larger ? ">=" : "<=", update);
+}
+
+void WriteCopy(OperationCode& operation) {
+  const CTensor& y = operation.out();
+  operation.code().Line("memcpy({0}, {1}, {2} * sizeof(*{0}));", y.name,
+                        operation.in(0).name, y.count());
+}
+
+template <typename Class>
+absl::Status WriteScatterElements(OperationCode& operation) {
+  const ops::ScatterElements& op = *operation.As<Class>();
+  const CTensor& x = operation.in(0);
+  const CTensor& indices = operation.in(1);
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at, SideAt(op.axis, x.sizes));
+  for (size_t i = 0; i < x.sizes.size(); ++i) {
+    if (i != at && indices.sizes[i] > x.sizes[i]) {
+      return Refuse("a side of its indices is too long");
+    }
+  }
+  WriteCopy(operation);
+  const auto [nest, stride] = LoopsOverIndices(x.sizes, indices.sizes, at);
+  if (nest.is_empty()) return absl::OkStatus();
+  CodeWriter& code = operation.code();
+  // One element has no loop that its variables could stand in.
+  code.Open();
+  nest.Open(&code);
+  WriteIndex(&code, "ScatterElements", "index",
+             fmt::format("{}[{}]", indices.name, nest.At(1)), x.sizes[at]);
+  code.Line("const int64_t to = {} + index * {};", nest.At(0), stride);
   code.Line(
-      fmt::format("if (index >= 0) {}[(o * {} + index) * {} + i] = {}[1];",
-                  y.name, sizes[at], inner, values.name));
+      UpdateText(op.reduction, operation.out(), "to",
+                 fmt::format("{}[{}]", operation.in(2).name, nest.At(1))));
+  nest.Close(&code);
+  code.Close();
+  return absl::OkStatus();
+}
+
+absl::Status WriteScatterNd(OperationCode& operation) {
+  const CTensor& x = operation.in(0);
+  const CTensor& indices = operation.in(1);
+  const int64_t depth = indices.sizes.back();
+  const auto sizes = absl::MakeConstSpan(x.sizes);
+  const int64_t slice = CountIn(sizes.subspan(static_cast<size_t>(depth)));
+  WriteCopy(operation);
+  if (operation.in(2).count() == 0) return absl::OkStatus();
+  CodeWriter& code = operation.code();
+  code.For("t", indices.count() / depth);
+  for (int64_t k = 0; k < depth; ++k) {
+    WriteIndex(&code, "ScatterND", fmt::format("index{}", k),
+               fmt::format("{}[t * {} + {}]", indices.name, depth, k),
+               x.sizes[static_cast<size_t>(k)]);
+  }
+  const View view = CompactView(x.sizes);
+  const auto strides = absl::MakeConstSpan(view.strides);
+  code.Line("const int64_t to = {};",
+            IndexText("index", strides.first(static_cast<size_t>(depth))));
+  code.For("i", slice);
+  code.Line(UpdateText(
+      operation.As<ops::ScatterND>()->reduction, operation.out(), "to + i",
+      fmt::format("{}[t * {} + i]", operation.in(2).name, slice)));
   code.Close(2);
   return absl::OkStatus();
 }
@@ -202,6 +292,10 @@ constexpr Row kPickRows[] = {
     LoopRow<ops::EyeLike>("EyeLike", &WriteEyeLike),
     MoveRow<ops::Trilu>("Trilu", &WriteTrilu),
     LoopRow<ops::OneHot>("OneHot", &WriteOneHot),
+    LoopRow<ops::Scatter>("Scatter", &WriteScatterElements<ops::Scatter>),
+    LoopRow<ops::ScatterElements>("ScatterElements",
+                                  &WriteScatterElements<ops::ScatterElements>),
+    LoopRow<ops::ScatterND>("ScatterND", &WriteScatterNd),
 };
 
 }  // namespace

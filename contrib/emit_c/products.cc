@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "contrib/emit_c/integer_products.h"
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/operation_code.h"
+#include "contrib/emit_c/quantized.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/quantize.h"
@@ -61,38 +60,33 @@ std::string LeftAt(const Product& product, const std::string& k) {
 // Adds rows k, k + 1, ... of B to the row.
 void AddRows(CodeWriter* code, const Product& product, int64_t count) {
   const std::string_view type = FactorType(product);
-  std::string sum;
+  std::vector<std::string> terms;
   for (int64_t t = 0; t < count; ++t) {
     const std::string k = t == 0 ? "k" : fmt::format("k + {}", t);
-    code->Line(fmt::format("const {} a{} = ({}){};", type, t, type,
-                           LeftAt(product, k)));
-    sum += fmt::format("{}a{} * b[{}n]", t == 0 ? "" : " + ", t,
-                       t == 0 ? "" : fmt::format("{} + ", t * product.columns));
+    code->Line("const {} a{} = ({}){};", type, t, type, LeftAt(product, k));
+    const std::string row =
+        t == 0 ? "" : fmt::format("{} + ", t * product.columns);
+    terms.push_back(fmt::format("a{} * b[{}n]", t, row));
   }
-  code->Line(fmt::format("const {}* b = {} + k * {};", CTypeOf(product.factors),
-                         product.right, product.columns));
-  code->For("n", product.columns);
-  code->Line(Increase(product, "row[n]", sum));
-  code->Close();
+  code->Line("const {}* b = {} + k * {};", CTypeOf(product.factors),
+             product.right, product.columns);
+  code->Each("n", product.columns, "{}",
+             Increase(product, "row[n]", SumOf(terms)));
 }
 
 void WriteByRows(CodeWriter* code, const Product& product) {
   code->For("m", product.rows);
-  code->Line(fmt::format("{0}* restrict row = {1} + m * {2};",
-                         CTypeOf(product.dtype), product.result,
-                         product.columns));
-  code->Line(
-      fmt::format("memset(row, 0, {} * sizeof(*row));", product.columns));
+  code->Line("{0}* restrict row = {1} + m * {2};", CTypeOf(product.dtype),
+             product.result, product.columns);
+  code->Line("memset(row, 0, {} * sizeof(*row));", product.columns);
   const int64_t whole = product.terms / kTermsAtOnce * kTermsAtOnce;
   if (whole > 0) {
-    code->Open(fmt::format("for (int64_t k = 0; k < {}; k += {})", whole,
-                           kTermsAtOnce));
+    code->Open("for (int64_t k = 0; k < {}; k += {})", whole, kTermsAtOnce);
     AddRows(code, product, kTermsAtOnce);
     code->Close();
   }
   if (whole < product.terms) {
-    code->Open(
-        fmt::format("for (int64_t k = {}; k < {}; ++k)", whole, product.terms));
+    code->Open("for (int64_t k = {}; k < {}; ++k)", whole, product.terms);
     AddRows(code, product, 1);
     code->Close();
   }
@@ -102,33 +96,33 @@ void WriteByRows(CodeWriter* code, const Product& product) {
 // Where both factors of an element lie one behind the other.
 void WriteByDots(CodeWriter* code, const Product& product) {
   code->For("m", product.rows);
-  code->For("n", product.columns);
-  code->Line(
-      fmt::format("{0}[m * {1} + n] = nw_dot_float({2} + m * {3}, {4} "
-                  "+ n * {3}, {3});",
-                  product.result, product.columns, product.left, product.terms,
-                  product.right));
-  code->Close(2);
+  code->Each("n", product.columns,
+             "{0}[m * {1} + n] = nw_dot_float({2} + m * {3}, {4} + n * {3}, "
+             "{3});",
+             product.result, product.columns, product.left, product.terms,
+             product.right);
+  code->Close();
 }
 
 void WriteByElements(CodeWriter* code, const Product& product) {
   const std::string_view type = SumType(product.dtype);
-  code->For("m", product.rows);
-  code->For("n", product.columns);
-  code->Line(fmt::format("{} sum = 0;", type));
-  code->For("k", product.terms);
   const std::string right =
       product.right_turned
           ? fmt::format("{}[n * {} + k]", product.right, product.terms)
           : fmt::format("{}[k * {} + n]", product.right, product.columns);
-  code->Line(fmt::format("sum += ({0}){1} * ({0}){2};", type,
-                         LeftAt(product, "k"), right));
-  code->Close();
-  code->Line(fmt::format("{}[m * {} + n] = ({})sum;", product.result,
-                         product.columns, CTypeOf(product.dtype)));
+  code->For("m", product.rows);
+  code->For("n", product.columns);
+  code->Line("{} sum = 0;", type);
+  code->Each("k", product.terms, "sum += ({0}){1} * ({0}){2};", type,
+             LeftAt(product, "k"), right);
+  code->Line("{}[m * {} + n] = ({})sum;", product.result, product.columns,
+             CTypeOf(product.dtype));
   code->Close(2);
 }
 
+// Dots read both factors in order, but are of float32 only; the way by rows
+// reads B and writes the result in order. Where B lies across and there is no
+// dot for it, the result is computed element by element.
 void WriteProduct(CodeWriter* code, const Product& product) {
   if (product.rows * product.columns == 0) return;
   const bool is_row = product.columns == 1 && !product.right_turned;
@@ -140,8 +134,10 @@ void WriteProduct(CodeWriter* code, const Product& product) {
   WriteByRows(code, product);
 }
 
-// Lists of numbers are matrices of one row (left) or one column (right).
-absl::Status WriteMatMulOf(OperationCode& code, const CTensor& a,
+// Lists of numbers are matrices of one row (left) or one column (right). The
+// sides in front of the last two are loops, in which factors without them are
+// repeated.
+absl::Status WriteMatMulOf(OperationCode& operation, const CTensor& a,
                            const CTensor& b, const CTensor& out) {
   Sizes left = a.sizes;
   Sizes right = b.sizes;
@@ -156,39 +152,36 @@ absl::Status WriteMatMulOf(OperationCode& code, const CTensor& a,
   left.resize(left.size() - 2);
   right.resize(right.size() - 2);
   const size_t rank = std::max(left.size(), right.size());
-  Sizes batch(out.sizes.begin(),
-              out.sizes.begin() + static_cast<std::ptrdiff_t>(rank));
-  View from_left = RepeatedView(left, batch);
-  View from_right = RepeatedView(right, batch);
-  View to = CompactView(batch);
-  for (int64_t& s : from_left.strides) s *= product.rows * product.terms;
-  for (int64_t& s : from_right.strides) s *= product.terms * product.columns;
-  for (int64_t& s : to.strides) s *= product.rows * product.columns;
-  const LoopNest nest(batch, {from_left, from_right, to});
+  const Sizes batch(out.sizes.begin(),
+                    out.sizes.begin() + static_cast<std::ptrdiff_t>(rank));
+  // A step along the batch leads to the next matrix.
+  const auto by_matrix = [](View view, int64_t elements) {
+    for (int64_t& stride : view.strides) stride *= elements;
+    return view;
+  };
+  const LoopNest nest(
+      batch,
+      {by_matrix(RepeatedView(left, batch), product.rows * product.terms),
+       by_matrix(RepeatedView(right, batch), product.terms * product.columns),
+       by_matrix(CompactView(batch), product.rows * product.columns)});
   if (nest.is_empty()) return absl::OkStatus();
+  CodeWriter& code = operation.code();
   // A sum of nothing reads nothing.
   if (product.terms == 0) {
-    code.code().Line(fmt::format("memset({0}, 0, {1} * sizeof(*{0}));",
-                                 out.name, out.count()));
+    code.Line("memset({0}, 0, {1} * sizeof(*{0}));", out.name, out.count());
     return absl::OkStatus();
   }
-  nest.Open(&code.code());
   product.left = "a";
   product.right = "b0";
   product.result = "y";
-  code.code().Open();
-  const auto point = [&](const char* name, const CTensor& tensor,
-                         std::string_view constness, size_t view) {
-    code.code().Line(fmt::format("{}{}* {} = {} + {};", constness,
-                                 tensor.type(), name, tensor.name,
-                                 nest.At(view)));
-  };
-  point("a", a, "const ", 0);
-  point("b0", b, "const ", 1);
-  point("y", out, "", 2);
-  WriteProduct(&code.code(), product);
-  code.code().Close();
-  nest.Close(&code.code());
+  nest.Open(&code);
+  code.Open();
+  code.Line("const {}* a = {} + {};", a.type(), a.name, nest.At(0));
+  code.Line("const {}* b0 = {} + {};", b.type(), b.name, nest.At(1));
+  code.Line("{}* y = {} + {};", out.type(), out.name, nest.At(2));
+  WriteProduct(&code, product);
+  code.Close();
+  nest.Close(&code);
   return absl::OkStatus();
 }
 
@@ -231,9 +224,8 @@ absl::StatusOr<View> ZeroView(const OperationCode& code,
   }
   const bool is_one = code.in(slots.b).sizes.size() <= 2;
   if (!is_left || !is_one || count != sizes.items * sizes.rows) {
-    return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}",
-                              zero, count,
-                              is_left ? sizes.rows : sizes.columns));
+    return Refuse("input {}: has {} elements, expected 1 or {}", zero, count,
+                  is_left ? sizes.rows : sizes.columns);
   }
   view = CompactView(Sizes(x.begin(), x.end() - 1));
   view.strides.push_back(0);
@@ -266,8 +258,8 @@ absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
   const bool fits = scale.count() == 1 || scale.count() == lines ||
                     scale.count() == lines * items;
   if (fits) return fmt::format("(double){}[{}]", scale.name, at);
-  return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}", i,
-                            scale.count(), lines));
+  return Refuse("input {}: has {} elements, expected 1 or {}", i, scale.count(),
+                lines);
 }
 
 absl::Status WriteQLinearMatMul(OperationCode& code) {
@@ -284,15 +276,15 @@ absl::Status WriteQLinearMatMul(OperationCode& code) {
   const CTensor sums = IntegerSums(code);
   NODEWISE_RETURN_IF_ERROR(
       WriteIntegerProduct(code, kQLinearProductSlots, sums));
-  code.code().For("n", items);
-  code.code().For("i", rows);
-  code.code().For("j", columns);
-  code.code().Line(fmt::format("const double factor = {} * {};", left, right));
-  code.code().Line(
-      fmt::format("const int64_t at = (n * {} + i) * {} + j;", rows, columns));
-  code.code().Line(fmt::format("{}[at] = {};", y.name,
-                               RequantizedText(code, sums.name + "[at]")));
-  code.code().Close(3);
+  CodeWriter& writer = code.code();
+  writer.For("n", items);
+  writer.For("i", rows);
+  writer.For("j", columns);
+  writer.Line("const double factor = {} * {};", left, right);
+  writer.Line("const int64_t at = (n * {} + i) * {} + j;", rows, columns);
+  writer.Line("{}[at] = {};", y.name,
+              RequantizedText(code, sums.name + "[at]"));
+  writer.Close(3);
   return absl::OkStatus();
 }
 
@@ -320,44 +312,31 @@ void WriteScaling(OperationCode& code, const ops::GemmAttributes& gemm) {
     }
     sum += " + " + bias;
   }
-  code.code().Line(fmt::format("{} = ({})({});", y, out.type(), sum));
+  code.code().Line("{} = ({})({});", y, out.type(), sum);
   nest.Close(&code.code());
 }
 
-absl::Status WriteGemmOf(OperationCode& code, const ops::GemmAttributes& gemm) {
-  if (!IsFloat(code.out().dtype) && (gemm.alpha != 1 || gemm.beta != 1)) {
+template <typename Class>
+absl::Status WriteGemm(OperationCode& code) {
+  const ops::GemmAttributes& gemm = *code.As<Class>();
+  const CTensor& out = code.out();
+  if (!IsFloat(out.dtype) && (gemm.alpha != 1 || gemm.beta != 1)) {
     return Refuse("multiplies integers by alpha or beta");
   }
-  const Sizes& a = code.in(0).sizes;
-  Product product;
-  product.dtype = code.out().dtype;
-  product.factors = product.dtype;
-  product.rows = code.out().sizes[0];
-  product.columns = code.out().sizes[1];
-  product.terms = a[gemm.transA ? 0 : 1];
-  product.left_turned = gemm.transA;
-  product.right_turned = gemm.transB;
-  product.left = code.in(0).name;
-  product.right = code.in(1).name;
-  product.result = code.out().name;
-  WriteProduct(&code.code(), product);
+  WriteProduct(&code.code(), {out.sizes[0], out.sizes[1],
+                              code.in(0).sizes[gemm.transA ? 0 : 1],
+                              gemm.transA, gemm.transB, code.in(0).name,
+                              code.in(1).name, out.name, out.dtype, out.dtype});
   WriteScaling(code, gemm);
   return absl::OkStatus();
-}
-
-absl::Status WriteGemm(OperationCode& code) {
-  return WriteGemmOf(code, *code.As<ops::Gemm>());
-}
-absl::Status WriteOldGemm(OperationCode& code) {
-  return WriteGemmOf(code, *code.As<ops::Gemm1>());
 }
 
 constexpr Row kProductRows[] = {
     SizedRow<ops::MatMul>("MatMul", &WriteMatMul),
     SizedRow<ops::MatMulInteger>("MatMulInteger", &WriteMatMulInteger),
     SizedRow<ops::QLinearMatMul>("QLinearMatMul", &WriteQLinearMatMul),
-    SizedRow<ops::Gemm>("Gemm", &WriteGemm),
-    SizedRow<ops::Gemm1>("Gemm", &WriteOldGemm),
+    SizedRow<ops::Gemm>("Gemm", &WriteGemm<ops::Gemm>),
+    SizedRow<ops::Gemm1>("Gemm", &WriteGemm<ops::Gemm1>),
 };
 
 }  // namespace

@@ -1,56 +1,103 @@
-// Operators between floats and short integers.
+// Operators between floats and short integers, and what products of short
+// integers share.
 
-#include "contrib/emit_c/integer_products.h"
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/quantized.h"
+
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
+
+CTensor CentredCopy(OperationCode& code, size_t slot, size_t zero_slot,
+                    const View& zero_view) {
+  const CTensor& x = code.in(slot);
+  // 16 bits hold the difference of any two numbers of 8 bits, and compilers
+  // multiply them faster than those of 32.
+  const CTensor copy = code.store().ScratchTensor(kInt16, x.sizes);
+  const LoopNest nest(x.sizes, {CompactView(x.sizes), zero_view});
+  if (nest.is_empty()) return copy;
+  const std::string zero =
+      code.has(zero_slot)
+          ? fmt::format(" - {}[{}]", code.in(zero_slot).name, nest.At(1))
+          : "";
+  nest.Open(&code.code());
+  code.code().Line("{0}[{1}] = (int16_t)({2}[{1}]{3});", copy.name, nest.At(0),
+                   x.name, zero);
+  nest.Close(&code.code());
+  return copy;
+}
+
+CTensor IntegerSums(OperationCode& code) {
+  return code.store().ScratchTensor(kInt32, code.out().sizes);
+}
+
+absl::Status RequireOneScale(const OperationCode& code) {
+  for (const size_t i : {6, 7}) {
+    if (code.in(i).count() == 1) continue;
+    return Refuse("input {}: has {} elements, expected 1", i,
+                  code.in(i).count());
+  }
+  return absl::OkStatus();
+}
+
+std::string RequantizedText(const OperationCode& code, const std::string& sum) {
+  const DLDataType to = code.out().dtype;
+  return fmt::format("({}){}", CTypeOf(to),
+                     SaturatedText(fmt::format("{} * factor / (double){}[0]",
+                                               sum, code.in(6).name),
+                                   code.in(7).name + "[0]", to));
+}
+
+std::string SaturatedText(const std::string& x, const std::string& zero,
+                          DLDataType to) {
+  const int64_t values = int64_t{1} << to.bits;
+  const int64_t low = to.code == kDLUInt ? 0 : -values / 2;
+  const std::string moved = zero.empty() ? "" : " + " + zero;
+  return fmt::format("nw_saturated(nearbyint({}){}, {}, {})", x, moved, low,
+                     low + values - 1);
+}
+
+void OpenDynamicScale(CodeWriter* code, const CTensor& x) {
+  code->Open();
+  code->Line("float low = 0, high = 0, scale;");
+  code->Line("double zero;");
+  code->For("i", x.count());
+  code->Line("if ({0}[i] < low) low = {0}[i];", x.name);
+  code->Line("if ({0}[i] > high) high = {0}[i];", x.name);
+  code->Close();
+  code->Line("scale = nw_dynamic_scale(low, high, &zero);");
+}
+
 namespace {
 
-// Loops over all elements, which find their scale (and zero point).
+// The index of an element, and of its scale (and zero point), in loops over all
+// elements.
 struct ScaledLoops {
-  int64_t outer = 1;
-  int64_t size = 1;  // Along the axis.
-  int64_t inner = 1;
-  std::string element;  // The index of an element, and of its scale.
+  Lines lines;
+  std::string element;
   std::string scale;
-
-  void Open(CodeWriter* code) const {
-    code->For("o", outer);
-    code->For("k", size);
-    code->For("i", inner);
-  }
-  static void Close(CodeWriter* code) { code->Close(3); }
 };
 
+// One scale is for all elements, a list has one for each place of the axis, and
+// others are for blocks along the axis.
 absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code, int64_t axis,
                                     int64_t block) {
-  const auto x = absl::MakeConstSpan(code.in(0).sizes);
+  const Sizes& x = code.in(0).sizes;
   const Sizes& scale = code.in(1).sizes;
-  ScaledLoops loops;
   if (CountIn(scale) == 1 && scale.size() <= 1) {
-    loops.inner = CountIn(x);
-    loops.element = "i";
-    loops.scale = "0";
-    return loops;
+    return ScaledLoops{{1, 1, CountIn(x)}, "i", "0"};
   }
   // A vector has one axis only, so the default does not apply.
-  const int rank = static_cast<int>(x.size());
-  NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(rank == 1 ? 0 : axis, rank));
-  const auto at = static_cast<size_t>(side);
-  loops.outer = CountIn(x.first(at));
-  loops.size = x[at];
-  loops.inner = CountIn(x.subspan(at + 1));
-  loops.element = fmt::format("(o * {} + k) * {} + i", loops.size, loops.inner);
-  loops.scale = "k";
-  if (scale.size() == 1) return loops;
-  loops.scale =
-      fmt::format("(o * {} + k / {}) * {} + i", scale[at], block, loops.inner);
-  return loops;
+  NODEWISE_ASSIGN_OR_RETURN(const size_t side,
+                            SideAt(x.size() == 1 ? 0 : axis, x));
+  const Lines lines = LinesAlong(x, side);
+  return ScaledLoops{
+      lines, fmt::format("(o * {} + k) * {} + i", lines.size, lines.inner),
+      scale.size() == 1 ? "k"
+                        : fmt::format("(o * {} + k / {}) * {} + i", scale[side],
+                                      block, lines.inner)};
 }
 
 // Returns an expression of a float rounded to a type.
@@ -80,10 +127,11 @@ std::string QuotientText(const OperationCode& code, const ScaledLoops& loops,
 void WriteScaled(const OperationCode& code, const ScaledLoops& loops,
                  const std::string& element) {
   const CTensor& y = code.out();
-  loops.Open(&code.code());
-  code.code().Line(fmt::format("{}[{}] = ({})({});", y.name, loops.element,
-                               y.type(), element));
-  ScaledLoops::Close(&code.code());
+  code.code().For("o", loops.lines.outer);
+  code.code().For("k", loops.lines.size);
+  code.code().Each("i", loops.lines.inner, "{}[{}] = ({})({});", y.name,
+                   loops.element, y.type(), element);
+  code.code().Close(2);
 }
 
 absl::Status WriteQuantize(OperationCode& code) {
@@ -133,26 +181,17 @@ absl::Status WriteFakeQuantize(OperationCode& code) {
 absl::Status WriteDynamicQuantize(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   CodeWriter& code = operation.code();
-  code.Open();
-  code.Line("float low = 0, high = 0, scale;");
-  code.Line("double zero;");
-  code.For("i", x.count());
-  code.Line(fmt::format("if ({0}[i] < low) low = {0}[i];", x.name));
-  code.Line(fmt::format("if ({0}[i] > high) high = {0}[i];", x.name));
-  code.Close();
-  code.Line("scale = nw_dynamic_scale(low, high, &zero);");
+  OpenDynamicScale(&code, x);
   if (operation.wants(1)) {
-    code.Line(fmt::format("{}[0] = scale;", operation.out(1).name));
+    code.Line("{}[0] = scale;", operation.out(1).name);
   }
   if (operation.wants(2)) {
-    code.Line(fmt::format("{}[0] = (uint8_t)zero;", operation.out(2).name));
+    code.Line("{}[0] = (uint8_t)zero;", operation.out(2).name);
   }
   if (operation.wants(0)) {
-    code.For("i", x.count());
-    code.Line(fmt::format(
-        "{}[i] = (uint8_t)nw_dynamic_quantized({}[i], scale, zero);",
-        operation.out(0).name, x.name));
-    code.Close();
+    code.Each("i", x.count(),
+              "{}[i] = (uint8_t)nw_dynamic_quantized({}[i], scale, zero);",
+              operation.out(0).name, x.name);
   }
   code.Close();
   return absl::OkStatus();

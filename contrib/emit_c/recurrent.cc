@@ -4,8 +4,8 @@
 #include "nodewise/ops/recurrent.h"
 
 #include "absl/functional/function_ref.h"
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/operation_code.h"
+#include "contrib/emit_c/quantized.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 
@@ -106,47 +106,45 @@ struct Cell {
   std::string inputs;  // What the step's input contributes, by column.
 };
 
-// Writes `to[j] = from[j] + the recurrent bias + R h`, for some columns.
+// Writes `to[j] = from[j] + the recurrent bias + R h`, for some columns. B
+// holds, direction by direction, the biases of the input and then those of the
+// states.
 void AddStates(const OperationCode& operation, const Layer& layer,
                const Cell& cell, int64_t first, int64_t count,
                const std::string& from, const std::string& states) {
-  CodeWriter& code = operation.code();
   const int64_t columns = layer.columns();
-  code.Open(
-      fmt::format("for (int64_t j = {}; j < {}; ++j)", first, first + count));
+  CodeWriter& code = operation.code();
+  code.Open("for (int64_t j = {}; j < {}; ++j)", first, first + count);
   const std::string bias =
       operation.has(kB)
           ? fmt::format(" + (double){}[{} + j]", operation.in(kB).name,
                         (2 * cell.direction + 1) * columns)
           : "";
-  code.Line(fmt::format(
-      "{}[j] = {}{} + nw_dot_{}({} + ({} + j) * {}, "
-      "{}, {});",
-      cell.sums, from, bias, layer.r.dtype == kFloat64 ? "double" : "mixed",
-      layer.r.name, cell.direction * columns, layer.hidden, states,
-      layer.hidden));
+  code.Line("{}[j] = {}{} + nw_dot_{}({} + ({} + j) * {}, {}, {});", cell.sums,
+            from, bias, layer.r.dtype == kFloat64 ? "double" : "mixed",
+            layer.r.name, cell.direction * columns, layer.hidden, states,
+            layer.hidden);
   code.Close();
 }
 
 // Writes what the step's input contributes.
 void AddInputs(const OperationCode& operation, const Layer& layer,
                const Cell& cell) {
-  CodeWriter& code = operation.code();
   const int64_t columns = layer.columns();
-  code.For("j", columns);
   const std::string bias =
       operation.has(kB)
           ? fmt::format("(double){}[{} + j] + ", operation.in(kB).name,
                         2 * cell.direction * columns)
           : "";
-  code.Line(fmt::format(
-      "{}[j] = {}nw_dot_{}({} + ({} + j) * {}, x, {});", cell.inputs, bias,
-      layer.w.dtype == kFloat64 ? "double" : "floats", layer.w.name,
-      cell.direction * columns, layer.input, layer.input));
-  code.Close();
+  operation.code().Each(
+      "j", columns, "{}[j] = {}nw_dot_{}({} + ({} + j) * {}, x, {});",
+      cell.inputs, bias, layer.w.dtype == kFloat64 ? "double" : "floats",
+      layer.w.name, cell.direction * columns, layer.input, layer.input);
 }
 
-// Gates: input, output, forget, cell.
+// Gates: input, output, forget, cell. Peepholes, where there are any, let the
+// gates see the cell state: input and forget that of the step before, output
+// that which the step has made.
 void WriteLstmStep(const OperationCode& operation, const Layer& layer,
                    const Cell& cell, bool input_forget) {
   CodeWriter& code = operation.code();
@@ -165,18 +163,19 @@ void WriteLstmStep(const OperationCode& operation, const Layer& layer,
                                   fmt::format("{}[{} + k]", cell.sums, 3 * n));
   code.For("k", n);
   code.Line("const double before = c[k];");
-  code.Line(fmt::format("const double input = {};", gate(0, 0, "before")));
-  code.Line(fmt::format(
-      "const double forget = {};",
-      input_forget ? std::string("1 - input") : gate(2, 2, "before")));
-  code.Line(fmt::format("c[k] = forget * before + input * {};", g));
-  code.Line(fmt::format(
-      "h[k] = {} * {};", gate(1, 1, "c[k]"),
-      Activated(layer, layer.activation(cell.direction, 2), "c[k]")));
+  code.Line("const double input = {};", gate(0, 0, "before"));
+  code.Line("const double forget = {};",
+            input_forget ? std::string("1 - input") : gate(2, 2, "before"));
+  code.Line("c[k] = forget * before + input * {};", g);
+  code.Line("h[k] = {} * {};", gate(1, 1, "c[k]"),
+            Activated(layer, layer.activation(cell.direction, 2), "c[k]"));
   code.Close();
 }
 
-// Gates: update, reset, hidden.
+// Gates: update, reset, hidden. The reset gate says how much of the states
+// counts for the hidden one: of the states themselves, before R is applied to
+// them, or with linear_before_reset of R h, bias included. So the sums of the
+// hidden gate come behind those of the other two.
 void WriteGruStep(const OperationCode& operation, const Layer& layer,
                   const Cell& cell, bool linear_before_reset) {
   CodeWriter& code = operation.code();
@@ -188,35 +187,28 @@ void WriteGruStep(const OperationCode& operation, const Layer& layer,
   AddStates(operation, layer, cell, 0, 2 * n, cell.inputs + "[j]", "h");
   if (linear_before_reset) {
     AddStates(operation, layer, cell, 2 * n, n, "0", "h");
-    code.For("k", n);
-    code.Line(fmt::format("{0} = {0} * {1} + {2}[{3} + k];", hidden,
-                          Activated(layer, f, reset), cell.inputs, 2 * n));
-    code.Close();
+    code.Each("k", n, "{0} = {0} * {1} + {2}[{3} + k];", hidden,
+              Activated(layer, f, reset), cell.inputs, 2 * n);
   } else {
-    code.For("k", n);
-    code.Line(fmt::format("{}[k] = {} * h[k];", cell.extra,
-                          Activated(layer, f, reset)));
-    code.Close();
+    code.Each("k", n, "{}[k] = {} * h[k];", cell.extra,
+              Activated(layer, f, reset));
     AddStates(operation, layer, cell, 2 * n, n, cell.inputs + "[j]",
               cell.extra);
   }
   code.For("k", n);
-  code.Line(fmt::format("const double update = {};",
-                        Activated(layer, f, cell.sums + "[k]")));
-  code.Line(fmt::format("h[k] = (1 - update) * {} + update * h[k];",
-                        Activated(layer, g, hidden)));
+  code.Line("const double update = {};",
+            Activated(layer, f, cell.sums + "[k]"));
+  code.Line("h[k] = (1 - update) * {} + update * h[k];",
+            Activated(layer, g, hidden));
   code.Close();
 }
 
 void WriteRnnStep(const OperationCode& operation, const Layer& layer,
                   const Cell& cell) {
-  CodeWriter& code = operation.code();
   AddStates(operation, layer, cell, 0, layer.hidden, cell.inputs + "[j]", "h");
-  code.For("k", layer.hidden);
-  code.Line(fmt::format("h[k] = {};",
-                        Activated(layer, layer.activation(cell.direction, 0),
-                                  cell.sums + "[k]")));
-  code.Close();
+  operation.code().Each(
+      "k", layer.hidden, "h[k] = {};",
+      Activated(layer, layer.activation(cell.direction, 0), cell.sums + "[k]"));
 }
 
 using StepWriter = absl::FunctionRef<void(const Cell& cell)>;
@@ -225,36 +217,27 @@ using StepWriter = absl::FunctionRef<void(const Cell& cell)>;
 std::string States(OperationCode& operation, const Layer& layer, size_t slot) {
   const int64_t count = layer.directions * layer.batch * layer.hidden;
   const std::string states = operation.store().Scratch("double", count);
-  CodeWriter& code = operation.code();
-  code.For("i", count);
-  code.Line(
-      fmt::format("{}[i] = {};", states,
-                  operation.has(slot) ? operation.in(slot).name + "[i]" : "0"));
-  code.Close();
+  operation.code().Each(
+      "i", count, "{}[i] = {};", states,
+      operation.has(slot) ? operation.in(slot).name + "[i]" : "0");
   return states;
 }
 
 // Declares how many steps a sequence has.
 void WriteLength(const OperationCode& operation, const Layer& layer) {
-  if (!operation.has(kLengths)) {
-    operation.code().Line(
-        fmt::format("const int64_t length = {};", layer.steps));
-    return;
-  }
-  operation.code().Line(fmt::format("const int64_t length = {}[n];",
-                                    operation.in(kLengths).name));
+  operation.code().Line("const int64_t length = {};",
+                        operation.has(kLengths)
+                            ? operation.in(kLengths).name + "[n]"
+                            : fmt::format("{}", layer.steps));
 }
 
 // The code fails where a length is not one.
 void CheckLengths(const OperationCode& operation, const Layer& layer) {
   if (!operation.has(kLengths)) return;
-  CodeWriter& code = operation.code();
-  code.For("n", layer.batch);
-  code.Line(
-      fmt::format("if ({0}[n] < 0 || {0}[n] > {1}) return nw_fail(\"{2}: "
-                  "a sequence is longer than its steps\");",
-                  operation.in(kLengths).name, layer.steps, layer.kind));
-  code.Close();
+  operation.code().Each("n", layer.batch,
+                        "if ({0}[n] < 0 || {0}[n] > {1}) return nw_fail(\"{2}: "
+                        "a sequence is longer than its steps\");",
+                        operation.in(kLengths).name, layer.steps, layer.kind);
 }
 
 // Rounds the states of the items that take step `i`. onnxruntime finds the
@@ -267,9 +250,9 @@ void RoundStates(const OperationCode& operation, const Layer& layer,
   const auto open = [&](const char* least) {
     code.For("n", layer.batch);
     WriteLength(operation, layer);
-    code.Line(fmt::format("double* const state = {} + {} * {};", h,
-                          layer.StateOf(direction), layer.hidden));
-    code.Line(fmt::format("if (length < {}) continue;", least));
+    code.Line("double* const state = {} + {} * {};", h,
+              layer.StateOf(direction), layer.hidden);
+    code.Line("if (length < {}) continue;", least);
     code.For("k", layer.hidden);
   };
   open("i");
@@ -288,13 +271,10 @@ void RoundStates(const OperationCode& operation, const Layer& layer,
 void StoreStep(const OperationCode& operation, const Layer& layer,
                int64_t direction) {
   if (!operation.wants(0)) return;
-  CodeWriter& code = operation.code();
   const CTensor& y = operation.out(0);
-  code.For("k", layer.hidden);
-  code.Line(fmt::format("{}[{} * {} + k] = ({})h[k];", y.name,
-                        layer.OutputOf(direction, "t"), layer.hidden,
-                        y.type()));
-  code.Close();
+  operation.code().Each("k", layer.hidden, "{}[{} * {} + k] = ({})h[k];",
+                        y.name, layer.OutputOf(direction, "t"), layer.hidden,
+                        y.type());
 }
 
 // Memory of all sequences' states.
@@ -303,6 +283,9 @@ struct StateNames {
   std::string c;  // Empty for a cell without.
 };
 
+// Step by step over all sequences at once, and not one sequence after the
+// other, since states that are rounded have one range for all sequences of a
+// step.
 void WriteDirection(OperationCode& operation, const Layer& layer,
                     const Cell& cell, const StateNames& states,
                     StepWriter write_step) {
@@ -314,17 +297,14 @@ void WriteDirection(OperationCode& operation, const Layer& layer,
   code.For("n", layer.batch);
   WriteLength(operation, layer);
   code.Line("if (i >= length) continue;");
-  code.Line(
-      fmt::format("const int64_t t = {};",
-                  layer.is_reverse(cell.direction) ? "length - 1 - i" : "i"));
+  code.Line("const int64_t t = {};",
+            layer.is_reverse(cell.direction) ? "length - 1 - i" : "i");
   const std::string at =
       fmt::format("{} * {}", layer.StateOf(cell.direction), layer.hidden);
-  code.Line(fmt::format("double* const h = {} + {};", states.h, at));
-  if (!states.c.empty()) {
-    code.Line(fmt::format("double* const c = {} + {};", states.c, at));
-  }
-  code.Line(fmt::format("const {}* const x = {} + {} * {};", layer.x.type(),
-                        layer.x.name, layer.RowOf("t"), layer.input));
+  code.Line("double* const h = {} + {};", states.h, at);
+  if (!states.c.empty()) code.Line("double* const c = {} + {};", states.c, at);
+  code.Line("const {}* const x = {} + {} * {};", layer.x.type(), layer.x.name,
+            layer.RowOf("t"), layer.input);
   AddInputs(operation, layer, cell);
   write_step(cell);
   StoreStep(operation, layer, cell.direction);
@@ -339,8 +319,8 @@ absl::Status WriteLayer(OperationCode& operation, const Layer& layer,
   if (has_cells) states.c = States(operation, layer, kInitialC);
   // Steps beyond a sequence's end give 0.
   if (operation.wants(0)) {
-    code.Line(fmt::format("memset({0}, 0, {1} * sizeof(*{0}));",
-                          operation.out(0).name, operation.out(0).count()));
+    code.Line("memset({0}, 0, {1} * sizeof(*{0}));", operation.out(0).name,
+              operation.out(0).count());
   }
   const Cell names{0, operation.store().Scratch("double", layer.columns()),
                    operation.store().Scratch("double", layer.hidden),
@@ -353,85 +333,71 @@ absl::Status WriteLayer(OperationCode& operation, const Layer& layer,
   const std::string* const last[] = {nullptr, &states.h, &states.c};
   for (const size_t i : {1, 2}) {
     if (!operation.wants(i)) continue;
-    code.For("i", operation.out(i).count());
-    code.Line(fmt::format("{}[i] = ({}){}[i];", operation.out(i).name,
-                          operation.out(i).type(), *last[i]));
-    code.Close();
+    code.Each("i", operation.out(i).count(), "{}[i] = ({}){}[i];",
+              operation.out(i).name, operation.out(i).type(), *last[i]);
   }
   return absl::OkStatus();
 }
 
-// What the operators' weights are, in LSTM's layout.
-struct Weights {
-  CTensor x;
-  CTensor w;
-  CTensor r;
-};
-
-absl::StatusOr<Layer> LayerOf(const ops::RecurrentAttributes& attributes,
-                              int64_t gates,
-                              absl::Span<const char* const> usual,
-                              const Weights& weights) {
-  Layer layer;
-  layer.attributes = &attributes;
-  layer.gates = gates;
+// Fills in what the operators' attributes and weights say. `layer` has the
+// weights, in the layout of these operators, and the sequences.
+absl::Status CompleteLayer(const ops::RecurrentAttributes& attributes,
+                           std::string_view kind, int64_t gates,
+                           absl::Span<const char* const> usual, Layer* layer) {
+  layer->attributes = &attributes;
+  layer->kind = kind;
+  layer->gates = gates;
   const bool first = attributes.layout;
-  layer.x = weights.x;
-  layer.w = weights.w;
-  layer.r = weights.r;
-  layer.steps = layer.x.sizes[first ? 1 : 0];
-  layer.batch = layer.x.sizes[first ? 0 : 1];
-  layer.input = layer.x.sizes[2];
-  layer.hidden = layer.r.sizes[2];
-  layer.directions =
+  layer->steps = layer->x.sizes[first ? 1 : 0];
+  layer->batch = layer->x.sizes[first ? 0 : 1];
+  layer->input = layer->x.sizes[2];
+  layer->hidden = layer->r.sizes[2];
+  layer->directions =
       attributes.direction == ops::Direction::kBidirectional ? 2 : 1;
-  NODEWISE_ASSIGN_OR_RETURN(layer.activations,
+  NODEWISE_ASSIGN_OR_RETURN(layer->activations,
                             ops::ActivationsOf(attributes, usual));
+  return absl::OkStatus();
+}
+
+Layer LayerOfInputs(const OperationCode& code) {
+  Layer layer;
+  layer.x = code.in(kX);
+  layer.w = code.in(kW);
+  layer.r = code.in(kR);
   return layer;
 }
 
 absl::Status WriteLstmOf(OperationCode& code, const ops::LSTM& op,
-                         const Weights& weights, bool rounds_states) {
-  NODEWISE_ASSIGN_OR_RETURN(Layer layer,
-                            LayerOf(op, 4, ops::kLstmActivations, weights));
-  layer.kind = "LSTM";
-  layer.rounds_states = rounds_states;
+                         Layer layer) {
+  NODEWISE_RETURN_IF_ERROR(
+      CompleteLayer(op, "LSTM", 4, ops::kLstmActivations, &layer));
   return WriteLayer(code, layer, true, [&](const Cell& cell) {
     WriteLstmStep(code, layer, cell, op.input_forget);
   });
 }
 
-absl::Status WriteGruOf(OperationCode& code, const ops::GRU& op) {
-  NODEWISE_ASSIGN_OR_RETURN(Layer layer,
-                            LayerOf(op, 3, ops::kGruActivations,
-                                    {code.in(kX), code.in(kW), code.in(kR)}));
-  layer.kind = "GRU";
+// The attributes of older versions are those of the newest.
+template <typename Class>
+absl::Status WriteLstm(OperationCode& code) {
+  return WriteLstmOf(code, *code.As<Class>(), LayerOfInputs(code));
+}
+template <typename Class>
+absl::Status WriteGru(OperationCode& code) {
+  const ops::GRU& op = *code.As<Class>();
+  Layer layer = LayerOfInputs(code);
+  NODEWISE_RETURN_IF_ERROR(
+      CompleteLayer(op, "GRU", 3, ops::kGruActivations, &layer));
   return WriteLayer(code, layer, false, [&](const Cell& cell) {
     WriteGruStep(code, layer, cell, op.linear_before_reset);
   });
 }
-
-absl::Status WriteRnnOf(OperationCode& code, const ops::RNN& op) {
-  NODEWISE_ASSIGN_OR_RETURN(Layer layer,
-                            LayerOf(op, 1, ops::kRnnActivations,
-                                    {code.in(kX), code.in(kW), code.in(kR)}));
-  layer.kind = "RNN";
-  return WriteLayer(code, layer, false,
-                    [&](const Cell& cell) { WriteRnnStep(code, layer, cell); });
-}
-
-template <typename Class>
-absl::Status WriteLstm(OperationCode& code) {
-  return WriteLstmOf(code, *code.As<Class>(),
-                     {code.in(kX), code.in(kW), code.in(kR)}, false);
-}
-template <typename Class>
-absl::Status WriteGru(OperationCode& code) {
-  return WriteGruOf(code, *code.As<Class>());
-}
 template <typename Class>
 absl::Status WriteRnn(OperationCode& code) {
-  return WriteRnnOf(code, *code.As<Class>());
+  Layer layer = LayerOfInputs(code);
+  NODEWISE_RETURN_IF_ERROR(
+      CompleteLayer(*code.As<Class>(), "RNN", 1, ops::kRnnActivations, &layer));
+  return WriteLayer(code, layer, false,
+                    [&](const Cell& cell) { WriteRnnStep(code, layer, cell); });
 }
 
 // Writes the weights of DynamicQuantizeLSTM as numbers, in LSTM's layout. There
@@ -441,8 +407,8 @@ CTensor NumbersOfWeights(OperationCode& operation, size_t weights,
   const CTensor& from = operation.in(weights);
   const int64_t rows = from.sizes[1];
   const int64_t columns = from.sizes[2];
-  CTensor to{"", kFloat32, {from.sizes[0], columns, rows}};
-  to.name = operation.store().Scratch(to.type(), to.count());
+  const CTensor to =
+      operation.store().ScratchTensor(kFloat32, {from.sizes[0], columns, rows});
   const auto at = [&](size_t i) {
     const bool is_by_direction = operation.in(i).count() == from.sizes[0];
     return fmt::format(
@@ -454,10 +420,9 @@ CTensor NumbersOfWeights(OperationCode& operation, size_t weights,
   code.For("j", columns);
   code.For("k", rows);
   code.Line(
-      fmt::format("{0}[(d * {1} + j) * {2} + k] = (float)((({3}[(d * {2} "
-                  "+ k) * {1} + j]) - {4}) * {5});",
-                  to.name, columns, rows, "(double)" + from.name, at(scale + 1),
-                  at(scale)));
+      "{0}[(d * {1} + j) * {2} + k] = (float)((({3}[(d * {2} "
+      "+ k) * {1} + j]) - {4}) * {5});",
+      to.name, columns, rows, "(double)" + from.name, at(scale + 1), at(scale));
   code.Close(3);
   return to;
 }
@@ -465,32 +430,25 @@ CTensor NumbersOfWeights(OperationCode& operation, size_t weights,
 // Writes the inputs of DynamicQuantizeLSTM as it rounds them.
 CTensor RoundedInputs(OperationCode& operation) {
   const CTensor& x = operation.in(kX);
-  CTensor to = x;
-  to.name = operation.store().Scratch(x.type(), x.count());
+  const CTensor to = operation.store().ScratchTensor(x.dtype, x.sizes);
   CodeWriter& code = operation.code();
-  code.Open();
-  code.Line("float low = 0, high = 0, scale;");
-  code.Line("double zero;");
-  code.For("i", x.count());
-  code.Line(fmt::format("if ({0}[i] < low) low = {0}[i];", x.name));
-  code.Line(fmt::format("if ({0}[i] > high) high = {0}[i];", x.name));
+  OpenDynamicScale(&code, x);
+  code.Each("i", x.count(),
+            "{}[i] = (float)((nw_dynamic_quantized({}[i], scale, zero) - zero) "
+            "* (double)scale);",
+            to.name, x.name);
   code.Close();
-  code.Line("scale = nw_dynamic_scale(low, high, &zero);");
-  code.For("i", x.count());
-  code.Line(
-      fmt::format("{}[i] = (float)((nw_dynamic_quantized({}[i], scale, "
-                  "zero) - zero) * (double)scale);",
-                  to.name, x.name));
-  code.Close(2);
   return to;
 }
 
 absl::Status WriteDynamicLstm(OperationCode& code) {
-  const CTensor x = RoundedInputs(code);
-  const CTensor w = NumbersOfWeights(code, kW, 8);
-  const CTensor r = NumbersOfWeights(code, kR, 10);
-  return WriteLstmOf(code, *code.As<ops::DynamicQuantizeLSTM>(), {x, w, r},
-                     true);
+  Layer layer;
+  layer.x = RoundedInputs(code);
+  layer.w = NumbersOfWeights(code, kW, 8);
+  layer.r = NumbersOfWeights(code, kR, 10);
+  layer.rounds_states = true;
+  return WriteLstmOf(code, *code.As<ops::DynamicQuantizeLSTM>(),
+                     std::move(layer));
 }
 
 constexpr Row kRecurrentRows[] = {

@@ -1,14 +1,18 @@
-// Reductions of sides to one number, pools over all places, and probabilities.
+// Operators that take the elements along some sides together: reductions of
+// sides to one number, pools over all places, probabilities, running sums and
+// normalizations. Sums are taken in double, as the reference takes them.
 
 #include <algorithm>
+#include <initializer_list>
 
-#include "contrib/emit_c/parted_loops.h"
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/axis.h"
-#include "nodewise/ops/pool.h"
+#include "nodewise/ops/batch_norm.h"
+#include "nodewise/ops/global_pool.h"
+#include "nodewise/ops/layer_norm.h"
+#include "nodewise/ops/norm.h"
 #include "nodewise/ops/reduce.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/support/status_macros.h"
@@ -16,13 +20,81 @@
 namespace nodewise::emit_c {
 namespace {
 
+// Loops over a tensor in two parts: the sides that stay, and for each of their
+// places those that are taken together. Each part joins its neighbouring sides
+// by itself, so that a reduction of all but one side is two loops, whatever the
+// rank. Indices are the sum of both parts' indices.
+class PartedLoops {
+ public:
+  // Each view is one over all sides of `sizes`.
+  PartedLoops(const Sizes& sizes, const std::vector<bool>& is_taken,
+              const std::vector<View>& views)
+      : kept_(PartOf(sizes, is_taken, false, views)),
+        taken_(PartOf(sizes, is_taken, true, views)) {}
+
+  void OpenKept(CodeWriter* code) const { kept_.Open(code); }
+  void CloseKept(CodeWriter* code) const { kept_.Close(code); }
+  // Writes loops over what is taken together, with these lines in them.
+  void WriteTaken(CodeWriter* code,
+                  std::initializer_list<std::string> lines) const {
+    // Loops that do nothing would leave variables that nothing reads.
+    if (taken_.is_empty()) return;
+    taken_.Open(code);
+    for (const std::string& line : lines) code->Line(line);
+    taken_.Close(code);
+  }
+  // Returns the index of a place, inside both loops.
+  std::string At(size_t view) const {
+    const std::string outer = kept_.At(view);
+    const std::string inner = taken_.At(view);
+    if (inner == "0") return outer;
+    return outer == "0" ? inner : outer + " + " + inner;
+  }
+
+ private:
+  static LoopNest PartOf(const Sizes& sizes, const std::vector<bool>& is_taken,
+                         bool takes, const std::vector<View>& views) {
+    Sizes part;
+    std::vector<View> parts;
+    // The offset counts once, in the index of what stays.
+    for (const View& view : views)
+      parts.push_back({{}, takes ? 0 : view.offset});
+    for (size_t side = 0; side < sizes.size(); ++side) {
+      if (is_taken[side] != takes) continue;
+      part.push_back(sizes[side]);
+      for (size_t v = 0; v < views.size(); ++v) {
+        parts[v].strides.push_back(views[v].strides[side]);
+      }
+    }
+    return LoopNest(part, std::move(parts), takes ? "j" : "i");
+  }
+
+  LoopNest kept_;
+  LoopNest taken_;
+};
+
+int64_t CountTaken(const Sizes& sizes, const std::vector<bool>& is_taken) {
+  Sizes taken;
+  for (size_t side = 0; side < sizes.size(); ++side) {
+    if (is_taken[side]) taken.push_back(sizes[side]);
+  }
+  return CountIn(taken);
+}
+
+// A count as a divisor of doubles.
+std::string CountText(int64_t count) {
+  return DoubleText(static_cast<double>(count));
+}
+
 // A number that is made of many, element by element.
 struct Fold {
   std::string type;
   std::string first;
   std::string step;  // With "x", the element, and "r", the result so far.
   std::string end;   // An expression of "r".
-  bool is_from_peak = false;  // "peak" is the largest of the elements.
+  // "peak" is the largest of the elements, which is taken off before an
+  // exponential, so that it does not overflow.
+  bool is_from_peak = false;
 };
 
 View ResultView(const Sizes& sizes, const std::vector<bool>& is_taken) {
@@ -39,33 +111,23 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
   const CTensor& y = operation.out();
   CodeWriter& code = operation.code();
   const PartedLoops loops(
-      x.sizes, PartedSides(x.sizes.size(), is_taken),
-      {CompactView(x.sizes), ResultView(x.sizes, is_taken)});
+      x.sizes, is_taken, {CompactView(x.sizes), ResultView(x.sizes, is_taken)});
   if (y.count() == 0) return absl::OkStatus();
+  const std::string element = fmt::format("{}[{}]", x.name, loops.At(0));
   loops.OpenKept(&code);
   if (fold.is_from_peak) {
     code.Line("double peak = -INFINITY;");
-    if (!loops.takes_nothing()) {
-      loops.OpenTaken(&code);
-      // Sides of 1 have no loop, and no block of their own for a second x.
-      code.Line(
-          fmt::format("const double p = (double){}[{}];", x.name, loops.At(0)));
-      code.Line("if (p > peak) peak = p;");
-      loops.CloseTaken(&code);
-    }
+    // Sides of 1 have no loop, and no block of their own for a second x.
+    loops.WriteTaken(&code, {"const double p = (double)" + element + ";",
+                             "if (p > peak) peak = p;"});
     code.Line("if (isinf(peak)) peak = 0;");
   }
-  code.Line(fmt::format("{} r = {};", fold.type, fold.first));
-  if (!loops.takes_nothing()) {
-    loops.OpenTaken(&code);
-    code.Line(fmt::format("const {0} x = ({0}){1}[{2}];", fold.type, x.name,
-                          loops.At(0)));
-    code.Line(fold.step);
-    loops.CloseTaken(&code);
-  }
+  code.Line("{} r = {};", fold.type, fold.first);
+  loops.WriteTaken(
+      &code,
+      {fmt::format("const {0} x = ({0}){1};", fold.type, element), fold.step});
   // The result's index does not depend on what was taken together.
-  code.Line(fmt::format("{}[{}] = ({})({});", y.name, loops.At(1), y.type(),
-                        fold.end));
+  code.Line("{}[{}] = ({})({});", y.name, loops.At(1), y.type(), fold.end);
   loops.CloseKept(&code);
   return absl::OkStatus();
 }
@@ -73,28 +135,23 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
 // The sides that a reduction takes together.
 absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code,
                                              bool noop_without_axes) {
-  const int rank = static_cast<int>(code.in(0).sizes.size());
-  std::vector<bool> is_taken(static_cast<size_t>(rank), false);
+  const Sizes& x = code.in(0).sizes;
   std::optional<Sizes> axes;
   if (code.has(1)) {
     axes = code.Ints(1);
     if (!axes.has_value()) {
       // As many different axes as there are sides are all of them. Lowering
       // leaves such axes to the run, since no type depends on their order.
-      if (code.in(1).count() != rank) {
+      if (code.in(1).count() != static_cast<int64_t>(x.size())) {
         return Refuse("its axes are not constant");
       }
-      is_taken.assign(is_taken.size(), true);
-      return is_taken;
+      return std::vector<bool>(x.size(), true);
     }
   }
   if (!axes.has_value() || axes->empty()) {
-    is_taken.assign(is_taken.size(), !noop_without_axes);
-    return is_taken;
+    return std::vector<bool>(x.size(), !noop_without_axes);
   }
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides, Axes(*axes, rank));
-  for (const int side : sides) is_taken[static_cast<size_t>(side)] = true;
-  return is_taken;
+  return SidesAt(*axes, x);
 }
 
 template <typename Class>
@@ -109,75 +166,57 @@ bool TakesFloats(const OperationCode& code) {
   return IsFloat(code.in(0).dtype);
 }
 
-absl::Status WriteReduceSum(OperationCode& code) {
-  const std::string type = TakesFloats(code) ? "double" : "uint64_t";
-  return WriteReduction<ops::ReduceSum>(code, {type, "0", "r += x;", "r"});
+// Folds whose text is the same for all types: floats are folded in double, and
+// integers in uint64_t, where they wrap around.
+struct PlainFold {
+  const char* first;
+  const char* step;
+  const char* end;
+  bool is_of_floats = false;  // There is C for floats only.
+  bool is_from_peak = false;
+};
+constexpr PlainFold kSum = {"0", "r += x;", "r"};
+constexpr PlainFold kSumSquare = {"0", "r += x * x;", "r"};
+constexpr PlainFold kProd = {"1", "r *= x;", "r"};
+constexpr PlainFold kL2 = {"0", "r += x * x;", "sqrt(r)", true};
+constexpr PlainFold kLogSum = {"0", "r += x;", "log(r)", true};
+constexpr PlainFold kLogSumExp = {"0", "r += exp(x - peak);", "log(r) + peak",
+                                  true, true};
+
+template <typename Class, const PlainFold& kFold>
+absl::Status WritePlainFold(OperationCode& code) {
+  const bool is_float = TakesFloats(code);
+  if (kFold.is_of_floats && !is_float) return Refuse("is of integers");
+  return WriteReduction<Class>(
+      code, {is_float ? "double" : "uint64_t", kFold.first, kFold.step,
+             kFold.end, kFold.is_from_peak});
 }
 
 absl::Status WriteReduceMean(OperationCode& code) {
   NODEWISE_ASSIGN_OR_RETURN(
       const std::vector<bool> is_taken,
       TakenSides(code, code.As<ops::ReduceMean>()->noop_with_empty_axes));
-  const Sizes& sizes = code.in(0).sizes;
-  const int64_t count = PartedSides(sizes.size(), is_taken).CountTaken(sizes);
-  if (TakesFloats(code)) {
-    return WriteFold(
-        code,
-        {"double", "0", "r += x;",
-         fmt::format("r / {}", DoubleText(static_cast<double>(count)))},
-        is_taken);
+  const int64_t count = CountTaken(code.in(0).sizes, is_taken);
+  if (!TakesFloats(code) && code.in(0).dtype == kUint64) {
+    return Refuse("is of type uint64");
   }
-  if (code.in(0).dtype == kUint64) return Refuse("is of type uint64");
+  const std::string divisor =
+      TakesFloats(code) ? CountText(count)
+                        : fmt::format("{}", std::max<int64_t>(count, 1));
   return WriteFold(code,
-                   {"int64_t", "0", "r += x;",
-                    fmt::format("r / {}", std::max<int64_t>(count, 1))},
+                   {TakesFloats(code) ? "double" : "int64_t", "0", "r += x;",
+                    "r / " + divisor},
                    is_taken);
 }
 
-absl::Status WriteReduceSumSquare(OperationCode& code) {
-  const std::string type = TakesFloats(code) ? "double" : "uint64_t";
-  return WriteReduction<ops::ReduceSumSquare>(code,
-                                              {type, "0", "r += x * x;", "r"});
-}
-
 absl::Status WriteReduceL1(OperationCode& code) {
-  if (TakesFloats(code)) {
-    return WriteReduction<ops::ReduceL1>(code,
-                                         {"double", "0", "r += fabs(x);", "r"});
-  }
-  if (IsUnsigned(code.in(0).dtype)) {
-    return WriteReduction<ops::ReduceL1>(code,
-                                         {"uint64_t", "0", "r += x;", "r"});
-  }
-  return WriteReduction<ops::ReduceL1>(
-      code, {"int64_t", "0",
-             "r = (int64_t)((uint64_t)r + (x < 0 ? 0 - (uint64_t)x : "
-             "(uint64_t)x));",
-             "r"});
-}
-
-// The kinds that only floats have here.
-template <typename Class>
-absl::Status WriteFloatReduction(OperationCode& code, const Fold& fold) {
-  if (!TakesFloats(code)) return Refuse("is of integers");
-  return WriteReduction<Class>(code, fold);
-}
-absl::Status WriteReduceL2(OperationCode& code) {
-  return WriteFloatReduction<ops::ReduceL2>(
-      code, {"double", "0", "r += x * x;", "sqrt(r)"});
-}
-absl::Status WriteReduceLogSum(OperationCode& code) {
-  return WriteFloatReduction<ops::ReduceLogSum>(
-      code, {"double", "0", "r += x;", "log(r)"});
-}
-absl::Status WriteReduceLogSumExp(OperationCode& code) {
-  return WriteFloatReduction<ops::ReduceLogSumExp>(
-      code, {"double", "0", "r += exp(x - peak);", "log(r) + peak", true});
-}
-
-absl::Status WriteReduceProd(OperationCode& code) {
-  const std::string type = TakesFloats(code) ? "double" : "uint64_t";
-  return WriteReduction<ops::ReduceProd>(code, {type, "1", "r *= x;", "r"});
+  Fold fold{"int64_t", "0",
+            "r = (int64_t)((uint64_t)r + (x < 0 ? 0 - (uint64_t)x : "
+            "(uint64_t)x));",
+            "r"};
+  if (TakesFloats(code)) fold = {"double", "0", "r += fabs(x);", "r"};
+  if (IsUnsigned(code.in(0).dtype)) fold = {"uint64_t", "0", "r += x;", "r"};
+  return WriteReduction<ops::ReduceL1>(code, fold);
 }
 
 // The largest or smallest; NaN wins.
@@ -198,91 +237,80 @@ Fold ExtremeOf(const CTensor& x, char sign) {
   }
   return {type, first, fmt::format("if (x {} r) r = x;", sign), "r"};
 }
-absl::Status WriteReduceMax(OperationCode& code) {
-  return WriteReduction<ops::ReduceMax>(code, ExtremeOf(code.in(0), '>'));
-}
-absl::Status WriteReduceMin(OperationCode& code) {
-  return WriteReduction<ops::ReduceMin>(code, ExtremeOf(code.in(0), '<'));
+template <typename Class, char kSign>
+absl::Status WriteExtreme(OperationCode& code) {
+  return WriteReduction<Class>(code, ExtremeOf(code.in(0), kSign));
 }
 
+// All sides but those of the images and the channels.
 std::vector<bool> SpatialSides(const OperationCode& code) {
   std::vector<bool> is_taken(code.in(0).sizes.size(), true);
   is_taken[0] = is_taken[1] = false;
   return is_taken;
 }
 absl::Status WriteGlobalAverage(OperationCode& code) {
-  const Sizes& sizes = code.in(0).sizes;
-  const int64_t count = CountIn(absl::MakeConstSpan(sizes).subspan(2));
-  return WriteFold(
-      code,
-      {"double", "0", "r += x;",
-       fmt::format("r / {}", DoubleText(static_cast<double>(count)))},
-      SpatialSides(code));
+  const std::vector<bool> is_taken = SpatialSides(code);
+  const int64_t count = CountTaken(code.in(0).sizes, is_taken);
+  return WriteFold(code, {"double", "0", "r += x;", "r / " + CountText(count)},
+                   is_taken);
 }
 absl::Status WriteGlobalMax(OperationCode& code) {
   return WriteFold(code, ExtremeOf(code.in(0), '>'), SpatialSides(code));
 }
 
-// [outer, size, inner]: what lies along `size` is one distribution.
-struct Lines {
-  int64_t outer = 1;
-  int64_t size = 1;
-  int64_t inner = 1;
-};
+// What lies along `size` is one distribution. With `takes_rest` that is all
+// from the axis on, as below opset 13.
 Lines LinesOf(const Sizes& sizes, int64_t axis, bool takes_rest) {
-  const auto all = absl::MakeConstSpan(sizes);
   const auto side = static_cast<size_t>(
       axis < 0 ? axis + static_cast<int64_t>(sizes.size()) : axis);
-  if (takes_rest) {
-    return {CountIn(all.subspan(0, side)), CountIn(all.subspan(side)), 1};
-  }
-  return {CountIn(all.subspan(0, side)), sizes[side],
-          CountIn(all.subspan(side + 1))};
+  if (!takes_rest) return LinesAlong(sizes, side);
+  const auto all = absl::MakeConstSpan(sizes);
+  return {CountIn(all.first(side)), CountIn(all.subspan(side)), 1};
 }
 
-void OpenLines(CodeWriter* code, const Lines& lines, const CTensor& x,
-               const CTensor& y) {
+// Opens loops over all lines, in which `name` is where that of a tensor begins.
+void OpenLines(CodeWriter* code, const Lines& lines) {
   code->For("o", lines.outer);
   code->For("i", lines.inner);
-  for (const auto& [name, tensor, constness] :
-       {std::tuple("x", &x, "const "), std::tuple("y", &y, "")}) {
-    code->Line(fmt::format("{}{}* {} = {} + o * {} + i;", constness,
-                           tensor->type(), name, tensor->name,
-                           lines.size * lines.inner));
-  }
+}
+void PointAtLine(CodeWriter* code, const Lines& lines, std::string_view name,
+                 const CTensor& tensor, std::string_view constness) {
+  code->Line("{}{}* {} = {} + o * {} + i;", constness, tensor.type(), name,
+             tensor.name, lines.size * lines.inner);
 }
 
 std::string Place(const Lines& lines) {
   return lines.inner == 1 ? "j" : fmt::format("j * {}", lines.inner);
 }
 
-void WritePeak(CodeWriter* code, const Lines& lines) {
-  code->Line("double peak = -INFINITY;");
-  code->For("j", lines.size);
-  code->Line(fmt::format("if (x[{0}] > peak) peak = x[{0}];", Place(lines)));
-  code->Close();
-}
-
+// The largest of a line is taken off before the exponentials, of which one is 1
+// then and none overflows.
 absl::Status WriteSoftmaxOf(OperationCode& operation, const Lines& lines,
                             bool is_log) {
   const CTensor& y = operation.out();
   if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   const std::string row = operation.store().Scratch("double", lines.size);
-  OpenLines(&code, lines, operation.in(0), y);
-  WritePeak(&code, lines);
+  const std::string at = Place(lines);
+  OpenLines(&code, lines);
+  PointAtLine(&code, lines, "x", operation.in(0), "const ");
+  PointAtLine(&code, lines, "y", y, "");
+  code.Line("double peak = -INFINITY;");
+  code.Each("j", lines.size, "if (x[{0}] > peak) peak = x[{0}];", at);
   code.Line("double sum = 0;");
   code.For("j", lines.size);
-  code.Line(fmt::format("{}[j] = exp(x[{}] - peak);", row, Place(lines)));
-  code.Line(fmt::format("sum += {}[j];", row));
+  code.Line("{}[j] = exp(x[{}] - peak);", row, at);
+  code.Line("sum += {}[j];", row);
   code.Close();
-  if (is_log) code.Line("sum = log(sum);");
-  code.For("j", lines.size);
-  code.Line(is_log ? fmt::format("y[{0}] = ({1})(x[{0}] - peak - sum);",
-                                 Place(lines), y.type())
-                   : fmt::format("y[{0}] = ({1})({2}[j] / sum);", Place(lines),
-                                 y.type(), row));
-  code.Close(3);
+  if (is_log) {
+    code.Line("sum = log(sum);");
+    code.Each("j", lines.size, "y[{0}] = ({1})(x[{0}] - peak - sum);", at,
+              y.type());
+  } else {
+    code.Each("j", lines.size, "y[{0}] = ({1})({2}[j] / sum);", at, y.type(),
+              row);
+  }
+  code.Close(2);
   return absl::OkStatus();
 }
 
@@ -294,61 +322,47 @@ absl::Status WriteSoftmax(OperationCode& code) {
 }
 
 // The first NaN wins, and among equals the first or the last.
-absl::Status WriteArgOf(OperationCode& operation, const ops::ArgAttributes& op,
-                        char sign) {
+template <typename Class, char kSign>
+absl::Status WriteArg(OperationCode& operation) {
+  const ops::ArgAttributes& op = *operation.As<Class>();
   const CTensor& x = operation.in(0);
   if (operation.out().count() == 0) return absl::OkStatus();
   const Lines lines = LinesOf(x.sizes, op.axis, false);
   CodeWriter& code = operation.code();
-  code.For("o", lines.outer);
-  code.For("i", lines.inner);
-  code.Line(fmt::format("const {}* x = {} + o * {} + i;", x.type(), x.name,
-                        lines.size * lines.inner));
+  OpenLines(&code, lines);
+  PointAtLine(&code, lines, "x", x, "const ");
   code.Line("int64_t best = 0;");
   code.For("j", lines.size);
-  code.Line(
-      fmt::format("const {} a = x[{}], b = x[best{}];", x.type(), Place(lines),
-                  lines.inner == 1 ? "" : fmt::format(" * {}", lines.inner)));
+  code.Line("const {} a = x[{}], b = x[best{}];", x.type(), Place(lines),
+            lines.inner == 1 ? "" : fmt::format(" * {}", lines.inner));
   const std::string better =
-      fmt::format("a {}{} b", sign, op.select_last_index ? "=" : "");
+      fmt::format("a {}{} b", kSign, op.select_last_index ? "=" : "");
   code.Line(IsFloat(x.dtype)
                 ? fmt::format("if (b == b && ({} || a != a)) best = j;", better)
                 : fmt::format("if ({}) best = j;", better));
   code.Close();
-  code.Line(
-      fmt::format("{}[o * {} + i] = best;", operation.out().name, lines.inner));
+  code.Line("{}[o * {} + i] = best;", operation.out().name, lines.inner);
   code.Close(2);
   return absl::OkStatus();
-}
-absl::Status WriteArgMax(OperationCode& code) {
-  return WriteArgOf(code, *code.As<ops::ArgMax>(), '>');
-}
-absl::Status WriteArgMin(OperationCode& code) {
-  return WriteArgOf(code, *code.As<ops::ArgMin>(), '<');
 }
 
 // Declares how many lines there are, how long they are, and how far apart the
 // elements of one lie. The axis may be known only when the code runs.
 void WriteLines(OperationCode& operation, const Sizes& sizes) {
   CodeWriter& code = operation.code();
-  const auto all = absl::MakeConstSpan(sizes);
-  Sizes inner;
-  for (size_t side = 0; side < sizes.size(); ++side) {
-    inner.push_back(CountIn(all.subspan(side + 1)));
-  }
-  code.Line(fmt::format("const int64_t axis = nw_index({}[0], {});",
-                        operation.in(1).name, sizes.size()));
+  code.Line("const int64_t axis = nw_index({}[0], {});", operation.in(1).name,
+            sizes.size());
   code.Line("if (axis < 0) return nw_fail(\"an axis is out of range\");");
-  code.Line(fmt::format("const int64_t size = {}[axis], inner = {}[axis];",
-                        operation.store().Table(sizes),
-                        operation.store().Table(inner)));
-  code.Line(
-      fmt::format("const int64_t outer = {} / (size * inner);", CountIn(all)));
+  const std::string inner = operation.store().Table(CompactView(sizes).strides);
+  code.Line("const int64_t size = {}[axis], inner = {}[axis];",
+            operation.store().Table(sizes), inner);
+  code.Line("const int64_t outer = {} / (size * inner);", CountIn(sizes));
 }
 
 // Sums or products of all elements up to each.
-absl::Status WriteCumulative(OperationCode& operation,
-                             const ops::CumulativeAttributes& op, bool adds) {
+template <typename Class, bool kAdds>
+absl::Status WriteCumulative(OperationCode& operation) {
+  const ops::CumulativeAttributes& op = *operation.As<Class>();
   const CTensor& x = operation.in(0);
   const CTensor& y = operation.out();
   if (y.count() == 0) return absl::OkStatus();
@@ -359,35 +373,253 @@ absl::Status WriteCumulative(OperationCode& operation,
   WriteLines(operation, x.sizes);
   code.For("o", "outer");
   code.For("i", "inner");
-  code.Line(fmt::format("{} sum = {};", type, adds ? 0 : 1));
+  code.Line("{} sum = {};", type, kAdds ? 0 : 1);
   code.For("j", "size");
-  code.Line(fmt::format("const int64_t at = (o * size + {}) * inner + i;",
-                        op.reverse ? "size - 1 - j" : "j"));
+  code.Line("const int64_t at = (o * size + {}) * inner + i;",
+            op.reverse ? "size - 1 - j" : "j");
   const std::string store = fmt::format("{}[at] = ({})sum;", y.name, y.type());
   if (op.exclusive) code.Line(store);
-  code.Line(fmt::format("sum {}= ({}){}[at];", adds ? '+' : '*', type, x.name));
+  code.Line("sum {}= ({}){}[at];", kAdds ? '+' : '*', type, x.name);
   if (!op.exclusive) code.Line(store);
   code.Close(4);
   return absl::OkStatus();
 }
-absl::Status WriteCumSum(OperationCode& code) {
-  return WriteCumulative(code, *code.As<ops::CumSum>(), true);
+// The versions differ in how they say that they do not train, and whether the
+// statistics may be those of each place.
+template <typename Class>
+absl::Status WriteBatchNorm(OperationCode& operation) {
+  const auto& op = *operation.As<Class>();
+  bool is_spatial = true;
+  if constexpr (requires { op.training_mode; }) {
+    if (op.training_mode) return Refuse("attribute training_mode: is 1");
+  }
+  if constexpr (requires { op.is_test; }) {
+    if (op.is_test == 0) return Refuse("attribute is_test: is 0");
+  }
+  if constexpr (requires { op.spatial; }) is_spatial = op.spatial;
+  for (size_t i = 1; i < operation.num_outputs(); ++i) {
+    if (operation.wants(i)) return Refuse("its statistics are wanted");
+  }
+  if (!is_spatial) return Refuse("attribute spatial: is 0");
+  const CTensor& x = operation.in(0);
+  if (x.count() == 0) return absl::OkStatus();
+  const int64_t channels = x.sizes.size() > 1 ? x.sizes[1] : 1;
+  const int64_t run = x.count() / (x.sizes[0] * channels);
+  CodeWriter& code = operation.code();
+  code.For("n", x.sizes[0]);
+  code.For("c", channels);
+  code.Line("const int64_t begin = (n * {} + c) * {};", channels, run);
+  code.Line("const double factor = {}[c] / sqrt((double){}[c] + {});",
+            operation.in(1).name, operation.in(4).name, DoubleText(op.epsilon));
+  code.Line("const double mean = {}[c];", operation.in(3).name);
+  code.Line("const double bias = {}[c];", operation.in(2).name);
+  code.Each("i", run,
+            "{}[begin + i] = ({})(({}[begin + i] - mean) * factor + bias);",
+            operation.out().name, operation.out().type(), x.name);
+  code.Close(2);
+  return absl::OkStatus();
 }
-absl::Status WriteCumProd(OperationCode& code) {
-  return WriteCumulative(code, *code.As<ops::CumProd>(), false);
+
+// Numbers that are normalized together, and what is done to each of them.
+struct Norm {
+  Sizes sizes;  // The sizes of X, perhaps with sides split.
+  std::vector<bool> is_taken;
+  std::string inverse;      // An expression of "squares", the mean square.
+  bool has_mean = true;     // Is subtracted first.
+  std::string scale, bias;  // Pointers; may be empty.
+  View scale_view, bias_view;
+};
+
+// Three passes over the numbers: their mean, the mean square of what is left
+// without it, and the results. One pass for both sums would lose digits where
+// the mean is large.
+void WriteNorm(OperationCode& operation, const Norm& norm) {
+  const CTensor& x = operation.in(0);
+  const CTensor& y = operation.out();
+  if (x.count() == 0) return;
+  CodeWriter& code = operation.code();
+  const View none{Sizes(norm.sizes.size()), 0};
+  const PartedLoops loops(
+      norm.sizes, norm.is_taken,
+      {CompactView(norm.sizes), norm.scale.empty() ? none : norm.scale_view,
+       norm.bias.empty() ? none : norm.bias_view});
+  const std::string element = fmt::format("{}[{}]", x.name, loops.At(0));
+  const std::string count = CountText(CountTaken(norm.sizes, norm.is_taken));
+  loops.OpenKept(&code);
+  if (norm.has_mean) {
+    code.Line("double mean = 0;");
+    loops.WriteTaken(&code, {"mean += " + element + ";"});
+    code.Line("mean /= {};", count);
+  } else {
+    code.Line("const double mean = 0;");
+  }
+  code.Line("double squares = 0;");
+  loops.WriteTaken(
+      &code, {"const double a = " + element + " - mean;", "squares += a * a;"});
+  code.Line("squares /= {};", count);
+  code.Line("const double inverse = {};", norm.inverse);
+  std::string result = element + " - mean) * inverse";
+  if (!norm.scale.empty()) {
+    result += fmt::format(" * {}[{}]", norm.scale, loops.At(1));
+  }
+  if (!norm.bias.empty()) {
+    result += fmt::format(" + {}[{}]", norm.bias, loops.At(2));
+  }
+  loops.WriteTaken(&code, {fmt::format("{}[{}] = ({})(({});", y.name,
+                                       loops.At(0), y.type(), result)});
+  loops.CloseKept(&code);
+}
+
+std::string InverseRoot(double epsilon) {
+  return fmt::format("1 / sqrt(squares + {})", DoubleText(epsilon));
+}
+
+// Normalizes all sides from the axis on; scale and bias are repeated over X by
+// NumPy's rule.
+absl::Status WriteFromAxis(OperationCode& code, int64_t axis, double epsilon,
+                           bool has_mean) {
+  Norm norm;
+  norm.sizes = code.in(0).sizes;
+  norm.has_mean = has_mean;
+  NODEWISE_ASSIGN_OR_RETURN(const size_t first, SideAt(axis, norm.sizes));
+  norm.is_taken.resize(first, false);
+  norm.is_taken.resize(norm.sizes.size(), true);
+  norm.inverse = InverseRoot(epsilon);
+  if (code.has(1)) {
+    norm.scale = code.in(1).name;
+    norm.scale_view = RepeatedView(code.in(1).sizes, norm.sizes);
+  }
+  if (code.has(2)) {
+    norm.bias = code.in(2).name;
+    norm.bias_view = RepeatedView(code.in(2).sizes, norm.sizes);
+  }
+  WriteNorm(code, norm);
+  return absl::OkStatus();
+}
+
+absl::Status WriteLayerNorm(OperationCode& code) {
+  const auto& op = *code.As<ops::LayerNormalization>();
+  if (code.wants(1) || code.wants(2)) {
+    return Refuse("its mean or deviation is wanted");
+  }
+  return WriteFromAxis(code, op.axis, op.epsilon, true);
+}
+
+absl::Status WriteRmsNorm(OperationCode& code) {
+  const auto& op = *code.As<ops::RMSNormalization>();
+  return WriteFromAxis(code, op.axis, op.epsilon, false);
+}
+
+// X as [images, groups, channels of a group, places]; scale and bias are by
+// group, by channel, or by both.
+absl::Status WriteGroups(OperationCode& code, int64_t groups, bool by_channel,
+                         double epsilon) {
+  const Sizes& x = code.in(0).sizes;
+  if (code.in(0).count() == 0) return absl::OkStatus();
+  Norm norm;
+  const int64_t channels = x[1] / groups;
+  norm.sizes = {x[0], groups, channels, code.in(0).count() / (x[0] * x[1])};
+  norm.is_taken = {false, false, true, true};
+  norm.inverse = InverseRoot(epsilon);
+  norm.scale = code.in(1).name;
+  norm.bias = code.in(2).name;
+  norm.scale_view = {by_channel ? Sizes{0, channels, 1, 0} : Sizes{0, 1, 0, 0},
+                     0};
+  norm.bias_view = norm.scale_view;
+  WriteNorm(code, norm);
+  return absl::OkStatus();
+}
+absl::Status WriteInstanceNorm(OperationCode& code) {
+  return WriteGroups(code, code.in(0).sizes[1], true,
+                     code.As<ops::InstanceNormalization>()->epsilon);
+}
+template <typename Class, bool kByChannel>
+absl::Status WriteGroupNorm(OperationCode& code) {
+  const auto& op = *code.As<Class>();
+  return WriteGroups(code, op.num_groups, kByChannel, op.epsilon);
+}
+
+absl::Status WriteMeanVariance(OperationCode& code) {
+  const auto& op = *code.As<ops::MeanVarianceNormalization>();
+  Norm norm;
+  norm.sizes = code.in(0).sizes;
+  norm.is_taken.assign(norm.sizes.size(), true);
+  if (!op.axes.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(norm.is_taken, SidesAt(op.axes, norm.sizes));
+  }
+  norm.inverse = "1 / (sqrt(squares) + (double)1e-9f)";
+  WriteNorm(code, norm);
+  return absl::OkStatus();
+}
+
+absl::Status WriteLrn(OperationCode& operation) {
+  const auto& op = *operation.As<ops::LRN>();
+  const CTensor& x = operation.in(0);
+  if (x.count() == 0) return absl::OkStatus();
+  const int64_t channels = x.sizes[1];
+  const int64_t run = x.count() / (x.sizes[0] * channels);
+  const int64_t size = std::min(op.size.get(), 2 * channels);
+  const int64_t before = (size - 1) / 2;
+  CodeWriter& code = operation.code();
+  code.For("n", x.sizes[0]);
+  code.For("c", channels);
+  code.Line("const int64_t first = c < {0} ? 0 : c - {0};", before);
+  code.Line("const int64_t last = c + {0} < {1} ? c + {0} : {1};",
+            size - 1 - before, channels - 1);
+  code.For("i", run);
+  code.Line("double sum = 0;");
+  code.Open("for (int64_t k = first; k <= last; ++k)");
+  code.Line("const double a = {}[(n * {} + k) * {} + i];", x.name, channels,
+            run);
+  code.Line("sum += a * a;");
+  code.Close();
+  code.Line("const int64_t at = (n * {} + c) * {} + i;", channels, run);
+  code.Line("{}[at] = ({})({}[at] / pow({} + {} * sum, {}));",
+            operation.out().name, operation.out().type(), x.name,
+            DoubleText(op.bias),
+            DoubleText(double{op.alpha} / static_cast<double>(op.size.get())),
+            DoubleText(op.beta));
+  code.Close(3);
+  return absl::OkStatus();
+}
+
+absl::Status WriteLpNorm(OperationCode& operation) {
+  const auto& op = *operation.As<ops::LpNormalization>();
+  const CTensor& x = operation.in(0);
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken,
+                            SidesAt({op.axis}, x.sizes));
+  if (x.count() == 0) return absl::OkStatus();
+  const PartedLoops loops(x.sizes, is_taken, {CompactView(x.sizes)});
+  CodeWriter& code = operation.code();
+  const std::string at = loops.At(0);
+  loops.OpenKept(&code);
+  code.Line("double norm = 0;");
+  loops.WriteTaken(&code, {fmt::format("const double a = {}[{}];", x.name, at),
+                           op.p == 1 ? "norm += fabs(a);" : "norm += a * a;"});
+  if (op.p == 2) code.Line("norm = sqrt(norm);");
+  loops.WriteTaken(
+      &code,
+      {fmt::format("{0}[{1}] = ({2})(norm == 0 ? 0 : {3}[{1}] / norm);",
+                   operation.out().name, at, operation.out().type(), x.name)});
+  loops.CloseKept(&code);
+  return absl::OkStatus();
 }
 
 constexpr Row kReductionRows[] = {
-    LoopRow<ops::ReduceSum>("ReduceSum", &WriteReduceSum),
+    LoopRow<ops::ReduceSum>("ReduceSum", &WritePlainFold<ops::ReduceSum, kSum>),
     LoopRow<ops::ReduceMean>("ReduceMean", &WriteReduceMean),
-    LoopRow<ops::ReduceSumSquare>("ReduceSumSquare", &WriteReduceSumSquare),
+    LoopRow<ops::ReduceSumSquare>(
+        "ReduceSumSquare", &WritePlainFold<ops::ReduceSumSquare, kSumSquare>),
     LoopRow<ops::ReduceL1>("ReduceL1", &WriteReduceL1),
-    LoopRow<ops::ReduceL2>("ReduceL2", &WriteReduceL2),
-    LoopRow<ops::ReduceLogSum>("ReduceLogSum", &WriteReduceLogSum),
-    LoopRow<ops::ReduceLogSumExp>("ReduceLogSumExp", &WriteReduceLogSumExp),
-    LoopRow<ops::ReduceProd>("ReduceProd", &WriteReduceProd),
-    LoopRow<ops::ReduceMax>("ReduceMax", &WriteReduceMax),
-    LoopRow<ops::ReduceMin>("ReduceMin", &WriteReduceMin),
+    LoopRow<ops::ReduceL2>("ReduceL2", &WritePlainFold<ops::ReduceL2, kL2>),
+    LoopRow<ops::ReduceLogSum>("ReduceLogSum",
+                               &WritePlainFold<ops::ReduceLogSum, kLogSum>),
+    LoopRow<ops::ReduceLogSumExp>(
+        "ReduceLogSumExp", &WritePlainFold<ops::ReduceLogSumExp, kLogSumExp>),
+    LoopRow<ops::ReduceProd>("ReduceProd",
+                             &WritePlainFold<ops::ReduceProd, kProd>),
+    LoopRow<ops::ReduceMax>("ReduceMax", &WriteExtreme<ops::ReduceMax, '>'>),
+    LoopRow<ops::ReduceMin>("ReduceMin", &WriteExtreme<ops::ReduceMin, '<'>),
     LoopRow<ops::GlobalAveragePool>("GlobalAveragePool", &WriteGlobalAverage),
     LoopRow<ops::GlobalMaxPool>("GlobalMaxPool", &WriteGlobalMax),
     LoopRow<ops::Softmax>("Softmax", &WriteSoftmax<ops::Softmax, false, false>),
@@ -397,10 +629,31 @@ constexpr Row kReductionRows[] = {
                              &WriteSoftmax<ops::LogSoftmax, false, true>),
     LoopRow<ops::LogSoftmax1>("LogSoftmax",
                               &WriteSoftmax<ops::LogSoftmax1, true, true>),
-    LoopRow<ops::ArgMax>("ArgMax", &WriteArgMax),
-    LoopRow<ops::ArgMin>("ArgMin", &WriteArgMin),
-    LoopRow<ops::CumSum>("CumSum", &WriteCumSum),
-    LoopRow<ops::CumProd>("CumProd", &WriteCumProd),
+    LoopRow<ops::ArgMax>("ArgMax", &WriteArg<ops::ArgMax, '>'>),
+    LoopRow<ops::ArgMin>("ArgMin", &WriteArg<ops::ArgMin, '<'>),
+    LoopRow<ops::CumSum>("CumSum", &WriteCumulative<ops::CumSum, true>),
+    LoopRow<ops::CumProd>("CumProd", &WriteCumulative<ops::CumProd, false>),
+    LoopRow<ops::BatchNormalization>("BatchNormalization",
+                                     &WriteBatchNorm<ops::BatchNormalization>),
+    LoopRow<ops::BatchNormalization9>(
+        "BatchNormalization", &WriteBatchNorm<ops::BatchNormalization9>),
+    LoopRow<ops::BatchNormalization7>(
+        "BatchNormalization", &WriteBatchNorm<ops::BatchNormalization7>),
+    LoopRow<ops::BatchNormalization1>(
+        "BatchNormalization", &WriteBatchNorm<ops::BatchNormalization1>),
+    LoopRow<ops::LayerNormalization>("LayerNormalization", &WriteLayerNorm),
+    LoopRow<ops::RMSNormalization>("RMSNormalization", &WriteRmsNorm),
+    LoopRow<ops::InstanceNormalization>("InstanceNormalization",
+                                        &WriteInstanceNorm),
+    LoopRow<ops::GroupNormalization>(
+        "GroupNormalization", &WriteGroupNorm<ops::GroupNormalization, true>),
+    LoopRow<ops::GroupNormalization18>(
+        "GroupNormalization",
+        &WriteGroupNorm<ops::GroupNormalization18, false>),
+    LoopRow<ops::MeanVarianceNormalization>("MeanVarianceNormalization",
+                                            &WriteMeanVariance),
+    LoopRow<ops::LRN>("LRN", &WriteLrn),
+    LoopRow<ops::LpNormalization>("LpNormalization", &WriteLpNorm),
 };
 
 }  // namespace

@@ -1,21 +1,205 @@
 #include "contrib/emit_c/region_code.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
-#include "contrib/emit_c/element_group.h"
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "absl/strings/str_join.h"
+#include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/cast.h"
+#include "nodewise/ops/control_flow.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
 namespace {
 
-bool IsShort(DLDataType dtype) {
-  return dtype == kFloat16 || dtype == kBfloat16;
+// The side of the first input that the second one's first side goes with; none
+// if its sides go with the last ones.
+std::optional<int64_t> AxisOf(const Row& row, const Operation& operation) {
+  // Below opset 7 the slope is one number, or one for each channel.
+  const bool is_old_prelu =
+      operation.attrs.As<ops::PRelu>() != nullptr && operation.def().since < 7;
+  if (is_old_prelu) return 1;
+  const ops::AxisBroadcast* const old = row.axis(operation.attrs);
+  return old != nullptr && old->broadcast ? old->axis : std::nullopt;
+}
+
+// The sides of an input as they lie on those of the output.
+Sizes AlignedSizes(const Row& row, const Operation& operation, size_t slot,
+                   const Sizes& sizes, size_t rank) {
+  if (slot != 1 || CountIn(sizes) == 1) return sizes;
+  const std::optional<int64_t> axis = AxisOf(row, operation);
+  if (!axis.has_value()) return sizes;
+  const auto sides = static_cast<int64_t>(rank);
+  const int64_t first = *axis < 0 ? *axis + sides : *axis;
+  // Sides of 1 behind those of the input move it to the front.
+  Sizes aligned = sizes;
+  while (static_cast<int64_t>(aligned.size()) + first < sides) {
+    aligned.push_back(1);
+  }
+  return aligned;
+}
+
+// Whether a tensor of these sides can be repeated over others.
+bool IsRepeatable(const Sizes& from, const Sizes& to) {
+  return from.size() <= to.size() &&
+         std::equal(from.rbegin(), from.rend(), to.rbegin(),
+                    [](int64_t a, int64_t b) { return a == 1 || a == b; });
+}
+
+// An expression as that of `function`, nw_to_half and its like, gives it;
+// itself for all types but the floats of 16 bits.
+std::string AsShort(std::string_view function, DLDataType dtype,
+                    const std::string& expression) {
+  const std::string_view name = ShortFloatName(dtype);
+  return name.empty() ? expression
+                      : fmt::format("nw_{}_{}({})", function, name, expression);
+}
+
+// Operations that follow each other, and whose elements are computed one by
+// one, all in one loop. What one of them makes for another is a variable inside
+// that loop, so it needs no memory. All have the same sizes; inputs that are
+// repeated over them are loaded by views with strides of 0.
+class ElementGroup {
+ public:
+  bool empty() const { return steps_.empty(); }
+  // REQUIRE: !empty().
+  const Sizes& sizes() const { return sizes_; }
+
+  bool Makes(ValueId id) const { return variables_.contains(id); }
+  bool Has(OperationId id) const {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [&](const Step& step) { return step.operation == id; });
+  }
+  // The outputs, in order.
+  const std::vector<ValueId>& made() const { return made_; }
+
+  // Changes nothing if it fails.
+  absl::Status Add(const Operation& operation, const Row& row,
+                   const std::map<ValueId, CTensor>& tensors);
+  // Stores what has a tensor with a name.
+  void Write(CodeWriter* code, const std::map<ValueId, CTensor>& tensors) const;
+
+ private:
+  struct Load {
+    ValueId value;
+    View view;
+    std::string variable;
+  };
+  struct Step {
+    OperationId operation;
+    std::string_view name;
+    ValueId output;
+    std::string expression;
+  };
+
+  // An operator may want an input for its type alone.
+  bool IsRead(const std::string& variable) const {
+    return std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+      return HasWord(step.expression, variable);
+    });
+  }
+  std::string Variable() const {
+    return fmt::format("x{}", loads_.size() + steps_.size());
+  }
+  // Returns the variable with the element that an input has at a place.
+  std::string LoadOf(ValueId id, const View& view) {
+    for (const Load& load : loads_) {
+      if (load.value == id && load.view.strides == view.strides) {
+        return load.variable;
+      }
+    }
+    loads_.push_back({id, view, Variable()});
+    return loads_.back().variable;
+  }
+
+  Sizes sizes_;
+  std::vector<Load> loads_;
+  std::vector<Step> steps_;
+  std::map<ValueId, std::string> variables_;  // By output.
+  std::vector<ValueId> made_;
+};
+
+absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
+                               const std::map<ValueId, CTensor>& tensors) {
+  ElementGroup next = *this;
+  const ValueId output = operation.outputs[0];
+  const CTensor& out = tensors.at(output);
+  next.sizes_ = out.sizes;
+  ElementCode code{operation, {}, ComputedType(out.dtype), out.dtype};
+  for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+    const ValueId id = operation.inputs[slot];
+    // A CastLike uses only the type of its second input.
+    const bool is_type = slot == 1 && operation.attrs.As<ops::CastLike>();
+    if (id == kNoValue || is_type) {
+      code.in.emplace_back();
+      continue;
+    }
+    const CTensor& in = tensors.at(id);
+    const auto variable = next.variables_.find(id);
+    const Sizes aligned =
+        AlignedSizes(row, operation, slot, in.sizes, out.sizes.size());
+    if (!IsRepeatable(aligned, out.sizes)) {
+      return Refuse("input {}: does not lie on the output", slot);
+    }
+    code.in.push_back({variable != next.variables_.end()
+                           ? variable->second
+                           : next.LoadOf(id, RepeatedView(aligned, out.sizes)),
+                       ComputedType(in.dtype)});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string expression,
+                            ExpressionOf(row, code));
+  next.variables_[output] = next.Variable();
+  next.made_.push_back(output);
+  // Every operation of the reference rounds what it makes.
+  next.steps_.push_back(
+      {operation.id, row.name, output, AsShort("as", out.dtype, expression)});
+  *this = std::move(next);
+  return absl::OkStatus();
+}
+
+void ElementGroup::Write(CodeWriter* code,
+                         const std::map<ValueId, CTensor>& tensors) const {
+  std::vector<View> views;
+  for (const Load& load : loads_) views.push_back(load.view);
+  views.push_back(CompactView(sizes_));
+  const LoopNest nest(sizes_, views);
+  if (nest.is_empty()) return;
+  const auto append_name = [](std::string* text, const Step& step) {
+    text->append(step.name);
+  };
+  code->Line("/* {} */", absl::StrJoin(steps_, ", ", append_name));
+  // C has one scope for the names of all code that is in no loop.
+  const bool is_block = CountIn(sizes_) == 1;
+  if (is_block) code->Open();
+  nest.Open(code);
+  const auto define = [&](const CTensor& tensor, const std::string& variable,
+                          const std::string& value) {
+    code->Line("const {} {} = {};", CTypeOf(ComputedType(tensor.dtype)),
+               variable, value);
+  };
+  for (size_t i = 0; i < loads_.size(); ++i) {
+    if (!IsRead(loads_[i].variable)) continue;
+    const CTensor& tensor = tensors.at(loads_[i].value);
+    define(tensor, loads_[i].variable,
+           AsShort("from", tensor.dtype,
+                   fmt::format("{}[{}]", tensor.name, nest.At(i))));
+  }
+  for (const Step& step : steps_) {
+    const CTensor& tensor = tensors.at(step.output);
+    const std::string& variable = variables_.at(step.output);
+    define(tensor, variable, step.expression);
+    if (tensor.name.empty()) continue;
+    code->Line("{}[{}] = {};", tensor.name, nest.At(loads_.size()),
+               AsShort("to", tensor.dtype, variable));
+  }
+  nest.Close(code);
+  if (is_block) code->Close();
 }
 
 // Writes the operations of a network: a region, or the body of an operation in
@@ -42,7 +226,8 @@ class NetworkWriter {
       if (!ReadsRefused(operation)) {
         const absl::Status status = Add(operation);
         if (status.ok()) continue;
-        AddRefusal(operation, status);
+        refusals_->push_back({operation.name, std::string(operation.kind()),
+                              std::string(MessageOf(status))});
       }
       refused_.insert(operation.outputs.begin(), operation.outputs.end());
     }
@@ -63,15 +248,9 @@ class NetworkWriter {
  private:
   // Only what is refused for itself is worth a message.
   bool ReadsRefused(const Operation& operation) const {
-    for (const ValueId id : operation.inputs) {
-      if (id != kNoValue && refused_.contains(id)) return true;
-    }
-    return false;
-  }
-
-  void AddRefusal(const Operation& operation, const absl::Status& status) {
-    refusals_->push_back({operation.name, std::string(operation.kind()),
-                          std::string(MessageOf(status))});
+    return std::any_of(
+        operation.inputs.begin(), operation.inputs.end(),
+        [&](ValueId id) { return id != kNoValue && refused_.contains(id); });
   }
 
   absl::Status Add(const Operation& operation) {
@@ -82,60 +261,54 @@ class NetworkWriter {
     if (MakesNothing(operation)) return absl::OkStatus();
     Flush();
     store_.keeps_sizes = store_.keeps_sizes || row->keeps_sizes;
-    code_.Line(fmt::format("/* {} */", row->name));
+    code_.Line("/* {} */", row->name);
     // C has one scope for the names of all code that is in no loop.
     const bool is_alone = network_.order().size() == 1;
     if (!is_alone) code_.Open();
-    NODEWISE_RETURN_IF_ERROR(row->moves ? WriteRaw(operation, *row)
-                                        : WriteWide(operation, *row));
+    NODEWISE_RETURN_IF_ERROR(WriteLoops(operation, *row));
     if (!is_alone) code_.Close();
     if (store_.scratch_bytes < RegionStore::kTooMuch) return absl::OkStatus();
     return Refuse("it needs more memory of its own than there can be");
   }
 
-  absl::Status WriteRaw(const Operation& operation, const Row& row) {
-    OperationCode code(network_, operation, TensorsOf(operation.inputs),
-                       TensorsOf(operation.outputs), &store_);
-    return row.write(code);
-  }
-
   // C has no floats of 16 bits: they are computed in float, and rounded once.
-  absl::Status WriteWide(const Operation& operation, const Row& row) {
+  // What only moves elements takes their bits as they are.
+  absl::Status WriteLoops(const Operation& operation, const Row& row) {
     std::vector<CTensor> inputs = TensorsOf(operation.inputs);
+    const std::vector<CTensor> outputs = TensorsOf(operation.outputs);
+    std::vector<CTensor> wide = outputs;
+    const auto is_widened = [&](const CTensor& tensor) {
+      return !row.moves && !ShortFloatName(tensor.dtype).empty();
+    };
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (IsShort(inputs[i].dtype)) {
+      if (is_widened(inputs[i])) {
         inputs[i] = Widened(operation.inputs[i], inputs[i]);
       }
     }
-    const std::vector<CTensor> outputs = TensorsOf(operation.outputs);
-    std::vector<CTensor> wide = outputs;
     for (CTensor& output : wide) {
-      if (!IsShort(output.dtype)) continue;
-      output.dtype = kFloat32;
-      output.name = store_.Scratch(output.type(), output.count());
+      if (is_widened(output)) {
+        output = store_.ScratchTensor(kFloat32, output.sizes);
+      }
     }
     OperationCode code(network_, operation, inputs, wide, &store_);
     NODEWISE_RETURN_IF_ERROR(row.write(code));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (!IsShort(outputs[i].dtype)) continue;
-      code_.For("i", outputs[i].count());
-      code_.Line(fmt::format("{}[i] = nw_to_{}({}[i]);", outputs[i].name,
-                             ShortFloatName(outputs[i].dtype), wide[i].name));
-      code_.Close();
+      if (!is_widened(outputs[i])) continue;
+      code_.Each("i", outputs[i].count(), "{}[i] = nw_to_{}({}[i]);",
+                 outputs[i].name, ShortFloatName(outputs[i].dtype),
+                 wide[i].name);
     }
     return absl::OkStatus();
   }
 
+  // A value is widened once, however many operations read it.
   CTensor Widened(ValueId id, const CTensor& tensor) {
-    const auto [found, is_new] = widened_.emplace(id, tensor);
+    const auto [found, is_new] = widened_.try_emplace(id);
     CTensor& wide = found->second;
     if (!is_new) return wide;
-    wide.dtype = kFloat32;
-    wide.name = store_.Scratch(wide.type(), wide.count());
-    code_.For("i", wide.count());
-    code_.Line(fmt::format("{}[i] = nw_from_{}({}[i]);", wide.name,
-                           ShortFloatName(tensor.dtype), tensor.name));
-    code_.Close();
+    wide = store_.ScratchTensor(kFloat32, tensor.sizes);
+    code_.Each("i", wide.count(), "{}[i] = nw_from_{}({}[i]);", wide.name,
+               ShortFloatName(tensor.dtype), tensor.name);
     return wide;
   }
 
@@ -168,17 +341,17 @@ class NetworkWriter {
 
   // Code that fills no element would have variables that nothing reads.
   bool MakesNothing(const Operation& operation) const {
-    for (const ValueId id : operation.outputs) {
-      if (id != kNoValue && tensors_.at(id).count() > 0) return false;
-    }
-    return true;
+    return std::all_of(operation.outputs.begin(), operation.outputs.end(),
+                       [&](ValueId id) {
+                         return id == kNoValue || tensors_.at(id).count() == 0;
+                       });
   }
 
   absl::Status RefuseType(ValueId id) const {
-    return Refuse(fmt::format(
+    return Refuse(
         "{}: is {}, expected bool, an integer of 8 bits or more or a float of "
         "16 bits or more, with all its sizes",
-        network_.value(id).name, ToString(network_.value(id).type)));
+        network_.value(id).name, ToString(network_.value(id).type));
   }
 
   // A constant of the region becomes a table, if any code reads it.
@@ -188,9 +361,8 @@ class NetworkWriter {
         CTypeOf(value.type.dtype).empty()) {
       return RefuseType(id);
     }
-    CTensor tensor{"", value.type.dtype, *value.type.sizes()};
-    tensor.name = store_.Table(value.data);
-    tensors_.emplace(id, std::move(tensor));
+    tensors_.emplace(id, CTensor{store_.Table(value.data), value.type.dtype,
+                                 *value.type.sizes()});
     return absl::OkStatus();
   }
 
@@ -226,10 +398,9 @@ class NetworkWriter {
   }
 
   bool IsReadBehind(ValueId id) const {
-    for (const Use& use : network_.value(id).uses) {
-      if (!group_.Has(use.user)) return true;
-    }
-    return false;
+    const auto& uses = network_.value(id).uses;
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](const Use& use) { return !group_.Has(use.user); });
   }
 
   const Network& network_;
@@ -250,23 +421,21 @@ std::string WithDefinitions(const RegionStore& store, const std::string& code) {
   for (const auto& [name, line] : store.definitions) {
     if (words.contains(name)) definitions.Line(line);
   }
-  return definitions.Take() + code;
+  return definitions.TakeText() + code;
 }
 
 CTensor TensorOf(std::string name, const TensorType& type) {
   return {std::move(name), type.dtype, type.sizes().value_or(Sizes())};
 }
 
-std::string TextOf(const std::vector<Refusal>& refusals) {
-  std::string text;
-  for (const Refusal& one : refusals) {
-    text += fmt::format("{}{} ({}): {}", text.empty() ? "" : ", ",
-                        one.operation, one.kind, one.why);
-  }
-  return text;
-}
-
 }  // namespace
+
+std::string TextOf(absl::Span<const Refusal> refusals, const char* between) {
+  return absl::StrJoin(
+      refusals, between, [](std::string* text, const Refusal& one) {
+        *text += fmt::format("{} ({}): {}", one.operation, one.kind, one.why);
+      });
+}
 
 RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
   CodeWriter code(1);
@@ -287,12 +456,17 @@ RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
                      type.is_static());
   }
   writer.Write();
-  made.body = WithDefinitions(store, code.Take());
+  made.body = WithDefinitions(store, code.TakeText());
   made.scratch_bytes = store.scratch_bytes;
   made.keeps_sizes = store.keeps_sizes;
   return made;
 }
 
+namespace {
+
+// Writes the body of an operation, which reads and fills tensors that are
+// there: as many inputs as it has, and as many outputs at most. Refuses what
+// there is no C for.
 absl::Status WriteBody(OperationCode& code, const Network& body,
                        absl::Span<const CTensor> inputs,
                        absl::Span<const CTensor> outputs) {
@@ -317,7 +491,43 @@ absl::Status WriteBody(OperationCode& code, const Network& body,
     NODEWISE_RETURN_IF_ERROR(writer.CopyTo(body.outputs()[i], outputs[i]));
   }
   if (refusals.empty()) return absl::OkStatus();
-  return Refuse(TextOf(refusals));
+  return Refuse(TextOf(refusals, ", "));
 }
+
+// Writes a branch, which captures the inputs from `first` on.
+absl::Status WriteBranch(OperationCode& code, const char* name,
+                         const Subgraph& branch, size_t first) {
+  std::vector<CTensor> inputs;
+  for (size_t i = 0; i < branch.captures; ++i) {
+    inputs.push_back(code.in(first + i));
+  }
+  std::vector<CTensor> outputs;
+  for (size_t i = 0; i < code.num_outputs(); ++i) {
+    if (!code.wants(i)) return Refuse("an output is not wanted");
+    outputs.push_back(code.out(i));
+  }
+  return At(name, WriteBody(code, *branch.body, inputs, outputs));
+}
+
+// The branches' outputs are of the sizes of the operation's, which are known,
+// so each of them fills the same memory. The operation's inputs are the
+// condition, what the else branch captures, and what the then branch does.
+absl::Status WriteIf(OperationCode& code) {
+  const auto& op = *code.As<ops::If>();
+  code.code().Open("if ({}[0])", code.in(0).name);
+  NODEWISE_RETURN_IF_ERROR(WriteBranch(code, "then_branch", op.then_branch,
+                                       1 + op.else_branch.captures));
+  code.code().Close();
+  code.code().Open("else");
+  NODEWISE_RETURN_IF_ERROR(WriteBranch(code, "else_branch", op.else_branch, 1));
+  code.code().Close();
+  return absl::OkStatus();
+}
+
+constexpr Row kBodyRows[] = {MoveRow<ops::If>("If", &WriteIf)};
+
+}  // namespace
+
+absl::Span<const Row> BodyRows() { return kBodyRows; }
 
 }  // namespace nodewise::emit_c

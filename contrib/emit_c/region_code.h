@@ -30,11 +30,7 @@ struct Refusal {
 // Adds to `refusals` what there is no C for.
 RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals);
 
-// Writes the body of an operation, which reads and fills tensors that are
-// there: as many inputs as it has, and as many outputs at most. Refuses what
-// there is no C for.
-absl::Status WriteBody(OperationCode& code, const Network& body,
-                       absl::Span<const CTensor> inputs,
-                       absl::Span<const CTensor> outputs);
+// Returns what there is no C for and why, as a list.
+std::string TextOf(absl::Span<const Refusal> refusals, const char* between);
 
 }  // namespace nodewise::emit_c

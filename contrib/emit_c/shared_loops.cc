@@ -5,14 +5,10 @@
 #include <map>
 
 #include "absl/strings/str_join.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/c_text.h"
 
 namespace nodewise::emit_c {
 namespace {
-
-bool IsWordByte(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 // Reads code piece by piece, as far as it takes to tell numbers from all else.
 class PieceReader {
@@ -30,13 +26,7 @@ class PieceReader {
     if (StartsWith("/*")) return Take(End("*/"));
     if (c == '"') return Take(code_.find('"', at_ + 1) + 1 - at_);
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) return TakeNumber();
-    size_t length = 1;
-    if (IsWordByte(c)) {
-      while (at_ + length < code_.size() && IsWordByte(code_[at_ + length])) {
-        ++length;
-      }
-    }
-    return Take(length);
+    return Take(IsWordByte(c) ? LengthWhile(IsWordByte) : 1);
   }
 
  private:
@@ -51,16 +41,22 @@ class PieceReader {
     at_ += piece.size();
     return piece;
   }
-  // A float, its exponent and its suffix are one piece.
+  // How far what stands here goes on with bytes of a kind.
+  template <typename Kind>
+  size_t LengthWhile(Kind is_of_kind) const {
+    const auto begin = code_.begin() + static_cast<std::ptrdiff_t>(at_);
+    return static_cast<size_t>(
+        std::find_if_not(begin, code_.end(), is_of_kind) - begin);
+  }
+  // A float, its exponent and its suffix are one piece. A sign belongs to it
+  // only behind the letter of an exponent.
   std::string_view TakeNumber() {
-    size_t length = 1;
-    for (; at_ + length < code_.size(); ++length) {
-      const char c = code_[at_ + length];
-      const char before = code_[at_ + length - 1];
+    char before = code_[at_];
+    return Take(LengthWhile([&before](char c) {
       const bool is_sign = (c == '+' || c == '-') && before == 'e';
-      if (!IsWordByte(c) && c != '.' && !is_sign) break;
-    }
-    return Take(length);
+      before = c;
+      return IsWordByte(c) || c == '.' || is_sign;
+    }));
   }
 
   std::string_view code_;
@@ -79,8 +75,11 @@ struct Class {
   std::vector<Skeleton> skeletons;
 };
 
-// Returns the function that computes all texts of a class. Numbers that are
-// always equal to each other are one, so that compilers see it.
+// Returns the function that computes all texts of a class, and tells each of
+// its members what to call it with. A number that all texts have stays where it
+// is. Each other one becomes a parameter: a column, with the number of each
+// text. Numbers whose columns are the same are one parameter, so that compilers
+// see that they are always equal.
 SharedLoops::Function FunctionOf(const Class& all, const LoopsText& text,
                                  std::vector<SharedLoops::Call>* calls) {
   const Skeleton& first = all.skeletons[0];

@@ -1,11 +1,12 @@
 // Convolutions and pools: a row of the output at a time.
 
+#include "contrib/emit_c/windows.h"
+
 #include <algorithm>
 
-#include "contrib/emit_c/integer_products.h"
-#include "contrib/emit_c/rows.h"
-#include "contrib/emit_c/window_plan.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/operation_code.h"
+#include "contrib/emit_c/quantized.h"
+#include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/pool.h"
@@ -13,7 +14,150 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
+
+absl::StatusOr<int64_t> ReachOf(int64_t places, int64_t stride, int64_t taps,
+                                int64_t dilation) {
+  int64_t steps = 0, spread = 0, reach = 0;
+  const bool is_too_large =
+      __builtin_mul_overflow(places - 1, stride, &steps) ||
+      __builtin_mul_overflow(taps - 1, dilation, &spread) ||
+      __builtin_add_overflow(steps, spread, &reach) || reach >= kMostElements;
+  if (!is_too_large) return reach + 1;
+  return Refuse(
+      "{} windows reach over more than {} elements of a side, of which no "
+      "memory holds a copy",
+      places, kMostElements);
+}
+
 namespace {
+
+// Where the windows of a convolution or a pool lie. Lists are by spatial side.
+// The code walks over planes that have their padding around them, so that no
+// loop asks whether it is outside.
+struct WindowPlan {
+  Window window;
+  Sizes input;
+  Sizes output;
+  Sizes padded;  // What the windows reach of a plane with its padding.
+
+  size_t sides() const { return input.size(); }
+  bool needs_padding() const {
+    return padded != input ||
+           std::any_of(window.pads.begin(),
+                       window.pads.begin() + static_cast<int>(sides()),
+                       [](int64_t pad) { return pad != 0; });
+  }
+  int64_t plane() const { return CountIn(padded); }
+  int64_t taps() const { return CountIn(window.kernel); }
+  // Returns how many of a window's taps lie in the input, or with
+  // `with_padding` in that or the padding that the operator asks for, as an
+  // expression of the place along a side.
+  std::string TapCount(size_t side, bool with_padding,
+                       const std::string& place) const {
+    const int64_t begin = window.pads[side];
+    const int64_t least = with_padding ? -begin : 0;
+    const int64_t end =
+        input[side] + (with_padding ? window.pads[side + sides()] : 0);
+    const int64_t last = (output[side] - 1) * window.strides[side] - begin +
+                         (window.kernel[side] - 1) * window.dilations[side];
+    // All windows lie inside if the first and the last do.
+    if (-begin >= least && last < end) {
+      return fmt::format("{}", window.kernel[side]);
+    }
+    return fmt::format("nw_taps({} * {} - {}, {}, {}, {}, {})", place,
+                       window.strides[side], begin, window.kernel[side],
+                       window.dilations[side], least, end);
+  }
+
+  // Open loops over all places or taps but along the last side, whose loop is
+  // the innermost and has code of its own: "o0", ... and "k0", ...
+  void OpenRows(CodeWriter* code) const { OpenLeading(code, "o", output); }
+  void OpenTaps(CodeWriter* code) const {
+    OpenLeading(code, "k", window.kernel);
+  }
+  // Return the index of a row of the output in its plane, of the first element
+  // under it in the padded plane, and of the first tap of the line of taps.
+  std::string RowIndex() const {
+    return IndexText("o", LeadingStrides(output));
+  }
+  std::string TapIndex() const {
+    return IndexText("k", LeadingStrides(window.kernel));
+  }
+  std::string SourceIndex() const {
+    const Sizes strides = LeadingStrides(padded);
+    std::vector<std::string> terms;
+    for (size_t s = 0; s < strides.size(); ++s) {
+      terms.push_back(fmt::format("(o{0} * {1} + k{0} * {2}) * {3}", s,
+                                  window.strides[s], window.dilations[s],
+                                  strides[s]));
+    }
+    return SumOf(terms);
+  }
+  // Returns the index of the element under tap `t` at place "o" of the row.
+  std::string UnderTap(int64_t t) const {
+    const int64_t stride = window.strides.back();
+    const int64_t offset = t * window.dilations.back();
+    std::string index = stride == 1 ? "o" : fmt::format("o * {}", stride);
+    if (offset != 0) index += fmt::format(" + {}", offset);
+    return index;
+  }
+
+ private:
+  void OpenLeading(CodeWriter* code, std::string_view letter,
+                   const Sizes& sizes) const {
+    for (size_t s = 0; s + 1 < sides(); ++s) {
+      code->For(fmt::format("{}{}", letter, s), sizes[s]);
+    }
+  }
+  static Sizes LeadingStrides(const Sizes& sizes) {
+    Sizes strides = CompactView(sizes).strides;
+    strides.resize(std::max<size_t>(strides.size(), 1) - 1);
+    return strides;
+  }
+};
+
+absl::StatusOr<WindowPlan> PlanWindows(const WindowAttributes& attributes,
+                                       const CTensor& x, const CTensor& y) {
+  WindowPlan plan;
+  plan.input.assign(x.sizes.begin() + 2, x.sizes.end());
+  plan.output.assign(y.sizes.begin() + 2, y.sizes.end());
+  const int spatial = static_cast<int>(plan.input.size());
+  NODEWISE_ASSIGN_OR_RETURN(plan.window, ResolveWindow(attributes, spatial));
+  for (int side = 0; side < spatial; ++side) {
+    const auto s = static_cast<size_t>(side);
+    PadSame(attributes.auto_pad, side, plan.input[s], &plan.window);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const int64_t needed,
+        ReachOf(std::max<int64_t>(plan.output[s], 1), plan.window.strides[s],
+                plan.window.kernel[s], plan.window.dilations[s]));
+    // Where the windows leave out the end of a side, the plane can be used as
+    // it is.
+    plan.padded.push_back(
+        plan.window.pads[s] == 0 ? std::max(needed, plan.input[s]) : needed);
+  }
+  return plan;
+}
+
+// Writes loops that copy planes to `to`, surrounded by `fill`.
+void PadPlanes(CodeWriter* code, const WindowPlan& plan, int64_t planes,
+               const std::string& from, const std::string& to,
+               const std::string& fill) {
+  code->Each("i", planes * plan.plane(), "{}[i] = {};", to, fill);
+  const auto with_planes = [planes](Sizes sides) {
+    sides.insert(sides.begin(), planes);
+    return CompactView(sides);
+  };
+  const View from_view = with_planes(plan.input);
+  View to_view = with_planes(plan.padded);
+  Sizes copied = {planes};
+  for (size_t s = 0; s < plan.sides(); ++s) {
+    const int64_t begin = plan.window.pads[s];
+    to_view.offset += begin * to_view.strides[s + 1];
+    copied.push_back(
+        std::max<int64_t>(0, std::min(plan.input[s], plan.padded[s] - begin)));
+  }
+  CopyCode(code, copied, from, from_view, to, to_view);
+}
 
 // Using more factors at once than fit into registers is not faster.
 constexpr int64_t kFactorsAtOnce = 8;
@@ -25,13 +169,11 @@ constexpr int64_t kMostWrittenTaps = 64;
 // integers fit into C's int, and it is their sum that may wrap around.
 void AddToRow(CodeWriter* code, int64_t count,
               const std::vector<std::string>& products) {
-  code->For("o", count);
-  std::string sum;
+  std::vector<std::string> terms;
   for (const std::string& product : products) {
-    sum += fmt::format("{}(sum_type)({})", sum.empty() ? "" : " + ", product);
+    terms.push_back("(sum_type)(" + product + ")");
   }
-  code->Line(fmt::format("row[o] += {};", sum));
-  code->Close();
+  code->Each("o", count, "row[o] += {};", SumOf(terms));
 }
 
 struct ConvShape {
@@ -47,9 +189,9 @@ struct ConvShape {
 // Without windows that overlap, a plane is one row.
 void JoinSides(ConvShape* shape) {
   WindowPlan& plan = shape->plan;
-  if (plan.needs_padding() || plan.taps() != 1) return;
-  for (size_t s = 0; s < plan.sides(); ++s) {
-    if (plan.window.strides[s] != 1) return;
+  if (plan.needs_padding() || plan.taps() != 1 ||
+      plan.window.strides != Sizes(plan.sides(), 1)) {
+    return;
   }
   plan.input = plan.output = plan.padded = {CountIn(plan.input)};
   plan.window = {{1}, {1}, {1}, {0, 0}};
@@ -61,12 +203,11 @@ void AddChannels(CodeWriter* code, const ConvShape& shape) {
   const int64_t plane = shape.plan.plane();
   const auto add = [&](int64_t begin, int64_t end, int64_t step) {
     if (begin == end) return;
-    code->Open(
-        fmt::format("for (int64_t c = {}; c < {}; c += {})", begin, end, step));
-    code->Line(fmt::format("const element_type* from = x + c * {};", plane));
+    code->Open("for (int64_t c = {}; c < {}; c += {})", begin, end, step);
+    code->Line("const element_type* from = x + c * {};", plane);
     std::vector<std::string> products;
     for (int64_t t = 0; t < step; ++t) {
-      code->Line(fmt::format("const element_type w{0} = w[c + {0}];", t));
+      code->Line("const element_type w{0} = w[c + {0}];", t);
       products.push_back(fmt::format("w{} * from[o + {}]", t, t * plane));
     }
     AddToRow(code, shape.plan.output.back(), products);
@@ -81,15 +222,15 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
   const WindowPlan& plan = shape.plan;
   const int64_t taps = plan.window.kernel.back();
   code->For("c", shape.group_channels());
-  OpenTaps(code, plan);
-  code->Line(fmt::format("const element_type* from = x + c * {} + {};",
-                         plan.plane(), SourceIndex(plan)));
-  code->Line(fmt::format("const element_type* v = w + c * {} + {};",
-                         plan.taps(), TapIndex(plan)));
+  plan.OpenTaps(code);
+  code->Line("const element_type* from = x + c * {} + {};", plan.plane(),
+             plan.SourceIndex());
+  code->Line("const element_type* v = w + c * {} + {};", plan.taps(),
+             plan.TapIndex());
   if (taps > kMostWrittenTaps) {
     code->For("k", taps);
     AddToRow(code, plan.output.back(),
-             {fmt::format("v[k] * from[{} + k * {}]", UnderTap(plan, 0),
+             {fmt::format("v[k] * from[{} + k * {}]", plan.UnderTap(0),
                           plan.window.dilations.back())});
     code->Close();
   }
@@ -98,8 +239,8 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
     std::vector<std::string> products;
     const int64_t end = std::min(taps, first + kFactorsAtOnce);
     for (int64_t t = first; t < end; ++t) {
-      code->Line(fmt::format("const element_type w{0} = v[{0}];", t));
-      products.push_back(fmt::format("w{} * from[{}]", t, UnderTap(plan, t)));
+      code->Line("const element_type w{0} = v[{0}];", t);
+      products.push_back(fmt::format("w{} * from[{}]", t, plan.UnderTap(t)));
     }
     AddToRow(code, plan.output.back(), products);
   }
@@ -137,20 +278,17 @@ void WriteRows(CodeWriter* code, const ConvShape& shape,
                const ConvTensors& tensors, const std::string& image) {
   const WindowPlan& plan = shape.plan;
   code->For("m", shape.outputs);
-  code->Line(fmt::format("const element_type* x = {} + m / {} * {};", image,
-                         shape.group_outputs(),
-                         shape.group_channels() * plan.plane()));
-  code->Line(fmt::format("const element_type* w = {} + m * {};", tensors.w.name,
-                         shape.group_channels() * plan.taps()));
-  OpenRows(code, plan);
-  code->Line(fmt::format(
+  code->Line("const element_type* x = {} + m / {} * {};", image,
+             shape.group_outputs(), shape.group_channels() * plan.plane());
+  code->Line("const element_type* w = {} + m * {};", tensors.w.name,
+             shape.group_channels() * plan.taps());
+  plan.OpenRows(code);
+  code->Line(
       "sum_type* restrict row = (sum_type*){} + (n * {} + m) * {} "
       "+ {};",
-      tensors.y.name, shape.outputs, CountIn(plan.output), RowIndex(plan)));
-  code->For("o", plan.output.back());
-  code->Line(fmt::format("row[o] = {};",
-                         tensors.bias.empty() ? "0" : tensors.bias + "[m]"));
-  code->Close();
+      tensors.y.name, shape.outputs, CountIn(plan.output), plan.RowIndex());
+  code->Each("o", plan.output.back(), "row[o] = {};",
+             tensors.bias.empty() ? "0" : tensors.bias + "[m]");
   const bool is_joined =
       plan.sides() == 1 && plan.taps() == 1 && plan.window.strides[0] == 1;
   is_joined ? AddChannels(code, shape) : AddWindows(code, shape);
@@ -166,8 +304,8 @@ absl::Status WriteConvOf(OperationCode& operation,
   CodeWriter& code = operation.code();
   if (tensors.y.count() == 0) return absl::OkStatus();
   code.Open();
-  code.Line(fmt::format("typedef {} element_type;", tensors.x.type()));
-  code.Line(fmt::format("typedef {} sum_type;", tensors.sum_type));
+  code.Line("typedef {} element_type;", tensors.x.type());
+  code.Line("typedef {} sum_type;", tensors.sum_type);
   code.For("n", shape.images);
   std::string image = fmt::format("{} + n * {}", tensors.x.name,
                                   shape.channels * CountIn(plan.input));
@@ -195,8 +333,8 @@ absl::StatusOr<CTensor> CentredWeights(OperationCode& code, size_t weights,
   View view{Sizes(w.size(), 0), 0};
   if (code.has(zero) && code.in(zero).count() != 1) {
     if (code.in(zero).count() != w[0]) {
-      return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}",
-                                zero, code.in(zero).count(), w[0]));
+      return Refuse("input {}: has {} elements, expected 1 or {}", zero,
+                    code.in(zero).count(), w[0]);
     }
     view.strides[0] = 1;
   }
@@ -230,8 +368,8 @@ absl::Status CheckScales(const OperationCode& code) {
   for (const size_t i : {4, 8}) {
     const int64_t count = code.has(i) ? code.in(i).count() : 1;
     if (count == 1 || count == channels) continue;
-    return Refuse(fmt::format("input {}: has {} elements, expected 1 or {}", i,
-                              count, channels));
+    return Refuse("input {}: has {} elements, expected 1 or {}", i, count,
+                  channels);
   }
   return absl::OkStatus();
 }
@@ -250,16 +388,16 @@ absl::Status WriteQLinearConv(OperationCode& code) {
   };
   code.code().For("n", sums.sizes[0]);
   code.code().For("m", channels);
-  code.code().Line(fmt::format("const double factor = (double){}[0] * {};",
-                               code.in(1).name, of_channel(4)));
+  code.code().Line("const double factor = (double){}[0] * {};", code.in(1).name,
+                   of_channel(4));
   code.code().For("i", inner);
-  code.code().Line(fmt::format("const int64_t at = (n * {} + m) * {} + i;",
-                               channels, inner));
-  code.code().Line(fmt::format(
+  code.code().Line("const int64_t at = (n * {} + m) * {} + i;", channels,
+                   inner);
+  code.code().Line(
       "{}[at] = {};", code.out().name,
       RequantizedText(code, code.has(8) ? fmt::format("({}[at] + {})",
                                                       sums.name, of_channel(8))
-                                        : sums.name + "[at]")));
+                                        : sums.name + "[at]"));
   code.code().Close(3);
   return absl::OkStatus();
 }
@@ -306,7 +444,7 @@ void ScatterPlanes(CodeWriter* code, const Scattering& plan, int64_t channels) {
   std::string to = "sums";
   std::string tap = "v";
   code->For("c", channels);
-  code->Line(fmt::format("const float_type* v = w + c * weights;"));
+  code->Line("const float_type* v = w + c * weights;");
   for (size_t s = 0; s + 1 < sides; ++s) {
     code->For(fmt::format("i{}", s), plan.input[s]);
     code->For(fmt::format("k{}", s), plan.window.kernel[s]);
@@ -317,14 +455,13 @@ void ScatterPlanes(CodeWriter* code, const Scattering& plan, int64_t channels) {
     tap += fmt::format(" + k{} * {}", s, kernel.strides[s]);
   }
   code->For("k", plan.window.kernel.back());
-  code->Line(fmt::format("const float_type* row = {};", from));
-  code->Line(fmt::format("float_type* restrict sum = {} + k * {};", to,
-                         plan.window.dilations.back()));
-  code->Line(fmt::format("const float_type factor = ({})[k];", tap));
-  code->For("i", plan.input.back());
-  code->Line(fmt::format("sum[i * {}] += factor * row[i];",
-                         plan.window.strides.back()));
-  code->Close(static_cast<int>(2 * (sides - 1)) + 3);
+  code->Line("const float_type* row = {};", from);
+  code->Line("float_type* restrict sum = {} + k * {};", to,
+             plan.window.dilations.back());
+  code->Line("const float_type factor = ({})[k];", tap);
+  code->Each("i", plan.input.back(), "sum[i * {}] += factor * row[i];",
+             plan.window.strides.back());
+  code->Close(static_cast<int>(2 * (sides - 1)) + 2);
 }
 
 absl::Status WriteConvTranspose(OperationCode& operation) {
@@ -347,29 +484,26 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
   CodeWriter& code = operation.code();
   const std::string sums = operation.store().Scratch(y.type(), full);
   code.Open();
-  code.Line(fmt::format("typedef {} float_type;", y.type()));
-  code.Line(fmt::format("float_type* sums = {};", sums));
-  code.Line(fmt::format("const int64_t weights = {};", outputs * taps));
+  code.Line("typedef {} float_type;", y.type());
+  code.Line("float_type* sums = {};", sums);
+  code.Line("const int64_t weights = {};", outputs * taps);
   code.For("n", x.sizes[0]);
   code.For("g", op.group);
   code.For("m", outputs);
-  code.Line(fmt::format("const float_type* x = {} + (n * {} + g) * {};", x.name,
-                        op.group, channels * CountIn(plan.input)));
-  code.Line(fmt::format("const float_type* w = {} + g * {} * weights + m * {};",
-                        w.name, channels, taps));
-  code.Line(fmt::format("float_type* to = {} + ((n * {} + g) * {} + m) * {};",
-                        y.name, op.group, outputs,
-                        y.count() / (y.sizes[0] * y.sizes[1])));
+  code.Line("const float_type* x = {} + (n * {} + g) * {};", x.name, op.group,
+            channels * CountIn(plan.input));
+  code.Line("const float_type* w = {} + g * {} * weights + m * {};", w.name,
+            channels, taps);
+  code.Line("float_type* to = {} + ((n * {} + g) * {} + m) * {};", y.name,
+            op.group, outputs, y.count() / (y.sizes[0] * y.sizes[1]));
   const std::string bias =
       operation.has(2)
           ? fmt::format("{}[g * {} + m]", operation.in(2).name, outputs)
           : "0";
-  code.Line(fmt::format("memset(sums, 0, {} * sizeof(*sums));", full));
+  code.Line("memset(sums, 0, {} * sizeof(*sums));", full);
   ScatterPlanes(&code, plan, channels);
   const Sizes out(y.sizes.begin() + 2, y.sizes.end());
-  code.For("i", CountIn(out));
-  code.Line(fmt::format("to[i] = {};", bias));
-  code.Close();
+  code.Each("i", CountIn(out), "to[i] = {};", bias);
   View from_view = CompactView(plan.full);
   Sizes copied;
   for (size_t s = 0; s < out.size(); ++s) {
@@ -378,7 +512,7 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
   }
   const LoopNest nest(copied, {from_view, CompactView(out)});
   nest.Open(&code);
-  code.Line(fmt::format("to[{}] += sums[{}];", nest.At(1), nest.At(0)));
+  code.Line("to[{}] += sums[{}];", nest.At(1), nest.At(0));
   nest.Close(&code);
   code.Close(4);
   return absl::OkStatus();
@@ -409,31 +543,26 @@ absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
     PadPlanes(&code, plan, 1, "(" + from + ")", to, pooling.fill);
     from = to;
   }
-  OpenRows(&code, plan);
-  code.For("o", plan.output.back());
-  code.Line(fmt::format("{}[o] = {};", row, pooling.first));
-  code.Close();
-  OpenTaps(&code, plan);
-  code.Line(fmt::format("const {}* from = {} + {};", x.type(), from,
-                        SourceIndex(plan)));
+  plan.OpenRows(&code);
+  code.Each("o", plan.output.back(), "{}[o] = {};", row, pooling.first);
+  plan.OpenTaps(&code);
+  code.Line("const {}* from = {} + {};", x.type(), from, plan.SourceIndex());
   code.For("k", plan.window.kernel.back());
   code.For("o", plan.output.back());
-  code.Line(fmt::format("const {} a = from[{} + k * {}];", x.type(),
-                        UnderTap(plan, 0), plan.window.dilations.back()));
-  code.Line(fmt::format(fmt::runtime(pooling.step),
-                        fmt::arg("row", row + "[o]"), fmt::arg("x", "a")));
+  code.Line("const {} a = from[{} + k * {}];", x.type(), plan.UnderTap(0),
+            plan.window.dilations.back());
+  code.Line(fmt::runtime(pooling.step), fmt::arg("row", row + "[o]"),
+            fmt::arg("x", "a"));
   code.Close(static_cast<int>(plan.sides() - 1) + 2);
   code.For("o", plan.output.back());
-  code.Line(fmt::format("const {} v = {}[o];", pooling.type, row));
-  code.Line(fmt::format("{}[p * {} + {} + o] = ({})({});", y.name,
-                        CountIn(plan.output), RowIndex(plan), y.type(),
-                        pooling.end));
+  code.Line("const {} v = {}[o];", pooling.type, row);
+  code.Line("{}[p * {} + {} + o] = ({})({});", y.name, CountIn(plan.output),
+            plan.RowIndex(), y.type(), pooling.end);
   code.Close(static_cast<int>(plan.sides() - 1) + 2);
   return absl::OkStatus();
 }
 
-template <typename Class>
-WindowAttributes AttributesOfPool(const Class& op) {
+WindowAttributes AttributesOfPool(const ops::PoolAttributes& op) {
   return {op.auto_pad,  op.kernel_shape, op.strides,
           op.dilations, op.pads,         op.ceil_mode};
 }
@@ -476,23 +605,23 @@ absl::Status WriteAveragePool(OperationCode& code) {
       {"double", "0", "0", "{row} += {x};", fmt::format("v / ({})", count)});
 }
 
-absl::Status WriteLpPoolOf(OperationCode& code, double p,
-                           const WindowAttributes& attributes) {
-  NODEWISE_ASSIGN_OR_RETURN(const WindowPlan plan,
-                            PlanWindows(attributes, code.in(0), code.out()));
-  const std::string power = DoubleText(p);
-  const std::string step =
-      p == 1   ? std::string("{row} += fabs({x});")
-      : p == 2 ? std::string("{row} += (double){x} * {x};")
-               : fmt::format("{{row}} += pow(fabs({{x}}), {});", power);
-  const std::string end = p == 1   ? std::string("v")
-                          : p == 2 ? std::string("sqrt(v)")
-                                   : fmt::format("pow(v, 1 / {})", power);
-  return WritePool(code, plan, {"double", "0", "0", step, end});
-}
 absl::Status WriteLpPool(OperationCode& code) {
   const auto& op = *code.As<ops::LpPool>();
-  return WriteLpPoolOf(code, static_cast<double>(op.p), AttributesOfPool(op));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const WindowPlan plan,
+      PlanWindows(AttributesOfPool(op), code.in(0), code.out()));
+  const std::string power = DoubleText(static_cast<double>(op.p));
+  Pooling pooling{"double", "0", "0",
+                  fmt::format("{{row}} += pow(fabs({{x}}), {});", power),
+                  fmt::format("pow(v, 1 / {})", power)};
+  if (op.p == 1) {
+    pooling.step = "{row} += fabs({x});";
+    pooling.end = "v";
+  } else if (op.p == 2) {
+    pooling.step = "{row} += (double){x} * {x};";
+    pooling.end = "sqrt(v)";
+  }
+  return WritePool(code, plan, pooling);
 }
 
 constexpr Row kWindowRows[] = {

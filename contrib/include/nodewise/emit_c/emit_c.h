@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -43,8 +42,5 @@ absl::StatusOr<std::string> EmitTogether(absl::Span<Graph* const> graphs,
 // How to compile the file, for texts: names nothing of the model.
 inline constexpr std::string_view kHowToCompileC =
     "cc -O2 -shared -fPIC lib.c -o lib.so -lm";
-
-// Returns the names of the operators that there is C for, for listings.
-std::vector<std::string_view> EmittedOperators();
 
 }  // namespace nodewise

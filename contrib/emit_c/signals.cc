@@ -1,19 +1,24 @@
-// Images and other grids with other sides: a side after the other. The elements
-// and weights that the reference takes are tables, since places are decided by
-// roundings that another order of the calculation would make differ.
+// Operators of signals: images and other grids with other sides, and Fourier
+// transforms. Each element of the output is a sum along a side, with weights.
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
-#include "contrib/emit_c/rows.h"
-#include "fmt/format.h"
+#include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/resize.h"
+#include "nodewise/ops/signal.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {
 namespace {
 
 using ops::SideTaps;
+
+// Resizing: a side after the other. The elements and weights that the reference
+// takes are tables, since places are decided by roundings that another order of
+// the calculation would make differ.
 
 // Tables of longer sides would be most of the code.
 constexpr int64_t kMostPlaces = int64_t{1} << 16;
@@ -40,14 +45,9 @@ Sizes OneTapEach(const SideTaps& taps) {
 }
 
 bool Stays(int64_t size, const SideTaps& taps) {
-  const Sizes one = OneTapEach(taps);
-  if (static_cast<int64_t>(one.size()) != size || !taps.is_outside.empty()) {
-    return false;
-  }
-  for (size_t o = 0; o < one.size(); ++o) {
-    if (one[o] != static_cast<int64_t>(o)) return false;
-  }
-  return true;
+  Sizes places(static_cast<size_t>(size));
+  std::iota(places.begin(), places.end(), 0);
+  return taps.is_outside.empty() && OneTapEach(taps) == places;
 }
 
 std::vector<ResizedPart> PartsOf(const Sizes& x, const Sizes& y,
@@ -90,23 +90,16 @@ void WriteNearest(OperationCode& operation,
   CodeWriter& code = operation.code();
   Sizes in, out;
   for (const ResizedPart& part : parts) {
+    const std::string o = fmt::format("o{}", in.size());
+    code.For(o, part.out);
+    code.Line("const int64_t f{} = {};", in.size(),
+              NearestText(operation, part, o));
     in.push_back(part.in);
     out.push_back(part.out);
   }
-  const View from_view = CompactView(in);
-  const View to_view = CompactView(out);
-  std::string from, to;
-  for (size_t p = 0; p < parts.size(); ++p) {
-    code.For(fmt::format("o{}", p), out[p]);
-    code.Line(
-        fmt::format("const int64_t f{} = {};", p,
-                    NearestText(operation, parts[p], fmt::format("o{}", p))));
-    const char* const plus = p == 0 ? "" : " + ";
-    from += fmt::format("{}f{} * {}", plus, p, from_view.strides[p]);
-    to += fmt::format("{}o{} * {}", plus, p, to_view.strides[p]);
-  }
-  code.Line(fmt::format("{}[{}] = {}[{}];", operation.out().name, to,
-                        operation.in(0).name, from));
+  code.Line("{}[{}] = {}[{}];", operation.out().name,
+            IndexText("o", CompactView(out).strides), operation.in(0).name,
+            IndexText("f", CompactView(in).strides));
   code.Close(static_cast<int>(parts.size()));
 }
 
@@ -142,14 +135,12 @@ void SumAlong(OperationCode& operation, const ResizedPart& part, int64_t outer,
   code.For("o", part.out);
   code.For("i", inner);
   code.Line("double sum = 0;");
-  code.Open(fmt::format("for (int64_t t = {0}[o]; t < {0}[o + 1]; ++t)",
-                        tables.begin));
-  code.Line(fmt::format("sum += {}[t] * (double){}[(n * {} + {}[t]) * {} + i];",
-                        tables.weight, from.name, part.in, tables.index,
-                        inner));
+  code.Open("for (int64_t t = {0}[o]; t < {0}[o + 1]; ++t)", tables.begin);
+  code.Line("sum += {}[t] * (double){}[(n * {} + {}[t]) * {} + i];",
+            tables.weight, from.name, part.in, tables.index, inner);
   code.Close();
-  code.Line(fmt::format("{}[(n * {} + o) * {} + i] = {};", to.name, part.out,
-                        inner, CastText("sum", kFloat64, to.dtype)));
+  code.Line("{}[(n * {} + o) * {} + i] = {};", to.name, part.out, inner,
+            CastText("sum", kFloat64, to.dtype));
   code.Close(3);
 }
 
@@ -167,13 +158,10 @@ void FillOutside(OperationCode& operation,
       const Sizes flags(outside.begin(), outside.end());
       code.For("n", outer);
       code.For("o", part.out);
-      code.Line(
-          fmt::format("if (!{}[o]) continue;", operation.store().Table(flags)));
-      code.For("i", inner);
-      code.Line(fmt::format("{}[(n * {} + o) * {} + i] = {};", y.name, part.out,
-                            inner,
-                            CastText(DoubleText(value), kFloat64, y.dtype)));
-      code.Close(3);
+      code.Line("if (!{}[o]) continue;", operation.store().Table(flags));
+      code.Each("i", inner, "{}[(n * {} + o) * {} + i] = {};", y.name, part.out,
+                inner, CastText(DoubleText(value), kFloat64, y.dtype));
+      code.Close(2);
     }
     outer *= part.out;
   }
@@ -196,8 +184,8 @@ void WriteSums(OperationCode& operation, const std::vector<ResizedPart>& parts,
     if (part.taps != nullptr) {
       CTensor to = y;
       if (--left > 0) {
-        to = {"", kFloat64, {outer, part.out, inner}};
-        to.name = operation.store().Scratch(to.type(), to.count());
+        to =
+            operation.store().ScratchTensor(kFloat64, {outer, part.out, inner});
       }
       SumAlong(operation, part, outer, inner, from, to);
       from = to;
@@ -228,8 +216,8 @@ absl::Status RequireShortSides(const OperationCode& code) {
   for (const CTensor* tensor : {&code.in(0), &code.out()}) {
     for (const int64_t size : tensor->sizes) {
       if (size <= kMostPlaces) continue;
-      return Refuse(fmt::format(
-          "has a side of {} elements, expected {} at most", size, kMostPlaces));
+      return Refuse("has a side of {} elements, expected {} at most", size,
+                    kMostPlaces);
     }
   }
   return absl::OkStatus();
@@ -240,7 +228,7 @@ absl::StatusOr<std::vector<double>> NumbersOf(const OperationCode& code,
   if (!code.has(i)) return std::vector<double>();
   const NDArray* const constant = code.Constant(i);
   if (constant != nullptr) return ToDoubles(*constant);
-  return Refuse(fmt::format("input {}: is not constant", i));
+  return Refuse("input {}: is not constant", i);
 }
 
 absl::Status WriteResize(OperationCode& code) {
@@ -273,14 +261,99 @@ absl::Status WriteScaledSides(OperationCode& code) {
   return WriteResized(code, mode == ops::Interpolation::kNearest, taps, 0);
 }
 
-constexpr Row kResizeRows[] = {
+// Each element of a longer one would take too long.
+constexpr int64_t kMostLength = 4096;
+
+// Fourier transforms, sum by sum: what is emitted is read and checked, and
+// longer transforms are left to others.
+struct Transform {
+  std::optional<int64_t> axis;
+  bool inverse = false;
+  bool onesided = false;
+};
+
+absl::Status WriteTransform(OperationCode& operation, const Transform& op) {
+  const CTensor& x = operation.in(0);
+  const CTensor& y = operation.out();
+  if (!op.axis.has_value()) return Refuse("its axis is not constant");
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at, SideAt(*op.axis, x.sizes));
+  const Lines lines = LinesAlong(x.sizes, at);
+  const bool is_real_inverse = op.inverse && op.onesided;
+  int64_t length = is_real_inverse ? 2 * (lines.size - 1) : lines.size;
+  if (operation.has(1)) {
+    const auto told = operation.Ints(1);
+    if (!told.has_value()) return Refuse("its length is not constant");
+    length = (*told)[0];
+  }
+  if (length > kMostLength) return Refuse("it is too long");
+  if (y.count() == 0) return absl::OkStatus();
+  const int64_t parts = x.sizes.back();
+  const int64_t made = y.sizes.back();
+  const int64_t lanes = lines.inner / parts;
+  const int64_t given =
+      std::min(lines.size, is_real_inverse ? length / 2 + 1 : length);
+  CodeWriter& code = operation.code();
+  code.For("o", lines.outer);
+  code.For("i", lanes);
+  code.For("k", y.sizes[at]);
+  code.Line("double re = 0.0, im = 0.0;");
+  code.For("n", given);
+  code.Line("const {}* const from = {} + ((o * {} + n) * {} + i) * {};",
+            x.type(), x.name, lines.size, lanes, parts);
+  code.Line(
+      "const double angle = {}6.283185307179586 * "
+      "(double)(k * n % {}) / {}.0;",
+      op.inverse ? "" : "-", length, length);
+  code.Line("const double a = from[0], c = cos(angle), s = sin(angle);");
+  code.Line("const double b = {};", parts == 2 ? "from[1]" : "0.0");
+  if (is_real_inverse) {
+    // The other half of the spectrum is its mirror image, and what is its own
+    // is real.
+    code.Line(
+        "re += n == 0 || 2 * n == {} ? a * c : 2.0 * (a * c "
+        "- b * s);",
+        length);
+  } else {
+    code.Line("re += a * c - b * s;");
+    code.Line("im += a * s + b * c;");
+  }
+  code.Close();
+  code.Line("{0}* const to = {1} + ((o * {2} + k) * {3} + i) * {4};", y.type(),
+            y.name, y.sizes[at], lanes, made);
+  const std::string scale = op.inverse ? fmt::format(" / {}.0", length) : "";
+  code.Line("to[0] = ({})(re{});", y.type(), scale);
+  code.Line(made == 2 ? fmt::format("to[1] = ({})(im{});", y.type(), scale)
+                      : "(void)im;");
+  code.Close(3);
+  return absl::OkStatus();
+}
+
+absl::Status WriteDft17(OperationCode& code) {
+  const auto& op = *code.As<ops::DFT17>();
+  return WriteTransform(code, {op.axis, op.inverse, op.onesided});
+}
+
+absl::Status WriteDft(OperationCode& code) {
+  const auto& op = *code.As<ops::DFT>();
+  Transform transform{-2, op.inverse, op.onesided};
+  if (code.has(2)) {
+    const auto told = code.Ints(2);
+    transform.axis.reset();
+    if (told.has_value()) transform.axis = (*told)[0];
+  }
+  return WriteTransform(code, transform);
+}
+
+constexpr Row kSignalRows[] = {
     SizedRow<ops::Resize>("Resize", &WriteResize),
     SizedRow<ops::Resize10>("Resize", &WriteScaledSides<ops::Resize10>),
     SizedRow<ops::Upsample>("Upsample", &WriteScaledSides<ops::Upsample>),
+    SizedRow<ops::DFT17>("DFT", &WriteDft17),
+    SizedRow<ops::DFT>("DFT", &WriteDft),
 };
 
 }  // namespace
 
-absl::Span<const Row> ResizeRows() { return kResizeRows; }
+absl::Span<const Row> SignalRows() { return kSignalRows; }
 
 }  // namespace nodewise::emit_c

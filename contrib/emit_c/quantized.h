@@ -42,4 +42,8 @@ std::string RequantizedText(const OperationCode& code, const std::string& sum);
 std::string SaturatedText(const std::string& x, const std::string& zero,
                           DLDataType to);
 
+// Opens a block with the "scale" and "zero" point that DynamicQuantizeLinear
+// chooses for the elements of x.
+void OpenDynamicScale(CodeWriter* code, const CTensor& x);
+
 }  // namespace nodewise::emit_c
