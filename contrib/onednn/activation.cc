@@ -1,6 +1,10 @@
-#include "contrib/onednn/activation.h"
+#include "nodewise/ops/activation.h"
 
-#include "fmt/format.h"
+#include <algorithm>
+#include <cmath>
+
+#include "contrib/onednn/rows.h"
+#include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/unary.h"
@@ -9,27 +13,54 @@
 namespace nodewise::onednn {
 namespace {
 
+constexpr float kAll = std::numeric_limits<float>::max();
 // Exponentials of numbers above this, or below its negative, are not normal
 // numbers; oneDNN makes the largest number, or 0, of them.
 constexpr float kExpMost = 87;
 // Formulas of a Gelu double its argument.
 constexpr float kGeluMost = 1e38F;
 
-Activation One(Algorithm algorithm, float alpha = 0, float beta = 0) {
-  Activation one;
-  one.parts = {{algorithm, alpha, beta, std::nullopt}};
-  return one;
-}
+// Functions without attributes. A square root and an exponential depend on the
+// range of what they are of, so they follow no other operation in a kernel.
+struct PlainFunction {
+  const void* type;  // OperatorDef::type
+  Algorithm algorithm;
+  float alpha = 0;
+  float beta = 0;
+  float most = kAll;
+  bool can_follow = true;
+};
+constexpr PlainFunction kPlainFunctions[] = {
+    {&kTypeTag<ops::Relu>, Algorithm::eltwise_relu},
+    {&kTypeTag<ops::Tanh>, Algorithm::eltwise_tanh},
+    {&kTypeTag<ops::Abs>, Algorithm::eltwise_abs},
+    {&kTypeTag<ops::Neg>, Algorithm::eltwise_linear, -1},
+    {&kTypeTag<ops::HardSwish>, Algorithm::eltwise_hardswish, 1.0F / 6, 0.5F},
+    {&kTypeTag<ops::Sigmoid>, Algorithm::eltwise_logistic, 0, 0, kExpMost},
+    {&kTypeTag<ops::Sqrt>, Algorithm::eltwise_sqrt, 0, 0, kAll, false},
+    {&kTypeTag<ops::Exp>, Algorithm::eltwise_exp, 0, 0, kExpMost, false},
+};
 
-Activation Within(Activation activation, float least, float most) {
-  activation.least = least;
-  activation.most = most;
-  return activation;
-}
-
-Activation Alone(Activation activation) {
-  activation.can_follow = false;
-  return activation;
+struct BinaryOperator {
+  const void* type;  // OperatorDef::type
+  Algorithm algorithm;
+  bool hides_nan;
+  bool commutes;
+};
+constexpr BinaryOperator kBinaryOperators[] = {
+    {&kTypeTag<ops::Add>, Algorithm::binary_add, false, true},
+    {&kTypeTag<ops::Sum>, Algorithm::binary_add, false, true},
+    {&kTypeTag<ops::Sub>, Algorithm::binary_sub, false, false},
+    {&kTypeTag<ops::Mul>, Algorithm::binary_mul, false, true},
+    {&kTypeTag<ops::Div>, Algorithm::binary_div, false, false},
+    {&kTypeTag<ops::Max>, Algorithm::binary_max, true, true},
+    {&kTypeTag<ops::Min>, Algorithm::binary_min, true, true},
+};
+const BinaryOperator* BinaryOf(const OpAttrs& op) {
+  for (const BinaryOperator& row : kBinaryOperators) {
+    if (row.type == op.def().type) return &row;
+  }
+  return nullptr;
 }
 
 // The number that input `i` holds, if there are so many inputs.
@@ -52,63 +83,29 @@ absl::StatusOr<Activation> ClipOf(size_t first_other, size_t end,
                                 std::numeric_limits<float>::max(), program));
   // oneDNN refuses limits in the wrong order; the operator gives `most` then.
   if (!(least <= most)) return Refuse("the limits are in the wrong order");
-  return One(Algorithm::eltwise_clip, least, most);
+  return Activation{{{Algorithm::eltwise_clip, least, most, std::nullopt}}};
 }
 
-std::optional<Activation> WithAttributes(const OpAttrs& op) {
-  if (const auto* const leaky = op.As<ops::LeakyRelu>()) {
-    return One(Algorithm::eltwise_relu, leaky->alpha);
-  }
-  if (const auto* const elu = op.As<ops::Elu>()) {
-    return One(Algorithm::eltwise_elu, elu->alpha);
-  }
-  if (const auto* const swish = op.As<ops::Swish>()) {
-    const float most = kExpMost / std::max(1.0F, std::fabs(swish->alpha));
-    return Within(One(Algorithm::eltwise_swish, swish->alpha), -most, most);
-  }
-  if (const auto* const gelu = op.As<ops::Gelu>()) {
-    return Within(One(gelu->approximate == ops::GeluFormula::kErf
-                          ? Algorithm::eltwise_gelu_erf
-                          : Algorithm::eltwise_gelu_tanh),
-                  -kGeluMost, kGeluMost);
-  }
-  if (const auto* const hard = op.As<ops::HardSigmoid>()) {
-    Activation parts = One(Algorithm::eltwise_linear, hard->alpha, hard->beta);
-    parts.parts.push_back({Algorithm::eltwise_clip, 0, 1, std::nullopt});
-    return parts;
-  }
-  return std::nullopt;
-}
-
-template <typename Class>
-bool Is(const OpAttrs& op) {
-  return op.As<Class>() != nullptr;
-}
-
-std::optional<Activation> WithoutAttributes(const OpAttrs& op) {
-  if (Is<ops::Relu>(op)) return One(Algorithm::eltwise_relu);
-  if (Is<ops::Tanh>(op)) return One(Algorithm::eltwise_tanh);
-  if (Is<ops::Abs>(op)) return One(Algorithm::eltwise_abs);
-  if (Is<ops::Neg>(op)) return One(Algorithm::eltwise_linear, -1);
-  if (Is<ops::HardSwish>(op)) {
-    return One(Algorithm::eltwise_hardswish, 1.0F / 6, 0.5F);
-  }
-  if (Is<ops::Sigmoid>(op)) {
-    return Within(One(Algorithm::eltwise_logistic), -kExpMost, kExpMost);
-  }
-  if (Is<ops::Sqrt>(op)) return Alone(One(Algorithm::eltwise_sqrt));
-  if (Is<ops::Exp>(op)) {
-    return Alone(Within(One(Algorithm::eltwise_exp), -kExpMost, kExpMost));
-  }
-  return std::nullopt;
+// Refuses operators that are not activations. Inputs `first_other` up to `end`
+// are those after its first.
+absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
+                                        size_t end, ProgramBuilder& program) {
+  if (op.As<ops::Clip>() != nullptr) return ClipOf(first_other, end, program);
+  if (auto found = FunctionOf(op)) return *std::move(found);
+  return Refuse("{} is not an activation of oneDNN", op.def().name);
 }
 
 // Whether it makes of large numbers what it makes of infinities, or again large
 // numbers of that sign.
 bool KeepsOverflows(const OpAttrs& op) {
-  return Is<ops::Relu>(op) || Is<ops::Clip>(op) || Is<ops::Sigmoid>(op) ||
-         Is<ops::HardSigmoid>(op) || Is<ops::Tanh>(op) || Is<ops::Abs>(op) ||
-         Is<ops::Neg>(op);
+  constexpr const void* kKeeping[] = {
+      &kTypeTag<ops::Relu>,    &kTypeTag<ops::Clip>,
+      &kTypeTag<ops::Sigmoid>, &kTypeTag<ops::HardSigmoid>,
+      &kTypeTag<ops::Tanh>,    &kTypeTag<ops::Abs>,
+      &kTypeTag<ops::Neg>,
+  };
+  return std::count(std::begin(kKeeping), std::end(kKeeping), op.def().type) >
+         0;
 }
 
 // Numbers from 2^16 on, where those of float16 end, become infinities, and
@@ -136,23 +133,37 @@ absl::Status CheckKinds(const std::vector<PostOp>& list) {
 
 }  // namespace
 
-absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
-                                        size_t end, ProgramBuilder& program) {
-  if (Is<ops::Clip>(op)) return ClipOf(first_other, end, program);
-  if (auto found = WithAttributes(op)) return *std::move(found);
-  if (auto found = WithoutAttributes(op)) return *std::move(found);
-  return Refuse(
-      fmt::format("{} is not an activation of oneDNN", op.def().name));
-}
-
-std::optional<BinaryOperator> BinaryOf(const OpAttrs& op) {
-  if (Is<ops::Add>(op)) return {{Algorithm::binary_add, false, true}};
-  if (Is<ops::Sum>(op)) return {{Algorithm::binary_add, false, true}};
-  if (Is<ops::Sub>(op)) return {{Algorithm::binary_sub, false, false}};
-  if (Is<ops::Mul>(op)) return {{Algorithm::binary_mul, false, true}};
-  if (Is<ops::Div>(op)) return {{Algorithm::binary_div, false, false}};
-  if (Is<ops::Max>(op)) return {{Algorithm::binary_max, true, true}};
-  if (Is<ops::Min>(op)) return {{Algorithm::binary_min, true, true}};
+std::optional<Activation> FunctionOf(const OpAttrs& op) {
+  const auto of = [](Algorithm algorithm, float alpha = 0, float most = kAll) {
+    return Activation{{{algorithm, alpha, 0, std::nullopt}}, most};
+  };
+  if (const auto* const leaky = op.As<ops::LeakyRelu>()) {
+    return of(Algorithm::eltwise_relu, leaky->alpha);
+  }
+  if (const auto* const elu = op.As<ops::Elu>()) {
+    return of(Algorithm::eltwise_elu, elu->alpha);
+  }
+  if (const auto* const swish = op.As<ops::Swish>()) {
+    return of(Algorithm::eltwise_swish, swish->alpha,
+              kExpMost / std::max(1.0F, std::fabs(swish->alpha)));
+  }
+  if (const auto* const gelu = op.As<ops::Gelu>()) {
+    return of(gelu->approximate == ops::GeluFormula::kErf
+                  ? Algorithm::eltwise_gelu_erf
+                  : Algorithm::eltwise_gelu_tanh,
+              0, kGeluMost);
+  }
+  if (const auto* const hard = op.As<ops::HardSigmoid>()) {
+    return Activation{
+        {{Algorithm::eltwise_linear, hard->alpha, hard->beta, std::nullopt},
+         {Algorithm::eltwise_clip, 0, 1, std::nullopt}}};
+  }
+  for (const PlainFunction& row : kPlainFunctions) {
+    if (row.type != op.def().type) continue;
+    return Activation{{{row.algorithm, row.alpha, row.beta, std::nullopt}},
+                      row.most,
+                      row.can_follow};
+  }
   return std::nullopt;
 }
 
@@ -160,8 +171,7 @@ absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
                                    const Sizes& sizes, TensorLayout layout) {
   const Sizes& own = call.sizes(i);
   if (own.size() > sizes.size()) {
-    return Refuse(
-        fmt::format("{}: has more sides than the output", call.NameOf(i)));
+    return Refuse("{}: has more sides than the output", call.NameOf(i));
   }
   Sizes aligned(sizes.size() - own.size(), 1);
   aligned.insert(aligned.end(), own.begin(), own.end());
@@ -169,8 +179,8 @@ absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
   for (size_t side = 0; side < sizes.size(); ++side) {
     longest = std::max(longest, aligned[side]);
     if (aligned[side] == 1 || aligned[side] == sizes[side]) continue;
-    return Refuse(fmt::format("{}: does not fit the output {}", call.NameOf(i),
-                              ShapeToString(sizes)));
+    return Refuse("{}: does not fit the output {}", call.NameOf(i),
+                  ShapeToString(sizes));
   }
   // Sides of 1 may lie anywhere. All other sides are in the order of the
   // input's own layout, which says nothing unless it has sides behind the
@@ -179,18 +189,21 @@ absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
   const bool is_as_told = sizes.size() < 3 || own.size() == sizes.size();
   if (!is_list && (!is_as_told || call.layout(i) != layout) &&
       layout != call.layout(i)) {
-    return Refuse(fmt::format("{}: is in another layout than the output",
-                              call.NameOf(i)));
+    return Refuse("{}: is in another layout than the output", call.NameOf(i));
   }
   if (!is_list && !is_as_told && layout == TensorLayout::kChannelsLast) {
-    return Refuse(fmt::format(
+    return Refuse(
         "{}: has fewer sides than the output, which has its channels last",
-        call.NameOf(i)));
+        call.NameOf(i));
   }
   NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(i)));
   return DescOf(aligned, type, layout);
 }
 
+// Post-operations become oneDNN's, in order: an activation is one or two of
+// them, and a binary operator is one with an operand, whose number among the
+// arguments tells oneDNN which of them it belongs to. Activations, and some
+// binary operators, turn a NaN into a number in places, hence the guard.
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   const DescOfOther& desc_of_other,
                                   std::vector<PostOp> before, size_t done) {
@@ -206,12 +219,12 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
     if (call.get().overflows_as_float16 && !KeepsOverflows(op)) {
       AppendOverflow(&list);
     }
-    if (const auto binary = BinaryOf(op)) {
+    if (const auto* const binary = BinaryOf(op)) {
       if (num_others == 1 && !call.is_given(other)) {
-        return Refuse(fmt::format("{}: has only 1 input", op.def().name));
+        return Refuse("{}: has only 1 input", op.def().name);
       }
       if (num_others != 1) {
-        return Refuse(fmt::format("{}: has more than 2 inputs", op.def().name));
+        return Refuse("{}: has more than 2 inputs", op.def().name);
       }
       NODEWISE_RETURN_IF_ERROR(call.RequireFloat32(other));
       NODEWISE_ASSIGN_OR_RETURN(const Desc desc, desc_of_other(other));
@@ -227,12 +240,11 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
         const Activation activation,
         ActivationOf(op, other, other + num_others, program));
     if (!activation.can_follow) {
-      return Refuse(
-          fmt::format("{} cannot be fused: it is not accurate for all numbers",
-                      op.def().name));
+      return Refuse("{} cannot be fused: it is not accurate for all numbers",
+                    op.def().name);
     }
     list.insert(list.end(), activation.parts.begin(), activation.parts.end());
-    hides_nan = hides_nan || activation.hides_nan;
+    hides_nan = true;
   }
   NODEWISE_RETURN_IF_ERROR(CheckKinds(list));
   if (hides_nan) {
@@ -245,14 +257,10 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
 
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   std::vector<PostOp> before, size_t done) {
-  const Call& call = program.call();
-  return FusePostOps(
-      program, terms,
-      [&call](size_t i) {
-        return BroadcastDesc(call, i, call.output_sizes(),
-                             call.output_layout());
-      },
-      std::move(before), done);
+  const auto beside_output = [&call = program.call()](size_t i) {
+    return BroadcastDesc(call, i, call.output_sizes(), call.output_layout());
+  };
+  return FusePostOps(program, terms, beside_output, std::move(before), done);
 }
 
 namespace {
@@ -262,8 +270,7 @@ absl::Status AddSteps(ProgramBuilder& program, const Fused& fused,
                       const Desc& desc, Value source, const Value& output) {
   size_t next = 0;
   for (const PostOp& part : fused.attributes.post_ops) {
-    std::vector<std::pair<int, Value>> arguments = {{DNNL_ARG_SRC_0, source},
-                                                    {DNNL_ARG_DST, output}};
+    Arguments arguments = {{DNNL_ARG_SRC_0, source}, {DNNL_ARG_DST, output}};
     absl::StatusOr<Planned> planned;
     if (part.other.has_value()) {
       planned = PlanBinary(part.algorithm, desc, *part.other, desc, {});
@@ -283,7 +290,7 @@ absl::Status AddSteps(ProgramBuilder& program, const Fused& fused,
 // are 1.
 bool BroadcastsPostOps(const Call& call) {
   for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
-    if (!BinaryOf(call.get().post_ops[k].op).has_value()) continue;
+    if (BinaryOf(call.get().post_ops[k].op) == nullptr) continue;
     if (call.sizes(call.first_other(k)) != call.output_sizes()) return true;
   }
   return false;
@@ -295,17 +302,15 @@ bool BroadcastsPostOps(const Call& call) {
 // leaves the output as it was. So each part is a step of its own.
 absl::Status BuildActivation(ProgramBuilder& program) {
   const Call& call = program.call();
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
+  NODEWISE_RETURN_IF_ERROR(
+      All(call.RequireAllFloat32(), call.RequireOutputLike(0)));
   NODEWISE_ASSIGN_OR_RETURN(
       const Activation activation,
       ActivationOf(call.op(), 1, call.get().inputs.size(), program));
-  if (activation.hides_nan) {
-    Guard guard;
-    guard.least = activation.least;
-    guard.most = activation.most;
-    program.AddGuard(guard);
-  }
+  Guard guard;
+  guard.least = -activation.most;
+  guard.most = activation.most;
+  program.AddGuard(guard);
   NODEWISE_ASSIGN_OR_RETURN(const Fused fused,
                             FusePostOps(program, 1, activation.parts));
   NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
@@ -317,8 +322,7 @@ absl::Status BuildBinary(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
   if (call.get().inputs.size() != 2) {
-    return Refuse(
-        fmt::format("has {} inputs, expected 2", call.get().inputs.size()));
+    return Refuse("has {} inputs, expected 2", call.get().inputs.size());
   }
   const BinaryOperator binary = *BinaryOf(call.op());
   size_t left = 0;
@@ -327,7 +331,7 @@ absl::Status BuildBinary(ProgramBuilder& program) {
     std::swap(left, right);
   }
   if (call.sizes(left) != call.output_sizes()) {
-    return Refuse(fmt::format("{}: is to be broadcast", call.NameOf(left)));
+    return Refuse("{}: is to be broadcast", call.NameOf(left));
   }
   NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(left));
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
@@ -339,13 +343,12 @@ absl::Status BuildBinary(ProgramBuilder& program) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
       PlanBinary(binary.algorithm, output, other, output,
-                 fuses ? fused.attributes : decltype(fused.attributes)()));
+                 fuses ? fused.attributes : Attributes()));
   if (binary.hides_nan) program.AddGuard({});
   const Value result = program.Output(output);
-  std::vector<std::pair<int, Value>> arguments = {
-      {DNNL_ARG_SRC_0, program.Input(left, output)},
-      {DNNL_ARG_SRC_1, program.Input(right, other)},
-      {DNNL_ARG_DST, result}};
+  Arguments arguments = {{DNNL_ARG_SRC_0, program.Input(left, output)},
+                         {DNNL_ARG_SRC_1, program.Input(right, other)},
+                         {DNNL_ARG_DST, result}};
   if (!fuses) {
     NODEWISE_RETURN_IF_ERROR(program.Add(planned, arguments));
     return AddSteps(program, fused, output, result, result);

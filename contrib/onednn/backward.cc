@@ -1,16 +1,23 @@
-#include <algorithm>
-#include <optional>
-#include <utility>
+// Gradients of operations, by oneDNN's backward primitives.
 
-#include "contrib/onednn/backward_run.h"
-#include "contrib/onednn/conv.h"
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
 #include "contrib/onednn/omp_team.h"
-#include "contrib/onednn/onednn_catch.h"
-#include "contrib/onednn/windows.h"
-#include "fmt/format.h"
+#include "contrib/onednn/onednn_api.h"
+#include "contrib/onednn/rows.h"
 #include "nodewise/onednn/onednn.h"
+#include "nodewise/onednn/onednn_backward.h"
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/ops/conv.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/batch_norm.h"
+#include "nodewise/ops/conv_transpose.h"
+#include "nodewise/ops/elementary.h"
+#include "nodewise/ops/global_pool.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/norm.h"
@@ -22,28 +29,268 @@
 namespace nodewise::onednn {
 namespace {
 
-// The gradient of the data, from the cotangent and what has been read before.
-absl::Status GiveSourceGradient(BackwardRun& run, const PlannedBackward& plan) {
-  run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
-  run.Make(DNNL_ARG_DIFF_SRC);
-  run.Run(plan.backward);
-  return run.Give(0, DNNL_ARG_DIFF_SRC);
+// The primitives of gradients. A backward primitive is made with the forward
+// one that it belongs to, which some must have run before. oneDNN's errors are
+// thrown as far as RunRow(). What the versions have in common is nearly all of
+// it, so that they are not two files as those of the forward primitives are.
+struct PlannedBackward {
+  dnnl::primitive_desc_base forward;
+  dnnl::primitive_desc_base backward;
+};
+
+using dnnl::normalization_flags;
+using dnnl::prop_kind;
+
+constexpr auto kTraining = prop_kind::forward_training;
+
+#if DNNL_VERSION_MAJOR >= 3
+using PoolForward = dnnl::pooling_forward;
+using PoolBackward = dnnl::pooling_backward;
+using SoftmaxForward = dnnl::softmax_forward;
+using SoftmaxBackward = dnnl::softmax_backward;
+
+template <typename Primitive, typename... Args>
+typename Primitive::primitive_desc ForwardOf(const Args&... args) {
+  return typename Primitive::primitive_desc(Engine(), args...);
+}
+template <typename Primitive, typename Forward, typename... Args>
+PlannedBackward BackwardOf(const Forward& forward, const Args&... args) {
+  return {forward,
+          typename Primitive::primitive_desc(Engine(), args..., forward)};
+}
+#else
+using PoolForward = dnnl::pooling_v2_forward;
+using PoolBackward = dnnl::pooling_v2_backward;
+using SoftmaxForward = dnnl::softmax_v2_forward;
+using SoftmaxBackward = dnnl::softmax_v2_backward;
+
+template <typename Primitive, typename... Args>
+typename Primitive::primitive_desc ForwardOf(const Args&... args) {
+  return typename Primitive::primitive_desc(typename Primitive::desc(args...),
+                                            Engine());
+}
+template <typename Primitive, typename Forward, typename... Args>
+PlannedBackward BackwardOf(const Forward& forward, const Args&... args) {
+  return {forward, typename Primitive::primitive_desc(
+                       typename Primitive::desc(args...), Engine(), forward)};
+}
+#endif
+
+// Where both primitives are described by the same arguments.
+template <typename Forward, typename Backward, typename... Args>
+PlannedBackward PlanPair(const Args&... args) {
+  return BackwardOf<Backward>(ForwardOf<Forward>(kTraining, args...), args...);
 }
 
+// Where source, output and their gradients are described alike: version 3 asks
+// for the description of each, version 2 takes one for source and output.
+template <typename Forward, typename Backward, typename... Args>
+PlannedBackward PlanAlike(Algorithm algorithm, const Desc& data,
+                          const Args&... args) {
+#if DNNL_VERSION_MAJOR >= 3
+  return BackwardOf<Backward>(
+      ForwardOf<Forward>(kTraining, algorithm, data, data, args...), algorithm,
+      data, data, data, args...);
+#else
+  return BackwardOf<Backward>(
+      ForwardOf<Forward>(kTraining, algorithm, data, args...), algorithm, data,
+      data, args...);
+#endif
+}
+
+// As PlanAlike(), for normalizations with scale and shift, whose statistics are
+// those of the data, or given.
+template <typename Forward, typename Backward>
+PlannedBackward PlanNorm(const Desc& data, float epsilon, bool are_given) {
+  auto flags = normalization_flags::use_scale | normalization_flags::use_shift;
+  if (are_given) flags = flags | normalization_flags::use_global_stats;
+#if DNNL_VERSION_MAJOR >= 3
+  return BackwardOf<Backward>(
+      ForwardOf<Forward>(kTraining, data, data, epsilon, flags),
+      prop_kind::backward, data, data, data, epsilon, flags);
+#else
+  return BackwardOf<Backward>(
+      ForwardOf<Forward>(kTraining, data, epsilon, flags), prop_kind::backward,
+      data, data, epsilon, flags);
+#endif
+}
+// What reaches the source, and what reaches the weights and the bias.
+template <typename Forward, typename Source>
+PlannedBackward PlanConvSource(const ConvSpec& spec, Algorithm algorithm) {
+  return PlanPair<Forward, Source>(algorithm, spec.source, spec.weights,
+                                   spec.output, spec.strides, spec.dilations,
+                                   spec.pads_begin, spec.pads_end);
+}
+template <typename Forward, typename Weights>
+PlannedBackward PlanConvWeights(const ConvSpec& spec, Algorithm algorithm) {
+  const auto forward = ForwardOf<Forward>(
+      kTraining, algorithm, spec.source, spec.weights, spec.output,
+      spec.strides, spec.dilations, spec.pads_begin, spec.pads_end);
+  const auto plan = [&](const auto&... bias) {
+    return BackwardOf<Weights>(forward, algorithm, spec.source, spec.weights,
+                               bias..., spec.output, spec.strides,
+                               spec.dilations, spec.pads_begin, spec.pads_end);
+  };
+  return spec.bias.has_value() ? plan(*spec.bias) : plan();
+}
+
+// A tensor with a description of its own.
+struct Placed {
+  Desc desc;
+  NDArray tensor;
+};
+
+// Runs primitives, and brings tensors into the order that each of them wants.
+class BackwardRun {
+ public:
+  BackwardRun(const Call& call, const OneDnnBackwardCall& backward)
+      : call_(call), backward_(backward), stream_(Engine()) {}
+
+  const Call& call() const { return call_; }
+  bool wants(size_t input) const {
+    return std::count(backward_.wanted.begin(), backward_.wanted.end(), input) >
+           0;
+  }
+  // Inputs and the cotangent as they lie, or as `desc` says.
+  Placed Input(size_t i) const { return Input(i, PlainOf(i)); }
+  Placed Input(size_t i, const Desc& desc) const {
+    return {desc, backward_.inputs[i]};
+  }
+  Placed Cotangent() const {
+    return Cotangent(DescOf(call_.output_sizes(), DataType::f32));
+  }
+  Placed Cotangent(const Desc& desc) const {
+    return {desc, backward_.cotangent};
+  }
+  Desc PlainOf(size_t i) const { return DescOf(call_.sizes(i), DataType::f32); }
+
+  // Arguments of the next primitive. What it makes, and what is only handed on
+  // from one primitive to the next, lies as the primitive wants.
+  void Read(int argument, const Placed& placed) {
+    read_.emplace_back(argument, placed);
+  }
+  void Make(int argument) { made_.push_back(argument); }
+  // Both primitives have it: what the first has made.
+  void Keep(int argument) { kept_.push_back(argument); }
+  void Run(const dnnl::primitive_desc_base& plan);
+  // Runs the backward primitive for the gradient of the data, from the
+  // cotangent and what has been read before.
+  absl::Status GiveSourceGradient(const PlannedBackward& plan) {
+    Read(DNNL_ARG_DIFF_DST, Cotangent());
+    Make(DNNL_ARG_DIFF_SRC);
+    Run(plan.backward);
+    return Give(0, DNNL_ARG_DIFF_SRC);
+  }
+
+  // Says that an argument which has been made is the gradient of input `i`,
+  // which lies as `desc` says.
+  absl::Status Give(size_t i, int argument, const Desc& desc);
+  absl::Status Give(size_t i, int argument) {
+    return Give(i, argument, PlainOf(i));
+  }
+  // Returns the gradients that are asked for; refuses if one is not there.
+  absl::StatusOr<std::vector<NDArray>> Gradients() const;
+
+ private:
+  void Reorder(dnnl::memory from, dnnl::memory to) {
+    dnnl::reorder(from, to).execute(stream_, from, to);
+    stream_.wait();
+  }
+
+  const Call& call_;
+  const OneDnnBackwardCall& backward_;
+  dnnl::stream stream_;
+  std::vector<std::pair<int, Placed>> read_;
+  std::vector<int> made_;
+  std::vector<int> kept_;
+  std::map<int, dnnl::memory> memories_;
+  std::map<size_t, NDArray> gradients_;
+};
+
+void BackwardRun::Run(const dnnl::primitive_desc_base& plan) {
+  const auto desc_of = [&](int argument) {
+    return ArgumentOf({plan, {}}, argument);
+  };
+  std::unordered_map<int, dnnl::memory> arguments;
+  for (const auto& [argument, placed] : read_) {
+    dnnl::memory memory(placed.desc, Engine(), placed.tensor.data());
+    if (desc_of(argument) != placed.desc) {
+      const dnnl::memory ordered(desc_of(argument), Engine());
+      Reorder(memory, ordered);
+      memory = ordered;
+    }
+    arguments[argument] = memory;
+  }
+  for (const int argument : made_) {
+    memories_[argument] = dnnl::memory(desc_of(argument), Engine());
+    arguments[argument] = memories_[argument];
+  }
+  for (const int argument : kept_) {
+    const dnnl::memory& before = memories_[argument];
+    if (desc_of(argument) == before.get_desc()) {
+      arguments[argument] = before;
+      continue;
+    }
+    arguments[argument] = dnnl::memory(desc_of(argument), Engine());
+    Reorder(before, arguments[argument]);
+  }
+  read_.clear();
+  made_.clear();
+  kept_.clear();
+  dnnl::primitive(plan.get()).execute(stream_, arguments);
+  stream_.wait();
+}
+
+absl::Status BackwardRun::Give(size_t i, int argument, const Desc& desc) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      gradients_[i],
+      NDArray::Empty(backward_.inputs[i].shape(), kFloat32, kCpu));
+  Reorder(memories_[argument],
+          dnnl::memory(desc, Engine(), gradients_[i].data()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NDArray>> BackwardRun::Gradients() const {
+  std::vector<NDArray> all;
+  for (const size_t input : backward_.wanted) {
+    const auto found = gradients_.find(input);
+    if (found == gradients_.end()) {
+      return Refuse("{}: oneDNN has no gradient for it", call_.NameOf(input));
+    }
+    all.push_back(found->second);
+  }
+  return all;
+}
+
+// `weights` is how the operation has its weights. The gradients of the weights
+// and the bias come from one primitive.
 absl::Status ConvGradients(BackwardRun& run, ConvSpec spec,
                            const Desc& weights) {
   const Call& call = run.call();
   spec.source = AnyOrder(call.sizes(0), DataType::f32);
   spec.output = AnyOrder(call.output_sizes(), DataType::f32);
   if (run.wants(0)) {
-    NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan, PlanConvSource(spec));
+    const PlannedBackward plan =
+        spec.is_transposed ? PlanConvSource<dnnl::deconvolution_forward,
+                                            dnnl::deconvolution_backward_data>(
+                                 spec, Algorithm::deconvolution_direct)
+                           : PlanConvSource<dnnl::convolution_forward,
+                                            dnnl::convolution_backward_data>(
+                                 spec, Algorithm::convolution_direct);
     run.Read(DNNL_ARG_WEIGHTS, run.Input(1, weights));
-    NODEWISE_RETURN_IF_ERROR(GiveSourceGradient(run, plan));
+    NODEWISE_RETURN_IF_ERROR(run.GiveSourceGradient(plan));
   }
   const bool has_bias = call.has(2) && run.wants(2);
   if (!run.wants(1) && !has_bias) return absl::OkStatus();
   if (has_bias) spec.bias = AnyOrder(call.sizes(2), DataType::f32);
-  NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan, PlanConvWeights(spec));
+  const PlannedBackward plan =
+      spec.is_transposed
+          ? PlanConvWeights<dnnl::deconvolution_forward,
+                            dnnl::deconvolution_backward_weights>(
+                spec, Algorithm::deconvolution_direct)
+          : PlanConvWeights<dnnl::convolution_forward,
+                            dnnl::convolution_backward_weights>(
+                spec, Algorithm::convolution_direct);
   run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DIFF_WEIGHTS);
@@ -55,22 +302,19 @@ absl::Status ConvGradients(BackwardRun& run, ConvSpec spec,
 
 absl::Status RunConv(BackwardRun& run) {
   const Call& call = run.call();
-  const auto& op = *call.op().As<ops::Conv>();
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, 1));
   ConvSpec spec;
-  NODEWISE_RETURN_IF_ERROR(PlaceConv(call, op, 1, &spec));
-  const Sizes grouped = GroupedSizes(call.sizes(1), op.group);
-  spec.has_groups = op.group > 1;
-  spec.weights = AnyOrder(grouped, DataType::f32);
-  return ConvGradients(run, std::move(spec),
-                       DescOf(grouped, DataType::f32, TensorLayout::kPlain));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Sizes weights,
+      PlaceConv(call, *call.op().As<ops::Conv>(), 1, DataType::f32, &spec));
+  return ConvGradients(run, std::move(spec), DescOf(weights, DataType::f32));
 }
 
 absl::Status RunConvTranspose(BackwardRun& run) {
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(run.call(), 1));
   ConvSpec spec;
-  Desc weights;
-  NODEWISE_RETURN_IF_ERROR(PlaceConvTranspose(run.call(), &spec, &weights));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc weights,
+                            PlaceConvTranspose(run.call(), &spec));
   return ConvGradients(run, std::move(spec), weights);
 }
 
@@ -84,14 +328,16 @@ absl::Status RunMatMul(BackwardRun& run) {
   const Desc weights = AnyOrder({b[1], b[0]}, DataType::f32);
   const Desc output = AnyOrder({a[0], b[1]}, DataType::f32);
   if (run.wants(0)) {
-    NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
-                              PlanProductSource(source, weights, output));
+    const PlannedBackward plan =
+        PlanPair<dnnl::inner_product_forward,
+                 dnnl::inner_product_backward_data>(source, weights, output);
     run.Read(DNNL_ARG_WEIGHTS, run.Input(1, turned));
-    NODEWISE_RETURN_IF_ERROR(GiveSourceGradient(run, plan));
+    NODEWISE_RETURN_IF_ERROR(run.GiveSourceGradient(plan));
   }
   if (!run.wants(1)) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
-                            PlanProductWeights(source, weights, output));
+  const PlannedBackward plan =
+      PlanPair<dnnl::inner_product_forward,
+               dnnl::inner_product_backward_weights>(source, weights, output);
   run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DIFF_WEIGHTS);
@@ -99,21 +345,22 @@ absl::Status RunMatMul(BackwardRun& run) {
   return run.Give(1, DNNL_ARG_DIFF_WEIGHTS, turned);
 }
 
+// A maximum has to know which elements won: the forward primitive notes them in
+// its workspace.
 absl::Status PoolGradient(BackwardRun& run, PoolSpec spec) {
-  const Call& call = run.call();
   spec.source = run.PlainOf(0);
-  spec.output =
-      DescOf(call.output_sizes(), DataType::f32, TensorLayout::kPlain);
-  NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan, PlanPoolBackward(spec));
-  const bool is_max = spec.algorithm == Algorithm::pooling_max;
-  if (is_max) {
+  spec.output = DescOf(run.call().output_sizes(), DataType::f32);
+  const PlannedBackward plan = PlanPair<PoolForward, PoolBackward>(
+      spec.algorithm, spec.source, spec.output, spec.strides, spec.kernel,
+      spec.dilations, spec.pads_begin, spec.pads_end);
+  if (spec.algorithm == Algorithm::pooling_max) {
     run.Read(DNNL_ARG_SRC, run.Input(0));
     run.Make(DNNL_ARG_DST);
     run.Make(DNNL_ARG_WORKSPACE);
     run.Run(plan.forward);
     run.Keep(DNNL_ARG_WORKSPACE);
   }
-  return GiveSourceGradient(run, plan);
+  return run.GiveSourceGradient(plan);
 }
 
 absl::Status RunMaxPool(BackwardRun& run) {
@@ -139,80 +386,56 @@ absl::Status RunAveragePool(BackwardRun& run) {
   return PoolGradient(run, std::move(spec));
 }
 
-absl::Status GlobalGradient(BackwardRun& run, Algorithm algorithm) {
-  const Sizes& x = run.call().sizes(0);
-  PoolSpec spec;
-  spec.algorithm = algorithm;
-  spec.kernel.assign(x.begin() + 2, x.end());
-  spec.strides.assign(spec.kernel.size(), 1);
-  spec.dilations.assign(spec.kernel.size(), 0);
-  spec.pads_begin = spec.pads_end = spec.dilations;
-  return PoolGradient(run, std::move(spec));
-}
-
-// One function of each number, as oneDNN has it.
-std::optional<PostOp> FunctionOf(const OpAttrs& op) {
-  const auto of = [](Algorithm algorithm, float alpha = 0, float beta = 0) {
-    return PostOp{algorithm, alpha, beta, std::nullopt};
-  };
-  if (op.As<ops::Relu>() != nullptr) return of(Algorithm::eltwise_relu);
-  if (op.As<ops::Tanh>() != nullptr) return of(Algorithm::eltwise_tanh);
-  if (op.As<ops::Abs>() != nullptr) return of(Algorithm::eltwise_abs);
-  if (op.As<ops::Sqrt>() != nullptr) return of(Algorithm::eltwise_sqrt);
-  if (op.As<ops::Exp>() != nullptr) return of(Algorithm::eltwise_exp);
-  if (op.As<ops::Log>() != nullptr) return of(Algorithm::eltwise_log);
-  if (op.As<ops::Sigmoid>() != nullptr) return of(Algorithm::eltwise_logistic);
-  if (op.As<ops::Mish>() != nullptr) return of(Algorithm::eltwise_mish);
-  if (const auto* const leaky = op.As<ops::LeakyRelu>()) {
-    return of(Algorithm::eltwise_relu, leaky->alpha);
-  }
-  if (const auto* const elu = op.As<ops::Elu>()) {
-    return of(Algorithm::eltwise_elu, elu->alpha);
-  }
-  if (const auto* const swish = op.As<ops::Swish>()) {
-    return of(Algorithm::eltwise_swish, swish->alpha);
-  }
-  if (const auto* const gelu = op.As<ops::Gelu>()) {
-    return of(gelu->approximate == ops::GeluFormula::kErf
-                  ? Algorithm::eltwise_gelu_erf
-                  : Algorithm::eltwise_gelu_tanh);
-  }
-  return std::nullopt;
+template <Algorithm kAlgorithm>
+absl::Status RunGlobalPool(BackwardRun& run) {
+  return PoolGradient(run, GlobalPool(run.call(), kAlgorithm));
 }
 
 absl::Status RunFunction(BackwardRun& run) {
-  const auto function = FunctionOf(run.call().op());
+  const OpAttrs& op = run.call().op();
+  std::optional<Activation> function = FunctionOf(op);
+  // All others have forward kernels as well.
+  if (op.As<ops::Log>() != nullptr) {
+    function = {{{Algorithm::eltwise_log, 0, 0, std::nullopt}}};
+  } else if (op.As<ops::Mish>() != nullptr) {
+    function = {{{Algorithm::eltwise_mish, 0, 0, std::nullopt}}};
+  }
   if (!function.has_value()) return Refuse("oneDNN has no such function");
-  NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
-                            PlanEltwiseBackward(*function, run.PlainOf(0)));
+  const PostOp& part = function->parts[0];
+  const auto plan = PlanAlike<dnnl::eltwise_forward, dnnl::eltwise_backward>(
+      part.algorithm, run.PlainOf(0), part.alpha, part.beta);
   run.Read(DNNL_ARG_SRC, run.Input(0));
-  return GiveSourceGradient(run, plan);
+  return run.GiveSourceGradient(plan);
 }
 
-absl::Status SoftmaxGradient(BackwardRun& run, Algorithm algorithm,
-                             int64_t axis) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const int side, Axis(axis, static_cast<int>(run.call().sizes(0).size())));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const PlannedBackward plan,
-      PlanSoftmaxBackward(algorithm, run.PlainOf(0), side));
+// Its gradient is calculated from its results.
+template <typename Class, Algorithm kAlgorithm>
+absl::Status RunSoftmax(BackwardRun& run) {
+  NODEWISE_ASSIGN_OR_RETURN(const int side,
+                            Axis(run.call().op().As<Class>()->axis,
+                                 static_cast<int>(run.call().sizes(0).size())));
+  const Desc data = run.PlainOf(0);
+  const PlannedBackward plan = BackwardOf<SoftmaxBackward>(
+      ForwardOf<SoftmaxForward>(kTraining, kAlgorithm, data, data, side),
+      kAlgorithm, data, data, data, side);
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DST);
   run.Run(plan.forward);
   run.Keep(DNNL_ARG_DST);
-  return GiveSourceGradient(run, plan);
+  return run.GiveSourceGradient(plan);
 }
 
-// The gradients of data, scale and shift. `list` are the sizes of the last two.
+// The gradients of data, scale and shift, of which the last two are lists. The
+// statistics are inputs 3 and 4 if `are_given`; else the forward primitive
+// finds them.
 absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
                            const Desc& data, const Desc& list, bool are_given) {
   const Placed source = run.Input(0, data);
   const bool has_shift = run.call().has(2);
-  const auto read_statistics = [&] {
+  if (are_given) {
     run.Read(DNNL_ARG_MEAN, run.Input(3, list));
     run.Read(DNNL_ARG_VARIANCE, run.Input(4, list));
-  };
-  if (!are_given) {
+  } else {
     run.Read(DNNL_ARG_SRC, source);
     run.Read(DNNL_ARG_SCALE, run.Input(1, list));
     // A shift moves no statistics.
@@ -223,15 +446,16 @@ absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
     run.Run(plan.forward);
     run.Keep(DNNL_ARG_MEAN);
     run.Keep(DNNL_ARG_VARIANCE);
-  } else {
-    read_statistics();
   }
   run.Read(DNNL_ARG_SRC, source);
   run.Read(DNNL_ARG_DIFF_DST, run.Cotangent(data));
   run.Read(DNNL_ARG_SCALE, run.Input(1, list));
-  const bool is_batch_norm =
-      run.call().op().As<ops::BatchNormalization>() != nullptr;
-  if (NormBackwardReadsShift(is_batch_norm)) {
+  // Some ask for the shift, which they do not use, and fail if it is missing;
+  // others fail if it is given.
+  const bool reads_shift =
+      DNNL_VERSION_MAJOR < 3 ||
+      run.call().op().As<ops::BatchNormalization>() == nullptr;
+  if (reads_shift) {
     run.Read(DNNL_ARG_SHIFT, run.Input(has_shift ? 2 : 1, list));
   }
   run.Make(DNNL_ARG_DIFF_SRC);
@@ -247,34 +471,28 @@ absl::Status RunBatchNorm(BackwardRun& run) {
   const auto& op = *run.call().op().As<ops::BatchNormalization>();
   const Sizes& x = run.call().sizes(0);
   if (x.size() < 2 || x.size() > 5) return Refuse("has no 2 to 5 sides");
-  NODEWISE_ASSIGN_OR_RETURN(
-      const PlannedBackward plan,
-      PlanBatchNormBackward(run.PlainOf(0), op.epsilon, !op.training_mode));
-  return NormGradients(run, plan, run.PlainOf(0),
-                       Desc({x[1]}, DataType::f32, Dims{1}), !op.training_mode);
+  const Desc data = run.PlainOf(0);
+  const auto plan = PlanNorm<dnnl::batch_normalization_forward,
+                             dnnl::batch_normalization_backward>(
+      data, op.epsilon, !op.training_mode);
+  return NormGradients(run, plan, data, ListDesc(x[1]), !op.training_mode);
 }
 
 absl::Status RunLayerNorm(BackwardRun& run) {
   const Call& call = run.call();
   const auto& op = *call.op().As<ops::LayerNormalization>();
-  const Sizes& x = call.sizes(0);
-  NODEWISE_ASSIGN_OR_RETURN(const int axis,
-                            Axis(op.axis, static_cast<int>(x.size())));
-  int64_t rows = 1;
-  int64_t count = 1;
-  for (size_t side = 0; side < x.size(); ++side) {
-    (static_cast<int>(side) < axis ? rows : count) *= x[side];
-  }
+  NODEWISE_ASSIGN_OR_RETURN(const Sizes rows,
+                            RowsBefore(call.sizes(0), op.axis));
   for (size_t i = 1; i < 3; ++i) {
-    if (call.has(i) && call.count(i) != count) {
-      return Refuse(fmt::format("{}: is repeated", call.NameOf(i)));
+    if (call.has(i) && call.count(i) != rows[1]) {
+      return Refuse("{}: is repeated", call.NameOf(i));
     }
   }
-  const Desc data({rows, count}, DataType::f32, Dims{count, 1});
-  NODEWISE_ASSIGN_OR_RETURN(const PlannedBackward plan,
-                            PlanLayerNormBackward(data, op.epsilon));
-  return NormGradients(run, plan, data, Desc({count}, DataType::f32, Dims{1}),
-                       false);
+  const Desc data = DescOf(rows, DataType::f32);
+  const auto plan =
+      PlanNorm<dnnl::layer_normalization_forward,
+               dnnl::layer_normalization_backward>(data, op.epsilon, false);
+  return NormGradients(run, plan, data, ListDesc(rows[1]), false);
 }
 
 absl::Status RunLrn(BackwardRun& run) {
@@ -282,10 +500,9 @@ absl::Status RunLrn(BackwardRun& run) {
   if (op.size % 2 == 0) {
     return Refuse("has an even size, whose middle oneDNN has elsewhere");
   }
-  NODEWISE_ASSIGN_OR_RETURN(
-      const PlannedBackward plan,
-      PlanLrnBackward(run.PlainOf(0),
-                      {op.size.get(), op.alpha, op.beta, op.bias}));
+  const auto plan = PlanAlike<dnnl::lrn_forward, dnnl::lrn_backward>(
+      Algorithm::lrn_across_channels, run.PlainOf(0), op.size.get(), op.alpha,
+      op.beta, op.bias);
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DST);
   const bool has_workspace =
@@ -294,7 +511,7 @@ absl::Status RunLrn(BackwardRun& run) {
   run.Run(plan.forward);
   if (has_workspace) run.Keep(DNNL_ARG_WORKSPACE);
   run.Read(DNNL_ARG_SRC, run.Input(0));
-  return GiveSourceGradient(run, plan);
+  return run.GiveSourceGradient(plan);
 }
 
 struct BackwardRow {
@@ -320,35 +537,22 @@ constexpr BackwardRow kBackwardRows[] = {
     BackwardRowOf<ops::Gelu>("Gelu", &RunFunction),
     BackwardRowOf<ops::GlobalAveragePool>(
         "GlobalAveragePool",
-        [](BackwardRun& run) {
-          return GlobalGradient(run, Algorithm::pooling_avg_exclude_padding);
-        }),
+        &RunGlobalPool<Algorithm::pooling_avg_exclude_padding>),
     BackwardRowOf<ops::GlobalMaxPool>("GlobalMaxPool",
-                                      [](BackwardRun& run) {
-                                        return GlobalGradient(
-                                            run, Algorithm::pooling_max);
-                                      }),
+                                      &RunGlobalPool<Algorithm::pooling_max>),
     BackwardRowOf<ops::LRN>("LRN", &RunLrn),
     BackwardRowOf<ops::LayerNormalization>("LayerNormalization", &RunLayerNorm),
     BackwardRowOf<ops::LeakyRelu>("LeakyRelu", &RunFunction),
     BackwardRowOf<ops::Log>("Log", &RunFunction),
     BackwardRowOf<ops::LogSoftmax>(
-        "LogSoftmax",
-        [](BackwardRun& run) {
-          return SoftmaxGradient(run, Algorithm::softmax_log,
-                                 run.call().op().As<ops::LogSoftmax>()->axis);
-        }),
+        "LogSoftmax", &RunSoftmax<ops::LogSoftmax, Algorithm::softmax_log>),
     BackwardRowOf<ops::MatMul>("MatMul", &RunMatMul),
     BackwardRowOf<ops::MaxPool>("MaxPool", &RunMaxPool),
     BackwardRowOf<ops::Mish>("Mish", &RunFunction),
     BackwardRowOf<ops::Relu>("Relu", &RunFunction),
     BackwardRowOf<ops::Sigmoid>("Sigmoid", &RunFunction),
-    BackwardRowOf<ops::Softmax>("Softmax",
-                                [](BackwardRun& run) {
-                                  return SoftmaxGradient(
-                                      run, Algorithm::softmax_accurate,
-                                      run.call().op().As<ops::Softmax>()->axis);
-                                }),
+    BackwardRowOf<ops::Softmax>(
+        "Softmax", &RunSoftmax<ops::Softmax, Algorithm::softmax_accurate>),
     BackwardRowOf<ops::Sqrt>("Sqrt", &RunFunction),
     BackwardRowOf<ops::Swish>("Swish", &RunFunction),
     BackwardRowOf<ops::Tanh>("Tanh", &RunFunction),
@@ -359,23 +563,18 @@ absl::StatusOr<std::vector<NDArray>> RunRow(const BackwardRow& row,
   OneDnnCall forward;
   forward.op = call.op;
   for (const NDArray& input : call.inputs) {
-    if (input.defined()) {
-      forward.inputs.emplace_back().type = TensorType::Of(*input);
-    } else {
-      forward.inputs.emplace_back();
-    }
+    OneDnnInput& read = forward.inputs.emplace_back();
+    if (input.defined()) read.type = TensorType::Of(*input);
   }
   forward.output = TensorType::Of(*call.cotangent);
   NODEWISE_ASSIGN_OR_RETURN(const Call read, Call::Read(forward));
   NODEWISE_RETURN_IF_ERROR(read.RequireAllFloat32());
   const OmpThreads threads(OneDnnThreads::Count());
-  auto made = Caught([&]() -> absl::StatusOr<std::vector<NDArray>> {
+  return Caught([&]() -> absl::StatusOr<std::vector<NDArray>> {
     BackwardRun run(read, call);
     NODEWISE_RETURN_IF_ERROR(row.run(run));
     return run.Gradients();
   });
-  if (!made.ok()) return made.status();
-  return *std::move(made);
 }
 
 }  // namespace
@@ -388,8 +587,8 @@ absl::StatusOr<std::vector<NDArray>> RunOneDnnBackward(
   for (const onednn::BackwardRow& row : onednn::kBackwardRows) {
     if (row.type == call.op.def().type) return onednn::RunRow(row, call);
   }
-  return onednn::Refuse(fmt::format("oneDNN has no backward primitive for {}",
-                                    call.op.def().name));
+  return onednn::Refuse("oneDNN has no backward primitive for {}",
+                        call.op.def().name);
 }
 
 std::vector<std::string_view> OneDnnBackwardOperators() {

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <numeric>
 
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/channels_last.h"
@@ -16,12 +17,6 @@ namespace {
 // it makes of them: where these overflow, it divides by 0, or computes less
 // than all.
 constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
-
-int64_t ProductOf(const Sizes& sizes) {
-  int64_t product = 1;
-  for (const int64_t size : sizes) product *= size;
-  return product;
-}
 
 // As a product without its zeros, which must not hide sides that are too large.
 bool IsTooLarge(const Sizes& sizes) {
@@ -36,12 +31,11 @@ bool IsTooLarge(const Sizes& sizes) {
 absl::StatusOr<Sizes> KnownSizes(const TensorType& type) {
   auto sizes = type.sizes();
   if (!sizes.has_value()) {
-    return Refuse(
-        fmt::format("is {}, whose sizes are not all known", ToString(type)));
+    return Refuse("is {}, whose sizes are not all known", ToString(type));
   }
   if (IsTooLarge(*sizes)) {
-    return Refuse(fmt::format("is {}, expected {} elements at most",
-                              ToString(type), kMostElements));
+    return Refuse("is {}, expected {} elements at most", ToString(type),
+                  kMostElements);
   }
   if (ProductOf(*sizes) == 0) return Refuse("has no elements");
   return *std::move(sizes);
@@ -76,6 +70,11 @@ absl::Status CheckByOperator(const OneDnnCall& call) {
 
 }  // namespace
 
+int64_t ProductOf(absl::Span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
 absl::Status Refuse(std::string reason) {
   return absl::UnimplementedError(std::move(reason));
 }
@@ -86,33 +85,39 @@ absl::StatusOr<DataType> DataTypeOf(DLDataType dtype) {
   if (dtype == kInt8) return DataType::s8;
   if (dtype == kUint8) return DataType::u8;
   if (dtype == kFloat16 || dtype == kBfloat16) {
-    return Refuse(fmt::format(
+    return Refuse(
         "is of type {}, for which oneDNN has kernels from AVX-512 on only "
         "(convert to float32 before and back behind)",
-        ToString(dtype)));
+        ToString(dtype));
   }
-  return Refuse(fmt::format("is of type {}, which oneDNN does not have",
-                            ToString(dtype)));
+  return Refuse("is of type {}, which oneDNN does not have", ToString(dtype));
+}
+
+Dims StridesOf(const Sizes& sizes, TensorLayout layout) {
+  const bool is_last =
+      layout == TensorLayout::kChannelsLast && sizes.size() > 2;
+  Dims strides(sizes.size());
+  int64_t stride = is_last ? sizes[1] : 1;
+  for (size_t side = sizes.size(); side-- > 0;) {
+    // The channels lie behind each other, whatever is to their right.
+    const bool is_channel = is_last && side == 1;
+    strides[side] = is_channel ? 1 : stride;
+    if (!is_channel) stride *= sizes[side];
+  }
+  return strides;
 }
 
 Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout) {
   // oneDNN has no tensors of rank 0.
   if (sizes.empty()) return {{1}, type, Dims{1}};
-  const size_t rank = sizes.size();
-  Dims strides(rank);
-  int64_t stride = 1;
-  if (layout == TensorLayout::kChannelsLast && rank > 2) {
-    strides[1] = stride;
-    stride = sizes[1];
-  }
-  for (size_t side = rank; side-- > 0;) {
-    if (side == 1 && layout == TensorLayout::kChannelsLast && rank > 2) {
-      continue;
-    }
-    strides[side] = stride;
-    stride *= sizes[side];
-  }
-  return {Dims(sizes.begin(), sizes.end()), type, strides};
+  return {Dims(sizes.begin(), sizes.end()), type, StridesOf(sizes, layout)};
+}
+
+Desc ListDesc(int64_t size) { return {{size}, DataType::f32, Dims{1}}; }
+
+Desc AnyOrder(const Sizes& sizes, DataType type) {
+  return {Dims(sizes.begin(), sizes.end()), type,
+          dnnl::memory::format_tag::any};
 }
 
 absl::Status Call::Append(const OneDnnInput& input) {
@@ -180,8 +185,6 @@ void Call::ChooseLayouts() {
   if (!HasLayouts(call_->output)) output_layout_ = TensorLayout::kChannelsLast;
 }
 
-int64_t Call::count(size_t i) const { return ProductOf(sizes(i)); }
-
 absl::StatusOr<Desc> Call::InputDesc(size_t i) const {
   const auto type = DataTypeOf(dtype(i));
   if (!type.ok()) return At(NameOf(i), type.status());
@@ -206,8 +209,8 @@ std::string Call::NameOf(size_t i) const {
 absl::Status Call::RequireFloat32(size_t i) const {
   if (!is_given(i) || dtype(i) == kFloat32) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(At(NameOf(i), DataTypeOf(dtype(i)).status()));
-  return Refuse(fmt::format("{}: is of type {}, expected float32", NameOf(i),
-                            ToString(dtype(i))));
+  return Refuse("{}: is of type {}, expected float32", NameOf(i),
+                ToString(dtype(i)));
 }
 
 absl::Status Call::RequireAllFloat32() const {
@@ -215,8 +218,8 @@ absl::Status Call::RequireAllFloat32() const {
     NODEWISE_RETURN_IF_ERROR(RequireFloat32(i));
   }
   if (output_dtype() == kFloat32) return absl::OkStatus();
-  return Refuse(fmt::format("the output is of type {}, expected float32",
-                            ToString(output_dtype())));
+  return Refuse("the output is of type {}, expected float32",
+                ToString(output_dtype()));
 }
 
 absl::Status Call::RequirePlain(size_t i) const {
@@ -224,8 +227,20 @@ absl::Status Call::RequirePlain(size_t i) const {
       !HasLayouts(inputs_[i].input->type)) {
     return absl::OkStatus();
   }
-  return Refuse(
-      fmt::format("{}: has its channels last, expected it plain", NameOf(i)));
+  return Refuse("{}: has its channels last, expected it plain", NameOf(i));
+}
+
+absl::Status Call::RequirePlainOutput() const {
+  if (output_sizes_.size() <= 2 || output_layout_ == TensorLayout::kPlain) {
+    return absl::OkStatus();
+  }
+  return Refuse("the output has its channels last, expected it plain");
+}
+
+absl::Status Call::RequireRank(size_t least, size_t most) const {
+  const size_t rank = sizes(0).size();
+  if (least <= rank && rank <= most) return absl::OkStatus();
+  return Refuse("has {} sides, expected {} to {}", rank, least, most);
 }
 
 absl::Status Call::RequireOutputLike(size_t i) const {
@@ -233,8 +248,7 @@ absl::Status Call::RequireOutputLike(size_t i) const {
     return Refuse("changes the layout of its tensor");
   }
   if (sizes(i) == output_sizes_) return absl::OkStatus();
-  return Refuse(
-      fmt::format("{}: has another shape than the output", NameOf(i)));
+  return Refuse("{}: has another shape than the output", NameOf(i));
 }
 
 absl::Status Call::RequireNoPostOps() const {
@@ -244,7 +258,12 @@ absl::Status Call::RequireNoPostOps() const {
 
 absl::StatusOr<const NDArray*> Call::RequireConstant(size_t i) const {
   if (const NDArray* const data = constant(i)) return data;
-  return Refuse(fmt::format("{}: is not constant", NameOf(i)));
+  return Refuse("{}: is not constant", NameOf(i));
+}
+
+absl::StatusOr<std::vector<double>> Call::RequireNumbers(size_t i) const {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const data, RequireConstant(i));
+  return ToDoubles(*data);
 }
 
 absl::Status CheckWindows(const Sizes& input, const WindowNumbers& windows) {
@@ -266,15 +285,16 @@ absl::Status CheckWindows(const Sizes& input, const WindowNumbers& windows) {
     is_refused = reach > kMost || input[s + 2] > kMost;
   }
   if (!is_refused) return absl::OkStatus();
-  return Refuse(fmt::format(
-      "has windows, strides, pads or sides of more than {} elements", kMost));
+  return Refuse("has windows, strides, pads or sides of more than {} elements",
+                kMost);
 }
 
 absl::StatusOr<double> OneNumber(const Call& call, size_t i) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const data, call.RequireConstant(i));
-  if (call.count(i) == 1) return ToDoubles(*data)[0];
-  return Refuse(fmt::format("{}: has {} elements, expected 1", call.NameOf(i),
-                            call.count(i)));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                            call.RequireNumbers(i));
+  if (numbers.size() == 1) return numbers[0];
+  return Refuse("{}: has {} elements, expected 1", call.NameOf(i),
+                numbers.size());
 }
 
 }  // namespace nodewise::onednn

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "contrib/onednn/onednn_api.h"
+#include "fmt/format.h"
 #include "nodewise/onednn/onednn.h"
 
 namespace nodewise::onednn {
@@ -16,13 +18,28 @@ using Sizes = std::vector<int64_t>;
 
 // kUnimplemented, the reason for which something is not supported.
 absl::Status Refuse(std::string reason);
+template <typename Arg, typename... Args>
+absl::Status Refuse(fmt::format_string<Arg, Args...> reason, Arg&& arg,
+                    Args&&... args) {
+  return Refuse(
+      fmt::format(reason, std::forward<Arg>(arg), std::forward<Args>(args)...));
+}
 
 // Returns oneDNN's number for the element type, or refuses it with a word about
 // what to do.
 absl::StatusOr<DataType> DataTypeOf(DLDataType dtype);
 
+// Returns how far apart the elements of a compact tensor lie, by side.
+Dims StridesOf(const Sizes& sizes, TensorLayout layout);
 // Returns the description of a compact tensor with these sizes.
-Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout);
+Desc DescOf(const Sizes& sizes, DataType type,
+            TensorLayout layout = TensorLayout::kPlain);
+// A list of floats.
+Desc ListDesc(int64_t size);
+// A description in which oneDNN chooses the order.
+Desc AnyOrder(const Sizes& sizes, DataType type);
+
+int64_t ProductOf(absl::Span<const int64_t> sizes);
 
 // A call that has been looked through. Inputs are numbered as in
 // OneDnnKernel::Run: those of the operation, then the others of the
@@ -53,7 +70,7 @@ class Call {
   bool is_kept(size_t i) const {
     return constant(i) != nullptr && !inputs_[i].input->is_given_again;
   }
-  int64_t count(size_t i) const;
+  int64_t count(size_t i) const { return ProductOf(sizes(i)); }
 
   const Sizes& output_sizes() const { return output_sizes_; }
   DLDataType output_dtype() const { return call_->output.dtype; }
@@ -70,9 +87,13 @@ class Call {
   // All inputs given, those of post-operations too, and the output.
   absl::Status RequireAllFloat32() const;
   absl::Status RequirePlain(size_t i) const;
+  absl::Status RequirePlainOutput() const;
+  absl::Status RequireRank(size_t least, size_t most) const;  // Of input 0.
   absl::Status RequireOutputLike(size_t i) const;  // Layout and sizes.
   absl::Status RequireNoPostOps() const;
   absl::StatusOr<const NDArray*> RequireConstant(size_t i) const;
+  // As RequireConstant(), as numbers.
+  absl::StatusOr<std::vector<double>> RequireNumbers(size_t i) const;
   std::string NameOf(size_t i) const;  // "input 1 (W)"
 
  private:

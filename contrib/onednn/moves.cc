@@ -1,21 +1,24 @@
-#include "contrib/onednn/moves.h"
+#include <cmath>
 
+#include "contrib/onednn/rows.h"
 #include "fmt/format.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/layout.h"
+#include "nodewise/ops/resize.h"
+#include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {
+
 namespace {
 
 absl::Status AddReorder(ProgramBuilder& program, const Desc& from,
                         const Desc& to) {
   NODEWISE_RETURN_IF_ERROR(program.call().RequireNoPostOps());
   NODEWISE_ASSIGN_OR_RETURN(const Planned planned, PlanReorder(from, to, {}));
-  return program.Add(planned, {{DNNL_ARG_FROM, program.Input(0, from)},
-                               {DNNL_ARG_TO, program.Output(to)}});
+  return program.AddFromInput(planned, from, to);
 }
 
 }  // namespace
@@ -28,15 +31,13 @@ absl::Status BuildConcat(ProgramBuilder& program) {
       const int axis,
       Axis(call.op().As<ops::Concat>()->axis, static_cast<int>(rank)));
   std::vector<Desc> sources;
-  std::vector<std::pair<int, Value>> arguments;
+  Arguments arguments;
   for (size_t i = 0; i < call.num_inputs(); ++i) {
     if (!(call.dtype(i) == call.output_dtype())) {
-      return Refuse(fmt::format("{}: is of another type than the output",
-                                call.NameOf(i)));
+      return Refuse("{}: is of another type than the output", call.NameOf(i));
     }
     if (rank > 2 && call.layout(i) != call.output_layout()) {
-      return Refuse(fmt::format("{}: is in another layout than the output",
-                                call.NameOf(i)));
+      return Refuse("{}: is in another layout than the output", call.NameOf(i));
     }
     NODEWISE_ASSIGN_OR_RETURN(sources.emplace_back(), call.InputDesc(i));
     arguments.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i),
@@ -60,10 +61,7 @@ absl::Status BuildTranspose(ProgramBuilder& program) {
       perm.push_back(static_cast<int64_t>(side));
     }
   }
-  Dims strides_of_x(rank, 1);
-  for (size_t side = rank; side-- > 1;) {
-    strides_of_x[side - 1] = strides_of_x[side] * x[side];
-  }
+  const Dims strides_of_x = StridesOf(x, TensorLayout::kPlain);
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
                             Axes(perm, static_cast<int>(rank)));
   Dims sizes;
@@ -87,8 +85,7 @@ absl::Status BuildReshape(ProgramBuilder& program) {
   for (size_t i = 1; i < call.get().inputs.size(); ++i) program.SetParameter(i);
   // Bytes, so that every type is one that oneDNN has.
   const auto size = static_cast<int64_t>(ElementBytes(call.dtype(0)));
-  const Desc bytes =
-      DescOf({call.count(0) * size}, DataType::u8, TensorLayout::kPlain);
+  const Desc bytes = DescOf({call.count(0) * size}, DataType::u8);
   return AddReorder(program, bytes, bytes);
 }
 
@@ -103,13 +100,145 @@ absl::Status BuildCast(ProgramBuilder& program) {
   const Call& call = program.call();
   // oneDNN rounds where a cast cuts off.
   if (!(call.output_dtype() == kFloat32) || call.dtype(0) == kFloat32) {
-    return Refuse(fmt::format(
+    return Refuse(
         "from {} to {}: oneDNN casts from integers to float32 only as ONNX "
         "does",
-        ToString(call.dtype(0)), ToString(call.output_dtype())));
+        ToString(call.dtype(0)), ToString(call.output_dtype()));
   }
   NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
   return BuildIdentity(program);
+}
+
+namespace {
+
+using ops::Interpolation;
+
+// The operator's attributes that matter here.
+struct ResizeKind {
+  Interpolation mode = Interpolation::kNearest;
+  size_t scales = 1;  // The inputs.
+  size_t sizes = SIZE_MAX;
+};
+
+absl::StatusOr<ResizeKind> ResizeKindOf(const OpAttrs& attrs) {
+  if (const auto* const op = attrs.As<ops::Upsample>())
+    return ResizeKind{op->mode};
+  if (const auto* const op = attrs.As<ops::Resize10>())
+    return ResizeKind{op->mode};
+  const auto& op = *attrs.As<ops::Resize>();
+  if (op.antialias) return Refuse("antialias is 1");
+  if (op.exclude_outside) return Refuse("exclude_outside is 1");
+  if (op.axes.has_value()) return Refuse("axes are given");
+  if (op.keep_aspect_ratio_policy != ops::AspectRatio::kStretch) {
+    return Refuse("keep_aspect_ratio_policy is not stretch");
+  }
+  if (op.coordinate_transformation_mode ==
+      ops::CoordinateRule::kTfCropAndResize) {
+    return Refuse("coordinate_transformation_mode is tf_crop_and_resize");
+  }
+  return ResizeKind{op.mode, 2, 3};
+}
+
+// Asks the operator itself which place of a side each element of the output
+// comes from: it resizes the numbers 0, 1, 2, ... along that side alone.
+absl::StatusOr<std::vector<double>> PlacesOf(const Call& call,
+                                             const ResizeKind& kind,
+                                             size_t side) {
+  const size_t rank = call.sizes(0).size();
+  Sizes shape(rank, 1);
+  shape[side] = call.sizes(0)[side];
+  NODEWISE_ASSIGN_OR_RETURN(NDArray line,
+                            NDArray::Empty(shape, kFloat32, kCpu));
+  for (int64_t i = 0; i < shape[side]; ++i) {
+    line.As<float>()[i] = static_cast<float>(i);
+  }
+  Tensors inputs = {std::move(line)};
+  inputs.resize(call.get().inputs.size());
+  const bool by_sizes = call.has(kind.sizes);
+  const size_t from = by_sizes ? kind.sizes : kind.scales;
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const given,
+                            call.RequireConstant(from));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray own, given->CopyToHost());
+  for (size_t i = 0; i < rank; ++i) {
+    if (i == side) continue;
+    if (by_sizes) {
+      own.As<int64_t>()[i] = 1;
+    } else {
+      own.As<float>()[i] = 1;
+    }
+  }
+  inputs[from] = own;
+  NODEWISE_ASSIGN_OR_RETURN(const Evaluated evaluated,
+                            Evaluate(call.op(), std::move(inputs), {true}));
+  return ToDoubles(evaluated.outputs[0]);
+}
+
+// The place as oneDNN has it.
+double PlaceInOneDnn(Interpolation mode, int64_t o, int64_t in, int64_t out) {
+  const float at = (static_cast<float>(o) + 0.5F) * static_cast<float>(in) /
+                       static_cast<float>(out) -
+                   0.5F;
+  const auto last = static_cast<float>(in - 1);
+  if (mode == Interpolation::kLinear) return std::clamp(at, 0.0F, last);
+  return std::clamp(std::round(at), 0.0F, last);
+}
+
+absl::Status CheckSide(const Call& call, const ResizeKind& kind, size_t side) {
+  const int64_t in = call.sizes(0)[side];
+  const int64_t out = call.output_sizes()[side];
+  // A float holds larger numbers not exactly.
+  if (in > 1 << 20) return Refuse("side {} is too long", side);
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> places,
+                            PlacesOf(call, kind, side));
+  if (static_cast<int64_t>(places.size()) != out) {
+    return Refuse("side {} of the output is {}, expected {}", side, out,
+                  places.size());
+  }
+  const double slack =
+      kind.mode == Interpolation::kLinear ? 1e-6 * static_cast<double>(in) : 0;
+  for (int64_t o = 0; o < out; ++o) {
+    const double own = PlaceInOneDnn(kind.mode, o, in, out);
+    if (std::fabs(own - places[static_cast<size_t>(o)]) <= slack) continue;
+    return Refuse(
+        "side {}: element {} comes from place {:g}, in oneDNN from {:g}", side,
+        o, places[static_cast<size_t>(o)], own);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BuildResize(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_ASSIGN_OR_RETURN(const ResizeKind kind, ResizeKindOf(call.op()));
+  if (kind.mode == Interpolation::kCubic) return Refuse("mode is cubic");
+  NODEWISE_RETURN_IF_ERROR(call.RequireFloat32(0));
+  const Sizes& x = call.sizes(0);
+  NODEWISE_RETURN_IF_ERROR(call.RequireRank(3, 5));
+  if (call.layout(0) != call.output_layout()) {
+    return Refuse("changes the layout of its tensor");
+  }
+  if (x[0] != call.output_sizes()[0] || x[1] != call.output_sizes()[1]) {
+    return Refuse("resizes images or channels");
+  }
+  for (size_t side = 0; side < x.size(); ++side) {
+    NODEWISE_RETURN_IF_ERROR(CheckSide(call, kind, side));
+  }
+  for (size_t i = 1; i < call.get().inputs.size(); ++i) {
+    program.SetParameter(i);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc from, call.InputDesc(0));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc to, call.OutputDesc());
+  Algorithm algorithm = Algorithm::resampling_nearest;
+  if (kind.mode == Interpolation::kLinear) {
+    algorithm = Algorithm::resampling_linear;
+    program.AddGuard({});  // Infinity times a weight of 0.
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Planned planned,
+      PlanResampling(algorithm, from, to, fused.attributes));
+  return program.AddFromInput(planned, from, to, fused.arguments);
 }
 
 }  // namespace nodewise::onednn

@@ -1,21 +1,33 @@
+// Operators that calculate along sides: normalizations, probabilities,
+// reductions.
+
+#include <array>
 #include <cstdint>
 #include <limits>
 
-#include "contrib/onednn/activation.h"
 #include "contrib/onednn/rows.h"
-#include "fmt/format.h"
 #include "nodewise/op/shape_rules.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/norm.h"
+#include "nodewise/ops/reduce.h"
+#include "nodewise/ops/softmax.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {
 namespace {
 
-absl::StatusOr<Desc> ListDesc(const Call& call, size_t i, int64_t size) {
-  if (call.count(i) == size) return Desc({size}, DataType::f32, Dims{1});
-  return Refuse(fmt::format("{}: has {} elements, expected {}", call.NameOf(i),
-                            call.count(i), size));
+// Input `i` as a list of one number for each of `size` channels or elements.
+absl::Status AddList(ProgramBuilder& program, size_t i, int64_t size,
+                     int argument, Arguments* arguments) {
+  const Call& call = program.call();
+  if (call.count(i) != size) {
+    return Refuse("{}: has {} elements, expected {}", call.NameOf(i),
+                  call.count(i), size);
+  }
+  arguments->emplace_back(argument, program.Input(i, ListDesc(size)));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -24,19 +36,17 @@ absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs) {
   bool trains = false;
   bool is_spatial = true;
   float epsilon = 0;
-  if (const auto* const op = attrs.As<ops::BatchNormalization>()) {
+  const auto read = [&](const auto* op) {
+    if (op == nullptr) return;
     epsilon = op->epsilon;
-    trains = op->training_mode;
-  } else if (const auto* const op9 = attrs.As<ops::BatchNormalization9>()) {
-    epsilon = op9->epsilon;
-  } else if (const auto* const op7 = attrs.As<ops::BatchNormalization7>()) {
-    epsilon = op7->epsilon;
-    is_spatial = op7->spatial;
-  } else if (const auto* const op1 = attrs.As<ops::BatchNormalization1>()) {
-    epsilon = op1->epsilon;
-    is_spatial = op1->spatial;
-    trains = op1->is_test == 0;
-  }
+    if constexpr (requires { op->spatial; }) is_spatial = op->spatial;
+    if constexpr (requires { op->training_mode; }) trains = op->training_mode;
+    if constexpr (requires { op->is_test; }) trains = op->is_test == 0;
+  };
+  read(attrs.As<ops::BatchNormalization>());
+  read(attrs.As<ops::BatchNormalization9>());
+  read(attrs.As<ops::BatchNormalization7>());
+  read(attrs.As<ops::BatchNormalization1>());
   if (trains) return Refuse("trains");
   if (!is_spatial) return Refuse("has statistics of its own for each element");
   return epsilon;
@@ -45,64 +55,60 @@ absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs) {
 absl::Status BuildBatchNorm(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const float epsilon, BatchNormEpsilon(call.op()));
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
-  const Sizes& x = call.sizes(0);
-  if (x.size() < 2 || x.size() > 5) {
-    return Refuse(fmt::format("has {} sides, expected 2 to 5", x.size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(),
+                               call.RequireOutputLike(0),
+                               call.RequireRank(2, 5)));
+  // With so many terms, runs are evaluated in which the product of what all
+  // inputs hold is above 1e31 (Guard::terms).
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1e6));
   NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
   NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
                             PlanBatchNorm(desc, epsilon, fused.attributes));
-  constexpr int kArguments[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN,
-                                DNNL_ARG_VARIANCE};
-  for (size_t i = 1; i < 5; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const Desc list, ListDesc(call, i, x[1]));
-    fused.arguments.emplace_back(kArguments[i - 1], program.Input(i, list));
+  constexpr int kLists[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN,
+                            DNNL_ARG_VARIANCE};
+  for (size_t i = 0; i < std::size(kLists); ++i) {
+    NODEWISE_RETURN_IF_ERROR(
+        AddList(program, i + 1, call.sizes(0)[1], kLists[i], &fused.arguments));
   }
-  fused.arguments.emplace_back(DNNL_ARG_SRC, program.Input(0, desc));
-  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(desc));
-  return program.Add(planned, fused.arguments);
+  return program.AddFromInput(planned, desc, desc, fused.arguments);
+}
+
+absl::StatusOr<Sizes> RowsBefore(const Sizes& sizes, int64_t axis) {
+  NODEWISE_ASSIGN_OR_RETURN(const int side,
+                            Axis(axis, static_cast<int>(sizes.size())));
+  const auto all = absl::MakeConstSpan(sizes);
+  const auto at = static_cast<size_t>(side);
+  return Sizes{ProductOf(all.first(at)), ProductOf(all.subspan(at))};
 }
 
 absl::Status BuildLayerNorm(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::LayerNormalization>();
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
-  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));
-  NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
-  const Sizes& x = call.sizes(0);
-  NODEWISE_ASSIGN_OR_RETURN(const int axis,
-                            Axis(op.axis, static_cast<int>(x.size())));
-  int64_t rows = 1;
-  int64_t run = 1;
-  for (size_t side = 0; side < x.size(); ++side) {
-    (static_cast<int>(side) < axis ? rows : run) *= x[side];
-  }
-  const Desc desc({rows, run}, DataType::f32, Dims{run, 1});
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(),
+                               call.RequireOutputLike(0), call.RequirePlain(0),
+                               call.RequireNoPostOps()));
+  NODEWISE_ASSIGN_OR_RETURN(const Sizes rows,
+                            RowsBefore(call.sizes(0), op.axis));
+  const Desc desc = DescOf(rows, DataType::f32);
   const bool has_shift = call.has(2);
   NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
                             PlanLayerNorm(desc, op.epsilon, has_shift, {}));
-  std::vector<std::pair<int, Value>> arguments = {
-      {DNNL_ARG_SRC, program.Input(0, desc)},
-      {DNNL_ARG_DST, program.Output(desc)}};
-  NODEWISE_ASSIGN_OR_RETURN(const Desc list, ListDesc(call, 1, run));
-  arguments.emplace_back(DNNL_ARG_SCALE, program.Input(1, list));
+  Arguments lists;
+  NODEWISE_RETURN_IF_ERROR(
+      AddList(program, 1, rows[1], DNNL_ARG_SCALE, &lists));
   if (has_shift) {
-    NODEWISE_RETURN_IF_ERROR(ListDesc(call, 2, run).status());
-    arguments.emplace_back(DNNL_ARG_SHIFT, program.Input(2, list));
+    NODEWISE_RETURN_IF_ERROR(
+        AddList(program, 2, rows[1], DNNL_ARG_SHIFT, &lists));
   }
-  return program.Add(planned, arguments);
+  return program.AddFromInput(planned, desc, desc, std::move(lists));
 }
 
 absl::Status BuildLrn(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::LRN>();
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
-  NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(),
+                               call.RequireOutputLike(0),
+                               call.RequireNoPostOps()));
   if (op.size > std::numeric_limits<int32_t>::max()) {
     return Refuse("has a size of more than 32 bits");
   }
@@ -114,8 +120,122 @@ absl::Status BuildLrn(ProgramBuilder& program) {
       const Planned planned,
       PlanLrn(desc, {op.size.get(), op.alpha, op.beta, op.bias}));
   program.AddGuard({});
-  return program.Add(planned, {{DNNL_ARG_SRC, program.Input(0, desc)},
-                               {DNNL_ARG_DST, program.Output(desc)}});
+  return program.AddFromInput(planned, desc, desc);
+}
+
+// LogSoftmax is not here: oneDNN's logarithm is off by more than its bound.
+absl::Status BuildSoftmax(ProgramBuilder& program) {
+  const Call& call = program.call();
+  const auto* const op = call.op().As<ops::Softmax>();
+  const int64_t told =
+      op != nullptr ? op->axis : call.op().As<ops::Softmax1>()->axis;
+  const bool all_from_axis = op == nullptr;  // Below opset 13.
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(),
+                               call.RequireOutputLike(0), call.RequirePlain(0),
+                               call.RequireNoPostOps()));
+  const Sizes& x = call.sizes(0);
+  NODEWISE_ASSIGN_OR_RETURN(const int axis,
+                            Axis(told, static_cast<int>(x.size())));
+  std::array<int64_t, 3> rows = {1, 1, 1};  // Before, along, behind the axis.
+  for (int side = 0; side < static_cast<int>(x.size()); ++side) {
+    const bool is_along = side == axis || (side > axis && all_from_axis);
+    rows[side < axis ? 0 : is_along ? 1 : 2] *= x[static_cast<size_t>(side)];
+  }
+  Sizes sizes = {rows[0], rows[1]};
+  if (rows[2] > 1) sizes.push_back(rows[2]);
+  const Desc desc = DescOf(sizes, DataType::f32);
+  NODEWISE_ASSIGN_OR_RETURN(const Planned planned, PlanSoftmax(desc, 1));
+  Guard guard;
+  guard.rows = rows;
+  program.AddGuard(guard);
+  return program.AddFromInput(planned, desc, desc);
+}
+
+namespace {
+
+struct Reduction {
+  const void* type;
+  Algorithm algorithm;
+  float power;
+};
+constexpr Reduction kReductions[] = {
+    {&kTypeTag<ops::ReduceSum>, Algorithm::reduction_sum, 0},
+    {&kTypeTag<ops::ReduceMean>, Algorithm::reduction_mean, 0},
+    {&kTypeTag<ops::ReduceMax>, Algorithm::reduction_max, 0},
+    {&kTypeTag<ops::ReduceMin>, Algorithm::reduction_min, 0},
+    {&kTypeTag<ops::ReduceL1>, Algorithm::reduction_norm_lp_power_p_sum, 1},
+    {&kTypeTag<ops::ReduceL2>, Algorithm::reduction_norm_lp_sum, 2},
+    {&kTypeTag<ops::ReduceSumSquare>, Algorithm::reduction_norm_lp_power_p_sum,
+     2},
+};
+
+// All of the operators have the same attributes.
+template <typename... Classes>
+const ops::ReduceAttributes& AttributesOf(const OpAttrs& attrs) {
+  const ops::ReduceAttributes* found = nullptr;
+  ((found = found != nullptr ? found : attrs.As<Classes>()), ...);
+  return *found;
+}
+
+// Returns for each side whether it is reduced.
+absl::StatusOr<std::vector<bool>> ReducedSides(
+    const Call& call, const ops::ReduceAttributes& op) {
+  const size_t rank = call.sizes(0).size();
+  std::vector<int64_t> axes;
+  if (call.has(1)) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                              call.RequireNumbers(1));
+    axes.assign(numbers.begin(), numbers.end());
+  }
+  if (axes.empty() && op.noop_with_empty_axes) {
+    return Refuse("reduces nothing");
+  }
+  std::vector<bool> is_reduced(rank, axes.empty());
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> sides,
+                            Axes(axes, static_cast<int>(rank)));
+  for (const int side : sides) is_reduced[static_cast<size_t>(side)] = true;
+  return is_reduced;
+}
+
+}  // namespace
+
+absl::Status BuildReduction(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireFloat32(0), call.RequirePlain(0),
+                               call.RequireNoPostOps(),
+                               call.RequirePlainOutput()));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const std::vector<bool> is_reduced,
+      ReducedSides(call,
+                   AttributesOf<ops::ReduceSum, ops::ReduceMean, ops::ReduceMax,
+                                ops::ReduceMin, ops::ReduceL1, ops::ReduceL2,
+                                ops::ReduceSumSquare>(call.op())));
+  // Neighbours of one kind are one side to oneDNN, which has fast code for few
+  // sides only.
+  Sizes source;
+  Sizes output;
+  for (size_t side = 0; side < is_reduced.size(); ++side) {
+    const int64_t size = call.sizes(0)[side];
+    if (side > 0 && is_reduced[side] == is_reduced[side - 1]) {
+      source.back() *= size;
+    } else {
+      source.push_back(size);
+      output.push_back(1);
+    }
+    if (!is_reduced[side]) output.back() = source.back();
+  }
+  if (source == output) return Refuse("reduces nothing");
+  const Desc from = DescOf(source, DataType::f32);
+  const Desc to = DescOf(output, DataType::f32);
+  for (const Reduction& row : kReductions) {
+    if (row.type != call.op().def().type) continue;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Planned planned,
+        PlanReduction(row.algorithm, from, to, row.power, {}));
+    program.AddGuard({});
+    return program.AddFromInput(planned, from, to);
+  }
+  return Refuse("oneDNN has no such reduction");
 }
 
 }  // namespace nodewise::onednn

@@ -1,10 +1,7 @@
 #pragma once
 
-// Descriptions of primitives become primitives of oneDNN here: the calls that
-// are not the same in its versions 2 and 3. Two files define them, of which
-// CMake compiles the one that fits the library.
-
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +9,10 @@
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace nodewise::onednn {
+
+// Descriptions of primitives become primitives of oneDNN here: the calls that
+// are not the same in its versions 2 and 3. Two files define them, of which
+// CMake compiles the one that fits the library.
 
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
@@ -117,5 +118,34 @@ absl::StatusOr<Planned> PlanConcat(const std::vector<Desc>& sources, int side,
 // With a `rescale`, scales are factors of the elements.
 absl::StatusOr<Planned> PlanReorder(const Desc& source, const Desc& output,
                                     const Attributes& attributes);
+
+// What oneDNN throws, as a status.
+
+absl::Status StatusOf(const dnnl::error& error);
+
+// Returns what f() returns, with a status around it where it has none, or the
+// error that f() throws.
+template <typename Result>
+struct WithStatus {
+  using Type = std::conditional_t<std::is_constructible_v<Result, absl::Status>,
+                                  Result, absl::StatusOr<Result>>;
+};
+template <>
+struct WithStatus<void> {
+  using Type = absl::Status;
+};
+template <typename F>
+typename WithStatus<std::invoke_result_t<F>>::Type Caught(F f) {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+      f();
+      return absl::OkStatus();
+    } else {
+      return f();
+    }
+  } catch (const dnnl::error& error) {
+    return StatusOf(error);
+  }
+}
 
 }  // namespace nodewise::onednn

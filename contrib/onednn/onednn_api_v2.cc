@@ -2,11 +2,11 @@
 // primitive's is made; scales and zero points are attributes.
 
 #include "contrib/onednn/onednn_api.h"
-#include "contrib/onednn/onednn_catch.h"
 
 namespace nodewise::onednn {
 namespace {
 
+using dnnl::normalization_flags;
 using dnnl::prop_kind;
 
 dnnl::primitive_attr AttrOf(const Attributes& attributes) {
@@ -35,44 +35,38 @@ dnnl::primitive_attr AttrOf(const Attributes& attributes) {
 }
 
 // Makes the primitive's description from the operation's.
-template <typename Primitive>
-Planned PlanOf(const typename Primitive::desc& desc,
-               const Attributes& attributes) {
-  return {
-      typename Primitive::primitive_desc(desc, AttrOf(attributes), Engine()),
-      {}};
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanOf(const Attributes& attributes,
+                               const Args&... args) {
+  return Caught([&]() -> Planned {
+    return {
+        typename Primitive::primitive_desc(typename Primitive::desc(args...),
+                                           AttrOf(attributes), Engine()),
+        {}};
+  });
 }
 
 template <typename Primitive>
-Planned ConvOf(const ConvSpec& spec, Algorithm algorithm,
-               const Attributes& attributes) {
-  using ConvDesc = typename Primitive::desc;
-  const auto kind = prop_kind::forward_inference;
-  if (spec.bias.has_value()) {
-    return PlanOf<Primitive>(
-        ConvDesc(kind, algorithm, spec.source, spec.weights, *spec.bias,
-                 spec.output, spec.strides, spec.dilations, spec.pads_begin,
-                 spec.pads_end),
-        attributes);
-  }
-  return PlanOf<Primitive>(
-      ConvDesc(kind, algorithm, spec.source, spec.weights, spec.output,
-               spec.strides, spec.dilations, spec.pads_begin, spec.pads_end),
-      attributes);
+absl::StatusOr<Planned> PlanConvAs(const ConvSpec& spec, Algorithm algorithm,
+                                   const Attributes& attributes) {
+  const auto plan = [&](const auto&... bias) {
+    return PlanOf<Primitive>(attributes, prop_kind::forward_inference,
+                             algorithm, spec.source, spec.weights, bias...,
+                             spec.output, spec.strides, spec.dilations,
+                             spec.pads_begin, spec.pads_end);
+  };
+  return spec.bias.has_value() ? plan(*spec.bias) : plan();
 }
 
 }  // namespace
 
 absl::StatusOr<Planned> PlanConv(const ConvSpec& spec,
                                  const Attributes& attributes) {
-  return Caught([&] {
-    if (spec.is_transposed) {
-      return ConvOf<dnnl::deconvolution_forward>(
-          spec, Algorithm::deconvolution_direct, attributes);
-    }
-    return ConvOf<dnnl::convolution_forward>(
-        spec, Algorithm::convolution_direct, attributes);
-  });
+  return spec.is_transposed
+             ? PlanConvAs<dnnl::deconvolution_forward>(
+                   spec, Algorithm::deconvolution_direct, attributes)
+             : PlanConvAs<dnnl::convolution_forward>(
+                   spec, Algorithm::convolution_direct, attributes);
 }
 
 bool BiasIsRescaled() { return false; }
@@ -80,112 +74,76 @@ bool BiasIsRescaled() { return false; }
 absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
                                    const Desc& output,
                                    const Attributes& attributes) {
-  return Caught([&] {
-    return PlanOf<dnnl::matmul>(dnnl::matmul::desc(left, right, output),
-                                attributes);
-  });
+  return PlanOf<dnnl::matmul>(attributes, left, right, output);
 }
 
+// The first pooling primitive of this version has no dilations.
 absl::StatusOr<Planned> PlanPool(const PoolSpec& spec,
                                  const Attributes& attributes) {
-  return Caught([&] {
-    return PlanOf<dnnl::pooling_v2_forward>(
-        dnnl::pooling_v2_forward::desc(
-            prop_kind::forward_inference, spec.algorithm, spec.source,
-            spec.output, spec.strides, spec.kernel, spec.dilations,
-            spec.pads_begin, spec.pads_end),
-        attributes);
-  });
+  return PlanOf<dnnl::pooling_v2_forward>(
+      attributes, prop_kind::forward_inference, spec.algorithm, spec.source,
+      spec.output, spec.strides, spec.kernel, spec.dilations, spec.pads_begin,
+      spec.pads_end);
 }
 
 absl::StatusOr<Planned> PlanBatchNorm(const Desc& data, float epsilon,
                                       const Attributes& attributes) {
-  using dnnl::normalization_flags;
-  return Caught([&] {
-    return PlanOf<dnnl::batch_normalization_forward>(
-        dnnl::batch_normalization_forward::desc(
-            prop_kind::forward_inference, data, epsilon,
-            normalization_flags::use_global_stats |
-                normalization_flags::use_scale |
-                normalization_flags::use_shift),
-        attributes);
-  });
+  return PlanOf<dnnl::batch_normalization_forward>(
+      attributes, prop_kind::forward_inference, data, epsilon,
+      normalization_flags::use_global_stats | normalization_flags::use_scale |
+          normalization_flags::use_shift);
 }
 
 absl::StatusOr<Planned> PlanLayerNorm(const Desc& data, float epsilon,
                                       bool has_shift,
                                       const Attributes& attributes) {
-  using dnnl::normalization_flags;
   auto flags = normalization_flags::use_scale;
   if (has_shift) flags = flags | normalization_flags::use_shift;
-  return Caught([&] {
-    return PlanOf<dnnl::layer_normalization_forward>(
-        dnnl::layer_normalization_forward::desc(prop_kind::forward_inference,
-                                                data, epsilon, flags),
-        attributes);
-  });
+  return PlanOf<dnnl::layer_normalization_forward>(
+      attributes, prop_kind::forward_inference, data, epsilon, flags);
 }
 
 absl::StatusOr<Planned> PlanLrn(const Desc& data, const LrnSpec& spec) {
-  return Caught([&] {
-    return PlanOf<dnnl::lrn_forward>(
-        dnnl::lrn_forward::desc(prop_kind::forward_inference,
-                                Algorithm::lrn_across_channels, data, spec.size,
-                                spec.alpha, spec.beta, spec.bias),
-        {});
-  });
+  return PlanOf<dnnl::lrn_forward>({}, prop_kind::forward_inference,
+                                   Algorithm::lrn_across_channels, data,
+                                   spec.size, spec.alpha, spec.beta, spec.bias);
 }
 
 absl::StatusOr<Planned> PlanSoftmax(const Desc& data, int side) {
-  return Caught([&] {
-    return PlanOf<dnnl::softmax_v2_forward>(
-        dnnl::softmax_v2_forward::desc(prop_kind::forward_inference,
-                                       Algorithm::softmax_accurate, data, data,
-                                       side),
-        {});
-  });
+  return PlanOf<dnnl::softmax_v2_forward>({}, prop_kind::forward_inference,
+                                          Algorithm::softmax_accurate, data,
+                                          data, side);
 }
 
 absl::StatusOr<Planned> PlanReduction(Algorithm algorithm, const Desc& source,
                                       const Desc& output, float power,
                                       const Attributes& attributes) {
-  return Caught([&] {
-    return PlanOf<dnnl::reduction>(
-        dnnl::reduction::desc(algorithm, source, output, power, 0), attributes);
-  });
+  // The last number is added to a norm; the operators add none.
+  return PlanOf<dnnl::reduction>(attributes, algorithm, source, output, power,
+                                 0.0F);
 }
 
 // Source and output have one description in this version.
 absl::StatusOr<Planned> PlanEltwise(const PostOp& op, const Desc& source,
                                     const Desc&, const Attributes& attributes) {
-  return Caught([&] {
-    return PlanOf<dnnl::eltwise_forward>(
-        dnnl::eltwise_forward::desc(prop_kind::forward_inference, op.algorithm,
-                                    source, op.alpha, op.beta),
-        attributes);
-  });
+  return PlanOf<dnnl::eltwise_forward>(attributes, prop_kind::forward_inference,
+                                       op.algorithm, source, op.alpha, op.beta);
 }
 
 absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
                                    const Desc& right, const Desc& output,
                                    const Attributes& attributes) {
-  return Caught([&] {
-    return PlanOf<dnnl::binary>(
-        dnnl::binary::desc(algorithm, left, right, output), attributes);
-  });
+  return PlanOf<dnnl::binary>(attributes, algorithm, left, right, output);
 }
 
 absl::StatusOr<Planned> PlanResampling(Algorithm algorithm, const Desc& source,
                                        const Desc& output,
                                        const Attributes& attributes) {
-  return Caught([&] {
-    return PlanOf<dnnl::resampling_forward>(
-        dnnl::resampling_forward::desc(prop_kind::forward_inference, algorithm,
-                                       source, output),
-        attributes);
-  });
+  return PlanOf<dnnl::resampling_forward>(
+      attributes, prop_kind::forward_inference, algorithm, source, output);
 }
 
+// A concatenation and a reordering have no description of the operation.
 absl::StatusOr<Planned> PlanConcat(const std::vector<Desc>& sources, int side,
                                    const Desc& output) {
   return Caught([&]() -> Planned {

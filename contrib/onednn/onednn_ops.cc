@@ -1,15 +1,10 @@
 // The operators that oneDNN has kernels for.
 
-#include <exception>
+#include <memory>
 
-#include "contrib/onednn/activation.h"
-#include "contrib/onednn/moves.h"
 #include "contrib/onednn/omp_team.h"
-#include "contrib/onednn/onednn_catch.h"
-#include "contrib/onednn/products.h"
-#include "contrib/onednn/quantized.h"
+#include "contrib/onednn/onednn_api.h"
 #include "contrib/onednn/rows.h"
-#include "contrib/onednn/windows.h"
 #include "fmt/format.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
@@ -118,11 +113,10 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> Build(const OneDnnCall& call,
     if (row.type != type) continue;
     const OmpThreads threads(OneDnnThreads::Count());
     std::unique_ptr<ProgramBuilder> builder;
-    NODEWISE_RETURN_IF_ERROR(CaughtStatus(
-        [&] { builder = std::make_unique<ProgramBuilder>(read, is_dry); }));
-    auto status = Caught([&] { return row.build(*builder); });
-    if (!status.ok()) return status.status();
-    NODEWISE_RETURN_IF_ERROR(*status);
+    NODEWISE_RETURN_IF_ERROR(Caught([&] {
+      builder = std::make_unique<ProgramBuilder>(read, is_dry);
+      return row.build(*builder);
+    }));
     if (slow_code != nullptr) *slow_code = builder->SlowCode();
     if (is_dry) return nullptr;
     return builder->Finish();

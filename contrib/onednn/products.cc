@@ -1,8 +1,10 @@
-#include "contrib/onednn/products.h"
+// Products of matrices.
 
-#include "contrib/onednn/activation.h"
-#include "contrib/onednn/conv.h"
-#include "fmt/format.h"
+#include <algorithm>
+#include <cmath>
+
+#include "contrib/onednn/rows.h"
+#include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/support/memory_use.h"
@@ -10,12 +12,6 @@
 
 namespace nodewise::onednn {
 namespace {
-
-int64_t ProductOf(const Sizes& sizes, size_t first, size_t last) {
-  int64_t product = 1;
-  for (size_t side = first; side < last; ++side) product *= sizes[side];
-  return product;
-}
 
 // Whether an operand beside the output is one number, one row, or has the
 // output's own sizes, which it keeps when the rows are folded.
@@ -42,21 +38,16 @@ absl::StatusOr<Desc> OtherDesc(const Call& call, size_t i,
   if (sizes.output == call.output_sizes()) {
     return BroadcastDesc(call, i, sizes.output, TensorLayout::kPlain);
   }
-  if (!IsRowOrAll(call, i)) {
-    return Refuse(fmt::format("{}: does not fit a product of these sizes",
-                              call.NameOf(i)));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(i)));
-  if (call.sizes(i) == call.output_sizes()) {
-    return DescOf(sizes.output, type, TensorLayout::kPlain);
-  }
   Sizes row(sizes.output.size(), 1);
   row.back() = call.count(i);
-  if (row.back() != 1 && row.back() != sizes.output.back()) {
-    return Refuse(fmt::format("{}: does not fit a product of these sizes",
-                              call.NameOf(i)));
+  const bool is_all = call.sizes(i) == call.output_sizes();
+  const bool fits = IsRowOrAll(call, i) && (is_all || row.back() == 1 ||
+                                            row.back() == sizes.output.back());
+  if (!fits) {
+    return Refuse("{}: does not fit a product of these sizes", call.NameOf(i));
   }
-  return DescOf(row, type, TensorLayout::kPlain);
+  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(i)));
+  return DescOf(is_all ? sizes.output : row, type);
 }
 
 // Plans the product with constant weights in oneDNN's own order, in which it is
@@ -64,7 +55,8 @@ absl::StatusOr<Desc> OtherDesc(const Call& call, size_t i,
 absl::StatusOr<Planned> PlanProduct(const Call& call, const Desc& left,
                                     const Desc& right, const MatMulSizes& sizes,
                                     const Attributes& attributes) {
-  const Desc output = DescOf(sizes.output, DataType::f32, TensorLayout::kPlain);
+  const Desc output = DescOf(sizes.output, DataType::f32);
+  // 16 MiB of floats.
   constexpr int64_t kLargeCopy = (int64_t{16} << 20) / sizeof(float);
   if (call.constant(1) == nullptr) {
     return PlanMatMul(left, right, output, attributes);
@@ -81,7 +73,7 @@ absl::StatusOr<Planned> PlanProduct(const Call& call, const Desc& left,
 absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
                        const Desc& right, const MatMulSizes& sizes,
                        Fused fused) {
-  const Desc output = DescOf(sizes.output, DataType::f32, TensorLayout::kPlain);
+  const Desc output = DescOf(sizes.output, DataType::f32);
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
       PlanProduct(program.call(), left, right, sizes, fused.attributes));
@@ -90,10 +82,8 @@ absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
       const Value ordered,
       program.Reordered(program.Input(1, right),
                         ArgumentOf(planned, DNNL_ARG_WEIGHTS)));
-  fused.arguments.emplace_back(DNNL_ARG_SRC, program.Input(0, left));
   fused.arguments.emplace_back(DNNL_ARG_WEIGHTS, ordered);
-  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(output));
-  return program.Add(planned, fused.arguments);
+  return program.AddFromInput(planned, left, output, fused.arguments);
 }
 
 double TermsOf(const MatMulSizes& sizes) {
@@ -115,33 +105,30 @@ MatMulSizes SizesOfMatMul(const Call& call, size_t left, size_t right,
   const size_t rank = std::max(a.size(), b.size());
   a.insert(a.begin(), rank - a.size(), 1);
   b.insert(b.begin(), rank - b.size(), 1);
-  MatMulSizes sizes{a, b, a, false};
+  const auto front = absl::MakeConstSpan(b).first(rank - 2);
+  if (may_fold && rank > 2 && ProductOf(front) == 1) {
+    const int64_t rows = ProductOf(absl::MakeConstSpan(a).first(rank - 1));
+    return {{rows, a.back()}, {b[rank - 2], b.back()}, {rows, b.back()}};
+  }
+  MatMulSizes sizes{a, b, a};
   for (size_t side = 0; side + 2 < rank; ++side) {
     sizes.output[side] = std::max(a[side], b[side]);
   }
   sizes.output.back() = b.back();
-  if (!may_fold || rank < 3 || ProductOf(b, 0, rank - 2) != 1) return sizes;
-  const int64_t rows = ProductOf(a, 0, rank - 1);
-  return {{rows, a.back()}, {b[rank - 2], b.back()}, {rows, b.back()}, true};
+  return sizes;
 }
 
 absl::Status BuildMatMul(ProgramBuilder& program) {
   const Call& call = program.call();
-  NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
-  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));
-  NODEWISE_RETURN_IF_ERROR(call.RequirePlain(1));
-  if (call.output_sizes().size() > 2 &&
-      call.output_layout() != TensorLayout::kPlain) {
-    return Refuse("the output has its channels last, expected it plain");
-  }
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(), call.RequirePlain(0),
+                               call.RequirePlain(1),
+                               call.RequirePlainOutput()));
   const MatMulSizes sizes = SizesOfMatMul(call, 0, 1, AllAreRowsOrAll(call, 2));
   NODEWISE_ASSIGN_OR_RETURN(
       Fused fused,
       FusePostOps(program, TermsOf(sizes), BesideOutput(call, sizes)));
-  return AddMatMul(program,
-                   DescOf(sizes.left, DataType::f32, TensorLayout::kPlain),
-                   DescOf(sizes.right, DataType::f32, TensorLayout::kPlain),
-                   sizes, std::move(fused));
+  return AddMatMul(program, DescOf(sizes.left, DataType::f32),
+                   DescOf(sizes.right, DataType::f32), sizes, std::move(fused));
 }
 
 namespace {
@@ -155,7 +142,7 @@ Desc MatrixDesc(int64_t rows, int64_t columns, bool is_transposed) {
 // beta C, if C is given.
 absl::Status AddBias(ProgramBuilder& program, float beta,
                      const MatMulSizes& sizes, std::vector<PostOp>* list,
-                     std::vector<std::pair<int, Value>>* arguments) {
+                     Arguments* arguments) {
   const Call& call = program.call();
   if (!call.has(2) || beta == 0) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(
@@ -195,7 +182,7 @@ absl::Status BuildGemm(ProgramBuilder& program) {
   if (op.alpha != 1) {
     before.push_back({Algorithm::eltwise_linear, op.alpha, 0, std::nullopt});
   }
-  std::vector<std::pair<int, Value>> bias;
+  Arguments bias;
   NODEWISE_RETURN_IF_ERROR(AddBias(program, op.beta, sizes, &before, &bias));
   const double terms = TermsOf(sizes) * std::max({1.0F, std::fabs(op.alpha),
                                                   std::fabs(op.beta)});

@@ -1,19 +1,22 @@
 #include "contrib/onednn/program.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <numeric>
+#include <cstdint>
+#include <limits>
 #include <set>
 
-#include "contrib/onednn/evaluated.h"
 #include "contrib/onednn/omp_team.h"
-#include "contrib/onednn/onednn_catch.h"
-#include "fmt/format.h"
+#include "contrib/onednn/onednn_api.h"
+#include "nodewise/onednn/onednn.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {
+
 namespace {
 
 // Below this, waking other threads takes longer than looking at the numbers.
@@ -21,10 +24,130 @@ constexpr int64_t kRangeOfOneThread = 1 << 15;
 // Products below this have room left for sums of them in a float.
 constexpr double kMostMagnitude = 1e37;
 
-FloatRange Both(FloatRange a, FloatRange b) {
-  return {std::min(a.least, b.least), std::max(a.most, b.most)};
+// The range of some numbers. A NaN counts as an infinity of its sign.
+struct FloatRange {
+  float least = 0;
+  float most = 0;
+};
+
+// The bits of floats, read as integers of sign and magnitude, are in the order
+// of the floats, with NaNs beyond the infinities. Compilers vectorise minima of
+// integers; those of floats they do not, because of NaN.
+__attribute__((always_inline)) inline int32_t OrderOf(float x) {
+  const auto bits = std::bit_cast<int32_t>(x);
+  return bits ^ ((bits >> 31) & 0x7FFFFFFF);
 }
 
+float FloatAt(int32_t order) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  order = std::clamp(order, OrderOf(-kInfinity), OrderOf(kInfinity));
+  return std::bit_cast<float>(order ^ ((order >> 31) & 0x7FFFFFFF));
+}
+
+// Compiled for several instruction sets: without AVX2, or at least SSE4,
+// processors have no minimum of such integers.
+__attribute__((always_inline)) inline FloatRange Range(const float* data,
+                                                       int64_t count) {
+  int32_t least = std::numeric_limits<int32_t>::max();
+  int32_t most = std::numeric_limits<int32_t>::min();
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t order = OrderOf(data[i]);
+    least = std::min(least, order);
+    most = std::max(most, order);
+  }
+  return {FloatAt(least), FloatAt(most)};
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) FloatRange RangeWithAvx2(const float* data,
+                                                         int64_t count) {
+  return Range(data, count);
+}
+#endif
+
+// REQUIRES: 0 < count.
+FloatRange RangeOf(const float* data, int64_t count) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return RangeWithAvx2(data, count);
+#endif
+  return Range(data, count);
+}
+
+// A tensor with its channels last, seen as [N, C, ...].
+struct PlainView {
+  DLTensor tensor;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+
+  PlainView(const NDArray& data, const std::vector<int64_t>& sizes)
+      : tensor(*data),
+        shape(sizes),
+        strides(StridesOf(sizes, TensorLayout::kChannelsLast)) {
+    tensor.ndim = static_cast<int>(shape.size());
+    tensor.shape = shape.data();
+    tensor.strides = strides.data();
+  }
+  PlainView(const PlainView&) = delete;
+};
+
+bool IsPlain(TensorLayout layout, const TensorType& type) {
+  return layout == TensorLayout::kPlain || type.rank() < 3;
+}
+
+absl::StatusOr<NDArray> ReadInput(const OneDnnInput& input,
+                                  const NDArray& given) {
+  if (!input.type.has_dtype()) return NDArray();
+  if (input.constant.defined()) return input.constant;
+  if (IsPlain(input.layout, input.type)) {
+    // The evaluation may overwrite a tensor that has no other owner.
+    return NDArray::Borrow(*given, std::make_shared<NDArray>(given));
+  }
+  const std::vector<int64_t> sizes = *input.type.sizes();
+  const PlainView view(given, sizes);
+  NODEWISE_ASSIGN_OR_RETURN(NDArray plain,
+                            NDArray::Empty(sizes, input.type.dtype, kCpu));
+  NODEWISE_RETURN_IF_ERROR(CopyTensor(view.tensor, *plain));
+  return plain;
+}
+
+absl::StatusOr<NDArray> First(const OpAttrs& op, Tensors inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const Evaluated evaluated,
+                            Evaluate(op, std::move(inputs), {true}));
+  return evaluated.outputs[0];
+}
+
+// Computes what a call does by the operators' own evaluation, and fails as that
+// does. `inputs` and `output` are as in OneDnnKernel::Run.
+absl::Status EvaluateCall(const OneDnnCall& call,
+                          absl::Span<const NDArray> inputs,
+                          const NDArray& output) {
+  size_t next = 0;
+  Tensors tensors;
+  for (const OneDnnInput& input : call.inputs) {
+    NODEWISE_ASSIGN_OR_RETURN(tensors.emplace_back(),
+                              ReadInput(input, inputs[next++]));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(NDArray result, First(call.op, std::move(tensors)));
+  for (const OneDnnPostOp& post_op : call.post_ops) {
+    tensors = {std::move(result)};
+    for (const OneDnnInput& other : post_op.others) {
+      NODEWISE_ASSIGN_OR_RETURN(tensors.emplace_back(),
+                                ReadInput(other, inputs[next++]));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(result, First(post_op.op, std::move(tensors)));
+  }
+  if (!IsOfType(result, call.output)) {
+    return absl::InvalidArgumentError("the call's output is of another type");
+  }
+  if (IsPlain(call.output_layout, call.output)) {
+    return CopyTensor(*result, *output);
+  }
+  const PlainView view(output, *call.output.sizes());
+  return CopyTensor(*result, view.tensor);
+}
+
+// The range of many numbers, each thread of the team taking as many of them.
 FloatRange RangeOnTeam(const float* data, int64_t count, int threads) {
   if (count <= kRangeOfOneThread) threads = 1;
   std::vector<FloatRange> parts(static_cast<size_t>(threads),
@@ -35,7 +158,11 @@ FloatRange RangeOnTeam(const float* data, int64_t count, int threads) {
     if (begin == end) return;
     parts[static_cast<size_t>(index)] = RangeOf(data + begin, end - begin);
   });
-  return std::accumulate(parts.begin() + 1, parts.end(), parts[0], Both);
+  FloatRange all = parts[0];
+  for (const FloatRange& part : parts) {
+    all = {std::min(all.least, part.least), std::max(all.most, part.most)};
+  }
+  return all;
 }
 
 double MagnitudeOf(FloatRange range) {
@@ -69,19 +196,20 @@ absl::Status Program::CheckTensors(absl::Span<const NDArray> inputs,
         "{}: is given {} inputs and {} outputs, expected {} and 1",
         call_.op.def().name, inputs.size(), outputs.size(), num_inputs_));
   }
-  for (const Tensor& tensor : tensors_) {
-    const NDArray& given = inputs[tensor.input];
-    if (given.defined() && given.bytes() == tensor.bytes) continue;
+  const auto check = [&](std::optional<size_t> input, const NDArray& given,
+                         size_t expected) -> absl::Status {
+    const size_t bytes = given.defined() ? given.bytes() : 0;
+    if (given.defined() && bytes == expected) return absl::OkStatus();
     return absl::InvalidArgumentError(fmt::format(
-        "{}: input {} has {} bytes, expected {}", call_.op.def().name,
-        tensor.input, given.defined() ? given.bytes() : 0, tensor.bytes));
+        "{}: {} has {} bytes, expected {}", call_.op.def().name,
+        input.has_value() ? fmt::format("input {}", *input) : "the output",
+        bytes, expected));
+  };
+  for (const Tensor& tensor : tensors_) {
+    NODEWISE_RETURN_IF_ERROR(
+        check(tensor.input, inputs[tensor.input], tensor.bytes));
   }
-  if (outputs[0].defined() && outputs[0].bytes() == output_bytes_) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: the output has {} bytes, expected {}", call_.op.def().name,
-      outputs[0].defined() ? outputs[0].bytes() : 0, output_bytes_));
+  return check(std::nullopt, outputs[0], output_bytes_);
 }
 
 bool Program::IsOrdinary(absl::Span<const NDArray> inputs) const {
@@ -109,7 +237,7 @@ absl::Status Program::Run(absl::Span<const NDArray> inputs,
     ++num_evaluated_;
     return At(call_.op.def().name, EvaluateCall(call_, inputs, outputs[0]));
   }
-  return CaughtStatus([&] {
+  return Caught([&] {
     for (const Binding& binding : bindings_) {
       const NDArray& tensor = binding.input < 0
                                   ? outputs[0]
@@ -169,62 +297,53 @@ Value ProgramBuilder::Constant(const NDArray& data, const Desc& desc) {
   return NewValue(desc, data.data(), true);
 }
 
-Value ProgramBuilder::List(const std::vector<float>& values) {
-  const auto size = static_cast<int64_t>(values.size());
-  const Desc desc({size}, DataType::f32, Dims{1});
-  const Value value =
-      NewValue(desc, is_dry_ ? DNNL_MEMORY_NONE : DNNL_MEMORY_ALLOCATE, true);
-  if (!is_dry_) {
-    std::copy(
-        values.begin(), values.end(),
-        static_cast<float*>(program_->memories_.back().get_data_handle()));
-  }
-  return value;
-}
-
 Value ProgramBuilder::Scratch(const Desc& desc) {
   return NewValue(desc, is_dry_ ? DNNL_MEMORY_NONE : DNNL_MEMORY_ALLOCATE,
                   false);
 }
 
+Value ProgramBuilder::List(const std::vector<float>& values) {
+  const Value value = Scratch(ListDesc(static_cast<int64_t>(values.size())));
+  slots_.back().is_constant = true;
+  if (!is_dry_) {
+    std::copy(values.begin(), values.end(),
+              static_cast<float*>(MemoryOf(value).get_data_handle()));
+  }
+  return value;
+}
+
 absl::StatusOr<Value> ProgramBuilder::Reordered(Value value, const Desc& desc) {
-  const Slot& slot = slots_[static_cast<size_t>(value)];
+  // Scratch() may move the slots.
+  const Slot slot = slots_[static_cast<size_t>(value)];
   if (slot.desc == desc) return value;
   NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
                             PlanReorder(slot.desc, desc, {}));
-  const bool is_constant = slot.is_constant;
   const Value to = Scratch(desc);
-  if (!is_constant) {
+  if (!slot.is_constant) {
     NODEWISE_RETURN_IF_ERROR(
         Add(planned, {{DNNL_ARG_FROM, value}, {DNNL_ARG_TO, to}}));
     return to;
   }
+  // Weights that never change are brought into order once, and not in each run.
   slots_.back().is_constant = true;
-  if (!is_dry_) NODEWISE_RETURN_IF_ERROR(Execute(planned, value, to));
+  if (is_dry_) return to;
+  NODEWISE_RETURN_IF_ERROR(Caught([&] {
+    dnnl::primitive(planned.plan.get())
+        .execute(program_->stream_, {{DNNL_ARG_FROM, MemoryOf(value)},
+                                     {DNNL_ARG_TO, MemoryOf(to)}});
+    program_->stream_.wait();
+  }));
   return to;
 }
 
-absl::Status ProgramBuilder::Execute(const Planned& planned, Value from,
-                                     Value to) {
-  auto& memories = program_->memories_;
-  return CaughtStatus([&] {
-    dnnl::primitive(planned.plan.get())
-        .execute(program_->stream_,
-                 {{DNNL_ARG_FROM, memories[static_cast<size_t>(from)]},
-                  {DNNL_ARG_TO, memories[static_cast<size_t>(to)]}});
-    program_->stream_.wait();
-  });
-}
-
-absl::Status ProgramBuilder::Add(
-    const Planned& planned, absl::Span<const std::pair<int, Value>> arguments) {
-  return CaughtStatus([&] {
+absl::Status ProgramBuilder::Add(const Planned& planned,
+                                 const Arguments& arguments) {
+  return Caught([&] {
     program_->implementation_ = planned.plan.impl_info_str();
     if (is_dry_) return;
     Program::Step step{dnnl::primitive(planned.plan.get()), {}};
     for (const auto& [argument, value] : arguments) {
-      step.arguments.push_back(
-          {argument, program_->memories_[static_cast<size_t>(value)].get()});
+      step.arguments.push_back({argument, MemoryOf(value).get()});
     }
     for (const auto& [argument, memory] : planned.fixed) {
       step.arguments.push_back({argument, memory.get()});
@@ -232,6 +351,15 @@ absl::Status ProgramBuilder::Add(
     }
     program_->steps_.push_back(std::move(step));
   });
+}
+
+absl::Status ProgramBuilder::AddFromInput(const Planned& planned,
+                                          const Desc& source,
+                                          const Desc& output,
+                                          Arguments others) {
+  others.emplace_back(DNNL_ARG_SRC, Input(0, source));
+  others.emplace_back(DNNL_ARG_DST, Output(output));
+  return Add(planned, others);
 }
 
 void ProgramBuilder::AddGuard(const Guard& guard) {
@@ -309,8 +437,7 @@ absl::Status ProgramBuilder::DropGivenAgain() {
 
 std::string ProgramBuilder::SlowCode() const {
   const std::string& name = program_->implementation_;
-  const bool is_slow =
-      name.rfind("ref", 0) == 0 || name.rfind("simple", 0) == 0;
+  const bool is_slow = name.starts_with("ref") || name.starts_with("simple");
   return is_slow ? name : "";
 }
 
@@ -322,10 +449,8 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> ProgramBuilder::Finish() {
         static_cast<size_t>(call_.count(i)) * ElementBytes(call_.dtype(i));
     program.tensors_.push_back({i, bytes});
   }
-  int64_t count = 1;
-  for (const int64_t size : call_.output_sizes()) count *= size;
-  program.output_bytes_ =
-      static_cast<size_t>(count) * ElementBytes(call_.output_dtype());
+  program.output_bytes_ = static_cast<size_t>(ProductOf(call_.output_sizes())) *
+                          ElementBytes(call_.output_dtype());
   if (program.guard_.has_value()) GuardInputs();
   DropUnread();
   NODEWISE_RETURN_IF_ERROR(DropGivenAgain());

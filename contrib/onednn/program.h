@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "contrib/onednn/call.h"
-#include "contrib/onednn/float_range.h"
 #include "contrib/onednn/onednn_api.h"
 #include "nodewise/onednn/onednn.h"
 
@@ -21,6 +20,8 @@ namespace nodewise::onednn {
 
 // A tensor of a program.
 enum class Value : uint32_t {};
+// What a primitive is run with, by oneDNN's numbers: DNNL_ARG_SRC, ...
+using Arguments = std::vector<std::pair<int, Value>>;
 
 // In which range the numbers of a run must be for its results to be those of
 // the operators. Needed by primitives that may turn a NaN into a number.
@@ -64,8 +65,6 @@ class Program final : public OneDnnKernel {
   absl::Status CheckTensors(absl::Span<const NDArray> inputs,
                             absl::Span<const NDArray> outputs) const;
   bool IsOrdinary(absl::Span<const NDArray> inputs) const;
-  absl::Status Evaluate(absl::Span<const NDArray> inputs,
-                        const NDArray& output) const;
 
   OneDnnCall call_;
   int threads_ = 1;
@@ -107,8 +106,11 @@ class ProgramBuilder {
   // constant, else by a step of each run.
   absl::StatusOr<Value> Reordered(Value value, const Desc& desc);
   // A step of each run.
-  absl::Status Add(const Planned& planned,
-                   absl::Span<const std::pair<int, Value>> arguments);
+  absl::Status Add(const Planned& planned, const Arguments& arguments);
+  // A step that makes the call's output, which lies as `output` says, of input
+  // 0, which lies as `source` says, and of the other arguments.
+  absl::Status AddFromInput(const Planned& planned, const Desc& source,
+                            const Desc& output, Arguments others = {});
 
   // Results of runs beyond the guard are evaluated. If there are several, the
   // narrowest ranges and the most terms count.
@@ -128,7 +130,9 @@ class ProgramBuilder {
     bool is_constant = false;
   };
   Value NewValue(const Desc& desc, void* data, bool is_constant);
-  absl::Status Execute(const Planned& planned, Value from, Value to);
+  dnnl::memory& MemoryOf(Value value) {
+    return program_->memories_[static_cast<size_t>(value)];
+  }
   void GuardInputs();
   // Lets constants go that were only on their way to another order.
   void DropUnread();

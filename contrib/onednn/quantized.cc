@@ -1,10 +1,11 @@
-#include "contrib/onednn/quantized.h"
+// Integers with scales.
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "contrib/onednn/conv.h"
-#include "contrib/onednn/products.h"
-#include "fmt/format.h"
+#include "contrib/onednn/rows.h"
+#include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/support/status_macros.h"
@@ -32,13 +33,15 @@ bool HasVnni() {
          isa == cpu_isa::avx512_core_bf16 || isa == cpu_isa::avx512_core_amx;
 }
 
-// Where an operator has its inputs.
+// Where an operator has its inputs but the first factor, input 0. The scales of
+// the operators that have some are right in front of the zero points.
 struct Slots {
-  size_t a = 0;
-  size_t a_zero = 0;
-  size_t b = 1;
-  size_t b_zero = 0;
+  size_t a_zero;
+  size_t b;
+  size_t b_zero;
 };
+constexpr Slots kIntegerSlots = {2, 1, 3};
+constexpr Slots kQLinearSlots = {2, 3, 5};
 
 absl::StatusOr<int32_t> ZeroPoint(const Call& call, size_t i) {
   if (!call.has(i)) return 0;
@@ -48,35 +51,32 @@ absl::StatusOr<int32_t> ZeroPoint(const Call& call, size_t i) {
 
 absl::Status RequireNoZeroPoint(const Call& call, size_t i) {
   if (!call.has(i)) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const zeros,
-                            call.RequireConstant(i));
-  for (const double zero : ToDoubles(*zeros)) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> zeros,
+                            call.RequireNumbers(i));
+  for (const double zero : zeros) {
     if (zero == 0) continue;
     return Refuse(
-        fmt::format("{}: is {}, but oneDNN has no zero points of "
-                    "weights (quantize them symmetrically)",
-                    call.NameOf(i), zero));
+        "{}: is {}, but oneDNN has no zero points of weights (quantize them "
+        "symmetrically)",
+        call.NameOf(i), zero);
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckTypes(const Call& call, const Slots& slots) {
   NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
-  if (!(call.dtype(slots.b) == kInt8)) {
-    return Refuse(fmt::format("{}: is of type {}, expected int8",
-                              call.NameOf(slots.b),
-                              ToString(call.dtype(slots.b))));
+  const auto refuse = [&](size_t slot, std::string_view expected) {
+    return Refuse("{}: is of type {}, expected {}", call.NameOf(slot),
+                  ToString(call.dtype(slot)), expected);
+  };
+  const DLDataType data = call.dtype(0);
+  if (!(call.dtype(slots.b) == kInt8)) return refuse(slots.b, "int8");
+  if (!(data == kUint8) && !(data == kInt8)) {
+    return refuse(0, "int8 or uint8");
   }
-  if (!(call.dtype(slots.a) == kUint8) && !(call.dtype(slots.a) == kInt8)) {
-    return Refuse(fmt::format("{}: is of type {}, expected int8 or uint8",
-                              call.NameOf(slots.a),
-                              ToString(call.dtype(slots.a))));
-  }
-  if (!(call.dtype(slots.a) == kUint8) && !HasVnni()) {
-    return Refuse(fmt::format(
-        "{}: is of type {}, expected uint8: without VNNI oneDNN halves the "
-        "weights of int8 data",
-        call.NameOf(slots.a), ToString(call.dtype(slots.a))));
+  if (!(data == kUint8) && !HasVnni()) {
+    return refuse(0,
+                  "uint8: without VNNI oneDNN halves the weights of int8 data");
   }
   return RequireNoZeroPoint(call, slots.b_zero);
 }
@@ -91,12 +91,12 @@ absl::StatusOr<double> LargestLine(const Call& call, size_t b, size_t lines,
   std::vector<double> sums(lines);
   const auto* const data = weights->As<int8_t>();
   for (int64_t i = 0; i < call.count(b); ++i) {
-    const double size = std::fabs(double{static_cast<double>(data[i])});
+    const double size = std::fabs(static_cast<double>(data[i]));
     if (size > kMostWeight && !HasVnni()) {
-      return Refuse(fmt::format(
+      return Refuse(
           "{}: has a weight of {}, expected -64 to 64: without VNNI sums "
           "would saturate silently",
-          call.NameOf(b), data[i]));
+          call.NameOf(b), data[i]);
     }
     sums[line(i)] += size;
   }
@@ -109,17 +109,17 @@ absl::Status RequireExact(double largest_line) {
   return Refuse("sums may be above 2^24, up to which oneDNN's are exact");
 }
 
-// Scales of the output by which sums of products are multiplied.
-absl::StatusOr<Rescale> RescaleOf(const Call& call, size_t a_scale,
-                                  size_t b_scale, size_t y_scale, size_t y_zero,
-                                  int side, double largest) {
+// Scales of the output by which sums of products are multiplied. Both QLinear
+// operators have their scales and zero points in the same places.
+absl::StatusOr<Rescale> RescaleOf(const Call& call, int side, double largest) {
+  constexpr size_t kScaleOfA = 1, kScaleOfB = 4, kScaleOfY = 6, kZeroOfY = 7;
   Rescale rescale;
-  NODEWISE_ASSIGN_OR_RETURN(const double a, OneNumber(call, a_scale));
-  NODEWISE_ASSIGN_OR_RETURN(const double y, OneNumber(call, y_scale));
-  NODEWISE_ASSIGN_OR_RETURN(rescale.output_zero, ZeroPoint(call, y_zero));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const list,
-                            call.RequireConstant(b_scale));
-  for (const double b : ToDoubles(*list)) {
+  NODEWISE_ASSIGN_OR_RETURN(const double a, OneNumber(call, kScaleOfA));
+  NODEWISE_ASSIGN_OR_RETURN(const double y, OneNumber(call, kScaleOfY));
+  NODEWISE_ASSIGN_OR_RETURN(rescale.output_zero, ZeroPoint(call, kZeroOfY));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> list,
+                            call.RequireNumbers(kScaleOfB));
+  for (const double b : list) {
     const double scale = a * b / y;
     if (!(std::fabs(scale) * 255 * largest < kMostScaled)) {
       return Refuse("scaled sums may be too large for oneDNN's to be exact");
@@ -131,9 +131,8 @@ absl::StatusOr<Rescale> RescaleOf(const Call& call, size_t a_scale,
   const auto expected =
       static_cast<size_t>(call.output_sizes()[static_cast<size_t>(side)]);
   if (rescale.scales.size() == expected) return rescale;
-  return Refuse(fmt::format("{}: has {} elements, expected 1 or {}",
-                            call.NameOf(b_scale), rescale.scales.size(),
-                            expected));
+  return Refuse("{}: has {} elements, expected 1 or {}", call.NameOf(kScaleOfB),
+                rescale.scales.size(), expected);
 }
 
 // The input in the order that oneDNN has integer kernels for.
@@ -151,36 +150,32 @@ bool IsPadded(const Dims& pads) {
                      [](auto pad) { return pad > 0; });
 }
 
+// `grouped` are the sizes of the weights, as PlaceConv() returns them.
 absl::Status AddIntegerConv(ProgramBuilder& program, const Slots& slots,
-                            ConvSpec spec, const ops::ConvAttributes& op,
+                            ConvSpec spec, const Sizes& grouped,
                             const Rescale& rescale,
                             const std::vector<float>& bias) {
   const Call& call = program.call();
   // oneDNN 2.6 takes the zero point of what is padded off in the wrong places
   // where there are three spatial sides (found by random networks).
   const bool is_padded = IsPadded(spec.pads_begin) || IsPadded(spec.pads_end);
-  if (rescale.source_zero != 0 && is_padded && call.sizes(slots.a).size() > 4) {
+  if (rescale.source_zero != 0 && is_padded && call.sizes(0).size() > 4) {
     return Refuse("has a zero point and padding of three spatial sides");
   }
-  const Sizes grouped = GroupedSizes(call.sizes(slots.b), op.group);
-  spec.has_groups = op.group > 1;
-  spec.weights = AnyOrder(grouped, DataType::s8);
   NODEWISE_ASSIGN_OR_RETURN(const Value source,
-                            ChannelsLast(program, slots.a, &spec.source));
+                            ChannelsLast(program, 0, &spec.source));
   NODEWISE_ASSIGN_OR_RETURN(const DataType type,
                             DataTypeOf(call.output_dtype()));
   spec.output = DescOf(call.output_sizes(), type, TensorLayout::kChannelsLast);
-  std::vector<std::pair<int, Value>> arguments = {{DNNL_ARG_SRC, source}};
+  Arguments arguments = {{DNNL_ARG_SRC, source}};
   if (!bias.empty()) {
-    const auto size = static_cast<int64_t>(bias.size());
-    spec.bias = Desc({size}, DataType::f32, Dims{1});
+    spec.bias = ListDesc(static_cast<int64_t>(bias.size()));
     arguments.emplace_back(DNNL_ARG_BIAS, program.List(bias));
   }
-  Attributes attributes;
-  attributes.rescale = rescale;
-  NODEWISE_ASSIGN_OR_RETURN(const Planned planned, PlanConv(spec, attributes));
+  NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
+                            PlanConv(spec, {{}, rescale}));
   NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
-  const Desc plain = DescOf(grouped, DataType::s8, TensorLayout::kPlain);
+  const Desc plain = DescOf(grouped, DataType::s8);
   NODEWISE_ASSIGN_OR_RETURN(
       const Value weights,
       program.Reordered(program.Input(slots.b, plain),
@@ -217,70 +212,68 @@ absl::StatusOr<double> LargestOfMatMul(const Call& call, size_t b) {
 absl::Status AddIntegerMatMul(ProgramBuilder& program, const Slots& slots,
                               const Rescale& rescale) {
   const Call& call = program.call();
-  for (const size_t i : {slots.a, slots.b}) {
-    NODEWISE_RETURN_IF_ERROR(call.RequirePlain(i));
-  }
-  const MatMulSizes sizes = SizesOfMatMul(call, slots.a, slots.b, true);
-  NODEWISE_ASSIGN_OR_RETURN(const DataType a, DataTypeOf(call.dtype(slots.a)));
+  NODEWISE_RETURN_IF_ERROR(
+      All(call.RequirePlain(0), call.RequirePlain(slots.b)));
+  const MatMulSizes sizes = SizesOfMatMul(call, 0, slots.b, true);
+  NODEWISE_ASSIGN_OR_RETURN(const DataType a, DataTypeOf(call.dtype(0)));
   NODEWISE_ASSIGN_OR_RETURN(const DataType y, DataTypeOf(call.output_dtype()));
-  const Desc left = DescOf(sizes.left, a, TensorLayout::kPlain);
-  const Desc right = DescOf(sizes.right, DataType::s8, TensorLayout::kPlain);
-  const Desc output = DescOf(sizes.output, y, TensorLayout::kPlain);
-  Attributes attributes;
-  attributes.rescale = rescale;
-  if (rescale.side >= 0) {
-    attributes.rescale->side = static_cast<int>(sizes.output.size()) - 1;
+  const Desc left = DescOf(sizes.left, a);
+  const Desc right = DescOf(sizes.right, DataType::s8);
+  const Desc output = DescOf(sizes.output, y);
+  // Sides of the product may be others than those of the call's output.
+  Rescale placed = rescale;
+  if (placed.side >= 0) {
+    placed.side = static_cast<int>(sizes.output.size()) - 1;
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
       PlanMatMul(left, AnyOrder(sizes.right, DataType::s8), output,
-                 attributes));
+                 {{}, placed}));
   NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
   NODEWISE_ASSIGN_OR_RETURN(
       const Value weights,
       program.Reordered(program.Input(slots.b, right),
                         ArgumentOf(planned, DNNL_ARG_WEIGHTS)));
-  return program.Add(planned, {{DNNL_ARG_SRC, program.Input(slots.a, left)},
-                               {DNNL_ARG_WEIGHTS, weights},
-                               {DNNL_ARG_DST, program.Output(output)}});
+  return program.AddFromInput(planned, left, output,
+                              {{DNNL_ARG_WEIGHTS, weights}});
 }
 
 }  // namespace
 
 absl::Status BuildConvInteger(ProgramBuilder& program) {
   const Call& call = program.call();
-  const auto& op = *call.op().As<ops::ConvInteger>();
-  const Slots slots{0, 2, 1, 3};
+  const Slots& slots = kIntegerSlots;
   NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, slots.b));
   NODEWISE_ASSIGN_OR_RETURN(const double largest, LargestOfConv(call, slots.b));
   NODEWISE_RETURN_IF_ERROR(RequireExact(largest));
   ConvSpec spec;
-  NODEWISE_RETURN_IF_ERROR(PlaceConv(call, op, slots.b, &spec));
-  Rescale rescale;
-  rescale.scales = {1};
+  NODEWISE_ASSIGN_OR_RETURN(const Sizes weights,
+                            PlaceConv(call, *call.op().As<ops::ConvInteger>(),
+                                      slots.b, DataType::s8, &spec));
+  Rescale rescale{{1}};
   NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
-  return AddIntegerConv(program, slots, std::move(spec), op, rescale, {});
+  return AddIntegerConv(program, slots, std::move(spec), weights, rescale, {});
 }
 
 absl::Status BuildQLinearConv(ProgramBuilder& program) {
   const Call& call = program.call();
-  const auto& op = *call.op().As<ops::QLinearConv>();
-  const Slots slots{0, 2, 3, 5};
+  const Slots& slots = kQLinearSlots;
   constexpr size_t kBias = 8;
   NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, slots.b));
   NODEWISE_ASSIGN_OR_RETURN(const double largest, LargestOfConv(call, slots.b));
   ConvSpec spec;
-  NODEWISE_RETURN_IF_ERROR(PlaceConv(call, op, slots.b, &spec));
-  NODEWISE_ASSIGN_OR_RETURN(Rescale rescale,
-                            RescaleOf(call, 1, 4, 6, 7, 1, largest));
+  NODEWISE_ASSIGN_OR_RETURN(const Sizes weights,
+                            PlaceConv(call, *call.op().As<ops::QLinearConv>(),
+                                      slots.b, DataType::s8, &spec));
+  NODEWISE_ASSIGN_OR_RETURN(Rescale rescale, RescaleOf(call, 1, largest));
   NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
   std::vector<float> bias;
   if (call.has(kBias)) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray* const data,
-                              call.RequireConstant(kBias));
-    for (const double b : ToDoubles(*data)) {
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                              call.RequireNumbers(kBias));
+    for (const double b : numbers) {
       const size_t k = rescale.scales.size() == 1 ? 0 : bias.size();
       const double scaled = b * double{rescale.scales[k]};
       if (!(std::fabs(scaled) < kMostScaled)) {
@@ -289,31 +282,31 @@ absl::Status BuildQLinearConv(ProgramBuilder& program) {
       bias.push_back(static_cast<float>(BiasIsRescaled() ? scaled : b));
     }
   }
-  return AddIntegerConv(program, slots, std::move(spec), op, rescale, bias);
+  return AddIntegerConv(program, slots, std::move(spec), weights, rescale,
+                        bias);
 }
 
 absl::Status BuildMatMulInteger(ProgramBuilder& program) {
   const Call& call = program.call();
-  const Slots slots{0, 2, 1, 3};
+  const Slots& slots = kIntegerSlots;
   NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
   NODEWISE_ASSIGN_OR_RETURN(const double largest,
                             LargestOfMatMul(call, slots.b));
   NODEWISE_RETURN_IF_ERROR(RequireExact(largest));
-  Rescale rescale;
-  rescale.scales = {1};
+  Rescale rescale{{1}};
   NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
   return AddIntegerMatMul(program, slots, rescale);
 }
 
 absl::Status BuildQLinearMatMul(ProgramBuilder& program) {
   const Call& call = program.call();
-  const Slots slots{0, 2, 3, 5};
+  const Slots& slots = kQLinearSlots;
   NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
   NODEWISE_ASSIGN_OR_RETURN(const double largest,
                             LargestOfMatMul(call, slots.b));
   const int last = static_cast<int>(call.output_sizes().size()) - 1;
-  NODEWISE_ASSIGN_OR_RETURN(
-      Rescale rescale, RescaleOf(call, 1, 4, 6, 7, std::max(last, 0), largest));
+  NODEWISE_ASSIGN_OR_RETURN(Rescale rescale,
+                            RescaleOf(call, std::max(last, 0), largest));
   NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
   return AddIntegerMatMul(program, slots, rescale);
 }
@@ -325,10 +318,10 @@ absl::StatusOr<Rescale> ScalesOf(const Call& call, int64_t axis,
                                  int64_t block_size) {
   if (block_size != 0) return Refuse("has scales for blocks");
   NODEWISE_RETURN_IF_ERROR(call.RequireFloat32(1));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray* const scales,
-                            call.RequireConstant(1));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> scales,
+                            call.RequireNumbers(1));
   Rescale rescale;
-  for (const double scale : ToDoubles(*scales)) {
+  for (const double scale : scales) {
     if (!(scale > 0)) return Refuse("has a scale that is not above 0");
     rescale.scales.push_back(static_cast<float>(scale));
   }
@@ -340,16 +333,13 @@ absl::StatusOr<Rescale> ScalesOf(const Call& call, int64_t axis,
 
 absl::Status AddRescale(ProgramBuilder& program, const Rescale& rescale) {
   const Call& call = program.call();
-  NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
-  NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(0));
+  NODEWISE_RETURN_IF_ERROR(
+      All(call.RequireNoPostOps(), call.RequireOutputLike(0)));
   NODEWISE_ASSIGN_OR_RETURN(const Desc from, call.InputDesc(0));
   NODEWISE_ASSIGN_OR_RETURN(const Desc to, call.OutputDesc());
-  Attributes attributes;
-  attributes.rescale = rescale;
   NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
-                            PlanReorder(from, to, attributes));
-  return program.Add(planned, {{DNNL_ARG_FROM, program.Input(0, from)},
-                               {DNNL_ARG_TO, program.Output(to)}});
+                            PlanReorder(from, to, {{}, rescale}));
+  return program.AddFromInput(planned, from, to);
 }
 
 }  // namespace
@@ -366,7 +356,6 @@ absl::Status BuildQuantize(ProgramBuilder& program) {
                             ScalesOf(call, op.axis, op.block_size));
   NODEWISE_ASSIGN_OR_RETURN(rescale.output_zero, ZeroPoint(call, 2));
   Guard guard;
-  guard.most = std::numeric_limits<float>::max();
   for (float& scale : rescale.scales) {
     guard.most = std::min(guard.most, scale * kMostQuotient);
     scale = 1 / scale;
