@@ -142,6 +142,15 @@ class LoopNest {
   void Close(CodeWriter* code) const {
     code->Close(static_cast<int>(sizes_.size()));
   }
+  // Writes loops with one line in them.
+  template <typename... Args>
+  void Each(CodeWriter* code, fmt::format_string<Args...> line,
+            Args&&... args) const {
+    Open(code);
+    code->Line(
+        std::string_view(fmt::format(line, std::forward<Args>(args)...)));
+    Close(code);
+  }
   // Returns the index of the place in a view.
   std::string At(size_t view) const;
 

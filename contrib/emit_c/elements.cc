@@ -30,34 +30,6 @@ Text FormulaText(const ElementCode& code, std::string_view formula,
                   fmt::arg("x", "(double)" + code.in[0].name)));
 }
 
-Text ReluText(const ElementCode& code) {
-  const Scalar& x = code.in[0];
-  if (IsUnsigned(x.dtype)) return x.name;
-  return fmt::format("{0} < 0 ? 0 : {0}", x.name);
-}
-
-Text AbsText(const ElementCode& code) {
-  const Scalar& x = code.in[0];
-  if (IsFloat(x.dtype)) return fmt::format("({})fabs({})", x.type(), x.name);
-  if (IsUnsigned(x.dtype)) return x.name;
-  return fmt::format("({0})({1} < 0 ? 0 - ({2}){1} : ({2}){1})", x.type(),
-                     x.name, WrappingTypeOf(x.dtype));
-}
-
-Text NegText(const ElementCode& code) {
-  const Scalar& x = code.in[0];
-  if (IsFloat(x.dtype)) return fmt::format("-{}", x.name);
-  return fmt::format("({})(0 - ({}){})", x.type(), WrappingTypeOf(x.dtype),
-                     x.name);
-}
-
-// The last branch of a signed type gives 0 or NaN as it is.
-Text SignText(const ElementCode& code) {
-  const Scalar& x = code.in[0];
-  if (IsUnsigned(x.dtype)) return fmt::format("{} > 0", x.name);
-  return fmt::format("{0} > 0 ? 1 : {0} < 0 ? -1 : {0}", x.name);
-}
-
 Text CeluText(const ElementCode& code) {
   const double alpha = code.As<ops::Celu>()->alpha;
   if (!(alpha > 0)) return Refuse("attribute alpha: is not above 0");
@@ -105,33 +77,6 @@ Text ClipText(const ElementCode& code) {
   return x;
 }
 
-// Integers wrap around: they are calculated without a sign, since C leaves
-// open what an overflow of a signed type gives.
-template <char kSign>
-Text CalculatedText(const ElementCode& code) {
-  const Scalar& a = code.in[0];
-  const Scalar& b = code.in[1];
-  if (IsFloat(a.dtype)) return fmt::format("{} {} {}", a.name, kSign, b.name);
-  return fmt::format("({0})(({1}){2} {3} ({1}){4})", a.type(),
-                     WrappingTypeOf(a.dtype), a.name, kSign, b.name);
-}
-
-// C leaves open what a division by 0 is, and what the smallest number divided
-// by -1 is; here they are what NumPy gives.
-Text DivText(const ElementCode& code) {
-  const Scalar& a = code.in[0];
-  const Scalar& b = code.in[1];
-  if (IsFloat(a.dtype)) return fmt::format("{} / {}", a.name, b.name);
-  const std::string quotient =
-      fmt::format("({}){} / {}", a.type(), a.name, b.name);
-  if (IsUnsigned(a.dtype)) {
-    return fmt::format("({})({} == 0 ? 0 : {})", a.type(), b.name, quotient);
-  }
-  return fmt::format(
-      "({0})({1} == 0 ? 0 : {1} == -1 ? ({0})(0 - ({2}){3}) : {4})", a.type(),
-      b.name, WrappingTypeOf(a.dtype), a.name, quotient);
-}
-
 Text ModText(const ElementCode& code) {
   const Scalar& a = code.in[0];
   const bool like_c = code.As<ops::Mod>()->fmod;
@@ -158,13 +103,6 @@ Text PowText(const ElementCode& code) {
   if (b.dtype == kUint64) return Refuse("has exponents of type uint64");
   return fmt::format("({})nw_integer_power((int64_t){}, (int64_t){})", a.type(),
                      a.name, b.name);
-}
-
-Text PReluText(const ElementCode& code) {
-  const Scalar& x = code.in[0];
-  if (IsUnsigned(x.dtype)) return x.name;
-  return fmt::format("{0} < 0 ? ({1})({2}) : {0}", x.name, x.type(),
-                     *CalculatedText<'*'>(code));
 }
 
 // C leaves open what a shift by as many bits as a number has gives.
@@ -228,84 +166,104 @@ Text ExtremeText(const ElementCode& code) {
   return fmt::format("({}){}", CTypeOf(code.out), best);
 }
 
+constexpr char kWrappedSum[] = "({type})(({wrap}){a} + ({wrap}){b})";
+constexpr char kWrappedDifference[] = "({type})(({wrap}){a} - ({wrap}){b})";
+constexpr char kWrappedProduct[] = "({type})(({wrap}){a} * ({wrap}){b})";
+
+// Integers wrap around: they are calculated without a sign, since C leaves open
+// what an overflow of a signed type gives. It also leaves open what a division
+// by 0 is, and what the smallest number divided by -1 is; here they are what
+// NumPy gives.
 constexpr Row kElementRows[] = {
-    ElementRow<ops::Relu>("Relu", &ReluText),
-    ElementRow<ops::Abs>("Abs", &AbsText),
-    ElementRow<ops::Neg>("Neg", &NegText),
-    ElementRow<ops::Sign>("Sign", &SignText),
-    FormulaRow<ops::Erf>("Erf", "erf({x})"),
-    FormulaRow<ops::Sqrt>("Sqrt", "sqrt({x})"),
-    FormulaRow<ops::Reciprocal>("Reciprocal", "(1 / {x})"),
-    FormulaRow<ops::Exp>("Exp", "exp({x})"),
-    FormulaRow<ops::Log>("Log", "log({x})"),
-    FormulaRow<ops::Floor>("Floor", "floor({x})"),
-    FormulaRow<ops::Ceil>("Ceil", "ceil({x})"),
-    FormulaRow<ops::Round>("Round", "nearbyint({x})"),
-    FormulaRow<ops::Sin>("Sin", "sin({x})"),
-    FormulaRow<ops::Cos>("Cos", "cos({x})"),
-    FormulaRow<ops::Tan>("Tan", "tan({x})"),
-    FormulaRow<ops::Asin>("Asin", "asin({x})"),
-    FormulaRow<ops::Acos>("Acos", "acos({x})"),
-    FormulaRow<ops::Atan>("Atan", "atan({x})"),
-    FormulaRow<ops::Sinh>("Sinh", "sinh({x})"),
-    FormulaRow<ops::Cosh>("Cosh", "cosh({x})"),
-    FormulaRow<ops::Tanh>("Tanh", "tanh({x})"),
-    FormulaRow<ops::Asinh>("Asinh", "asinh({x})"),
-    FormulaRow<ops::Acosh>("Acosh", "acosh({x})"),
-    FormulaRow<ops::Atanh>("Atanh", "atanh({x})"),
+    TextRow<ops::Relu>("{a} < 0 ? 0 : {a}", "{a} < 0 ? 0 : {a}", "{a}"),
+    TextRow<ops::Abs>("({type})fabs({a})",
+                      "({type})({a} < 0 ? 0 - ({wrap}){a} : ({wrap}){a})",
+                      "{a}"),
+    TextRow<ops::Neg>("-{a}", "({type})(0 - ({wrap}){a})",
+                      "({type})(0 - ({wrap}){a})"),
+    // The last branch gives 0 or NaN as it is.
+    TextRow<ops::Sign>("{a} > 0 ? 1 : {a} < 0 ? -1 : {a}",
+                       "{a} > 0 ? 1 : {a} < 0 ? -1 : {a}", "{a} > 0"),
+    FormulaRow<ops::Erf>("erf({x})"),
+    FormulaRow<ops::Sqrt>("sqrt({x})"),
+    FormulaRow<ops::Reciprocal>("(1 / {x})"),
+    FormulaRow<ops::Exp>("exp({x})"),
+    FormulaRow<ops::Log>("log({x})"),
+    FormulaRow<ops::Floor>("floor({x})"),
+    FormulaRow<ops::Ceil>("ceil({x})"),
+    FormulaRow<ops::Round>("nearbyint({x})"),
+    FormulaRow<ops::Sin>("sin({x})"),
+    FormulaRow<ops::Cos>("cos({x})"),
+    FormulaRow<ops::Tan>("tan({x})"),
+    FormulaRow<ops::Asin>("asin({x})"),
+    FormulaRow<ops::Acos>("acos({x})"),
+    FormulaRow<ops::Atan>("atan({x})"),
+    FormulaRow<ops::Sinh>("sinh({x})"),
+    FormulaRow<ops::Cosh>("cosh({x})"),
+    FormulaRow<ops::Tanh>("tanh({x})"),
+    FormulaRow<ops::Asinh>("asinh({x})"),
+    FormulaRow<ops::Acosh>("acosh({x})"),
+    FormulaRow<ops::Atanh>("atanh({x})"),
     FormulaRow<ops::LeakyRelu, &ops::LeakyRelu::alpha>(
-        "LeakyRelu", "({x} < 0 ? {0} * {x} : {x})"),
+        "({x} < 0 ? {0} * {x} : {x})"),
     FormulaRow<ops::ThresholdedRelu, &ops::ThresholdedRelu::alpha>(
-        "ThresholdedRelu", "({x} > {0} ? {x} : 0.0)"),
+        "({x} > {0} ? {x} : 0.0)"),
     FormulaRow<ops::Elu, &ops::Elu::alpha>(
-        "Elu", "({x} < 0 ? {0} * expm1({x}) : {x})"),
+        "({x} < 0 ? {0} * expm1({x}) : {x})"),
     FormulaRow<ops::Selu, &ops::Selu::alpha, &ops::Selu::gamma>(
-        "Selu", "({1} * ({x} <= 0 ? {0} * expm1({x}) : {x}))"),
-    ElementRow<ops::Celu>("Celu", &CeluText),
-    FormulaRow<ops::Sigmoid>("Sigmoid", "nw_sigmoid({x})"),
+        "({1} * ({x} <= 0 ? {0} * expm1({x}) : {x}))"),
+    ElementRow<ops::Celu>(&CeluText),
+    FormulaRow<ops::Sigmoid>("nw_sigmoid({x})"),
     FormulaRow<ops::HardSigmoid, &ops::HardSigmoid::alpha,
                &ops::HardSigmoid::beta>(
-        "HardSigmoid", "(nw_clamp({0} * {x} + {1}, 0.0, 1.0))"),
-    FormulaRow<ops::HardSwish>("HardSwish", "nw_hard_swish({x})"),
-    ElementRow<ops::Gelu>("Gelu", &GeluText),
-    FormulaRow<ops::Swish, &ops::Swish::alpha>("Swish", "(nw_swish({x}, {0}))"),
-    FormulaRow<ops::Softplus>("Softplus", "nw_softplus({x})"),
-    FormulaRow<ops::Mish>("Mish", "nw_mish({x})"),
-    FormulaRow<ops::Softsign>("Softsign", "nw_softsign({x})"),
+        "(nw_clamp({0} * {x} + {1}, 0.0, 1.0))"),
+    FormulaRow<ops::HardSwish>("nw_hard_swish({x})"),
+    ElementRow<ops::Gelu>(&GeluText),
+    FormulaRow<ops::Swish, &ops::Swish::alpha>("(nw_swish({x}, {0}))"),
+    FormulaRow<ops::Softplus>("nw_softplus({x})"),
+    FormulaRow<ops::Mish>("nw_mish({x})"),
+    FormulaRow<ops::Softsign>("nw_softsign({x})"),
     FormulaRow<ops::Shrink, &ops::Shrink::lambd, &ops::Shrink::bias>(
-        "Shrink", "({x} < -{0} ? {x} + {1} : {x} > {0} ? {x} - {1} : 0.0)"),
-    TextRow<ops::Not>("Not", "!{a}"),
-    TextRow<ops::BitwiseNot>("BitwiseNot", "({type})~{a}"),
-    TextRow<ops::IsNaN>("IsNaN", "{a} != {a}"),
-    ElementRow<ops::IsInf>("IsInf", &IsInfText),
-    ElementRow<ops::Cast>("Cast", &CastedText),
-    ElementRow<ops::CastLike>("CastLike", &CastedText),
-    ElementRow<ops::Clip>("Clip", &ClipText),
-    ElementRow<ops::Add, ops::Add1>("Add", &CalculatedText<'+'>),
-    ElementRow<ops::Sub, ops::Sub1>("Sub", &CalculatedText<'-'>),
-    ElementRow<ops::Mul, ops::Mul1>("Mul", &CalculatedText<'*'>),
-    ElementRow<ops::Div, ops::Div1>("Div", &DivText),
-    ElementRow<ops::Mod>("Mod", &ModText),
-    ElementRow<ops::Pow, ops::Pow1>("Pow", &PowText),
-    ElementRow<ops::PRelu>("PRelu", &PReluText),
-    TextRow<ops::And, ops::And1>("And", "{a} && {b}"),
-    TextRow<ops::Or, ops::Or1>("Or", "{a} || {b}"),
-    TextRow<ops::Xor, ops::Xor1>("Xor", "!{a} != !{b}"),
-    TextRow<ops::Equal, ops::Equal1>("Equal", "{a} == {b}"),
-    TextRow<ops::Greater, ops::Greater1>("Greater", "{a} > {b}"),
-    TextRow<ops::Less, ops::Less1>("Less", "{a} < {b}"),
-    TextRow<ops::GreaterOrEqual>("GreaterOrEqual", "{a} >= {b}"),
-    TextRow<ops::LessOrEqual>("LessOrEqual", "{a} <= {b}"),
-    TextRow<ops::BitwiseAnd>("BitwiseAnd", "({type})({a} & {b})"),
-    TextRow<ops::BitwiseOr>("BitwiseOr", "({type})({a} | {b})"),
-    TextRow<ops::BitwiseXor>("BitwiseXor", "({type})({a} ^ {b})"),
-    ElementRow<ops::BitShift>("BitShift", &BitShiftText),
-    ElementRow<ops::SwiGLU>("SwiGLU", &SwiGluText),
-    TextRow<ops::Where>("Where", "{a} ? {b} : {c}"),
-    ElementRow<ops::Sum>("Sum", &SumText),
-    ElementRow<ops::Mean>("Mean", &MeanText),
-    ElementRow<ops::Max>("Max", &ExtremeText<true>),
-    ElementRow<ops::Min>("Min", &ExtremeText<false>),
+        "({x} < -{0} ? {x} + {1} : {x} > {0} ? {x} - {1} : 0.0)"),
+    TextRow<ops::Not>("!{a}"),
+    TextRow<ops::BitwiseNot>("({type})~{a}"),
+    TextRow<ops::IsNaN>("{a} != {a}"),
+    ElementRow<ops::IsInf>(&IsInfText),
+    ElementRow<ops::Cast>(&CastedText),
+    ElementRow<ops::CastLike>(&CastedText),
+    ElementRow<ops::Clip>(&ClipText),
+    TextRow<ops::Add, ops::Add1>("{a} + {b}", kWrappedSum, kWrappedSum),
+    TextRow<ops::Sub, ops::Sub1>("{a} - {b}", kWrappedDifference,
+                                 kWrappedDifference),
+    TextRow<ops::Mul, ops::Mul1>("{a} * {b}", kWrappedProduct, kWrappedProduct),
+    TextRow<ops::Div, ops::Div1>(
+        "{a} / {b}",
+        "({type})({b} == 0 ? 0 : {b} == -1 ? ({type})(0 - ({wrap}){a}) : "
+        "({type}){a} / {b})",
+        "({type})({b} == 0 ? 0 : ({type}){a} / {b})"),
+    ElementRow<ops::Mod>(&ModText),
+    ElementRow<ops::Pow, ops::Pow1>(&PowText),
+    TextRow<ops::PRelu>(
+        "{a} < 0 ? ({type})({a} * {b}) : {a}",
+        "{a} < 0 ? ({type})(({type})(({wrap}){a} * ({wrap}){b})) : {a}", "{a}"),
+    TextRow<ops::And, ops::And1>("{a} && {b}"),
+    TextRow<ops::Or, ops::Or1>("{a} || {b}"),
+    TextRow<ops::Xor, ops::Xor1>("!{a} != !{b}"),
+    TextRow<ops::Equal, ops::Equal1>("{a} == {b}"),
+    TextRow<ops::Greater, ops::Greater1>("{a} > {b}"),
+    TextRow<ops::Less, ops::Less1>("{a} < {b}"),
+    TextRow<ops::GreaterOrEqual>("{a} >= {b}"),
+    TextRow<ops::LessOrEqual>("{a} <= {b}"),
+    TextRow<ops::BitwiseAnd>("({type})({a} & {b})"),
+    TextRow<ops::BitwiseOr>("({type})({a} | {b})"),
+    TextRow<ops::BitwiseXor>("({type})({a} ^ {b})"),
+    ElementRow<ops::BitShift>(&BitShiftText),
+    ElementRow<ops::SwiGLU>(&SwiGluText),
+    TextRow<ops::Where>("{a} ? {b} : {c}"),
+    ElementRow<ops::Sum>(&SumText),
+    ElementRow<ops::Mean>(&MeanText),
+    ElementRow<ops::Max>(&ExtremeText<true>),
+    ElementRow<ops::Min>(&ExtremeText<false>),
 };
 
 }  // namespace
@@ -319,9 +277,12 @@ absl::StatusOr<std::string> ExpressionOf(const Row& row,
   const auto name = [&](size_t i) {
     return code.has(i) ? code.in[i].name : std::string();
   };
-  return fmt::format(fmt::runtime(row.text), fmt::arg("a", name(0)),
+  const Scalar& a = code.in[0];
+  const size_t kind = IsFloat(a.dtype) ? 0 : IsUnsigned(a.dtype) ? 2 : 1;
+  return fmt::format(fmt::runtime(row.texts[kind]), fmt::arg("a", a.name),
                      fmt::arg("b", name(1)), fmt::arg("c", name(2)),
-                     fmt::arg("type", code.in[0].type()));
+                     fmt::arg("type", a.type()),
+                     fmt::arg("wrap", WrappingTypeOf(a.dtype)));
 }
 
 absl::Span<const Row> ElementRows() { return kElementRows; }

@@ -1,7 +1,5 @@
 #include "contrib/emit_c/helpers.h"
 
-#include <vector>
-
 #include "contrib/emit_c/c_text.h"
 
 namespace nodewise::emit_c {
@@ -134,14 +132,9 @@ NW_SHARED static int nw_arguments(const char* function, const TVMValue* args,
 }
 )c";
 
-struct Helper {
-  std::string_view name;
-  std::string_view text;
-};
-
-// Those that others call stand in front of them.
-constexpr Helper kHelpers[] = {
-    {"nw_from_half", R"c(
+// What the code of operations calls, with an empty line in front of each
+// function and none inside. Those that others call stand in front of them.
+constexpr std::string_view kHelpers = R"c(
 static float nw_from_half(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   const uint32_t rest = half & 0x7fffu;
@@ -155,16 +148,14 @@ static float nw_from_half(uint16_t half) {
   memcpy(&x, &bits, sizeof(x));
   return x;
 }
-)c"},
-    {"nw_from_bfloat", R"c(
+
 static float nw_from_bfloat(uint16_t bfloat) {
   const uint32_t bits = (uint32_t)bfloat << 16;
   float x;
   memcpy(&x, &bits, sizeof(x));
   return x;
 }
-)c"},
-    {"nw_to_half", R"c(
+
 /* A double's bits, rounded to those of a float of 16 bits, ties to even. */
 static uint16_t nw_to_half(double x) {
   const double size = fabs(x);
@@ -180,8 +171,7 @@ static uint16_t nw_to_half(double x) {
   bits += (UINT64_C(1) << 41) - 1 + ((bits >> 42) & 1);
   return (uint16_t)(sign | (bits >> 42));
 }
-)c"},
-    {"nw_to_bfloat", R"c(
+
 /* A double's bits, rounded to those of a float of 16 bits, ties to even. */
 static uint16_t nw_to_bfloat(double x) {
   const double size = fabs(x);
@@ -197,39 +187,30 @@ static uint16_t nw_to_bfloat(double x) {
   bits += (UINT64_C(1) << 44) - 1 + ((bits >> 45) & 1);
   return (uint16_t)(sign | (bits >> 45));
 }
-)c"},
-    {"nw_as_half", R"c(
+
 static float nw_as_half(double x) { return nw_from_half(nw_to_half(x)); }
-)c"},
-    {"nw_as_bfloat", R"c(
+
 static float nw_as_bfloat(double x) { return nw_from_bfloat(nw_to_bfloat(x)); }
-)c"},
-    {"nw_max", R"c(
+
 /* NaN is larger than all numbers. */
 static double nw_max(double a, double b) { return a != a || a > b ? a : b; }
-)c"},
-    {"nw_min", R"c(
+
 /* NaN is smaller than all numbers. */
 static double nw_min(double a, double b) { return a != a || a < b ? a : b; }
-)c"},
-    {"nw_integer_max", R"c(
+
 static int64_t nw_integer_max(int64_t a, int64_t b) { return a > b ? a : b; }
-)c"},
-    {"nw_integer_min", R"c(
+
 static int64_t nw_integer_min(int64_t a, int64_t b) { return a < b ? a : b; }
-)c"},
-    {"nw_clamp", R"c(
+
 static double nw_clamp(double x, double low, double high) {
   return x < low ? low : x > high ? high : x;
 }
-)c"},
-    {"nw_saturated", R"c(
+
 static double nw_saturated(double x, double low, double high) {
   if (x != x) return 0;
   return x < low ? low : x > high ? high : x;
 }
-)c"},
-    {"nw_dynamic_scale", R"c(
+
 /* The scale and zero point of numbers from low to high and 0. */
 static float nw_dynamic_scale(float low, float high, double* zero) {
   const float least = low < 0 ? low : 0;
@@ -238,127 +219,106 @@ static float nw_dynamic_scale(float low, float high, double* zero) {
   *zero = nearbyint(nw_saturated(middle, 0, 255));
   return scale;
 }
-)c"},
-    {"nw_dynamic_quantized", R"c(
+
 static double nw_dynamic_quantized(float x, float scale, double zero) {
   const float quotient = scale == 0 ? 0 : x / scale;
   return nw_saturated(nearbyint(quotient) + zero, 0, 255);
 }
-)c"},
-    {"nw_sigmoid", R"c(
+
 /* The exponential must not overflow: inf / inf is NaN. */
 static double nw_sigmoid(double x) {
   const double small = exp(-fabs(x));
   return (x < 0 ? small : 1) / (1 + small);
 }
-)c"},
-    {"nw_softplus", R"c(
+
 static double nw_softplus(double x) {
   return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
 }
-)c"},
-    {"nw_mish", R"c(
+
 static double nw_mish(double x) {
   const double gate = tanh(nw_softplus(x));
   return gate == 0 ? -0.0 : x * gate;
 }
-)c"},
-    {"nw_leaky", R"c(
+
 static double nw_leaky(double x, double alpha) {
   return x < 0 ? alpha * x : x;
 }
-)c"},
-    {"nw_threshold", R"c(
+
 static double nw_threshold(double x, double alpha) {
   return x <= alpha ? 0 : x;
 }
-)c"},
-    {"nw_elu", R"c(
+
 static double nw_elu(double x, double alpha) {
   return x < 0 ? alpha * expm1(x) : x;
 }
-)c"},
-    {"nw_cell_softsign", R"c(
+
 static double nw_cell_softsign(double x) { return x / (1 + fabs(x)); }
-)c"},
-    {"nw_softsign", R"c(
+
 static double nw_softsign(double x) {
   return isinf(x) ? (x > 0 ? 1 : -1) : x / (1 + fabs(x));
 }
-)c"},
-    {"nw_hard_swish", R"c(
+
 static double nw_hard_swish(double x) {
   if (x <= -3) return isinf(x) ? -0.0 : x * 0;
   return x >= 3 ? x : x * (x / 6 + 0.5);
 }
-)c"},
-    {"nw_gelu", R"c(
+
 /* x times the normal distribution; the formula would make NaN of -inf. */
 static double nw_gelu(double x) {
   if (isinf(x) && x < 0) return -0.0;
   return 0.5 * x * erfc(-x / 1.4142135623730951);
 }
-)c"},
-    {"nw_gelu_tanh", R"c(
+
 static double nw_gelu_tanh(double x) {
   const double inner = 0.79788456080286541 * (x + 0.044715 * x * x * x);
   if (isinf(x) && x < 0) return -0.0;
   return x * nw_sigmoid(2 * inner);
 }
-)c"},
-    {"nw_swish", R"c(
+
 static double nw_swish(double x, double alpha) {
   const double gate = nw_sigmoid(alpha * x);
   return gate == 0 ? -0.0 : x * gate;
 }
-)c"},
-    {"nw_to_integer", R"c(
+
 static int64_t nw_to_integer(double x, double low, double high) {
   if (x != x) return 0;
   return (int64_t)(x <= low ? low : x >= high ? high : x);
 }
-)c"},
-    {"nw_to_int64", R"c(
+
 static int64_t nw_to_int64(double x) {
   if (x != x) return 0;
   if (x <= -9223372036854775808.0) return INT64_MIN;
   return x >= 9223372036854775808.0 ? INT64_MAX : (int64_t)x;
 }
-)c"},
-    {"nw_to_uint64", R"c(
+
 static uint64_t nw_to_uint64(double x) {
   if (!(x > 0)) return 0;
   return x >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)x;
 }
-)c"},
-    {"nw_remainder", R"c(
+
 /* As in C, but 0 where C says nothing. */
 static int64_t nw_remainder(int64_t a, int64_t b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
-)c"},
-    {"nw_modulo", R"c(
+
 /* With the sign of the divisor, as in Python. */
 static int64_t nw_modulo(int64_t a, int64_t b) {
   const int64_t rest = b == 0 || b == -1 ? 0 : a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-)c"},
-    {"nw_float_modulo", R"c(
+
 static double nw_float_modulo(double a, double b) {
   const double rest = fmod(a, b);
   if (rest == 0) return copysign(rest, b);
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
-)c"},
-    {"nw_shift_right", R"c(
+
 /* All bits are moved out by too many places, and by less than none. */
 static int64_t nw_shift_right(int64_t x, int64_t by, int64_t bits) {
   const int64_t places = by < 0 || by >= bits ? 63 : by;
   return x < 0 ? ~(~x >> places) : x >> places;
 }
-)c"},
-    {"nw_integer_power", R"c(
+
 static uint64_t nw_integer_power(int64_t base, int64_t exponent) {
   uint64_t power = 1;
   uint64_t square = (uint64_t)base;
@@ -372,8 +332,7 @@ static uint64_t nw_integer_power(int64_t base, int64_t exponent) {
   }
   return power;
 }
-)c"},
-    {"nw_dot_float", R"c(
+
 /* Eight sums at once, which compilers make vectors of. */
 static float nw_dot_float(const float* a, const float* b, int64_t count) {
   float part[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -385,8 +344,7 @@ static float nw_dot_float(const float* a, const float* b, int64_t count) {
   return ((part[0] + part[4]) + (part[1] + part[5])) +
          ((part[2] + part[6]) + (part[3] + part[7]));
 }
-)c"},
-    {"nw_dot_floats", R"c(
+
 /* Sums in double: of weights and inputs, and of weights and states. */
 static double nw_dot_floats(const float* a, const float* b, int64_t count) {
   double part[4] = {0, 0, 0, 0};
@@ -397,8 +355,7 @@ static double nw_dot_floats(const float* a, const float* b, int64_t count) {
   for (int64_t i = whole; i < count; ++i) part[0] += (double)a[i] * (double)b[i];
   return (part[0] + part[2]) + (part[1] + part[3]);
 }
-)c"},
-    {"nw_dot_mixed", R"c(
+
 static double nw_dot_mixed(const float* a, const double* b, int64_t count) {
   double part[4] = {0, 0, 0, 0};
   const int64_t whole = count - count % 4;
@@ -408,8 +365,7 @@ static double nw_dot_mixed(const float* a, const double* b, int64_t count) {
   for (int64_t i = whole; i < count; ++i) part[0] += (double)a[i] * (double)b[i];
   return (part[0] + part[2]) + (part[1] + part[3]);
 }
-)c"},
-    {"nw_dot_double", R"c(
+
 static double nw_dot_double(const double* a, const double* b, int64_t count) {
   double part[4] = {0, 0, 0, 0};
   const int64_t whole = count - count % 4;
@@ -419,8 +375,7 @@ static double nw_dot_double(const double* a, const double* b, int64_t count) {
   for (int64_t i = whole; i < count; ++i) part[0] += (double)a[i] * (double)b[i];
   return (part[0] + part[2]) + (part[1] + part[3]);
 }
-)c"},
-    {"nw_taps", R"c(
+
 /* How many of the taps of a window that begins at `first` lie from `least` to
  * before `end`. */
 static int64_t nw_taps(int64_t first, int64_t taps, int64_t dilation,
@@ -431,59 +386,56 @@ static int64_t nw_taps(int64_t first, int64_t taps, int64_t dilation,
   if (high > taps) high = taps;
   return high > low ? high - low : 0;
 }
-)c"},
-    {"nw_pad_constant", R"c(
+
 /* What lies at place i of a side of n elements that goes on with a constant; -1
  * for the constant. */
 static int64_t nw_pad_constant(int64_t i, int64_t n) {
   return i >= 0 && i < n ? i : -1;
 }
-)c"},
-    {"nw_pad_edge", R"c(
+
 static int64_t nw_pad_edge(int64_t i, int64_t n) {
   return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
-)c"},
-    {"nw_pad_wrap", R"c(
+
 static int64_t nw_pad_wrap(int64_t i, int64_t n) {
   const int64_t rest = i % n;
   return rest < 0 ? rest + n : rest;
 }
-)c"},
-    {"nw_pad_reflect", R"c(
+
 static int64_t nw_pad_reflect(int64_t i, int64_t n) {
   const int64_t period = n > 1 ? 2 * (n - 1) : 1;
   const int64_t rest = i % period;
   const int64_t at = rest < 0 ? rest + period : rest;
   return at >= n ? period - at : at;
 }
-)c"},
-    {"nw_index", R"c(
+
 /* Negative indices count from the end; -1 for one that is out of range. */
 static int64_t nw_index(int64_t index, int64_t size) {
   if (index < 0) index += size;
   return index < 0 || index >= size ? -1 : index;
 }
-)c"},
-};
+)c";
 
 }  // namespace
 
 std::string_view Prologue() { return kPrologue; }
 std::string_view ArgumentCheck() { return kArgumentCheck; }
 
+// From the last function to the first, since what is wanted calls others that
+// stand in front of it.
 std::string HelpersOf(std::string_view code) {
-  std::vector<std::string_view> wanted;
   std::string all(code);
-  constexpr size_t kCount = std::size(kHelpers);
-  for (size_t i = kCount; i-- > 0;) {
-    if (!HasWord(all, kHelpers[i].name)) continue;
-    wanted.push_back(kHelpers[i].text);
-    all += kHelpers[i].text;
-  }
   std::string helpers;
-  for (auto text = wanted.rbegin(); text != wanted.rend(); ++text) {
-    helpers += *text;
+  for (std::string_view rest = kHelpers; !rest.empty();) {
+    const size_t gap = rest.rfind("\n\n");
+    const size_t begin = gap == std::string_view::npos ? 0 : gap + 1;
+    const std::string_view text = rest.substr(begin);
+    rest = rest.substr(0, begin);
+    // No comment names a function, so the first name is that of this one.
+    const size_t name = text.find("nw_");
+    if (!HasWord(all, text.substr(name, text.find('(', name) - name))) continue;
+    all += text;
+    helpers.insert(0, text);
   }
   return helpers;
 }

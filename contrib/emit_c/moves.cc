@@ -202,7 +202,6 @@ absl::Status WritePad(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& y = operation.out();
   NODEWISE_ASSIGN_OR_RETURN(const Sizes before, PadsBefore(operation));
-  if (y.count() == 0) return absl::OkStatus();
   if (x.sizes.empty()) return WriteReshape(operation);
   CodeWriter& code = operation.code();
   const bool has_value = operation.has(2) && operation.in(2).count() > 0;
@@ -260,26 +259,22 @@ absl::Status WriteSpaceToDepth(OperationCode& code) {
 }
 
 constexpr Row kMoveRows[] = {
-    MoveRow<ops::Identity>("Identity", &WriteReshape),
-    MoveRow<ops::Reshape>("Reshape", &WriteReshape),
-    MoveRow<ops::Flatten>("Flatten", &WriteReshape),
-    MoveRow<ops::Squeeze>("Squeeze", &WriteReshape),
-    MoveRow<ops::Unsqueeze>("Unsqueeze", &WriteReshape),
-    MoveRow<ops::Dropout>("Dropout", &WriteDropout),
-    MoveRow<ops::Dropout7>("Dropout", &WritePassed),
-    MoveRow<ops::Dropout6>("Dropout", &WriteDropout6),
-    MoveRow<ops::Expand>("Expand", &WriteExpand),
-    MoveRow<ops::Tile>("Tile", &WriteTile),
-    MoveRow<ops::Transpose>("Transpose", &WriteTranspose),
-    MoveRow<ops::Concat>("Concat", &WriteConcat),
-    MoveRow<ops::Split>("Split", &WriteSplit),
-    MoveRow<ops::Slice>("Slice", &WriteSlice),
-    MoveRow<ops::Pad>("Pad", &WritePad),
-    MoveRow<ops::DepthToSpace>("DepthToSpace", &WriteDepthToSpace),
-    MoveRow<ops::SpaceToDepth>("SpaceToDepth",
-                               &WriteSpaceToDepth<ops::SpaceToDepth>),
-    MoveRow<ops::SpaceToDepth1>("SpaceToDepth",
-                                &WriteSpaceToDepth<ops::SpaceToDepth1>),
+    MoveRow<ops::Identity>(&WriteReshape),
+    MoveRow<ops::Reshape, ops::Flatten, ops::Squeeze, ops::Unsqueeze>(
+        &WriteReshape),
+    MoveRow<ops::Dropout>(&WriteDropout),
+    MoveRow<ops::Dropout7>(&WritePassed),
+    MoveRow<ops::Dropout6>(&WriteDropout6),
+    MoveRow<ops::Expand>(&WriteExpand),
+    MoveRow<ops::Tile>(&WriteTile),
+    MoveRow<ops::Transpose>(&WriteTranspose),
+    MoveRow<ops::Concat>(&WriteConcat),
+    MoveRow<ops::Split>(&WriteSplit),
+    MoveRow<ops::Slice>(&WriteSlice),
+    MoveRow<ops::Pad>(&WritePad),
+    MoveRow<ops::DepthToSpace>(&WriteDepthToSpace),
+    MoveRow<ops::SpaceToDepth>(&WriteSpaceToDepth<ops::SpaceToDepth>),
+    MoveRow<ops::SpaceToDepth1>(&WriteSpaceToDepth<ops::SpaceToDepth1>),
 };
 
 }  // namespace

@@ -124,9 +124,7 @@ void CopyCode(CodeWriter* code, const Sizes& sizes, const std::string& from,
                IntegerText(CountIn(sizes)));
     return;
   }
-  nest.Open(code);
-  code->Line("{}[{}] = {}[{}];", to, nest.At(1), from, nest.At(0));
-  nest.Close(code);
+  nest.Each(code, "{}[{}] = {}[{}];", to, nest.At(1), from, nest.At(0));
 }
 
 void WriteIndex(CodeWriter* code, std::string_view operation,

@@ -86,6 +86,14 @@ class OperationCode {
   const Class* As() const {
     return operation_.attrs.As<Class>();
   }
+  // Returns what the classes of several versions or operators have in common.
+  // REQUIRES: the operation is of one of them.
+  template <typename Base, typename... Classes>
+  const Base& Common() const {
+    const Base* found = nullptr;
+    ((found = found != nullptr ? found : As<Classes>()), ...);
+    return *found;
+  }
   size_t num_inputs() const { return operation_.inputs.size(); }
   bool has(size_t i) const {
     return i < num_inputs() && operation_.inputs[i] != kNoValue;
@@ -157,28 +165,29 @@ struct ElementCode {
   bool has(size_t i) const { return i < in.size() && !in[i].name.empty(); }
 };
 
-// What there is C for, by operator. Exactly one of `write`, `element`, `text`
+// What there is C for, by operator. Exactly one of `write`, `element`, `texts`
 // and `formula` is set.
 struct Row {
   using Write = absl::Status (*)(OperationCode& code);
   using Element = absl::StatusOr<std::string> (*)(const ElementCode& code);
+  using Numbers = std::array<double, 2>;
 
-  std::string_view name;
   // OperatorDef::type of the versions that it is for; null behind the last.
   std::array<const void*, 4> types{};
   // Returns how the second input is repeated below opset 7; null above.
   const ops::AxisBroadcast* (*axis)(const OpAttrs& attrs) = nullptr;
-  // Writes loops that fill the outputs.
+  // Writes loops that fill the outputs, some of which have elements.
   Write write = nullptr;
   // Returns an expression for an element of the output. Inputs are repeated as
   // NumPy does.
   Element element = nullptr;
-  // The expression of elements {a}, {b} and {c}, {type} being that of {a}.
-  std::string_view text = {};
+  // The expression for elements {a}, {b} and {c} if {a} is a float, an integer
+  // with a sign, or another one. {type} is the type of {a}, and {wrap} the one
+  // that it wraps around in.
+  std::array<std::string_view, 3> texts{};
   // The expression of a float's function of one number {x}, a double, and of
   // the attributes {0} and {1}.
-  std::string_view formula = {};
-  using Numbers = std::array<double, 2>;
+  std::string_view formula{};
   Numbers (*attributes)(const OpAttrs& attrs) = nullptr;
   // The loops only move elements, and do not depend on their values. Other
   // loops are given floats of 16 bits in 32.
@@ -210,8 +219,8 @@ absl::Span<const Row> RecurrentRows();
 absl::Span<const Row> BodyRows();
 
 template <typename... Versions>
-constexpr Row RowOf(std::string_view name) {
-  Row row{name, {&kTypeTag<Versions>...}};
+constexpr Row RowOf() {
+  Row row{{&kTypeTag<Versions>...}};
   row.axis = [](const OpAttrs& attrs) {
     const ops::AxisBroadcast* found = nullptr;
     const auto look = [&]<typename Class>(const Class* op) {
@@ -225,38 +234,43 @@ constexpr Row RowOf(std::string_view name) {
   return row;
 }
 template <typename... Versions>
-constexpr Row LoopRow(std::string_view name, Row::Write write) {
-  Row row = RowOf<Versions...>(name);
+constexpr Row LoopRow(Row::Write write) {
+  Row row = RowOf<Versions...>();
   row.write = write;
   return row;
 }
 template <typename... Versions>
-constexpr Row MoveRow(std::string_view name, Row::Write write) {
-  Row row = LoopRow<Versions...>(name, write);
+constexpr Row MoveRow(Row::Write write) {
+  Row row = LoopRow<Versions...>(write);
   row.moves = true;
   return row;
 }
 template <typename... Versions>
-constexpr Row SizedRow(std::string_view name, Row::Write write) {
-  Row row = LoopRow<Versions...>(name, write);
+constexpr Row SizedRow(Row::Write write) {
+  Row row = LoopRow<Versions...>(write);
   row.keeps_sizes = true;
   return row;
 }
 template <typename... Versions>
-constexpr Row ElementRow(std::string_view name, Row::Element element) {
-  Row row = RowOf<Versions...>(name);
+constexpr Row ElementRow(Row::Element element) {
+  Row row = RowOf<Versions...>();
   row.element = element;
   return row;
 }
 template <typename... Versions>
-constexpr Row TextRow(std::string_view name, std::string_view text) {
-  Row row = RowOf<Versions...>(name);
-  row.text = text;
+constexpr Row TextRow(std::string_view of_floats, std::string_view of_signed,
+                      std::string_view of_unsigned) {
+  Row row = RowOf<Versions...>();
+  row.texts = {of_floats, of_signed, of_unsigned};
   return row;
 }
+template <typename... Versions>
+constexpr Row TextRow(std::string_view text) {
+  return TextRow<Versions...>(text, text, text);
+}
 template <typename Class, auto... kAttributes>
-constexpr Row FormulaRow(std::string_view name, std::string_view formula) {
-  Row row = RowOf<Class>(name);
+constexpr Row FormulaRow(std::string_view formula) {
+  Row row = RowOf<Class>();
   row.formula = formula;
   row.attributes = [](const OpAttrs& attrs) {
     return Row::Numbers{

@@ -24,7 +24,6 @@ absl::Status WriteGather(OperationCode& operation) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t at,
                             SideAt(operation.As<ops::Gather>()->axis, x.sizes));
   const Lines lines = LinesAlong(x.sizes, at);
-  if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   code.For("o", lines.outer);
   code.For("i", indices.count());
@@ -58,7 +57,6 @@ absl::Status WriteGatherElements(OperationCode& operation) {
       const size_t at,
       SideAt(operation.As<ops::GatherElements>()->axis, x.sizes));
   const auto [nest, stride] = LoopsOverIndices(x.sizes, indices.sizes, at);
-  if (nest.is_empty()) return absl::OkStatus();
   CodeWriter& code = operation.code();
   nest.Open(&code);
   WriteIndex(&code, "GatherElements", "index",
@@ -80,7 +78,6 @@ absl::Status WriteGatherNd(OperationCode& operation) {
   const auto end = batches + static_cast<size_t>(length);
   const int64_t batch = CountIn(sizes.subspan(0, batches));
   const int64_t slice = CountIn(sizes.subspan(end));
-  if (y.count() == 0) return absl::OkStatus();
   const int64_t tuples = y.count() / (batch * slice);
   const View view = CompactView(x.sizes);
   CodeWriter& code = operation.code();
@@ -139,7 +136,6 @@ absl::Status WriteRange(OperationCode& code) {
 
 absl::Status WriteEyeLike(OperationCode& operation) {
   const CTensor& y = operation.out();
-  if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   code.For("i", y.sizes[0]);
   code.Each("j", y.sizes[1], "{}[i * {} + j] = j - i == {};", y.name,
@@ -150,7 +146,6 @@ absl::Status WriteEyeLike(OperationCode& operation) {
 
 absl::Status WriteTrilu(OperationCode& operation) {
   const CTensor& y = operation.out();
-  if (y.count() == 0) return absl::OkStatus();
   const int64_t columns = y.sizes.back();
   const int64_t rows = y.sizes[y.sizes.size() - 2];
   CodeWriter& code = operation.code();
@@ -177,7 +172,6 @@ absl::Status WriteOneHot(OperationCode& operation) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t at,
                             SideAt(operation.As<ops::OneHot>()->axis, y.sizes));
   const Lines lines = LinesAlong(y.sizes, at);
-  if (y.count() == 0) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(WriteFilled(operation, values.name + "[0]"));
   CodeWriter& code = operation.code();
   code.For("o", lines.outer);
@@ -225,9 +219,10 @@ void WriteCopy(OperationCode& operation) {
                         operation.in(0).name, y.count());
 }
 
-template <typename Class>
 absl::Status WriteScatterElements(OperationCode& operation) {
-  const ops::ScatterElements& op = *operation.As<Class>();
+  const auto& op =
+      operation
+          .Common<ops::ScatterElements, ops::Scatter, ops::ScatterElements>();
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);
   NODEWISE_ASSIGN_OR_RETURN(const size_t at, SideAt(op.axis, x.sizes));
@@ -282,20 +277,18 @@ absl::Status WriteScatterNd(OperationCode& operation) {
 }
 
 constexpr Row kPickRows[] = {
-    MoveRow<ops::Gather>("Gather", &WriteGather),
-    MoveRow<ops::GatherElements>("GatherElements", &WriteGatherElements),
-    MoveRow<ops::GatherND>("GatherND", &WriteGatherNd),
-    MoveRow<ops::ConstantOfShape>("ConstantOfShape", &WriteConstantOfShape),
-    MoveRow<ops::Shape>("Shape", &WriteShape),
-    MoveRow<ops::Size>("Size", &WriteSize),
-    LoopRow<ops::Range>("Range", &WriteRange),
-    LoopRow<ops::EyeLike>("EyeLike", &WriteEyeLike),
-    MoveRow<ops::Trilu>("Trilu", &WriteTrilu),
-    LoopRow<ops::OneHot>("OneHot", &WriteOneHot),
-    LoopRow<ops::Scatter>("Scatter", &WriteScatterElements<ops::Scatter>),
-    LoopRow<ops::ScatterElements>("ScatterElements",
-                                  &WriteScatterElements<ops::ScatterElements>),
-    LoopRow<ops::ScatterND>("ScatterND", &WriteScatterNd),
+    MoveRow<ops::Gather>(&WriteGather),
+    MoveRow<ops::GatherElements>(&WriteGatherElements),
+    MoveRow<ops::GatherND>(&WriteGatherNd),
+    MoveRow<ops::ConstantOfShape>(&WriteConstantOfShape),
+    MoveRow<ops::Shape>(&WriteShape),
+    MoveRow<ops::Size>(&WriteSize),
+    LoopRow<ops::Range>(&WriteRange),
+    LoopRow<ops::EyeLike>(&WriteEyeLike),
+    MoveRow<ops::Trilu>(&WriteTrilu),
+    LoopRow<ops::OneHot>(&WriteOneHot),
+    LoopRow<ops::Scatter, ops::ScatterElements>(&WriteScatterElements),
+    LoopRow<ops::ScatterND>(&WriteScatterNd),
 };
 
 }  // namespace

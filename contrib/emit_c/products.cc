@@ -124,7 +124,6 @@ void WriteByElements(CodeWriter* code, const Product& product) {
 // reads B and writes the result in order. Where B lies across and there is no
 // dot for it, the result is computed element by element.
 void WriteProduct(CodeWriter* code, const Product& product) {
-  if (product.rows * product.columns == 0) return;
   const bool is_row = product.columns == 1 && !product.right_turned;
   if ((product.right_turned || is_row) && !product.left_turned &&
       product.dtype == kFloat32) {
@@ -164,7 +163,6 @@ absl::Status WriteMatMulOf(OperationCode& operation, const CTensor& a,
       {by_matrix(RepeatedView(left, batch), product.rows * product.terms),
        by_matrix(RepeatedView(right, batch), product.terms * product.columns),
        by_matrix(CompactView(batch), product.rows * product.columns)});
-  if (nest.is_empty()) return absl::OkStatus();
   CodeWriter& code = operation.code();
   // A sum of nothing reads nothing.
   if (product.terms == 0) {
@@ -234,7 +232,6 @@ absl::StatusOr<View> ZeroView(const OperationCode& code,
 
 absl::Status WriteIntegerProduct(OperationCode& code, const ProductSlots& slots,
                                  const CTensor& sums) {
-  if (sums.count() == 0) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const View left, ZeroView(code, slots, true));
   NODEWISE_ASSIGN_OR_RETURN(const View right, ZeroView(code, slots, false));
   const CTensor a = CentredCopy(code, slots.a, slots.a_zero, left);
@@ -264,7 +261,6 @@ absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
 
 absl::Status WriteQLinearMatMul(OperationCode& code) {
   const CTensor& y = code.out();
-  if (y.count() == 0) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(RequireOneScale(code));
   const int64_t rows = SizesOfFactor(code.in(0).sizes, true).rows;
   const int64_t columns = SizesOfFactor(code.in(3).sizes, false).columns;
@@ -296,8 +292,6 @@ void WriteScaling(OperationCode& code, const ops::GemmAttributes& gemm) {
   std::vector<View> views = {CompactView(out.sizes)};
   if (has_bias) views.push_back(RepeatedView(code.in(2).sizes, out.sizes));
   const LoopNest nest(out.sizes, views);
-  if (nest.is_empty()) return;
-  nest.Open(&code.code());
   const std::string y = fmt::format("{}[{}]", out.name, nest.At(0));
   const std::string_view type = SumType(out.dtype);
   std::string sum = fmt::format("({}){}", type, y);
@@ -312,13 +306,11 @@ void WriteScaling(OperationCode& code, const ops::GemmAttributes& gemm) {
     }
     sum += " + " + bias;
   }
-  code.code().Line("{} = ({})({});", y, out.type(), sum);
-  nest.Close(&code.code());
+  nest.Each(&code.code(), "{} = ({})({});", y, out.type(), sum);
 }
 
-template <typename Class>
 absl::Status WriteGemm(OperationCode& code) {
-  const ops::GemmAttributes& gemm = *code.As<Class>();
+  const auto& gemm = code.Common<ops::GemmAttributes, ops::Gemm, ops::Gemm1>();
   const CTensor& out = code.out();
   if (!IsFloat(out.dtype) && (gemm.alpha != 1 || gemm.beta != 1)) {
     return Refuse("multiplies integers by alpha or beta");
@@ -332,11 +324,10 @@ absl::Status WriteGemm(OperationCode& code) {
 }
 
 constexpr Row kProductRows[] = {
-    SizedRow<ops::MatMul>("MatMul", &WriteMatMul),
-    SizedRow<ops::MatMulInteger>("MatMulInteger", &WriteMatMulInteger),
-    SizedRow<ops::QLinearMatMul>("QLinearMatMul", &WriteQLinearMatMul),
-    SizedRow<ops::Gemm>("Gemm", &WriteGemm<ops::Gemm>),
-    SizedRow<ops::Gemm1>("Gemm", &WriteGemm<ops::Gemm1>),
+    SizedRow<ops::MatMul>(&WriteMatMul),
+    SizedRow<ops::MatMulInteger>(&WriteMatMulInteger),
+    SizedRow<ops::QLinearMatMul>(&WriteQLinearMatMul),
+    SizedRow<ops::Gemm, ops::Gemm1>(&WriteGemm),
 };
 
 }  // namespace

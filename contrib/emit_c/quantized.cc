@@ -22,10 +22,8 @@ CTensor CentredCopy(OperationCode& code, size_t slot, size_t zero_slot,
       code.has(zero_slot)
           ? fmt::format(" - {}[{}]", code.in(zero_slot).name, nest.At(1))
           : "";
-  nest.Open(&code.code());
-  code.code().Line("{0}[{1}] = (int16_t)({2}[{1}]{3});", copy.name, nest.At(0),
-                   x.name, zero);
-  nest.Close(&code.code());
+  nest.Each(&code.code(), "{0}[{1}] = (int16_t)({2}[{1}]{3});", copy.name,
+            nest.At(0), x.name, zero);
   return copy;
 }
 
@@ -198,11 +196,10 @@ absl::Status WriteDynamicQuantize(OperationCode& operation) {
 }
 
 constexpr Row kQuantizedRows[] = {
-    LoopRow<ops::QuantizeLinear>("QuantizeLinear", &WriteQuantize),
-    LoopRow<ops::DequantizeLinear>("DequantizeLinear", &WriteDequantize),
-    LoopRow<ops::FakeQuantize>("FakeQuantize", &WriteFakeQuantize),
-    LoopRow<ops::DynamicQuantizeLinear>("DynamicQuantizeLinear",
-                                        &WriteDynamicQuantize),
+    LoopRow<ops::QuantizeLinear>(&WriteQuantize),
+    LoopRow<ops::DequantizeLinear>(&WriteDequantize),
+    LoopRow<ops::FakeQuantize>(&WriteFakeQuantize),
+    LoopRow<ops::DynamicQuantizeLinear>(&WriteDynamicQuantize),
 };
 
 }  // namespace

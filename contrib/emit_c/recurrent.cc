@@ -377,13 +377,12 @@ absl::Status WriteLstmOf(OperationCode& code, const ops::LSTM& op,
 }
 
 // The attributes of older versions are those of the newest.
-template <typename Class>
 absl::Status WriteLstm(OperationCode& code) {
-  return WriteLstmOf(code, *code.As<Class>(), LayerOfInputs(code));
+  return WriteLstmOf(code, code.Common<ops::LSTM, ops::LSTM, ops::LSTM1>(),
+                     LayerOfInputs(code));
 }
-template <typename Class>
 absl::Status WriteGru(OperationCode& code) {
-  const ops::GRU& op = *code.As<Class>();
+  const auto& op = code.Common<ops::GRU, ops::GRU, ops::GRU1>();
   Layer layer = LayerOfInputs(code);
   NODEWISE_RETURN_IF_ERROR(
       CompleteLayer(op, "GRU", 3, ops::kGruActivations, &layer));
@@ -391,11 +390,11 @@ absl::Status WriteGru(OperationCode& code) {
     WriteGruStep(code, layer, cell, op.linear_before_reset);
   });
 }
-template <typename Class>
 absl::Status WriteRnn(OperationCode& code) {
   Layer layer = LayerOfInputs(code);
   NODEWISE_RETURN_IF_ERROR(
-      CompleteLayer(*code.As<Class>(), "RNN", 1, ops::kRnnActivations, &layer));
+      CompleteLayer(code.Common<ops::RNN, ops::RNN, ops::RNN1>(), "RNN", 1,
+                    ops::kRnnActivations, &layer));
   return WriteLayer(code, layer, false,
                     [&](const Cell& cell) { WriteRnnStep(code, layer, cell); });
 }
@@ -452,14 +451,10 @@ absl::Status WriteDynamicLstm(OperationCode& code) {
 }
 
 constexpr Row kRecurrentRows[] = {
-    SizedRow<ops::LSTM>("LSTM", &WriteLstm<ops::LSTM>),
-    SizedRow<ops::LSTM1>("LSTM", &WriteLstm<ops::LSTM1>),
-    SizedRow<ops::GRU>("GRU", &WriteGru<ops::GRU>),
-    SizedRow<ops::GRU1>("GRU", &WriteGru<ops::GRU1>),
-    SizedRow<ops::RNN>("RNN", &WriteRnn<ops::RNN>),
-    SizedRow<ops::RNN1>("RNN", &WriteRnn<ops::RNN1>),
-    SizedRow<ops::DynamicQuantizeLSTM>("DynamicQuantizeLSTM",
-                                       &WriteDynamicLstm),
+    SizedRow<ops::LSTM, ops::LSTM1>(&WriteLstm),
+    SizedRow<ops::GRU, ops::GRU1>(&WriteGru),
+    SizedRow<ops::RNN, ops::RNN1>(&WriteRnn),
+    SizedRow<ops::DynamicQuantizeLSTM>(&WriteDynamicLstm),
 };
 
 }  // namespace

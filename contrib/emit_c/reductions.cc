@@ -112,7 +112,6 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
   CodeWriter& code = operation.code();
   const PartedLoops loops(
       x.sizes, is_taken, {CompactView(x.sizes), ResultView(x.sizes, is_taken)});
-  if (y.count() == 0) return absl::OkStatus();
   const std::string element = fmt::format("{}[{}]", x.name, loops.At(0));
   loops.OpenKept(&code);
   if (fold.is_from_peak) {
@@ -133,8 +132,12 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
 }
 
 // The sides that a reduction takes together.
-absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code,
-                                             bool noop_without_axes) {
+absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code) {
+  const auto& op =
+      code.Common<ops::ReduceAttributes, ops::ReduceSum, ops::ReduceMean,
+                  ops::ReduceSumSquare, ops::ReduceL1, ops::ReduceL2,
+                  ops::ReduceLogSum, ops::ReduceLogSumExp, ops::ReduceProd,
+                  ops::ReduceMax, ops::ReduceMin>();
   const Sizes& x = code.in(0).sizes;
   std::optional<Sizes> axes;
   if (code.has(1)) {
@@ -149,16 +152,13 @@ absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code,
     }
   }
   if (!axes.has_value() || axes->empty()) {
-    return std::vector<bool>(x.size(), !noop_without_axes);
+    return std::vector<bool>(x.size(), !op.noop_with_empty_axes);
   }
   return SidesAt(*axes, x);
 }
 
-template <typename Class>
 absl::Status WriteReduction(OperationCode& code, const Fold& fold) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<bool> is_taken,
-      TakenSides(code, code.As<Class>()->noop_with_empty_axes));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
   return WriteFold(code, fold, is_taken);
 }
 
@@ -183,19 +183,16 @@ constexpr PlainFold kLogSum = {"0", "r += x;", "log(r)", true};
 constexpr PlainFold kLogSumExp = {"0", "r += exp(x - peak);", "log(r) + peak",
                                   true, true};
 
-template <typename Class, const PlainFold& kFold>
+template <const PlainFold& kFold>
 absl::Status WritePlainFold(OperationCode& code) {
   const bool is_float = TakesFloats(code);
   if (kFold.is_of_floats && !is_float) return Refuse("is of integers");
-  return WriteReduction<Class>(
-      code, {is_float ? "double" : "uint64_t", kFold.first, kFold.step,
-             kFold.end, kFold.is_from_peak});
+  return WriteReduction(code, {is_float ? "double" : "uint64_t", kFold.first,
+                               kFold.step, kFold.end, kFold.is_from_peak});
 }
 
 absl::Status WriteReduceMean(OperationCode& code) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<bool> is_taken,
-      TakenSides(code, code.As<ops::ReduceMean>()->noop_with_empty_axes));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);
   if (!TakesFloats(code) && code.in(0).dtype == kUint64) {
     return Refuse("is of type uint64");
@@ -216,7 +213,7 @@ absl::Status WriteReduceL1(OperationCode& code) {
             "r"};
   if (TakesFloats(code)) fold = {"double", "0", "r += fabs(x);", "r"};
   if (IsUnsigned(code.in(0).dtype)) fold = {"uint64_t", "0", "r += x;", "r"};
-  return WriteReduction<ops::ReduceL1>(code, fold);
+  return WriteReduction(code, fold);
 }
 
 // The largest or smallest; NaN wins.
@@ -237,9 +234,9 @@ Fold ExtremeOf(const CTensor& x, char sign) {
   }
   return {type, first, fmt::format("if (x {} r) r = x;", sign), "r"};
 }
-template <typename Class, char kSign>
+template <char kSign>
 absl::Status WriteExtreme(OperationCode& code) {
-  return WriteReduction<Class>(code, ExtremeOf(code.in(0), kSign));
+  return WriteReduction(code, ExtremeOf(code.in(0), kSign));
 }
 
 // All sides but those of the images and the channels.
@@ -288,7 +285,6 @@ std::string Place(const Lines& lines) {
 absl::Status WriteSoftmaxOf(OperationCode& operation, const Lines& lines,
                             bool is_log) {
   const CTensor& y = operation.out();
-  if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   const std::string row = operation.store().Scratch("double", lines.size);
   const std::string at = Place(lines);
@@ -326,7 +322,6 @@ template <typename Class, char kSign>
 absl::Status WriteArg(OperationCode& operation) {
   const ops::ArgAttributes& op = *operation.As<Class>();
   const CTensor& x = operation.in(0);
-  if (operation.out().count() == 0) return absl::OkStatus();
   const Lines lines = LinesOf(x.sizes, op.axis, false);
   CodeWriter& code = operation.code();
   OpenLines(&code, lines);
@@ -365,7 +360,6 @@ absl::Status WriteCumulative(OperationCode& operation) {
   const ops::CumulativeAttributes& op = *operation.As<Class>();
   const CTensor& x = operation.in(0);
   const CTensor& y = operation.out();
-  if (y.count() == 0) return absl::OkStatus();
   const std::string_view type =
       IsFloat(y.dtype) ? "double" : WrappingTypeOf(y.dtype);
   CodeWriter& code = operation.code();
@@ -386,23 +380,34 @@ absl::Status WriteCumulative(OperationCode& operation) {
 }
 // The versions differ in how they say that they do not train, and whether the
 // statistics may be those of each place.
-template <typename Class>
 absl::Status WriteBatchNorm(OperationCode& operation) {
-  const auto& op = *operation.As<Class>();
   bool is_spatial = true;
-  if constexpr (requires { op.training_mode; }) {
-    if (op.training_mode) return Refuse("attribute training_mode: is 1");
-  }
-  if constexpr (requires { op.is_test; }) {
-    if (op.is_test == 0) return Refuse("attribute is_test: is 0");
-  }
-  if constexpr (requires { op.spatial; }) is_spatial = op.spatial;
+  const char* trains = nullptr;
+  const auto read = [&](const auto* op) {
+    if (op == nullptr) return;
+    if constexpr (requires { op->spatial; }) is_spatial = op->spatial;
+    if constexpr (requires { op->training_mode; }) {
+      if (op->training_mode) trains = "attribute training_mode: is 1";
+    }
+    if constexpr (requires { op->is_test; }) {
+      if (op->is_test == 0) trains = "attribute is_test: is 0";
+    }
+  };
+  read(operation.As<ops::BatchNormalization>());
+  read(operation.As<ops::BatchNormalization7>());
+  read(operation.As<ops::BatchNormalization1>());
+  if (trains != nullptr) return Refuse(trains);
+  const double epsilon =
+      operation
+          .Common<ops::BatchNormAttributes, ops::BatchNormalization,
+                  ops::BatchNormalization9, ops::BatchNormalization7,
+                  ops::BatchNormalization1>()
+          .epsilon;
   for (size_t i = 1; i < operation.num_outputs(); ++i) {
     if (operation.wants(i)) return Refuse("its statistics are wanted");
   }
   if (!is_spatial) return Refuse("attribute spatial: is 0");
   const CTensor& x = operation.in(0);
-  if (x.count() == 0) return absl::OkStatus();
   const int64_t channels = x.sizes.size() > 1 ? x.sizes[1] : 1;
   const int64_t run = x.count() / (x.sizes[0] * channels);
   CodeWriter& code = operation.code();
@@ -410,7 +415,7 @@ absl::Status WriteBatchNorm(OperationCode& operation) {
   code.For("c", channels);
   code.Line("const int64_t begin = (n * {} + c) * {};", channels, run);
   code.Line("const double factor = {}[c] / sqrt((double){}[c] + {});",
-            operation.in(1).name, operation.in(4).name, DoubleText(op.epsilon));
+            operation.in(1).name, operation.in(4).name, DoubleText(epsilon));
   code.Line("const double mean = {}[c];", operation.in(3).name);
   code.Line("const double bias = {}[c];", operation.in(2).name);
   code.Each("i", run,
@@ -436,7 +441,6 @@ struct Norm {
 void WriteNorm(OperationCode& operation, const Norm& norm) {
   const CTensor& x = operation.in(0);
   const CTensor& y = operation.out();
-  if (x.count() == 0) return;
   CodeWriter& code = operation.code();
   const View none{Sizes(norm.sizes.size()), 0};
   const PartedLoops loops(
@@ -515,7 +519,6 @@ absl::Status WriteRmsNorm(OperationCode& code) {
 absl::Status WriteGroups(OperationCode& code, int64_t groups, bool by_channel,
                          double epsilon) {
   const Sizes& x = code.in(0).sizes;
-  if (code.in(0).count() == 0) return absl::OkStatus();
   Norm norm;
   const int64_t channels = x[1] / groups;
   norm.sizes = {x[0], groups, channels, code.in(0).count() / (x[0] * x[1])};
@@ -555,7 +558,6 @@ absl::Status WriteMeanVariance(OperationCode& code) {
 absl::Status WriteLrn(OperationCode& operation) {
   const auto& op = *operation.As<ops::LRN>();
   const CTensor& x = operation.in(0);
-  if (x.count() == 0) return absl::OkStatus();
   const int64_t channels = x.sizes[1];
   const int64_t run = x.count() / (x.sizes[0] * channels);
   const int64_t size = std::min(op.size.get(), 2 * channels);
@@ -588,7 +590,6 @@ absl::Status WriteLpNorm(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken,
                             SidesAt({op.axis}, x.sizes));
-  if (x.count() == 0) return absl::OkStatus();
   const PartedLoops loops(x.sizes, is_taken, {CompactView(x.sizes)});
   CodeWriter& code = operation.code();
   const std::string at = loops.At(0);
@@ -606,54 +607,39 @@ absl::Status WriteLpNorm(OperationCode& operation) {
 }
 
 constexpr Row kReductionRows[] = {
-    LoopRow<ops::ReduceSum>("ReduceSum", &WritePlainFold<ops::ReduceSum, kSum>),
-    LoopRow<ops::ReduceMean>("ReduceMean", &WriteReduceMean),
-    LoopRow<ops::ReduceSumSquare>(
-        "ReduceSumSquare", &WritePlainFold<ops::ReduceSumSquare, kSumSquare>),
-    LoopRow<ops::ReduceL1>("ReduceL1", &WriteReduceL1),
-    LoopRow<ops::ReduceL2>("ReduceL2", &WritePlainFold<ops::ReduceL2, kL2>),
-    LoopRow<ops::ReduceLogSum>("ReduceLogSum",
-                               &WritePlainFold<ops::ReduceLogSum, kLogSum>),
-    LoopRow<ops::ReduceLogSumExp>(
-        "ReduceLogSumExp", &WritePlainFold<ops::ReduceLogSumExp, kLogSumExp>),
-    LoopRow<ops::ReduceProd>("ReduceProd",
-                             &WritePlainFold<ops::ReduceProd, kProd>),
-    LoopRow<ops::ReduceMax>("ReduceMax", &WriteExtreme<ops::ReduceMax, '>'>),
-    LoopRow<ops::ReduceMin>("ReduceMin", &WriteExtreme<ops::ReduceMin, '<'>),
-    LoopRow<ops::GlobalAveragePool>("GlobalAveragePool", &WriteGlobalAverage),
-    LoopRow<ops::GlobalMaxPool>("GlobalMaxPool", &WriteGlobalMax),
-    LoopRow<ops::Softmax>("Softmax", &WriteSoftmax<ops::Softmax, false, false>),
-    LoopRow<ops::Softmax1>("Softmax",
-                           &WriteSoftmax<ops::Softmax1, true, false>),
-    LoopRow<ops::LogSoftmax>("LogSoftmax",
-                             &WriteSoftmax<ops::LogSoftmax, false, true>),
-    LoopRow<ops::LogSoftmax1>("LogSoftmax",
-                              &WriteSoftmax<ops::LogSoftmax1, true, true>),
-    LoopRow<ops::ArgMax>("ArgMax", &WriteArg<ops::ArgMax, '>'>),
-    LoopRow<ops::ArgMin>("ArgMin", &WriteArg<ops::ArgMin, '<'>),
-    LoopRow<ops::CumSum>("CumSum", &WriteCumulative<ops::CumSum, true>),
-    LoopRow<ops::CumProd>("CumProd", &WriteCumulative<ops::CumProd, false>),
-    LoopRow<ops::BatchNormalization>("BatchNormalization",
-                                     &WriteBatchNorm<ops::BatchNormalization>),
-    LoopRow<ops::BatchNormalization9>(
-        "BatchNormalization", &WriteBatchNorm<ops::BatchNormalization9>),
-    LoopRow<ops::BatchNormalization7>(
-        "BatchNormalization", &WriteBatchNorm<ops::BatchNormalization7>),
-    LoopRow<ops::BatchNormalization1>(
-        "BatchNormalization", &WriteBatchNorm<ops::BatchNormalization1>),
-    LoopRow<ops::LayerNormalization>("LayerNormalization", &WriteLayerNorm),
-    LoopRow<ops::RMSNormalization>("RMSNormalization", &WriteRmsNorm),
-    LoopRow<ops::InstanceNormalization>("InstanceNormalization",
-                                        &WriteInstanceNorm),
+    LoopRow<ops::ReduceSum>(&WritePlainFold<kSum>),
+    LoopRow<ops::ReduceMean>(&WriteReduceMean),
+    LoopRow<ops::ReduceSumSquare>(&WritePlainFold<kSumSquare>),
+    LoopRow<ops::ReduceL1>(&WriteReduceL1),
+    LoopRow<ops::ReduceL2>(&WritePlainFold<kL2>),
+    LoopRow<ops::ReduceLogSum>(&WritePlainFold<kLogSum>),
+    LoopRow<ops::ReduceLogSumExp>(&WritePlainFold<kLogSumExp>),
+    LoopRow<ops::ReduceProd>(&WritePlainFold<kProd>),
+    LoopRow<ops::ReduceMax>(&WriteExtreme<'>'>),
+    LoopRow<ops::ReduceMin>(&WriteExtreme<'<'>),
+    LoopRow<ops::GlobalAveragePool>(&WriteGlobalAverage),
+    LoopRow<ops::GlobalMaxPool>(&WriteGlobalMax),
+    LoopRow<ops::Softmax>(&WriteSoftmax<ops::Softmax, false, false>),
+    LoopRow<ops::Softmax1>(&WriteSoftmax<ops::Softmax1, true, false>),
+    LoopRow<ops::LogSoftmax>(&WriteSoftmax<ops::LogSoftmax, false, true>),
+    LoopRow<ops::LogSoftmax1>(&WriteSoftmax<ops::LogSoftmax1, true, true>),
+    LoopRow<ops::ArgMax>(&WriteArg<ops::ArgMax, '>'>),
+    LoopRow<ops::ArgMin>(&WriteArg<ops::ArgMin, '<'>),
+    LoopRow<ops::CumSum>(&WriteCumulative<ops::CumSum, true>),
+    LoopRow<ops::CumProd>(&WriteCumulative<ops::CumProd, false>),
+    LoopRow<ops::BatchNormalization, ops::BatchNormalization9,
+            ops::BatchNormalization7, ops::BatchNormalization1>(
+        &WriteBatchNorm),
+    LoopRow<ops::LayerNormalization>(&WriteLayerNorm),
+    LoopRow<ops::RMSNormalization>(&WriteRmsNorm),
+    LoopRow<ops::InstanceNormalization>(&WriteInstanceNorm),
     LoopRow<ops::GroupNormalization>(
-        "GroupNormalization", &WriteGroupNorm<ops::GroupNormalization, true>),
+        &WriteGroupNorm<ops::GroupNormalization, true>),
     LoopRow<ops::GroupNormalization18>(
-        "GroupNormalization",
         &WriteGroupNorm<ops::GroupNormalization18, false>),
-    LoopRow<ops::MeanVarianceNormalization>("MeanVarianceNormalization",
-                                            &WriteMeanVariance),
-    LoopRow<ops::LRN>("LRN", &WriteLrn),
-    LoopRow<ops::LpNormalization>("LpNormalization", &WriteLpNorm),
+    LoopRow<ops::MeanVarianceNormalization>(&WriteMeanVariance),
+    LoopRow<ops::LRN>(&WriteLrn),
+    LoopRow<ops::LpNormalization>(&WriteLpNorm),
 };
 
 }  // namespace

@@ -157,8 +157,8 @@ absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
   next.variables_[output] = next.Variable();
   next.made_.push_back(output);
   // Every operation of the reference rounds what it makes.
-  next.steps_.push_back(
-      {operation.id, row.name, output, AsShort("as", out.dtype, expression)});
+  next.steps_.push_back({operation.id, operation.def().name, output,
+                         AsShort("as", out.dtype, expression)});
   *this = std::move(next);
   return absl::OkStatus();
 }
@@ -261,7 +261,7 @@ class NetworkWriter {
     if (MakesNothing(operation)) return absl::OkStatus();
     Flush();
     store_.keeps_sizes = store_.keeps_sizes || row->keeps_sizes;
-    code_.Line("/* {} */", row->name);
+    code_.Line("/* {} */", operation.def().name);
     // C has one scope for the names of all code that is in no loop.
     const bool is_alone = network_.order().size() == 1;
     if (!is_alone) code_.Open();
@@ -524,7 +524,7 @@ absl::Status WriteIf(OperationCode& code) {
   return absl::OkStatus();
 }
 
-constexpr Row kBodyRows[] = {MoveRow<ops::If>("If", &WriteIf)};
+constexpr Row kBodyRows[] = {MoveRow<ops::If>(&WriteIf)};
 
 }  // namespace
 

@@ -286,7 +286,6 @@ absl::Status WriteTransform(OperationCode& operation, const Transform& op) {
     length = (*told)[0];
   }
   if (length > kMostLength) return Refuse("it is too long");
-  if (y.count() == 0) return absl::OkStatus();
   const int64_t parts = x.sizes.back();
   const int64_t made = y.sizes.back();
   const int64_t lanes = lines.inner / parts;
@@ -345,11 +344,11 @@ absl::Status WriteDft(OperationCode& code) {
 }
 
 constexpr Row kSignalRows[] = {
-    SizedRow<ops::Resize>("Resize", &WriteResize),
-    SizedRow<ops::Resize10>("Resize", &WriteScaledSides<ops::Resize10>),
-    SizedRow<ops::Upsample>("Upsample", &WriteScaledSides<ops::Upsample>),
-    SizedRow<ops::DFT17>("DFT", &WriteDft17),
-    SizedRow<ops::DFT>("DFT", &WriteDft),
+    SizedRow<ops::Resize>(&WriteResize),
+    SizedRow<ops::Resize10>(&WriteScaledSides<ops::Resize10>),
+    SizedRow<ops::Upsample>(&WriteScaledSides<ops::Upsample>),
+    SizedRow<ops::DFT17>(&WriteDft17),
+    SizedRow<ops::DFT>(&WriteDft),
 };
 
 }  // namespace

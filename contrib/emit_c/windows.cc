@@ -302,7 +302,6 @@ absl::Status WriteConvOf(OperationCode& operation,
   JoinSides(&shape);
   const WindowPlan& plan = shape.plan;
   CodeWriter& code = operation.code();
-  if (tensors.y.count() == 0) return absl::OkStatus();
   code.Open();
   code.Line("typedef {} element_type;", tensors.x.type());
   code.Line("typedef {} sum_type;", tensors.sum_type);
@@ -344,7 +343,6 @@ absl::StatusOr<CTensor> CentredWeights(OperationCode& code, size_t weights,
 absl::Status WriteIntegerConv(OperationCode& code,
                               const ops::ConvAttributes& op,
                               const ProductSlots& slots, const CTensor& sums) {
-  if (code.out().count() == 0) return absl::OkStatus();
   if (code.has(slots.a_zero) && code.in(slots.a_zero).count() != 1) {
     return Refuse("the zero point of X has more than one element");
   }
@@ -375,7 +373,6 @@ absl::Status CheckScales(const OperationCode& code) {
 }
 
 absl::Status WriteQLinearConv(OperationCode& code) {
-  if (code.out().count() == 0) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(CheckScales(code));
   const CTensor sums = IntegerSums(code);
   NODEWISE_RETURN_IF_ERROR(WriteIntegerConv(code, *code.As<ops::QLinearConv>(),
@@ -480,7 +477,6 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
   const int64_t channels = x.sizes[1] / op.group;
   const int64_t taps = CountIn(kernel);
   const int64_t full = CountIn(plan.full);
-  if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   const std::string sums = operation.store().Scratch(y.type(), full);
   code.Open();
@@ -511,9 +507,7 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
     copied.push_back(std::min(out[s], plan.full[s] - plan.pads[s]));
   }
   const LoopNest nest(copied, {from_view, CompactView(out)});
-  nest.Open(&code);
-  code.Line("to[{}] += sums[{}];", nest.At(1), nest.At(0));
-  nest.Close(&code);
+  nest.Each(&code, "to[{}] += sums[{}];", nest.At(1), nest.At(0));
   code.Close(4);
   return absl::OkStatus();
 }
@@ -532,7 +526,6 @@ absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
                        const Pooling& pooling) {
   const CTensor& x = operation.in(0);
   const CTensor& y = operation.out();
-  if (y.count() == 0) return absl::OkStatus();
   CodeWriter& code = operation.code();
   const std::string row =
       operation.store().Scratch(pooling.type, plan.output.back());
@@ -625,13 +618,13 @@ absl::Status WriteLpPool(OperationCode& code) {
 }
 
 constexpr Row kWindowRows[] = {
-    SizedRow<ops::Conv>("Conv", &WriteConv),
-    SizedRow<ops::ConvInteger>("ConvInteger", &WriteConvInteger),
-    SizedRow<ops::QLinearConv>("QLinearConv", &WriteQLinearConv),
-    SizedRow<ops::ConvTranspose>("ConvTranspose", &WriteConvTranspose),
-    SizedRow<ops::MaxPool>("MaxPool", &WriteMaxPool),
-    SizedRow<ops::AveragePool>("AveragePool", &WriteAveragePool),
-    SizedRow<ops::LpPool>("LpPool", &WriteLpPool),
+    SizedRow<ops::Conv>(&WriteConv),
+    SizedRow<ops::ConvInteger>(&WriteConvInteger),
+    SizedRow<ops::QLinearConv>(&WriteQLinearConv),
+    SizedRow<ops::ConvTranspose>(&WriteConvTranspose),
+    SizedRow<ops::MaxPool>(&WriteMaxPool),
+    SizedRow<ops::AveragePool>(&WriteAveragePool),
+    SizedRow<ops::LpPool>(&WriteLpPool),
 };
 
 }  // namespace
