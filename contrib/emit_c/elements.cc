@@ -166,10 +166,6 @@ Text ExtremeText(const ElementCode& code) {
   return fmt::format("({}){}", CTypeOf(code.out), best);
 }
 
-constexpr char kWrappedSum[] = "({type})(({wrap}){a} + ({wrap}){b})";
-constexpr char kWrappedDifference[] = "({type})(({wrap}){a} - ({wrap}){b})";
-constexpr char kWrappedProduct[] = "({type})(({wrap}){a} * ({wrap}){b})";
-
 // Integers wrap around: they are calculated without a sign, since C leaves open
 // what an overflow of a signed type gives. It also leaves open what a division
 // by 0 is, and what the smallest number divided by -1 is; here they are what
@@ -179,8 +175,7 @@ constexpr Row kElementRows[] = {
     TextRow<ops::Abs>("({type})fabs({a})",
                       "({type})({a} < 0 ? 0 - ({wrap}){a} : ({wrap}){a})",
                       "{a}"),
-    TextRow<ops::Neg>("-{a}", "({type})(0 - ({wrap}){a})",
-                      "({type})(0 - ({wrap}){a})"),
+    TextRow<ops::Neg>("-{a}", "({type})(0 - ({wrap}){a})"),
     // The last branch gives 0 or NaN as it is.
     TextRow<ops::Sign>("{a} > 0 ? 1 : {a} < 0 ? -1 : {a}",
                        "{a} > 0 ? 1 : {a} < 0 ? -1 : {a}", "{a} > 0"),
@@ -232,10 +227,12 @@ constexpr Row kElementRows[] = {
     ElementRow<ops::Cast>(&CastedText),
     ElementRow<ops::CastLike>(&CastedText),
     ElementRow<ops::Clip>(&ClipText),
-    TextRow<ops::Add, ops::Add1>("{a} + {b}", kWrappedSum, kWrappedSum),
-    TextRow<ops::Sub, ops::Sub1>("{a} - {b}", kWrappedDifference,
-                                 kWrappedDifference),
-    TextRow<ops::Mul, ops::Mul1>("{a} * {b}", kWrappedProduct, kWrappedProduct),
+    TextRow<ops::Add, ops::Add1>("{a} + {b}",
+                                 "({type})(({wrap}){a} + ({wrap}){b})"),
+    TextRow<ops::Sub, ops::Sub1>("{a} - {b}",
+                                 "({type})(({wrap}){a} - ({wrap}){b})"),
+    TextRow<ops::Mul, ops::Mul1>("{a} * {b}",
+                                 "({type})(({wrap}){a} * ({wrap}){b})"),
     TextRow<ops::Div, ops::Div1>(
         "{a} / {b}",
         "({type})({b} == 0 ? 0 : {b} == -1 ? ({type})(0 - ({wrap}){a}) : "

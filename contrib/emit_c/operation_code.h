@@ -265,6 +265,11 @@ constexpr Row TextRow(std::string_view of_floats, std::string_view of_signed,
   return row;
 }
 template <typename... Versions>
+constexpr Row TextRow(std::string_view of_floats,
+                      std::string_view of_integers) {
+  return TextRow<Versions...>(of_floats, of_integers, of_integers);
+}
+template <typename... Versions>
 constexpr Row TextRow(std::string_view text) {
   return TextRow<Versions...>(text, text, text);
 }

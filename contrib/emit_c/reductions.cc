@@ -282,8 +282,10 @@ std::string Place(const Lines& lines) {
 
 // The largest of a line is taken off before the exponentials, of which one is 1
 // then and none overflows.
-absl::Status WriteSoftmaxOf(OperationCode& operation, const Lines& lines,
-                            bool is_log) {
+template <typename Class, bool kTakesRest, bool kIsLog>
+absl::Status WriteSoftmax(OperationCode& operation) {
+  const Lines lines =
+      LinesOf(operation.in(0).sizes, operation.As<Class>()->axis, kTakesRest);
   const CTensor& y = operation.out();
   CodeWriter& code = operation.code();
   const std::string row = operation.store().Scratch("double", lines.size);
@@ -298,7 +300,7 @@ absl::Status WriteSoftmaxOf(OperationCode& operation, const Lines& lines,
   code.Line("{}[j] = exp(x[{}] - peak);", row, at);
   code.Line("sum += {}[j];", row);
   code.Close();
-  if (is_log) {
+  if (kIsLog) {
     code.Line("sum = log(sum);");
     code.Each("j", lines.size, "y[{0}] = ({1})(x[{0}] - peak - sum);", at,
               y.type());
@@ -308,13 +310,6 @@ absl::Status WriteSoftmaxOf(OperationCode& operation, const Lines& lines,
   }
   code.Close(2);
   return absl::OkStatus();
-}
-
-template <typename Class, bool kTakesRest, bool kIsLog>
-absl::Status WriteSoftmax(OperationCode& code) {
-  return WriteSoftmaxOf(
-      code, LinesOf(code.in(0).sizes, code.As<Class>()->axis, kTakesRest),
-      kIsLog);
 }
 
 // The first NaN wins, and among equals the first or the last.

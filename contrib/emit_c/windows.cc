@@ -176,19 +176,25 @@ void AddToRow(CodeWriter* code, int64_t count,
   code->Each("o", count, "row[o] += {};", SumOf(terms));
 }
 
-struct ConvShape {
-  WindowPlan plan;
-  int64_t images = 0;
-  int64_t channels = 0;
-  int64_t outputs = 0;  // Channels of the output.
+// A convolution, whose tensors need not be those of an operation. W is
+// [outputs, channels of a group, ...].
+struct Conv {
+  CTensor x;
+  CTensor w;
+  CTensor y;
+  std::string bias;  // Empty: none.
+  // The type that sums are taken in, as wide as the elements of y.
+  std::string_view sum_type;
+  // What the attributes make of the tensors; WriteConvOf() fills it in.
   int64_t groups = 1;
-  int64_t group_channels() const { return channels / groups; }
-  int64_t group_outputs() const { return outputs / groups; }
+  WindowPlan plan{};
+
+  int64_t group_channels() const { return x.sizes[1] / groups; }
 };
 
 // Without windows that overlap, a plane is one row.
-void JoinSides(ConvShape* shape) {
-  WindowPlan& plan = shape->plan;
+void JoinSides(Conv* conv) {
+  WindowPlan& plan = conv->plan;
   if (plan.needs_padding() || plan.taps() != 1 ||
       plan.window.strides != Sizes(plan.sides(), 1)) {
     return;
@@ -198,9 +204,9 @@ void JoinSides(ConvShape* shape) {
 }
 
 // The channels of a convolution without neighbours, some at once.
-void AddChannels(CodeWriter* code, const ConvShape& shape) {
-  const int64_t all = shape.group_channels();
-  const int64_t plane = shape.plan.plane();
+void AddChannels(CodeWriter* code, const Conv& conv) {
+  const int64_t all = conv.group_channels();
+  const int64_t plane = conv.plan.plane();
   const auto add = [&](int64_t begin, int64_t end, int64_t step) {
     if (begin == end) return;
     code->Open("for (int64_t c = {}; c < {}; c += {})", begin, end, step);
@@ -210,7 +216,7 @@ void AddChannels(CodeWriter* code, const ConvShape& shape) {
       code->Line("const element_type w{0} = w[c + {0}];", t);
       products.push_back(fmt::format("w{} * from[o + {}]", t, t * plane));
     }
-    AddToRow(code, shape.plan.output.back(), products);
+    AddToRow(code, conv.plan.output.back(), products);
     code->Close();
   };
   const int64_t whole = all / kChannelsAtOnce * kChannelsAtOnce;
@@ -218,10 +224,10 @@ void AddChannels(CodeWriter* code, const ConvShape& shape) {
   add(whole, all, 1);
 }
 
-void AddWindows(CodeWriter* code, const ConvShape& shape) {
-  const WindowPlan& plan = shape.plan;
+void AddWindows(CodeWriter* code, const Conv& conv) {
+  const WindowPlan& plan = conv.plan;
   const int64_t taps = plan.window.kernel.back();
-  code->For("c", shape.group_channels());
+  code->For("c", conv.group_channels());
   plan.OpenTaps(code);
   code->Line("const element_type* from = x + c * {} + {};", plan.plane(),
              plan.SourceIndex());
@@ -247,74 +253,53 @@ void AddWindows(CodeWriter* code, const ConvShape& shape) {
   code->Close(static_cast<int>(plan.sides()));
 }
 
-// The tensors of a convolution, which need not be those of an operation.
-struct ConvTensors {
-  CTensor x;
-  CTensor w;
-  CTensor y;
-  std::string bias;  // Empty: none.
-  // The type that sums are taken in, as wide as the elements of y.
-  std::string_view sum_type;
-};
-
-absl::StatusOr<ConvShape> ShapeOfConv(const ops::ConvAttributes& op,
-                                      const ConvTensors& tensors) {
-  const Sizes& w = tensors.w.sizes;
-  ConvShape shape;
-  const Sizes kernel(w.begin() + 2, w.end());
-  NODEWISE_ASSIGN_OR_RETURN(
-      shape.plan, PlanWindows({op.auto_pad, kernel, op.strides, op.dilations,
-                               op.pads, false},
-                              tensors.x, tensors.y));
-  shape.images = tensors.x.sizes[0];
-  shape.channels = tensors.x.sizes[1];
-  shape.outputs = w[0];
-  shape.groups = op.group;
-  return shape;
-}
-
 // Computes all rows of the channels of an image, whose planes begin at `image`.
-void WriteRows(CodeWriter* code, const ConvShape& shape,
-               const ConvTensors& tensors, const std::string& image) {
-  const WindowPlan& plan = shape.plan;
-  code->For("m", shape.outputs);
+void WriteRows(CodeWriter* code, const Conv& conv, const std::string& image) {
+  const WindowPlan& plan = conv.plan;
+  code->For("m", conv.w.sizes[0]);
   code->Line("const element_type* x = {} + m / {} * {};", image,
-             shape.group_outputs(), shape.group_channels() * plan.plane());
-  code->Line("const element_type* w = {} + m * {};", tensors.w.name,
-             shape.group_channels() * plan.taps());
+             conv.w.sizes[0] / conv.groups,
+             conv.group_channels() * plan.plane());
+  code->Line("const element_type* w = {} + m * {};", conv.w.name,
+             conv.group_channels() * plan.taps());
   plan.OpenRows(code);
   code->Line(
       "sum_type* restrict row = (sum_type*){} + (n * {} + m) * {} "
       "+ {};",
-      tensors.y.name, shape.outputs, CountIn(plan.output), plan.RowIndex());
+      conv.y.name, conv.w.sizes[0], CountIn(plan.output), plan.RowIndex());
   code->Each("o", plan.output.back(), "row[o] = {};",
-             tensors.bias.empty() ? "0" : tensors.bias + "[m]");
+             conv.bias.empty() ? "0" : conv.bias + "[m]");
   const bool is_joined =
       plan.sides() == 1 && plan.taps() == 1 && plan.window.strides[0] == 1;
-  is_joined ? AddChannels(code, shape) : AddWindows(code, shape);
+  is_joined ? AddChannels(code, conv) : AddWindows(code, conv);
   code->Close(static_cast<int>(plan.sides() - 1) + 1);
 }
 
 absl::Status WriteConvOf(OperationCode& operation,
-                         const ops::ConvAttributes& op,
-                         const ConvTensors& tensors) {
-  NODEWISE_ASSIGN_OR_RETURN(ConvShape shape, ShapeOfConv(op, tensors));
-  JoinSides(&shape);
-  const WindowPlan& plan = shape.plan;
+                         const ops::ConvAttributes& op, Conv conv) {
+  const Sizes kernel(conv.w.sizes.begin() + 2, conv.w.sizes.end());
+  conv.groups = op.group;
+  NODEWISE_ASSIGN_OR_RETURN(
+      conv.plan, PlanWindows({op.auto_pad, kernel, op.strides, op.dilations,
+                              op.pads, false},
+                             conv.x, conv.y));
+  JoinSides(&conv);
+  const WindowPlan& plan = conv.plan;
+  const int64_t channels = conv.x.sizes[1];
   CodeWriter& code = operation.code();
   code.Open();
-  code.Line("typedef {} element_type;", tensors.x.type());
-  code.Line("typedef {} sum_type;", tensors.sum_type);
-  code.For("n", shape.images);
-  std::string image = fmt::format("{} + n * {}", tensors.x.name,
-                                  shape.channels * CountIn(plan.input));
+  code.Line("typedef {} element_type;", conv.x.type());
+  code.Line("typedef {} sum_type;", conv.sum_type);
+  code.For("n", conv.x.sizes[0]);
+  std::string image =
+      fmt::format("{} + n * {}", conv.x.name, channels * CountIn(plan.input));
   if (plan.needs_padding()) {
-    const std::string to = operation.store().Scratch(
-        tensors.x.type(), shape.channels * plan.plane());
-    PadPlanes(&code, plan, shape.channels, "(" + image + ")", to, "0");
+    const std::string to =
+        operation.store().Scratch(conv.x.type(), channels * plan.plane());
+    PadPlanes(&code, plan, channels, "(" + image + ")", to, "0");
     image = to;
   }
-  WriteRows(&code, shape, tensors, image);
+  WriteRows(&code, conv, image);
   code.Close(2);
   return absl::OkStatus();
 }
