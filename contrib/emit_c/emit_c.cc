@@ -257,11 +257,6 @@ class FunctionList {
   std::set<std::string> symbols_;
 };
 
-absl::Status StatusOf(absl::Span<const Refusal> refusals) {
-  return Refuse("there is no C for {}: {}",
-                CountOf(refusals.size(), "operation"), TextOf(refusals, "; "));
-}
-
 // Judges a region by writing its code, which is what EmitC() does.
 class CPlan : public RegionPlan {
  public:
@@ -321,7 +316,11 @@ absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
     emitted.graph.nodes[n].function =
         functions.Add(code, graph.node(id), region);
   }
-  if (!refusals.empty()) return emit_c::StatusOf(refusals);
+  if (!refusals.empty()) {
+    return emit_c::Refuse("there is no C for {}: {}",
+                          CountOf(refusals.size(), "operation"),
+                          emit_c::TextOf(refusals, "; "));
+  }
   ClearBuiltInFunctions(&emitted.graph);
   emitted.source = functions.Source();
   // Faults that are found later are shown in the text that is written to a

@@ -88,13 +88,13 @@ std::string RegionStore::Table(const NDArray& tensor) {
 
 std::optional<Sizes> OperationCode::Ints(size_t i) const {
   if (!has(i)) return std::nullopt;
-  const std::vector<InputInfo> infos = network_.InputsOf(operation_.id);
+  const std::vector<InputInfo> infos = network.InputsOf(operation.id);
   return Inputs(infos).Ints(i);
 }
 
 const NDArray* OperationCode::Constant(size_t i) const {
   if (!has(i)) return nullptr;
-  const NetworkValue& value = network_.value(operation_.inputs[i]);
+  const NetworkValue& value = network.value(operation.inputs[i]);
   return value.kind == NetworkValue::Kind::kConstant ? &value.data : nullptr;
 }
 

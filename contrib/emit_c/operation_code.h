@@ -70,21 +70,17 @@ struct RegionStore {
 };
 
 // One operation whose code is to be written.
-class OperationCode {
- public:
-  OperationCode(const Network& network, const Operation& operation,
-                std::vector<CTensor> inputs, std::vector<CTensor> outputs,
-                RegionStore* store)
-      : network_(network),
-        operation_(operation),
-        inputs_(std::move(inputs)),
-        outputs_(std::move(outputs)),
-        store_(store) {}
+struct OperationCode {
+  const Network& network;
+  const Operation& operation;
+  std::vector<CTensor> inputs;   // Those not given have no name.
+  std::vector<CTensor> outputs;  // Those not wanted have no name.
+  RegionStore* region_store;
 
   // Returns the attributes, or null if the operation is of another class.
   template <typename Class>
   const Class* As() const {
-    return operation_.attrs.As<Class>();
+    return operation.attrs.As<Class>();
   }
   // Returns what the classes of several versions or operators have in common.
   // REQUIRES: the operation is of one of them.
@@ -94,23 +90,23 @@ class OperationCode {
     ((found = found != nullptr ? found : As<Classes>()), ...);
     return *found;
   }
-  size_t num_inputs() const { return operation_.inputs.size(); }
+  size_t num_inputs() const { return operation.inputs.size(); }
   bool has(size_t i) const {
-    return i < num_inputs() && operation_.inputs[i] != kNoValue;
+    return i < num_inputs() && operation.inputs[i] != kNoValue;
   }
   // REQUIRES: has(i).
-  const CTensor& in(size_t i) const { return inputs_[i]; }
-  size_t num_outputs() const { return operation_.outputs.size(); }
+  const CTensor& in(size_t i) const { return inputs[i]; }
+  size_t num_outputs() const { return operation.outputs.size(); }
   bool wants(size_t i) const {
-    return i < num_outputs() && operation_.outputs[i] != kNoValue;
+    return i < num_outputs() && operation.outputs[i] != kNoValue;
   }
   // REQUIRES: wants(i).
-  const CTensor& out(size_t i = 0) const { return outputs_[i]; }
+  const CTensor& out(size_t i = 0) const { return outputs[i]; }
 
   // The type that the network has for an input, which the code may compute in
   // another one. REQUIRES: has(i).
   DLDataType StoredType(size_t i) const {
-    return network_.value(operation_.inputs[i]).type.dtype;
+    return network.value(operation.inputs[i]).type.dtype;
   }
 
   // The integers that an input always has; none if they are not known.
@@ -118,15 +114,8 @@ class OperationCode {
   // What a constant of the region holds; null if the input is none.
   const NDArray* Constant(size_t i) const;
 
-  CodeWriter& code() const { return *store_->code; }
-  RegionStore& store() const { return *store_; }
-
- private:
-  const Network& network_;
-  const Operation& operation_;
-  std::vector<CTensor> inputs_;   // Those not given have no name.
-  std::vector<CTensor> outputs_;  // Those not wanted have no name.
-  RegionStore* store_;
+  CodeWriter& code() const { return *region_store->code; }
+  RegionStore& store() const { return *region_store; }
 };
 
 // Returns the side that an operator's axis means, which may count from the end.

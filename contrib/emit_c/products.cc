@@ -187,19 +187,11 @@ absl::Status WriteMatMul(OperationCode& code) {
   return WriteMatMulOf(code, code.in(0), code.in(1), code.out());
 }
 
-// The matrices of a factor; a vector is one of a row (left) or a column.
-struct FactorSizes {
-  int64_t items = 1;
-  int64_t rows = 1;
-  int64_t columns = 1;
-};
-FactorSizes SizesOfFactor(const Sizes& sizes, bool is_left) {
-  if (sizes.size() == 1) {
-    return is_left ? FactorSizes{1, 1, sizes[0]} : FactorSizes{1, sizes[0], 1};
-  }
-  const auto all = absl::MakeConstSpan(sizes);
-  const size_t rank = sizes.size();
-  return {CountIn(all.first(rank - 2)), sizes[rank - 2], sizes[rank - 1]};
+// The matrices of a factor as [matrices, rows, columns]; a vector is one of a
+// row (left) or a column.
+Lines MatricesOf(const Sizes& sizes, bool is_left) {
+  if (sizes.size() > 1) return LinesAlong(sizes, sizes.size() - 2);
+  return is_left ? Lines{1, 1, sizes[0]} : Lines{1, sizes[0], 1};
 }
 
 // The zero points of a factor: one, one for each row of A or column of B, or
@@ -211,19 +203,19 @@ absl::StatusOr<View> ZeroView(const OperationCode& code,
   View view{Sizes(x.size(), 0), 0};
   const int64_t count = code.has(zero) ? code.in(zero).count() : 1;
   if (count == 1) return view;
-  const FactorSizes sizes = SizesOfFactor(x, is_left);
-  if (!is_left && count == sizes.columns) {
+  const auto [items, rows, columns] = MatricesOf(x, is_left);
+  if (!is_left && count == columns) {
     view.strides.back() = 1;
     return view;
   }
-  if (is_left && count == sizes.rows) {
+  if (is_left && count == rows) {
     view.strides[x.size() - 2] = 1;
     return view;
   }
   const bool is_one = code.in(slots.b).sizes.size() <= 2;
-  if (!is_left || !is_one || count != sizes.items * sizes.rows) {
+  if (!is_left || !is_one || count != items * rows) {
     return Refuse("input {}: has {} elements, expected 1 or {}", zero, count,
-                  is_left ? sizes.rows : sizes.columns);
+                  is_left ? rows : columns);
   }
   view = CompactView(Sizes(x.begin(), x.end() - 1));
   view.strides.push_back(0);
@@ -262,8 +254,8 @@ absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
 absl::Status WriteQLinearMatMul(OperationCode& code) {
   const CTensor& y = code.out();
   NODEWISE_RETURN_IF_ERROR(RequireOneScale(code));
-  const int64_t rows = SizesOfFactor(code.in(0).sizes, true).rows;
-  const int64_t columns = SizesOfFactor(code.in(3).sizes, false).columns;
+  const int64_t rows = MatricesOf(code.in(0).sizes, true).size;
+  const int64_t columns = MatricesOf(code.in(3).sizes, false).inner;
   const int64_t items = y.count() / (rows * columns);
   NODEWISE_ASSIGN_OR_RETURN(const std::string left,
                             ScaleOfLine(code, 1, "i", rows, items));

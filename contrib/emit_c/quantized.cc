@@ -80,8 +80,9 @@ struct ScaledLoops {
 
 // One scale is for all elements, a list has one for each place of the axis, and
 // others are for blocks along the axis.
-absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code, int64_t axis,
-                                    int64_t block) {
+template <typename Class>
+absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code,
+                                    const Class& op) {
   const Sizes& x = code.in(0).sizes;
   const Sizes& scale = code.in(1).sizes;
   if (CountIn(scale) == 1 && scale.size() <= 1) {
@@ -89,13 +90,13 @@ absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code, int64_t axis,
   }
   // A vector has one axis only, so the default does not apply.
   NODEWISE_ASSIGN_OR_RETURN(const size_t side,
-                            SideAt(x.size() == 1 ? 0 : axis, x));
+                            SideAt(x.size() == 1 ? 0 : op.axis, x));
   const Lines lines = LinesAlong(x, side);
   return ScaledLoops{
       lines, fmt::format("(o * {} + k) * {} + i", lines.size, lines.inner),
       scale.size() == 1 ? "k"
                         : fmt::format("(o * {} + k / {}) * {} + i", scale[side],
-                                      block, lines.inner)};
+                                      op.block_size, lines.inner)};
 }
 
 // Returns an expression of a float rounded to a type.
@@ -134,8 +135,7 @@ void WriteScaled(const OperationCode& code, const ScaledLoops& loops,
 
 absl::Status WriteQuantize(OperationCode& code) {
   const auto& op = *code.As<ops::QuantizeLinear>();
-  NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops,
-                            LoopsOf(code, op.axis, op.block_size));
+  NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops, LoopsOf(code, op));
   const DLDataType scale = code.StoredType(1);
   const DLDataType precision =
       op.precision.value_or(IsFloat(scale) ? scale : kFloat32);
@@ -147,8 +147,7 @@ absl::Status WriteQuantize(OperationCode& code) {
 
 absl::Status WriteDequantize(OperationCode& code) {
   const auto& op = *code.As<ops::DequantizeLinear>();
-  NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops,
-                            LoopsOf(code, op.axis, op.block_size));
+  NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops, LoopsOf(code, op));
   const std::string zero = ZeroText(code, loops);
   WriteScaled(
       code, loops,
@@ -160,8 +159,7 @@ absl::Status WriteDequantize(OperationCode& code) {
 
 absl::Status WriteFakeQuantize(OperationCode& code) {
   const auto& op = *code.As<ops::FakeQuantize>();
-  NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops,
-                            LoopsOf(code, op.axis, op.block_size));
+  NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops, LoopsOf(code, op));
   const DLDataType between =
       op.output_dtype.value_or(code.has(2) ? code.StoredType(2) : kUint8);
   const std::string zero = ZeroText(code, loops);

@@ -290,7 +290,7 @@ class NetworkWriter {
         output = store_.ScratchTensor(kFloat32, output.sizes);
       }
     }
-    OperationCode code(network_, operation, inputs, wide, &store_);
+    OperationCode code{network_, operation, inputs, wide, &store_};
     NODEWISE_RETURN_IF_ERROR(row.write(code));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!is_widened(outputs[i])) continue;

@@ -176,8 +176,7 @@ void AddToRow(CodeWriter* code, int64_t count,
   code->Each("o", count, "row[o] += {};", SumOf(terms));
 }
 
-// A convolution, whose tensors need not be those of an operation. W is
-// [outputs, channels of a group, ...].
+// A convolution, whose tensors need not be those of an operation.
 struct Conv {
   CTensor x;
   CTensor w;

@@ -39,9 +39,10 @@ struct Slots {
   size_t a_zero;
   size_t b;
   size_t b_zero;
+  bool has_scales;
 };
-constexpr Slots kIntegerSlots = {2, 1, 3};
-constexpr Slots kQLinearSlots = {2, 3, 5};
+constexpr Slots kIntegerSlots = {2, 1, 3, false};
+constexpr Slots kQLinearSlots = {2, 3, 5, true};
 
 absl::StatusOr<int32_t> ZeroPoint(const Call& call, size_t i) {
   if (!call.has(i)) return 0;
@@ -238,77 +239,85 @@ absl::Status AddIntegerMatMul(ProgramBuilder& program, const Slots& slots,
                               {{DNNL_ARG_WEIGHTS, weights}});
 }
 
-}  // namespace
-
-absl::Status BuildConvInteger(ProgramBuilder& program) {
-  const Call& call = program.call();
-  const Slots& slots = kIntegerSlots;
-  NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
-  NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, slots.b));
-  NODEWISE_ASSIGN_OR_RETURN(const double largest, LargestOfConv(call, slots.b));
-  NODEWISE_RETURN_IF_ERROR(RequireExact(largest));
-  ConvSpec spec;
-  NODEWISE_ASSIGN_OR_RETURN(const Sizes weights,
-                            PlaceConv(call, *call.op().As<ops::ConvInteger>(),
-                                      slots.b, DataType::s8, &spec));
+// How sums become the output: QLinear operators scale them, and those of the
+// others have to be exact. `side` is that of the output which the scales of B
+// lie along.
+absl::StatusOr<Rescale> ReadRescale(const Call& call, const Slots& slots,
+                                    int side, double largest) {
   Rescale rescale{{1}};
+  if (slots.has_scales) {
+    NODEWISE_ASSIGN_OR_RETURN(rescale, RescaleOf(call, side, largest));
+  }
   NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
-  return AddIntegerConv(program, slots, std::move(spec), weights, rescale, {});
+  return rescale;
 }
 
-absl::Status BuildQLinearConv(ProgramBuilder& program) {
-  const Call& call = program.call();
-  const Slots& slots = kQLinearSlots;
+// The bias of a QLinearConv, of 32-bit integers in the scale of the sums.
+absl::StatusOr<std::vector<float>> ReadBias(const Call& call,
+                                            const Rescale& rescale) {
   constexpr size_t kBias = 8;
+  std::vector<float> bias;
+  if (!call.has(kBias)) return bias;
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> numbers,
+                            call.RequireNumbers(kBias));
+  for (const double b : numbers) {
+    const size_t k = rescale.scales.size() == 1 ? 0 : bias.size();
+    const double scaled = b * double{rescale.scales[k]};
+    if (!(std::fabs(scaled) < kMostScaled)) {
+      return Refuse("the bias is too large for oneDNN's sums to be exact");
+    }
+    bias.push_back(static_cast<float>(BiasIsRescaled() ? scaled : b));
+  }
+  return bias;
+}
+
+template <typename Class>
+absl::Status BuildConvOf(ProgramBuilder& program, const Slots& slots) {
+  const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, slots.b));
   NODEWISE_ASSIGN_OR_RETURN(const double largest, LargestOfConv(call, slots.b));
+  if (!slots.has_scales) NODEWISE_RETURN_IF_ERROR(RequireExact(largest));
   ConvSpec spec;
-  NODEWISE_ASSIGN_OR_RETURN(const Sizes weights,
-                            PlaceConv(call, *call.op().As<ops::QLinearConv>(),
-                                      slots.b, DataType::s8, &spec));
-  NODEWISE_ASSIGN_OR_RETURN(Rescale rescale, RescaleOf(call, 1, largest));
-  NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Sizes weights,
+      PlaceConv(call, *call.op().As<Class>(), slots.b, DataType::s8, &spec));
+  NODEWISE_ASSIGN_OR_RETURN(const Rescale rescale,
+                            ReadRescale(call, slots, 1, largest));
   std::vector<float> bias;
-  if (call.has(kBias)) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> numbers,
-                              call.RequireNumbers(kBias));
-    for (const double b : numbers) {
-      const size_t k = rescale.scales.size() == 1 ? 0 : bias.size();
-      const double scaled = b * double{rescale.scales[k]};
-      if (!(std::fabs(scaled) < kMostScaled)) {
-        return Refuse("the bias is too large for oneDNN's sums to be exact");
-      }
-      bias.push_back(static_cast<float>(BiasIsRescaled() ? scaled : b));
-    }
+  if (slots.has_scales) {
+    NODEWISE_ASSIGN_OR_RETURN(bias, ReadBias(call, rescale));
   }
   return AddIntegerConv(program, slots, std::move(spec), weights, rescale,
                         bias);
 }
 
-absl::Status BuildMatMulInteger(ProgramBuilder& program) {
+absl::Status BuildMatMulOf(ProgramBuilder& program, const Slots& slots) {
   const Call& call = program.call();
-  const Slots& slots = kIntegerSlots;
   NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
   NODEWISE_ASSIGN_OR_RETURN(const double largest,
                             LargestOfMatMul(call, slots.b));
-  NODEWISE_RETURN_IF_ERROR(RequireExact(largest));
-  Rescale rescale{{1}};
-  NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
+  if (!slots.has_scales) NODEWISE_RETURN_IF_ERROR(RequireExact(largest));
+  const int last = static_cast<int>(call.output_sizes().size()) - 1;
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Rescale rescale,
+      ReadRescale(call, slots, std::max(last, 0), largest));
   return AddIntegerMatMul(program, slots, rescale);
 }
 
+}  // namespace
+
+absl::Status BuildConvInteger(ProgramBuilder& program) {
+  return BuildConvOf<ops::ConvInteger>(program, kIntegerSlots);
+}
+absl::Status BuildQLinearConv(ProgramBuilder& program) {
+  return BuildConvOf<ops::QLinearConv>(program, kQLinearSlots);
+}
+absl::Status BuildMatMulInteger(ProgramBuilder& program) {
+  return BuildMatMulOf(program, kIntegerSlots);
+}
 absl::Status BuildQLinearMatMul(ProgramBuilder& program) {
-  const Call& call = program.call();
-  const Slots& slots = kQLinearSlots;
-  NODEWISE_RETURN_IF_ERROR(CheckTypes(call, slots));
-  NODEWISE_ASSIGN_OR_RETURN(const double largest,
-                            LargestOfMatMul(call, slots.b));
-  const int last = static_cast<int>(call.output_sizes().size()) - 1;
-  NODEWISE_ASSIGN_OR_RETURN(Rescale rescale,
-                            RescaleOf(call, std::max(last, 0), largest));
-  NODEWISE_ASSIGN_OR_RETURN(rescale.source_zero, ZeroPoint(call, slots.a_zero));
-  return AddIntegerMatMul(program, slots, rescale);
+  return BuildMatMulOf(program, kQLinearSlots);
 }
 
 namespace {
